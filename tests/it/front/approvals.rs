@@ -169,7 +169,7 @@ async fn who_edits_the_plan_of_a_run_has_shaped_it_too() {
     app.post("/threads/t1/resume", approval(&suspension)).await.expect(202);
 }
 
-/// Else whoever may not approve a call would copy its thread, and approve it there.
+/// Otherwise somebody who may not approve a call would copy its thread, and approve it there.
 #[tokio::test]
 async fn who_shaped_what_a_thread_left_undone_has_shaped_its_copy() {
     let app = office().await;
@@ -184,7 +184,7 @@ async fn who_shaped_what_a_thread_left_undone_has_shaped_its_copy() {
     assert_eq!(app.get(&path).await.expect(200)["requestedBy"], json!(["other", "boss", "asker"]));
 }
 
-/// Edited arguments are another question, and their editor has none of its answers but no.
+/// Edited arguments make a new question, and their editor may only reject it.
 #[tokio::test]
 async fn edited_arguments_are_asked_about_anew_and_not_of_their_editor() {
     let app = office().await;
@@ -279,7 +279,7 @@ async fn asking_for_runs_is_not_approving_them() {
     op["id"] = json!("r");
     socket.say(op).await;
     assert_eq!(socket.answer("r").await["data"]["problem"]["code"], "forbidden");
-    // Nor does it help to let the thread's own config allow what a rule asks about.
+    // Allowing the call in the thread's own config does not help either.
     let app = app.key(BOSS);
     rule(&app, json!({ "tool": "demo_*", "action": "ask" })).await;
     let app = app.key(RUNNER);

@@ -133,7 +133,7 @@ async fn a_change_is_told(app: App) {
     assert_eq!(details, [denied, allowed, json!({ "changed": ["/metadata"] })]);
 }
 
-/// Whoever reads docs/AUDIT.md can follow it.
+/// A reader of docs/AUDIT.md can recompute it.
 #[tokio::test]
 async fn the_chain_is_exported_and_can_be_followed() {
     let store = fresh_store().await;
@@ -195,7 +195,7 @@ async fn a_webhook_is_told_of_checkpoints_so_that_they_are_kept_elsewhere() {
     })
     .await;
     let url = format!("http://{}/hook", wire.address);
-    // That is a line itself.
+    // That adds a line itself.
     app.post("/webhooks", json!({ "url": url, "events": ["audit.checkpoint"] })).await.expect(201);
     let told = soon(wire.request()).await.body;
     assert_eq!((&told["type"], &told["data"]["tenant"]), (&json!("audit.checkpoint"), &json!("default")), "{told}");

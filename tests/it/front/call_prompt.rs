@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::app::App;
 use crate::support::wire::{Request, Step, Wire, end, event, event_stream};
 
-/// Every model call of a thread as it is shown, in the order in which they began.
+/// Every model call of a thread as shown, in the order of their starts.
 pub async fn prompts(app: &App, thread: &str) -> Vec<Value> {
     let log = app.get(&format!("/threads/{thread}/events?types=LLM_STREAM_START&limit=1000")).await.expect(200);
     let mut shown = Vec::new();
@@ -25,7 +25,7 @@ pub fn kinds(prompt: &Value) -> Vec<&str> {
     prompt["parts"].as_array().unwrap().iter().map(|part| part["kind"].as_str().unwrap()).collect()
 }
 
-/// What stands in the parts, without white space.
+/// The text of the parts, without white space.
 fn words(prompt: &Value) -> String {
     let texts = prompt["parts"].as_array().unwrap().iter().map(|part| part["text"].as_str().unwrap());
     texts.flat_map(str::split_whitespace).collect()
@@ -63,14 +63,14 @@ async fn start(exchanges: Vec<Vec<Step>>) -> (App, Wire) {
     (app, wire)
 }
 
-/// What was sent, without white space; what an assistant called stands in its text.
+/// The text sent, without white space; calls of the assistant are part of its text.
 fn sent(request: &Request) -> String {
     let messages = request.body["messages"].as_array().unwrap();
     let said = messages.iter().map(|message| message["content"].as_str().unwrap_or_default());
     said.flat_map(str::split_whitespace).collect()
 }
 
-/// Two items, the second of which needs the first, and a follow-up: every prompt is shown as it went over the wire.
+/// Two items, the second of which depends on the first, and a follow-up: every prompt is shown as it was sent.
 #[tokio::test]
 async fn every_prompt_of_a_run_is_shown_as_it_was_sent() {
     let sum = json!({"id": "sum", "description": "Add", "stepType": "tool", "requiredTools": ["calculator"]});
@@ -95,7 +95,7 @@ async fn every_prompt_of_a_run_is_shown_as_it_was_sent() {
     for prompt in &shown {
         let request = wire.request().await;
         let (shown, sent) = (words(prompt), sent(&request));
-        // The arguments of a call go apart from the words.
+        // The arguments of a call are sent apart from the text.
         let shown = shown.replace(r#"calculator({"expression":"2+2"})"#, "");
         assert_eq!(shown, sent, "{prompt:#}");
     }
@@ -118,7 +118,7 @@ async fn every_prompt_of_a_run_is_shown_as_it_was_sent() {
     assert_eq!(plan["parts"][2]["text"], "Be brief.");
 }
 
-/// What people decided stands in the prompt that followed, and a call that waits shows what it saw so far.
+/// A person's decision is part of the next prompt, and a call that waits shows the prompt so far.
 #[tokio::test]
 async fn an_approved_call_and_an_edited_one_are_shown_as_the_model_saw_them() {
     let app = App::start().await;
@@ -136,7 +136,7 @@ async fn an_approved_call_and_an_edited_one_are_shown_as_the_model_saw_them() {
     }
 }
 
-/// A run without a plan is one item in its conversation.
+/// A run without a plan is shown as one item in its conversation.
 #[tokio::test]
 async fn the_loop_of_a_core_without_plans_is_shown() {
     let exchanges = vec![says("One."), calls("calculator", json!({"expression": "1 + 1"})), says("Two.")];
@@ -151,7 +151,7 @@ async fn the_loop_of_a_core_without_plans_is_shown() {
     assert_eq!(kinds(&shown[2]), asked, "{:#}", shown[2]);
 }
 
-/// What a reply was to be repaired for is not stored: the page must not say that this is what was sent.
+/// The reason for a repair is not stored, so the page must not show this as the sent prompt.
 #[tokio::test]
 async fn what_cannot_be_rendered_again_is_not_said_to_be_exact() {
     let answer = json!({"title": "t", "intent": "i", "plan": "p", "answer": "Yes.", "todoList": []});

@@ -32,7 +32,7 @@ async fn open(app: &App) -> Vec<Value> {
     open
 }
 
-/// What the thread's active run may call, or its next one.
+/// The tools that the thread's active run may call, or its next one.
 async fn offered(app: &App) -> Vec<String> {
     let tools = app.get("/tools?threadId=t").await.expect(200);
     tools["items"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()

@@ -11,7 +11,7 @@ fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Runs the story against a new server; the program says `done` at its end.
+/// Runs the scenario against a new server; the program prints `done` at its end.
 async fn tell(program: &str, arguments: &[&str]) {
     let app = App::start().await;
     let mut command = Command::new(program);

@@ -19,7 +19,7 @@ fn answers(text: &str) -> Vec<Step> {
     says(&json!({"title": "t", "intent": "i", "plan": "p", "answer": text, "todoList": []}).to_string())
 }
 
-/// A thread `t1` whose model reads little, and what it answers.
+/// A thread `t1` whose model has a small context, and its replies.
 async fn start(exchanges: Vec<Vec<Step>>) -> (App, Wire) {
     let wire = Wire::serve(exchanges).await;
     let (url, facts) = (wire.url(), Facts { context_window: Some(3_600), max_output: None });
@@ -33,7 +33,7 @@ async fn start(exchanges: Vec<Vec<Step>>) -> (App, Wire) {
     (app, wire)
 }
 
-/// The next so many prompts.
+/// The next prompts, this many.
 async fn prompts(wire: &mut Wire, count: usize) -> Vec<String> {
     let mut prompts = Vec::new();
     for _ in 0..count {

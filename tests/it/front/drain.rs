@@ -40,7 +40,7 @@ async fn a_server_that_leaves_is_not_ready_and_serves_on() {
     assert!(frames.iter().all(|frame| frame["event"] != "draining"), "{frames:#?}");
 }
 
-/// A model that never answers holds the drain up, so that there is time to ask.
+/// A model that never answers delays the end of the drain, so that there is time for requests.
 #[tokio::test]
 async fn a_stopping_server_takes_nothing_new_and_says_so() {
     let app = App::with(|config| config.runtime.drain_ms = 5_000).await;

@@ -63,7 +63,7 @@ async fn a_fork_needs_a_place_and_a_free_name() {
     app.post("/threads/none/fork", json!({})).await.problem("not_found");
 }
 
-/// Every message that is shown stands in the log: in a copy's, before all else, with where it comes from.
+/// Every message shown is in the log: in a copy's log they come first, with their origin.
 #[tokio::test]
 async fn a_forks_log_begins_with_its_messages_and_names_its_origin() {
     let app = App::start().await;

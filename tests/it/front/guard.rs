@@ -227,7 +227,7 @@ async fn where_no_key_is_needed_any_is_ignored() {
     app.get("/threads").await.expect(200);
     app.finish("t1", "hello").await;
     app.socket("/threads/t1/events").await.until(|frame| frame["event"] == "caught_up").await;
-    // From the first key on it counts who asks.
+    // From the first key on callers are checked.
     let new = json!({ "tenant": "default", "name": "ci", "scopes": ["admin"] });
     app.post("/keys", new).await.expect(201);
     app.get("/threads").await.problem("unauthorized");

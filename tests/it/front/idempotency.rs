@@ -64,7 +64,7 @@ async fn a_key_counts_on_its_own_path_and_on_both_transports() {
     assert_ne!(other.expect(202)["runId"], receipt["runId"]);
 }
 
-/// Clients spell the `:` of an id as it is, or as `%3A`.
+/// Clients write the `:` of an id as it is, or as `%3A`.
 #[tokio::test]
 async fn a_key_counts_for_a_thread_however_its_id_is_spelled() {
     let app = App::start().await;
@@ -79,7 +79,7 @@ async fn a_key_counts_for_a_thread_however_its_id_is_spelled() {
     assert!(runs.iter().all(|run| run.is_string() && *run == runs[0]), "{runs:?}");
 }
 
-/// Asks twice under one key, and is answered the same to the byte: what that says.
+/// Sends a request twice under one key, checks that both responses are the same bytes, and returns the response.
 async fn twice(app: &App, path: &str, body: Value, status: u16) -> Value {
     let call = || app.ask("POST", path).header("idempotency-key", "key").json(&body).send();
     let (first, second) = (call().await, call().await);
@@ -114,7 +114,7 @@ async fn every_call_that_creates_or_decides_takes_one() {
 #[tokio::test]
 async fn so_does_what_makes_agents_and_schedules_and_sends_again() {
     let app = App::with(|config| {
-        // Nobody listens there, and a delivery is given up after one attempt.
+        // Nothing listens there, and a delivery is given up after one attempt.
         config.egress.allow.push("127.0.0.1:1".to_owned());
         config.outbox.backoff_ms = Vec::new();
     })
@@ -190,7 +190,7 @@ async fn an_agent_is_changed_once_and_the_same_answer_is_given_again() {
         ("PUT", replaced, json!({ "id": "helper", "card": "http://127.0.0.1:1/other" })),
         ("PATCH", json!({ "dedupes": true }), json!({ "dedupes": false })),
     ] {
-        // Whoever repeats a request whose answer was lost sends what it was based on, too.
+        // A client that retries a lost request sends its `If-Match`, too.
         let tag = app.get("/agents/helper").await.header("etag").unwrap().to_owned();
         let send = |body: &Value| {
             let ask = app.ask(method, "/agents/helper").header("idempotency-key", "k1").header("if-match", &tag);
@@ -241,7 +241,7 @@ async fn every_post_that_creates_or_decides_takes_a_key() {
     assert_eq!(keyless, KEYLESS.map(|(path, _)| path), "say why, or take a key");
 }
 
-/// Whoever repeats it later means what was then, not what is there by now.
+/// A later retry refers to the state of the first request, not to the current one.
 #[tokio::test]
 async fn a_decision_that_changed_nothing_is_not_made_anew() {
     let app = App::start().await;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::app::App;
 
-/// As somebody does who holds the database.
+/// As somebody with access to the database does.
 async fn put(store: &dyn Store, tenant: TenantPk, kind: DocumentKind, body: Value) {
     let audit = AuditRow {
         tenant,

@@ -37,7 +37,7 @@ async fn an_idle_connection_outlives_those_of_proxies_and_half_a_head_does_not()
     again(&mut idle).await;
     again(&mut half).await;
     half.write_all(b"GET /healthz HTTP/1.1\r\nhost: loc").await.unwrap();
-    // What was written is read before the clock goes on.
+    // The data written is read before the clock advances.
     again(&mut idle).await;
     pass(11).await;
     soon(read_answer(&mut half)).await.expect("an answer").problem("request_timeout");
@@ -46,7 +46,7 @@ async fn an_idle_connection_outlives_those_of_proxies_and_half_a_head_does_not()
     assert!(soon(read_answer(&mut idle)).await.is_none(), "it is closed without a word");
 }
 
-/// Whoever keeps connections open and asks nothing keeps nobody else out.
+/// Open connections without requests keep nobody else out.
 #[tokio::test]
 async fn idle_connections_make_room_where_few_places_are_left() {
     let app = App::with(|config| (config.limits.connections, config.limits.header_timeout_ms) = (4, 300)).await;
@@ -56,7 +56,7 @@ async fn idle_connections_make_room_where_few_places_are_left() {
     }
     let (said, first, _) = soon(select_all(idle.iter_mut().map(|stream| Box::pin(read_answer(stream))))).await;
     assert!(said.is_none(), "it is closed without a word");
-    // Its place is free as soon as the server has seen that it is closed on both sides.
+    // Its place is free once the server has seen it closed on both sides.
     idle.swap_remove(first);
     loop {
         let said = app.get("/threads").await;

@@ -27,7 +27,7 @@ fn a2a() -> Value {
     json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "hang" }] } })
 }
 
-/// A stream of each door that goes on for ever, begun.
+/// An endless stream of each door, already started.
 async fn streams(app: &App, key: Option<&str>) -> Vec<(&'static str, Events)> {
     let said = json!([{ "role": "user", "content": "hang" }]);
     let user = json!({ "id": "m", "role": "user", "parts": [{ "type": "text", "text": "hang" }] });
@@ -48,7 +48,7 @@ async fn streams(app: &App, key: Option<&str>) -> Vec<(&'static str, Events)> {
     streams
 }
 
-/// The last thing that each says, besides the word that ends a stream of some.
+/// The last event of each stream, apart from the end marker that some wires have.
 async fn ends(streams: Vec<(&'static str, Events)>) -> Vec<(&'static str, Value)> {
     let mut ends = Vec::new();
     for (path, mut events) in streams {
@@ -100,10 +100,10 @@ async fn whose_key_is_revoked_is_told_so() {
         is_error_of(path, &last, "revoked");
     }
     assert!(soon(call.all()).await[0].data["error"].is_object(), "the server closes it");
-    // What was begun goes on, also where a client ends it by hanging up: it was asked for while the key counted.
+    // The run continues, even for wires where a disconnect cancels it: it was requested while the key was valid.
     let runs = admin(app.ask("GET", "/runs?limit=200")).send().await.expect(200);
     let runs = runs["items"].as_array().unwrap().iter().map(|run| run["runId"].as_str().unwrap());
-    // Long enough for one that is cancelled to have ended.
+    // Long enough for a cancelled run to have ended.
     let stand = runs.map(|run| admin(app.ask("GET", &format!("/runs/{run}?wait=1"))).send());
     let stand = futures_util::future::join_all(stand).await;
     assert!(stand.len() >= 7, "{}", stand.len());
@@ -119,7 +119,7 @@ async fn who_listens_to_a_server_that_stops_is_told_so() {
     app.stop();
     for (path, last) in ends(streams).await {
         match path {
-            // The call has a result then: it says how to have the rest.
+            // The call then has a result: it says how to get the rest.
             "/mcp" => assert_eq!((&last["id"], &last["result"]["isError"]), (&json!(1), &json!(false)), "{last:#}"),
             path => is_error_of(path, &last, "stopping"),
         }

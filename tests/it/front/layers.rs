@@ -42,7 +42,7 @@ async fn told(app: &App, wire: &mut Wire, options: Value) -> String {
     messages[0]["content"].as_str().unwrap().to_owned()
 }
 
-/// The texts stand in the prompt in this order.
+/// Checks that the texts occur in the prompt in this order.
 fn in_order(prompt: &str, texts: &[&str]) {
     let places: Vec<usize> =
         texts.iter().map(|text| prompt.find(text).unwrap_or_else(|| panic!("{text}: {prompt}"))).collect();

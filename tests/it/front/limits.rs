@@ -14,7 +14,7 @@ use crate::support::app::App;
 use crate::support::http::{Ask, Said, read_answer, soon};
 use crate::support::ws::{Socket, is};
 
-/// How a limit is lowered, and how it is met.
+/// How a limit is lowered, and how a request reaches it.
 struct Case {
     name: &'static str,
     lower: fn(&mut Limits),
@@ -115,9 +115,9 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// What waits for a client that does not read is bounded here and in the system: of 100 observations that are much more than
-/// both, and less than the default would hold, some are not told. Each is far smaller than the limit: one that fills it alone
-/// sends even a quick reader to the store.
+/// The backlog of a client that does not read is bounded here and in the kernel. Of 100 observations, which exceed both
+/// bounds and would fit the default, some are not sent. Each is far smaller than the limit: one that fills it alone
+/// makes even a fast reader read the store.
 async fn socket_queue(app: &App) {
     app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
     let mut slow = Socket::narrow(app.address, "/threads/t1/events?after=latest").await;
@@ -133,7 +133,7 @@ async fn socket_queue(app: &App) {
     slow.until(|frame| frame["event"] == "gap").await;
 }
 
-/// Two requests in a minute, and what their answers say of that; a third over a socket is one too many.
+/// Two requests a minute, and the headers of their responses; a third over a socket is one too many.
 async fn rate(app: &App, name: &str) {
     let first = app.get("/threads").await;
     assert_eq!(first.header("ratelimit-policy"), Some(format!("\"{name}\";q=2;w=60").as_str()));
@@ -147,12 +147,12 @@ async fn rate(app: &App, name: &str) {
     assert_eq!(third.header("retry-after"), Some("30"));
     assert!(third.header("ratelimit").is_none());
     third.problem("too_many_requests");
-    // Who watches the server is none of them.
+    // Requests of monitoring do not count.
     app.get("/readyz").await.expect(200);
     assert_eq!(app.get("/metrics").await.status, 200);
 }
 
-/// A socket and a stream are two; who has another key is let in all the same, and a place is free again when one is closed.
+/// A socket and a stream are two; another key is still admitted, and closing one frees its place.
 async fn at_once(app: &App) {
     let minted = async |ask: Ask, name: &str| {
         let new = json!({ "tenant": "default", "name": name, "scopes": ["admin"] });
@@ -177,7 +177,7 @@ async fn at_once(app: &App) {
     drop(stream);
 }
 
-/// A place is free as soon as the server has seen the end of the connection.
+/// A place is free once the server has seen the end of the connection.
 async fn until_served(ask: impl AsyncFn() -> Said, refusal: &str) {
     loop {
         let said = ask().await;
@@ -189,7 +189,7 @@ async fn until_served(ask: impl AsyncFn() -> Said, refusal: &str) {
     }
 }
 
-/// Whoever has a key is let in all the same.
+/// A caller with a key is still admitted.
 async fn wrong_keys(app: &App) {
     let new = json!({ "tenant": "default", "name": "boss", "scopes": ["read"] });
     let right = app.post("/keys", new).await.expect(201)["key"].as_str().expect("a key").to_owned();
@@ -207,7 +207,7 @@ async fn each_has_its_error() {
         eprintln!("{}", case.name);
         let app = App::with(|config: &mut Config| {
             (case.lower)(&mut config.limits);
-            // What a cap needs.
+            // Settings that a cap needs.
             config.prices.insert("demo:*".to_owned(), Price { input_per_million: 1.0, ..Price::default() });
         })
         .await;
@@ -228,7 +228,7 @@ async fn tool_results(app: &App) -> Vec<Value> {
     page["items"].as_array().unwrap().iter().map(|item| item["content"].clone()).collect()
 }
 
-/// Refused by its announcement, and by its length when nothing was announced.
+/// Refused by its declared length, or by its real length when none was declared.
 async fn body(app: &App) {
     let large = json!({ "title": "x".repeat(2000) }).to_string();
     app.ask("POST", "/threads").typed("application/json", &large).send().await.problem("body_too_large");
@@ -241,7 +241,7 @@ async fn body(app: &App) {
     assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]));
 }
 
-/// Sends, and leaves the connection open: the answer must come all the same.
+/// Sends, and leaves the connection open: the response must arrive all the same.
 async fn exchange_open(app: &App, request: &[u8]) -> Said {
     let (reader, mut writer) = TcpStream::connect(app.address).await.unwrap().into_split();
     let sent = async {
@@ -258,7 +258,7 @@ async fn headers(app: &App) {
     with(1000).await.expect(200);
     with(2000).await.problem("headers_too_large");
     app.get(&format!("/threads?q={}", "x".repeat(2000))).await.problem("headers_too_large");
-    // What is far too large is not read: hyper refuses it without a body.
+    // A body that is far too large is not read: hyper refuses it without a problem document.
     with(100_000).await.expect(431);
     app.get(&format!("/threads?q={}", "x".repeat(70_000))).await.expect(431);
 }
@@ -301,7 +301,7 @@ async fn late_body(app: &App) {
     exchange_open(app, request).await.problem("request_timeout");
 }
 
-/// One of each kind is taken, and a second is not.
+/// One of each kind is accepted, and a second is not.
 async fn documents(app: &App) {
     let hook = |n: u32| json!({ "url": format!("https://example.com/{n}"), "events": ["run.finished"] });
     let tool = |n: u32| {
@@ -321,7 +321,7 @@ async fn documents(app: &App) {
     }
 }
 
-/// A person is told; a model is told too, and asked to plan again.
+/// A person gets an error; a model gets it too, and is asked to plan again.
 async fn items(app: &App) {
     app.post("/threads/t1/process", json!({ "query": "stuck" })).await.expect(202);
     app.socket("/threads/t1/events").await.until(|frame| is(frame, "ITEM_STATUS_CHANGE")).await;
@@ -332,7 +332,7 @@ async fn items(app: &App) {
     assert_eq!(failed["metadata"]["error"]["code"], "plan_unreadable", "{failed:#}");
 }
 
-/// A hundred edits at once on one thread: some find the mailbox full, and are told to come again.
+/// A hundred concurrent edits of one thread: some find the mailbox full, and are told to retry.
 async fn mailbox(app: &App) {
     app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
     let edits = (0..100).map(|_| app.ask("PUT", "/threads/t1/agent-state").json(&json!({ "data": 1 })).send());

@@ -21,7 +21,7 @@ struct Desk {
     signer: Signer,
 }
 
-/// A browser between the server and the issuer: where it was sent, and its cookie.
+/// A browser between the server and the issuer: its redirect, and its cookie.
 struct Sent {
     asked: HashMap<String, String>,
     cookie: String,
@@ -60,7 +60,7 @@ impl Desk {
         Sent { asked: to.query_pairs().into_owned().collect(), cookie }
     }
 
-    /// Has the issuer give an id token for this login, with other members.
+    /// Makes the issuer return an id token for this login, with other members.
     fn grant(&self, sent: &Sent, members: &Value) {
         let mut claims = json!({
             "iss": self.issuer.url, "sub": "ann", "aud": "console", "exp": now() + 60, "nonce": sent.asked["nonce"],
@@ -79,7 +79,7 @@ impl Desk {
         format!("code=c0de&state={}&session_state=x", sent.asked["state"])
     }
 
-    /// Nothing was begun, and this is why.
+    /// No session was started, and this is the reason.
     async fn refused(&self, cookie: &str, query: &str, why: &str) {
         let said = self.back(cookie, query).await;
         let detail = said.problem("unauthorized")["detail"].as_str().unwrap().to_owned();
@@ -146,7 +146,7 @@ async fn what_was_not_begun_here_is_not_finished() {
     desk.refused(&sent.cookie, &format!("state={state}&error=access_denied"), "the issuer says `access_denied`").await;
     desk.refused(&sent.cookie, &format!("state={state}"), "the issuer sent no code").await;
     assert!(desk.issuer.said.lock().exchanged.is_empty(), "no code was shown to anybody");
-    // A server of another sealing key has not begun it either.
+    // A server with another sealing key did not start this login either.
     let stranger = App::with(|config| configured(config, &desk.issuer)).await;
     let path = format!("/session/oidc/corp/callback?{good}");
     let said = Ask::new(stranger.address, "GET", &path).header("cookie", &sent.cookie).send().await;
@@ -197,7 +197,7 @@ async fn only_an_issuer_with_a_client_is_a_way_to_sign_in() {
     desk.ask("/session/oidc/corp").send().await.problem("issuer_unavailable");
 }
 
-/// The proxy asks for `/session` where the browser asked for `/agents/session`.
+/// The proxy requests `/session` where the browser requested `/agents/session`.
 #[tokio::test]
 async fn a_browser_signs_in_behind_a_proxy_that_takes_its_prefix_away() {
     let signer = Signer::rs256("k1");

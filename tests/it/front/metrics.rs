@@ -53,7 +53,7 @@ fn lines(text: &str) -> Vec<Line<'_>> {
     samples.map(read).collect()
 }
 
-/// The family of a sample: a histogram's has more names than its own.
+/// The family of a sample: a histogram has samples with further names.
 fn family(name: &str, known: &BTreeSet<&'static str>) -> Option<&'static str> {
     let ends = ["", "_bucket", "_sum", "_count"];
     ends.iter().find_map(|end| known.get(name.strip_suffix(end)?).copied())
@@ -175,7 +175,7 @@ async fn threads_and_runs_are_found_by_how_they_ended() {
     app.get("/runs?status=broken").await.problem("invalid");
     assert_eq!(app.get("/tasks").await.expect(200)["items"], json!([]));
 
-    // What else is written leaves it failed; the next run does not.
+    // Other changes keep its failure; the next run clears it.
     app.ask("PUT", "/threads/bad/agent-state").json(&json!({ "data": {} })).send().await.expect(200);
     assert_eq!(app.get("/threads/bad").await.expect(200)["status"], "failed");
     app.finish("bad", "hello").await;
@@ -199,7 +199,7 @@ async fn every_answer_says_what_it_is_and_where_it_may_stand() {
     }
 }
 
-/// Also what a database does not tell is missing on purpose only.
+/// A metric missing for one database must be missing on purpose.
 #[tokio::test]
 async fn every_family_is_there_from_the_start_over_both_databases() {
     for (place, untold) in
@@ -225,7 +225,7 @@ async fn every_family_is_there_from_the_start_over_both_databases() {
     }
 }
 
-/// What waits for a run takes as long as the run does: that is no latency of the server.
+/// A request that waits for a run takes as long as the run: that is not the server's latency.
 #[tokio::test]
 async fn what_waits_for_a_run_is_no_latency() {
     let place = Place::sqlite(include_str!("../support/script.toml"));
@@ -240,7 +240,7 @@ async fn what_waits_for_a_run_is_no_latency() {
     let sent = json!({ "jsonrpc": "2.0", "id": 1, "method": "message/send", "params": { "message": message } });
     let task = ask("/a2a", sent).await.expect(200);
     assert_eq!(task["result"]["status"]["state"], "completed", "{task}");
-    // One that does not wait.
+    // A request that does not wait.
     ask("/v1/chat/completions", json!({ "model": "none", "messages": messages })).await.expect(404);
 
     let text = server.door.ask("GET", "/metrics").send().await.text();
@@ -255,7 +255,7 @@ async fn what_waits_for_a_run_is_no_latency() {
     server.kill().await;
 }
 
-/// Numbers of the whole server are no tenant's.
+/// Figures of the whole server are not shown to tenants.
 #[tokio::test]
 async fn where_keys_are_needed_the_metrics_are_the_operators() {
     let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");

@@ -29,7 +29,7 @@ async fn the_document_is_served_with_its_address() {
     assert_eq!(document["servers"][0]["url"], format!("http://{}", app.address));
 }
 
-/// Whatever the document refers to is in it, and every operation says how it fails.
+/// Every reference of the document resolves, and every operation declares its errors.
 #[test]
 fn the_document_is_whole() {
     let document = pes::http::openapi();

@@ -19,7 +19,7 @@ struct Office {
 }
 
 impl Office {
-    /// A server with one key, of an administrator, and an issuer whose people say which tenant is theirs.
+    /// A server with an administrator's key, and an issuer whose tokens name the tenant.
     async fn open() -> Self {
         Self::with(|_| {}).await
     }
@@ -45,7 +45,7 @@ impl Office {
         self.lasting(sub, 600, members)
     }
 
-    /// One for so many seconds from now.
+    /// A token that is valid for this many seconds.
     fn lasting(&self, sub: &str, seconds: i64, members: &Value) -> String {
         let mut claims = self.issuer.claims(sub, now() + seconds);
         claims["org"] = json!("one");
@@ -74,7 +74,7 @@ impl Office {
         put.send().await.expect(200);
     }
 
-    /// Has somebody ask for a mail: the question about it.
+    /// Makes somebody ask for a mail; the question about it.
     async fn suspend(&self, thread: &str, token: &str) -> Value {
         let ask = self.ask("POST", &format!("/threads/{thread}/process"), token).header("prefer", "wait=30");
         ask.json(&json!({ "query": "send" })).send().await.expect(202)["suspensions"][0].clone()
@@ -86,7 +86,7 @@ impl Office {
     }
 }
 
-/// The server's own clock runs here: nothing is shorter than its look at open streams.
+/// The server's own clock runs here: every duration is longer than the interval of its check of open streams.
 pub fn now() -> i64 {
     #[allow(clippy::disallowed_methods, reason = "tokens are made for the clock of the machine")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
@@ -165,7 +165,7 @@ async fn four_eyes_are_two_people_whatever_they_hold() {
     office.approve("t1", &question, &again).await.problem("four_eyes");
     let seen = office.get("/suspensions", &again).await.expect(200);
     assert_eq!(seen["items"][0]["mayAnswer"], json!({ "approve": false, "reject": true, "why": "four_eyes" }));
-    // Somebody else, who has her address by now.
+    // Somebody else, who now has her address.
     let bob = office.token("bob", &mail);
     office.approve("t1", &question, &bob).await.expect(200);
     let audit = office.get("/threads/t1/audit", &bob).await.expect(200);
@@ -197,7 +197,7 @@ async fn a_rule_names_people_and_groups() {
             office.approve(&thread, &question, token).await.expect(200);
         }
     }
-    // A name alone, or that of another issuer, is nobody's.
+    // A name alone, or the name of another issuer's person, matches nobody.
     office
         .rule(json!({ "tool": "demo_*", "action": "ask", "approvers": [same_sub, "https://other.example#bob"] }))
         .await;
@@ -222,7 +222,7 @@ async fn what_streams_to_somebody_ends_with_the_token() {
     assert!(events.unread().contains(": the time of the token is over"), "{}", events.unread());
 }
 
-/// Who hangs up while the token counts has stopped the run, also where the grace outlasts the token.
+/// Disconnecting while the token is valid stops the run, even if the grace period outlasts the token.
 #[tokio::test]
 async fn hanging_up_ends_a_run_whose_token_ends_within_the_grace() {
     let office = Office::with(|config| config.doors.chat_grace_ms = 4_000).await;
@@ -258,7 +258,7 @@ async fn a_session_of_somebody_with_a_token_is_theirs() {
     ask.header("prefer", "wait=20").json(&answer).send().await.expect(200);
 }
 
-/// As wrong keys are; whoever has a token is let in all the same.
+/// As wrong keys are; a caller with a valid token is still admitted.
 #[tokio::test]
 async fn tokens_that_are_not_believed_are_counted_by_address() {
     let office = Office::with(|config| {

@@ -147,7 +147,7 @@ async fn an_item_is_done_again_or_skipped_by_hand() {
     assert_eq!(told, wanted);
 }
 
-/// Patch by patch, each of which is small enough to be sent.
+/// Many patches, each of which is small enough to be sent.
 #[tokio::test]
 async fn a_list_takes_so_many_bytes_and_no_more() {
     let app = App::start().await;

@@ -31,7 +31,7 @@ async fn questions(app: &App) -> Vec<Value> {
     app.get("/suspensions").await.expect(200)["items"].as_array().unwrap().clone()
 }
 
-/// The question outlives the process that asked it; a yes to the plan is none to its calls.
+/// The question outlives the process that asked it; approving the plan does not approve its calls.
 async fn a_plan_waits_for_a_person(store: Arc<dyn Store>) {
     let app = App::of(store.clone(), |_| {}).await;
     let question = reviewed(&app, "risky").await;
@@ -102,7 +102,7 @@ async fn an_edit_is_foreseen_without_being_made() {
     assert_eq!(app.get("/threads/t1/plan").await.expect(200), plan);
 }
 
-/// What a plan may cost is said by items of the same model, and never more than what is left of the run's budget.
+/// A plan's forecast comes from items of the same model, and never exceeds the rest of the run's budget.
 async fn the_cost_names_its_basis(store: Arc<dyn Store>) {
     let price = Price { input_per_million: 1_000.0, output_per_million: 1_000.0, ..Price::default() };
     let app = App::of(store, |config| config.prices.extend([("demo:*".to_owned(), price)])).await;

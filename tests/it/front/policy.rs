@@ -134,7 +134,7 @@ async fn a_dry_run_tells_what_would_have_changed_and_changes_nothing() {
     assert_eq!(app.get("/policy").await.expect(200), json!({ "rules": [] }));
 }
 
-/// Whoever may only run makes a thread's policy stricter, by any door; loosening it is approving.
+/// A caller with only `run` may make a thread's policy stricter, through any door; loosening it needs `approve`.
 #[tokio::test]
 async fn a_threads_policy_is_loosened_only_by_who_may_approve_and_names_its_writer() {
     const RUNNER: &str = "runner-0123456789abcdef0123456789";

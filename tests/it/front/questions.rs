@@ -28,7 +28,7 @@ async fn rule(app: &App, rule: Value) {
     ask.json(&json!({ "rules": [rule] })).send().await.expect(200);
 }
 
-/// In the name of this key, whatever the app's own is.
+/// With this key, whatever the app's own is.
 fn ask(app: &App, key: &str, method: &str, path: &str) -> Ask {
     Ask::new(app.address, method, path).key(key)
 }
@@ -56,7 +56,7 @@ async fn a_question_says_what_it_is_about_and_what_the_caller_may_answer() {
     ] {
         assert_eq!(listed(&app, key, "").await[0]["mayAnswer"], may, "{key}");
     }
-    // What it says is what happens.
+    // The text of an option describes what happens.
     let answer = |key: &str, approved: bool| {
         let body = json!({ "suspensionId": shown["suspensionId"], "approved": approved });
         ask(&app, key, "POST", "/threads/t1/resume").json(&body).send()

@@ -24,7 +24,7 @@ async fn a_server_whose_store_takes_nothing_is_not_ready_until_it_does() {
     }
 }
 
-/// A look that takes long is one look, however many ask.
+/// Concurrent requests share one slow check.
 #[tokio::test]
 async fn whoever_asks_meanwhile_gets_the_same_answer() {
     let store = Moody::fresh().await;

@@ -17,7 +17,7 @@ fn id(suspension: &Value) -> &str {
     suspension["suspensionId"].as_str().unwrap()
 }
 
-/// The one call that ran: what its tool made of the arguments that reached it, and their digest.
+/// The only call that ran: the tool's result for the arguments it received, and their digest.
 async fn ran(app: &App) -> (Value, Value) {
     let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
     let [ran] = page["items"].as_array().unwrap().as_slice() else { panic!("one call: {page:#}") };
@@ -119,7 +119,7 @@ fn all_at_once(config: &mut Config) {
     config.limits.mailbox = 100;
 }
 
-/// 100 answers at once, by REST and by WebSocket: one decides, and everybody else is told who did, and when.
+/// 100 concurrent answers, by REST and by WebSocket: one decides, and all others get its author and time.
 async fn one_winner(app: App) {
     let suspension = app.suspend("t1", "send").await;
     let body = json!({ "suspensionId": id(&suspension), "approved": true });

@@ -40,7 +40,7 @@ async fn an_administrator_says_how_long_a_thread_is_kept_and_it_is_audited() {
     assert_eq!(actions, ["retention", "retention", "retention", "delete thread"]);
 }
 
-/// How often the marker stands in the files of the database.
+/// How often the marker occurs in the database's files.
 fn found(folder: &Path, marker: &str) -> usize {
     let files = ["pes.db", "pes.db-wal", "pes.db-shm"].map(|name| std::fs::read(folder.join(name)).unwrap_or_default());
     files.iter().map(|file| String::from_utf8_lossy(file).matches(marker).count()).sum()
@@ -65,7 +65,7 @@ async fn no_byte_of_a_deleted_thread_is_left_soon_after_and_its_audit_is() {
     app.ask("DELETE", "/threads/t").send().await.expect(204);
     let until_gone = async {
         while found(&data, &marker) > 0 {
-            // It goes on beside the requests.
+            // It runs beside the requests.
             app.get("/threads/other").await.expect(200);
         }
     };

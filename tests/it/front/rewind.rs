@@ -21,7 +21,7 @@ fn contents(messages: &[Value]) -> Vec<&str> {
     messages.iter().map(|message| message["content"].as_str().unwrap()).collect()
 }
 
-/// Messages, contexts and copies leave it out; runs and log keep it.
+/// Messages, contexts and copies leave out superseded messages; runs and log keep them.
 #[tokio::test]
 async fn what_was_said_after_the_place_counts_no_more() {
     let app = App::start().await;
@@ -48,7 +48,7 @@ async fn what_was_said_after_the_place_counts_no_more() {
     assert_eq!(contents(&said(&app, "t2").await), contents(&after), "{copy:#}");
 }
 
-/// And the state that is put together from the log is that of the thread.
+/// And the state folded from the log equals that of the thread.
 #[tokio::test]
 async fn the_plan_is_that_of_then() {
     let app = App::with(|config| config.models.demo.script = None).await;
@@ -134,7 +134,7 @@ async fn a_query_that_is_refused_cancels_nothing() {
     assert_eq!(stands, ["completed", "suspended"]);
 }
 
-/// The run that the first one began goes on, whatever is sent under its key.
+/// The run that the first request started continues, whatever is sent under its key.
 #[tokio::test]
 async fn a_query_that_goes_back_and_is_sent_again_cancels_nothing() {
     let app = App::start().await;
@@ -159,7 +159,7 @@ async fn a_query_that_goes_back_and_is_sent_again_cancels_nothing() {
     assert_eq!(stands, ["completed", "completed"]);
 }
 
-/// Nor of what a model is told.
+/// Nor is it shown to a model.
 #[tokio::test]
 async fn a_message_whose_run_was_cancelled_before_it_began_is_no_part_of_the_conversation() {
     let app = App::start().await;

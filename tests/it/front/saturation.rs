@@ -45,7 +45,7 @@ async fn a_full_queue_is_told_at_the_door_and_in_the_list_of_models() {
     assert!(text.contains(r#"pes_provider_breaker_open{provider="openai"} 0"#), "{text}");
 }
 
-/// Whoever has a key of its own for one provider calls the others with the server's, which has so many places as it has.
+/// A tenant with its own key for one provider calls the others with the server's key and within its permits.
 #[tokio::test]
 async fn a_key_of_ones_own_counts_for_its_provider_alone() {
     let mut wire = Wire::serve(vec![vec![Step::Stall(Arc::new(Notify::new()))]]).await;
@@ -68,7 +68,7 @@ async fn a_key_of_ones_own_counts_for_its_provider_alone() {
     assert_eq!(wire.waiting(), 0);
 }
 
-/// What was acknowledged waits for its turn, longer than any call may and behind as many as there are.
+/// An acknowledged run waits for its permit, longer than any call may take and behind all others.
 #[tokio::test]
 async fn every_acknowledged_run_completes_and_another_tenant_finds_room() {
     const RUNS: usize = 40;

@@ -80,8 +80,8 @@ const WRITER: &str = "writer-0123456789abcdef0123456789";
 const PAUSER: &str = "pauser-0123456789abcdef0123456789";
 const OTHER: &str = "other-0123456789abcdef0123456789a";
 
-/// A server where what tools do needs two people, and a schedule that the writer made and the pauser changed: whoever changes
-/// anything of it answers for it from then on, and who wrote it before still does.
+/// A server where tools need two people, and a schedule that the writer made and the pauser changed: everybody who has
+/// changed any part of it counts as a shaper from then on.
 async fn written_by_two(schedule: Value) -> App {
     let key = |text: &str| text.parse::<ConfiguredKey>().unwrap();
     let app = App::with(|config| {
@@ -134,7 +134,7 @@ async fn who_wrote_a_schedule_may_not_approve_what_it_asks_for() {
     app.post(&resume, answer).await.expect(202);
 }
 
-/// What is left to do of its plan is still theirs when somebody else goes back to it.
+/// The open items of its plan still count as shaped by them when somebody else resumes it.
 #[tokio::test]
 async fn who_wrote_a_schedule_answers_for_its_plan_after_the_thread_went_back() {
     let mut schedule = nightly();

@@ -11,7 +11,7 @@ use crate::delegate::peer::{Dialect, Peer};
 use crate::support::app::App;
 use crate::support::http::Said;
 
-/// What is read and not held against the document here, and why.
+/// Responses that are not compared with the document here, and why.
 const NOT_HELD: [(&str, &str); 11] = [
     ("/.well-known/oauth-protected-resource", "it is there only beside an issuer: `front::people`"),
     ("/.well-known/oauth-protected-resource/mcp", "it is there only beside an issuer: `front::people`"),
@@ -26,7 +26,7 @@ const NOT_HELD: [(&str, &str); 11] = [
     ("/threads/{thread}/export", "lines of JSON: `front::transfer`"),
 ];
 
-/// The document's schemas, with every object closed: a member that is not described is a defect here.
+/// The document's schemas, with every object closed: a member that is not described fails the test.
 struct Schemas(Value);
 
 impl Schemas {
@@ -35,7 +35,7 @@ impl Schemas {
         let mut parts = BTreeSet::new();
         composed(&schemas, &mut parts);
         for (name, schema) in schemas.as_object_mut().unwrap() {
-            // What others are composed of cannot be closed itself.
+            // A schema used in an `allOf` cannot be closed itself.
             let is_object = schema.get("properties").is_some() || schema.get("allOf").is_some();
             // Problems have members of their own, by code.
             if is_object && name != "Problem" && !parts.contains(name) && schema.get("additionalProperties").is_none() {
@@ -62,7 +62,7 @@ impl Schemas {
     }
 }
 
-/// The names that stand in an `allOf`.
+/// The names in an `allOf`.
 fn composed(value: &Value, names: &mut BTreeSet<String>) {
     match value {
         Value::Object(map) => {
@@ -75,7 +75,7 @@ fn composed(value: &Value, names: &mut BTreeSet<String>) {
     }
 }
 
-/// A server whose every answer is held against the document.
+/// A server whose every response is compared with the document.
 struct Held {
     app: App,
     document: Value,
@@ -101,7 +101,7 @@ impl Held {
         let said = self.app.get(path).await;
         let answer = self.check("get", of, &said);
         if said.status == 200 {
-            // Every schema of an entry fits an empty list.
+            // An empty list matches every schema of entries.
             assert_ne!(answer["items"], json!([]), "{path}");
             self.read.borrow_mut().insert(of.to_owned());
         }
@@ -120,7 +120,7 @@ impl Held {
     }
 }
 
-/// One of everything that a tenant configures, and who may read it.
+/// Creates one of everything that a tenant configures, and a key that may read it.
 async fn furnished(peer: &Peer) -> App {
     let app = App::with(|config| config.egress.allow = vec!["127.0.0.1:1".to_owned(), peer.address.to_string()]).await;
     let hook = json!({ "url": "http://127.0.0.1:1/", "events": ["suspension.requested"] });
@@ -141,7 +141,7 @@ async fn furnished(peer: &Peer) -> App {
     app.key(issued["key"].as_str().unwrap())
 }
 
-/// What a tenant has, in lists and one by one.
+/// A tenant's resources, in lists and one by one.
 async fn what_is_configured(held: &Held) {
     for path in ["/models", "/tools", "/agents", "/policy", "/keys", "/mcp-servers", "/http-tools", "/webhooks"] {
         held.get(path, path).await;
@@ -166,7 +166,7 @@ async fn what_is_configured(held: &Held) {
     held.get(&format!("{hook}/deliveries"), "/webhooks/{webhook}/deliveries").await;
 }
 
-/// What is told of a thread with one run that asked about this call, and what that run gave to another agent.
+/// Reads a thread with one run that asked about this call, and the run's task at another agent.
 async fn what_was_done(held: &Held, run: &str, call: &str) {
     held.get("/threads/t1", "/threads/{thread}").await;
     held.get(&format!("/runs/{run}"), "/runs/{run}").await;
@@ -227,10 +227,10 @@ async fn answers_are_what_the_document_says() {
     assert_eq!(left, NOT_HELD.map(|(path, _)| path), "hold it, or say why not");
 }
 
-/// The content that an observation of each type has.
+/// The content of an observation of each type.
 #[test]
 fn every_recorded_content_is_what_the_document_says_of_its_type() {
-    // A plan is stored as what changed of it, and a text that is large as a reference; clients are told the whole.
+    // A plan is stored as its changes, and a large text as a reference; clients get the full shape.
     const STORED_OTHERWISE: [&str; 2] = ["PLAN", "PLAN_UPDATE"];
     let schemas = Schemas::new();
     let types = schemas.0["Observation"]["discriminator"]["mapping"].as_object().unwrap();
@@ -288,11 +288,11 @@ async fn frames_and_ops_are_what_the_document_says() {
     assert!(["caught_up", "ack", "nack", "pong", "run", "observation"].iter().all(|name| seen.contains(*name)));
 }
 
-/// A block of JSON stands below the name of its schema: `### TokenFrame`.
+/// A JSON block follows the name of its schema: `### TokenFrame`.
 #[test]
 fn the_examples_of_the_manual_are_what_the_document_says() {
     let (manual, schemas) = (include_str!("../../../docs/EVENTS.md"), Schemas::new());
-    // What observations say has tables instead.
+    // Contents of observations have tables instead.
     let manual = manual.split("\n## Observations\n").next().unwrap();
     let mut shown = BTreeSet::new();
     for section in manual.split("\n### ").skip(1) {

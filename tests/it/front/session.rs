@@ -46,7 +46,7 @@ async fn a_key_is_shown_once_and_the_session_may_what_it_may() {
     with(&app, "GET", "/threads", &cookie).send().await.expect(200);
     let token = cookie.strip_prefix("pes_session=").unwrap();
     app.ask("GET", "/threads").key(token).send().await.problem("unauthorized");
-    // Whoever sends a key is asked for that one.
+    // A request with a key is judged by that key.
     with(&app, "GET", "/threads", &cookie).key("wrong").send().await.problem("unauthorized");
 
     let own = format!("http://{}", app.address);
@@ -80,7 +80,7 @@ async fn with_a_foreign_origin_a_cookie_is_no_credential() {
         let look = with(&app, "GET", "/threads", &cookie).header("sec-fetch-site", site);
         look.send().await.problem("unauthorized");
     }
-    // A change needs the word of the browser that a page of this server asks.
+    // A change needs the browser's header that a page of this server made the request.
     create("x-other", "1").await.problem("unauthorized");
     create("sec-fetch-site", "same-origin").await.expect(201);
     create("origin", &own).await.expect(200);

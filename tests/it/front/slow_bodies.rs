@@ -10,7 +10,7 @@ use crate::support::http::{read_answer, soon};
 const A: &str = "key-a-0123456789abcdef";
 const B: &str = "key-b-0123456789abcdef";
 
-/// A request with a body of 32 MiB, of which no more comes than is read without room for it, and a little.
+/// A request with a body of 32 MiB, of which little more arrives than is read without a memory permit.
 async fn stalled(app: &App) -> BufReader<TcpStream> {
     let mut stream = BufReader::new(TcpStream::connect(app.address).await.unwrap());
     let head = format!(
@@ -19,7 +19,7 @@ async fn stalled(app: &App) -> BufReader<TcpStream> {
         32 << 20
     );
     stream.write_all(head.as_bytes()).await.unwrap();
-    // The body is waited for.
+    // The server waits for the body.
     assert_eq!(soon(read_answer(&mut stream)).await.expect("an answer").status, 100);
     soon(stream.write_all(" ".repeat(130 << 10).as_bytes())).await.unwrap();
     stream
@@ -30,7 +30,7 @@ async fn slow_bodies_of_one_tenant_keep_out_nobody_elses() {
     let app = App::with(|config| {
         let key = |text: String| text.parse::<ConfiguredKey>().unwrap();
         config.auth.keys = vec![key(format!("one:admin:{A}")), key(format!("two:admin:{B}"))];
-        // Longer than this test waits for anything.
+        // Longer than any wait of this test.
         config.limits.body_timeout_ms = 300_000;
     })
     .await;

@@ -22,7 +22,7 @@ use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
 use crate::support::wire::{Step, Wire, answer};
 
-/// A model whose calls may cost 5 cents each and mostly take 1, under a cap of so many dollars a month.
+/// A model whose calls may cost 5 cents each and mostly cost 1, under a cap of this many dollars a month.
 pub(super) fn capped(config: &mut Config, cap: f64) {
     let price = Price { input_per_million: 10.0, output_per_million: 10.0, ..Price::default() };
     config.prices.extend(["demo:*", "openai:*"].map(|of| (of.to_owned(), price)));
@@ -37,14 +37,14 @@ pub(super) async fn tenant(store: &dyn Store) -> TenantPk {
     store.tenant("default", 1).await.unwrap()
 }
 
-/// What the tenant's row of this month says.
+/// The tenant's row of this month.
 pub async fn this_month(store: &dyn Store) -> Spent {
     let (key, period) = (String::new(), Capped::TenantMonth.period(now()));
     let of = SpendKey { tenant: tenant(store).await, key, period, unit: Unit::Usd };
     store.spent(&[of]).await.unwrap().remove(0)
 }
 
-/// What all model calls took, by their own rows.
+/// The cost of all model calls, by their own rows.
 pub async fn taken(store: &dyn Store) -> i64 {
     let page = PageAsk { limit: 100, ..PageAsk::default() };
     let ask =
@@ -52,7 +52,7 @@ pub async fn taken(store: &dyn Store) -> i64 {
     store.usage(&ask).await.unwrap().items.iter().map(|sum| sum.cost_nanos).sum()
 }
 
-/// 32 runs at once, asked on a server of each of these stores; how many came to their end.
+/// 32 concurrent runs, on a server for each of these stores; returns how many ended.
 async fn all_at_once(stores: Vec<Arc<dyn Store>>, cap: f64) -> usize {
     let mut apps = Vec::new();
     for store in &stores {
@@ -126,11 +126,11 @@ async fn a_thread_that_is_deleted_gives_back_what_its_call_held() {
     assert_eq!(app.ask("DELETE", "/threads/t1").send().await.status, 204);
     let spent = this_month(&*store).await;
     assert_eq!(spent.held, 0);
-    // The model was asked, and its provider takes the prompt for that.
+    // The model was called, and its provider charges for the prompt.
     assert!((1..held).contains(&spent.used), "{} of {held}", spent.used);
 }
 
-/// The demo model's first call takes more than is left then.
+/// The demo model's first call then costs more than is left.
 pub(super) async fn spend_it_all(app: &App) -> Value {
     let said = app.ask("POST", "/threads/t1/process").header("prefer", "wait=30");
     said.json(&json!({ "query": "count" })).send().await.expect(200)
@@ -191,7 +191,7 @@ async fn a_cap_in_dollars_is_refused_while_a_model_has_no_price() {
     app.post("/threads/t1/process", json!({ "query": "count" })).await.expect(202);
 }
 
-/// A run may name a model that is nowhere in the settings.
+/// A run may name a model that is not in the settings.
 #[rstest::rstest]
 #[tokio::test]
 async fn a_model_without_a_price_is_refused_where_there_is_a_cap(#[values(true, false)] is_in_settings: bool) {
@@ -296,7 +296,7 @@ async fn webhooks_are_told_once_of_each_part_of_a_cap() {
     assert_eq!(percents, [80, 100]);
     let sent = app.get(&format!("/webhooks/{}/deliveries", hook.as_str().unwrap())).await.expect(200);
     assert_eq!(sent["items"].as_array().unwrap().len(), 2, "{sent:#}");
-    // A cap that is raised is told of anew, as soon as so much of it is used.
+    // After a cap is raised, reaching the warning level sends a new warning.
     app.ask("PUT", "/limits").json(&json!({ "tenantMonthUsd": 0.11 })).send().await.expect(200);
     app.post("/threads/next/process", json!({ "query": "hello" })).await.expect(202);
     let data = soon(wire.request()).await.body["data"].clone();
@@ -338,7 +338,7 @@ async fn metrics_tell_how_much_of_the_caps_is_used_and_what_was_refused() {
     let app = App::with(|config| capped(config, 0.02)).await;
     spend_it_all(&app).await;
     app.post("/threads/t9/process", json!({ "query": "count" })).await.problem("spend_cap_reached");
-    // Other tests count as well.
+    // Other tests add to the counter as well.
     assert!(metric(&app, refused).await > before);
     let used = metric(&app, r#"pes_spend_cap_used_ratio{cap="tenant_month"}"#).await;
     assert!(used > 0.0 && used <= 1.0, "{used}");

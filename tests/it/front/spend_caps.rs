@@ -81,7 +81,7 @@ fn chunk(delta: Value, reason: Value) -> Step {
     event(json!({ "choices": [{ "delta": delta, "finish_reason": reason }] }))
 }
 
-/// What arrived of a reply that broke off is counted, with the prompt; the next attempt has its own reservation.
+/// The received part of a broken reply is charged, with the prompt; the next attempt has its own reservation.
 #[tokio::test]
 async fn a_reply_that_breaks_off_counts_what_arrived() {
     let plan = json!({ "title": "t", "intent": "i", "plan": "p", "answer": "done", "todoList": [] }).to_string();
@@ -108,7 +108,7 @@ async fn a_reply_that_breaks_off_counts_what_arrived() {
     assert_eq!(said["response"]["content"], "done", "{said:#}");
     let sums = app.get("/usage?groupBy=tenant").await.expect(200)["items"][0].clone();
     assert_eq!(sums["calls"], 2, "{sums:#}");
-    // Three letters are taken for a token.
+    // Three letters count as a token.
     assert_eq!(sums["outputTokens"], 1_001 + 20, "{sums:#}");
     let input = sums["inputTokens"].as_i64().unwrap();
     assert!(input > 300, "the prompt of the first is estimated: {sums:#}");
@@ -116,7 +116,7 @@ async fn a_reply_that_breaks_off_counts_what_arrived() {
     assert_eq!((spent.used, spent.held), ((input + 1_021) * 10_000, 0));
 }
 
-/// A model of this server, under a cap that leaves room.
+/// A model of this server, under a cap with room left.
 fn at_house(config: &mut Config, url: String) {
     capped(config, 10.0);
     config.models.choice = vec!["house:m".parse().unwrap()];
@@ -124,7 +124,7 @@ fn at_house(config: &mut Config, url: String) {
     config.prices.insert("house:*".to_owned(), config.prices["demo:*"]);
 }
 
-/// A reply of 3,000 letters that has no end.
+/// A reply of 3,000 letters without an end.
 struct Endless {
     goes_on: Arc<Notify>,
     hung_up: Arc<Notify>,
@@ -140,7 +140,7 @@ impl Endless {
         vec![event_stream(), Step::Until(self.goes_on.clone()), content, Step::Stall(self.hung_up.clone())]
     }
 
-    /// Returns when it has begun to answer what is asked on a thread.
+    /// Returns once it has started to reply to a query on a thread.
     async fn answers(&self, app: &App) {
         app.post("/threads/t1/process", json!({ "query": "hi" })).await.expect(202);
         let mut socket = app.socket("/threads/t1/events").await;
@@ -150,7 +150,7 @@ impl Endless {
     }
 }
 
-/// Whoever stops a run just before its end has had what arrived, and pays for it: also where the thread goes with it.
+/// A caller who stops a run just before its end pays for the received part, even if the thread is deleted with it.
 #[rstest::rstest]
 #[tokio::test]
 async fn a_reply_that_is_stopped_counts_what_arrived(#[values("cancel", "delete")] how: &str) {
@@ -173,7 +173,7 @@ async fn a_reply_that_is_stopped_counts_what_arrived(#[values("cancel", "delete"
     assert_eq!((spent.used, spent.held), ((input + 1_001) * 10_000, 0));
 }
 
-/// What the process that makes the call hears of its model is nothing to a thread that is gone.
+/// The process that makes the call does not report its model's usage to a thread that is gone.
 #[tokio::test]
 async fn a_call_of_another_process_counts_as_what_it_held_when_its_thread_is_deleted() {
     let database = Database::fresh().await;
@@ -193,7 +193,7 @@ async fn a_call_of_another_process_counts_as_what_it_held_when_its_thread_is_del
     assert_eq!((spent.used, spent.held), (held, 0));
 }
 
-/// Somebody asks for more at another process, which this one has not heard of when it deletes the thread.
+/// A new query arrives at another process, of which this one does not know when it deletes the thread.
 #[tokio::test]
 async fn a_call_is_not_made_again_for_a_thread_that_is_deleted() {
     let database = Database::fresh().await;
@@ -205,7 +205,7 @@ async fn a_call_is_not_made_again_for_a_thread_that_is_deleted() {
     let owner = App::of(store.clone(), |config| at_house(config, url.clone())).await;
     let asking = App::of(other, |config| at_house(config, url.clone())).await;
     endless.answers(&owner).await;
-    // Neither its sweeper nor its watch of others sees anything from here on.
+    // From here on neither its sweeper nor its watch of other processes sees anything.
     store.set("due", Mood::Hangs);
     soon(store.holds_many("due", 2)).await;
     asking.post("/threads/t1/process", json!({ "query": "more", "onBusy": "enqueue" })).await.expect(202);
@@ -218,7 +218,7 @@ async fn a_call_is_not_made_again_for_a_thread_that_is_deleted() {
     assert_eq!((spent.used, spent.held, wire.connections()), ((input + 1_001) * 10_000, 0, 1));
 }
 
-/// The thread stays, and its run goes on: what its call took until then counts beside what the next one takes.
+/// The thread stays, and its run continues: the usage of the cancelled call counts beside that of the next one.
 #[tokio::test]
 async fn a_run_whose_thread_could_not_be_deleted_goes_on_and_counts_what_it_took() {
     let plan = json!({ "title": "t", "intent": "i", "plan": "p", "answer": "done", "todoList": [] }).to_string();
@@ -242,7 +242,7 @@ async fn a_run_whose_thread_could_not_be_deleted_goes_on_and_counts_what_it_took
     assert_eq!((spent.used, spent.held), ((input + 1_021) * 10_000, 0));
 }
 
-/// Compatible servers that say nothing of what a reply took are none that cost nothing.
+/// Calls to compatible servers that report no usage are not free.
 #[tokio::test]
 async fn a_reply_whose_usage_is_not_told_counts_as_it_is_estimated() {
     let long = "x".repeat(60_000);
@@ -264,8 +264,7 @@ async fn a_reply_whose_usage_is_not_told_counts_as_it_is_estimated() {
     assert_eq!(wire.connections(), 1);
 }
 
-/// What is told is there with the commit that spends: whoever kills the process loses nothing, and no other step has to
-/// come.
+/// The deliveries are stored in the commit that spends: a kill loses none, and no other step has to follow.
 #[tokio::test]
 async fn what_webhooks_are_told_is_there_as_soon_as_it_is_spent() {
     let store = fresh_store().await;

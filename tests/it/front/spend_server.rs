@@ -24,7 +24,7 @@ const ANN: &str = "key-a-0123456789abcdef0123456789";
 const BOB: &str = "key-b-0123456789abcdef0123456789";
 const OPS: &str = "key-o-0123456789abcdef0123456789";
 
-/// Two tenants and an operator, under a cap of so many dollars a month for all.
+/// Two tenants and an operator, under a common cap of this many dollars a month.
 fn shared(config: &mut Config, cap: f64) {
     capped(config, 1_000.0);
     config.limits.spend.tenant_month_usd = None;
@@ -78,7 +78,7 @@ async fn a_cap_in_tokens_is_of_all_tenants_too() {
     assert!(problem["detail"].as_str().unwrap().contains("2000 tokens a day of the server"), "{problem}");
 }
 
-/// What all model calls of a tenant took, by their own rows.
+/// The cost of all model calls of a tenant, by their own rows.
 async fn taken(store: &dyn Store, tenant: &str) -> i64 {
     let tenant = store.tenant(tenant, 1).await.unwrap();
     let page = PageAsk { limit: 100, ..PageAsk::default() };
@@ -86,13 +86,13 @@ async fn taken(store: &dyn Store, tenant: &str) -> i64 {
     store.usage(&ask).await.unwrap().items.iter().map(|sum| sum.cost_nanos).sum()
 }
 
-/// What the server's row of this month says.
+/// The server's row of this month.
 async fn this_month(store: &dyn Store) -> Spent {
     let of = SpendKey::of(Capped::ServerMonth, TenantPk::NONE, None, now()).unwrap();
     store.spent(&[of]).await.unwrap().remove(0)
 }
 
-/// 32 runs of two tenants at once, asked on a server of each of these stores.
+/// 32 concurrent runs of two tenants, on a server for each of these stores.
 async fn all_at_once(stores: Vec<Arc<dyn Store>>, cap: f64) {
     let mut apps = Vec::new();
     for store in &stores {
@@ -126,7 +126,7 @@ async fn nor_do_those_of_two_replicas() {
     all_at_once(vec![one, other], 0.4).await;
 }
 
-/// The operator's webhooks that are of no tenant; not those of one, and no tenant's own.
+/// Events go to the operator's webhooks that belong to no tenant, and to no others.
 #[tokio::test]
 async fn only_the_operator_is_told_of_the_servers_cap() {
     let told = || answer("204 No Content", "", "");

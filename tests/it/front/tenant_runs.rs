@@ -18,7 +18,7 @@ const ONE: &str = "key-a-0123456789abcdef";
 const TWO: &str = "key-b-0123456789abcdef";
 const OPS: &str = "key-o-0123456789abcdef";
 
-/// One run of each tenant at once.
+/// A limit of one active run per tenant.
 fn one_each(url: String) -> impl FnOnce(&mut Config) {
     move |config| {
         let key = |text: &str| text.parse::<ConfiguredKey>().unwrap();
@@ -28,7 +28,7 @@ fn one_each(url: String) -> impl FnOnce(&mut Config) {
             key(&format!("ops:operator:{OPS}")),
         ];
         config.limits.tenant.running_runs = Some(1);
-        // Nothing begins because the sweeper looks now and then.
+        // No run starts because of the sweeper's regular check.
         config.runtime.lease_ms = 3_600_000;
         config.models.openai.base_url = Some(url);
     }
@@ -49,7 +49,7 @@ async fn ended(app: &App, key: &str, run: &str) -> Value {
     run
 }
 
-/// A model whose first reply waits for the test, and so many others.
+/// A model whose first reply waits for the test, and this many others.
 async fn gated(others: usize) -> (Wire, Arc<Notify>) {
     let gate = Arc::new(Notify::new());
     let first = [vec![Step::Until(gate.clone())], direct()].concat();
@@ -124,7 +124,7 @@ async fn the_operator_gives_a_tenant_more_and_what_waits_begins_at_once() {
     assert_eq!(read(&app, ONE, &first).await["status"], "running");
     let of_others = json!({ "running": 0, "runningMost": 1, "queued": 0, "queuedMost": 1000 });
     assert_eq!(read(&app, TWO, "/limits").await["runs"], of_others);
-    // What is absent is as in the settings again.
+    // A missing member is reset to the settings.
     let now = put(&app, "one", &json!({})).send().await.expect(200);
     assert_eq!(now, json!({ "runningRuns": 1, "queuedRuns": 1000 }));
     let third = accepted(&app, ONE, "t3").await;
@@ -134,7 +134,7 @@ async fn the_operator_gives_a_tenant_more_and_what_waits_begins_at_once() {
     ended(&app, ONE, &third).await;
 }
 
-/// Also what was begun before there was a limit.
+/// Also runs started before there was a limit.
 #[tokio::test]
 async fn the_operator_limits_one_tenant_where_the_settings_limit_none() {
     let (mut wire, gate) = gated(2).await;
@@ -206,7 +206,7 @@ async fn one_that_waits_is_cancelled_and_its_thread_can_be_deleted() {
     app.get(&third).await.problem("not_found");
 }
 
-/// Also where the next process has no such bound.
+/// Also where the next process has no such limit.
 #[tokio::test]
 async fn the_next_process_begins_what_waited() {
     for is_bound in [true, false] {
@@ -227,7 +227,7 @@ async fn the_next_process_begins_what_waited() {
     }
 }
 
-/// What another process has under way takes no place here, also where this one changes its thread.
+/// Runs of another process take no place here, even when this one changes their thread.
 #[tokio::test]
 async fn each_process_counts_its_own() {
     let (mut wire, gate) = gated(2).await;

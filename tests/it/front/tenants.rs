@@ -8,13 +8,13 @@ use crate::delegate::delegated;
 use crate::delegate::peer::{Dialect, Peer};
 use crate::support::app::App;
 
-/// What is there for nobody in this configuration, and the test that covers it.
+/// Operations that nobody can use in this configuration, and the test that covers each.
 const ELSEWHERE: [(&str, &str); 2] = [
     ("/session/oidc/{name}", "front::login::a_browser_signs_in_and_has_a_session_as_with_a_key"),
     ("/session/oidc/{name}/callback", "front::login::what_was_not_begun_here_is_not_finished"),
 ];
 
-/// What a tenant lists: the path, the member that names an entry, and the parameter of paths that has the same.
+/// A tenant's lists: the path, the member with an entry's id, and the path parameter that takes it.
 const LISTS: [(&str, &str, &str); 9] = [
     ("/runs", "runId", "run"),
     ("/tasks", "taskId", "task"),
@@ -26,7 +26,7 @@ const LISTS: [(&str, &str, &str); 9] = [
     ("/http-tools", "name", "tool"),
     ("/keys", "keyId", "key"),
 ];
-/// So many of them, from the first, have nothing in them of a tenant that made nothing.
+/// This many of them, from the first, are empty for a tenant that created nothing.
 const EMPTY: usize = 5;
 
 /// Every operation that the document lists: method and path.
@@ -45,7 +45,7 @@ fn filled(path: &str, ids: &BTreeMap<&str, String>) -> String {
     filled
 }
 
-/// Nobody listens there.
+/// Nothing listens there.
 fn agent() -> Value {
     json!({ "id": "helper", "card": "http://127.0.0.1:1/card" })
 }
@@ -58,7 +58,7 @@ fn schedule() -> Value {
     json!({ "id": "nightly", "cron": "30 2 * * *", "query": "hello" })
 }
 
-/// A body that is good enough to get to the question whose thread it is.
+/// A body that is valid enough for the thread's tenant to be checked.
 fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'static str, Value)> {
     let json = |value| Some(("application/json", value));
     match (method, path) {
@@ -110,16 +110,16 @@ async fn every_route_but_the_public_ones_asks_for_a_key() {
         }
         let said = ask.send().await;
         if pes::http::PUBLIC.contains(&path.as_str()) {
-            // Where there is no issuer nobody signs in at one, or is told of one.
+            // Without an issuer nobody can sign in, and none is listed.
             let is_of_issuers = ["/session/oidc/", "/.well-known/oauth"].iter().any(|begin| path.starts_with(begin));
             let status = if is_of_issuers { 404 } else { 200 };
             assert_eq!(said.status, status, "{method} {path}");
         } else if path == "/a2a/callbacks/{task}" {
-            // A task's own secret is its key, and whoever has none learns nothing.
+            // A task's own secret is its key, and a caller without it learns nothing.
             said.problem("not_found");
         } else {
             assert_eq!(said.status, 401, "{method} {path}: {}", said.text());
-            // The doors say it in the words of their wires: `a2a::envelope`, `mcp_door::envelope`, `openai::errors`.
+            // The doors respond in the format of their wires: `a2a::envelope`, `mcp_door::envelope`, `openai::errors`.
             if !["/a2a", "/mcp"].contains(&path.as_str()) && !path.starts_with("/v1/") {
                 said.problem("unauthorized");
             }
@@ -132,13 +132,13 @@ fn id(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_else(|| panic!("no {name} in {value:#}")).to_owned()
 }
 
-/// One of everything that a tenant can have: what stands for each parameter of a path.
+/// One of everything that a tenant can have: a value for each parameter of a path.
 async fn made(app: &App, peer: &Peer) -> BTreeMap<&'static str, String> {
     let mut ids = BTreeMap::from([("thread", "t1".to_owned()), ("item", "mail".to_owned())]);
     let mut make = async |name: &'static str, path: &str, member: &str, body: Value| {
         ids.insert(name, id(&app.post(path, body).await.expect(201), member));
     };
-    // It is not reached, so that its deliveries are there for as long as the test takes.
+    // It is unreachable, so that its deliveries exist during the whole test.
     let hook = json!({ "url": "http://127.0.0.1:1/", "events": ["suspension.requested"] });
     make("webhook", "/webhooks", "webhookId", hook).await;
     make("agent", "/agents", "id", json!({ "id": "helper", "card": peer.card() })).await;
@@ -164,7 +164,7 @@ async fn made(app: &App, peer: &Peer) -> BTreeMap<&'static str, String> {
     ids
 }
 
-/// The lists in which these are.
+/// The lists that contain these.
 async fn lists(app: &App, ids: &BTreeMap<&str, String>) -> Vec<&'static str> {
     let mut found = Vec::new();
     for (path, member, name) in LISTS {
@@ -176,7 +176,7 @@ async fn lists(app: &App, ids: &BTreeMap<&str, String>) -> Vec<&'static str> {
     found
 }
 
-/// Whose they are finds all of them: that others do not is no accident of the ids.
+/// Their own tenant finds all of them, so that others do not is not due to wrong ids.
 async fn are_there(app: &App, ids: &BTreeMap<&str, String>) {
     for (_, path) in operations().into_iter().filter(|(method, path)| method == "GET" && path.contains('{')) {
         let said = app.get(&filled(&path, ids)).await;
@@ -184,7 +184,7 @@ async fn are_there(app: &App, ids: &BTreeMap<&str, String>) {
         assert_eq!(said.status == 404, is_elsewhere, "{path}: {}", said.text());
     }
     assert_eq!(lists(app, ids).await, LISTS.map(|(path, ..)| path));
-    // A message that is being written.
+    // A message that is still being streamed.
     app.ask("GET", "/api/chat/delegating/stream").events().await;
 }
 
@@ -205,7 +205,7 @@ async fn what_belongs_to_another_tenant_is_not_there() {
             ask = ask.typed(media_type, &body.to_string());
         }
         let said = ask.send().await;
-        // A chat that is not there has not begun.
+        // An unknown chat has not started.
         if method == "GET" && path.starts_with("/api/chat/") {
             let is_empty = said.status == 204 || said.expect(200)["messages"] == json!([]);
             assert!(is_empty, "{method} {path}: {}", said.text());

@@ -187,7 +187,7 @@ async fn what_a_thread_says_of_itself_is_bounded_however_it_grows() {
     app.post("/threads", large).await.problem("invalid");
 }
 
-/// There was no bound when it was made.
+/// There was no limit when it was created.
 #[tokio::test]
 async fn a_thread_that_is_larger_from_before_is_renamed_made_smaller_and_moved() {
     let store = fresh_store().await;

@@ -61,7 +61,7 @@ async fn what_cannot_be_imported_is_said() {
     app.get("/threads/t/export?after=1").await.problem("invalid");
 }
 
-/// Whoever comes next has the turn, and finds nothing.
+/// The next caller gets the turn, and finds nothing.
 #[tokio::test]
 async fn of_a_file_whose_client_goes_away_nothing_is_stored() {
     let app = App::start().await;

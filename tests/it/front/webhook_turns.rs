@@ -18,7 +18,7 @@ fn ok() -> Vec<Step> {
     answer("204 No Content", "", "")
 }
 
-/// A server with so many webhooks of these tenants at these receivers; each is told of every run.
+/// A server with this many webhooks of these tenants at these receivers; each is sent an event of every run.
 async fn app(told: &[(&str, &Wire, usize)]) -> App {
     App::with(|config| {
         let key = |text: String| text.parse::<ConfiguredKey>().unwrap();
@@ -42,7 +42,7 @@ async fn finish(app: &App, key: &str) {
     ask.json(&json!({ "query": "hello" })).send().await.expect(200);
 }
 
-/// A receiver that answers a request when the test has seen it.
+/// A receiver that responds to a request when the test has seen it.
 struct Slow {
     wire: Wire,
     gates: Vec<Arc<Notify>>,
@@ -55,14 +55,14 @@ impl Slow {
         Self { wire: Wire::serve(gates.iter().map(exchange).collect()).await, gates }
     }
 
-    /// Leaves 32 requests unanswered: no place is free.
+    /// Leaves 32 requests unanswered: no permit is free.
     async fn takes_all_places(&mut self) {
         for _ in 0..32 {
             soon(self.wire.request()).await;
         }
     }
 
-    /// Answers those and what comes then until the other receiver has a request: how many there were by then.
+    /// Answers those and later ones until the other receiver gets a request; returns how many there were by then.
     async fn answers_until_asked(&mut self, other: &mut Wire) -> usize {
         self.gates[..32].iter().for_each(|gate| gate.notify_one());
         let mut seen = 32;
@@ -79,7 +79,7 @@ impl Slow {
     }
 }
 
-/// Its receiver answers so soon that no attempt gives its place away.
+/// Its receiver responds so soon that no attempt loses its permit.
 #[tokio::test]
 async fn the_backlog_of_one_tenant_keeps_no_other_waiting() {
     let (mut slow, mut other) = (Slow::serve(200).await, Wire::serve(vec![ok()]).await);
@@ -99,7 +99,7 @@ async fn a_tenant_whose_receivers_hang_still_has_its_turn() {
     finish(&app, TWO).await;
     soon(other.request()).await;
     finish(&app, ONE).await;
-    // Those that hang have given their places away.
+    // The hanging ones have released their permits.
     slow.takes_all_places().await;
     finish(&app, TWO).await;
     let sent = slow.answers_until_asked(&mut other).await;

@@ -20,7 +20,7 @@ fn ok() -> Vec<Step> {
     answer("204 No Content", "", "")
 }
 
-/// Loopback is allowed, and attempts follow each other at once.
+/// Loopback is allowed, and retries follow at once.
 async fn app(wire: &Wire, change: impl FnOnce(&mut Config)) -> App {
     let address = wire.address.to_string();
     App::with(|config| {
@@ -45,7 +45,7 @@ fn is_signed(request: &Request, secret: &str) -> bool {
     signatures.into_iter().any(|signature| signature == expected["webhook-signature"])
 }
 
-/// The deliveries, newest first, as soon as this holds of them.
+/// The deliveries, newest first, once this holds for them.
 async fn deliveries(app: &App, hook: &str, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let path = format!("/webhooks/{hook}/deliveries");
     soon(async {
@@ -129,7 +129,7 @@ async fn a_failed_attempt_is_made_again_under_the_same_id_until_it_is_given_up()
     replay("dlv_none").await.problem("not_found");
 }
 
-/// Its process knows of it within two seconds by itself.
+/// Its process learns of it within two seconds by itself.
 #[tokio::test]
 async fn a_webhook_that_another_process_made_a_moment_ago_is_told() {
     let mut wire = Wire::serve(vec![ok()]).await;
@@ -205,7 +205,7 @@ async fn a_receiver_that_does_not_answer_keeps_no_other_waiting() {
     })
     .await;
     deliveries(&app, &silent, |found| found.iter().any(|one| unsent(one) && one["status"] == "dead")).await;
-    // So many wait, and so many may have been sent before the first of them had waited for long.
+    // This many wait, and this many may have been sent before the first of them had waited long.
     assert!(hangs.connections() <= 64, "{} attempts wait for an answer", hangs.connections());
 }
 

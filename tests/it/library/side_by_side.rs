@@ -8,7 +8,7 @@ use super::retention::{Aging, DAY};
 use crate::support::http::soon;
 use crate::support::store::{Mood, Moody};
 
-/// One pause serves all tenants: otherwise a busy server would delete less than it writes.
+/// All of them share one pause: otherwise a busy server would delete less than it writes.
 #[rstest]
 #[case("delete_thread", 401, 16)]
 #[case("compact", 91, 8)]

@@ -26,7 +26,7 @@ use crate::support::postgres::Database;
 pub struct Bed {
     pub store: Arc<dyn Store>,
     pub tenant: TenantPk,
-    /// What must outlive the store: its folder, its database.
+    /// What must outlive the store: its folder or its database.
     _home: Arc<dyn Any + Send + Sync>,
 }
 
@@ -37,7 +37,7 @@ impl Bed {
         Self::on(Arc::new(store), Arc::new(folder)).await
     }
 
-    /// Fails loudly where there is no PostgreSQL.
+    /// Fails if there is no PostgreSQL.
     pub async fn postgres() -> Self {
         let database = Database::fresh().await;
         let store = Postgres::open(&database.url().into(), 4).await.unwrap();
@@ -57,7 +57,7 @@ impl Bed {
         Bed { tenant: self.store.tenant(name, 1).await.unwrap(), ..self.clone() }
     }
 
-    /// What creates a thread of this id, not sent yet.
+    /// The commit that creates a thread of this id, not sent yet.
     pub fn creating(&self, id: &str) -> Commit {
         let new = NewThread {
             tenant: self.tenant,
@@ -76,7 +76,7 @@ impl Bed {
         pk
     }
 
-    /// Erases it as it is now.
+    /// Erases it at its current version.
     pub async fn erase(&self, pk: ThreadPk) -> bool {
         let version = self.store.thread_by_pk(pk).await.unwrap().map_or(0, |thread| thread.fence.version);
         self.store.delete_thread(self.erasure(pk, version)).await.unwrap()
@@ -98,7 +98,7 @@ impl Bed {
         self.store.register(registration(replica), ttl).await.unwrap();
     }
 
-    /// Of a process that has nothing yet.
+    /// For a process that owns nothing yet.
     pub async fn claimable(&self, now: i64, limit: u32) -> Vec<ThreadPk> {
         let found = self.store.claimable(now, Uuid::new_v4(), Uuid::new_v4(), limit).await.unwrap();
         found.into_iter().map(|found| found.pk).collect()
@@ -108,7 +108,7 @@ impl Bed {
         self.store.thread_by_pk(pk).await.unwrap().expect("the thread is there")
     }
 
-    /// A commit that changes nothing yet, on top of what is stored.
+    /// An empty commit on top of the stored version.
     pub async fn next(&self, pk: ThreadPk) -> Commit {
         after(&self.read(pk).await)
     }
@@ -132,7 +132,7 @@ impl Bed {
         self.store.observations(pk, &ask).await.unwrap()
     }
 
-    /// Everything of a thread that can be read, to compare before and after.
+    /// Everything that can be read of a thread, to compare before and after.
     pub async fn everything(&self, pk: ThreadPk) -> String {
         let mut rows = Vec::new();
         for kind in RowKind::ALL {
@@ -190,7 +190,7 @@ pub fn registration(replica: Uuid) -> Registration {
     Registration { replica, name: None, former: None }
 }
 
-/// What a start says of a restored database.
+/// The notice at the start after a restore.
 pub fn hold_back() -> RestoreHold {
     let (deliveries, schedules) = ("not made".into(), "restored".into());
     let (actor, action, detail) = ("server".into(), "restore".into(), json!({ "asOf": 50 }));
@@ -239,7 +239,7 @@ pub fn record(id: &str, kind: ObservationType, run: &str) -> Record {
     }
 }
 
-/// One of those that the engine recorded.
+/// One of the engine's recorded observations.
 fn fact(kind: ObservationType) -> Fact {
     let recorded = include_str!("../../../crates/engine/tests/it/facts.ndjson").lines();
     let mut recorded = recorded.map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -247,7 +247,7 @@ fn fact(kind: ObservationType) -> Fact {
     Fact::read(kind, &found["content"]).unwrap()
 }
 
-/// One that holds whatever is given.
+/// An observation with any content.
 pub fn state_update(data: Value) -> Fact {
     StateUpdateBody { data: Some(data), ..StateUpdateBody::of(vec!["test".into()], 1) }.into()
 }
@@ -260,7 +260,7 @@ pub fn ids(rows: &[Row]) -> Vec<&str> {
     rows.iter().map(|row| row.id.as_str()).collect()
 }
 
-/// What a line calls its thread.
+/// The thread's name in an audit line.
 pub fn named(pk: ThreadPk) -> ThreadId {
     format!("t{}", pk.0).into()
 }

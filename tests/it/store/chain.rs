@@ -62,7 +62,7 @@ async fn of_many_that_chain_at_once_one_wins(bed: Bed) {
     let pk = bed.thread("t").await;
     told(&bed, pk, &["a", "b", "c"]).await;
     let ids: Vec<i64> = bed.store.unchained_lines(bed.tenant, 10).await.unwrap().iter().map(|line| line.id).collect();
-    // Each saw other lines: those that were committed when it looked.
+    // Each process saw other lines: those committed when it read.
     let tries = (0..20).map(|n: usize| {
         let links: Vec<_> = ids[n % 3..=n % 3].iter().map(|id| (*id, format!("{n:064}"))).collect();
         let checkpoint = Checkpoint { n: 1, hash: format!("{n:064}"), at: 1, jws: None };
@@ -110,7 +110,7 @@ async fn nothing_is_chained_where_the_chain_ends_elsewhere(bed: Bed) {
     assert_eq!(bed.store.checkpoints(bed.tenant, 0, 10).await.unwrap(), [signed], "in the place of the other");
 }
 
-/// A chain whose end was taken away does not begin anew.
+/// A chain whose end was removed does not start again.
 async fn a_chain_goes_on_where_its_last_line_is_known(bed: Bed) {
     let pk = bed.thread("t").await;
     told(&bed, pk, &["a", "b"]).await;

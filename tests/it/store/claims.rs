@@ -146,7 +146,7 @@ async fn the_owner_is_told_what_is_due(bed: Bed) {
     assert_eq!(bed.store.due(Uuid::new_v4(), 60, 10).await.unwrap(), []);
 }
 
-/// A tenant's backlog does not stand before another's first thread, with an owner and without.
+/// A tenant's backlog does not delay another tenant's first thread, with an owner and without.
 async fn tenants_take_turns_however_many_threads_one_of_them_has(bed: Bed) {
     let (replica, other) = (registered(&bed).await, bed.other_tenant().await);
     let mut crowd = Vec::new();
@@ -196,7 +196,7 @@ async fn what_is_reserved_is_nobody_elses_and_its_own_until_it_is_claimed(bed: B
 async fn dies(bed: &Bed, replica: Uuid) {
     bed.store.renew(replica, -1).await.unwrap();
     bed.store.end_expired().await.unwrap();
-    // On a store with one process the next one finds it.
+    // On a store with one process the next process finds it.
     registered(bed).await;
 }
 
@@ -247,7 +247,7 @@ async fn who_comes_back_takes_back_what_was_counted(bed: Bed) {
     assert_eq!(bed.read(pk).await.crashes, Crashes::default(), "it was cut off, not dead");
 }
 
-/// Whatever it had in hand, even nothing.
+/// Whatever it owned, even nothing.
 async fn a_death_is_known_until_it_is_forgotten(bed: Bed) {
     let stopped = registered(&bed).await;
     bed.store.unregister(stopped).await.unwrap();

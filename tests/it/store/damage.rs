@@ -35,7 +35,7 @@ fn everything(folder: &Path) -> Vec<Option<Vec<u8>>> {
     ["pes.db", "pes.db-wal"].iter().map(|name| std::fs::read(folder.join(name)).ok()).collect()
 }
 
-/// What a machine has on its disk when the process is killed now.
+/// A copy of the folder as on the disk if the process were killed now.
 fn image(folder: &Path) -> TempDir {
     let image = tempfile::tempdir().unwrap();
     for name in FILES {
@@ -47,7 +47,7 @@ fn image(folder: &Path) -> TempDir {
     image
 }
 
-/// A folder whose process was killed after eight commits to the thread `t`, and how much its log holds.
+/// A folder whose process was killed after eight commits to the thread `t`, and the size of its write-ahead log.
 async fn killed() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let bed = opened(folder.path()).await;
@@ -62,7 +62,7 @@ async fn killed() -> (TempDir, PathBuf) {
     (image, log)
 }
 
-/// The same, closed cleanly: all of it is in the database.
+/// The same, closed cleanly: everything is in the database file.
 async fn closed() -> (TempDir, PathBuf) {
     let (folder, _) = killed().await;
     opened(folder.path()).await.store.close().await;
@@ -155,7 +155,7 @@ async fn a_database_that_is_cut_off_is_refused() {
     }
 }
 
-/// A process that was killed in the middle of writing to a database with a rollback journal.
+/// A process was killed while it wrote to a database with a rollback journal.
 #[tokio::test]
 async fn what_was_half_written_is_taken_back() {
     let (folder, database) = closed().await;
@@ -171,7 +171,7 @@ async fn what_was_half_written_is_taken_back() {
         .unwrap();
     let image = image(folder.path());
     assert!(image.path().join("pes.db-journal").metadata().unwrap().len() > 0);
-    // Its first page may tell of pages already that were never written.
+    // Its first page may already refer to pages that were never written.
     let file = image.path().join("pes.db");
     let mut bytes = std::fs::read(&file).unwrap();
     let pages = u32::from_be_bytes(bytes[28..32].try_into().unwrap());

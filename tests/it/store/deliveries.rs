@@ -47,7 +47,7 @@ pub async fn post(bed: &Bed, pk: ThreadPk, deliveries: Vec<NewDelivery>) {
     bed.done(commit).await;
 }
 
-/// What goes out by itself, of the bed's tenant; for 50.
+/// Claims the due deliveries of the bed's tenant, for 50.
 pub async fn claim_some(bed: &Bed, now: i64, most: u32) -> Vec<Delivery> {
     let share = Share { tenant: bed.tenant, most };
     bed.store.claim_deliveries(&[share], now, now + 50).await.unwrap()
@@ -57,7 +57,7 @@ async fn claim(bed: &Bed, now: i64) -> Vec<Delivery> {
     claim_some(bed, now, 10).await
 }
 
-/// What several tenants are given, in the order of their names.
+/// The deliveries that several tenants get, in the order of their names.
 async fn claim_shares(bed: &Bed, now: i64, shares: &[(TenantPk, u32)]) -> Vec<String> {
     let shares: Vec<Share> = shares.iter().map(|(tenant, most)| Share { tenant: *tenant, most: *most }).collect();
     let claimed = bed.store.claim_deliveries(&shares, now, now + 50).await.unwrap();

@@ -39,7 +39,7 @@ async fn delete(bed: &Bed, id: &str, expected: Expected) -> Option<i64> {
     bed.store.write_document(document(bed, id, None), expected, line(bed, "ann"), None).await.unwrap()
 }
 
-/// Which documents a reader hears of who has read so far, and whether these are all.
+/// The documents that changed since a reader's revision, and whether these are all.
 async fn since(bed: &Bed, version: i64) -> (Vec<String>, bool) {
     let DocumentChanges { documents, is_whole, .. } = bed.store.documents_since(version).await.unwrap();
     (documents.into_iter().map(|known| known.id).collect(), is_whole)

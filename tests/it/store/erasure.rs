@@ -96,7 +96,7 @@ async fn what_a_call_took_that_cannot_be_read_goes_with_its_thread(bed: Bed) {
     assert_eq!(calls(&bed).await, 1);
 }
 
-/// How often the marker stands in the files of the database.
+/// How often the marker occurs in the database's files.
 fn found(folder: &Path, marker: &str) -> usize {
     let files = ["pes.db", "pes.db-wal", "pes.db-shm"].map(|name| std::fs::read(folder.join(name)).unwrap_or_default());
     files.iter().map(|file| String::from_utf8_lossy(file).matches(marker).count()).sum()
@@ -112,7 +112,7 @@ async fn assert_whole(other: &mut SqliteConnection) {
     assert_eq!(whole, "ok");
 }
 
-/// A thread's next transition: a row that grows and shrinks, one that is new, a head, an observation, a payload.
+/// A thread's next commit: a row that grows and shrinks, a new row, a head, an observation, a payload.
 fn next(bed: &Bed, commit: Commit, marker: &str, step: usize) -> Commit {
     let body = |times: usize| json!({ "text": marker.repeat(times) }).to_string();
     let kept = |kind, id: String, times| Row { kind, id, ord: step as i64, keep: Keep::Always, body: body(times) };
@@ -139,7 +139,7 @@ async fn no_byte_of_a_deleted_thread_stays_in_the_files() {
     for n in 0..12 {
         threads.push((bed.thread(&format!("t{n}")).await, Uuid::new_v4().to_string()));
     }
-    // Threads that take turns stand on the same pages, and move each other's rows.
+    // Rows of alternating threads share pages, and move each other.
     for step in 0..30 {
         for (pk, marker) in &threads {
             let commit = next(&bed, bed.next(*pk).await, marker, step);
@@ -165,8 +165,8 @@ async fn no_byte_of_a_deleted_thread_stays_in_the_files() {
     assert_whole(&mut connect(folder.path()).await).await;
 }
 
-/// Rows of the length of one to thirty markers, which grow and shrink with each step: those that outgrow their page move to
-/// another one, and SQLite leaves bytes of some in the room that becomes free.
+/// Rows of one to thirty markers that grow and shrink with each commit: those that outgrow their page move to another
+/// one, and SQLite leaves some of their bytes in the freed space.
 fn resized(bed: &Bed, commit: Commit, marker: &str, thread: usize, step: usize) -> Commit {
     let row = |n: usize| {
         let times = 1 + (step * 7_919 + n * 104_729 + thread * 1_299_709) % 30;

@@ -15,7 +15,7 @@ super::on_every_store!(
     a_stale_one_fails_alone,
 );
 
-/// Something in every place that a commit can write.
+/// A commit that writes to every table.
 async fn everywhere(bed: &Bed, pk: pes::domain::ids::ThreadPk) -> Commit {
     Commit {
         head: Some("new".into()),

@@ -181,7 +181,7 @@ async fn runs_are_listed_by_the_time_of_their_last_change(bed: Bed) {
             "{ask:?}"
         );
     }
-    // What moves between two pages is not shown twice, and what stays is not left out.
+    // A row that moves between two pages is not shown twice, and one that stays is not left out.
     let two = StandingAsk { page: page(2), ..all.clone() };
     let total = bed.store.count_by_standing(&two).await.unwrap();
     let first = bed.store.runs_by_standing(&two).await.unwrap();
@@ -191,7 +191,8 @@ async fn runs_are_listed_by_the_time_of_their_last_change(bed: Bed) {
     assert_eq!(ids(StandingAsk { page: rest, ..all.clone() }).await.0, ["run_3", "run_1"]);
     assert_eq!(ids(StandingAsk { standings: vec![CallerStatus::Suspended], ..all.clone() }).await.0, ["run_4"]);
 
-    // Of some standings, too, the last to change comes first, and what a deleted thread left takes no place on a page.
+    // With a filter by status the last changed comes first as well, and rows of deleted threads take no place on a
+    // page.
     let c = bed.thread("c").await;
     let payloads = (0..1_500).map(|n| row(RowKind::Payload, &format!("p{n}"), n, Keep::Never));
     bed.write(c, payloads.chain([run("run_9"), stands("run_9", 99, &done)]).collect()).await;

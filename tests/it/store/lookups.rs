@@ -98,7 +98,7 @@ async fn old_keys_are_forgotten_a_few_at_a_time(bed: Bed) {
     assert_eq!(runs(&bed.store.lookups(bed.tenant, &key("d"), 9).await.unwrap()), ["r7", "r6"]);
 }
 
-/// It may be one of a month, or wait for a person for longer.
+/// Its run may be the only one of a month, or wait even longer for a person.
 async fn the_last_run_of_a_schedule_is_remembered(bed: Bed) {
     let of = |digest: &str| LookupKey { kind: "schedule", digest: digest.to_owned() };
     for (now, digest) in [(1, "a"), (2, "b"), (3, "a"), (4, "a")] {

@@ -39,13 +39,13 @@ async fn postgres(database: &Database) -> PgConnection {
     connection
 }
 
-/// How many there are of a database.
+/// How many migrations a database has.
 fn newest(database: &str) -> i64 {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations").join(database);
     std::fs::read_dir(folder).unwrap().count() as i64
 }
 
-/// What each tenant is told, the oldest first.
+/// The audit lines of each tenant, the oldest first.
 async fn told(store: &dyn Store) -> Vec<Vec<Value>> {
     let mut all = Vec::new();
     for name in ["default", "other"] {
@@ -88,7 +88,7 @@ async fn each_migration_is_told_once_on_postgresql() {
     }
 }
 
-/// Nothing is told that was not done, nor is anything done that is not told.
+/// Each migration has its audit line, and no line is without its migration.
 #[tokio::test]
 async fn a_migration_that_fails_is_not_told_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
@@ -97,7 +97,7 @@ async fn a_migration_that_fails_is_not_told_on_sqlite() {
     Sqlite::open(folder.path(), Synchronous::Normal).await.err().expect("its name is taken");
     connection.execute("DROP TABLE schedule_state").await.unwrap();
     assert_eq!(lines(&mut connection).await, 2 * 3, "the second to the fourth");
-    // A line that cannot be written is a migration that is not made.
+    // If the line cannot be written, the migration is not made.
     connection
         .execute("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT raise(abort, 'full'); END")
         .await

@@ -17,7 +17,7 @@ use super::bed::{Bed, row};
 use super::deliveries::{claim_some, new, post};
 use crate::support::postgres::Database;
 
-/// Each document, row and delivery once more, of a kind that is not known here.
+/// A copy of each document, row and delivery, of an unknown kind.
 const LATER: &str = "
 UPDATE document_revision SET revision = revision + 1;
 INSERT INTO documents (tenant, kind, id, version, updated_at, body)

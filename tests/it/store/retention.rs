@@ -33,7 +33,7 @@ fn compaction(thread: ThreadPk, min_seq: i64, upto: i64) -> Compaction {
     Compaction { thread, min_seq, upto, base: format!("{{\"upto\":{upto}}}"), unnamed: Vec::new() }
 }
 
-/// So many, and no other is left.
+/// Checks that exactly this many are left.
 fn all(count: u64) -> Dropped {
     Dropped { count, is_more: false }
 }
@@ -43,7 +43,7 @@ async fn seqs(bed: &Bed, pk: ThreadPk) -> Vec<i64> {
     bed.store.observations(pk, &ask).await.unwrap().into_iter().map(|seen| seen.seq).collect()
 }
 
-/// Two processes look at the same log: the one that comes later must not take it back.
+/// Two processes shorten the same log: the later one must not undo the earlier one's work.
 async fn a_log_begins_later_only_where_it_was_said_to_begin(bed: Bed) {
     let pk = five(&bed).await;
     assert!(bed.store.compact(compaction(pk, 1, 3)).await.unwrap());
@@ -60,7 +60,7 @@ async fn nothing_of_what_can_be_read_is_dropped(bed: Bed) {
     assert_eq!(seqs(&bed, pk).await, [4, 5]);
 }
 
-/// They are where a process looks that goes on where another one was killed, also if the entry with their number is left.
+/// Keys under which another process looks after a crash are kept, even if only the entry with their number is left.
 async fn names_that_are_not_kept_are_old_entries_until_these_are_dropped(bed: Bed) {
     let pk = five(&bed).await;
     let named = |upto, name: &str| Compaction { unnamed: vec![name.to_owned()], ..compaction(pk, upto, upto) };
@@ -83,11 +83,11 @@ fn parsed((seq, body): (i64, String)) -> (i64, Value) {
     (seq, serde_json::from_str(&body).unwrap())
 }
 
-/// So that no commit waits for long.
+/// So that no commit waits long.
 async fn no_more_than_a_few_megabytes_go_in_one_transaction(bed: Bed) {
     const MEGABYTE: usize = 1 << 20;
     let pk = bed.thread("t").await;
-    // Nothing that a database could make smaller.
+    // Text that a database cannot compress.
     let noise = || (0..MEGABYTE / 32).map(|_| Uuid::new_v4().simple().to_string()).collect::<String>();
     let large = |kind, n: i64, keep| Row { body: json!(noise()).to_string(), ..row(kind, &format!("p{n}"), n, keep) };
     for n in 0..12 {

@@ -128,7 +128,7 @@ async fn a_foreign_cursor_is_refused(bed: Bed) {
     }
 }
 
-/// They are there for whoever asks for all rows, or for one of them.
+/// They are returned by a read of all rows, or of one of them.
 async fn superseded_messages_are_left_out_of_the_conversation(bed: Bed) {
     let pk = bed.thread("t1").await;
     let message = |id: &str, ord, keep| {

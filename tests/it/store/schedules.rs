@@ -73,7 +73,7 @@ async fn of_many_that_fire_one_time_one_wins(bed: Bed) {
         async move {
             let commit = Commit { fire: fire(&bed, "s", version, 100), ..bed.creating(&format!("t{n}")) };
             let pk = commit.pk;
-            // Another holds the schedule at this moment: who asks again learns what became of it.
+            // Another commit holds the schedule at this moment: a retry finds the outcome.
             let answer = loop {
                 match bed.store.commit(commit.clone()).await.unwrap() {
                     Committed::Stale => {}
@@ -162,7 +162,7 @@ async fn many_schedules_fire_together(bed: Bed) {
 
 async fn what_was_changed_or_deleted_does_not_fire(bed: Bed) {
     let version = planned(&bed, "s").await;
-    // Nobody has planned the new version yet.
+    // The new version is not planned yet.
     let newer = document(&bed, "s", Some(json!({ "paused": true }))).await;
     let is_not_due = async |version| {
         let commit = Commit { fire: fire(&bed, "s", version, 100), ..bed.creating("t1") };
@@ -184,7 +184,7 @@ async fn a_new_version_keeps_what_is_due_unless_it_says_other_times(bed: Bed) {
     assert_eq!((state(&bed, "s").await.next, state(&bed, "s").await.version), (at(100), 2));
     plan(&bed, "s", 3, "u", 300).await;
     assert_eq!(state(&bed, "s").await.next, at(300));
-    // Somebody who has not seen the newer ones.
+    // A process that has not read the newer ones.
     plan(&bed, "s", 2, "t", 100).await;
     plan(&bed, "s", 3, "v", 100).await;
     assert_eq!((state(&bed, "s").await.next, state(&bed, "s").await.version), (at(300), 3));

@@ -49,7 +49,7 @@ async fn spent(bed: &Bed, of: SpendKey) -> (i64, i64) {
     (spent[0].used, spent[0].held)
 }
 
-/// Sent again while it is stale: another wrote the rows at that moment.
+/// Retries while it is stale: another commit wrote the rows at that moment.
 async fn sent(bed: &Bed, commit: Commit) -> Committed {
     loop {
         match bed.store.commit(commit.clone()).await.unwrap() {
@@ -77,7 +77,7 @@ async fn of_many_commits_as_many_are_stored_as_fit(bed: Bed) {
 async fn a_commit_that_does_not_fit_changes_nothing(bed: Bed) {
     let pk = bed.thread("t1").await;
     let before = bed.everything(pk).await;
-    // The first of them would fit.
+    // The first of them alone would fit.
     let spend = || vec![holds(of(&bed, "ann", "2026-11-24"), 5, 10), holds(day(&bed), 11, 10)];
     let records = vec![record("o", ObservationType::RunStarted, "r")];
     let commit = Commit { records, spend: spend(), idempotency: Some(bed.key("k")), ..bed.next(pk).await };
@@ -121,7 +121,7 @@ async fn what_only_settles_is_stored_beyond_the_cap(bed: Bed) {
     assert_eq!(spent(&bed, day(&bed)).await, (12, 0));
     let more = Commit { spend: vec![holds(day(&bed), 1, 10)], ..bed.next(pk).await };
     assert_eq!(bed.store.commit(more).await.unwrap(), Committed::Capped);
-    // One that settles what was not seen before.
+    // One that settles without an earlier reservation.
     bed.done(Commit { spend: vec![settles(of(&bed, "bob", "2026-11-24"), 3, 0)], ..bed.next(pk).await }).await;
     assert_eq!(spent(&bed, of(&bed, "bob", "2026-11-24")).await, (3, 0));
 }
@@ -156,7 +156,8 @@ async fn a_commit_that_is_refused_leaves_the_cap_to_others(bed: Bed) {
     assert_eq!(accepted.unwrap(), Committed::Done);
 }
 
-/// Threads that begin and end calls at once, in an order of rows that differs: nothing is lost, nobody waits for ever.
+/// Threads that start and end calls concurrently, with their rows in different orders: nothing is lost, and no deadlock
+/// occurs.
 async fn what_begins_and_ends_side_by_side_adds_up(bed: Bed) {
     const CALLS: i64 = 10;
     together((0..16).map(|n| {
@@ -195,7 +196,7 @@ async fn a_thread_that_is_deleted_gives_back_what_it_held(bed: Bed) {
     assert_eq!(spent(&bed, day(&bed)).await, (0, 0));
 }
 
-/// Also what was not reserved, as there was no such cap when it began.
+/// Also amounts without a reservation, because the cap did not exist when the call started.
 async fn a_thread_that_is_deleted_counts_and_tells_what_its_last_calls_took(bed: Bed) {
     let pk = bed.thread("t1").await;
     bed.done(Commit { spend: vec![holds(day(&bed), 10, 1_000)], ..bed.next(pk).await }).await;
@@ -238,7 +239,7 @@ async fn of_many_that_tell_of_a_cap_one_does(bed: Bed) {
     assert!(left.iter().all(|delivery| delivery.tenant == bed.tenant && delivery.event == "spend.threshold"));
 }
 
-/// A commit that uses so much of a row, of whose cap of 1,000 it tells with deliveries of this name.
+/// A commit that uses this much of a row with a cap of 1,000, and reports it with deliveries of this name.
 fn telling(of: SpendKey, used: i64, name: &str) -> SpendChange {
     telling_of(1_000, of, used, name)
 }
@@ -260,7 +261,7 @@ fn telling_of(cap: i64, of: SpendKey, used: i64, name: &str) -> SpendChange {
     SpendChange { notices: vec![tell(80), tell(100)], ..settles(of, used, 0) }
 }
 
-/// Which deliveries are there, with what they say.
+/// The stored deliveries, with their content.
 async fn left(bed: &Bed) -> Vec<(String, serde_json::Value)> {
     let left = claim_some(bed, i64::MAX - 50, 100).await;
     assert!(left.iter().all(|delivery| delivery.tenant == bed.tenant && delivery.event == "spend.threshold"));
@@ -301,7 +302,7 @@ async fn a_cap_that_changes_is_told_of_anew(bed: Bed) {
     let mut ids: Vec<String> = left(&bed).await.into_iter().map(|(id, _)| id).collect();
     ids.sort_unstable();
     assert_eq!(ids, ["dlv_a_100", "dlv_a_80", "dlv_c_80", "dlv_d_100", "dlv_d_80"]);
-    // Nor is a run that is refused silent.
+    // A refused run also sends its delivery.
     let tell = |cap| {
         let told = NewSpendNotice { of: day(&bed), percent: 80, cap, now: 5, deliveries: Vec::new() };
         let store = bed.store.clone();

@@ -20,7 +20,7 @@ async fn opened(folder: &Path) -> Bed {
     Bed::on(store, Arc::new(())).await
 }
 
-/// Another program, looking at or changing what is stored.
+/// Another program that reads or changes the data.
 async fn connected(folder: &Path) -> sqlx::SqliteConnection {
     let url = format!("sqlite://{}", folder.join("pes.db").display());
     sqlx::SqliteConnection::connect(&url).await.unwrap()
@@ -67,7 +67,7 @@ async fn whoever_registers_takes_over_everything() {
     assert!(!bed.store.renew(old, 60_000).await.unwrap());
 }
 
-/// What is synced decides what a commit costs. An index is written whenever its columns are set, changed or not.
+/// The synced bytes determine the cost of a commit. An index is written whenever its columns are set, changed or not.
 #[tokio::test]
 async fn a_commit_that_changes_no_index_writes_one_page() {
     const FRAME: u64 = 24 + 4096;

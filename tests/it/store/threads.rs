@@ -121,7 +121,7 @@ async fn the_newest_activity_comes_first(bed: Bed) {
 }
 
 async fn a_list_is_paged_to_its_end(bed: Bed) {
-    // Several threads share a time: the page must break between them all the same.
+    // Several threads have the same time: a page must be able to end between them.
     for n in 0..7 {
         let pk = bed.thread(&format!("t{n}")).await;
         touched(&bed, pk, 100 + n / 3).await;

@@ -15,7 +15,7 @@ fn is_caught_up(frame: &Value) -> bool {
     frame["event"] == "caught_up"
 }
 
-/// The frame that tells of this thread, or of a question of it.
+/// The frame about this thread, or about a question of it.
 async fn told(socket: &mut Socket, event: &str, thread: &str, is_it: impl Fn(&Value) -> bool) -> Value {
     let is_last =
         |frame: &Value| frame["event"] == event && frame["data"]["threadId"] == thread && is_it(&frame["data"]);
@@ -37,7 +37,7 @@ async fn threads_and_questions_are_told_as_lists_show_them() {
     assert_eq!(asked, app.get("/suspensions?threadId=t1").await.expect(200)["items"][0]);
     let body = json!({ "suspensionId": asked["suspensionId"], "approved": false, "reason": "no" });
     app.post("/threads/t1/resume", body).await.expect(202);
-    // Which is told first depends on how much is told together.
+    // Which comes first depends on how many changes are sent together.
     let (mut over, mut ended) = (None, None);
     while over.is_none() || ended.is_none() {
         let frame = socket.next().await.unwrap();
@@ -52,7 +52,7 @@ async fn threads_and_questions_are_told_as_lists_show_them() {
     assert_eq!((&over["status"], &over["resolution"]["decision"]), (&json!("resolved"), &json!("rejected")));
     assert_eq!(ended["openQuestions"], 0);
 
-    // What was open before anybody listened is told when it is over.
+    // A question that was open before the first subscriber is reported when it closes.
     app.post("/threads/t0/cancel", json!({})).await.expect(202);
     let over = told(&mut socket, "suspension", "t0", |_| true).await;
     assert_eq!((&over["suspensionId"], &over["status"]), (&before["suspensionId"], &json!("cancelled")));
@@ -112,7 +112,7 @@ async fn what_another_process_changes_is_told_too() {
     told(&mut socket, "thread_deleted", "t1", |_| true).await;
 }
 
-/// Also of a thread that was not active of late, and whose status stays as it is.
+/// Also for a thread that was not active recently, and whose status does not change.
 #[tokio::test]
 async fn an_answer_that_another_process_takes_is_told_of_a_thread_that_has_waited_long() {
     let database = Database::fresh().await;
@@ -144,7 +144,7 @@ async fn a_change_is_read_once_for_everybody_who_listens() {
     for socket in &mut sockets {
         told(socket, "thread", "t1", |_| true).await;
     }
-    // When nobody listens any more nothing is read, and whoever comes later hears again.
+    // Without subscribers nothing is read, and a later subscriber gets changes again.
     drop(sockets);
     store.set("threads_by_pk", Mood::Well);
     let mut socket = app.socket("/events").await;

@@ -42,8 +42,8 @@ async fn a_client_that_vanishes_ends_no_run() {
     assert_eq!(run["status"], "completed");
 }
 
-/// One socket reads nothing while much is said. Another one sees everything as ever; the slow one finds a gap where it
-/// stands, and is told to come again.
+/// One socket does not read while much is sent. Another one gets everything as usual; the slow one gets a gap at its
+/// position, and is closed with a code that means retry.
 #[tokio::test]
 async fn a_slow_reader_misses_something_and_slows_nobody() {
     let app = App::with(|config| {
@@ -55,7 +55,7 @@ async fn a_slow_reader_misses_something_and_slows_nobody() {
     let mut slow = app.socket("/threads/t1/events?after=latest").await;
     slow.until(|frame| frame["event"] == "token").await;
     let mut quick = app.socket("/threads/t1/events?after=latest&tokens=false").await;
-    // More than the kernel buffers for a socket that nobody reads, for longer than a reader may take over one frame.
+    // More than the kernel buffers for an unread socket, for longer than a reader may take over one frame.
     let long = "a long question ".repeat(600);
     let (began, mut said) = (Instant::now(), 0);
     while said < 40 || began.elapsed() < Duration::from_secs(1) {

@@ -20,7 +20,7 @@ async fn a_client_that_answers_no_ping_is_let_go_and_one_that_does_stays() {
         socket.until(|frame| frame["event"] == "caught_up").await;
     }
     pause();
-    // Whoever reads answers pings by that; the other one is not read until it must be gone.
+    // Reading a socket answers its pings; the other socket is not read until it must be closed.
     let watched =
         tokio::spawn(async move { while lively.hear().await.expect("it stays open")["event"] != "observation" {} });
     sleep(Duration::from_secs(25)).await;

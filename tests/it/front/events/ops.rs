@@ -168,7 +168,7 @@ async fn ops_that_come_together_are_done_in_the_order_that_they_were_sent_in() {
             assert_eq!(app.get(&format!("/runs/{run}?wait=20")).await.expect(200)["status"], "completed");
         }
         sent.extend(ids.iter().map(|id| runs[id].clone()));
-        // That there is something to cancel is for the op before it to say.
+        // Whether there is something to cancel depends on the op before it.
         let process = json!({ "op": "process", "id": "p", "query": "hang" });
         socket.say_at_once(vec![process, json!({ "op": "cancel", "id": "c" })]).await;
         let ack = socket.answer("c").await;
@@ -182,7 +182,7 @@ async fn ops_that_come_together_are_done_in_the_order_that_they_were_sent_in() {
     assert_eq!(begun, sent);
 }
 
-/// What its ops have of the store they give back, although nothing can be said to it.
+/// Ops of a closed socket release their store connections, although no response can be sent.
 #[tokio::test]
 async fn a_client_that_does_not_read_keeps_nothing_from_others() {
     let database = Database::fresh().await;

@@ -52,7 +52,7 @@ async fn whoever_reconnects_gets_what_was_missed_once() {
     assert_eq!(socket.next().await.unwrap(), json!({ "event": "caught_up", "data": { "seq": last } }));
 }
 
-/// Sockets that come and go while a run is under way see every observation exactly once, wherever they cut in.
+/// Sockets that open and close during a run get every observation exactly once, wherever they start.
 #[tokio::test]
 async fn reconnecting_in_the_middle_of_a_run_loses_nothing() {
     let app = App::start().await;
@@ -70,7 +70,7 @@ async fn reconnecting_in_the_middle_of_a_run_loses_nothing() {
     assert_eq!(seen, (1..=last_seq(&app).await).collect::<Vec<_>>());
 }
 
-/// The demo has said `one two three` and is silent since: a late socket gets it in one frame.
+/// The demo has sent `one two three` and is silent since: a late socket gets it in one frame.
 #[tokio::test]
 async fn a_late_socket_gets_the_tokens_that_were_said() {
     let app = App::start().await;
@@ -141,7 +141,8 @@ async fn compression_is_not_offered() {
     socket.until(|frame| frame["event"] == "caught_up").await;
 }
 
-/// Two servers on one store. What the other one wrote is not published here, so it is read before what is.
+/// Two servers on one store. The other one's observations are not published here, so they are read from the store
+/// first.
 #[tokio::test]
 async fn what_another_server_wrote_is_not_skipped() {
     let store = fresh_store().await;

@@ -33,7 +33,7 @@ async fn a_source_may_end_with_a_run() {
     let last = events.last().unwrap();
     assert_eq!((last.event.as_str(), &last.data["status"]), ("run", &json!("completed")), "{events:#?}");
     assert!(last.data["result"].is_object());
-    // Whoever comes when it is over hears the same end.
+    // A subscriber who comes after the end gets the same end.
     let late = app.ask("GET", &path).header("accept", "text/event-stream").events().await.all().await;
     assert_eq!(late.last().unwrap(), last);
     let behind = app.ask("GET", &format!("{path}&after=latest")).header("accept", "text/event-stream");

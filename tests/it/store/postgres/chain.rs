@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::store::bed::Bed;
 use crate::support::postgres::Database;
 
-/// Its id was given before that of a line that is chained already.
+/// Its id was allotted before that of a line that is already chained.
 #[tokio::test]
 async fn a_line_that_appears_late_is_chained_behind_those_that_were_seen() {
     let database = Arc::new(Database::fresh().await);

@@ -32,7 +32,7 @@ async fn a_server_as_it_comes_loses_nothing() {
     assert_eq!(process(&database).await.weakness(), None);
 }
 
-/// Those who ask whether the database is well, and the engine, may all have to wait: who keeps the lease does not.
+/// Health checks and the engine may all have to wait; the renewal of the lease does not.
 #[tokio::test]
 async fn the_lease_has_a_connection_of_its_own() {
     let database = Database::fresh().await;
@@ -67,16 +67,16 @@ async fn what_people_read_leaves_the_engine_its_connections() {
     assert!(looking.try_join_next().is_none(), "people wait all the same");
 }
 
-/// Of the connections that a process was given, the engine has one half and people the other.
+/// Of a process's connections, the engine has one half and requests of people the other.
 const HALF: i64 = 2;
 
-/// More looks at a thread than there are connections for.
+/// More reads of a thread than there are connections.
 fn looking<S: Store + ?Sized + 'static>(store: &Arc<S>) -> JoinSet<()> {
     let look = |store: Arc<S>| async move { drop(store.thread_by_pk(ThreadPk(1)).await) };
     (0..8).map(|_| look(store.clone())).collect()
 }
 
-/// A migration that waits for a lock holds up everybody who comes after it: so it waits a little, and tries again.
+/// A migration that waits for a lock blocks everybody after it: so it waits briefly, and tries again.
 #[tokio::test]
 async fn a_lock_in_the_way_of_a_start_is_waited_for_a_little_at_a_time() {
     let database = Database::fresh().await;

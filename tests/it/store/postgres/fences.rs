@@ -32,7 +32,7 @@ async fn a_stale_owner_writes_nothing() {
     assert_eq!(old.commit(transition(held.clone(), 1, "ours")).await.unwrap(), Committed::Done);
     let held = Fence { version: 3, ..held };
 
-    // While its owner is alive nobody takes it; once it is not, anybody may.
+    // While its owner is alive nobody can claim it; afterwards anybody may.
     let (taking, taken) = claim(held.clone(), 2, theirs);
     assert_eq!(new.commit(taking.clone()).await.unwrap(), Committed::Stale);
     old.register(registration(ours), 0).await.unwrap();
@@ -79,7 +79,7 @@ async fn of_many_processes_creating_one_id_one_wins() {
     assert_eq!(outcomes.iter().filter(|outcome| matches!(outcome, Ok(Committed::Exists))).count(), 39);
 }
 
-/// Whoever locks a thread's row is writing it, so what came after is stale already; nobody else waits for that.
+/// A locked row is being written, so a commit with that version is already stale; it fails without waiting.
 #[tokio::test]
 async fn a_row_that_somebody_holds_delays_nobody() {
     let database = Database::fresh().await;
@@ -106,7 +106,7 @@ fn named(commit: Commit, id: &str) -> Commit {
     Commit { create, token: Uuid::new_v4(), ..commit }
 }
 
-/// From now on a row of which this holds comes too late, as if another transaction had come between.
+/// From now on a row for which this holds is refused, as if another transaction had come first.
 async fn races(admin: &mut PgConnection, when: &str) {
     let trigger = format!(
         "CREATE FUNCTION race() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -14,7 +14,7 @@ fn import() -> NewImport {
     NewImport { commit: creation(), log: Vec::new(), min_seq: 1, last_seq: 0, base: Some("{}".to_owned()) }
 }
 
-/// Dropped after the thread was written and before all of it was: nothing is stored, and its connection writes no more.
+/// Dropped after the thread was written and before the rest: nothing is stored, and its connection writes no more.
 #[tokio::test]
 async fn an_import_that_is_dropped_half_way_stores_nothing() {
     let database = Database::fresh().await;
@@ -30,14 +30,14 @@ async fn an_import_that_is_dropped_half_way_stores_nothing() {
     importing.abort();
     assert!(importing.await.unwrap_err().is_cancelled());
     lock.rollback().await.unwrap();
-    // Whoever comes next does not meet it.
+    // The next import does not conflict with it.
     assert_eq!(soon(store.import_thread(import())).await.unwrap(), Committed::Done);
     store.close().await;
     let store = process(&database).await;
     assert_eq!(store.thread_by_pk(PK).await.unwrap().unwrap().fence.version, 1);
 }
 
-/// The second waits for the first and is then told that the id is taken.
+/// The second waits for the first, and then fails because the id is taken.
 #[tokio::test]
 async fn of_two_imports_of_one_id_at_once_the_second_is_told_that_it_is_taken() {
     let database = Database::fresh().await;
@@ -50,7 +50,7 @@ async fn of_two_imports_of_one_id_at_once_the_second_is_told_that_it_is_taken() 
         let mut import = import();
         import.commit.pk = ThreadPk(PK.0 + nth);
         importing.push(tokio::spawn(async move { store.import_thread(import).await.unwrap() }));
-        // The first for the table, the second for the first.
+        // The first waits for the table, the second for the first.
         soon(async { while waiting(&mut watcher).await < nth {} }).await;
     }
     lock.rollback().await.unwrap();

@@ -21,9 +21,9 @@ use crate::support::postgres::Database;
 const THREADS: i64 = 200;
 const COMMITS: i64 = 20;
 
-/// Versions of rows of the table that were looked at until now, by whatever way.
+/// Row versions of the table that were read so far, by any access path.
 async fn looked_at(watcher: &mut PgConnection, table: &str) -> i64 {
-    // Connections tell what they did at the latest when they end.
+    // A connection reports its statistics at the latest when it closes.
     let open = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pes' AND datname = current_database()";
     while sqlx::query_scalar::<_, i64>(open).fetch_one(&mut *watcher).await.unwrap() > 0 {}
     sqlx::query_scalar(LOOKED_AT).bind(table).fetch_one(watcher).await.unwrap()
@@ -69,7 +69,7 @@ async fn a_thread_is_found_without_looking_at_others() {
     );
 }
 
-/// Whether a process made its plans while there was nothing yet, or later.
+/// Whether a process made its plans while the tables were still empty, or later.
 #[tokio::test]
 async fn what_is_due_of_a_tenant_is_found_without_reading_its_backlog() {
     const BACKLOG: &str = "
@@ -115,7 +115,7 @@ async fn what_waits_behind_receivers_that_fail_is_not_read_again_before_they_are
     assert_eq!(early.settle_deliveries(settlements, 100).await.unwrap(), 1_000);
     early.close().await;
     drop(early);
-    // What was due before is still in the indexes.
+    // Entries that were due before are still in the indexes.
     sqlx::query("VACUUM deliveries").execute(&mut watcher).await.unwrap();
     let before = looked_at(&mut watcher, "deliveries").await;
     assert!(before <= 1_000_000, "{before} looks for 50,000 deliveries that were put off");
@@ -131,7 +131,7 @@ async fn what_waits_behind_receivers_that_fail_is_not_read_again_before_they_are
     assert!(looked <= 100 * 20, "{looked} looks of 100 at what is due while nothing is");
 }
 
-/// As other rows of the thread are not, whatever the planner knows of the table.
+/// Other rows of the thread are not read, whatever the planner knows of the table.
 #[tokio::test]
 async fn a_few_payloads_of_a_thread_are_found_without_looking_at_its_others() {
     const PAYLOADS: &str = "
@@ -159,7 +159,7 @@ async fn look(store: Postgres, ids: &[PayloadId]) {
     store.close().await;
 }
 
-/// Also where much has become due since the plan was made.
+/// Also where many have become due since the plan was made.
 #[tokio::test]
 async fn deliveries_are_settled_without_looking_at_what_else_is_due() {
     const OVER: &str = "

@@ -23,12 +23,12 @@ use crate::support::proxy::{Cut, Proxy};
 
 const FRESH: Fence = Fence { version: 1, ..Fence::NEW };
 
-/// A process that reaches the database through a wire that can be cut, and a thread in it.
+/// A process that reaches the database through a proxy, and a thread in it.
 async fn behind_a_proxy(database: &Database) -> (Postgres, Proxy) {
     let proxy = Proxy::before(database.socket()).await;
     let store = Postgres::open(&database.url_through(proxy.port).into(), 4).await.unwrap();
     assert_eq!(store.commit(creation()).await.unwrap(), Committed::Done);
-    // Prepares the statement: what is cut from now on is a commit.
+    // Prepares the statement, so that the next request cut is a commit.
     let stale = transition(Fence::NEW, 0, "stale");
     assert_eq!(store.commit(stale).await.unwrap(), Committed::Stale);
     (store, proxy)
@@ -66,7 +66,7 @@ async fn a_lost_commit_that_was_stale_stays_stale() {
     assert_eq!(said(&store).await.len(), 0);
 }
 
-/// Without observations, and overtaken by another process before it is asked for: its token is still found.
+/// A commit without observations, overtaken by another process before the retry: its token is still found.
 #[tokio::test]
 async fn a_silent_commit_is_recognised_behind_those_of_others() {
     let database = Database::fresh().await;
@@ -109,7 +109,7 @@ async fn an_answer_to_a_key_that_is_lost_is_no_duplicate_of_itself() {
     assert_eq!(said(&store).await, ["first"]);
 }
 
-/// The first sending is still being written when the second arrives: that waits for it, and is refused.
+/// The first attempt is still being written when the retry arrives: the retry waits for it, and is refused.
 #[tokio::test]
 async fn a_commit_in_flight_is_waited_for() {
     let database = Database::fresh().await;
@@ -136,7 +136,7 @@ async fn sessions_that_the_server_ends_are_opened_again() {
     assert_eq!(said(&process(&database).await).await, ["0", "1", "2", "3", "4"]);
 }
 
-/// A read that the wire swallowed, on the only connection that there is for reads.
+/// The proxy drops a read, on the only connection for reads.
 async fn swallowed(database: &Database) -> (Arc<Postgres>, JoinHandle<Result<Option<ThreadRow>, Error>>) {
     let proxy = Proxy::before(database.socket()).await;
     let store = Arc::new(Postgres::open(&database.url_through(proxy.port).into(), 1).await.unwrap());
@@ -181,7 +181,7 @@ async fn a_connection_that_is_silent_once_it_has_answered_keeps_nobody_waiting()
     assert!(soon(store.thread(TenantPk(1), &"t".into())).await.unwrap().is_none());
 }
 
-/// Who hangs up again and again has no more sessions at work than the pool has places.
+/// A client that disconnects again and again has no more active sessions than the pool has connections.
 #[tokio::test]
 async fn reads_that_are_given_up_do_not_pile_up_in_the_server() {
     const AT_WORK: &str = "SELECT pid FROM pg_stat_activity
@@ -207,7 +207,7 @@ async fn reads_that_are_given_up_do_not_pile_up_in_the_server() {
         soon(is_sent).await;
         reading.abort();
     }
-    // One may be seen that is about to notice.
+    // One that is about to notice may still be counted.
     assert!(most <= 2, "{most} sessions of a pool of one are at work");
     lock.rollback().await.unwrap();
 }
@@ -230,7 +230,7 @@ async fn what_keeps_a_process_alive_waits_behind_nobodys_reads() {
     assert!(reading.await.unwrap().unwrap().is_none());
 }
 
-/// Commits while a lock keeps the server from finishing, cuts the client off, and lets go once the second sending waits.
+/// Commits while a lock blocks the server, disconnects the client, and releases the lock once the retry waits.
 async fn in_flight(database: &Database, store: &Postgres, proxy: &Proxy, commit: Commit, mark: &str) -> Committed {
     let mut blocker = database.connect().await;
     let mut watcher = database.connect().await;

@@ -40,7 +40,7 @@ fn creation() -> Commit {
     Commit::creating(PK, new, ThreadProfile::default(), None)
 }
 
-/// A transition with one row and one observation, by whoever holds this fence.
+/// A commit of one row and one observation, under this fence.
 fn transition(fence: Fence, last_seq: i64, said: &str) -> Commit {
     let row = Row { kind: RowKind::Item, id: "i".into(), ord: 1, keep: Keep::Always, body: format!("{said:?}") };
     let record = Record {

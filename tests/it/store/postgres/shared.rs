@@ -25,7 +25,8 @@ fn holds(held: i64, cap: i64) -> Vec<SpendChange> {
     vec![SpendChange { of: day(), used: 0, held, cap: Some(cap), notices: Vec::new() }]
 }
 
-/// Commits beside a process that has the day's row. Once the commit waits for it this is done, and the row is changed.
+/// Commits while another process has locked the day's row. Once the commit waits for the lock, this runs and the row
+/// changes.
 async fn beside(database: &Database, commit: Commit, meanwhile: impl AsyncFnOnce(&mut PgConnection)) -> Committed {
     let store = process(database).await;
     let (mut other, mut watcher) = (database.connect().await, database.connect().await);
@@ -79,7 +80,7 @@ async fn plan(store: &Postgres, version: i64, due: i64) {
     store.plan_schedule(planned).await.unwrap();
 }
 
-/// It read that the time is due, and somebody else was faster.
+/// It read that the time is due, and another process fired it first.
 #[tokio::test]
 async fn a_time_that_somebody_else_took_meanwhile_is_not_fired() {
     let database = Database::fresh().await;
@@ -97,7 +98,7 @@ async fn a_time_that_somebody_else_took_meanwhile_is_not_fired() {
     assert_eq!(store.commit(commit).await.unwrap(), Committed::NotDue);
 }
 
-/// Somebody planned another version, which has other times but this one.
+/// Another version was planned, whose times differ except for this one.
 #[tokio::test]
 async fn a_time_of_a_version_that_is_not_the_newest_any_more_is_not_fired() {
     let database = Database::fresh().await;
