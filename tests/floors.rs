@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 
 use lexer::Token;
 
-/// A source file: where it stands, what it says, and that without comments and texts.
+/// A source file: its path, its text, and its tokens without comments and strings.
 struct Source {
     /// From the root of the repository, with `/`.
     path: String,
@@ -44,7 +44,7 @@ impl Source {
         Self { path: path.to_owned(), text: text.to_owned(), tokens: lexer::tokens(text) }
     }
 
-    /// The lines of the tests inside it: from `#[cfg(test)] mod … {` to the end; all of a file that is a test module.
+    /// The lines of the tests inside it: from `#[cfg(test)] mod … {` to the end; all lines of a test module.
     fn test_lines(&self) -> usize {
         let lines: Vec<&str> = self.text.lines().collect();
         if self.path.ends_with("tests.rs") {
@@ -75,7 +75,7 @@ fn sources(folder: &str) -> Vec<Source> {
     found
 }
 
-/// The same of every package.
+/// The same for every package.
 fn all_sources(folder: &str) -> Vec<Source> {
     let engine = format!("crates/engine/{folder}");
     sources(folder).into_iter().chain(sources(&engine)).collect()

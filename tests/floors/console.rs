@@ -8,18 +8,19 @@ use flate2::write::GzEncoder;
 
 use super::{keep, root};
 
-/// What is sent when a thread is opened: `index.html`, the styles and the icon that it names, and each module that is
-/// imported from `app.js` on, compressed one by one as they are sent. What `views/later.js` asks for comes when it is shown.
+/// The files sent when a thread is opened: `index.html`, the styles and the icon that it names, and every module
+/// imported from `app.js` on, each compressed as sent. Modules that `views/later.js` imports are sent when they are
+/// shown.
 const OPENED: usize = 89_800;
-/// All files of the folder as they are, with a little room. The aim is 350,000, and is not reached: no view is left out, and
-/// the sources stay readable.
+/// All files of the folder, uncompressed, with a little room. The aim of 350,000 is not reached: no view is left out,
+/// and the sources stay readable.
 const RAW: usize = 498_500;
 /// The same, each compressed.
 const COMPRESSED: usize = 183_600;
 const LONGEST: usize = 400;
-/// What others wrote is taken over as it is.
+/// Vendored files are not checked.
 const VENDOR: &str = "vendor/";
-/// In lower case, as a source must not name them.
+/// In lower case; a source must not name them.
 const FORBIDDEN: &[&str] =
     &["innerhtml", "outerhtml", "insertadjacenthtml", "document.write", "eval(", "new function(", "style="];
 
@@ -71,7 +72,7 @@ fn joined(folder: &Path, from: &str) -> String {
     path.to_str().expect("names are ASCII").to_owned()
 }
 
-/// What a browser is sent before the first view is shown.
+/// The files that a browser gets before the first view is shown.
 fn opened(files: &[File]) -> Vec<&File> {
     let mut found: Vec<&File> = Vec::new();
     let mut wanted = vec!["index.html".to_owned()];

@@ -12,7 +12,7 @@ fn families() -> BTreeSet<&'static str> {
     [pes::http::COUNTED, pes::http::LOOKED_UP].concat().iter().map(|family| family.0).collect()
 }
 
-/// Names of metrics that are in no list, whatever end Prometheus gives a histogram's.
+/// Names of metrics that are in no list, without the suffixes that Prometheus adds to a histogram.
 fn unknown(text: &str) -> Vec<&str> {
     let known = families();
     let is_known = |name: &str| {
@@ -50,7 +50,7 @@ fn every_alert_has_a_test_and_a_runbook() {
     }
 }
 
-/// Where Prometheus looks is where the metrics are.
+/// Prometheus scrapes the path at which the metrics are served.
 #[test]
 fn metrics_are_scraped_where_they_are_served() {
     let (manifest, unit) = (read("deploy/kubernetes/pes.yaml"), read("deploy/systemd/pes.service"));

@@ -31,7 +31,7 @@ pub fn read(document: &str) -> String {
     std::fs::read_to_string(root().join(document)).unwrap()
 }
 
-/// What stands between backticks.
+/// The texts between backticks.
 pub fn quoted(text: &str) -> Vec<&str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)).collect()
 }
@@ -52,13 +52,13 @@ fn every_path_that_a_document_names_exists() {
     }
 }
 
-/// What a link of Markdown leads to, but for addresses of the web.
+/// The targets of Markdown links, without web addresses.
 fn linked(text: &str) -> Vec<&str> {
     let ends = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     ends.filter(|to| !to.starts_with("http")).collect()
 }
 
-/// The fragments under which a reader finds the headings of a document.
+/// The fragments of a document's headings.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = text.lines().filter(|line| line.starts_with('#'));
     let slug = |heading: &str| {
@@ -69,7 +69,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(slug).collect()
 }
 
-/// Links of a document to files and headings that are not there.
+/// Links of a document to missing files and headings.
 fn dead_links(document: &str, text: &str) -> Vec<String> {
     let folder = root().join(document).parent().unwrap().to_owned();
     let is_dead = |to: &&str| {
@@ -103,9 +103,9 @@ fn every_code_is_explained_with_its_status() {
     assert_eq!(documented, expected);
 }
 
-/// The codes that tool calls and todo items fail with, as the sources write them.
+/// The error codes of tool calls and todo items, as the sources write them.
 fn failing_codes() -> BTreeSet<String> {
-    // What stands before such a code, up to its quotes; between the last two there is one argument.
+    // The text before such a code, up to its quotes; between the last two there is one argument.
     const BEFORE: [&str; 10] = [
         "tool_failed(",
         "ToolError::new(",

@@ -9,7 +9,7 @@ use super::{Source, keep, sources};
 
 const ENGINE: &str = "crates/engine/src/";
 
-/// From the ground up. Rooms of one rank do not name each other.
+/// From the lowest room up. Rooms of one rank do not name each other.
 const ORDER: &[&[&str]] = &[
     &["state"],
     &["history"],
@@ -23,7 +23,7 @@ const ORDER: &[&[&str]] = &[
     &["decide", "past"],
 ];
 
-/// Rooms whose `mod.rs` has the types that its files work with, and names those files too.
+/// Rooms whose `mod.rs` has the types of its files, and names those files too.
 const OVER_FILES: &[&str] = &["history", "prompt"];
 
 /// `pes/plan/make`, or `prompt/render`.
@@ -89,7 +89,7 @@ fn parent(module: &str) -> Vec<String> {
     parts
 }
 
-/// Reads what follows a `::`: a name, a path, or a group of them. Returns where it ends.
+/// Reads the path or group after a `::`. Returns where it ends.
 fn read_tree(code: &[Token], mut at: usize, mut path: Vec<String>, paths: &mut Vec<Vec<String>>) -> usize {
     while at < code.len() {
         match code[at].text.as_str() {
@@ -116,7 +116,7 @@ fn read_tree(code: &[Token], mut at: usize, mut path: Vec<String>, paths: &mut V
     at
 }
 
-/// The module that a path leads to or into.
+/// The module that a path names or leads into.
 fn longest(path: &[String], known: &BTreeSet<Module>) -> Option<Module> {
     (1..=path.len()).rev().map(|most| path[..most].join("/")).find(|module| known.contains(module))
 }
@@ -154,7 +154,7 @@ fn check(sources: &[Source]) -> Vec<String> {
     breaches
 }
 
-/// Every module that one names, and those name.
+/// Every module reachable from one.
 fn leads_to<'a>(names: &'a BTreeMap<Module, BTreeSet<Module>>, from: &str) -> BTreeSet<&'a Module> {
     let mut seen = BTreeSet::new();
     let mut next: Vec<&Module> = names.get(from).into_iter().flatten().collect();

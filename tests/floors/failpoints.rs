@@ -2,12 +2,12 @@
 
 use super::{Source, all_sources, keep, sources};
 
-/// The names of the places in a source.
+/// The names of the failpoints in a source.
 fn named(text: &str) -> Vec<&str> {
     text.split("failpoint::reached(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }
 
-/// Whether a test names the place, with or without the number of the passage.
+/// Whether a test names the failpoint, with or without the number of the passage.
 fn is_tried(name: &str, tests: &[Source]) -> bool {
     let spelled = [format!("\"{name}\""), format!("\"{name}@")];
     tests.iter().any(|source| spelled.iter().any(|spelled| source.text.contains(spelled)))

@@ -2,7 +2,7 @@
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// A word, a number, `::`, `=>`, or one sign.
+    /// A word, a number, `::`, `=>`, or a single character.
     pub text: String,
     /// From 1.
     pub line: usize,
@@ -58,7 +58,7 @@ impl Reader<'_> {
     }
 }
 
-/// The length of `r"…"`, `r#"…"#`, `br"…"`, if one begins here.
+/// The length of `r"…"`, `r#"…"#`, `br"…"`, if one starts here.
 fn raw_text(left: &str) -> Option<usize> {
     let rest = left.strip_prefix('b').unwrap_or(left).strip_prefix('r')?;
     let marks = rest.len() - rest.trim_start_matches('#').len();
@@ -80,7 +80,7 @@ fn quoted(left: &str) -> usize {
     left.len()
 }
 
-/// The length of a character literal; a lifetime is none.
+/// The length of a character literal; a lifetime is not one.
 fn character(left: &str) -> Option<usize> {
     let mut inner = left.char_indices().skip(1);
     let (_, first) = inner.next()?;

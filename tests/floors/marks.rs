@@ -35,7 +35,7 @@ fn nothing_is_left_for_later() {
     keep(all.flat_map(|source| check_marks(&source)).collect());
 }
 
-/// These macros panic where nobody reads what they print: the exit code would be another one.
+/// These macros panic when their output is a closed pipe, which would change the exit code.
 fn check_prints(source: &Source) -> Vec<String> {
     let prints = |word: &str| matches!(word, "print" | "println" | "eprint" | "eprintln");
     let pairs = source.tokens.windows(2).filter(|pair| prints(&pair[0].text) && pair[1].text == "!");

@@ -28,7 +28,7 @@ fn check_matches(source: &Source, own: &HashSet<String>) -> Vec<String> {
     breaches
 }
 
-/// Whether a pattern begins with a variant of one of these: `a::Name::Variant`.
+/// Whether a pattern starts with a variant of one of these: `a::Name::Variant`.
 fn is_of(pattern: &[Token], own: &HashSet<String>) -> bool {
     let mut path = Vec::new();
     for token in pattern {

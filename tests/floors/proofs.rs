@@ -6,10 +6,10 @@ use super::docs::{documents, quoted, read};
 use super::lexer::Token;
 use super::{Source, all_sources, keep};
 
-/// Functions that are written as tests are.
+/// Functions written as tests.
 const NO_TESTS: [&str; 3] = ["parse::plan", "parse::step", "parse::synthesis"];
 
-/// A test by its modules, and below `engine` or `floors` if it is in that binary.
+/// A test with its modules, under `engine` or `floors` if it is in that binary.
 #[derive(Debug, PartialEq)]
 struct Proof {
     name: String,
@@ -30,7 +30,7 @@ fn modules(path: &str) -> Vec<String> {
     parts.filter(|part| !["", "main", "lib", "mod"].contains(part)).map(str::to_owned).collect()
 }
 
-/// What stands before the bracket that closes one opened right before these.
+/// The tokens before the bracket that closes one opened just before them.
 fn inside(tokens: &[Token]) -> &[Token] {
     let mut depth = 1;
     let end = tokens.iter().position(|token| {
@@ -50,7 +50,7 @@ fn name_of_attribute(tokens: &[Token]) -> &str {
     words.take_while(|word| !["(", "="].contains(word)).last().unwrap_or_default()
 }
 
-/// The cases of `on_every_store!`: each is one on each store, and its name alone stands for all of them.
+/// The cases of `on_every_store!`: each is one test per store, and its name alone stands for all of them.
 fn on_stores(tokens: &[Token]) -> Vec<String> {
     let words: Vec<&str> = tokens.iter().map(|token| token.text.as_str()).collect();
     let (stores, cases) = match words.as_slice() {
@@ -68,7 +68,7 @@ fn on_stores(tokens: &[Token]) -> Vec<String> {
 fn proofs(source: &Source) -> Vec<Proof> {
     let (file, tokens) = (modules(&source.path), &source.tokens);
     let text = |at: usize| tokens.get(at).map_or("", |token: &Token| token.text.as_str());
-    // The modules around a place, with how deep they stand.
+    // The open modules, with their depth.
     let mut around: Vec<(&str, usize)> = Vec::new();
     let (mut found, mut depth, mut at) = (Vec::new(), 0, 0);
     let (mut is_test, mut is_ignored) = (false, false);
@@ -123,7 +123,7 @@ fn is_name(text: &str) -> bool {
     text.contains("::") && text.chars().all(is_plain) && !NO_TESTS.contains(&text)
 }
 
-/// Names of a document that are no test's.
+/// Names in a document that no test has.
 fn missing_tests(text: &str, names: &BTreeSet<String>) -> Vec<String> {
     quoted(text).into_iter().filter(|name| is_name(name) && !names.contains(*name)).map(str::to_owned).collect()
 }
@@ -148,7 +148,7 @@ fn every_guarantee_names_its_test() {
     }
 }
 
-/// The words of a script but for its comments.
+/// The words of a script without its comments.
 fn commands(script: &str) -> Vec<&str> {
     let lines = script.lines().filter(|line| !line.trim_start().starts_with('#'));
     lines.flat_map(str::split_whitespace).collect()
@@ -163,7 +163,7 @@ fn every_page_that_a_guarantee_names_is_run_by_ci() {
     keep(missing.map(|page| format!(".ci/run does not run {page}")).collect());
 }
 
-/// The words by which a script chooses among the tests that are ignored.
+/// The words by which a script selects ignored tests.
 fn chosen(script: &str) -> Vec<&str> {
     let mut words = commands(script).into_iter();
     let mut chosen = Vec::new();

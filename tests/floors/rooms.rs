@@ -3,7 +3,7 @@
 use super::lexer::Token;
 use super::{Source, keep, root, sources};
 
-/// From the ground up. Rooms of one floor do not name each other.
+/// From the lowest floor up. Rooms on one floor do not name each other.
 const FLOORS: &[&[&str]] = &[
     &["domain"],
     &["config", "live", "egress", "engine"],
@@ -18,10 +18,10 @@ const FLOORS: &[&[&str]] = &[
     &["app", "cli", "lib", "main", "shutdown", "telemetry"],
 ];
 
-/// Rooms that may not be named although they stand lower.
+/// Rooms that may not be named although they are on a lower floor.
 const STRANGERS: &[(&str, &[&str])] = &[("http", &["engine", "provider", "egress", "runtime"])];
 
-/// A crate, and where alone it is named.
+/// A crate, and the only rooms that may name it.
 const HOMES: &[(&str, &[&str])] = &[
     ("sqlx", &["store"]),
     ("axum", &["http", "app", "shutdown"]),
@@ -36,7 +36,7 @@ const HOMES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What the engine makes of a thread: an agent core's own state, which only the runtime handles.
+/// The engine's state of a thread, which only the runtime handles.
 const MACHINE: (&str, &str) = ("Machine", "runtime");
 
 fn room(path: &str) -> &str {
@@ -73,7 +73,7 @@ fn check_rooms(source: &Source) -> Vec<String> {
     breaches
 }
 
-/// The rooms behind every `crate::`, with their lines; groups are looked into.
+/// The rooms after every `crate::`, with their lines; groups are expanded.
 fn named_rooms(tokens: &[Token]) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     for (at, window) in tokens.windows(3).enumerate() {
@@ -142,14 +142,14 @@ fn check_machine(source: &Source) -> Vec<String> {
     named.map(|token| format!("{}:{}: `{name}` is the business of `{home}`", source.path, token.line)).collect()
 }
 
-/// Where the wires of other makers' clients are, and who in `http` may name that: no other place knows that there are any.
+/// The folder of the doors, and the files of `http` that may name it: no other place knows that there are any.
 const DOORS: &str = "src/http/doors/";
 const DOORKEEPERS: [&str; 4] = ["src/http/mod.rs", "src/http/router.rs", "src/http/envelope.rs", "src/http/cors.rs"];
 
-/// A door names no other door, and outside of the doors few places name them at all.
+/// A door names no other door, and few files outside name a door.
 fn check_doors(source: &Source, doors: &[String]) -> Vec<String> {
     let own = source.path.strip_prefix(DOORS);
-    // Lower rooms cannot name `http` at all.
+    // Rooms on lower floors cannot name `http` at all.
     let is_outside = room(&source.path) != "http";
     let is_shared = own.is_some_and(|inside| !inside.contains('/'));
     if is_outside || is_shared || DOORKEEPERS.contains(&source.path.as_str()) {
@@ -251,7 +251,7 @@ fn every_migration_is_applied() {
     }
 }
 
-/// A table is a file of `src/store` with a trait; its statements stand under the same name for each database.
+/// A table is a file of `src/store` with a trait; its statements are in a file of the same name for each database.
 #[test]
 fn a_table_has_the_same_name_in_the_store_and_in_both_databases() {
     let store = root().join("src/store");

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::sim::*;
 
-/// The answer of a run whose only item comes to this; nobody can write another one.
+/// The answer of a run whose only item has this result, and whose synthesis fails.
 fn account(result: Result<ModelReply, ModelFailure>, required: &'static [&'static str]) -> (String, Sim) {
     let mut result = Some(result);
     let mut sim = Sim::new(move |request| match which(request).as_str() {

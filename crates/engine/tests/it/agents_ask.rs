@@ -14,14 +14,14 @@ use super::delegate::{AT_ONCE, NEVER, error_code, sim, until_it_waits};
 use super::peers::Way;
 use super::sim::*;
 
-/// When it is due, the agent is asked.
+/// When it is due, the agent is polled.
 fn asked(sim: &mut Sim) {
     sim.now = sim.steps.last().unwrap().wake_at.unwrap();
     sim.apply(Event::System(SystemEvent::Woke)).unwrap();
     assert!(matches!(sim.in_flight[..], [Effect::AskPeer { .. }]), "{:?}", sim.in_flight);
 }
 
-/// The agent is asked, and says this.
+/// The agent is polled, and answers this.
 fn says_that_it_is(sim: &mut Sim, state: PeerState) {
     asked(sim);
     let [Effect::AskPeer { task, attempt }] = &sim.in_flight[..] else { panic!("it is asked") };
@@ -38,7 +38,7 @@ fn says_that_it_is(sim: &mut Sim, state: PeerState) {
     sim.apply(Event::Peer(PeerEvent::Reported { task, attempt, report: Box::new(seen) })).unwrap();
 }
 
-/// It takes back its question by itself, and has another one, time and again.
+/// The agent withdraws its question and asks another one, again and again.
 #[test]
 fn an_agent_that_goes_back_and_forth_is_asked_less_and_less_often_and_given_up_at_last() {
     let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
@@ -57,13 +57,13 @@ fn an_agent_that_goes_back_and_forth_is_asked_less_and_less_often_and_given_up_a
     assert!(sim.in_flight.iter().any(|effect| matches!(effect, Effect::CancelPeer { .. })), "it is told to stop");
 }
 
-/// A person's answer was sent, and nobody can tell whether it reached the agent.
+/// A person's answer was sent, and it is unknown whether the agent received it.
 fn answer_in_doubt() -> Sim {
     let mut sim = sim(&[("peer", "p")], &[("p", Way { asks: true, ..AT_ONCE })]);
     sim.ask("go").unwrap();
     sim.go();
     sim.answer(0, |answer| answer.value = Some("yes".into())).unwrap();
-    // It is looked into, and that tells nothing either.
+    // A poll does not clear it up either.
     for _ in 0..2 {
         let [Effect::Delegate { task, attempt }] = &sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
         let (task, attempt) = (task.clone(), *attempt);
@@ -108,7 +108,7 @@ fn a_report_of_the_agent_is_heard_while_an_answer_is_in_doubt() {
     assert_eq!(kinds(&sim), [SuspensionKind::InDoubt], "a report is no answer");
 }
 
-/// What was tried in vain meanwhile were other things.
+/// The failed attempts in between were polls.
 #[test]
 fn an_answer_that_a_person_sends_again_is_tried_as_often_as_a_new_one() {
     let mut sim = answer_in_doubt();
@@ -129,7 +129,7 @@ fn an_answer_that_a_person_sends_again_is_tried_as_often_as_a_new_one() {
     assert!(matches!(task.send_slot(), Some(Slot::Ready { at }) if at > sim.now), "{task:?}");
 }
 
-/// What is deleted with the log is found by the names in it.
+/// The names in the log find what must be deleted with it.
 #[test]
 fn a_long_answer_to_an_agent_is_stored_under_a_name_that_the_log_tells() {
     let mut sim = sim(&[("peer", "p")], &[("p", Way { asks: true, ..AT_ONCE })]);
@@ -147,7 +147,7 @@ fn a_long_answer_to_an_agent_is_stored_under_a_name_that_the_log_tells() {
     assert!(named.contains(&stored[0]), "{stored:?}");
 }
 
-/// Threads that wait for an agent are loaded by the names that these members had when they were stored.
+/// Threads that wait for an agent are loaded by the member names with which they were stored.
 #[test]
 fn the_stored_names_of_a_task_stay() {
     let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);

@@ -29,7 +29,7 @@ fn asked(mut sim: Sim, settings: RunSettings) -> Sim {
     sim
 }
 
-/// One item, and whatever its answers are, in order; the last one again and again.
+/// One item, and these answers in order; the last one repeats.
 fn planned(answers: &'static [&'static str]) -> Sim {
     let mut said = answers.iter();
     let mut last = "";
@@ -43,7 +43,7 @@ fn planned(answers: &'static [&'static str]) -> Sim {
     })
 }
 
-/// The same, with an answer that is asked for again.
+/// The same, with an answer that is requested again.
 fn answering(first: &'static str) -> Sim {
     Sim::new(move |request| match which(request).as_str() {
         "planning" => plan(&[("a", &[], &[])]),
@@ -63,7 +63,7 @@ fn answer(sim: &Sim) -> String {
     sim.contents(ObservationType::FinalResponse)[0]["message"]["content"].as_str().unwrap().to_owned()
 }
 
-/// The run failed with this code, and says so to whoever waits for its answer.
+/// Checks that the run failed, also for callers that wait for its answer; returns the code.
 fn failed(sim: &Sim) -> &'static str {
     let run = sim.run("run_1");
     let outcome = run.outcome.unwrap();
@@ -74,7 +74,7 @@ fn failed(sim: &Sim) -> &'static str {
     code
 }
 
-/// The last thing that the model was told.
+/// The last message to the model.
 fn told(request: &ModelRequest) -> &str {
     match request.messages.last() {
         Some(PromptMessage::User { content }) => content,
@@ -128,7 +128,7 @@ fn json_that_ends_early_is_no_answer() {
     assert!(told(&sim.prompts[3]).contains("before it is closed"), "{}", told(&sim.prompts[3]));
 }
 
-/// The planner's own answer counts if it fits; else it is what the answer is written from.
+/// The planner's own answer counts if it matches; otherwise the synthesis starts from it.
 #[test]
 fn an_answer_without_a_plan_is_brought_into_the_form() {
     let direct = |answer: &'static str| {

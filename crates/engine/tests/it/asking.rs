@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::sim::*;
 use super::suspend::one_item;
 
-/// A run whose only call is under way.
+/// A run whose only call is running.
 fn calling(tool: &'static str, execution: ExecutionConfig) -> Sim {
     let mut sim = Sim::new(match tool {
         "write" => one_item(&[("write", "1")]),
@@ -28,7 +28,7 @@ fn calling(tool: &'static str, execution: ExecutionConfig) -> Sim {
     sim
 }
 
-/// As whoever performs the call: its `number`th question.
+/// The running call's `number`th question.
 fn asks(sim: &mut Sim, number: u32) -> Step {
     let Some(Effect::CallTool { call, attempt }) = sim.in_flight.first().cloned() else { panic!("no call runs") };
     sim.holds = true;

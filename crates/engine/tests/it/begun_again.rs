@@ -11,8 +11,8 @@ fn arguments(n: i32) -> Value {
     json!({ "n": n, "x": "p", "agentId": "away", "taskType": "t" })
 }
 
-/// The first run begins `a`, which requires this tool and calls it. Then its model fails, or the run is cancelled; the
-/// next run lists `a` again, and its model says this.
+/// The first run starts `a`, which requires this tool and calls it. Then its model fails, or the run is cancelled. The
+/// next run lists `a` again, and its model replies this.
 fn begun_again(tool: &'static str, is_cancelled: bool, says_then: &'static str) -> Sim {
     let mut begun = 0;
     let mut sim = Sim::new(move |request| match which(request).as_str() {
@@ -51,7 +51,7 @@ fn begun_again(tool: &'static str, is_cancelled: bool, says_then: &'static str) 
     sim
 }
 
-/// The numbers of the calls that were made.
+/// The numbers of the calls made.
 fn ran(sim: &Sim) -> Vec<Value> {
     sim.tools.ran.lock().unwrap().iter().map(|(_, arguments)| arguments["n"].clone()).collect()
 }
@@ -73,7 +73,7 @@ fn what_an_agent_did_for_it_is_not_asked_for_again() {
     assert_eq!(sim.item("a")["result"], "the agent did it before");
 }
 
-/// What was read may have changed.
+/// Data that was read may have changed.
 #[test]
 fn a_call_that_only_read_is_enforced_again() {
     let sim = begun_again("read", false, "I know it from before");
@@ -81,14 +81,14 @@ fn a_call_that_only_read_is_enforced_again() {
     assert_eq!((&sim.item("a")["status"], &sim.item("a")["result"]), (&json!("completed"), &json!("fine")));
 }
 
-/// An empty reply is no result of a begin that has called nothing.
+/// An empty reply is no result of a new start without calls.
 #[test]
 fn an_earlier_call_is_no_result_of_an_item_that_says_nothing() {
     let sim = begun_again("write", false, " ");
     assert_eq!(ran(&sim).len(), 2, "it was asked again, and then it called");
 }
 
-/// What it came to before does not count, so neither do its calls; a person is asked first.
+/// Its earlier result does not count, so neither do its calls; a person is asked first.
 #[test]
 fn a_completed_item_that_is_done_again_makes_its_calls_again() {
     let mut begun = 0;

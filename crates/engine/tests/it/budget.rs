@@ -95,7 +95,7 @@ fn a_reply_may_be_no_longer_than_what_is_left_and_what_it_did_not_take_is_free_a
 fn money_is_kept_as_tokens_are() {
     let mut sim = Sim::new(three_items);
     sim.book.price = Some(Price { input_per_million: 1.0, output_per_million: 2.0, ..Price::default() });
-    // A call takes 2,000 micro-dollars; one more than these two is not begun.
+    // A call costs 2,000 micro-dollars; after these two no other is started.
     let budget = Budget { max_cost_usd: Some(0.006), ..Budget::default() };
     sim.ask_with("go", OnBusy::Enqueue, settings(budget, |_| ())).unwrap();
     sim.go();

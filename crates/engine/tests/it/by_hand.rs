@@ -26,7 +26,7 @@ fn statuses(sim: &Sim) -> Vec<String> {
     list.iter().map(|item| format!("{}: {}", item["id"].as_str().unwrap(), item["status"].as_str().unwrap())).collect()
 }
 
-/// `a` writes and is done, `b` fails, `c` waits for `b`; the run stands still, as `d` asks a person.
+/// `a` writes and is done, `b` fails, `c` waits for `b`; the run is suspended, as `d` asks a person.
 fn at_rest() -> Sim {
     let mut begun = 0;
     let mut sim = Sim::new(move |request| match which(request).as_str() {

@@ -90,7 +90,7 @@ fn a_run_cancelled_while_queued_has_only_run_finished() {
     assert_eq!(sim.run("run_1").status, RunStatus::Running);
 }
 
-/// Nobody asks it any more, so no model is told of it; and a copy of the thread has the same conversation.
+/// The cancelled query is no longer open, so no model is shown it, and a copy of the thread has the same conversation.
 #[test]
 fn what_was_cancelled_while_queued_is_no_part_of_the_conversation() {
     let mut sim = Sim::new(|_| says(r#"{"answer":"yes","todoList":[]}"#));

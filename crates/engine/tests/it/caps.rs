@@ -16,7 +16,7 @@ use super::sim::*;
 const CAPS: CapSet = CapSet(5);
 const RESERVE: Allowance = Allowance::Reserve(CAPS);
 
-/// Under a cap, a run of three items with a dollar per million tokens, of which a call takes 1,500.
+/// Under a cap, a run of three items at a dollar per million tokens; a call takes 1,500 tokens.
 fn capped() -> Sim {
     let mut sim = Sim::new(|request| {
         let usage = Usage { input_tokens: 1_000, output_tokens: 500, ..Usage::default() };
@@ -41,7 +41,7 @@ fn room(most: i64, again_at: Option<i64>) -> Allowance {
     Allowance::Room(CAPS, CapRoom { cost, tokens: Remaining::unbounded() })
 }
 
-/// The same of tokens.
+/// The same for a cap in tokens.
 fn tokens(most: i64, again_at: Option<i64>) -> Allowance {
     let tokens = Remaining { most, again_at, why: "the cap of tokens is reached".to_owned() };
     Allowance::Room(CAPS, CapRoom { cost: Remaining::unbounded(), tokens })
@@ -62,7 +62,7 @@ fn what_may_be_spent_is_told_as_long_as_the_call_runs() {
     let [reserved] = &sim.machine.reservations()[..] else { panic!("one call runs") };
     assert_eq!((reserved.at, reserved.stream.clone()), (sim.now, sim.stream().0));
     assert_eq!((reserved.caps, reserved.tokens * 1_000), (CAPS, reserved.cost), "a dollar per million tokens");
-    // Of a prompt whose length is estimated, and of a reply of 4,096 tokens.
+    // For a prompt with an estimated length, and a reply of 4,096 tokens.
     assert!((4_900_000..10_000_000).contains(&reserved.cost), "{reserved:?}");
     sim.reload();
     assert_eq!(held(&sim), sim.machine.reservations()[0].cost, "it is stored with the state");
@@ -174,7 +174,7 @@ fn tokens_are_kept_to_as_money_is() {
     assert_eq!(sim.prompts.len(), 0);
 }
 
-/// A sum that wraps would hold nothing, or less than nothing: caps would not hold.
+/// A sum that overflows would reserve nothing or a negative amount, and caps would not hold.
 #[test]
 fn a_reply_of_any_length_is_reserved_for_whatever_was_asked_for() {
     for asked in [10_u64.pow(16), u64::MAX] {
@@ -189,7 +189,7 @@ fn a_reply_of_any_length_is_reserved_for_whatever_was_asked_for() {
     }
 }
 
-/// What is known of an attempt that failed is in the run's figures, with a row of its own; the next one has another.
+/// The known usage of a failed attempt counts for the run, in a row of its own; the next attempt has another row.
 #[test]
 fn an_attempt_that_failed_after_it_began_to_be_answered_counts_what_it_took() {
     let mut failures = 0;

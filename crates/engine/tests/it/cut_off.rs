@@ -19,7 +19,7 @@ fn cut(text: &str) -> Reply {
     ends(StopReason::MaxTokens, says(text))
 }
 
-/// One item, `a`, and whatever its steps and the answer are.
+/// One item, `a`, with these replies of its steps and of the synthesis.
 fn one_item(mut rest: impl FnMut(&str, &ModelRequest) -> Reply + 'static) -> Sim {
     Sim::new(move |request| match which(request).as_str() {
         "planning" => plan(&[("a", &[], &[])]),
@@ -27,7 +27,7 @@ fn one_item(mut rest: impl FnMut(&str, &ModelRequest) -> Reply + 'static) -> Sim
     })
 }
 
-/// What the model was told last.
+/// The last message to the model.
 fn last_words(request: &ModelRequest) -> &str {
     match request.messages.last() {
         Some(PromptMessage::User { content }) => content,
@@ -35,7 +35,7 @@ fn last_words(request: &ModelRequest) -> &str {
     }
 }
 
-/// Code, and the answer's text.
+/// The error code, and the answer's text.
 fn partial(sim: &Sim) -> (&'static str, String) {
     let run = sim.run("run_1");
     let outcome = run.outcome.unwrap();
@@ -74,7 +74,7 @@ fn an_answer_that_stays_cut_off_is_shown_and_named() {
     assert_eq!(sim.contents(ObservationType::Error)[0]["phase"], "synthesis");
 }
 
-/// What is set for the answer alone: how a plan or a step is written does not change.
+/// Settings of the answer alone do not change how a plan or a step is written.
 #[test]
 fn an_answer_is_as_long_as_its_asker_allows_and_nothing_else_is_cut() {
     let mut sim = one_item(|which, _| match which {

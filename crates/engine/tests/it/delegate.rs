@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::peers::{End, Way};
 use super::sim::*;
 
-/// One item that makes these calls at once, each to an agent that behaves so.
+/// One item that makes these calls together, each to an agent with this behaviour.
 pub fn sim(made: &'static [(&'static str, &'static str)], ways: &[(&str, Way)]) -> Sim {
     let mut sim = Sim::new(move |request| match which(request).as_str() {
         "planning" => plan(&[("i", &[], &[])]),
@@ -29,7 +29,7 @@ pub fn sim(made: &'static [(&'static str, &'static str)], ways: &[(&str, Way)]) 
     sim
 }
 
-/// Until the run waits for an agent, and is asked for nothing more.
+/// Until the run waits for an agent and no other call runs.
 pub fn until_it_waits(sim: &mut Sim) {
     while !sim.in_flight.is_empty() || sim.is_active() {
         assert!(sim.step());

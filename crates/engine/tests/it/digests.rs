@@ -14,13 +14,13 @@ use super::cases::is_all;
 use super::random;
 use super::sim::Sim;
 
-/// As a rule; with `scripts/test --all` every seed that is recorded.
+/// By default; with `scripts/test --all` every recorded seed.
 const SEEDS: usize = 100;
 const RECORDED: &str = include_str!("digests.txt");
-/// How many are recorded: what has lost its end says nothing of the rest.
+/// How many are recorded: a truncated file must not pass for a complete one.
 const ALL: usize = 2_000;
 
-/// As many decisions as random bytes that the seed makes (SplitMix64).
+/// As many decisions as the seed's random bytes (SplitMix64).
 fn bytes(seed: u64) -> Vec<u8> {
     let mut state = seed;
     let mut next = move || {
@@ -33,9 +33,9 @@ fn bytes(seed: u64) -> Vec<u8> {
     (0..length).map(|_| next() as u8).collect()
 }
 
-/// A record as the digests hold it: its text is what counts.
+/// A record as the digests cover it: its `Debug` text counts.
 #[derive(Debug)]
-#[allow(dead_code)] // Nobody reads a member but `Debug`.
+#[allow(dead_code)] // Only `Debug` reads the members.
 struct Record<'a> {
     id: &'a ObservationId,
     run_id: &'a RunId,
@@ -64,7 +64,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Of everything that was committed: heads, rows, records and where the thread stood, commit by commit.
+/// Covers everything committed: heads, rows, records and the thread's status, commit by commit.
 fn digest(sim: &Sim) -> String {
     let mut hash = Sha256::new();
     for step in &sim.steps {

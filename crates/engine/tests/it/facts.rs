@@ -40,14 +40,14 @@ fn every_type_of_observation_was_recorded() {
     }
 }
 
-/// For every record of every test that drives the engine.
+/// Checks every record of every test that drives the engine.
 pub fn check(record: &Record) {
     let content = record.fact.content();
     let again = Fact::read(record.kind(), &content).unwrap_or_else(|why| panic!("{why}: {content}"));
     assert_eq!(again.content().to_string(), content.to_string(), "{}", record.kind().as_str());
 }
 
-/// Replaces every text under these names by a reference, as if it were large; what it was is kept.
+/// Replaces every text under these names by a reference, as if it were large; the text is kept.
 fn set_apart(value: &mut Value, payloads: &mut Payloads) {
     const TEXTS: [&str; 9] =
         ["query", "content", "plan", "rawOutput", "text", "thinking", "arguments", "output", "result"];

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::results::prompt_of;
 use super::sim::*;
 
-/// The first run fails for its model; the second is answered.
+/// The first run fails because of its model; the second is answered.
 fn failed_once() -> Sim {
     let mut calls = 0;
     let mut sim = Sim::new(move |_| {

@@ -35,7 +35,7 @@ impl Sim {
         said.split_off(since.map_or(newest, |at| newest.min(at)))
     }
 
-    /// A new thread that begins as this one was after so many of its records.
+    /// A new thread that starts like this one did after this many of its records.
     fn forked(&self, records: usize) -> Self {
         let mut fold = Fold::default();
         for (at, record) in self.records[..records].iter().enumerate() {
@@ -72,13 +72,13 @@ fn all_text(request: &ModelRequest) -> String {
     said.collect::<Vec<_>>().join("\n")
 }
 
-/// What the figures of the last call say of its context.
+/// The context figures of the last call.
 fn told(sim: &Sim) -> Option<serde_json::Value> {
     let figures = sim.records.iter().rev().find(|record| record.kind() == ObservationType::LlmStreamMetadata);
     figures.unwrap().metadata.as_ref().map(|metadata| json!(metadata.context))
 }
 
-/// Answers with long texts, and sums up with `summary`.
+/// Answers with long texts, and summarises with `summary`.
 fn talker(summary: impl Fn(u32) -> Result<ModelReply, ModelFailure> + 'static) -> Sim {
     let mut sums = 0;
     Sim::new(move |request| match which(request).as_str() {
@@ -303,7 +303,7 @@ fn what_a_vendor_wants_back_stands_whole_with_its_calls() {
     assert_eq!(replayed, Some(Some(blocks)));
 }
 
-/// How many of these questions a prompt tells in their own words.
+/// How many of these queries a prompt contains word for word.
 fn questions(prompt: &ModelRequest, of: std::ops::Range<usize>) -> usize {
     of.filter(|n| all_text(prompt).contains(&format!("question {n} "))).count()
 }

@@ -112,7 +112,7 @@ fn a_planner_refuses_a_task_before_any_work_and_only_then() {
     let error = run.outcome.unwrap().error.unwrap();
     assert_eq!((error.code.as_str(), error.message.as_str()), ("task_refused", "not mine to do"));
     assert!(sim.contents(ObservationType::Plan).is_empty());
-    // Items speak louder than a refusal beside them.
+    // Items take precedence over a refusal in the same reply.
     let mut sim = Sim::new(|request| match which(request).as_str() {
         "planning" => says(r#"{"refuse": "no", "todoList": [{"id": "a", "description": "a"}]}"#),
         other => says(other),

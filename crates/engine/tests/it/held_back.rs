@@ -14,7 +14,8 @@ use super::peers::{End, Way};
 use super::sim::*;
 use super::suspend::ran;
 
-/// A run whose only item must call this tool; its model calls it whenever it is told to, and else says that it is done.
+/// A run whose only item must call this tool; its model calls it whenever it is told to, and otherwise says that it is
+/// done.
 fn must_call(tool: &'static str) -> Sim {
     let list = move || json!([{ "id": "a", "description": "do a", "status": "pending", "requiredTools": [tool] }]);
     let mut asked = 0;
@@ -78,7 +79,7 @@ fn what_nobody_answered_for_is_not_ordered_again() {
     ends_without_it(&mut sim, "unknown");
 }
 
-/// The next run begins the item again, and what ran when the first one was cancelled may have had its effect.
+/// The next run starts the item again; the call that ran when the first run was cancelled may have had its effect.
 #[test]
 fn what_ran_when_its_run_was_cancelled_is_not_ordered_by_the_next_one() {
     for (tool, is_safe) in [("write", false), ("read", true)] {
@@ -98,7 +99,7 @@ fn what_ran_when_its_run_was_cancelled_is_not_ordered_by_the_next_one() {
     }
 }
 
-/// The tool ran to its end, and what it brought is not its result.
+/// The tool ran to its end, and its output could not be stored as its result.
 #[test]
 fn what_ran_and_brought_nothing_that_could_be_kept_is_not_ordered_again() {
     for code in ["output_too_large", "output_too_deep", "invalid_output", "panicked"] {
@@ -114,7 +115,7 @@ fn what_ran_and_brought_nothing_that_could_be_kept_is_not_ordered_again() {
     }
 }
 
-/// It may be done by then.
+/// The agent may have done it by then.
 #[test]
 fn what_an_agent_had_when_it_was_given_up_is_not_ordered_again() {
     let forgotten = Way { end: End::Forgotten, ..AT_ONCE };

@@ -14,7 +14,7 @@ fn answers() -> Sim {
     Sim::new(|_| says(r#"{"answer":"yes","todoList":[]}"#))
 }
 
-/// `Sim` compares what a fold of the log gives with the state, after every commit.
+/// `Sim` compares the fold of the log with the state after every commit.
 #[test]
 fn what_was_said_elsewhere_is_the_beginning_of_the_conversation() {
     let mut sim = answers();
@@ -37,7 +37,7 @@ fn what_was_said_elsewhere_is_the_beginning_of_the_conversation() {
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {prompt}");
 }
 
-/// A core without plans tells its model the conversation, too, however long the messages are.
+/// A core without plans also shows the conversation to its model, however long the messages are.
 #[test]
 fn a_long_message_is_stored_once_and_told_whole() {
     let mut sim = Sim::of(Arc::new(Pes::react()), |_| says("fine"));

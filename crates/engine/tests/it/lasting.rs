@@ -15,7 +15,7 @@ fn todo(items: Value) -> Result<ModelReply, ModelFailure> {
     says(json!({ "title": "t", "intent": "i", "plan": "p", "todoList": items }).to_string())
 }
 
-/// Each run adds so many items, named after it.
+/// Each run adds this many items, named after it.
 fn adding(count: usize) -> Sim {
     Sim::new(move |request| match which(request).as_str() {
         "planning" | "refinement" | "repair" => {

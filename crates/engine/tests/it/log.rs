@@ -6,7 +6,7 @@ use pes_engine::domain::observation::ObservationType;
 
 use super::sim::*;
 
-/// What must hold of a whole log.
+/// Checks the invariants of a whole log.
 pub fn check_log(sim: &Sim) {
     let mut ended = BTreeMap::new();
     let mut open_streams = BTreeMap::new();

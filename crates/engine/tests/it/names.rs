@@ -6,7 +6,7 @@ use serde_json::json;
 use super::results::prompt_of;
 use super::sim::*;
 
-/// The plan names these at first, and those when it is told.
+/// The plan names `first`, and then `told` once the model was told of its mistake.
 fn planned(first: (&'static str, &'static str), told: (&'static str, &'static str)) -> Sim {
     let list = |(tool, need): (&'static str, &'static str)| {
         says(

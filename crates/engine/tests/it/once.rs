@@ -9,13 +9,13 @@ use pes_engine::step::{Keep, RowKind};
 use super::sim::Sim;
 
 impl Sim {
-    /// Those that something is left to do about.
+    /// Tasks that still need an action.
     pub fn tasks(&self) -> Vec<Task> {
         let open = self.rows.values().filter(|row| row.kind == RowKind::Task && row.keep == Keep::Always);
         open.map(|row| serde_json::from_str(&row.body).unwrap()).collect()
     }
 
-    /// A call is started again only if its tool is declared idempotent or a person said so.
+    /// A call is made again only if its tool is declared idempotent or a person decided so.
     pub fn check_starts(&self) {
         for (call, started) in &self.started {
             let row = &self.rows[&(RowKind::Call, call.to_string())];
@@ -32,7 +32,7 @@ impl Sim {
         }
     }
 
-    /// How often a person decided that this call in doubt be made again.
+    /// How often a person decided to make this call in doubt again.
     fn retries(&self, call: &CallId) -> u32 {
         let closed = self.rows.values().filter(|row| row.kind == RowKind::Suspension);
         let closed = closed.map(|row| serde_json::from_str::<Suspension>(&row.body).unwrap());

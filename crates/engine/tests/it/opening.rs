@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::sim::*;
 
-/// `b` depends on `a` and asks twice, one question after the other.
+/// `b` depends on `a` and asks two questions, one after the other.
 fn asking() -> Sim {
     let mut sim = Sim::new(|request| match which(request).as_str() {
         "planning" => plan(&[("a", &[], &["read"]), ("b", &["a"], &["gated"])]),
@@ -42,7 +42,7 @@ fn a_question_shows_the_prompt_from_its_system_prompt_to_its_last_turn() {
     assert_eq!(roles, ["system", "user", "user", "assistant", "tool", "assistant"]);
 }
 
-/// It is stored when the first question opens, and referred to from then on.
+/// It is stored when the first question opens, and later questions refer to it.
 #[test]
 fn what_a_prompt_began_with_is_stored_once() {
     let mut sim = asking();

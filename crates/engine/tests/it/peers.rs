@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 
 #[derive(Default)]
 pub struct Peers {
-    /// By the id of the message that began it.
+    /// By the id of the message that started it.
     pub tasks: BTreeMap<String, Remote>,
     pub seed: u64,
-    /// Their behaviour, if it is not to be random: by what they are asked to do.
+    /// Their behaviour by request, if it is not to be random.
     pub ways: BTreeMap<String, Way>,
     asked: u64,
 }
 
 pub struct Remote {
     pub call: CallId,
-    /// What they answered, by its message.
+    /// Their responses, by message.
     pub heard: BTreeSet<String>,
-    /// What reached it again.
+    /// Messages that arrived again.
     pub twice: usize,
     pub looked: u32,
     pub stops: u32,
@@ -32,16 +32,16 @@ pub struct Remote {
 /// How an agent behaves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Way {
-    /// How often it says that it works before it says more.
+    /// How many polls it answers with `working` before anything else.
     pub slow: u32,
-    /// Asks its client, and goes on when it is answered.
+    /// Asks its client, and continues once it is answered.
     pub asks: bool,
-    /// Wants its client to sign in somewhere, and goes on when it was looked at twice.
+    /// Wants its client to sign in somewhere, and continues after two polls.
     pub wants_login: bool,
     pub end: End,
-    /// Can be asked what it has.
+    /// Can list its tasks.
     pub lists: bool,
-    /// Takes a message once, however often it is sent.
+    /// Accepts a message once, however often it is sent.
     pub dedupes: bool,
     /// Every n-th call fails.
     pub flaky: u64,
@@ -54,7 +54,7 @@ pub enum End {
     Failed,
     Rejected,
     Forgotten,
-    /// It is not known here any more once it has its task.
+    /// It is removed here once it has its task.
     Removed,
     Never,
 }
@@ -82,7 +82,7 @@ impl Peers {
         }
     }
 
-    /// What reaches the agent of an action whose end nobody hears of.
+    /// What reaches the agent of an action whose response is lost.
     pub fn take_unheard(&mut self, peer_call_input: &PeerCallInput, arguments: &Value) {
         let mut hasher = DefaultHasher::new();
         (self.seed, peer_call_input.task.message_id.as_str(), "crash").hash(&mut hasher);
@@ -166,7 +166,7 @@ impl Peers {
         self.tasks.contains_key(message) || self.tasks.values().any(|remote| remote.heard.contains(message))
     }
 
-    /// How often what a call says was taken there.
+    /// How often the agent accepted a call's message.
     pub fn begun(&self, call: &CallId) -> usize {
         self.tasks.values().filter(|remote| remote.call == *call).map(|remote| 1 + remote.twice).sum()
     }

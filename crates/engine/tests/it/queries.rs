@@ -18,19 +18,19 @@ impl Sim {
         self.ask_more(query, settings, None, |ask| ask.on_busy = on_busy)
     }
 
-    /// Asks on a thread that is to begin with this conversation.
+    /// A query on a thread that starts with this conversation.
     pub fn ask_after(&mut self, history: &[(HistoryRole, &str)], query: &str) -> Result<Step, Illegal> {
         let said = |&(role, content): &(HistoryRole, &str)| HistoryMessage { role, content: content.to_owned() };
         let history = history.iter().map(said).collect();
         self.ask_more(query, RunSettings::default(), None, |ask| ask.history = history)
     }
 
-    /// Asks after the thread went back.
+    /// A query after which the thread goes back.
     pub fn ask_again(&mut self, query: &str, rewind: Rewind) -> Result<Step, Illegal> {
         self.ask_more(query, RunSettings::default(), Some(rewind), |_| ())
     }
 
-    /// Asks, with whatever else is to stand in what is asked.
+    /// A query with any other members.
     pub fn ask_more(
         &mut self,
         query: &str,

@@ -38,7 +38,7 @@ impl Choices {
     }
 }
 
-/// What the model says depends on which call it is and how often that one was answered, not on attempts.
+/// A model's reply depends on the call and on how often that was answered, not on attempts.
 fn model(seed: u64, items: usize, odd: bool) -> impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> {
     let mut answered: HashMap<String, u32> = HashMap::new();
     move |request| {
@@ -115,7 +115,7 @@ fn settings(choices: &mut Choices) -> RunSettings {
     RunSettings { execution, ..RunSettings::default() }
 }
 
-/// One random thing happens.
+/// One random event.
 fn act(sim: &mut Sim, choices: &mut Choices) {
     sim.holds = choices.pick(4) > 0;
     match choices.pick(16) {
@@ -139,7 +139,7 @@ fn act(sim: &mut Sim, choices: &mut Choices) {
     }
 }
 
-/// The holder performs an effect, or stops them all if a cancel waits for it.
+/// The holder performs an effect, or stops all of them if a cancel is waiting for that.
 fn advance(sim: &mut Sim, choices: &mut Choices) {
     sim.holds = true;
     if sim.steps.last().is_some_and(|step| step.stop_effects) && !sim.in_flight.is_empty() && choices.pick(2) == 0 {
@@ -154,7 +154,7 @@ fn advance(sim: &mut Sim, choices: &mut Choices) {
     }
 }
 
-/// An agent calls back, perhaps twice, perhaps about a task that it does not name rightly.
+/// An agent reports, perhaps twice, perhaps with a wrong task id.
 fn call_back(sim: &mut Sim, choices: &mut Choices) {
     let tasks: Vec<Task> = sim.tasks();
     if tasks.is_empty() {
@@ -172,7 +172,7 @@ fn call_back(sim: &mut Sim, choices: &mut Choices) {
     }
 }
 
-/// A call under way asks; it may have asked before.
+/// A running call asks; it may have asked before.
 fn ask_person(sim: &mut Sim) {
     let calling = sim.in_flight.iter().find_map(|effect| match effect {
         Effect::CallTool { call, attempt } => Some((call.clone(), *attempt)),
@@ -228,7 +228,7 @@ fn edited_list(sim: &Sim, choices: &mut Choices) -> Vec<Value> {
     list
 }
 
-/// People answer everything and the thread comes to rest.
+/// People answer everything until the thread is idle.
 fn drain(sim: &mut Sim) {
     for _ in 0..2000 {
         sim.holds = true;
@@ -245,7 +245,7 @@ fn drain(sim: &mut Sim) {
     panic!("it does not come to rest: {}", sim.view());
 }
 
-/// Once a run is over, whatever was begun elsewhere for it has ended there or was told to end, if it could be named.
+/// Once a run has ended, every task that it started elsewhere has ended or was cancelled, if it could be named.
 fn check_tasks(sim: &Sim) {
     for row in sim.rows().filter(|row| row.kind == RowKind::Task) {
         let task: Task = serde_json::from_str(&row.body).unwrap();
@@ -271,7 +271,7 @@ fn answer_first(sim: &mut Sim) {
     }
 }
 
-/// A random thread from its first request to its rest.
+/// A random thread from its first request until it is idle.
 pub fn run(bytes: Vec<u8>, seed: u64, items: usize) -> Sim {
     let mut choices = Choices(bytes, 0);
     let mut sim = Sim::new(model(seed, items, true));
@@ -300,7 +300,7 @@ proptest! {
     }
 }
 
-/// What was decided, without ids and times: what a crash must not change.
+/// The decisions without ids and times: a crash must not change them.
 fn decisions(sim: &Sim) -> Vec<String> {
     use ObservationType as T;
     let told = sim.records.iter().filter_map(|record| {
@@ -320,7 +320,7 @@ fn decisions(sim: &Sim) -> Vec<String> {
     told.collect()
 }
 
-/// A run in which people say yes to everything; after commit `crash`, if given, the process dies.
+/// A run in which people approve everything; after commit `crash`, if given, the process dies.
 fn straight(seed: u64, items: usize, settings: &RunSettings, crash: Option<usize>) -> Sim {
     let mut sim = Sim::new(model(seed, items, false));
     sim.ask_with("go", OnBusy::Enqueue, settings.clone()).unwrap();
@@ -352,7 +352,7 @@ proptest! {
         let settings = RunSettings { execution, ..RunSettings::default() };
         let whole = straight(seed, items, &settings, None);
         check_log(&whole);
-        // Of a long run, some of its commits.
+        // Of a long run, only some of its commits.
         let stride = whole.steps.len() / 40 + 1;
         for at in (seed as usize % stride..whole.steps.len()).step_by(stride) {
             let crashed = straight(seed, items, &settings, Some(at));
@@ -360,8 +360,8 @@ proptest! {
             check_tasks(&crashed);
             let doubts = crashed.contents(ObservationType::AgentSuspended);
             let has_tasks = !crashed.contents(ObservationType::A2aTask).is_empty();
-            // A call in doubt waits for a person, and an agent is asked at another time, while the rest goes on: the same is
-            // done, in another order. Which of two items is answered first is not the engine's to decide either.
+            // A call in doubt waits for a person, and an agent is polled at another time, while other calls continue:
+            // the same work in another order. Which of two items is answered first is not up to the engine either.
             let is_apart = has_tasks || doubts.iter().any(|doubt| doubt["kind"] == "in_doubt");
             let told = if is_apart { settled } else { decisions };
             let (mut a, mut b) = (told(&whole), told(&crashed));

@@ -139,7 +139,7 @@ fn another_agent_carries_out_a_call() {
     assert_eq!(answers(&sim), ["the answer"]);
 }
 
-/// There is no plan: nothing can change it, and a failure is the run's.
+/// There is no plan: nothing can change it, and a failure ends the run.
 #[test]
 fn there_is_no_plan_to_change() {
     let patch = r#"{"content":"done","updatedPlan":{"todoList":[{"id":"new","description":"x"}]}}"#;

@@ -12,8 +12,8 @@ fn todo(items: &Value) -> Result<ModelReply, ModelFailure> {
     says(json!({ "title": "t", "intent": "i", "plan": "p", "todoList": items }).to_string())
 }
 
-/// A first run completes `a`, which writes, and `b`, which depends on it; the follow-up refines like this. The second time
-/// `a` calls these tools.
+/// A first run completes `a`, which writes, and `b`, which depends on it; the follow-up refines like this. The second
+/// time `a` calls these tools.
 fn redone(refinement: Value, again: &'static [&'static str]) -> Sim {
     let mut begun = 0;
     let mut sim = Sim::new(move |request| match which(request).as_str() {
@@ -113,7 +113,7 @@ fn a_dependant_marked_too_waits_for_the_new_result() {
     assert_eq!(sim.contents(ObservationType::RunFinished)[1]["resultStatus"], "success");
 }
 
-/// `status` is copied from the example by many models: it says nothing of a completed item.
+/// Many models copy `status` from the example, so it means nothing for a completed item.
 #[test]
 fn without_the_mark_a_completed_item_is_not_done_again() {
     let mut list = a_again();

@@ -14,8 +14,8 @@ use super::sim::*;
 const NOTE: &str = "Item a, on which this depends, is done again";
 const MARK: &str = "it rests on an earlier result of a, done again since";
 
-/// `a` is done, and `b`, which depends on it, has been asked for its first step, when a person has `a` done again. Then
-/// `b` replies so to what it was asked.
+/// `a` is done, and `b`, which depends on it, is running its first step when a person has `a` redone. Then `b` gives
+/// this reply to its earlier prompt.
 fn redone_beneath(reply: Result<ModelReply, ModelFailure>) -> Sim {
     let mut sim = Sim::new(|request| match which(request).as_str() {
         "planning" => plan(&[("a", &[], &[]), ("b", &["a"], &[])]),
@@ -34,7 +34,7 @@ fn redone_beneath(reply: Result<ModelReply, ModelFailure>) -> Sim {
     sim
 }
 
-/// The prompt of the call that is under way for `b`, once its tools have been called.
+/// The prompt of `b`'s running call, once its tools have been called.
 fn next_prompt(sim: &mut Sim) -> (Effect, String) {
     loop {
         for effect in sim.in_flight.clone() {

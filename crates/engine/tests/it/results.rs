@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::sim::*;
 
-/// `b` depends on `a`, `c` on nothing; `a` calls a tool and closes with a word that says nothing.
+/// `b` depends on `a`, `c` on nothing; `a` calls a tool and ends with a meaningless word.
 fn closing_with_a_word(request: &ModelRequest) -> Result<ModelReply, ModelFailure> {
     match which(request).as_str() {
         "planning" => plan(&[("a", &[], &["read"]), ("b", &["a"], &[]), ("c", &["b"], &[])]),
@@ -42,7 +42,7 @@ fn a_dependent_item_sees_what_the_tools_of_its_dependency_returned() {
     assert!(!other.contains("4711") && other.contains("Result: Done."), "only what it depends on: {other}");
 }
 
-/// Short outputs stand whole, however long another is; all of them together have their bound.
+/// Short outputs are kept whole, however long another is; all of them together are bounded.
 #[test]
 fn what_tools_of_a_dependency_returned_is_bounded_and_the_longest_is_cut() {
     let mut outputs = vec![json!("y".repeat(10_000)), json!("short")].into_iter();
@@ -64,7 +64,7 @@ fn what_tools_of_a_dependency_returned_is_bounded_and_the_longest_is_cut() {
     assert!(seen.contains("Tool form: short"), "{seen}");
 }
 
-/// All of them together have the room of four.
+/// All of them together have the space of four.
 #[test]
 fn what_many_tools_returned_is_cut_where_it_is_longest() {
     let mut outputs = (0..6).map(|_| json!("y".repeat(1_000))).chain([json!("short ".repeat(50))]);
@@ -88,7 +88,7 @@ fn what_many_tools_returned_is_cut_where_it_is_longest() {
     assert!(!seen.contains(&"y".repeat(each + 1)), "{seen}");
 }
 
-/// The model's window is small: the longest is cut first, and as little as need be.
+/// The model's context is small: the longest result is cut first, and as little as possible.
 #[test]
 fn where_a_prompt_is_too_long_the_longest_result_is_cut() {
     let mut sim = Sim::new(|request| match which(request).as_str() {
@@ -105,7 +105,7 @@ fn where_a_prompt_is_too_long_the_longest_result_is_cut() {
     assert!(seen.contains("xxxx\n[… ") && seen.matches('x').count() > 5_000, "and the room is used");
 }
 
-/// A prompt does not grow with the plan for ever: of what an item does not depend on it has as many results as get a share.
+/// A prompt does not grow with the plan for ever: it has only as many results of independent items as get a share.
 #[test]
 fn of_many_results_a_step_has_the_last_and_those_it_depends_on() {
     let mut sim = Sim::new(|request| match which(request).as_str() {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::sim::*;
 use super::suspend::{one_item, ran};
 
-/// A run whose planner is asked, with as many fallbacks; `fail` says how a model fails, by its name.
+/// A run with this many fallbacks for its planner; `fail` gives a model's failure by its name.
 fn asked(fallbacks: usize, mut fail: impl FnMut(&str) -> Option<FailureKind> + 'static) -> Sim {
     let mut sim = Sim::new(move |request: &ModelRequest| -> Result<ModelReply, ModelFailure> {
         match fail(&request.model) {
@@ -32,7 +32,7 @@ fn asked(fallbacks: usize, mut fail: impl FnMut(&str) -> Option<FailureKind> + '
     sim
 }
 
-/// Which models were asked, in order.
+/// The models called, in order.
 fn models(sim: &Sim) -> Vec<String> {
     let starts = sim.contents(ObservationType::LlmStreamStart);
     starts.iter().map(|start| start["model"].as_str().unwrap().to_owned()).collect()
@@ -84,7 +84,7 @@ fn each_attempt_has_a_stream_of_its_own_and_waits_longer_than_the_last_but_one()
     assert_eq!(errors.last().unwrap()["retryable"], false);
 }
 
-/// A run whose model is put off for so long at first.
+/// A run whose model is rate limited for this long at first.
 fn put_off(retry_after_ms: i64, fallbacks: usize) -> Sim {
     let mut asked = 0;
     let mut sim = Sim::new(move |request: &ModelRequest| {
@@ -111,12 +111,12 @@ fn nobody_comes_back_before_the_provider_said_and_nobody_waits_long_while_anothe
     assert_eq!((waited(&sim), models(&sim)), (0, ["m", "m1"].map(str::to_owned).to_vec()));
     let sim = put_off(4_000, 1);
     assert_eq!((waited(&sim), models(&sim)), (4_000, ["m", "m"].map(str::to_owned).to_vec()));
-    // Longer than it is tried at all.
+    // Longer than the whole time for retries.
     let sim = put_off(130_000, 0);
     assert_eq!((code(&sim).as_str(), models(&sim).len()), ("model_failed", 1));
 }
 
-/// What failed together does not come back together.
+/// Calls that failed together are not retried at the same moment.
 #[test]
 fn waits_differ_and_stay_in_the_upper_half() {
     let sim = asked(0, |_| Some(FailureKind::Retry));
@@ -195,7 +195,7 @@ fn a_saturated_or_suspended_provider_is_left_at_once_and_waited_for_when_it_is_t
     assert_eq!(code_of(&sim.contents(ObservationType::LlmStreamError)[0]), "provider_saturated");
 }
 
-/// Our own queue is no failure of the model: who was accepted waits, and has all of a model's patience left then.
+/// Our own queue is no failure of the model: an accepted call waits, and then has the model's whole time for retries.
 #[test]
 fn who_waits_for_a_place_is_never_given_up() {
     let mut asked_so_far = 0;
@@ -211,7 +211,7 @@ fn who_waits_for_a_place_is_never_given_up() {
     assert!(span(&sim) > 120_000, "longer than a model is tried: {}", span(&sim));
 }
 
-/// What was waited for a place after a failure is none of the model's time either.
+/// Waiting for a permit after a failure does not count as the model's time either.
 #[test]
 fn a_place_that_comes_late_costs_no_patience() {
     let mut asked_so_far = 0;
@@ -229,7 +229,7 @@ fn a_place_that_comes_late_costs_no_patience() {
 
 const HOUR: i64 = 3_600_000;
 
-/// The model is busy twice, and then it answers; this comes between.
+/// The model is busy twice, and then answers; this happens in between.
 fn an_hour_passes(queued_ms: i64, between: fn(&mut Sim)) -> RunStatus {
     let mut asked = 0;
     let mut sim = Sim::new(move |_| {
@@ -303,7 +303,7 @@ fn every_call_is_paid_for_with_the_price_of_the_model_that_answered() {
     assert_eq!(sim.contents(ObservationType::RunFinished)[0]["costUsd"], 0.015);
 }
 
-/// A step that calls these, of which this one fails so often, with a word on when to come back.
+/// A step that calls these tools, of which this one fails that often, with a retry delay.
 fn failing(calls: &'static [(&'static str, &'static str)], tool: &str, failures: u32, retry_after_ms: i64) -> Sim {
     let mut sim = Sim::new(one_item(calls));
     sim.tools.failures.lock().unwrap().insert(tool.into(), failures);
@@ -313,7 +313,7 @@ fn failing(calls: &'static [(&'static str, &'static str)], tool: &str, failures:
     sim
 }
 
-/// How long the first call took from being asked for to its end.
+/// Time from the first call's request to its end.
 fn lasted(sim: &Sim) -> i64 {
     let at = |kind| sim.records.iter().find(|record| record.kind() == kind).unwrap().timestamp;
     at(ObservationType::ToolExecution) - at(ObservationType::ToolCall)
@@ -333,7 +333,7 @@ fn an_idempotent_call_is_made_again_with_growing_pauses_and_never_before_the_ser
     let gone = failing(&[("read", "1")], "read", 100, 0);
     let result = &gone.contents(ObservationType::ToolExecution)[0];
     assert_eq!((ran(&gone).len(), &result["error"]["message"]), (5, &json!("it broke")), "what it said last");
-    // Longer than anything is tried again.
+    // Longer than any retry delay.
     assert_eq!(ran(&failing(&[("read", "1")], "read", 100, 130_000)).len(), 1);
 }
 

@@ -21,7 +21,7 @@ pub fn with(execution: ExecutionConfig) -> RunSettings {
     RunSettings { execution, ..RunSettings::default() }
 }
 
-/// A step calls the tool that its item is named after, then says that it is done.
+/// A step calls the tool that its item is named after, then ends.
 pub fn does_it(request: &ModelRequest) -> Result<ModelReply, ModelFailure> {
     match which(request).as_str() {
         "synthesis" => says("the answer"),
@@ -99,7 +99,7 @@ pub fn statuses(sim: &Sim) -> Vec<String> {
     list.iter().map(|item| format!("{}:{}", item["id"].as_str().unwrap(), item["status"].as_str().unwrap())).collect()
 }
 
-/// The last of them, and when there is one: what a run came to.
+/// The last one and its time: the outcome of a run.
 pub fn ended(sim: &Sim) -> (String, String) {
     let end = sim.contents(ObservationType::RunFinished).pop().expect("a run ended");
     let word = |name: &str| end[name].as_str().unwrap_or_default().to_owned();
@@ -158,7 +158,7 @@ fn a_step_that_names_no_tool_may_call_any() {
     assert_eq!(plan["tools"].as_array().unwrap().len(), 9, "{plan:#}");
 }
 
-/// The plan says that the step reads; its model sends something to an agent.
+/// The plan says that the step only reads; its model sends something to an agent.
 #[test]
 fn what_a_step_calls_that_the_plan_does_not_name_asks_if_it_reaches_out() {
     let called = |tool: &'static str, named: &'static [&'static str], review| {
@@ -212,7 +212,7 @@ fn a_plan_without_anything_left_to_begin_is_not_asked_about() {
     assert_eq!(withdrawn["reason"], "nothing of the plan is left to begin");
 }
 
-/// The first item waits for a person; then a message has the plan refined.
+/// The first item waits for a person; then a message causes a refinement.
 #[test]
 fn what_is_under_way_goes_on_and_nothing_else_begins() {
     let mut sim = plans(

@@ -74,8 +74,8 @@ fn a_planner_that_insists_or_fails_is_not_a_yes() {
     assert_eq!((review(&sim).kind, ran(&sim).len()), (SuspensionKind::PlanReview, 0));
 }
 
-/// What made it risky is taken out while a person is asked, so the rest asks nobody by itself. The person says no; the
-/// refinement fails, or comes to the same list.
+/// The risky part is removed while a person is asked, so the rest needs no review. The person says no; the refinement
+/// fails, or gives the same list.
 #[test]
 fn what_was_rejected_does_not_run_for_being_harmless() {
     for plans_again in [false, true] {
@@ -95,7 +95,7 @@ fn what_was_rejected_does_not_run_for_being_harmless() {
     }
 }
 
-/// The person said yes to what was made of their no; what a step adds later is judged by itself.
+/// The person approved the plan that followed their no; what a step adds later is judged separately.
 #[test]
 fn after_a_yes_what_is_harmless_asks_nobody_though_a_plan_was_rejected_before() {
     let mut sim = Sim::new(|request| match which(request).as_str() {

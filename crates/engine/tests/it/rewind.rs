@@ -20,7 +20,7 @@ impl Sim {
         rows.into_iter().map(|row| (row.ord, serde_json::from_str(&row.body).unwrap())).collect()
     }
 
-    /// Back to after that many messages.
+    /// Goes back to after this many messages.
     fn back_to(&self, messages: usize) -> Rewind {
         let mut said = self.conversation();
         let superseded = said.split_off(messages);
@@ -45,7 +45,7 @@ impl Sim {
     }
 }
 
-/// Plans one item for the first query, and another in its place for the second; calls a tool for each.
+/// Plans one item for the first query, and another one instead for the second; calls a tool for each.
 fn planner() -> Sim {
     Sim::new(|request| match which(request).as_str() {
         "planning" => plan(&[("a", &[], &["read"])]),
@@ -85,7 +85,7 @@ fn what_was_said_after_the_place_counts_no_more() {
     assert_eq!(sim.contents_said(), ["anew", "yes"]);
 }
 
-/// With its calls, which are read again by whoever takes the thread over.
+/// With its calls, which a process that claims the thread reads again.
 #[test]
 fn the_plan_is_that_of_then_under_a_number_of_its_own() {
     let mut sim = planner();

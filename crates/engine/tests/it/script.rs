@@ -19,7 +19,7 @@ use pes_engine::domain::usage::Price;
 use pes_engine::{ModelBook, Toolbox};
 use serde_json::{Value, json};
 
-/// Every model costs the same, if anything.
+/// Every model has the same price, if any.
 #[derive(Default)]
 pub struct Book {
     pub price: Option<Price>,
@@ -36,22 +36,22 @@ impl ModelBook for Book {
     }
 }
 
-/// What a person or a policy made of these names: `read` and `write` run, `sum` is answered at once, `gated` asks (and
-/// would be answered at once if nobody had to be asked), `peer` is delegated and `gated_peer` both, `form` is a question,
-/// `denied` is refused, anything else is unknown. Only `read`, `sum` and `current_time` (which runs as `read` does, and is
-/// not offered) are declared idempotent, and what is `gated` if it is said to be `safe`.
+/// What a person or a policy decides about these names: `read` and `write` run, `sum` is answered at once, `gated` asks
+/// (and would otherwise be answered at once), `peer` is delegated and `gated_peer` both, `form` is a question, `denied`
+/// is refused, any other name is unknown. Only `read`, `sum` and `current_time` (which runs as `read` does, and is not
+/// offered) are idempotent, and `gated` if it is declared `safe`.
 #[derive(Default)]
 pub struct Tools {
-    /// Errors still to come, by tool.
+    /// Remaining errors, by tool.
     pub failures: std::sync::Mutex<HashMap<String, u32>>,
-    /// What these say of another attempt.
+    /// Retry delays of these errors.
     pub retry_after_ms: Option<Millis>,
-    /// What ran, with which arguments.
+    /// The calls that ran, with their arguments.
     pub ran: std::sync::Mutex<Vec<(String, Value)>>,
     pub output: Option<Value>,
-    /// Which rule decides.
+    /// The rule that decides.
     pub ruling: Option<Ruling>,
-    /// Of each tool, as it is declared.
+    /// The declaration of each tool.
     pub risk: Option<RiskLevel>,
 }
 
@@ -127,7 +127,7 @@ impl Toolbox for Tools {
         matches!(tool, "sum" | "gated").then(|| ToolOutcome { duration_ms: 0, ..self.run(tool, arguments.clone(), 1) })
     }
 
-    /// Of a schema only the members that it requires are looked at.
+    /// Only the required members of a schema are checked.
     fn check_value(&self, schema: &Value, value: &Value) -> Result<(), String> {
         let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
         match required.into_iter().find(|name| value.get(name).is_none()) {

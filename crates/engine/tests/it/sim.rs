@@ -25,7 +25,7 @@ use super::peers::Peers;
 pub use super::script::*;
 use super::told::Told;
 
-/// What a scripted model says to a request.
+/// A scripted model's reply to a request.
 pub type Script = Box<dyn FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure>>;
 
 pub struct Sim {
@@ -56,9 +56,9 @@ pub struct Sim {
     pub started: HashMap<CallId, u32>,
     pub prompts: Vec<ModelRequest>,
     pub next_run: u32,
-    /// Of the runs that are asked for.
+    /// The limit for requested runs.
     pub history_limit: u32,
-    /// Who answers.
+    /// The author of answers.
     pub answerer: &'static str,
 }
 
@@ -115,7 +115,7 @@ impl Sim {
         };
         let result = step::decide(&mut *self.machine, &world, stamp, event);
         match &result {
-            // What was refused changed nothing: the state is what is stored.
+            // A refusal changes nothing: the state equals the stored one.
             Err(_) => self.reload(),
             Ok(step) => self.commit(step),
         }
@@ -176,7 +176,7 @@ impl Sim {
         }
     }
 
-    /// The state as a new process finds it.
+    /// The state as a new process loads it.
     pub fn reload(&mut self) {
         let view = self.machine.view();
         let rows = self.rows.values().filter(|row| match row.keep {
@@ -193,7 +193,7 @@ impl Sim {
         assert_eq!(self.in_flight, self.machine.running());
     }
 
-    /// The process dies and another takes over.
+    /// The process dies and another one claims the thread.
     pub fn crash(&mut self) -> Step {
         self.reload();
         for effect in self.in_flight.clone() {
@@ -218,7 +218,7 @@ impl Sim {
         panic!("the run does not come to rest");
     }
 
-    /// Performs one effect, or wakes the thread if it asked for it. `false`: it rests.
+    /// Performs one effect, or wakes the thread if a timer is set. `false`: the thread is idle.
     pub fn step(&mut self) -> bool {
         if let Some(effect) = self.in_flight.first().cloned() {
             self.perform(&effect);
@@ -345,12 +345,12 @@ impl Sim {
         payload::inline(record.fact.content().clone(), &self.payloads)
     }
 
-    /// Contents of all records of a kind, payloads in place.
+    /// Contents of all records of a type, with payloads inlined.
     pub fn contents(&self, kind: ObservationType) -> Vec<Value> {
         self.records.iter().filter(|record| record.kind() == kind).map(|record| self.content(record)).collect()
     }
 
-    /// The kinds of all records, items in brackets; the figures of streams are left out.
+    /// The types of all records, items in brackets; figures of streams are left out.
     pub fn kinds(&self) -> Vec<String> {
         let told = self.records.iter().filter(|record| record.kind() != ObservationType::LlmStreamMetadata);
         told.map(|record| match &record.parent_id {
@@ -360,7 +360,7 @@ impl Sim {
         .collect()
     }
 
-    /// Recorded on an idle thread: an edit by a person belongs to the last run, which is over.
+    /// Recorded on an idle thread: a person's edit belongs to the last run, which has ended.
     pub fn is_after_the_end(&self, record: &Record) -> bool {
         matches!(
             record.kind(),

@@ -41,7 +41,7 @@ fn sim(
     Sim::of(Arc::new(Pes::simple(Says(next))), script)
 }
 
-/// These calls first, then the model, whose word is the answer.
+/// First these calls, then the model, whose reply is the answer.
 fn calls_first(made: &'static [&'static str]) -> impl Fn(&Transcript<'_>) -> Next + Send + Sync + 'static {
     move |transcript| match &transcript.reply {
         Some(reply) => Next::Answer(reply.text.to_owned()),
@@ -68,7 +68,7 @@ fn came_to(sim: &Sim) -> Vec<(String, String)> {
     ends.iter().map(|end| (word(&end["toolName"]), word(&end["status"]))).collect()
 }
 
-/// The example's: calls what the model wants, then drafts, then checks.
+/// The example core: makes the model's calls, then drafts, then checks.
 fn careful() -> Sim {
     Sim::of(Arc::new(Pes::simple(Careful)), |request| match request.context.iteration {
         2 => calls(&[("read", json!({ "n": 1 })), ("sum", json!({ "n": 2 }))]),
@@ -103,7 +103,7 @@ fn the_function_says_what_follows_and_all_of_it_is_recorded() {
     assert!(own["streamId"].is_null(), "no model asked for it: {own}");
 }
 
-/// The model sees what was called before it was asked, and what it was told.
+/// The model sees the calls made before it, and their results.
 #[test]
 fn the_model_is_told_what_happened_and_what_the_core_says() {
     let mut sim = careful();
@@ -173,7 +173,7 @@ fn a_gated_call_waits_for_a_person_wherever_the_process_dies() {
                 sim.crash();
             }
             if approved && crashes {
-                // Whether it ran before the crash is not known.
+                // Whether it ran before the crash is unknown.
                 sim.answer(0, |answer| answer.action = Some(InDoubtAction::Retry)).unwrap();
             }
             sim.go();
@@ -266,7 +266,7 @@ fn a_budget_ends_the_run_as_any() {
     assert_eq!(outcome.error.unwrap().code.as_str(), "budget_exceeded");
 }
 
-/// A call that is answered at once needs no effect, so nothing but the count of steps ends this.
+/// A call answered at once needs no effect, so only the limit of steps ends this.
 #[test]
 fn a_core_that_never_ends_is_ended() {
     for tool in ["sum", "denied", "read"] {
@@ -297,7 +297,7 @@ fn a_core_that_fails_says_why() {
     }
 }
 
-/// It ends a run in the decision that begins it; the next one begins there, too.
+/// It ends a run in the decision that starts it; the next run starts in the same decision.
 #[test]
 fn runs_that_need_nothing_follow_each_other() {
     let next = |transcript: &Transcript<'_>| match transcript.run.query.as_str() {
@@ -313,7 +313,7 @@ fn runs_that_need_nothing_follow_each_other() {
     assert!(sim.prompts.is_empty(), "it is asked when its calls have ended, not a model");
 }
 
-/// In the turns what is large is a reference, as in all that is stored; the model is shown it whole.
+/// Large texts in turns are references, as everywhere in the store; the model is shown the whole text.
 #[test]
 fn a_long_reply_is_shown_whole_where_it_is_answered_and_an_empty_one_is_not_shown() {
     let is_long = |turn: &Turn<'_>| match turn {

@@ -12,11 +12,12 @@ use serde_json::{Value, json};
 
 use super::sim::*;
 
-/// What may stand in a row that is written again and again: a few values below the size from which they are payloads.
+/// The size of a row that is rewritten: a few values below the size from which they become payloads.
 const ROW_BYTES: usize = 8 * pes_engine::domain::payload::INLINE_LIMIT;
 
 impl Sim {
-    /// What a transition writes does not grow with the plan, the history or earlier outputs: only with what it changes.
+    /// Checks that the bytes of a transition depend only on its changes, not on the plan, the history or earlier
+    /// outputs.
     pub fn check_bytes(&self, step: &Step) {
         let changes_the_plan = step.records.iter().any(|record| {
             let is_plan = matches!(record.kind(), ObservationType::Plan | ObservationType::PlanUpdate);
@@ -28,15 +29,15 @@ impl Sim {
         if !changes_the_plan {
             assert!(step.rows.len() < 24 + 3 * settled, "{} rows", step.rows.len());
         }
-        // Messages and payloads are written once, and a run, which holds its query, when its status moves. Whatever else
-        // is written refers to them.
+        // Messages and payloads are written once, and a run with its query when its status changes. All other rows
+        // refer to them.
         let written_again = |row: &&Row| !matches!(row.kind, RowKind::Message | RowKind::Payload | RowKind::Run);
         for row in step.rows.iter().filter(written_again) {
             assert!(row.body.len() < ROW_BYTES, "{:?} {} has {} bytes", row.kind, row.id, row.body.len());
         }
     }
 
-    /// Everything that is stored and loaded, with what it amounts to.
+    /// All stored rows as loaded, with the view and the running effects.
     pub fn stored(&self) -> Value {
         let loaded = self.rows.values().filter(|row| row.keep != Keep::Never);
         let rows: Vec<Value> = loaded
@@ -49,7 +50,7 @@ impl Sim {
         })
     }
 
-    /// A thread as it was stored once.
+    /// A thread as it was once stored.
     pub fn of_stored(stored: &Value) -> Self {
         let mut sim = Self::new(|_| says("x"));
         sim.head = stored["head"].to_string();
@@ -71,10 +72,10 @@ impl Sim {
     }
 }
 
-/// The last one is what is written now. 2: rows say who asked for a run, by which rule a call was judged, and what an
-/// approval is bound to, the head how much was said; a program that knows only 1 reads it, too. 3: a run says where it
-/// stands and since when. 4: an item that asked a person keeps what its prompt began with. 5: calls and
-/// questions say what their tool may do to the world, messages who said them.
+/// The last version is the current one. 2: rows name who asked for a run, the rule that judged a call and what an
+/// approval is bound to; the head has the size of all messages; a program that knows only 1 can read it. 3: a run has
+/// its caller status and since when. 4: an item that asked a person keeps the beginning of its prompt. 5: calls and
+/// questions have their tool's class, messages their author.
 const RELEASED: &[&str] = &[
     include_str!("states/v1.json"),
     include_str!("states/v2.json"),
@@ -83,7 +84,7 @@ const RELEASED: &[&str] = &[
     include_str!("states/v5.json"),
 ];
 
-/// Another process takes it up, a person answers what is asked, and all of it is cancelled: each with what is recorded then.
+/// Another process claims it, a person answers its questions, and then it is cancelled: the records of each step.
 fn goes_on(mut sim: Sim) {
     let asked = sim.machine.view()["suspensions"][0]["suspensionId"].as_str().unwrap().to_owned();
     let answer = Answer {
@@ -99,7 +100,7 @@ fn goes_on(mut sim: Sim) {
     let events = [
         (Event::System(SystemEvent::Recovered), ObservationType::LlmStreamError),
         (Event::Person(answered), ObservationType::AgentResumed),
-        // The queued run ends at once, the other when nothing of it goes on.
+        // The queued run ends at once, the other once none of its calls runs.
         (Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() }), ObservationType::RunFinished),
         (Event::Cancel(CancelEvent::EffectsStopped), ObservationType::RunFinished),
     ];
@@ -130,7 +131,7 @@ fn every_released_state_shape_loads_and_goes_on() {
     }
 }
 
-/// A state in the middle of everything: an item done, one that waits for a person, one at work, a steering message, a
+/// A state with everything at once: a finished item, one that waits for a person, a running one, a steering message, a
 /// queued run.
 fn busy_state() -> Sim {
     let mut sim = Sim::new(|request| match which(request).as_str() {
@@ -157,7 +158,7 @@ fn the_released_state_shape_is_the_one_that_is_written() {
     assert!(written == released, "a changed shape needs a new file: look at {path}, and add it");
 }
 
-/// The bounds themselves are those of the simulation, which hold for every step of every test.
+/// The simulation checks the bounds themselves, at every step of every test.
 #[test]
 fn large_queries_and_outputs_and_a_long_history_make_no_row_larger() {
     const LARGE: usize = 200_000;

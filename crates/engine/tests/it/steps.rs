@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::sim::*;
 use super::suspend::{one_item, ran};
 
-/// One item with one call, and what the model says then, in turn.
+/// One item with one call, and then these replies of the model in turn.
 fn after_a_call(said: &'static [&'static str]) -> Sim {
     let mut said = said.iter();
     let mut sim = Sim::new(move |request| match which(request).as_str() {
@@ -87,7 +87,7 @@ fn what_depends_on_an_item_that_cannot_begin_is_no_cycle() {
     assert_eq!((reason("p"), reason("q")), ("dependency cycle".into(), "dependency cycle".into()));
 }
 
-/// `a` fails while `b` is at work.
+/// `a` fails while `b` is running.
 fn failing(request: &ModelRequest) -> Result<ModelReply, ModelFailure> {
     match which(request).as_str() {
         "planning" => plan(&[("a", &[], &[]), ("b", &[], &[])]),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::sim::*;
 
-/// One item whose first step makes these calls; then it says what it saw.
+/// One item whose first step makes these calls; then it repeats their results.
 pub fn one_item(
     batch: &'static [(&'static str, &'static str)],
 ) -> impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> {
@@ -279,7 +279,7 @@ fn an_expired_question_is_asked_again() {
     assert_eq!(ran(&sim), ["gated:1"]);
 }
 
-/// A call that was under way when the process died.
+/// A call that was running when the process died.
 fn in_doubt() -> Sim {
     in_doubt_of(None)
 }
@@ -337,7 +337,7 @@ fn a_call_in_doubt_is_done_with_a_value_skipped_or_aborted() {
     }
 }
 
-/// Goes on until tools run; how many.
+/// Continues until tools run; returns how many.
 fn running_tools(sim: &mut Sim) -> usize {
     while !matches!(sim.in_flight.first(), Some(Effect::CallTool { .. })) {
         assert!(sim.step(), "no tool runs");
@@ -358,7 +358,7 @@ fn calls_that_only_read_run_together_unless_told_otherwise_and_others_in_order()
         let settings = RunSettings { execution: execution(parallel_reads), ..RunSettings::default() };
         sim.ask_with("go", OnBusy::Enqueue, settings).unwrap();
         assert_eq!(running_tools(&mut sim), together, "{batch:?}");
-        // The last one is done first: the model is told in the order of its calls nevertheless.
+        // The last call ends first; the model still gets the results in the order of its calls.
         while let Some(last @ Effect::CallTool { .. }) = sim.in_flight.last().cloned() {
             sim.perform(&last);
         }

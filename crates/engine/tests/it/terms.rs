@@ -48,7 +48,7 @@ fn a_rule_says_how_long_its_question_stays_open() {
     assert!(sim.item("a")["reason"].as_str().unwrap().starts_with("suspension_timed_out"));
 }
 
-/// Approved, then lost in a crash: running it again is approving it again.
+/// Approved, then lost in a crash: running it again needs the same approval.
 #[test]
 fn the_terms_of_a_call_hold_when_it_is_in_doubt() {
     let mut sim = ruled(Terms { four_eyes: true, ..Terms::default() });
@@ -64,7 +64,7 @@ fn the_terms_of_a_call_hold_when_it_is_in_doubt() {
     assert!(ran(&sim).is_empty());
 }
 
-/// The process dies during a call that was asked about as `asked` and approved as `approved`.
+/// The process dies during a call that was asked under `asked` and approved under `approved`.
 fn killed(asked: bool, approved: bool) -> Sim {
     let mut sim = Sim::new(move |request| match which(request).as_str() {
         "planning" => plan(&[("a", &[], &[])]),
@@ -112,7 +112,7 @@ fn a_call_that_only_read_before_it_was_edited_waits_for_its_turn() {
     }
 }
 
-/// A plan edited while nobody runs it, or left undone by a run, is still its editor's.
+/// A plan edited while no run is active, or left undone by a run, still belongs to its editor.
 #[test]
 fn who_shaped_what_a_run_left_undone_has_shaped_the_next_one() {
     let mut sim = ruled(Terms { four_eyes: true, ..Terms::default() });

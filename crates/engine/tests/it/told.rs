@@ -80,13 +80,13 @@ fn each(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// Members come in any order.
+/// Members may be in any order.
 fn sorted(mut value: Value) -> Value {
     value.sort_all_objects();
     value
 }
 
-/// The list; which of the calls for an item have begun is told when it settles.
+/// The list; the set of started calls of an item is recorded when the item settles.
 fn items(view: &Value) -> Vec<Value> {
     let items = each(&view["todoList"]).cloned().map(|mut item| {
         let is_settled = matches!(item["status"].as_str(), Some("completed" | "failed" | "cancelled"));

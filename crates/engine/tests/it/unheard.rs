@@ -11,7 +11,8 @@ use super::sim::*;
 
 type Reply = Result<ModelReply, ModelFailure>;
 
-/// `a` is under way when this is said; the planner is then asked again, and replies so, by how often it was asked.
+/// `a` is running when the message arrives; the planner is then called again, and its replies depend on the number of
+/// calls.
 fn steered(said: &[&str], mut replies: impl FnMut(usize) -> Reply + 'static) -> Sim {
     let mut asked = 0;
     let mut sim = Sim::new(move |request| match which(request).as_str() {
@@ -38,14 +39,14 @@ fn refined() -> Reply {
     plan(&[("a", &[], &[]), ("b", &[], &[]), ("c", &[], &[])])
 }
 
-/// How often the planner was asked about the rest of the plan, repairs left out.
+/// How often the planner was called for a refinement, without repairs.
 fn refinements(sim: &Sim) -> usize {
     sim.prompts.iter().filter(|prompt| which(prompt) == "refinement").count()
 }
 
 #[test]
 fn a_refinement_that_fails_is_tried_once_more() {
-    // Asked, repaired twice, asked anew.
+    // One call, two repairs, one new call.
     let mut sim = steered(&["do c too"], |asked| if asked <= 3 { says("I do not plan") } else { refined() });
     sim.go();
     assert_eq!((refinements(&sim), &sim.item("c")["status"]), (2, &json!("completed")));

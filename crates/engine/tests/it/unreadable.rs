@@ -14,7 +14,7 @@ use super::cancel::two_items;
 use super::delegate;
 use super::sim::Sim;
 
-/// A run whose first item calls a tool and whose second has not begun, and a queued one.
+/// A run whose first item calls a tool and whose second has not started, and a queued run.
 fn busy() -> Sim {
     let mut sim = Sim::new(two_items);
     sim.ask("go").unwrap();
@@ -25,7 +25,7 @@ fn busy() -> Sim {
     sim
 }
 
-/// As a process finds it that reads what is stored.
+/// As a process loads it from the store.
 fn read(sim: &Sim) -> Result<Box<dyn Machine>, Fault> {
     Pes::planned().load(loaded(sim))
 }
@@ -123,7 +123,7 @@ fn of_a_thread_that_cannot_be_rebuilt_only_the_runs_are_read_and_they_end() {
     assert_eq!(again.view()["todoList"], serde_json::json!([]));
 }
 
-/// The agent has the task, and what was stored beside it cannot be read: the run ends, and the task with it.
+/// The agent has the task, and the row beside it cannot be read: the run ends, and the task with it.
 #[rstest::rstest]
 #[case::progress_of_its_item(RowKind::Progress)]
 #[case::its_call(RowKind::Call)]
@@ -142,7 +142,7 @@ fn a_task_that_nobody_waits_for_any_more_is_cancelled(#[case] damaged: RowKind) 
     };
     assert_eq!(ended(&sim).status, TaskStatus::Canceled);
     let [Effect::CancelPeer { attempt, .. }] = machine.running()[..] else { panic!("{:?}", machine.running()) };
-    // What the agent says of it finds no run any more.
+    // The agent's report no longer finds a run.
     let seen = PeerReport {
         state: PeerState::Completed,
         remote_task_id: None,

@@ -18,7 +18,7 @@ fn answers_at_once() -> Sim {
     Sim::new(|_| says(r#"{"answer":"yes","todoList":[]}"#))
 }
 
-/// How much was said, in bytes, as far as the head knows.
+/// The size of all messages in bytes, according to the head.
 fn said(sim: &Sim) -> usize {
     let head: Value = serde_json::from_str(&sim.head).unwrap();
     head["said"].as_u64().unwrap() as usize

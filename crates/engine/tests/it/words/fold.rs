@@ -55,7 +55,7 @@ fn called(calls: &[Value]) -> Value {
     json!({"streamId": "str_1", "iteration": 1, "toolCalls": calls})
 }
 
-/// A question of the kind `approval` about this call.
+/// An `approval` question about this call.
 fn question(call: &str) -> Value {
     json!({
         "suspensionId": "sus_1", "kind": "approval", "message": "May it?", "callId": call,
@@ -63,7 +63,7 @@ fn question(call: &str) -> Value {
     })
 }
 
-/// A plan of two items, the first of which is done with a result that is stored apart.
+/// A plan of two items, the first of which is done with a result stored as a payload.
 fn planned() -> (Fold, Vec<Value>) {
     let result = json!({"$payload": "p1"});
     let output =
@@ -120,7 +120,7 @@ fn the_view_is_that_of_the_moment() {
     );
 }
 
-/// People change, remove and reorder; a changed item keeps what was called for it.
+/// People change, remove and reorder; a changed item keeps its calls.
 #[test]
 fn an_edit_names_what_was_before() {
     let (mut fold, _) = planned();
@@ -141,7 +141,7 @@ fn an_edit_names_what_was_before() {
     assert_eq!(fold.view()["stepOutputs"], json!({}));
 }
 
-/// What a copy began with is told in its first list alone.
+/// Only a copy's first list contains what the copy started with.
 #[test]
 fn an_item_that_was_copied_and_is_begun_again_keeps_its_calls() {
     let (call, result) = (call("call_1"), ended("call_1"));
@@ -197,7 +197,7 @@ fn questions_are_open_until_answered() {
     assert_eq!((&fold.view()["status"], &fold.view()["runId"]), (&json!("idle"), &Value::Null));
 }
 
-/// A call that asks in the middle of its work goes on running, and so does its run.
+/// A call that asks during its work continues to run, and so does its run.
 #[test]
 fn a_question_of_a_running_call_suspends_nothing() {
     let (mut fold, _) = planned();
@@ -258,7 +258,7 @@ fn the_applications_state_is_told_as_it_was_written() {
     assert_eq!(tell(&mut fold, json!({"keys": ["messages"], "stateVersion": 2})), whole);
     let patched = tell(&mut fold, json!({"keys": ["a"], "stateVersion": 3, "patch": {"a": null, "c": 3}}));
     assert_eq!(patched, Some((3, json!({"c": 3}))));
-    // Once nothing but the keys was recorded.
+    // Early logs recorded only the keys.
     assert_eq!(tell(&mut fold, json!({"keys": ["a"], "stateVersion": 4})), None);
     assert_eq!(tell(&mut fold, json!({"keys": ["a"], "stateVersion": 5, "patch": {"a": 1}})), None);
     assert_eq!(tell(&mut fold, json!({"keys": [], "stateVersion": 6, "data": 7})), Some((6, json!(7))));

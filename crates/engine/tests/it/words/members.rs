@@ -35,7 +35,7 @@ fn observation(line: &str, seq: i64) -> Observation {
     }
 }
 
-/// Each observation as readers see it, and the view after it.
+/// Each observation as readers get it, and the view after it.
 fn folded(log: &str) -> Vec<[String; 2]> {
     let mut fold = Fold::default();
     let told = log.lines().zip(1..).map(|(line, seq)| {
@@ -45,8 +45,8 @@ fn folded(log: &str) -> Vec<[String; 2]> {
     told.collect()
 }
 
-/// Members that nobody here knows are told at every depth. Those of an item stand in one order wherever it is told, that
-/// of `TodoItem`, whichever change brought them: so a state of the past reads as the state of now.
+/// Unknown members are returned at every depth. Those of an item have one order everywhere, that of `TodoItem`,
+/// whichever change added them: so a past state reads like the current one.
 #[test]
 fn what_is_told_again_is_what_was_recorded() {
     let expected = include_str!("members.folded.ndjson").lines().collect::<Vec<_>>();
@@ -58,7 +58,7 @@ fn what_is_told_again_is_what_was_recorded() {
     }
 }
 
-/// Every item has the time at which it was made; one that no plan named was made when it was first told of.
+/// Every item has its creation time; for one that no plan named this is its first appearance in the log.
 #[test]
 fn an_item_that_no_plan_named_is_as_old_as_its_first_change() {
     let told = r#"{"type":"ITEM_STATUS_CHANGE","content":{"itemId":"a","from":"pending","status":"in_progress","attempt":1,"item":{"status":"in_progress","updatedTimestamp":40}}}"#;

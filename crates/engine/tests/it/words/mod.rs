@@ -30,7 +30,7 @@ fn reply(text: &str) -> ModelReply {
     }
 }
 
-/// A reply that its greatest length ended.
+/// A reply cut off at its maximum length.
 fn cut(text: &str) -> ModelReply {
     ModelReply { stop: StopReason::MaxTokens, ..reply(text) }
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::{native, plan, reply};
 use crate::cases::cases;
 
-/// Pieces that make the readers take every turn.
+/// Pieces that reach every branch of the parsers.
 fn wordy() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "{",
@@ -69,7 +69,7 @@ fn read_all(text: &str) {
     let _ = synthesis(text);
 }
 
-/// The same text through a filter in pieces that end at these places.
+/// The same text through a filter, split at these places.
 fn in_pieces(text: &str, cuts: &[usize]) -> (String, Vec<String>) {
     let mut filter = TagFilter::default();
     let mut shown = String::new();
@@ -144,8 +144,8 @@ fn json_object() -> impl Strategy<Value = serde_json::Value> {
         .prop_map(|map| serde_json::Value::Object(map.into_iter().collect()))
 }
 
-/// What is worst for a reader, half a mebibyte of it. The bound is generous, for unoptimised builds on busy machines; a
-/// reader that is not linear takes hours.
+/// The worst input for a parser, half a mebibyte of it. The bound is generous, for unoptimised builds on busy machines;
+/// a parser that is not linear takes hours.
 #[rstest::rstest]
 #[case::open_objects("{")]
 #[case::open_lists("[")]

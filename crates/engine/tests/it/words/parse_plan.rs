@@ -126,7 +126,8 @@ fn what_is_no_plan_is_named_for_repair(#[case] text: &str, #[case] why: &str) {
     assert!(fault.contains(why), "{fault}");
 }
 
-/// A bracket that is only forgotten is no loss; one that the greatest length took may have closed more.
+/// A bracket that was only forgotten loses nothing; one that is missing because of the maximum length may have closed
+/// more.
 #[rstest]
 #[case::half_an_answer(r#"{"todoList":[],"answer":"Forty-tw"#)]
 #[case::an_answer_that_may_go_on(r#"{"todoList":[],"answer":"Forty-two.""#)]
