@@ -10,7 +10,7 @@ fn takes(turns: &Arc<TenantTurns>, tenant: TenantPk, places: usize) -> Vec<Tenan
     (0..places).map(|_| TenantSlot::take(turns.clone(), tenant)).collect()
 }
 
-/// Who is given how many, in the order of their numbers.
+/// How many each tenant gets, in the order of their numbers.
 fn shares(turns: &TenantTurns, due: &[TenantPk], places: usize) -> Vec<(i64, u32)> {
     let mut shares: Vec<_> = turns.allot(due, places).into_iter().map(|share| (share.tenant.0, share.most)).collect();
     shares.sort_unstable();
@@ -51,7 +51,7 @@ fn a_place_goes_to_the_tenant_that_has_the_fewest() {
 #[test]
 fn none_of_those_with_as_many_is_always_last() {
     let turns = Arc::new(TenantTurns::default());
-    // Each attempt is over before the next place is given.
+    // Each attempt ends before the next permit is given.
     let served: Vec<i64> = (0..7).map(|_| shares(&turns, &[THREE, ONE, TWO], 1)[0].0).collect();
     assert_eq!(served, [1, 2, 3, 1, 2, 3, 1]);
     assert_eq!(shares(&turns, &[ONE, TWO], 3), [(1, 1), (2, 2)]);

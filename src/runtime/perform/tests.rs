@@ -78,7 +78,7 @@ impl Tool for Inquiring {
     }
 }
 
-/// Asks two questions at once, and says what was said.
+/// Asks two questions at once, and returns the answers.
 struct Insistent;
 
 #[async_trait]
@@ -277,7 +277,7 @@ async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
     assert_eq!(counted.calls(), 1);
 }
 
-/// Its task may be of a run that is over: nobody would ask again.
+/// The task's run may have ended, so nobody would ask again.
 #[tokio::test]
 async fn stopping_a_run_spares_what_is_asked_of_other_agents() {
     let (mut effects, lease) = (RunningEffects::default(), Lease::of(60_000));

@@ -19,7 +19,7 @@ fn names_become_their_values_and_all_else_stays() {
     assert_eq!(substitute("{{who}} {{x.y-z_1}}", &variables()), Err("x.y-z_1"));
 }
 
-/// Each of half a million braces would be looked behind to the end of the text: that takes minutes.
+/// A search to the end of the text for each of half a million braces would take minutes.
 #[test]
 fn a_text_full_of_braces_costs_no_more_than_another() {
     for end in ["", "}}"] {

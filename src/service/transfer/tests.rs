@@ -24,7 +24,7 @@ fn message(text: &str) -> Value {
     json!({ "message": { "messageId": "m", "threadId": "t", "role": "USER", "content": text, "timestamp": 1 } })
 }
 
-/// A file of these lines, and its end.
+/// A file of these lines, with its last line.
 fn file(lines: &[Value]) -> Vec<u8> {
     let (mut writer, mut text) = (Writer::default(), Vec::new());
     lines.iter().for_each(|line| writer.write(line, &mut text));
@@ -92,7 +92,7 @@ proptest! {
         }
         let mut shorter = text.clone();
         let gone = shorter.remove(at);
-        // Of two equal bytes in a row it is the same file whichever is left out.
+        // Removing either of two equal adjacent bytes gives the same file.
         let lines = [line_of(&text, at), line_of(&text, at) + u64::from(gone == b'\n')];
         prop_assert!(lines.contains(&read(&shorter).map(drop).unwrap_err().line));
     }
@@ -117,7 +117,7 @@ fn lines_that_are_left_out_repeated_or_exchanged_are_refused() {
     assert_eq!(read(b"").map(drop).unwrap_err().line, 1);
 }
 
-/// A file whose sums are right may still be none of ours.
+/// A file with correct hashes may still not come from us.
 #[test]
 fn what_does_not_fit_together_is_refused_with_its_line() {
     let changed = |n: usize, line: Value| {
@@ -151,7 +151,7 @@ fn what_does_not_fit_together_is_refused_with_its_line() {
     wrong(3, json!({ "message": deep }), "nest deeper");
 }
 
-/// A plan is stored as what changed, and must be what readers were shown.
+/// A plan is stored as its changes, and must equal the plan that readers were shown.
 #[test]
 fn a_plan_that_is_not_what_was_recorded_of_it_is_refused() {
     let mut lines = whole();
@@ -166,7 +166,7 @@ fn a_plan_that_is_not_what_was_recorded_of_it_is_refused() {
     assert_eq!(refused(&lines).line, 3);
 }
 
-/// Whoever makes a file must not get at a payload that a reference in it names.
+/// A file's author must not get access to a payload by a reference in it.
 #[test]
 fn what_looks_like_a_reference_is_stored_as_the_value_that_it_is() {
     let forged = json!({ "$payload": "secret" });

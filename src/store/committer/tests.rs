@@ -225,7 +225,7 @@ async fn closing_finishes_what_was_queued_and_takes_no_more() {
     assert!(matches!(committer.commit(commit(4)).await, Err(Error::Unavailable(_))));
 }
 
-/// Breaks on one thread's commits so many times, and so many times when it begins anew.
+/// Panics on one thread's commits this many times, and this many times at a restart.
 struct Broken {
     script: Script,
     on: i64,
@@ -285,7 +285,7 @@ async fn a_commit_that_always_breaks_its_lane_is_given_up_and_no_other_is() {
     assert!(why.contains("not known"), "{why}");
 }
 
-/// Where it breaks while nothing is being written, nobody knows what became of the batch; those that follow are written.
+/// After a panic outside a write the batch's outcome is unknown; later batches are written.
 #[tokio::test]
 async fn a_lane_that_breaks_outside_of_a_write_is_started_again() {
     let broken = Broken { anew: 1, ..Broken::new(1, 1) };

@@ -6,7 +6,7 @@ const WORKED: Duration = Duration::from_millis(20);
 const HELD: Duration = Duration::from_millis(10);
 const SHORT: Duration = Duration::from_millis(80);
 
-/// How long the rest takes while each look finds so many more commits and transactions.
+/// The length of the pause while each check finds this many more commits and transactions.
 async fn rest(chores: &Chores, commits: u64, transactions: u64) -> Duration {
     let (begun, so_far) = (Instant::now(), Cell::new(Traffic::default()));
     let looks = || {
@@ -18,7 +18,7 @@ async fn rest(chores: &Chores, commits: u64, transactions: u64) -> Duration {
     begun.elapsed()
 }
 
-/// After a step that took long, and held nobody up.
+/// After a long step that delayed nobody.
 async fn slow_rest(chores: &Chores, commits: u64) -> Duration {
     let begun = Instant::now();
     let so_far = Cell::new(0);

@@ -97,7 +97,7 @@ async fn one_that_landed_alone_is_done_and_not_done_twice() {
     assert_eq!((thread.fence.version, thread.last_seq), (2, 2));
 }
 
-/// Which would take longer than most reads: how SQLite is built sees to it.
+/// It would take longer than most reads; SQLite's build options prevent it.
 #[tokio::test]
 async fn no_statement_is_prepared_again_for_other_parameters() {
     let folder = tempfile::tempdir().unwrap();
@@ -113,7 +113,7 @@ async fn no_statement_is_prepared_again_for_other_parameters() {
     assert_eq!(store.writer.write(prepared_again).await.unwrap(), 0);
 }
 
-/// However much else is stored. Nothing is known of the tables, as in every database of ours.
+/// However much else is stored. There are no table statistics, as in all our databases.
 #[tokio::test]
 async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
     let folder = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
     }
 }
 
-/// However much else the tenant has.
+/// However many other rows the tenant has.
 #[tokio::test]
 async fn what_people_list_is_found_in_its_order_and_counted_by_what_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -178,7 +178,7 @@ async fn what_people_read_leaves_the_engine_its_connections() {
     assert_eq!(store.thread_by_pk(ThreadPk(1)).await.unwrap(), None);
 }
 
-/// A database that is full still takes a few bytes: a commit fails, and a small write does not.
+/// A full database still has room for a few bytes: a commit fails, and a small write does not.
 #[tokio::test]
 async fn a_full_disk_is_noticed_by_whoever_asks_and_so_is_its_end() {
     let folder = tempfile::tempdir().unwrap();
@@ -188,7 +188,7 @@ async fn a_full_disk_is_noticed_by_whoever_asks_and_so_is_its_end() {
         let pages = pages.to_owned();
         store.writer.write(move |tx| tx.pragma_update(None, "max_page_count", pages)).await.unwrap();
     };
-    // No database gets smaller by this: it stays as large as it is.
+    // No database gets smaller by this: it keeps its size.
     limit("1").await;
     store.ping().await.unwrap();
     let large = Commit { head: Some("x".repeat(100_000)), ..creating(1) };
@@ -201,7 +201,7 @@ async fn a_full_disk_is_noticed_by_whoever_asks_and_so_is_its_end() {
     assert_eq!(store.commit(large).await.unwrap(), Committed::Done);
 }
 
-/// What an acknowledged commit is worth, also over a connection that was opened again.
+/// The durability of an acknowledged commit, also over a reopened connection.
 #[tokio::test]
 async fn commits_wait_for_the_disk_as_configured_however_often_the_connection_is_opened() {
     for (synchronous, expected) in [(Synchronous::Full, 2), (Synchronous::Normal, 1)] {

@@ -258,7 +258,7 @@ async fn headers(app: &App) {
     with(1000).await.expect(200);
     with(2000).await.problem("headers_too_large");
     app.get(&format!("/threads?q={}", "x".repeat(2000))).await.problem("headers_too_large");
-    // A body that is far too large is not read: hyper refuses it without a problem document.
+    // Headers that are far too large are not read: hyper refuses them without a body.
     with(100_000).await.expect(431);
     app.get(&format!("/threads?q={}", "x".repeat(70_000))).await.expect(431);
 }

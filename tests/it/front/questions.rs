@@ -56,7 +56,7 @@ async fn a_question_says_what_it_is_about_and_what_the_caller_may_answer() {
     ] {
         assert_eq!(listed(&app, key, "").await[0]["mayAnswer"], may, "{key}");
     }
-    // The text of an option describes what happens.
+    // `mayAnswer` is enforced.
     let answer = |key: &str, approved: bool| {
         let body = json!({ "suspensionId": shown["suspensionId"], "approved": approved });
         ask(&app, key, "POST", "/threads/t1/resume").json(&body).send()

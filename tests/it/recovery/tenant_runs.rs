@@ -16,7 +16,7 @@ fn ask(door: Door, n: usize) -> Ask {
     ask.json(&json!({ "query": "count" }))
 }
 
-/// Checks that at most this many of them ran at the same time.
+/// The maximum number of them that ran at the same time.
 fn most_at_once(runs: &[Value]) -> usize {
     let at = |run: &Value, when: &str| run[when].as_i64().expect("it began and ended");
     let begun = runs.iter().map(|run| at(run, "startedAt"));

@@ -118,7 +118,7 @@ async fn what_one_commit_told_is_taken_apart_again(bed: Bed) {
     }
 }
 
-/// Hundreds of commits that match a first filter, and one match after them.
+/// Hundreds of commits that look like matches, and then the one that matches.
 async fn a_filter_looks_as_far_as_it_must(bed: Bed) {
     let pk = bed.thread("t1").await;
     for _ in 0..300 {

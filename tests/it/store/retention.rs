@@ -33,7 +33,7 @@ fn compaction(thread: ThreadPk, min_seq: i64, upto: i64) -> Compaction {
     Compaction { thread, min_seq, upto, base: format!("{{\"upto\":{upto}}}"), unnamed: Vec::new() }
 }
 
-/// Checks that exactly this many are left.
+/// This many were dropped, and no other is left.
 fn all(count: u64) -> Dropped {
     Dropped { count, is_more: false }
 }
@@ -60,7 +60,8 @@ async fn nothing_of_what_can_be_read_is_dropped(bed: Bed) {
     assert_eq!(seqs(&bed, pk).await, [4, 5]);
 }
 
-/// Keys under which another process looks after a crash are kept, even if only the entry with their number is left.
+/// A process that continues after another was killed looks under these names, even if the entry with their number is
+/// left.
 async fn names_that_are_not_kept_are_old_entries_until_these_are_dropped(bed: Bed) {
     let pk = five(&bed).await;
     let named = |upto, name: &str| Compaction { unnamed: vec![name.to_owned()], ..compaction(pk, upto, upto) };

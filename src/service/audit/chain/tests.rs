@@ -24,7 +24,7 @@ async fn add_line(store: &Sqlite) {
     store.add_line(line).await.unwrap();
 }
 
-/// Also where they had waited for long, and the tenant leaves no line any more.
+/// Also lines that have waited long, and whose tenant adds no more.
 #[tokio::test]
 async fn once_all_lines_are_chained_nobody_hurries_for_them() {
     let (_folder, store) = store().await;

@@ -39,7 +39,7 @@ fn a_patch_is_bounded_in_what_it_copies_and_in_how_deep_it_nests() {
     assert!(refused.errors[0].detail.contains("nests deeper than 16"), "{refused:?}");
 }
 
-/// They are no part of what a patch brings.
+/// They do not count as part of the patch.
 #[test]
 fn results_do_not_count_as_written_however_long_they_are() {
     let done = json!({ "id": "a", "status": "completed", "result": "x".repeat(MAX_LIST_BYTES), "toolResults": [1] });

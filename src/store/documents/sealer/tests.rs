@@ -137,7 +137,7 @@ fn a_key_file_is_made_where_files_have_one_name_only() {
     assert!(!new.exists());
 }
 
-/// Whoever comes second reads what is there.
+/// The second process reads the existing file.
 #[test]
 fn a_key_file_that_is_there_is_not_written_over() {
     let folder = tempfile::tempdir().unwrap();

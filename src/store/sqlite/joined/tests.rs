@@ -30,7 +30,7 @@ impl Bed {
         Self { folder, connection, chores: Chores::new() }
     }
 
-    /// What each of these is told, written while the transaction is not older than that.
+    /// The answers to these writes, written while the transaction is not older than that.
     fn write<const N: usize>(&mut self, asked: [Asking; N], longest: Duration) -> [Result<usize>; N] {
         let (writes, answers): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
         let mut writes = writes.into_iter();

@@ -43,7 +43,7 @@ async fn is_well(place: &Place) -> Scrape {
     scrape
 }
 
-/// The alerts are silent while the server is healthy.
+/// Checks that no alert fires while the server is healthy, and exactly these at the end of the fault.
 fn judge(place: &Place, well: &Scrape, ill: &Scrape, alerts: &[&str]) {
     let firing = |minute, alerts: &[&str]| Expected {
         expression: "count by (alertname) (ALERTS{alertstate=\"firing\"})".to_owned(),
