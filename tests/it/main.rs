@@ -26,5 +26,5 @@ mod support;
 mod tool;
 mod traces;
 
-// The files that the tests inside the library read, too, say `crate::domain`.
+// The files that the tests inside the library also include use `crate::domain`.
 use pes::domain;

@@ -22,7 +22,7 @@ async fn what_is_denied_never_runs_however_often_and_by_whatever_name_it_is_call
     assert!(ends.iter().filter(|end| *end == "denied").count() >= 3, "{ends:?}");
 }
 
-/// The model widens its own rights: it writes a policy into the application state, and plans with tools it does not have.
+/// The model widens its own rights: it writes a policy into the agent state, and plans with tools it does not have.
 #[tokio::test]
 async fn a_model_gives_itself_no_rights() {
     let grab = calls(&[

@@ -112,7 +112,7 @@ async fn of_two_answers_the_one_that_fits_is_taken() {
     let half = told(ask(&app, &resumes("r2", json!({ "approved": true, "editedArgs": 1 })))).await;
     let left: Vec<&Value> = interrupts(&half).iter().map(|interrupt| &interrupt["id"]).collect();
     assert_eq!(left, [second], "{half:#?}");
-    // Together with the accepted answer.
+    // The accepted answer may be sent again with it.
     let done = told(ask(&app, &resumes("r3", json!({ "approved": true })))).await;
     assert_eq!(text(&done), "The mails are dealt with.");
 }

@@ -1,4 +1,4 @@
-//! The client can be ended while a request is under way, even if the server does not answer.
+//! The client can be stopped during a request, even if the server does not answer.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

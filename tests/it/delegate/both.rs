@@ -74,7 +74,7 @@ async fn survives(stage: Stage, who: Who, failpoint: &str, must: bool) -> bool {
     is_reached
 }
 
-/// Where no agent promises to accept a message once, the agent's tasks are listed; if that is inconclusive, a person is
+/// If the agent does not promise to accept a message once, its tasks are listed; if that is inconclusive, a person is
 /// asked.
 #[rstest]
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! No webhook reports the use of a cap whose day is over.
+//! No webhook reports the use of a cap whose day has ended.
 
 use std::sync::Arc;
 

@@ -127,7 +127,7 @@ async fn what_a_front_end_asks_for_itself_is_no_part_of_a_conversation() {
     assert_eq!(threads["items"].as_array().unwrap().len(), 1, "{threads:#}");
     let said = app.get("/threads/c/messages").await.expect(200);
     assert_eq!(said["items"].as_array().unwrap().len(), 2);
-    // A question about documents starts the same way, and an empty header names no task.
+    // A question about documents starts the same way, and an unfilled header template names no task.
     let about = named("### Task:\nAnswer from\n<context>\nx\n</context>").send().await;
     assert_eq!(about.header("x-pes-thread"), Some("c"));
     let unfilled = named("hello").header("x-pes-task", "{{TASK}}").send().await;

@@ -129,7 +129,7 @@ fn an_answer_that_a_person_sends_again_is_tried_as_often_as_a_new_one() {
     assert!(matches!(task.send_slot(), Some(Slot::Ready { at }) if at > sim.now), "{task:?}");
 }
 
-/// The names in the log find what must be deleted with it.
+/// The names in the log identify the rows that must be deleted with it.
 #[test]
 fn a_long_answer_to_an_agent_is_stored_under_a_name_that_the_log_tells() {
     let mut sim = sim(&[("peer", "p")], &[("p", Way { asks: true, ..AT_ONCE })]);

@@ -64,7 +64,7 @@ fn what_tools_of_a_dependency_returned_is_bounded_and_the_longest_is_cut() {
     assert!(seen.contains("Tool form: short"), "{seen}");
 }
 
-/// All of them together have the space of four.
+/// All of them together have the space of four results.
 #[test]
 fn what_many_tools_returned_is_cut_where_it_is_longest() {
     let mut outputs = (0..6).map(|_| json!("y".repeat(1_000))).chain([json!("short ".repeat(50))]);
