@@ -119,7 +119,7 @@ async fn every_route_but_the_public_ones_asks_for_a_key() {
             said.problem("not_found");
         } else {
             assert_eq!(said.status, 401, "{method} {path}: {}", said.text());
-            // The doors respond in the format of their wires: `a2a::envelope`, `mcp_door::envelope`, `openai::errors`.
+            // The doors respond in the format of their wires: `a2a::envelope`, `mcp_door::endpoint`, `openai::errors`.
             if !["/a2a", "/mcp"].contains(&path.as_str()) && !path.starts_with("/v1/") {
                 said.problem("unauthorized");
             }
