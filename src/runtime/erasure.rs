@@ -246,9 +246,9 @@ impl Shared {
             connection.ok_or_else(|| (AttemptOutcome::Undeliverable, "the agent was removed".to_owned()))?;
         match connection.cancel(&task).await {
             Ok(_) => Ok(()),
-            Err(Error::AgentError(said)) if said.error == fault::Error::TaskNotCancelable => Ok(()),
+            Err(Error::Fault(said)) if said.error == fault::Error::TaskNotCancelable => Ok(()),
             // A task without a remote id may not have arrived yet, so only one with an id is given up.
-            Err(Error::AgentError(said)) if task.remote_task_id.is_some() && is_final(said.error) => {
+            Err(Error::Fault(said)) if task.remote_task_id.is_some() && is_final(said.error) => {
                 Err((AttemptOutcome::Undeliverable, said.detail))
             }
             Err(error) => Err(failed(error)),

@@ -87,7 +87,7 @@ fn agent_error(fault: Fault, retry_after_ms: Option<Millis>) -> Error {
         | fault::Error::MethodNotFound
         | fault::Error::InvalidParams
         | fault::Error::Unauthenticated
-        | fault::Error::PermissionDenied => Error::AgentError(fault),
+        | fault::Error::PermissionDenied => Error::Fault(fault),
     }
 }
 

@@ -31,7 +31,7 @@ pub enum Error {
     Unknown(String),
     /// The agent returned an error.
     #[error("{}", .0.detail)]
-    AgentError(fault::Fault),
+    Fault(fault::Fault),
     /// The agent's interface is not supported, or it may not be called.
     #[error("{0}")]
     Refused(String),

@@ -92,7 +92,7 @@ impl Cards {
         let not_yet = |why: String| Error::Unreachable { why: format!("its card: {why}"), retry_after_ms: None };
         let unsent = |error: Error| match error {
             Error::Unknown(why) => not_yet(why),
-            other @ (Error::Unreachable { .. } | Error::AgentError(_) | Error::Refused(_)) => other,
+            other @ (Error::Unreachable { .. } | Error::Fault(_) | Error::Refused(_)) => other,
         };
         let (_, mut answer) = self.egress.follow(Method::GET, post).await.map_err(|it| unsent(of_egress(it)))?;
         if answer.status() == StatusCode::NOT_MODIFIED {

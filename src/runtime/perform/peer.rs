@@ -134,7 +134,7 @@ impl PeerCall {
     async fn ask(&self, to: &PeerConnection<'_>) -> Result<PeerReport, Error> {
         let theirs = match &self.peer_call_input.task.remote_task_id {
             Some(id) => to.client().task(&to.peer, &to.line, id, 0).await?,
-            None => to.find(&self.task_ref()).await?.ok_or_else(|| Error::AgentError(fault::Fault::no_task()))?,
+            None => to.find(&self.task_ref()).await?.ok_or_else(|| Error::Fault(fault::Fault::no_task()))?,
         };
         Ok(self.seen(to, &theirs))
     }
@@ -218,7 +218,7 @@ impl PeerCall {
 
 /// Whether the refusal may be about the push address: many agents refuse addresses that are not public.
 fn may_be_about_push(error: &Error) -> bool {
-    let Error::AgentError(fault) = error else { return false };
+    let Error::Fault(fault) = error else { return false };
     matches!(fault.error, fault::Error::PushNotificationNotSupported | fault::Error::InvalidParams)
 }
 
@@ -226,7 +226,7 @@ fn may_be_about_push(error: &Error) -> bool {
 fn retryable(error: Error) -> Error {
     match error {
         Error::Unknown(why) => Error::Unreachable { why, retry_after_ms: None },
-        other @ (Error::Unreachable { .. } | Error::AgentError(_) | Error::Refused(_)) => other,
+        other @ (Error::Unreachable { .. } | Error::Fault(_) | Error::Refused(_)) => other,
     }
 }
 
@@ -235,10 +235,10 @@ fn failed(error: Error) -> PeerFailure {
     let (kind, retry_after_ms) = match error {
         Error::Unreachable { retry_after_ms, .. } => (PeerFailureKind::Unreachable, retry_after_ms),
         Error::Unknown(_) => (PeerFailureKind::Unknown, None),
-        Error::AgentError(fault) if fault.error == fault::Error::TaskNotFound => (PeerFailureKind::NotFound, None),
+        Error::Fault(fault) if fault.error == fault::Error::TaskNotFound => (PeerFailureKind::NotFound, None),
         // The task has ended: there is nothing to cancel.
-        Error::AgentError(fault) if fault.error == fault::Error::TaskNotCancelable => (PeerFailureKind::NotFound, None),
-        Error::AgentError(_) | Error::Refused(_) => (PeerFailureKind::Refused, None),
+        Error::Fault(fault) if fault.error == fault::Error::TaskNotCancelable => (PeerFailureKind::NotFound, None),
+        Error::Fault(_) | Error::Refused(_) => (PeerFailureKind::Refused, None),
     };
     PeerFailure { kind, message, retry_after_ms }
 }

@@ -72,7 +72,7 @@ impl<'d> PeerConnection<'d> {
     pub(in crate::runtime) async fn cancel(&self, task: &RemoteTaskRef) -> Result<types::Task, Error> {
         let id = match &task.remote_task_id {
             Some(id) => id.clone(),
-            None => self.find(task).await?.ok_or_else(|| Error::AgentError(Fault::no_task()))?.id,
+            None => self.find(task).await?.ok_or_else(|| Error::Fault(Fault::no_task()))?.id,
         };
         self.client().cancel(&self.peer, &self.line, &id).await
     }
@@ -90,7 +90,7 @@ impl<'d> PeerConnection<'d> {
             let page = match self.client().tasks(&self.peer, &self.line, &query).await {
                 Ok(page) => page,
                 // The agent does not list tasks.
-                Err(Error::AgentError(_) | Error::Refused(_)) => return Ok(None),
+                Err(Error::Fault(_) | Error::Refused(_)) => return Ok(None),
                 Err(error @ (Error::Unreachable { .. } | Error::Unknown(_))) => return Err(error),
             };
             if let Some(found) = page.tasks.into_iter().find(|theirs| task.is_in(theirs)) {
