@@ -35,7 +35,7 @@ pub(super) struct StreamedTask {
     /// The last known state.
     pub(super) state: PeerState,
     pub(super) peer: Peer,
-    pub(super) line: ChosenInterface,
+    pub(super) interface: ChosenInterface,
 }
 
 /// Reads the stream of a task; frees its place when dropped.
@@ -64,8 +64,8 @@ impl Shared {
 
 impl TaskListener {
     async fn run(mut self) {
-        let StreamedTask { peer, line, remote, task, .. } = &self.streamed;
-        match self.shared.agents.client.subscribe(peer, line, remote).await {
+        let StreamedTask { peer, interface, remote, task, .. } = &self.streamed;
+        match self.shared.agents.client.subscribe(peer, interface, remote).await {
             Ok(events) => self.read_events(events).await,
             Err(error) => tracing::debug!(taskId = %task, %error, "an agent's stream cannot be had; it is asked"),
         }

@@ -3,8 +3,8 @@
 mod failed;
 mod model;
 mod peer;
+mod peer_connection;
 mod people;
-mod reach;
 mod reply;
 #[cfg(test)]
 mod tests;
@@ -30,8 +30,8 @@ use crate::runtime::lease::Lease;
 pub(super) use failed::{model_failed, peer_failed, tool_failed};
 pub(super) use model::ModelCall;
 pub(super) use peer::PeerCall;
+pub(super) use peer_connection::{PeerConnection, RemoteTaskRef};
 pub(super) use people::CallQuestion;
-pub(super) use reach::{PeerConnection, RemoteTaskRef};
 pub(super) use tool::ToolRun;
 
 /// Bounds how long a stop waits for code that does not yield.

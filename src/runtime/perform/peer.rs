@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::peer_connection::{HISTORY_LENGTH, PeerConnection, RemoteTaskRef};
 use super::peer_failed;
-use super::reach::{HISTORY_LENGTH, PeerConnection, RemoteTaskRef};
 use crate::a2a::client::Error;
 use crate::a2a::types::{
     self, Authentication, Configuration, Message, Metadata, Part, PushConfig, Role, SendRequest, SendResult,
@@ -87,18 +87,18 @@ impl PeerCall {
         }
         let Some(remote) = task.remote_task_id.clone().or_else(|| seen.remote_task_id.clone()) else { return };
         let (pk, tenant, task, state) = (self.pk, self.tenant, task.task_id.clone(), seen.state);
-        let (peer, line) = (to.peer.clone(), to.line.clone());
-        self.shared.listen(StreamedTask { pk, tenant, task, remote, state, peer, line });
+        let (peer, interface) = (to.peer.clone(), to.interface.clone());
+        self.shared.listen(StreamedTask { pk, tenant, task, remote, state, peer, interface });
     }
 
     async fn send(&self, to: &PeerConnection<'_>) -> Result<PeerReport, Error> {
         let mut request = self.request(to).await?;
         failpoint::reached("peer.send");
-        let mut sent = to.client().send(&to.peer, &to.line, &request).await;
+        let mut sent = to.client().send(&to.peer, &to.interface, &request).await;
         let accepts_push = !sent.as_ref().is_err_and(may_be_about_push);
         if !accepts_push && request.configuration.push.take().is_some() {
             // The agent refused, so it began nothing: it gets the message without a push address, and is streamed or polled.
-            sent = to.client().send(&to.peer, &to.line, &request).await;
+            sent = to.client().send(&to.peer, &to.interface, &request).await;
         }
         failpoint::reached("peer.sent");
         let seen = match sent? {
@@ -118,7 +118,7 @@ impl PeerCall {
         }
         let task = &self.peer_call_input.task;
         if let Some(id) = &task.remote_task_id {
-            let theirs = to.client().task(&to.peer, &to.line, id, HISTORY_LENGTH).await.map_err(retryable)?;
+            let theirs = to.client().task(&to.peer, &to.interface, id, HISTORY_LENGTH).await.map_err(retryable)?;
             let has_arrived = self.task_ref().is_in(&theirs);
             return if has_arrived || !theirs.status.state.is_interrupted() {
                 Ok(self.seen(to, &theirs))
@@ -133,7 +133,7 @@ impl PeerCall {
 
     async fn ask(&self, to: &PeerConnection<'_>) -> Result<PeerReport, Error> {
         let theirs = match &self.peer_call_input.task.remote_task_id {
-            Some(id) => to.client().task(&to.peer, &to.line, id, 0).await?,
+            Some(id) => to.client().task(&to.peer, &to.interface, id, 0).await?,
             None => to.find(&self.task_ref()).await?.ok_or_else(|| Error::Fault(fault::Fault::no_task()))?,
         };
         Ok(self.seen(to, &theirs))
@@ -190,7 +190,7 @@ impl PeerCall {
         if !to.card.capabilities.push_notifications {
             return None;
         }
-        let base = self.shared.base_for(to.line.is_loopback())?;
+        let base = self.shared.base_for(to.interface.is_loopback())?;
         let token = match callback::token(&self.shared.sealer, self.tenant, &task.task_id) {
             Ok(token) => token,
             Err(fault) => {

@@ -25,7 +25,7 @@ pub(in crate::runtime) struct PeerConnection<'d> {
     directory: &'d Directory,
     pub(super) peer: Peer,
     pub(super) card: Arc<AgentCard>,
-    pub(super) line: ChosenInterface,
+    pub(super) interface: ChosenInterface,
 }
 
 /// Identifies our task at another agent: by the agent's id, or by the message that began the task.
@@ -60,8 +60,8 @@ impl<'d> PeerConnection<'d> {
             |error: crate::store::Error| Error::Unreachable { why: error.to_string(), retry_after_ms: None };
         let Some(peer) = directory.find(tenant, id).await.map_err(store_error)? else { return Ok(None) };
         let card = directory.card(&peer).await?;
-        let line = directory.client.choose_interface(&card)?;
-        Ok(Some(Self { directory, peer, card, line }))
+        let interface = directory.client.choose_interface(&card)?;
+        Ok(Some(Self { directory, peer, card, interface }))
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -74,7 +74,7 @@ impl<'d> PeerConnection<'d> {
             Some(id) => id.clone(),
             None => self.find(task).await?.ok_or_else(|| Error::Fault(Fault::no_task()))?.id,
         };
-        self.client().cancel(&self.peer, &self.line, &id).await
+        self.client().cancel(&self.peer, &self.interface, &id).await
     }
 
     /// The task that our message began, if the agent lists it.
@@ -87,7 +87,7 @@ impl<'d> PeerConnection<'d> {
             ..ListQuery::default()
         };
         for _ in 0..MAX_PAGES {
-            let page = match self.client().tasks(&self.peer, &self.line, &query).await {
+            let page = match self.client().tasks(&self.peer, &self.interface, &query).await {
                 Ok(page) => page,
                 // The agent does not list tasks.
                 Err(Error::Fault(_) | Error::Refused(_)) => return Ok(None),
