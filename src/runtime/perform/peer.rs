@@ -120,7 +120,10 @@ impl PeerCall {
         if let Some(id) = &task.remote_task_id {
             let theirs = to.client().task(&to.peer, &to.interface, id, HISTORY_LENGTH).await.map_err(retryable)?;
             let has_arrived = self.task_ref().is_in(&theirs);
-            return if has_arrived || !theirs.status.state.is_interrupted() {
+            // The protocol lets an agent leave the history out. Then it may have our message, and ask something else by
+            // now: its question is put to a person.
+            let is_unknown = theirs.history.is_empty();
+            return if has_arrived || is_unknown || !theirs.status.state.is_interrupted() {
                 Ok(self.seen(to, &theirs))
             } else {
                 self.send(to).await

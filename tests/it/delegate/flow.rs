@@ -82,6 +82,34 @@ async fn what_the_agent_asks_is_asked_here_and_the_answer_goes_to_its_task() {
     assert_eq!(app.get(&format!("/tasks/{task}")).await.expect(200)["status"], "completed");
 }
 
+/// The response to the answer is lost, and the agent does not show which messages it has.
+#[tokio::test]
+async fn an_answer_that_may_have_arrived_does_not_answer_the_next_question() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = app(&peer, 20).await;
+    let (run, _) = delegated(&app, "t").await;
+    let mut socket = app.socket("/threads/t/events?after=latest").await;
+    peer.becomes(|told| (told.has_no_history, told.asks_on, told.loses) = (true, true, 1));
+    peer.says("INPUT_REQUIRED");
+    let mut answer = async |value: &str| {
+        status(&mut socket, "input_required").await;
+        let open = app.get("/suspensions").await.expect(200)["items"].clone();
+        assert_eq!((open.as_array().map(Vec::len), &open[0]["kind"]), (Some(1), &json!("peer_input")), "{open:#}");
+        let id = open[0]["suspensionId"].clone();
+        app.post("/threads/t/resume", json!({ "suspensionId": id, "value": value })).await.expect(202);
+        status(&mut socket, "working").await;
+        id
+    };
+    let first = answer("yes").await;
+    peer.becomes(|told| told.asks_on = false);
+    let second = answer("no").await;
+    assert_ne!(first, second, "it is another question");
+    let sent: Vec<_> = peer.told().sent.iter().skip(1).map(|sent| sent["message"]["parts"].clone()).collect();
+    assert_eq!(sent, [json!([{ "text": "yes" }]), json!([{ "text": "no" }])]);
+    peer.says("COMPLETED");
+    assert_eq!(ended(&app, &run).await["status"], "completed");
+}
+
 #[tokio::test]
 async fn a_cancelled_run_cancels_the_agents_task() {
     let peer = Peer::start(Dialect::JsonRpc1).await;

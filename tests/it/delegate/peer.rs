@@ -64,6 +64,10 @@ pub struct Told {
     pub tenant: Option<&'static str>,
     /// How often its tasks were listed.
     pub listed: usize,
+    /// Its tasks come without their history, which the protocol allows.
+    pub has_no_history: bool,
+    /// It asks something else after every answer.
+    pub asks_on: bool,
 }
 
 #[derive(Clone)]
@@ -169,10 +173,11 @@ impl Peer {
         let (user, agent) = if is_kind { ("user", "agent") } else { ("ROLE_USER", "ROLE_AGENT") };
         let parts = if self.dialect == Dialect::Rest03 { "content" } else { "parts" };
         let said = |message| json!({ "messageId": message, "role": user, parts: [] });
+        let history = (!told.has_no_history).then(|| begun.chain(replies).map(said).collect::<Vec<_>>());
         json!({
             "kind": "task", "id": id, "contextId": format!("context-{id}"),
             "status": { "state": state, "message": { "messageId": "m", "role": agent, parts: [part("which one?")] } },
-            "history": begun.chain(replies).map(said).collect::<Vec<_>>(),
+            "history": history,
             "artifacts": match told.state {
                 "COMPLETED" => json!([{ "artifactId": "a", "parts": [part("done by helper")] }]),
                 _ => json!([]),
@@ -196,7 +201,7 @@ impl Peer {
         let message = &params["message"];
         let id = match message["taskId"].as_str() {
             Some(id) => {
-                told.state = "WORKING";
+                told.state = if told.asks_on { "INPUT_REQUIRED" } else { "WORKING" };
                 told.replies.push((message["messageId"].as_str().unwrap().to_owned(), id.to_owned()));
                 id.to_owned()
             }
