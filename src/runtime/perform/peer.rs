@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::peer_connection::{HISTORY_LENGTH, PeerConnection, RemoteTaskRef};
+use super::peer_connection::{HISTORY_LENGTH, PeerConnection, RemoteTaskRef, is_about_key};
 use super::peer_failed;
 use crate::a2a::client::Error;
 use crate::a2a::types::{
@@ -61,7 +61,7 @@ impl PeerCall {
             TaskActionKind::Send => self.send(&connection).await,
             TaskActionKind::Resend => self.resend(&connection).await,
             TaskActionKind::Ask => self.ask(&connection).await.map_err(retryable),
-            TaskActionKind::Cancel => self.cancel(&connection).await,
+            TaskActionKind::Cancel => self.cancel(&connection).await.map_err(without_key),
         };
         if what != TaskActionKind::Cancel
             && let Ok(seen) = &done
@@ -231,6 +231,11 @@ fn retryable(error: Error) -> Error {
         Error::Unknown(why) => Error::Unreachable { why, retry_after_ms: None },
         other @ (Error::Unreachable { .. } | Error::Fault(_) | Error::Refused(_)) => other,
     }
+}
+
+/// Makes a refusal of our key retryable, for what must reach the agent in the end.
+fn without_key(error: Error) -> Error {
+    if is_about_key(&error) { Error::Unreachable { why: error.to_string(), retry_after_ms: None } } else { error }
 }
 
 fn failed(error: Error) -> PeerFailure {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::a2a::client::{ChosenInterface, Client, Error};
 use crate::a2a::directory::{Directory, Peer};
-use crate::a2a::fault::Fault;
+use crate::a2a::fault::{self, Fault};
 use crate::a2a::types::{self, AgentCard, ListQuery};
 use crate::domain::Millis;
 use crate::domain::ids::{MessageId, TenantPk};
@@ -89,6 +89,7 @@ impl<'d> PeerConnection<'d> {
         for _ in 0..MAX_PAGES {
             let page = match self.client().tasks(&self.peer, &self.interface, &query).await {
                 Ok(page) => page,
+                Err(error) if is_about_key(&error) => return Err(error),
                 // The agent does not list tasks.
                 Err(Error::Fault(_) | Error::Refused(_)) => return Ok(None),
                 Err(error @ (Error::Unreachable { .. } | Error::Unknown(_))) => return Err(error),
@@ -103,4 +104,10 @@ impl<'d> PeerConnection<'d> {
         }
         Ok(None)
     }
+}
+
+/// Whether the agent did not accept our key. It may accept it later: keys are replaced on one side first.
+pub(super) fn is_about_key(error: &Error) -> bool {
+    let Error::Fault(fault) = error else { return false };
+    matches!(fault.error, fault::Error::Unauthenticated | fault::Error::PermissionDenied)
 }

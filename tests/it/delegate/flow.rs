@@ -1,5 +1,6 @@
 //! One delegation from its start to each possible end.
 
+use rstest::rstest;
 use serde_json::json;
 
 use super::peer::{Dialect, Peer};
@@ -119,6 +120,27 @@ async fn a_cancelled_run_cancels_the_agents_task() {
     peer.until(|told| told.cancelled == ["their-1"]).await;
     assert_eq!(ended(&app, &run).await["status"], "cancelled");
     assert_eq!(app.get(&format!("/tasks/{task}")).await.expect(200)["status"], "canceled");
+}
+
+/// A key that was being replaced is valid again in a minute.
+#[rstest]
+#[case::that_named_the_task(0)]
+#[case::that_has_not_answered_yet(1)]
+#[tokio::test]
+async fn an_agent_that_takes_no_key_for_a_while_is_told_of_a_cancelled_run_again(#[case] silent: usize) {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    peer.becomes(|told| told.silent = silent);
+    let app = app(&peer, 20).await;
+    let receipt = app.post("/threads/t/process", json!({ "query": "delegate" })).await.expect(202);
+    let run = receipt["runId"].as_str().unwrap();
+    peer.until(|told| if silent == 0 { told.asked > 0 } else { !told.sent.is_empty() }).await;
+    peer.becomes(|told| told.locked = true);
+    app.ask("POST", &format!("/runs/{run}/cancel")).send().await.expect(202);
+    assert_eq!(ended(&app, run).await["status"], "cancelled", "that does not wait for the agent");
+    let refused = peer.told().refused;
+    peer.until(|told| told.refused > refused + 6).await;
+    peer.becomes(|told| told.locked = false);
+    peer.until(|told| told.cancelled == ["their-1"]).await;
 }
 
 #[tokio::test]

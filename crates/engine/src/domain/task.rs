@@ -145,7 +145,7 @@ pub struct Task {
     /// Consecutive actions without progress; each is delayed longer than the last. Reset when our message arrives, or when a
     /// person has it sent again.
     pub tries: u32,
-    /// How often in a row the agent replied that it knows no such task.
+    /// How often in a row the agent replied that it knows no such task, to polls or to cancels.
     #[serde(default)]
     pub strikes: u32,
     /// How many questions to people it has caused.

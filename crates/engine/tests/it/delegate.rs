@@ -36,7 +36,7 @@ pub fn until_it_waits(sim: &mut Sim) {
     }
 }
 
-fn stored(sim: &Sim) -> Vec<Task> {
+pub fn stored(sim: &Sim) -> Vec<Task> {
     sim.rows().filter(|row| row.kind == RowKind::Task).map(|row| serde_json::from_str(&row.body).unwrap()).collect()
 }
 

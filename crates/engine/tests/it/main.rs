@@ -48,6 +48,7 @@ mod sim;
 mod simple_core;
 mod states;
 mod steps;
+mod stopped_agents;
 mod suspend;
 mod terms;
 mod told;

@@ -1,5 +1,6 @@
 //! Tasks of other agents: sent, asked about, cancelled, and what the agents report of them.
 
+mod cancel;
 pub(crate) mod report;
 pub(crate) mod send;
 

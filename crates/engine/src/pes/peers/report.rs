@@ -9,7 +9,7 @@ use crate::domain::task::{
     PeerFailure, PeerFailureKind, PeerReport, PeerState, Slot, Task, TaskAction, TaskActionKind, TaskStatus,
 };
 use crate::domain::tool::{ToolError, ToolStatus};
-use crate::pes::peers::{TaskOutcome, send};
+use crate::pes::peers::{TaskOutcome, cancel, send};
 use crate::pes::people::suspend;
 use crate::pes::settle::{call, suspension, task};
 use crate::pes::state::State;
@@ -17,8 +17,6 @@ use crate::pes::tx::Tx;
 
 /// How often a message is sent to an agent that cannot be reached, or an interrupted send is checked.
 const MAX_SENDS: u32 = 6;
-/// How often a cancel is sent to an agent that does not accept it.
-const MAX_CANCELS: u32 = 6;
 /// How many questions to people one task may cause: an agent that asks again and again would cost without end.
 const MAX_QUESTIONS: u32 = 50;
 /// After this many replies in a row that it knows no such task, the task counts as lost.
@@ -35,7 +33,7 @@ struct PeerQuestion {
 pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, report: PeerReport) -> TaskOutcome {
     let Some((task, what)) = under_way(tx.state, id, attempt) else { return TaskOutcome::Unchanged };
     if what == TaskActionKind::Cancel {
-        settle_cancel(tx, id, true);
+        cancel::settle(tx, id, true);
         return TaskOutcome::Continues;
     }
     let is_news = task.remote_task_id.is_none() && report.remote_task_id.is_some();
@@ -139,7 +137,7 @@ pub(crate) fn on_action_failed(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, failu
         TaskActionKind::Resend => resend_failed(tx, &task, failure),
         TaskActionKind::Ask => ask_failed(tx, &task, failure),
         TaskActionKind::Cancel => {
-            cancel_failed(tx, &task, failure);
+            cancel::failed(tx, &task, failure);
             TaskOutcome::Continues
         }
     }
@@ -263,33 +261,6 @@ fn end_without_report(tx: &mut Tx<'_>, task: &Task, status: TaskStatus, code: &s
         task.reason = Some(why.clone());
     });
     end_task(tx, &task.task_id, &task.call_id, status, Err(ToolError::new(code, why)))
-}
-
-fn cancel_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
-    let is_known = task.remote_task_id.is_some();
-    match failure.kind {
-        // Nothing is left to cancel; a task whose remote id is unknown may still be named by a callback.
-        PeerFailureKind::NotFound if is_known => settle_cancel(tx, &task.task_id, true),
-        PeerFailureKind::Refused if is_known => settle_cancel(tx, &task.task_id, false),
-        PeerFailureKind::Gone => settle_cancel(tx, &task.task_id, false),
-        PeerFailureKind::Unreachable
-        | PeerFailureKind::Unknown
-        | PeerFailureKind::Refused
-        | PeerFailureKind::NotFound => {
-            if task.tries + 1 < MAX_CANCELS {
-                send::schedule_action(tx, &task.task_id, TaskActionKind::Cancel, failure.retry_after_ms)
-            } else {
-                settle_cancel(tx, &task.task_id, false)
-            }
-        }
-    }
-}
-
-fn settle_cancel(tx: &mut Tx<'_>, id: &TaskId, is_accepted: bool) {
-    tx.change_task(id, |task| {
-        task.action = None;
-        task.cancel_heard = Some(is_accepted);
-    });
 }
 
 /// The action that this attempt answers, if it is still in flight.

@@ -1,0 +1,117 @@
+//! Agents that are to stop: how long they are told, and when that is settled.
+
+use pes_engine::domain::ids::TaskId;
+use pes_engine::domain::run::RunStatus;
+use pes_engine::domain::task::{PeerFailure, PeerFailureKind, Task, TaskStatus};
+use pes_engine::effect::Effect;
+use pes_engine::event::{CancelEvent, Event, PeerEvent, SystemEvent};
+use pes_engine::step::{Keep, RowKind};
+
+use super::delegate::{NEVER, sim, stored, until_it_waits};
+use super::sim::*;
+
+const DAY: i64 = 24 * 3_600_000;
+
+/// The run is cancelled while the agent works, and the agent is being told.
+fn cancelled() -> Sim {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    until_it_waits(&mut sim);
+    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    sim
+}
+
+/// The run is cancelled while its message is sent: the agent has not named its task.
+fn cancelled_unnamed() -> Sim {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    while !matches!(sim.in_flight.first(), Some(Effect::Delegate { .. })) {
+        assert!(sim.step());
+    }
+    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    sim
+}
+
+/// The cancel that is being sent.
+fn told(sim: &Sim) -> (TaskId, u32) {
+    let [Effect::CancelPeer { task, attempt }] = &sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
+    (task.clone(), *attempt)
+}
+
+fn fails(sim: &mut Sim, kind: PeerFailureKind) {
+    let (task, attempt) = told(sim);
+    let failure = PeerFailure { kind, message: "the agent is away".into(), retry_after_ms: None };
+    sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap();
+}
+
+/// The pause until it is told again, which then happens; `None`: it is not.
+fn told_again(sim: &mut Sim) -> Option<i64> {
+    assert!(sim.in_flight.is_empty() && sim.is_idle(), "nothing is kept in memory");
+    let at = sim.steps.last().unwrap().wake_at?;
+    let pause = at - sim.now;
+    sim.now = at;
+    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    told(sim);
+    Some(pause)
+}
+
+fn task(sim: &Sim) -> Task {
+    let [task] = &stored(sim)[..] else { panic!("there is one task") };
+    task.clone()
+}
+
+fn is_over(sim: &Sim) -> bool {
+    sim.rows().all(|row| row.kind != RowKind::Task || row.keep == Keep::Never)
+}
+
+#[test]
+fn an_agent_that_is_away_is_told_for_a_day_and_less_and_less_often() {
+    for kind in [PeerFailureKind::Unreachable, PeerFailureKind::Unknown] {
+        let mut sim = cancelled();
+        assert_eq!((sim.run("run_1").status, task(&sim).status), (RunStatus::Cancelled, TaskStatus::Canceled));
+        let (since, mut pauses) = (sim.now, Vec::new());
+        loop {
+            fails(&mut sim, kind);
+            let Some(pause) = told_again(&mut sim) else { break };
+            assert_eq!(task(&sim).cancel_heard, None, "it is not settled");
+            pauses.push(pause);
+        }
+        let time = sim.now - since;
+        assert!((DAY..=DAY + 301_000).contains(&time), "{time}");
+        assert!((2_000..=5_000).contains(&pauses[0]), "{pauses:?}");
+        assert!(pauses.iter().all(|pause| *pause <= 300_000), "{pauses:?}");
+        assert!(pauses.iter().skip(6).all(|pause| *pause >= 149_000), "{pauses:?}");
+        assert_eq!((task(&sim).cancel_heard, is_over(&sim)), (Some(false), true));
+    }
+}
+
+#[test]
+fn an_agent_that_comes_back_within_a_day_is_told() {
+    let mut sim = cancelled();
+    while task(&sim).updated_at < task(&sim).finished_at.unwrap() + DAY - 600_000 {
+        fails(&mut sim, PeerFailureKind::Unreachable);
+        told_again(&mut sim).unwrap();
+    }
+    sim.go();
+    assert_eq!((task(&sim).cancel_heard, is_over(&sim)), (Some(true), true));
+    assert_eq!(sim.peers.tasks.values().map(|remote| remote.stops).sum::<u32>(), 1);
+}
+
+/// Its outages in between are no replies.
+#[test]
+fn a_task_that_the_agent_does_not_find_is_searched_six_times() {
+    for kind in [PeerFailureKind::NotFound, PeerFailureKind::Refused] {
+        let mut sim = cancelled_unnamed();
+        for _ in 0..10 {
+            fails(&mut sim, PeerFailureKind::Unreachable);
+            told_again(&mut sim).unwrap();
+        }
+        for _ in 0..5 {
+            fails(&mut sim, kind);
+            told_again(&mut sim).unwrap();
+        }
+        fails(&mut sim, kind);
+        assert_eq!((told_again(&mut sim), task(&sim).cancel_heard, is_over(&sim)), (None, Some(false), true));
+    }
+}
