@@ -115,3 +115,22 @@ fn a_task_that_the_agent_does_not_find_is_searched_six_times() {
         assert_eq!((told_again(&mut sim), task(&sim).cancel_heard, is_over(&sim)), (None, Some(false), true));
     }
 }
+
+/// The agent does not find the task by our message, and its report names the task meanwhile.
+#[test]
+fn an_agent_that_names_the_task_during_the_search_is_told_under_that_name() {
+    for kind in [PeerFailureKind::NotFound, PeerFailureKind::Refused] {
+        let mut sim = cancelled_unnamed();
+        let (id, _) = told(&sim);
+        let named = PeerEvent::CalledBack { task: id.clone(), remote_task_id: Some("theirs".into()) };
+        sim.apply(Event::Peer(named)).unwrap();
+        fails(&mut sim, kind);
+        assert_eq!((task(&sim).cancel_heard, is_over(&sim)), (None, false));
+        let pause = told_again(&mut sim).unwrap();
+        assert!((1..=1_000).contains(&pause), "{pause}");
+        let named = sim.machine.peer_call_input(&id).unwrap().task.remote_task_id;
+        assert_eq!(named.as_deref(), Some("theirs"));
+        fails(&mut sim, kind);
+        assert_eq!((task(&sim).cancel_heard, is_over(&sim)), (Some(kind == PeerFailureKind::NotFound), true));
+    }
+}

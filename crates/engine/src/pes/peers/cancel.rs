@@ -16,7 +16,8 @@ const MAX_STRIKES: u32 = 6;
 pub(super) fn failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
     let id = &task.task_id;
     let is_overdue = tx.stamp.now - task.finished_at.unwrap_or(task.created_at) >= MAX_CANCEL_TIME;
-    let was_named = task.remote_task_id.is_some();
+    // If the agent called back meanwhile, perhaps it named the task only then: the cancel was a search for it.
+    let was_named = task.remote_task_id.is_some() && !task.called;
     let settled = match failure.kind {
         PeerFailureKind::Gone => Some(false),
         // Nothing is left to cancel.
