@@ -157,6 +157,9 @@ pub struct Task {
     /// Our message may have reached the agent.
     #[serde(default, rename = "isOut")]
     pub may_have_arrived: bool,
+    /// It was once unknown whether a message of ours had arrived; later attempts to send it do not change that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub earlier_may_have_arrived: bool,
     /// Whether the agent accepted the cancel; absent until that is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_heard: Option<bool>,

@@ -4,7 +4,7 @@ use pes_engine::domain::hitl::{InDoubtAction, SuspensionKind};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
-use pes_engine::domain::task::{PeerReport, PeerState, Task, TaskStatus};
+use pes_engine::domain::task::{PeerFailure, PeerFailureKind, PeerReport, PeerState, Task, TaskStatus};
 use pes_engine::effect::Effect;
 use pes_engine::event::{CancelEvent, Event, PeerEvent, PersonEvent, SystemEvent};
 use pes_engine::step::{Keep, RowKind};
@@ -38,6 +38,25 @@ pub fn until_it_waits(sim: &mut Sim) {
 
 pub fn stored(sim: &Sim) -> Vec<Task> {
     sim.rows().filter(|row| row.kind == RowKind::Task).map(|row| serde_json::from_str(&row.body).unwrap()).collect()
+}
+
+/// The next attempt to send the message fails like this.
+pub fn sending_fails(sim: &mut Sim, kind: PeerFailureKind) {
+    while !matches!(sim.in_flight.first(), Some(Effect::Delegate { .. })) {
+        assert!(sim.step());
+    }
+    let [Effect::Delegate { task, attempt }] = &sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
+    let (task, attempt) = (task.clone(), *attempt);
+    let failure = PeerFailure { kind, message: "the agent is away".into(), retry_after_ms: None };
+    sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap();
+}
+
+/// The message may have arrived, and a person has it sent again.
+pub fn sent_again(sim: &mut Sim) {
+    sending_fails(sim, PeerFailureKind::Unknown);
+    sending_fails(sim, PeerFailureKind::Unknown);
+    assert_eq!(sim.suspensions()[0].kind, SuspensionKind::InDoubt);
+    sim.answer(0, |answer| answer.action = Some(InDoubtAction::Retry)).unwrap();
 }
 
 pub fn error_code(sim: &Sim) -> Value {
@@ -348,11 +367,7 @@ fn what_is_in_doubt_is_done_when_a_person_says_so_and_late_answers_change_nothin
     assert_eq!(sim.item("i")["toolResults"][0]["output"], "by hand");
     assert_eq!(stored(&sim)[0].status, TaskStatus::Completed);
     let Effect::Delegate { task, attempt } = late else { panic!("it was being sent") };
-    let failure = pes_engine::domain::task::PeerFailure {
-        kind: pes_engine::domain::task::PeerFailureKind::Refused,
-        message: "late".into(),
-        retry_after_ms: None,
-    };
+    let failure = PeerFailure { kind: PeerFailureKind::Refused, message: "late".into(), retry_after_ms: None };
     assert!(sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap().is_noop);
 }
 
@@ -364,11 +379,7 @@ fn an_answer_to_an_earlier_action_changes_nothing() {
     sim.step();
     let [Effect::AskPeer { task, attempt }] = &sim.in_flight[..] else { panic!("it is asked") };
     let (task, attempt) = (task.clone(), *attempt);
-    let failure = pes_engine::domain::task::PeerFailure {
-        kind: pes_engine::domain::task::PeerFailureKind::NotFound,
-        message: "late".into(),
-        retry_after_ms: None,
-    };
+    let failure = PeerFailure { kind: PeerFailureKind::NotFound, message: "late".into(), retry_after_ms: None };
     let late = Event::Peer(PeerEvent::Failed { task: task.clone(), attempt: attempt - 1, failure: failure.clone() });
     assert!(sim.apply(late).unwrap().is_noop);
     assert!(!sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap().is_noop);

@@ -4,12 +4,13 @@
 use pes_engine::domain::hitl::{ExpiryPolicy, InDoubtAction};
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
+use pes_engine::domain::task::PeerFailureKind;
 use pes_engine::domain::tool::{ToolError, ToolOutcome};
 use pes_engine::effect::Effect;
 use pes_engine::event::{CancelEvent, Event, SystemEvent, ToolEvent};
 use serde_json::json;
 
-use super::delegate::{AT_ONCE, NEVER};
+use super::delegate::{AT_ONCE, NEVER, sending_fails, sent_again};
 use super::peers::{End, Way};
 use super::sim::*;
 use super::suspend::ran;
@@ -127,5 +128,23 @@ fn what_an_agent_had_when_it_was_given_up_is_not_ordered_again() {
         sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
         ends_without_it(&mut sim, code);
         assert_eq!(sim.peers.tasks.len(), 1, "{code}");
+    }
+}
+
+/// The agent may have the first message; sending it again, as a person wanted, failed.
+#[test]
+fn what_an_agent_may_have_had_before_it_could_not_be_sent_again_is_not_ordered_again() {
+    for (kind, tries) in [(PeerFailureKind::Unreachable, 6), (PeerFailureKind::Refused, 1)] {
+        let mut sim = must_call("peer");
+        sim.peers.ways = [("1".to_owned(), AT_ONCE)].into();
+        sim.ask("go").unwrap();
+        sent_again(&mut sim);
+        for _ in 0..tries {
+            sending_fails(&mut sim, kind);
+        }
+        let is_told = sim.in_flight.iter().any(|effect| matches!(effect, Effect::CancelPeer { .. }));
+        assert!(is_told, "{:?}", sim.in_flight);
+        ends_without_it(&mut sim, "unknown");
+        assert_eq!(sim.peers.tasks.len(), 0, "{kind:?}");
     }
 }

@@ -7,7 +7,7 @@ use pes_engine::effect::Effect;
 use pes_engine::event::{CancelEvent, Event, PeerEvent, SystemEvent};
 use pes_engine::step::{Keep, RowKind};
 
-use super::delegate::{NEVER, sim, stored, until_it_waits};
+use super::delegate::{NEVER, sending_fails, sent_again, sim, stored, until_it_waits};
 use super::sim::*;
 
 const DAY: i64 = 24 * 3_600_000;
@@ -133,4 +133,28 @@ fn an_agent_that_names_the_task_during_the_search_is_told_under_that_name() {
         fails(&mut sim, kind);
         assert_eq!((task(&sim).cancel_heard, is_over(&sim)), (Some(kind == PeerFailureKind::NotFound), true));
     }
+}
+
+/// The message may have arrived, a person had it sent again, and now the agent is away.
+#[test]
+fn an_agent_that_may_have_an_earlier_message_is_told_of_a_cancel() {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    sent_again(&mut sim);
+    sending_fails(&mut sim, PeerFailureKind::Unreachable);
+    assert!(task(&sim).may_have_arrived, "the erasure of the thread cancels it, too");
+    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    told(&sim);
+    assert_eq!(task(&sim).status, TaskStatus::Canceled);
+}
+
+/// Without such a doubt there is nobody to tell.
+#[test]
+fn an_agent_that_no_message_has_reached_is_told_nothing() {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    sending_fails(&mut sim, PeerFailureKind::Unreachable);
+    assert!(!task(&sim).may_have_arrived);
+    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    assert_eq!((sim.in_flight.len(), is_over(&sim)), (0, true));
 }

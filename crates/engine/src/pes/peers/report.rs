@@ -147,8 +147,7 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
     let id = &task.task_id;
     match failure.kind {
         PeerFailureKind::Unreachable if task.tries + 1 < MAX_SENDS => {
-            // If other messages came before this one, the agent is working on the task already.
-            tx.change_task(id, |task| task.may_have_arrived = task.remote_task_id.is_some());
+            tx.change_task(id, |task| task.may_have_arrived = may_be_working(task));
             send::schedule_action(tx, id, TaskActionKind::Send, failure.retry_after_ms);
             TaskOutcome::Continues
         }
@@ -165,8 +164,15 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
     }
 }
 
+/// Whether the agent may be working on the task though our last message did not arrive: it has named the task, or an
+/// earlier message may have arrived.
+fn may_be_working(task: &Task) -> bool {
+    task.remote_task_id.is_some() || task.earlier_may_have_arrived
+}
+
 /// The message may have been sent: the next action finds out.
 fn check_delivery(tx: &mut Tx<'_>, id: &TaskId) {
+    tx.change_task(id, |task| task.earlier_may_have_arrived = true);
     let is_known = tx.state.tasks.get(id).is_some_and(|(_, task)| task.remote_task_id.is_some());
     let is_first = tx.state.tasks.get(id).is_some_and(|(_, task)| task.reply.is_none());
     if is_known && is_first {
@@ -178,22 +184,26 @@ fn check_delivery(tx: &mut Tx<'_>, id: &TaskId) {
     }
 }
 
+/// The message cannot be sent. If an earlier one may have arrived, the outcome of the call is unknown.
 fn end_undeliverable(tx: &mut Tx<'_>, task: &Task, code: &str, why: String) -> TaskOutcome {
-    let is_known = task.remote_task_id.is_some();
+    let may_be_working = may_be_working(task);
     tx.change_task(&task.task_id, |task| {
         task.action = None;
-        task.may_have_arrived = is_known;
+        task.may_have_arrived = may_be_working;
         task.reason = Some(why.clone());
     });
-    let ended = Err(ToolError::new(code, why));
-    if is_known {
-        // The agent still waits for the message that could not be sent: it is sent a cancel.
-
+    let error = if task.earlier_may_have_arrived {
+        ToolError::new("unknown", format!("{why}; {} may have received it earlier", task.agent_id))
+    } else {
+        ToolError::new(code, why)
+    };
+    if may_be_working {
+        // The agent is sent a cancel: it may wait for the message that could not be sent, or work on an earlier one.
         let age = task::age(tx, &task.call_id);
-        call::end(tx, &task.call_id, ToolStatus::Error, ended, None, age);
+        call::end(tx, &task.call_id, ToolStatus::Error, Err(error), None, age);
         TaskOutcome::CallEnded(task.call_id.clone())
     } else {
-        end_task(tx, &task.task_id, &task.call_id, TaskStatus::Failed, ended)
+        end_task(tx, &task.task_id, &task.call_id, TaskStatus::Failed, Err(error))
     }
 }
 
@@ -222,6 +232,7 @@ fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutc
 fn put_in_doubt(tx: &mut Tx<'_>, id: &TaskId, why: &str) {
     let Some((call, is_known)) = tx.change_task(id, |task| {
         task.action = None;
+        task.earlier_may_have_arrived = true;
         (task.call_id.clone(), task.remote_task_id.is_some())
     }) else {
         return;

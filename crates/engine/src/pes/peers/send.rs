@@ -60,6 +60,7 @@ pub(crate) fn hand_over(tx: &mut Tx<'_>, id: &CallId, delegation: Delegation, ep
         questions: 0,
         called: false,
         may_have_arrived: false,
+        earlier_may_have_arrived: false,
         cancel_heard: None,
         created_at: now,
         updated_at: now,
