@@ -1,7 +1,7 @@
 //! Reports (push notifications) of remote agents. A report is only a hint that one of their tasks has changed: the server
 //! then polls the agent for the task's status.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -20,13 +20,36 @@ use crate::runtime::CommitExtras;
 const MAX_COMMIT_WAIT: Duration = Duration::from_millis(500);
 /// How long a report waits for the other reports about the same task.
 const MAX_LOCK_WAIT: Duration = Duration::from_secs(60);
+/// The longest task id of an agent that a report may name; a longer one counts as none.
+const MAX_ID_BYTES: usize = 1_024;
+/// How many reports about one task may be pending. The poll of the agent finds what the others would have told.
+const MAX_PENDING: usize = 16;
 
 /// The task that a report is about, and the id that the agent gave it.
 type ReportKey = (TaskId, Option<String>);
 
-/// Reports that were received and whose processing has not begun.
+/// Reports that were received and whose processing has not begun: the ids that they name, by task.
 #[derive(Default)]
-pub(super) struct PendingReports(Mutex<HashSet<ReportKey>>);
+pub(super) struct PendingReports(Mutex<HashMap<TaskId, HashSet<Option<String>>>>);
+
+impl PendingReports {
+    /// `false`: the report adds nothing. An equal one is pending and will be processed after this moment, or too many
+    /// about this task are pending.
+    fn add(&self, (task, remote_task_id): &ReportKey) -> bool {
+        let mut pending = self.0.lock();
+        let named = pending.entry(task.clone()).or_default();
+        named.len() < MAX_PENDING && named.insert(remote_task_id.clone())
+    }
+
+    fn remove(&self, (task, remote_task_id): &ReportKey) {
+        let mut pending = self.0.lock();
+        let Some(named) = pending.get_mut(task) else { return };
+        named.remove(remote_task_id);
+        if named.is_empty() {
+            pending.remove(task);
+        }
+    }
+}
 
 /// A report in [`PendingReports`]. Dropping this removes it, so that the next equal report is processed again.
 struct PendingReport {
@@ -36,7 +59,7 @@ struct PendingReport {
 
 impl Drop for PendingReport {
     fn drop(&mut self) {
-        self.service.reports.0.lock().remove(&self.report);
+        self.service.reports.remove(&self.report);
     }
 }
 
@@ -52,12 +75,14 @@ pub async fn report(service: &Service, id: &TaskId, token: &str, remote_task_id:
     let tenant = callback::check(&service.sealer, id, token).ok_or_else(unknown)?;
     service.runtime.accepting()?;
     let (pk, task) = delegated_tasks::stored(service, tenant, id).await?;
-    if task.is_over() {
+    let remote_task_id = remote_task_id.filter(|id| id.len() <= MAX_ID_BYTES);
+    let names_another =
+        remote_task_id.is_some() && task.remote_task_id.is_some() && remote_task_id != task.remote_task_id;
+    if task.is_over() || names_another {
         return Ok(());
     }
     let report = (id.clone(), remote_task_id);
-    // An equal report is pending and will be processed after this moment, so this one adds nothing.
-    if !service.reports.0.lock().insert(report.clone()) {
+    if !service.reports.add(&report) {
         return Ok(());
     }
     let pending = PendingReport { service: service.clone(), report };
@@ -85,4 +110,24 @@ async fn process_report(service: Service, tenant: TenantPk, pk: ThreadPk, pendin
         tracing::warn!(taskId = %task, why = fault.detail, "a report was not taken; the agent is asked when it is due");
     }
     processed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_that_name_many_ids_are_pending_up_to_a_bound() {
+        let pending = PendingReports::default();
+        let named = |task: &str, n: usize| (TaskId::from(task), Some(format!("their-{n}")));
+        let added: Vec<bool> = (0..1_000).map(|n| pending.add(&named("task_1", n))).collect();
+        assert_eq!(added.iter().filter(|is_added| **is_added).count(), 16);
+        assert!(added[..16].iter().all(|is_added| *is_added), "the first ones have the places");
+        assert!(pending.add(&named("task_2", 0)), "each task has places of its own");
+        pending.remove(&named("task_1", 3));
+        assert_eq!([4, 16, 3].map(|n| pending.add(&named("task_1", n))), [false, true, false], "one place was free");
+        (0..17).for_each(|n| pending.remove(&named("task_1", n)));
+        pending.remove(&named("task_2", 0));
+        assert!(pending.0.lock().is_empty(), "nothing is left behind");
+    }
 }

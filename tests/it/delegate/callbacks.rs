@@ -67,6 +67,56 @@ async fn a_report_that_cannot_be_read_is_a_reason_to_ask_too(#[case] body: Strin
     peer.until(|told| told.asked > asked).await;
 }
 
+/// Whoever works on a report is held for ever.
+#[cfg(feature = "failpoints")]
+#[tokio::test]
+async fn a_report_that_names_another_task_than_the_agent_did_costs_no_work() {
+    use super::stage::CALLER;
+    use crate::recovery::process::{Place, Server};
+
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let place = Place::sqlite(CALLER);
+    place.configure(&format!(
+        "delegation = {{ poll_ms = 50, poll_most_ms = 50 }}\n[[agents]]\nid = \"helper\"\ncard = \"{}\"\n",
+        peer.card()
+    ));
+    let mut server = Server::start(&place, Some("callback.verified")).await;
+    server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await.expect(202);
+    peer.until(|told| told.asked > 0).await;
+    let (_, path, token) = peer.push(0);
+    let report = |id: &str| {
+        let ask = server.door.ask("POST", &path).header("x-a2a-notification-token", &token);
+        ask.json(&json!({ "task": { "id": id } })).send()
+    };
+    let (invented, theirs) = (report("another"), report("their-1"));
+    tokio::select! {
+        said = invented => assert_eq!(said.status, 202),
+        () = server.reached() => panic!("it was worked on"),
+    }
+    tokio::select! {
+        _ = theirs => panic!("it is held before it answers"),
+        () = server.reached() => {}
+    }
+    server.kill().await;
+}
+
+/// It counts as a report that names none.
+#[tokio::test]
+async fn an_id_that_is_too_long_for_one_names_no_task() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = app(&peer, 3_600_000).await;
+    delegated(&app, "t").await;
+    let (_, path, token) = peer.push(0);
+    let report = async |id: String| {
+        let ask = Ask::new(app.address, "POST", &path).header("x-a2a-notification-token", &token);
+        assert_eq!(ask.json(&json!({ "task": { "id": id } })).send().await.status, 202);
+    };
+    report("x".repeat(1_024)).await;
+    assert_eq!(peer.told().asked, 0, "it names another task");
+    report("x".repeat(1_025)).await;
+    peer.until(|told| told.asked == 1).await;
+}
+
 #[tokio::test]
 async fn a_report_is_no_more_than_a_reason_to_ask() {
     let peer = Peer::start(Dialect::JsonRpc1).await;
