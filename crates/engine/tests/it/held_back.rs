@@ -116,6 +116,23 @@ fn what_ran_and_brought_nothing_that_could_be_kept_is_not_ordered_again() {
     }
 }
 
+/// A call that is declared idempotent may be made again whatever became of it, also where its tool reaches outside.
+#[test]
+fn what_is_idempotent_is_ordered_again_although_its_end_is_not_known() {
+    for (tool, ordered) in [("fetch", true), ("write", false)] {
+        let mut sim = must_call(tool);
+        sim.ask("go").unwrap();
+        until_it_runs(&mut sim);
+        let [Effect::CallTool { call, attempt }] = &sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
+        let (call, attempt) = (call.clone(), *attempt);
+        let error = ToolError { code: "timeout".into(), message: "slow".into(), pointer: None, retry_after_ms: None };
+        let outcome = Box::new(ToolOutcome::failed(error));
+        sim.apply(Event::Tool(ToolEvent::Returned { call, attempt, outcome })).unwrap();
+        sim.go();
+        assert_eq!((is_ordered_again(&sim), ran(&sim).len()), (ordered, usize::from(ordered)), "{tool}");
+    }
+}
+
 /// The agent may have done it by then.
 #[test]
 fn what_an_agent_had_when_it_was_given_up_is_not_ordered_again() {

@@ -38,8 +38,8 @@ impl ModelBook for Book {
 
 /// What a person or a policy decides about these names: `read` and `write` run, `sum` is answered at once, `gated` asks
 /// (and would otherwise be answered at once), `peer` is delegated and `gated_peer` both, `form` is a question, `denied`
-/// is refused, any other name is unknown. Only `read`, `sum` and `current_time` (which runs as `read` does, and is not
-/// offered) are idempotent, and `gated` if it is declared `safe`.
+/// is refused, any other name is unknown. Only `read`, `fetch`, `sum` and `current_time` (which runs as `read` does, and
+/// is not offered) are idempotent, and `gated` if it is declared `safe`.
 #[derive(Default)]
 pub struct Tools {
     /// Remaining errors, by tool.
@@ -107,6 +107,7 @@ impl Toolbox for Tools {
         let verdict = match call.tool {
             "read" | "sum" | "current_time" => Verdict::Run { class: ToolClass::Read, idempotent: true },
             "write" | "set_agent_state" => Verdict::Run { class, idempotent: false },
+            "fetch" => Verdict::Run { class: ToolClass::External, idempotent: true },
             "peer" => Verdict::Delegate,
             "gated" | "gated_peer" => Verdict::Ask {
                 class: if call.arguments["safe"] == true { ToolClass::Read } else { class },

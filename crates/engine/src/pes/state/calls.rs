@@ -108,14 +108,16 @@ impl State {
 
     /// The calls of an item, of this attempt and of earlier ones, that may have had an effect though they have no
     /// result: a person skipped them or gave them up, their result could not be stored, or their outcome is unknown.
-    /// For an item that is done again after it was completed, only this attempt counts.
+    /// An idempotent call is not among them: making it again changes nothing. For an item that is done again after it
+    /// was completed, only this attempt counts.
     pub(crate) fn calls_with_unknown_effect<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
         let first = if item.progress.redone { first_ord_of(item) } else { 0 };
         let calls = item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord >= first);
         calls.map(|call| &call.record).filter(|record| {
             let error = record.result.as_ref().and_then(|result| result.error.as_ref());
             let is_open_ended = error.is_some_and(|error| outcome::is_open_ended(&error.code));
-            is_open_ended && record.epoch.is_some() && record.class != Some(ToolClass::Read)
+            let is_safe = record.idempotent || record.class == Some(ToolClass::Read);
+            is_open_ended && record.epoch.is_some() && !is_safe
         })
     }
 
