@@ -63,7 +63,7 @@ pub(super) fn http_tools(config: &Config, egress: &Arc<Egress>) -> Result<Vec<Ar
     let variables = Variables::of_process();
     let tool = |named: &config::HttpTool| {
         let wrong = |why: String| config::Error(format!("tools.http {}: {why}", named.name));
-        let url = named.url.parse().map_err(|error| wrong(format!("`{}` is no URL: {error}", named.url)))?;
+        let url = named.url.parse().map_err(|error| wrong(format!("`url` is no URL: {error}")))?;
         let secret =
             named.secret.as_ref().map(|reference| signing_secret(&variables, reference).map_err(wrong)).transpose()?;
         let (to, bytes) = (Destination::Operator(url), config.limits.tool_output_bytes);
@@ -118,7 +118,7 @@ pub(super) fn webhooks(config: &Config) -> Result<Vec<(Option<&str>, Webhook)>, 
     let variables = Variables::of_process();
     let webhook = |named: &config::Webhook| -> Result<Webhook, config::Error> {
         let wrong = |why: String| config::Error(format!("webhooks {}: {why}", named.id));
-        let url = named.url.parse().map_err(|error| wrong(format!("`{}` is no URL: {error}", named.url)))?;
+        let url = named.url.parse().map_err(|error| wrong(format!("`url` is no URL: {error}")))?;
         let secrets = named.secrets.iter().map(|reference| signing_secret(&variables, reference).map_err(wrong));
         Ok(Webhook {
             id: named.id.clone(),
@@ -167,7 +167,7 @@ pub(super) fn operator_agents(config: &Config) -> Result<Vec<OperatorAgent>, con
     let variables = Variables::of_process();
     let operator_agents = config.agents.iter().map(|named| {
         let wrong = |why: String| config::Error(format!("agents {}: {why}", named.id));
-        let card = named.card.parse().map_err(|error| wrong(format!("`{}` is no URL: {error}", named.card)))?;
+        let card = named.card.parse().map_err(|error| wrong(format!("`card` is no URL: {error}")))?;
         let token = named.token.as_ref().map(|reference| {
             let text = reference.follow(&variables)?;
             bearer(text.expose_secret()).ok_or_else(|| "no header can hold its token".to_owned())

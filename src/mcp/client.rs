@@ -231,7 +231,7 @@ fn http_transport(
     session_lost: CancellationToken,
     tasks: TaskTools,
 ) -> Result<StreamableHttpClientTransport<HttpTransport>, String> {
-    let to = url::Url::parse(url).map_err(|error| format!("`{url}`: {error}"))?;
+    let to = url::Url::parse(url).map_err(|error| format!("its address is no URL: {error}"))?;
     let to = match profile.owner {
         None => Destination::Operator(to),
         Some(tenant) => Destination::Untrusted { url: to, tenant },

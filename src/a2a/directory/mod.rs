@@ -268,7 +268,7 @@ pub fn written_spec(document: &Document) -> Result<AgentSpec, Illegible> {
 fn known(peer: &Peer, card: Option<&AgentCard>) -> KnownAgent {
     KnownAgent {
         id: peer.id.clone(),
-        card: peer.card.to_string(),
+        card: shown_card(peer),
         is_fixed: peer.owner.is_none(),
         dedupes: peer.dedupes,
         timeout_ms: peer.timeout_ms,
@@ -277,6 +277,14 @@ fn known(peer: &Peer, card: Option<&AgentCard>) -> KnownAgent {
         skills: card.map_or_else(Vec::new, |card| card.skills.iter().map(known_skill).collect()),
         secret_error: peer.token.as_ref().err().map(ToString::to_string),
         stored_error: None,
+    }
+}
+
+/// For an agent of the configuration only the origin: the rest of such a URL may contain a secret.
+fn shown_card(peer: &Peer) -> String {
+    match peer.owner {
+        None => peer.card.origin().ascii_serialization(),
+        Some(_) => peer.card.to_string(),
     }
 }
 

@@ -175,11 +175,11 @@ fn audit_key(config: &Config) -> String {
     }
 }
 
-/// Opens a connection, and sends nothing.
+/// Opens a connection, and sends nothing. Never shows the URL, which may contain a secret.
 async fn reach(url: &str) -> Result<String, String> {
-    let url: Url = url.parse().map_err(|error| format!("`{url}` is no URL: {error}"))?;
+    let url: Url = url.parse().map_err(|error| format!("its address is no URL: {error}"))?;
     let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
-        return Err(format!("`{url}` names no host"));
+        return Err("its address names no host".to_owned());
     };
     let at = format!("{host}:{port}");
     match timeout(PATIENCE, TcpStream::connect((host.trim_matches(['[', ']']), port))).await {

@@ -47,6 +47,19 @@ async fn an_agent_is_added_called_with_its_token_and_removed_and_belongs_to_its_
     app.get("/agents/helper").await.problem("not_found");
 }
 
+/// Operators may write a password or a signature into the URL of a card.
+#[tokio::test]
+async fn of_the_operators_agents_only_the_origin_is_shown() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let card = format!("http://me:hush-1@{}/.well-known/agent-card.json?signature=hush-2", peer.address);
+    let app = super::knowing(card, 20).await;
+    peer.until(|told| told.authorization.is_some()).await;
+    assert_eq!(peer.told().authorization.as_deref(), Some("Basic bWU6aHVzaC0x"), "the whole URL is used");
+    let origin = json!(format!("http://{}", peer.address));
+    assert_eq!(app.get("/agents/helper").await.expect(200)["card"], origin);
+    assert_eq!(app.get("/agents").await.expect(200)["items"][0]["card"], origin);
+}
+
 #[tokio::test]
 async fn an_agent_is_replaced_and_changed_by_whoever_read_it_last() {
     let (peer, next) = (Peer::start(Dialect::JsonRpc1).await, Peer::start(Dialect::JsonRpc1).await);

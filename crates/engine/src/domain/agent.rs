@@ -28,6 +28,7 @@ pub struct AgentSpec {
 #[serde(rename_all = "camelCase")]
 pub struct KnownAgent {
     pub id: String,
+    /// Where its agent card is; of an agent of the server's configuration only the origin.
     pub card: String,
     /// Of the server's configuration: every tenant has it, and none can remove it.
     pub is_fixed: bool,
