@@ -48,7 +48,8 @@ pub struct ProcessAsk {
     pub options: CallOptions,
     /// The push receivers of the run's changes.
     pub push: Option<(PushConfig, Version)>,
-    /// The names of those who, like the caller, may not approve what the run asks for (four eyes).
+    /// The names of those who, like the caller, may not approve what the run asks for (four eyes). The run of a schedule
+    /// counts against the spending caps of the first.
     pub shaped_by: Vec<String>,
     /// The time of a schedule that the run is for.
     pub fire: Option<Fire>,

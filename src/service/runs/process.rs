@@ -108,7 +108,7 @@ async fn accept(
         let TargetThread { pk, core, profile, row } = resolve_thread(service, caller, id).await?;
         let last_seq = row.as_ref().map(|row| row.last_seq);
         let settings = settings::of_run(service, caller, &core, &profile.config, &ask.options)?;
-        // A schedule's run counts against the caps of the key that wrote the schedule, which is the first in `shaped_by`.
+        // A schedule's run counts against the caps of the key that wrote the schedule last, which is the first in `shaped_by`.
         let payer = ask.shaped_by.first().unwrap_or(&caller.name);
         let _permit = admission::check(service, (caller.tenant, payer), &settings, &ask.query).await?;
         let rewind = rewind::of(service, caller, id, row.as_ref(), &ask).await?;

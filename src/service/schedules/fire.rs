@@ -94,7 +94,8 @@ pub(super) fn request(stored: &StoredSchedule, tenant: TenantPk) -> ProcessAsk {
         query: stored.spec.query.clone(),
         options: stored.spec.options.clone(),
         lookups: vec![key_of(tenant, stored)],
-        shaped_by: stored.writers.clone(),
+        // The last writer comes first: the run has its rights, and counts against its caps.
+        shaped_by: stored.writers.iter().rev().cloned().collect(),
         ..ProcessAsk::default()
     }
 }

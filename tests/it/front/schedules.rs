@@ -114,7 +114,7 @@ async fn triggered(app: &App) -> Value {
     let path = format!("/runs/{}?wait=20", run["runId"].as_str().unwrap());
     let waited = app.get(&path).await.expect(200);
     assert_eq!(waited["status"], "suspended", "{waited:#}");
-    assert_eq!(waited["requestedBy"], json!(["schedule:nightly", "writer", "pauser"]));
+    assert_eq!(waited["requestedBy"], json!(["schedule:nightly", "pauser", "writer"]));
     run
 }
 
@@ -152,7 +152,7 @@ async fn who_wrote_a_schedule_answers_for_its_plan_after_the_thread_went_back() 
     let last =
         runs.as_array().unwrap().iter().find(|run| run["query"] == "hello" && run["requestedBy"][1] != json!(null));
     let names = last.unwrap_or_else(|| panic!("{runs:#}"))["requestedBy"].clone();
-    assert_eq!(names, json!(["other", "schedule:nightly", "writer", "pauser"]));
+    assert_eq!(names, json!(["other", "schedule:nightly", "pauser", "writer"]));
 }
 
 #[tokio::test]

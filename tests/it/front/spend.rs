@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::store::bed::together;
 use crate::support::app::App;
-use crate::support::http::{Said, soon};
+use crate::support::http::{Ask, Said, soon};
 use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
 use crate::support::wire::{Step, Wire, answer};
@@ -178,6 +178,40 @@ async fn each_key_has_its_own_cap() {
     app.ask("POST", "/schedules/s/trigger").send().await.problem("spend_cap_reached");
     let bob = app.key("key-b-0123456789abcdef0123456789");
     bob.post("/threads/t2/process", json!({ "query": "count" })).await.expect(202);
+}
+
+/// What a schedule costs counts against the caps of the key whose rights its runs have.
+#[tokio::test]
+async fn a_schedule_is_paid_by_the_key_that_wrote_it_last() {
+    let key = |text: &str| text.parse::<ConfiguredKey>().expect("a key");
+    let (ann, bob) = ("key-a-0123456789abcdef0123456789", "key-b-0123456789abcdef0123456789");
+    let app = App::with(|config| {
+        capped(config, 100.0);
+        config.limits.spend.key_day_usd = Some(0.02);
+        config.auth.keys = vec![key(&format!("default/ann:admin:{ann}")), key(&format!("default/bob:admin:{bob}"))];
+    })
+    .await
+    .key(ann);
+    app.post("/schedules", json!({ "id": "s", "cron": "30 2 * * *", "query": "count" })).await.expect(201);
+    spend_it_all(&app).await;
+    let ask = |by: &str, method: &str, path: &str| Ask::new(app.address, method, path).key(by);
+    let used = async |by: &str| {
+        let spend = ask(by, "GET", "/limits").send().await.expect(200)["spend"].clone();
+        let of_key = spend.as_array().unwrap().iter().find(|spent| spent["cap"] == "keyDay").cloned();
+        of_key.unwrap_or_else(|| panic!("{spend:#}"))["usedUsd"].as_f64().unwrap()
+    };
+    let spent = used(ann).await;
+    let save = async |by: &str| {
+        let query = json!({ "query": "count" });
+        ask(by, "PATCH", "/schedules/s").json(&query).send().await.expect(200)["writtenBy"].clone()
+    };
+    assert_eq!([save(bob).await, save(ann).await], [json!(["ann", "bob"]), json!(["bob", "ann"])]);
+    app.ask("POST", "/schedules/s/trigger").send().await.problem("spend_cap_reached");
+    assert_eq!(save(bob).await, json!(["ann", "bob"]));
+    let run = app.ask("POST", "/schedules/s/trigger").send().await.expect(202);
+    app.get(&format!("/runs/{}?wait=30", run["runId"].as_str().unwrap())).await.expect(200);
+    assert_eq!(used(ann).await, spent, "what Bob has changed costs Ann nothing");
+    assert!(used(bob).await > 0.0);
 }
 
 #[tokio::test]

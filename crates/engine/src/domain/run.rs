@@ -93,8 +93,8 @@ pub enum CallerStatus {
 pub const SCHEDULE_PREFIX: &str = "schedule:";
 
 impl Run {
-    /// The key whose spending caps apply to the run: the one that requested it, or for a schedule the one that created
-    /// the schedule.
+    /// The key whose spending caps apply to the run: the one that requested it, or for a schedule the one that wrote the
+    /// schedule last.
     pub fn payer(&self) -> Option<&String> {
         let is_schedule = self.requested_by.first().is_some_and(|name| name.starts_with(SCHEDULE_PREFIX));
         self.requested_by.get(usize::from(is_schedule && self.requested_by.len() > 1))
