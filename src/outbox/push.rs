@@ -47,6 +47,11 @@ impl PushTarget {
         format!("{run}/{id}")
     }
 
+    /// The origin of its URL; `None`: what is stored is no URL.
+    pub fn origin(&self) -> Option<String> {
+        Some(self.url.parse::<url::Url>().ok()?.origin().ascii_serialization())
+    }
+
     /// The row to store. It is loaded with the thread until the task has ended.
     pub fn row(&self, has_ended: bool) -> Row {
         let body = serde_json::to_string(self).expect("a push target is plain data");

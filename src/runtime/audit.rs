@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::command::AuditedAction;
+use super::command::{AuditedAction, NewReceiver};
 use crate::domain::Millis;
 use crate::domain::facts::Fact;
 use crate::domain::hitl::SuspensionKind;
@@ -11,6 +11,7 @@ use crate::domain::ids::{CallId, SuspensionId, ThreadPk};
 use crate::domain::observation::Record;
 use crate::domain::policy::{RuleScope, Ruling};
 use crate::domain::settings::PolicyAction;
+use crate::outbox::PushTarget;
 use crate::store::{AuditRow, ThreadRow};
 
 /// An audit row of a thread.
@@ -29,6 +30,22 @@ pub(crate) fn audit_row(thread: &ThreadRow, at: Millis, actor: &str, action: &st
 impl AuditedAction {
     pub(super) fn row(&self, thread: &ThreadRow, at: Millis) -> AuditRow {
         audit_row(thread, at, &self.actor, self.action, self.detail.clone())
+    }
+
+    /// A change to a push receiver. Only the origin of its URL is recorded: the rest may contain a secret.
+    fn on_receiver(actor: &str, action: &'static str, target: &PushTarget) -> Self {
+        let detail = json!({ "runId": target.run_id, "id": target.id, "url": target.origin() });
+        Self { actor: actor.to_owned(), action, detail }
+    }
+
+    pub(crate) fn receiver_deleted(by: &str, target: &PushTarget) -> Self {
+        Self::on_receiver(by, "delete push receiver", target)
+    }
+}
+
+impl NewReceiver {
+    pub(crate) fn audited(&self) -> AuditedAction {
+        AuditedAction::on_receiver(&self.by, "put push receiver", &self.target)
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) struct CommitExtras {
     /// The lookup keys of the requested run.
     pub(crate) lookups: Option<RunLookups>,
     /// The push receivers of the run that is begun or continued.
-    pub(crate) pushes: Vec<PushTarget>,
+    pub(crate) pushes: Vec<NewReceiver>,
     /// The scheduled time that the run is for.
     pub(crate) fire: Option<Fire>,
     pub(crate) audit: Option<AuditedAction>,
@@ -70,6 +70,13 @@ impl CommitExtras {
     pub(crate) fn audited(actor: String, action: &'static str, detail: Value) -> Self {
         Self { audit: Some(AuditedAction { actor, action, detail }), ..Self::default() }
     }
+}
+
+/// A push receiver that a request adds to a run, or puts in place of the one with its id.
+#[derive(Clone, Debug)]
+pub(crate) struct NewReceiver {
+    pub(crate) target: PushTarget,
+    pub(crate) by: String,
 }
 
 /// The lookup keys of a query. If the query joins another run, the keys lead to that run.

@@ -59,6 +59,7 @@ impl LoadedThread {
         commit.fire = extras.fire.clone();
         commit.idempotency = extras.idempotency.as_ref().map(|row| row(decided, now));
         commit.audit = audit::rows(&self.row, &commit.records);
+        commit.audit.extend(extras.pushes.iter().map(|new| new.audited().row(&self.row, now)));
         if let Some(audited) = &extras.audit {
             let mut audited = audited.clone();
             if let Some(Ok(ShownPlan { plan_version: version, .. })) = &decided.plan {

@@ -37,7 +37,7 @@ impl Shared {
         let mut deliveries =
             directory.announce(thread.tenant, &thread.thread_id, &step.records, &mut self.mint(), urls);
         deliveries.extend(exports);
-        let mut rows: Vec<Row> = extras.pushes.iter().map(|target| target.row(false)).collect();
+        let mut rows: Vec<Row> = extras.pushes.iter().map(|new| new.target.row(false)).collect();
         if let Some(recipients) = recipients {
             let (pushes, ended_rows) = self.push_deliveries(recipients, thread.tenant, thread.pk, step).await?;
             deliveries.extend(pushes);

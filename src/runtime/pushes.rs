@@ -70,10 +70,10 @@ impl LoadedThread {
             (target, task_events.linked(urls.cloned()))
         };
         // A receiver in `extras` replaces the one with its name.
-        let is_replaced =
-            |known: &&PushTarget| extras.pushes.iter().any(|new| (&new.run_id, &new.id) == (&known.run_id, &known.id));
+        let new = || extras.pushes.iter().map(|new| &new.target);
+        let is_replaced = |known: &&PushTarget| new().any(|new| (&new.run_id, &new.id) == (&known.run_id, &known.id));
         let known = self.receivers.0.values().filter(|known| !is_replaced(known));
-        let targets = known.chain(&extras.pushes).cloned();
+        let targets = known.chain(new()).cloned();
         Some(PushRecipients(targets.map(recipient).collect()))
     }
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::columns::Columns;
 use super::page::{Cursor, Page, PageAsk, page_of};
-use super::{IdempotencyRow, Result, text};
+use super::{AnswerToStore, AuditRow, Result, text};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 
@@ -178,13 +178,14 @@ pub trait OutboxStore: Send + Sync + 'static {
         page: &PageAsk,
     ) -> Result<Page<Delivery>>;
     /// Makes a finished delivery due again, from its first attempt. `None`: the tenant has no delivery with that id.
-    /// `false`: it is not finished, or the key of `kept` is taken. `kept` is stored only with `true`.
+    /// `false`: it is not finished, or the key of `kept` is taken. `audit` and `kept` are stored only with `true`.
     async fn replay_delivery(
         &self,
         tenant: TenantPk,
         id: &DeliveryId,
         now: Millis,
-        kept: Option<IdempotencyRow>,
+        audit: AuditRow,
+        kept: AnswerToStore,
     ) -> Result<Option<bool>>;
     /// Drops a target's pending deliveries for this reason; returns how many.
     async fn abandon_deliveries(

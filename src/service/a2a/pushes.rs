@@ -4,11 +4,12 @@ use crate::a2a::types::{Authentication, PushConfig};
 use crate::a2a::wire::Version;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::RunId;
+use crate::domain::ids::{RunId, ThreadPk};
 use crate::egress::Destination;
 use crate::engine::step::RowKind;
 use crate::outbox::PushTarget;
 use crate::runtime::rows::read;
+use crate::runtime::{AuditedAction, NewReceiver};
 use crate::service::pages::Entries;
 use crate::service::{Result, Service, runs};
 use crate::store::PageAsk;
@@ -27,7 +28,7 @@ pub(crate) fn receiver(
     run: &RunId,
     config: &PushConfig,
     version: Version,
-) -> Result<PushTarget> {
+) -> Result<NewReceiver> {
     let wrong = |pointer: &str, why: String| Fault::new(Code::Invalid, format!("`{pointer}`: {why}.")).at(pointer, why);
     let url = config.url.parse().map_err(|error| wrong("/url", format!("this is no URL: {error}")))?;
     let to = Destination::Untrusted { url, tenant: caller.tenant };
@@ -61,7 +62,7 @@ pub(crate) fn receiver(
         }
     }
     target.seal(&service.sealer, caller.tenant)?;
-    Ok(target)
+    Ok(NewReceiver { target, by: caller.name.clone() })
 }
 
 /// Adds a receiver to a run, or replaces the one with the same id. Nothing is sent for a run that has ended.
@@ -75,11 +76,11 @@ pub async fn add(
     service.runtime.accepting()?;
     let known = list(service, caller, run).await?;
     let (pk, stored) = runs::stored(service, caller, run).await?;
-    let target = receiver(service, caller, run, config, version)?;
-    check_count(&known, &target)?;
-    let row = target.row(stored.status.is_terminal());
-    service.runtime.store_row(pk, row, None).await?;
-    Ok(shown(target))
+    let new = receiver(service, caller, run, config, version)?;
+    check_count(&known, &new.target)?;
+    let row = new.target.row(stored.status.is_terminal());
+    service.runtime.store_row(pk, row, Some(new.audited())).await?;
+    Ok(shown(new.target))
 }
 
 /// Builds the receiver that a further message to the run names. Clients send it with each message: without an id it replaces
@@ -90,15 +91,15 @@ pub(crate) async fn receiver_of_message(
     run: &RunId,
     config: &PushConfig,
     version: Version,
-) -> Result<PushTarget> {
+) -> Result<NewReceiver> {
     let known = list(service, caller, run).await?;
     let is_named = config.id.as_ref().is_some_and(|id| !id.is_empty());
     let url = config.url.parse::<url::Url>().ok().filter(|_| !is_named).map(|url| url.to_string());
     let same = known.iter().find(|other| Some(&other.url) == url.as_ref());
     let id = same.map_or_else(|| config.id.clone(), |same| same.id.clone());
-    let target = receiver(service, caller, run, &PushConfig { id, ..config.clone() }, version)?;
-    check_count(&known, &target)?;
-    Ok(target)
+    let new = receiver(service, caller, run, &PushConfig { id, ..config.clone() }, version)?;
+    check_count(&known, &new.target)?;
+    Ok(new)
 }
 
 fn check_count(known: &[PushConfig], target: &PushTarget) -> Result<()> {
@@ -124,17 +125,21 @@ pub async fn list(service: &Service, caller: &Caller, run: &RunId) -> Result<Vec
 /// Returns `None` if the task has no receiver with that id.
 pub async fn get(service: &Service, caller: &Caller, run: &RunId, id: &str) -> Result<Option<PushConfig>> {
     let (pk, _) = runs::stored(service, caller, run).await?;
+    Ok(stored(service, pk, run, id).await?.map(shown))
+}
+
+async fn stored(service: &Service, pk: ThreadPk, run: &RunId, id: &str) -> Result<Option<PushTarget>> {
     let row = service.store.row(pk, RowKind::Push, &PushTarget::name(run, id)).await?;
-    Ok(row.as_ref().map(read::<Option<PushTarget>>).transpose()?.flatten().map(shown))
+    Ok(row.as_ref().map(read::<Option<PushTarget>>).transpose()?.flatten())
 }
 
 /// Removes a receiver and drops its pending deliveries. Idempotent.
 pub async fn delete(service: &Service, caller: &Caller, run: &RunId, id: &str) -> Result<()> {
     service.runtime.accepting()?;
     let (pk, _) = runs::stored(service, caller, run).await?;
-    if get(service, caller, run, id).await?.is_some() {
-        let row = PushTarget::deleted(run, id);
-        service.runtime.store_row(pk, row, None).await?;
+    if let Some(target) = stored(service, pk, run, id).await? {
+        let audit = AuditedAction::receiver_deleted(&caller.name, &target);
+        service.runtime.store_row(pk, PushTarget::deleted(run, id), Some(audit)).await?;
     }
     Ok(())
 }

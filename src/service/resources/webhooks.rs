@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Collection, Draft, Resource, Versioned};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::DeliveryId;
+use crate::domain::ids::{DeliveryId, ThreadPk};
 use crate::domain::webhook::{DeliveryResource, WebhookResource, WebhookSpec};
 use crate::egress::{Destination, SigningSecret};
 use crate::outbox::{StoredWebhook, Webhook};
@@ -13,7 +13,7 @@ use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Result, Service};
 use crate::store::documents::{Document, DocumentKind, owner_of_document};
 use crate::store::outbox::{Delivery, DeliveryStatus, TargetKind};
-use crate::store::{Page, PageAsk};
+use crate::store::{AuditRow, Page, PageAsk};
 
 /// The reason stored with deliveries whose webhook was removed.
 const REMOVED: &str = "the webhook was removed";
@@ -125,7 +125,16 @@ pub async fn replay(
     let work = async {
         let now = service.now();
         let response = key.as_ref().map(|key| key.row(caller.tenant, now, (202, "null".to_owned(), None)));
-        match service.store.replay_delivery(caller.tenant, id, now, response).await? {
+        let audit = AuditRow {
+            tenant: caller.tenant,
+            thread: ThreadPk::NONE,
+            thread_id: None,
+            at: now,
+            actor: caller.name.clone(),
+            action: "replay delivery".to_owned(),
+            detail: json!({ "deliveryId": id }),
+        };
+        match service.store.replay_delivery(caller.tenant, id, now, audit, response).await? {
             None => Err(Fault::not_found("delivery").into()),
             Some(false) => {
                 let detail = "The delivery is not over: it is still being tried.";

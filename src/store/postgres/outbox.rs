@@ -7,13 +7,13 @@ use sqlx::{Connection, PgConnection};
 
 use super::fault::error;
 use super::nul::escaped;
-use super::{Postgres, idempotency};
+use super::{Postgres, audit, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::outbox::{
     Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind, page_of_deliveries,
 };
-use crate::store::{AnswerToStore, Page, PageAsk, Result};
+use crate::store::{AnswerToStore, AuditRow, Page, PageAsk, Result};
 
 macro_rules! columns {
     () => {
@@ -245,9 +245,10 @@ impl OutboxStore for Postgres {
         tenant: TenantPk,
         id: &DeliveryId,
         now: Millis,
+        audit: AuditRow,
         kept: AnswerToStore,
     ) -> Result<Option<bool>> {
-        self.pool.with_connection(async |connection| replay(connection, tenant, id, now, kept).await).await
+        self.pool.with_connection(async |connection| replay(connection, tenant, id, now, audit, kept).await).await
     }
 
     async fn abandon_deliveries(
@@ -300,6 +301,7 @@ async fn replay(
     tenant: TenantPk,
     id: &DeliveryId,
     now: Millis,
+    audit: AuditRow,
     kept: AnswerToStore,
 ) -> Result<Option<bool>> {
     // Dropped without a commit, it is rolled back.
@@ -310,6 +312,9 @@ async fn replay(
         && !idempotency::keep(&mut transaction, kept).await?
     {
         return Ok(Some(false));
+    }
+    if is_over == Some(true) {
+        audit::insert(&mut transaction, &audit).await?;
     }
     transaction.commit().await.map_err(error)?;
     Ok(is_over)

@@ -5,13 +5,13 @@ use rusqlite::{OptionalExtension as _, Transaction, params};
 use serde_json::json;
 
 use super::fault::unreadable;
-use super::{Sqlite, idempotency};
+use super::{Sqlite, audit, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::outbox::{
     Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind, page_of_deliveries,
 };
-use crate::store::{AnswerToStore, Page, PageAsk, Result};
+use crate::store::{AnswerToStore, AuditRow, Page, PageAsk, Result};
 
 macro_rules! columns {
     () => {
@@ -259,6 +259,7 @@ impl OutboxStore for Sqlite {
         tenant: TenantPk,
         id: &DeliveryId,
         now: Millis,
+        audit: AuditRow,
         kept: AnswerToStore,
     ) -> Result<Option<bool>> {
         let id = id.clone();
@@ -270,6 +271,7 @@ impl OutboxStore for Sqlite {
                 return Ok(Some(false));
             }
             tx.prepare_cached(REPLAY)?.execute(params![tenant.0, id.as_str(), now])?;
+            audit::insert(tx, &audit, &audit.detail.to_string())?;
             if let Some(key) = &kept {
                 idempotency::insert(tx, ThreadPk::NONE, key)?;
             }

@@ -6,7 +6,7 @@ use pes::a2a::wire::{Method, Version};
 use pes::config::Config;
 use pes::store::PageAsk;
 use pes::store::outbox::{DeliveryStatus, TargetKind};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::door::{DOORS, Door, NEW, about, says};
 use crate::support::app::App;
@@ -173,6 +173,33 @@ async fn receivers_are_added_looked_at_and_taken_away() {
     let foreign = PushConfig { task_id: Some("run_none".into()), ..config(&wire) };
     let refused = NEW.call(&app, Method::CreatePushConfig, Version::V1.push(&foreign)).await.unwrap_err();
     assert_eq!(refused.error, Error::TaskNotFound);
+}
+
+/// A receiver sends a task's messages and its answer to an address outside.
+#[tokio::test]
+async fn who_added_and_who_removed_a_receiver_is_in_the_audit() {
+    let wire = Wire::serve(oks(9)).await;
+    let app = App::with(allowing(&wire)).await;
+    let named = PushConfig { url: format!("http://{}/pushed?key=hush", wire.address), ..config(&wire) };
+    let task = NEW.send(&app, &with(named.clone(), says("m", "ask"))).await.unwrap();
+    let other = PushConfig { id: Some("there".into()), task_id: Some(task.id.clone()), ..named.clone() };
+    NEW.call(&app, Method::CreatePushConfig, Version::V1.push(&other)).await.unwrap();
+    for _ in 0..2 {
+        NEW.call(&app, Method::DeletePushConfig, json!({ "taskId": task.id, "id": "here" })).await.unwrap();
+    }
+    NEW.send(&app, &about(&task, with(named, says("r", "blue")))).await.unwrap();
+    let lines = app.get(&format!("/threads/{}/audit", task.context_id)).await.expect(200)["items"].clone();
+    let is_about_receivers = |line: &&Value| line["action"].as_str().unwrap().ends_with("push receiver");
+    let told = lines.as_array().unwrap().iter().filter(is_about_receivers);
+    let told: Vec<Value> = told.map(|line| json!([line["actor"], line["action"], line["detail"]])).collect();
+    let line = |action: &str, id: &str| json!(["local", action, { "runId": task.id, "id": id, "url": format!("http://{}", wire.address) }]);
+    let expected = [
+        line("put push receiver", "here"),
+        line("put push receiver", "there"),
+        line("delete push receiver", "here"),
+        line("put push receiver", "here"),
+    ];
+    assert_eq!(told, expected, "{lines:#}");
 }
 
 #[tokio::test]

@@ -127,6 +127,11 @@ async fn a_failed_attempt_is_made_again_under_the_same_id_until_it_is_given_up()
     assert_eq!(wire.request().await.header("webhook-id"), Some(name.as_str()));
     deliveries(&app, &id, are("delivered")).await;
     replay("dlv_none").await.problem("not_found");
+    let audit = app.get("/audit").await.expect(200)["items"].clone();
+    let told: Vec<&Value> =
+        audit.as_array().unwrap().iter().filter(|line| line["action"] == "replay delivery").collect();
+    assert_eq!(told.len(), 1, "{audit:#}");
+    assert_eq!((&told[0]["actor"], &told[0]["detail"]), (&json!("local"), &json!({ "deliveryId": name })));
 }
 
 /// Its process learns of it within two seconds by itself.

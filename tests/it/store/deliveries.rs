@@ -270,12 +270,16 @@ async fn what_is_over_can_be_replayed_and_is_forgotten_in_time(bed: Bed) {
     let pk = bed.thread("t").await;
     post(&bed, pk, vec![new("d", None), new("open", None)]).await;
     let id = DeliveryId::from("d");
-    let replay = async |tenant, now| bed.store.replay_delivery(tenant, &id, now, None).await.unwrap();
+    let line = || bed.audit_line(ThreadPk::NONE, "ann");
+    let replay = async |tenant, now| bed.store.replay_delivery(tenant, &id, now, line(), None).await.unwrap();
+    let lines = async || bed.store.audit_of_tenant(bed.tenant, &page(10)).await.unwrap().items;
     assert_eq!(replay(bed.tenant, 200).await, Some(false), "it is not over");
     claim(&bed, 100).await;
     settle(&bed, "d", 1, DeliveryOutcome::Dead).await;
     assert_eq!(replay(bed.other_tenant().await.tenant, 200).await, None);
+    assert!(lines().await.is_empty(), "nothing was replayed");
     assert_eq!(replay(bed.tenant, 600).await, Some(true));
+    assert_eq!(lines().await, [line()]);
     let again = claim_some(&bed, 600, 1).await;
     let again = again.iter().chain(&claim(&bed, 600).await).find(|one| one.id == id).unwrap().clone();
     assert_eq!((again.attempts, again.finished_at), (1, None));
@@ -290,7 +294,8 @@ async fn a_replay_keeps_its_answer_or_does_not_happen(bed: Bed) {
     let pk = bed.thread("t").await;
     post(&bed, pk, vec![new("d", None)]).await;
     let id = DeliveryId::from("d");
-    let replay = async |key| bed.store.replay_delivery(bed.tenant, &id, 200, Some(bed.key(key))).await.unwrap();
+    let line = || bed.audit_line(ThreadPk::NONE, "ann");
+    let replay = async |key| bed.store.replay_delivery(bed.tenant, &id, 200, line(), Some(bed.key(key))).await.unwrap();
     let is_kept = async |key: &str| bed.store.idempotency(bed.tenant, "POST /threads", key).await.unwrap().is_some();
     assert_eq!((replay("k").await, is_kept("k").await), (Some(false), false), "it is not over");
     claim(&bed, 100).await;
@@ -299,6 +304,7 @@ async fn a_replay_keeps_its_answer_or_does_not_happen(bed: Bed) {
     claim(&bed, 300).await;
     settle(&bed, "d", 1, DeliveryOutcome::Dead).await;
     assert_eq!(replay("k").await, Some(false), "the key is taken");
+    assert_eq!(bed.store.audit_of_tenant(bed.tenant, &page(10)).await.unwrap().items, [line()], "once");
     assert_eq!(bed.store.next_single().await.unwrap(), None);
 }
 

@@ -48,6 +48,12 @@ pub async fn fresh_store() -> Arc<dyn Store> {
     Arc::new(store)
 }
 
+/// The audit line of a delivery that a test makes due again.
+pub fn replayed(tenant: TenantPk) -> AuditRow {
+    let (actor, action, detail) = ("ann".to_owned(), "replay delivery".to_owned(), serde_json::json!({}));
+    AuditRow { tenant, thread: ThreadPk::NONE, thread_id: None, at: 1, actor, action, detail }
+}
+
 /// The behaviour of calls from the moment it is set; the next call is call 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mood {

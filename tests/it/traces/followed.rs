@@ -11,7 +11,7 @@ use serde_json::json;
 use super::collector::Collector;
 use super::process;
 use crate::support::app::App;
-use crate::support::store::{Mood, Moody, fresh_store};
+use crate::support::store::{Mood, Moody, fresh_store, replayed};
 
 async fn open(store: Arc<dyn Store>, collector: &Collector) -> App {
     App::of(store, |config| config.telemetry.endpoint = Some(collector.endpoint())).await
@@ -29,7 +29,7 @@ async fn made_due(store: &dyn Store) -> usize {
 async fn due_of(store: &dyn Store, tenant: TenantPk, ask: &PageAsk) -> usize {
     let page = store.deliveries_of_tenant(tenant, TargetKind::Collector, None, ask).await.unwrap();
     for delivery in &page.items {
-        assert_eq!(store.replay_delivery(tenant, &delivery.id, 1, None).await.unwrap(), Some(true));
+        assert_eq!(store.replay_delivery(tenant, &delivery.id, 1, replayed(tenant), None).await.unwrap(), Some(true));
     }
     page.items.len()
 }

@@ -17,6 +17,7 @@ use super::collector::Collector;
 use super::otlp::Span;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
+use crate::support::store::replayed;
 
 async fn open(folder: &Path, database: Option<&Database>, collector: &Collector) -> Instance {
     let mut config = Config::default();
@@ -46,7 +47,7 @@ async fn deliveries(store: &dyn Store, tenant: TenantPk) -> Vec<Delivery> {
 async fn made_due(folder: &Path, database: Option<&Database>, tenant: TenantPk) {
     let store = store(folder, database).await;
     for delivery in deliveries(&*store, tenant).await {
-        assert_eq!(store.replay_delivery(tenant, &delivery.id, 1, None).await.unwrap(), Some(true));
+        assert_eq!(store.replay_delivery(tenant, &delivery.id, 1, replayed(tenant), None).await.unwrap(), Some(true));
     }
     store.close().await;
 }

@@ -118,7 +118,7 @@ passed_on! {
     next_batched() -> Option<Millis>;
     deliveries(tenant: TenantPk, kind: TargetKind, target: &str, page: &PageAsk) -> Page<Delivery>;
     deliveries_of_tenant(tenant: TenantPk, kind: TargetKind, status: Option<DeliveryStatus>, page: &PageAsk) -> Page<Delivery>;
-    replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, kept: AnswerToStore) -> Option<bool>;
+    replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, audit: AuditRow, kept: AnswerToStore) -> Option<bool>;
     abandon_deliveries(tenant: TenantPk, kind: TargetKind, target: &str, why: &str, now: Millis) -> u64;
     forget_deliveries(before: Millis, limit: u32) -> u64;
 }
