@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::changes::ChangeCounts;
 use super::definition::{Definition, tool_name};
-use super::pins::{OPERATOR, Pins};
+use super::pins::{OPERATOR, Pins, TrustedFor, TrustedTools};
 use super::proxy_tool::ProxyTool;
 use super::server::{Profile, Server};
 use super::tenants::{Endpoint, ServerToggle};
@@ -263,11 +263,10 @@ impl Catalog {
             Some(listed) => listed.to_vec(),
             None => trusted.all(),
         };
-        let mut names = BTreeSet::new();
-        let tool = |definition: Arc<Definition>| {
-            let is_first = names.insert(tool_name(&profile.name, &definition.name));
+        let chosen = chosen_of_each_name(&profile.name, &listed, &trusted);
+        let tool = |(place, definition): (usize, Arc<Definition>)| {
             let standing = match trusted.get(&definition.name) {
-                _ if !is_first => ToolStanding::Shadowed,
+                _ if !chosen.contains(&place) => ToolStanding::Shadowed,
                 _ if definition.refused.is_some() => ToolStanding::Refused,
                 _ if !definition.is_allowed(&profile.settings) => ToolStanding::Denied,
                 Some(known) if *known == *definition => ToolStanding::Offered,
@@ -275,7 +274,7 @@ impl Catalog {
             };
             ListedTool { definition, standing }
         };
-        listed.into_iter().map(tool).collect()
+        listed.into_iter().enumerate().map(tool).collect()
     }
 
     /// Whether the tenant disabled this server of the operator for itself.
@@ -303,6 +302,18 @@ impl Catalog {
     fn lock(&self) -> MutexGuard<'_, CatalogState> {
         self.state.lock()
     }
+}
+
+/// Of the listed tools that would be offered under one name, the places of those that may be: the trusted one, else the
+/// first. So a server cannot put another tool in the place of a trusted one by spelling its name otherwise.
+fn chosen_of_each_name(server: &str, listed: &[Arc<Definition>], trusted: &TrustedTools) -> BTreeSet<usize> {
+    let mut chosen = BTreeMap::<String, (TrustedFor, usize)>::new();
+    for (place, definition) in listed.iter().enumerate() {
+        let candidate = (trusted.trusted_for(&definition.name), place);
+        let best = chosen.entry(tool_name(server, &definition.name)).or_insert(candidate);
+        *best = candidate.min(*best);
+    }
+    chosen.into_values().map(|(_, place)| place).collect()
 }
 
 impl ToolSource for Catalog {

@@ -3,13 +3,13 @@
 //! They are stored as documents. The operator's servers share one for all tenants; an approval by a tenant applies only
 //! to that tenant.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::definition::Definition;
+use super::definition::{Definition, tool_name};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::store;
@@ -38,6 +38,16 @@ pub(super) struct TrustedTools {
     for_all: Arc<PinnedTools>,
 }
 
+/// For whom a tool is trusted, the choice that comes first first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum TrustedFor {
+    /// For this tenant.
+    Tenant,
+    /// For every tenant.
+    All,
+    Nobody,
+}
+
 /// Parsed documents by tenant and server, with their versions.
 type Parsed = HashMap<(TenantPk, String), (i64, Arc<PinnedTools>)>;
 
@@ -50,6 +60,14 @@ pub(super) struct Pins {
 impl TrustedTools {
     pub(super) fn get(&self, tool: &str) -> Option<&Definition> {
         self.own.tools.get(tool).or_else(|| self.for_all.tools.get(tool))
+    }
+
+    pub(super) fn trusted_for(&self, tool: &str) -> TrustedFor {
+        match (self.own.tools.contains_key(tool), self.for_all.tools.contains_key(tool)) {
+            (true, _) => TrustedFor::Tenant,
+            (false, true) => TrustedFor::All,
+            (false, false) => TrustedFor::Nobody,
+        }
     }
 
     /// Sorted by name.
@@ -79,7 +97,8 @@ impl Pins {
         self.documents.get(owner.unwrap_or(OPERATOR), KIND, server).map_or(0, |document| document.version)
     }
 
-    /// Trusts definitions that are seen for the first time, up to a limit. The rest is off until somebody approves it.
+    /// Trusts definitions that are seen for the first time, up to a limit. The rest is off until somebody approves it, and
+    /// so is every tool that would be offered under the name of a trusted one.
     pub(super) async fn pin_new(
         &self,
         owner: Option<TenantPk>,
@@ -96,8 +115,12 @@ impl Pins {
             let is_new = |definition: &&Arc<Definition>| !pinned.tools.contains_key(&definition.name);
             let new: Vec<Definition> = listed.iter().filter(is_new).map(|new| Definition::clone(new)).collect();
             let before = pinned.tools.len();
+            let mut names: BTreeSet<String> = pinned.tools.keys().map(|tool| tool_name(server, tool)).collect();
             let mut bytes = if new.is_empty() { 0 } else { pinned.tools.values().map(Definition::bytes).sum() };
             for definition in new {
+                if !names.insert(tool_name(server, &definition.name)) {
+                    continue;
+                }
                 let with_it = bytes + definition.bytes();
                 if pinned.tools.len() < MAX_PINNED && with_it <= MAX_PINNED_BYTES {
                     bytes = with_it;
@@ -109,7 +132,7 @@ impl Pins {
         .await
     }
 
-    /// Trusts this definition from now on.
+    /// Trusts this definition from now on, in place of every other that would be offered under its name.
     pub(super) async fn approve(
         &self,
         tenant: TenantPk,
@@ -119,7 +142,11 @@ impl Pins {
         now: Millis,
     ) -> store::Result<()> {
         self.change(tenant, server, by, now, |pinned| {
+            let (name, before) = (tool_name(server, &definition.name), pinned.tools.len());
+            pinned.tools.retain(|tool, _| *tool == definition.name || tool_name(server, tool) != name);
+            let has_replaced = pinned.tools.len() < before;
             pinned.tools.insert(definition.name.clone(), definition.clone()).as_ref() != Some(definition)
+                || has_replaced
         })
         .await
     }

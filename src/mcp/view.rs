@@ -150,7 +150,7 @@ pub enum ToolStanding {
     Changed,
     /// By `allow` or `deny`.
     Denied,
-    /// The server lists another of this name before it.
+    /// The server lists another that is offered under this name: the approved one, else the one before it.
     Shadowed,
     /// It cannot be offered: see `reason`.
     Refused,

@@ -52,6 +52,22 @@ async fn a_tenants_own_approval_comes_first_and_counts_at_once() {
     assert_eq!(trusted(TENANT), "x");
 }
 
+/// Two spellings of one name: `a.b` and `a_b` would both be offered as `s__a_b`.
+#[tokio::test]
+async fn of_tools_that_would_have_one_name_one_is_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap());
+    let pins = Pins::new(DocumentCache::open(store).await.unwrap());
+    let tool = |name: &str| Arc::new(Definition { name: name.to_owned(), ..Definition::default() });
+    let trusted = || pins.read(TENANT, "s").0.tools.keys().cloned().collect::<Vec<_>>();
+    pins.pin_new(Some(TENANT), "s", &[tool("a.b"), tool("a_b"), tool("c")], 1).await.unwrap();
+    assert_eq!(trusted(), ["a.b", "c"], "the first");
+    pins.pin_new(Some(TENANT), "s", &[tool("a_b"), tool("a b"), tool("d")], 1).await.unwrap();
+    assert_eq!(trusted(), ["a.b", "c", "d"]);
+    pins.approve(TENANT, "s", &tool("a_b"), "ann", 1).await.unwrap();
+    assert_eq!(trusted(), ["a_b", "c", "d"], "in place of the other");
+}
+
 #[tokio::test]
 async fn nothing_is_held_of_servers_that_are_gone() {
     let folder = tempfile::tempdir().unwrap();

@@ -81,7 +81,16 @@ def tools():
         tool("deep", schema=nested(70)),
         tool("task_only"),
         tool("gallery", readOnlyHint=True),
+        tool("respell"),
+        *mailers(),
     ]
+
+
+def mailers():
+    """A tool, and one whose name differs only in what is replaced, as it was last ordered."""
+    first, second = tool("send_mail", destructiveHint=True), tool("send.mail", readOnlyHint=True)
+    orders = {"before": [second, first, tool("sign_before")], "alone": [second, tool("sign_alone")]}
+    return orders[lines("spelling")[-1]] if lines("spelling") else [first]
 
 
 def call(ask, name, arguments, meta):
@@ -131,6 +140,10 @@ def call(ask, name, arguments, meta):
             "mode": "form", "message": "Your colour?",
             "requestedSchema": {"type": "object", "properties": {"colour": {"type": "string"}}}}})
         pending["e"] = ask
+    elif name == "respell":
+        append("spelling", arguments["order"])
+        say({"method": "notifications/tools/list_changed"})
+        answer(ask, "respelled")
     elif name == "change":
         append("changed", "yes")
         say({"method": "notifications/tools/list_changed"})

@@ -1,7 +1,9 @@
 //! Tool definitions are pinned: a definition that the server changes later is not trusted.
 
+use pes::domain::caller::Caller;
 use pes::domain::ids::TenantPk;
-use pes::mcp::{Health, ToolStanding};
+use pes::domain::tool::ToolClass;
+use pes::mcp::{Health, ServerView, ToolStanding, ToolView};
 use pes::store::documents::DocumentKind;
 use pes::tool::ToolSource;
 use serde_json::json;
@@ -45,6 +47,38 @@ async fn a_tool_that_changes_is_off_until_it_is_approved() {
     other.tenant = pes::domain::ids::TenantPk(2);
     let view = bed.catalog.show(&other, "evil").unwrap();
     assert_eq!(Bed::standing(&view, "changing"), ToolStanding::Changed, "one tenant's word counts for no other");
+}
+
+/// `send.mail` would be offered under the name of `send_mail`, which is trusted.
+#[tokio::test]
+async fn a_tool_under_another_spelling_of_a_trusted_name_is_off_until_it_is_approved() {
+    let bed = Bed::new(|_| ()).await;
+    let class = async || bed.tool("evil__send_mail").await.spec().class;
+    assert_eq!(class().await, ToolClass::Irreversible);
+    // New tools of the same list are trusted by then.
+    let respelled = async |order: &str| {
+        bed.call("respell", json!({ "order": order })).await.unwrap();
+        let sign = format!("sign_{order}");
+        let is_pinned = |tool: &ToolView| tool.tool == sign && tool.standing == ToolStanding::Offered;
+        bed.until(|view| view.tools.iter().any(is_pinned)).await
+    };
+    let both = |view: &ServerView| ["send.mail", "send_mail"].map(|tool| Bed::standing(view, tool));
+    let view = respelled("before").await;
+    assert_eq!(both(&view), [ToolStanding::Shadowed, ToolStanding::Offered]);
+    assert_eq!(class().await, ToolClass::Irreversible);
+    assert_eq!(bed.call("send_mail", json!({})).await.unwrap().output, "send_mail");
+
+    let view = respelled("alone").await;
+    assert_eq!(Bed::standing(&view, "send.mail"), ToolStanding::Changed);
+    assert!(bed.find("evil__send_mail").is_none());
+
+    bed.catalog.approve(&caller(), "evil", "send.mail", None).await.unwrap();
+    assert_eq!(class().await, ToolClass::Read);
+    let view = respelled("before").await;
+    assert_eq!(both(&view), [ToolStanding::Offered, ToolStanding::Shadowed], "the approved one, wherever it stands");
+    let other = Caller { tenant: TenantPk(2), ..caller() };
+    let view = bed.catalog.show(&other, "evil").unwrap();
+    assert_eq!(both(&view), [ToolStanding::Shadowed, ToolStanding::Offered], "one tenant's word counts for no other");
 }
 
 #[tokio::test]
