@@ -12,33 +12,47 @@ const MAX_DEPTH: u32 = 3;
 /// The maximum length of a `tracestate` that is passed on (W3C Trace Context, 3.3.1.5).
 const MAX_TRACESTATE_BYTES: usize = 512;
 
-/// The trace that a call names in its `_meta`, else the trace of its request.
+/// The trace that a call names in its `_meta`, else the trace of its request. Its depth is the greater one of both.
 pub(super) fn trace_of_call(params: &Map<String, Value>, request: &TraceId) -> TraceId {
     let meta = |name: &str| params.get("_meta")?.get(name)?.as_str();
-    match meta("traceparent") {
-        Some(parent) => TraceId::from_values(Some(parent), meta("tracestate")),
-        None => request.clone(),
+    let Some(parent) = meta("traceparent") else { return request.clone() };
+    let state_of_request = request.1.state.as_deref();
+    let TraceId(trace, mut origin) = TraceId::from_values(Some(parent), meta("tracestate").or(state_of_request));
+    let (depth, others) = read_state(origin.state.as_deref());
+    let (depth_of_request, _) = read_state(state_of_request);
+    if depth_of_request > depth {
+        origin.state = Some(state_with(depth_of_request, &others));
     }
+    TraceId(trace, origin)
 }
 
 /// The trace for the run that a call starts, one level deeper. `None` if the maximum depth is reached, or if the depth
 /// cannot be read.
 pub(super) fn nested_trace(mut trace: TraceId) -> Option<TraceId> {
-    let state = trace.1.state.take().unwrap_or_default();
-    let members = state.split(',').map(str::trim).filter(|member| !member.is_empty());
-    let (own, others): (Vec<&str>, Vec<&str>) = members.partition(|member| member.starts_with(MEMBER));
-    let depth = own.first().map_or(Some(0), |member| member[MEMBER.len()..].parse().ok())?;
+    let (depth, others) = read_state(trace.1.state.as_deref());
     if depth >= MAX_DEPTH {
         return None;
     }
-    let mut state = format!("{MEMBER}{}", depth + 1);
+    trace.1.state = Some(state_with(depth + 1, &others));
+    Some(trace)
+}
+
+/// The depth in a `tracestate`, and its other members. A depth that cannot be read counts as the greatest.
+fn read_state(state: Option<&str>) -> (u32, Vec<&str>) {
+    let members = state.unwrap_or_default().split(',').map(str::trim).filter(|member| !member.is_empty());
+    let (own, others): (Vec<&str>, Vec<&str>) = members.partition(|member| member.starts_with(MEMBER));
+    let depth = own.first().map_or(0, |member| member[MEMBER.len()..].parse().unwrap_or(u32::MAX));
+    (depth, others)
+}
+
+fn state_with(depth: u32, others: &[&str]) -> String {
+    let mut state = format!("{MEMBER}{depth}");
     for other in others {
         if state.len() + 1 + other.len() <= MAX_TRACESTATE_BYTES {
             state = format!("{state},{other}");
         }
     }
-    trace.1.state = Some(state);
-    Some(trace)
+    state
 }
 
 #[cfg(test)]

@@ -28,3 +28,20 @@ fn the_trace_of_a_call_goes_before_that_of_its_request() {
     let TraceId(trace, origin) = trace_of_call(&params(meta), &request);
     assert_eq!((trace.as_str(), origin.state.as_deref()), ("4bf92f3577b34da6a3ce929d0e0e4736", Some("pes=2")));
 }
+
+#[test]
+fn the_depth_of_a_call_is_never_less_than_that_of_its_request() {
+    let state = |of_request: &str, meta: Value| {
+        let request = TraceId::from_values(Some(PARENT), Some(of_request));
+        trace_of_call(&Map::from_iter([("_meta".to_owned(), meta)]), &request).1.state
+    };
+    let with = |state: &str| serde_json::json!({ "traceparent": PARENT, "tracestate": state });
+    let without = serde_json::json!({ "traceparent": PARENT });
+    assert_eq!(state("a=b,pes=2", without).as_deref(), Some("a=b,pes=2"));
+    assert_eq!(state("pes=3", with("c=d,pes=1")).as_deref(), Some("pes=3,c=d"));
+    assert_eq!(state("pes=3", with("c=d")).as_deref(), Some("pes=3,c=d"));
+    assert_eq!(state("pes=1", with("pes=2")).as_deref(), Some("pes=2"));
+    assert_eq!(state("pes=2", serde_json::json!({ "traceparent": "none" })).as_deref(), Some("pes=2"));
+    let unreadable = state("pes=x", with("pes=0"));
+    assert_eq!(nested_trace(TraceId::from_values(Some(PARENT), unreadable.as_deref())), None);
+}
