@@ -1,5 +1,7 @@
 //! The push receivers of a task: add, list, remove.
 
+use std::time::Duration;
+
 use crate::a2a::types::{Authentication, PushConfig};
 use crate::a2a::wire::Version;
 use crate::domain::caller::Caller;
@@ -10,12 +12,15 @@ use crate::engine::step::RowKind;
 use crate::outbox::PushTarget;
 use crate::runtime::rows::read;
 use crate::runtime::{AuditedAction, NewReceiver};
+use crate::service::once::KeyGuard;
 use crate::service::pages::Entries;
 use crate::service::{Result, Service, runs};
 use crate::store::PageAsk;
 
 /// How many receivers one task may have.
 const MAX_RECEIVERS: usize = 8;
+/// How long a receiver waits for others that are being added to its task.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 const MAX_ID_LENGTH: usize = 128;
 const MAX_SECRET_LENGTH: usize = 4_096;
 /// Rows read at once.
@@ -74,6 +79,7 @@ pub async fn add(
     version: Version,
 ) -> Result<PushConfig> {
     service.runtime.accepting()?;
+    let _one_at_a_time = lock(service, caller, run).await?;
     let known = list(service, caller, run).await?;
     let (pk, stored) = runs::stored(service, caller, run).await?;
     let new = receiver(service, caller, run, config, version)?;
@@ -83,8 +89,14 @@ pub async fn add(
     Ok(shown(new.target))
 }
 
-/// Builds the receiver that a further message to the run names. Clients send it with each message: without an id it replaces
-/// the receiver with the same URL.
+/// While it is held, this process adds no other receiver to the run: receivers are counted before they are stored.
+pub(crate) async fn lock(service: &Service, caller: &Caller, run: &RunId) -> Result<KeyGuard> {
+    let locked = service.key_locks.lock(caller.tenant, "push receivers", run.as_str(), MAX_WAIT).await;
+    locked.map_err(|busy| Fault { detail: "Others are being added to this task; repeat it.".to_owned(), ..busy })
+}
+
+/// Builds the receiver that a further message to the run names; the caller holds its [`lock`]. Clients send it with each
+/// message: without an id it replaces the receiver with the same URL.
 pub(crate) async fn receiver_of_message(
     service: &Service,
     caller: &Caller,

@@ -24,22 +24,26 @@ pub async fn create<R: Collection>(
         service.tools.prepare(caller.tenant).await;
         let Draft { id, body, view } = R::draft(service, caller, spec)?;
         let most = service.config.limits.documents;
-        if service.documents.of(caller.tenant, R::KIND).len() >= most {
-            let kind = R::KIND.as_str();
-            let detail = format!(
-                "This tenant has {most} documents of the kind `{kind}`, as many as `limits.documents` allows; remove one first."
-            );
-            return Err(Fault::new(Code::TooManyDocuments, detail).into());
-        }
         let stored_response = key.as_ref().map(|key| once::sealed(service, caller, key, 201, &view)).transpose()?;
         let change = change_by(service, caller, R::KIND, &id, Some(body));
-        if service.documents.write_once(change, Expected::Absent, stored_response).await?.is_none() {
-            return Err(not_first(service, caller, &key, R::id_taken()).await?);
+        if service.documents.write_once(change, Expected::AbsentBelow(most), stored_response).await?.is_none() {
+            // The refused write has refreshed the cache.
+            let is_taken = service.documents.get(caller.tenant, R::KIND, &id).is_some();
+            let why = if is_taken { R::id_taken() } else { too_many(R::KIND, most) };
+            return Err(not_first(service, caller, &key, why).await?);
         }
         R::follow_up(service, caller, &id).await;
         Ok(view)
     };
     once::perform(service, caller, key.as_ref(), work).await
+}
+
+fn too_many(kind: DocumentKind, most: usize) -> Fault {
+    let kind = kind.as_str();
+    let detail = format!(
+        "This tenant has {most} documents of the kind `{kind}`, as many as `limits.documents` allows; remove one first."
+    );
+    Fault::new(Code::TooManyDocuments, detail)
 }
 
 /// Replaces a resource.

@@ -58,11 +58,13 @@ pub async fn reply(
     message: ReplyMessage,
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
-    let pushes = match &message.push {
+    // The lock is held until the receiver is stored.
+    let (_lock, pushes) = match &message.push {
         Some(PushRegistration { run, config, version }) => {
-            vec![pushes::receiver_of_message(service, caller, run, config, *version).await?]
+            let lock = pushes::lock(service, caller, run).await?;
+            (Some(lock), vec![pushes::receiver_of_message(service, caller, run, config, *version).await?])
         }
-        None => Vec::new(),
+        None => (None, Vec::new()),
     };
     let extras = CommitExtras { pushes, lookups: lookups(message.lookups), ..CommitExtras::default() };
     let said = ConversationMessage {

@@ -87,6 +87,8 @@ pub struct DocumentChanges {
 pub enum Expected {
     /// No document with this id.
     Absent,
+    /// The same, and fewer documents of the tenant and kind than this.
+    AbsentBelow(usize),
     /// This version.
     Version(i64),
     /// Anything; a deletion needs something to delete.
@@ -127,16 +129,24 @@ impl Expected {
     /// Whether `new` may be written over a document of this version, or over none.
     pub(crate) fn is_met(self, version: Option<i64>, new: &Document) -> bool {
         match self {
-            Self::Absent => version.is_none(),
+            Self::Absent | Self::AbsentBelow(_) => version.is_none(),
             Self::Version(expected) => version == Some(expected),
             Self::Any => version.is_some() || new.body.is_some(),
+        }
+    }
+
+    /// How many documents of the tenant and kind keep it from being met; `None`: any number may be there.
+    pub(crate) fn bound(self) -> Option<i64> {
+        match self {
+            Self::AbsentBelow(bound) => Some(i64::try_from(bound).unwrap_or(i64::MAX)),
+            Self::Absent | Self::Version(_) | Self::Any => None,
         }
     }
 
     /// As a number. A version is never below 1: 0 is none, -1 is any.
     pub(crate) fn code(self) -> i64 {
         match self {
-            Self::Absent => 0,
+            Self::Absent | Self::AbsentBelow(_) => 0,
             Self::Version(version) => version,
             Self::Any => -1,
         }

@@ -15,6 +15,9 @@ use crate::store::{AnswerToStore, AuditRow, Result};
 /// Locked first, so that writes are serialised in the order of their versions.
 const NEXT: &str = "UPDATE document_revision SET revision = revision + 1 WHERE id = 1 RETURNING revision";
 
+/// Exact, because writes are serialised.
+const COUNT: &str = "SELECT count(*) FROM documents WHERE tenant = $1 AND kind = $2 AND body IS NOT NULL";
+
 /// $6 is the expected version (0 = none, -1 = any).
 const WRITE: &str = "
 WITH known AS (
@@ -105,6 +108,12 @@ async fn write(
     // Dropped without a commit, it is rolled back.
     let mut transaction = connection.begin().await.map_err(error)?;
     let version: i64 = sqlx::query_scalar(NEXT).fetch_one(&mut *transaction).await.map_err(error)?;
+    if let Some(bound) = old.bound() {
+        let count = sqlx::query_scalar::<_, i64>(COUNT).bind(new.tenant.0).bind(new.kind.as_str());
+        if count.fetch_one(&mut *transaction).await.map_err(error)? >= bound {
+            return Ok(None);
+        }
+    }
     let write = sqlx::query(WRITE).bind(new.tenant.0).bind(new.kind.as_str()).bind(escaped(&new.id));
     let write = write.bind(new.updated_at).bind(new.body.map(|body| body.to_string()));
     let write = write.bind(old.code()).bind(version);

@@ -13,6 +13,8 @@ use crate::store::{AnswerToStore, AuditRow, IdempotencyRow, Result};
 
 const VERSION: &str = "SELECT version FROM documents WHERE tenant = ?1 AND kind = ?2 AND id = ?3 AND body IS NOT NULL";
 
+const COUNT: &str = "SELECT count(*) FROM documents WHERE tenant = ?1 AND kind = ?2 AND body IS NOT NULL";
+
 const NEXT_REVISION: &str = "UPDATE document_revision SET revision = revision + 1 RETURNING revision";
 
 const WRITE: &str = "
@@ -91,6 +93,12 @@ fn write(
     let mut version = tx.prepare_cached(VERSION)?;
     let version = version.query_row(params![new.tenant.0, new.kind.as_str(), new.id], |row| row.get(0)).optional()?;
     if !old.is_met(version, new) || kept.map(|key| idempotency::is_taken(tx, key)).transpose()?.unwrap_or(false) {
+        return Ok(None);
+    }
+    if let Some(bound) = old.bound()
+        && tx.prepare_cached(COUNT)?.query_row(params![new.tenant.0, new.kind.as_str()], |row| row.get::<_, i64>(0))?
+            >= bound
+    {
         return Ok(None);
     }
     if let Some(key) = kept {

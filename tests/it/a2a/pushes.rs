@@ -175,6 +175,24 @@ async fn receivers_are_added_looked_at_and_taken_away() {
     assert_eq!(refused.error, Error::TaskNotFound);
 }
 
+#[tokio::test]
+async fn a_task_has_eight_receivers_however_many_are_added_at_once() {
+    let wire = Wire::serve(oks(9)).await;
+    let app = App::with(allowing(&wire)).await;
+    let task = NEW.send(&app, &says("m", "ask")).await.unwrap();
+    let adding = (0..24).map(|n| {
+        let (id, task_id) = (Some(format!("r{n}")), Some(task.id.clone()));
+        let new = Version::V1.push(&PushConfig { id, task_id, ..config(&wire) });
+        NEW.call(&app, Method::CreatePushConfig, new)
+    });
+    let (added, refused): (Vec<_>, Vec<_>) =
+        futures_util::future::join_all(adding).await.into_iter().partition(Result::is_ok);
+    assert_eq!(added.len(), 8);
+    assert!(refused.iter().all(|refused| refused.as_ref().is_err_and(|fault| fault.error == Error::InvalidParams)));
+    let listed = NEW.call(&app, Method::ListPushConfigs, json!({ "taskId": task.id })).await.unwrap();
+    assert_eq!(listed["configs"].as_array().map(Vec::len), Some(8), "{listed:#}");
+}
+
 /// A receiver sends a task's messages and its answer to an address outside.
 #[tokio::test]
 async fn who_added_and_who_removed_a_receiver_is_in_the_audit() {

@@ -319,6 +319,15 @@ async fn documents(app: &App) {
         let detail = problem["detail"].as_str().unwrap();
         assert!(detail.contains(kind) && detail.contains("`limits.documents`"), "{detail}");
     }
+    // Of many at once, too.
+    let schedule = |n: u32| json!({ "id": format!("s{n}"), "cron": "30 2 * * *", "query": "hello" });
+    let all = futures_util::future::join_all((0..20).map(|n| app.post("/schedules", schedule(n)))).await;
+    let (made, refused): (Vec<Said>, Vec<Said>) = all.into_iter().partition(|said| said.status == 201);
+    assert_eq!(made.len(), 1);
+    for said in refused {
+        said.problem("too_many_documents");
+    }
+    assert_eq!(app.get("/schedules").await.expect(200)["items"].as_array().unwrap().len(), 1);
 }
 
 /// A person gets an error; a model gets it too, and is asked to plan again.

@@ -12,6 +12,7 @@ super::on_every_store!(
     a_document_is_written_if_what_is_stored_was_expected,
     a_version_is_never_used_twice,
     of_many_who_expect_nothing_one_writes,
+    of_many_at_once_no_more_are_written_than_may_be_there,
     changes_are_heard_in_their_order,
     each_write_leaves_one_line_of_audit,
     tenants_and_kinds_share_no_documents,
@@ -84,6 +85,26 @@ async fn of_many_who_expect_nothing_one_writes(bed: Bed) {
     });
     let written = together(writes).await;
     assert_eq!(written.iter().flatten().count(), 1);
+}
+
+async fn of_many_at_once_no_more_are_written_than_may_be_there(bed: Bed) {
+    put(&bed, "deleted", Expected::Any).await.unwrap();
+    delete(&bed, "deleted", Expected::Any).await.unwrap();
+    let of_another_kind = Document { kind: DocumentKind::Webhook, ..document(&bed, "hook", Some(json!({}))) };
+    bed.store
+        .write_document(of_another_kind, Expected::AbsentBelow(1), line(&bed, "ann"), None)
+        .await
+        .unwrap()
+        .unwrap();
+    let writes = (0..20).map(|n| {
+        let bed = bed.clone();
+        async move { put(&bed, &format!("d{n}"), Expected::AbsentBelow(3)).await }
+    });
+    let written = together(writes).await;
+    assert_eq!(written.iter().flatten().count(), 3);
+    let other = bed.other_tenant().await;
+    assert!(put(&other, "a", Expected::AbsentBelow(1)).await.is_some());
+    assert_eq!(put(&other, "a", Expected::AbsentBelow(9)).await, None, "there is an `a`");
 }
 
 async fn changes_are_heard_in_their_order(bed: Bed) {
