@@ -1,5 +1,7 @@
 //! Authentication: from a bearer token to the caller.
 
+mod administration;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +11,7 @@ use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
-use super::ledger::{self, ApiKey, Issued, KeyRotation, NewKey, RotationResult, equals, overlaps};
+use super::ledger::{self, equals};
 use super::mint::hash;
 use super::oidc::{self, Issuers, Logins};
 use super::refused_logins::{Refusal, RefusalCause, RefusedLogins, tenants_for_unknown_keys};
@@ -21,6 +23,8 @@ use crate::domain::caller::{Caller, LOCAL, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::store::{self, KeyRow, Store};
+
+pub(crate) use administration::name_taken;
 
 /// The tenant of a server that needs no keys.
 pub const OPEN_TENANT: &str = "default";
@@ -86,6 +90,10 @@ pub struct Keys {
     pub(super) tenants: Mutex<HashMap<String, (Instant, TenantPk)>>,
     /// Callers and when they were read; by the hash of their key, or by `session ` and the hash of their session.
     cached_callers: Mutex<HashMap<String, (Instant, Caller)>>,
+    /// How many valid keys a tenant may have in the store.
+    most_keys: usize,
+    /// Held while a key is made, so that keys are counted one after another.
+    issuing: tokio::sync::Mutex<()>,
     /// Whether the store ever contained a key. It stays set: revoking the last key does not open the server.
     is_locked: AtomicBool,
     open_checked_at: Mutex<Option<Instant>>,
@@ -131,6 +139,8 @@ impl Keys {
             logins: None,
             tenants: Mutex::default(),
             cached_callers: Mutex::new(HashMap::new()),
+            most_keys: usize::MAX,
+            issuing: tokio::sync::Mutex::default(),
             open_checked_at: Mutex::new(None),
             wrong_keys: WrongKeyThrottle::default(),
             refused: RefusedLogins::default(),
@@ -261,62 +271,6 @@ impl Keys {
         Ok(!exists)
     }
 
-    /// Creates a key for the caller's own tenant; on an open server, whose caller is the operator, for any tenant.
-    pub async fn issue(&self, caller: &Caller, new: &NewKey) -> Result<Issued, Fault> {
-        new.check((self.now)())?;
-        if new.tenant != caller.tenant_name && !self.is_open().await? {
-            let detail = format!("This key may make keys of the tenant `{}` only.", caller.tenant_name);
-            return Err(Fault::new(Code::Forbidden, detail));
-        }
-        let mut others = self.configured.iter().map(|(_, other)| (&other.tenant_name, &other.name));
-        if others.any(|other| other == (&new.tenant, &new.name)) {
-            return Err(name_taken(&new.name));
-        }
-        let issued = ledger::issue(&*self.store, new, &caller.name, (self.now)()).await.map_err(unavailable)?;
-        let issued = issued.ok_or_else(|| name_taken(&new.name))?;
-        self.is_locked.store(true, Ordering::Relaxed);
-        Ok(issued)
-    }
-
-    /// The stored keys of the caller's tenant.
-    pub async fn list(&self, caller: &Caller) -> Result<Vec<ApiKey>, Fault> {
-        ledger::list_of(&*self.store, caller.tenant).await.map_err(unavailable)
-    }
-
-    async fn is_own(&self, caller: &Caller, key_id: &str) -> Result<bool, Fault> {
-        let found = self.store.key(key_id).await.map_err(unavailable)?;
-        Ok(found.is_some_and(|key| key.tenant == caller.tenant))
-    }
-
-    /// Revokes a stored key of the caller's tenant.
-    pub async fn revoke(&self, caller: &Caller, key_id: &str) -> Result<(), Fault> {
-        let by = &caller.name;
-        if self.is_own(caller, key_id).await?
-            && ledger::revoke(&*self.store, key_id, by, (self.now)()).await.map_err(unavailable)?
-        {
-            self.clear_cached_callers();
-            return Ok(());
-        }
-        Err(Fault::not_found("active key"))
-    }
-
-    /// Replaces a stored key of the caller's tenant by a new one. The old one stays valid until the overlap has passed.
-    pub async fn rotate(&self, caller: &Caller, key_id: &str, rotation: &KeyRotation) -> Result<Issued, Fault> {
-        let now = (self.now)();
-        rotation.check(now)?;
-        if !self.is_own(caller, key_id).await? {
-            return Err(Fault::not_found("active key"));
-        }
-        match ledger::rotate(&*self.store, key_id, rotation, &caller.name, now).await.map_err(unavailable)? {
-            RotationResult::Made(issued) => {
-                self.clear_cached_callers();
-                Ok(issued)
-            }
-            RotationResult::NoKey => Err(Fault::not_found("active key")),
-            RotationResult::Overlaps(until) => Err(overlaps(until)),
-        }
-    }
-
     fn local(&self) -> Caller {
         Caller {
             tenant: self.open_tenant,
@@ -369,12 +323,6 @@ impl Keys {
 /// The name of a configured key without a name; the same on every replica.
 fn derived_name(hash: &str) -> String {
     format!("configured-{}", &hash[..12])
-}
-
-/// Names are never reused: the audit refers to them even after a key was revoked.
-pub(crate) fn name_taken(name: &str) -> Fault {
-    let detail = format!("`{name}` is or was the name of a key of this tenant, and stands in its audit; take another.");
-    Fault::new(Code::KeyExists, detail).at("/name", "is taken")
 }
 
 fn caller(row: KeyRow) -> Caller {

@@ -205,8 +205,7 @@ pub async fn rotate(
     if store.rotate_key(replacement, audit_line(&row, "rotate key", by, now)).await? {
         return Ok(RotationResult::Made(issued));
     }
-    let stored =
-        store.key(key_id).await?.filter(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now));
+    let stored = store.key(key_id).await?.filter(|key| is_valid(key, now));
     let former = stored.and_then(|key| key.former_until).filter(|until| *until > now);
     Ok(former.map_or(RotationResult::NoKey, RotationResult::Overlaps))
 }
@@ -232,6 +231,11 @@ pub(super) fn refusal_cause(key: &KeyRow, hash: &str, now: Millis) -> Option<Ref
     } else {
         key.expires_at.is_some_and(|end| end <= now).then_some(RefusalCause::ExpiredKey)
     }
+}
+
+/// Whether anybody is admitted with the key.
+pub(super) fn is_valid(key: &KeyRow, now: Millis) -> bool {
+    key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)
 }
 
 /// Compares in constant time.

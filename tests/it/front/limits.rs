@@ -62,6 +62,7 @@ fn cases() -> Vec<Case> {
             app.post("/threads/t1/process", json!({ "query": "hello", "history": history })).await.problem("invalid");
         }),
         case!(documents = 1, |app| documents(app).await),
+        case!(keys_per_tenant = 2, |app| keys(app).await),
         case!(queued_runs = 1, |app| {
             app.post("/threads/t1/process", json!({ "query": "hang" })).await.expect(202);
             app.post("/threads/t1/process", json!({ "query": "hello" })).await.expect(202);
@@ -328,6 +329,25 @@ async fn documents(app: &App) {
         said.problem("too_many_documents");
     }
     assert_eq!(app.get("/schedules").await.expect(200)["items"].as_array().unwrap().len(), 1);
+}
+
+/// A rotated key is still one, and a revoked one is none. Of many at once, one is made.
+async fn keys(app: &App) {
+    let new = |name: &str| json!({ "tenant": "default", "name": name, "scopes": ["admin"] });
+    let boss = app.post("/keys", new("boss")).await.expect(201)["key"].as_str().expect("a key").to_owned();
+    let ask = |method: &str, path: &str| app.ask(method, path).key(&boss);
+    let make = |name: &str| ask("POST", "/keys").json(&new(name)).send();
+    let second = make("second").await.expect(201)["keyId"].as_str().expect("an id").to_owned();
+    ask("POST", &format!("/keys/{second}/rotate")).json(&json!({})).send().await.expect(200);
+    let problem = make("third").await.problem("too_many_documents");
+    assert!(problem["detail"].as_str().unwrap().contains("`limits.keys_per_tenant`"), "{problem}");
+    ask("DELETE", &format!("/keys/{second}")).send().await.expect(204);
+    let all = futures_util::future::join_all((0..20).map(|n| make(&format!("k{n}")))).await;
+    let (made, refused): (Vec<Said>, Vec<Said>) = all.into_iter().partition(|said| said.status == 201);
+    assert_eq!(made.len(), 1);
+    for said in refused {
+        said.problem("too_many_documents");
+    }
 }
 
 /// A person gets an error; a model gets it too, and is asked to plan again.

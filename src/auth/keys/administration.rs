@@ -1,0 +1,93 @@
+//! Creating, listing, revoking and rotating the keys of a tenant, for a caller of that tenant.
+
+use std::sync::atomic::Ordering;
+
+use super::super::ledger::{self, ApiKey, Issued, KeyRotation, NewKey, RotationResult, overlaps};
+use super::{Keys, unavailable};
+use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
+
+impl Keys {
+    /// Bounds the valid keys that a tenant may have in the store. Without it their number is not limited.
+    pub fn with_most(mut self, most: usize) -> Self {
+        self.most_keys = most;
+        self
+    }
+
+    /// Creates a key for the caller's own tenant; on an open server, whose caller is the operator, for any tenant.
+    pub async fn issue(&self, caller: &Caller, new: &NewKey) -> Result<Issued, Fault> {
+        new.check((self.now)())?;
+        if new.tenant != caller.tenant_name && !self.is_open().await? {
+            let detail = format!("This key may make keys of the tenant `{}` only.", caller.tenant_name);
+            return Err(Fault::new(Code::Forbidden, detail));
+        }
+        let mut others = self.configured.iter().map(|(_, other)| (&other.tenant_name, &other.name));
+        if others.any(|other| other == (&new.tenant, &new.name)) {
+            return Err(name_taken(&new.name));
+        }
+        let _one_at_a_time = self.issuing.lock().await;
+        self.check_count(&new.tenant).await?;
+        let issued = ledger::issue(&*self.store, new, &caller.name, (self.now)()).await.map_err(unavailable)?;
+        let issued = issued.ok_or_else(|| name_taken(&new.name))?;
+        self.is_locked.store(true, Ordering::Relaxed);
+        Ok(issued)
+    }
+
+    /// Refuses a further key if the tenant has as many valid ones as it may.
+    async fn check_count(&self, tenant: &str) -> Result<(), Fault> {
+        let (most, now) = (self.most_keys, (self.now)());
+        let tenant = self.store.tenant(tenant, now).await.map_err(unavailable)?;
+        let keys = self.store.keys_of(tenant).await.map_err(unavailable)?;
+        if keys.iter().filter(|key| ledger::is_valid(key, now)).count() < most {
+            return Ok(());
+        }
+        let detail =
+            format!("This tenant has {most} valid keys, as many as `limits.keys_per_tenant` allows; revoke one first.");
+        Err(Fault::new(Code::TooManyDocuments, detail))
+    }
+
+    /// The stored keys of the caller's tenant.
+    pub async fn list(&self, caller: &Caller) -> Result<Vec<ApiKey>, Fault> {
+        ledger::list_of(&*self.store, caller.tenant).await.map_err(unavailable)
+    }
+
+    async fn is_own(&self, caller: &Caller, key_id: &str) -> Result<bool, Fault> {
+        let found = self.store.key(key_id).await.map_err(unavailable)?;
+        Ok(found.is_some_and(|key| key.tenant == caller.tenant))
+    }
+
+    /// Revokes a stored key of the caller's tenant.
+    pub async fn revoke(&self, caller: &Caller, key_id: &str) -> Result<(), Fault> {
+        let by = &caller.name;
+        if self.is_own(caller, key_id).await?
+            && ledger::revoke(&*self.store, key_id, by, (self.now)()).await.map_err(unavailable)?
+        {
+            self.clear_cached_callers();
+            return Ok(());
+        }
+        Err(Fault::not_found("active key"))
+    }
+
+    /// Replaces a stored key of the caller's tenant by a new one. The old one stays valid until the overlap has passed.
+    pub async fn rotate(&self, caller: &Caller, key_id: &str, rotation: &KeyRotation) -> Result<Issued, Fault> {
+        let now = (self.now)();
+        rotation.check(now)?;
+        if !self.is_own(caller, key_id).await? {
+            return Err(Fault::not_found("active key"));
+        }
+        match ledger::rotate(&*self.store, key_id, rotation, &caller.name, now).await.map_err(unavailable)? {
+            RotationResult::Made(issued) => {
+                self.clear_cached_callers();
+                Ok(issued)
+            }
+            RotationResult::NoKey => Err(Fault::not_found("active key")),
+            RotationResult::Overlaps(until) => Err(overlaps(until)),
+        }
+    }
+}
+
+/// Names are never reused: the audit refers to them even after a key was revoked.
+pub(crate) fn name_taken(name: &str) -> Fault {
+    let detail = format!("`{name}` is or was the name of a key of this tenant, and stands in its audit; take another.");
+    Fault::new(Code::KeyExists, detail).at("/name", "is taken")
+}
