@@ -42,7 +42,7 @@ pub struct LateThreads {
     /// How many have a due timer, and since when the most overdue is due.
     pub due: u64,
     pub due_since: Option<Millis>,
-    /// The last activity of the running thread that has been inactive for the longest.
+    /// The last commit of the running thread that was not committed for the longest.
     pub running_since: Option<Millis>,
 }
 

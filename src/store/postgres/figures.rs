@@ -19,11 +19,16 @@ FROM thread_rows WHERE kind = 6 AND keep = 1 AND pes_json(body) IS NOT NULL GROU
 
 const DELIVERIES: &str = "SELECT count(*) AS count, min(due_at) AS since FROM deliveries WHERE due_at IS NOT NULL";
 
-const THREADS: &str = "
+/// The last commit of a running thread is as old as its last entry in the log; `updated_at` changes less often. An entry's
+/// time is its first member of this name; texts before it have their quotes escaped. So the rest is not parsed.
+const THREADS: &str = r#"
 SELECT count(*) AS count, min(wake_at) AS since,
-    (SELECT min(updated_at) FROM threads WHERE status = 'running') AS running,
+    (SELECT min(greatest(t.updated_at, (
+        SELECT substring(o.body FROM '"timestamp":([0-9]{1,15})')::bigint
+        FROM observations o WHERE o.pk = t.pk AND o.seq = t.last_seq)))
+    FROM threads t WHERE t.status = 'running') AS running,
     (SELECT min(expires_at) FROM api_keys WHERE revoked_at IS NULL AND expires_at > $1) AS key_end
-FROM threads WHERE wake_at <= $1";
+FROM threads WHERE wake_at <= $1"#;
 
 const TABLES: &str = "
 SELECT relname AS word, pg_total_relation_size(oid) AS count FROM pg_class

@@ -20,9 +20,13 @@ WHERE kind = 6 AND keep = 1 AND json_valid(body) GROUP BY 1";
 
 const DELIVERIES: &str = "SELECT count(*) AS count, min(due_at) AS since FROM deliveries WHERE due_at IS NOT NULL";
 
+/// The last commit of a running thread is as old as its last entry in the log; `updated_at` changes less often.
 const THREADS: &str = "
 SELECT count(*) AS count, min(wake_at) AS since,
-    (SELECT min(updated_at) FROM threads WHERE status = 'running') AS running,
+    (SELECT min(max(t.updated_at, coalesce((
+        SELECT CASE WHEN json_valid(o.body) THEN CAST(o.body ->> '$.timestamp' AS INTEGER) END
+        FROM observations o WHERE o.pk = t.pk AND o.seq = t.last_seq), 0)))
+    FROM threads t WHERE t.status = 'running') AS running,
     (SELECT min(expires_at) FROM api_keys WHERE revoked_at IS NULL AND expires_at > ?1) AS key_end
 FROM threads WHERE wake_at <= ?1";
 

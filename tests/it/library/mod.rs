@@ -20,6 +20,7 @@ mod schedules;
 mod side_by_side;
 mod simple_core;
 mod spend;
+mod stalled;
 mod together;
 mod transfer;
 mod turns;

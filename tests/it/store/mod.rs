@@ -12,6 +12,7 @@ mod deliveries;
 mod documents;
 mod erasure;
 mod fences;
+mod figures;
 mod idempotency;
 mod inbox;
 mod keys;
