@@ -21,6 +21,8 @@ pub struct Figures {
     pub deliveries: u64,
     pub oldest_due: Option<Millis>,
     pub threads: LateThreads,
+    /// The schedules whose next time has come, whether or not it was postponed.
+    pub schedules: Vec<DueSchedule>,
     /// When the next API key expires.
     pub next_key_end: Option<Millis>,
     /// The spending in the current day and month.
@@ -44,6 +46,15 @@ pub struct LateThreads {
     pub due_since: Option<Millis>,
     /// The last commit of the running thread that was not committed for the longest.
     pub running_since: Option<Millis>,
+}
+
+/// A schedule with a time that has come and has had no run yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueSchedule {
+    pub tenant: TenantPk,
+    pub id: String,
+    /// The time, without jitter.
+    pub due: Millis,
 }
 
 /// Sizes in bytes. What the database does not report is empty.
@@ -92,14 +103,15 @@ pub trait FigureStore: Send + Sync + 'static {
 impl Figures {
     /// Reads the rows of these queries: `word, count` of runs, `word, count, since` of suspensions, `count, since` of
     /// deliveries,
-    /// `count, since, running` of threads with `key_end`, `tenant, period, of_key, used` of what was spent.
+    /// `count, since, running` of threads with `key_end`, `tenant, period, of_key, used` of what was spent,
+    /// `tenant, id, next_due` of schedules. The size is left empty.
     pub(crate) fn read<R: Columns>(
         runs: &[R],
         questions: &[R],
         deliveries: &R,
         threads: &R,
         spent: &[R],
-        size: Size,
+        schedules: &[R],
     ) -> Result<Self> {
         let run = |row: &R| Ok((text::word(row.text("word")?)?, row.count("count")?));
         let question = |row: &R| {
@@ -117,6 +129,13 @@ impl Figures {
             let used = row.number("used")?;
             Ok(Capped::of_period(period, unit, spender).map(|capped| MostSpent { tenant, capped, used }))
         };
+        let due = |row: &R| {
+            Ok(DueSchedule {
+                tenant: TenantPk(row.number("tenant")?),
+                id: row.name("id")?,
+                due: row.number("next_due")?,
+            })
+        };
         Ok(Self {
             spent: spent.iter().filter_map(|row| most(row).transpose()).collect::<Result<_>>()?,
             runs: runs.iter().map(run).collect::<Result<_>>()?,
@@ -128,8 +147,9 @@ impl Figures {
                 due_since: threads.number_or_none("since")?,
                 running_since: threads.number_or_none("running")?,
             },
+            schedules: schedules.iter().map(due).collect::<Result<_>>()?,
             next_key_end: threads.number_or_none("key_end")?,
-            size,
+            size: Size::default(),
         })
     }
 }

@@ -48,7 +48,7 @@ pub use backup::{BackupStore, HeldCounts, RestoreHold};
 pub use chain::{ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, UnchainedLine};
 pub use commit::{Commit, Committed, NewThread};
 pub use erasure::{Erasure, ErasureStore};
-pub use figures::{FigureStore, Figures, LateThreads, MostSpent, OpenQuestions, Pooled, Size};
+pub use figures::{DueSchedule, FigureStore, Figures, LateThreads, MostSpent, OpenQuestions, Pooled, Size};
 pub use idempotency::{AnswerToStore, IdempotencyRow, IdempotencyStore};
 pub use keys::{KeyRow, KeyStore, Rotation};
 pub use leases::*;

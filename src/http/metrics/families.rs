@@ -101,7 +101,6 @@ pub const COUNTED: &[Family] = &[
         Counter,
         "Times of schedules: fired, skipped (a run before was not over), missed (too late), failed (refused), paused (a run before failed, or the key that wrote it came to its end).",
     ),
-    ("pes_schedule_lag_seconds", Gauge, "How late the schedule is that is due the longest."),
     (
         "pes_chore_lag_seconds",
         Gauge,
@@ -119,6 +118,7 @@ pub const LOOKED_UP: &[Family] = &[
     ("pes_run_no_progress_seconds", Gauge, "Since when the running thread that waits longest was not committed."),
     ("pes_threads_overdue", Gauge, "Threads whose timer is due, of all replicas."),
     ("pes_thread_overdue_seconds", Gauge, "How late the latest of them is."),
+    ("pes_schedule_lag_seconds", Gauge, "How late the schedule is that is due the longest, also if it is postponed."),
     ("pes_auth_key_expiry_seconds", Gauge, "Until the key ends that ends next; +Inf: none does."),
     ("pes_outbox_waiting", Gauge, "Deliveries that are not over, of all replicas."),
     ("pes_outbox_oldest_due_seconds", Gauge, "How late the oldest of them is."),

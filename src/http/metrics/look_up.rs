@@ -5,7 +5,7 @@ use crate::domain::Millis;
 use crate::domain::hitl::SuspensionKind;
 use crate::domain::run::RunStatus;
 use crate::http::app_state::AppState;
-use crate::service::{figures, offers};
+use crate::service::{figures, offers, schedules};
 use crate::store::{Figures, Pooled, Size};
 
 /// The statuses of runs that have not ended.
@@ -37,6 +37,7 @@ pub(crate) async fn values(app: &AppState) -> Vec<MetricValue> {
     if let Some(figures) = figures::read(service).await {
         values.extend(open(&figures, service.now()));
         values.extend(stored(&figures.size));
+        values.push(("pes_schedule_lag_seconds", Vec::new(), schedules::lag(service, &figures) as f64 / 1_000.0));
         let used = figures::used_of_caps(service, &figures).into_iter();
         values.extend(used.map(|(cap, of)| ("pes_spend_cap_used_ratio", vec![("cap", cap.as_str().to_owned())], of)));
     }

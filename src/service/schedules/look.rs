@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use metrics::gauge;
 use tokio::time::timeout;
 
 use super::{fire, pause, plan};
 use crate::domain::Millis;
+use crate::domain::schedule::{StoredSchedule, Timing};
 use crate::service::Service;
 use crate::store::documents::DocumentKind;
-use crate::store::{Result, ScheduleState};
+use crate::store::{DueSchedule, Figures, Result, ScheduleState};
 
 /// How many due schedules are read at once, and how many are fired concurrently.
 const BATCH: u32 = 200;
@@ -24,7 +24,6 @@ pub(in crate::service) async fn run(service: Service) {
     loop {
         changes.mark_unchanged();
         if service.documents.all(DocumentKind::Schedule).is_empty() {
-            gauge!("pes_schedule_lag_seconds").set(0.0);
             // An error would mean that the cache is gone, and it outlives the service.
             let _ = changes.changed().await;
             continue;
@@ -59,10 +58,7 @@ pub async fn fire_due(service: &Service) -> Result<()> {
     plan::all(service).await;
     pause::all_of_ended_keys(service).await?;
     loop {
-        let now = service.now();
-        let due = service.store.due_schedules(now, BATCH).await?;
-        let late = due.iter().filter_map(|state| state.next).map(|next| now - next.look_at).max();
-        gauge!("pes_schedule_lag_seconds").set(late.unwrap_or(0) as f64 / 1_000.0);
+        let due = service.store.due_schedules(service.now(), BATCH).await?;
         let fired = futures_util::stream::iter(due).map(|state| fire_one(service, state)).buffer_unordered(CONCURRENCY);
         let is_any_moved = fired.fold(false, async |is_any, moved| is_any || moved).await;
         if !is_any_moved {
@@ -81,4 +77,18 @@ async fn fire_one(service: &Service, state: ScheduleState) -> bool {
             false
         }
     }
+}
+
+/// How late the schedule is that is due the longest: since when the run of its next time could have begun. A time that is
+/// postponed is as late as one that nobody handles.
+pub fn lag(service: &Service, figures: &Figures) -> Millis {
+    let late = |schedule: &DueSchedule| {
+        let document = service.documents.get(schedule.tenant, DocumentKind::Schedule, &schedule.id)?;
+        let stored = document.legible::<StoredSchedule>().ok();
+        let timing = stored.and_then(|stored| Timing::of(&stored.spec).ok());
+        // The jitter of a schedule that cannot be read is not known.
+        let starts_at = timing.map_or(schedule.due, |timing| timing.starts_at(&schedule.id, schedule.due));
+        Some(service.now() - starts_at)
+    };
+    figures.schedules.iter().filter_map(late).fold(0, Millis::max)
 }

@@ -20,8 +20,8 @@ use crate::domain::run::RunResource;
 use crate::domain::schedule::{ScheduledTime, StoredSchedule, Timing};
 use crate::store::documents::DocumentKind;
 
-pub use look::fire_due;
 pub(super) use look::run;
+pub use look::{fire_due, lag};
 pub(super) use plan::{PlannerState, plan, standing};
 
 /// Starts a run of a schedule now, even if it is paused or has an unfinished run.

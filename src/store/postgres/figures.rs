@@ -30,6 +30,9 @@ SELECT count(*) AS count, min(wake_at) AS since,
     (SELECT min(expires_at) FROM api_keys WHERE revoked_at IS NULL AND expires_at > $1) AS key_end
 FROM threads WHERE wake_at <= $1"#;
 
+/// The index has only schedules that have a next time.
+const SCHEDULES: &str = "SELECT tenant, id, next_due FROM schedule_state WHERE look_at > 0 AND next_due <= $1";
+
 const TABLES: &str = "
 SELECT relname AS word, pg_total_relation_size(oid) AS count FROM pg_class
 WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace";
@@ -55,7 +58,10 @@ impl FigureStore for Postgres {
         let tables = self.pool.with_query(async |connection| sqlx::query(TABLES).fetch_all(connection).await).await?;
         let table = |row: &PgRow| Ok((row.text("word")?.to_owned(), row.count("count")?));
         let tables = tables.iter().map(table).collect::<Result<_>>()?;
-        Figures::read(&runs, &questions, &deliveries, &threads, &spent, Size { tables, ..Size::default() })
+        let due = sqlx::query(SCHEDULES).bind(now);
+        let due = self.pool.with_query(async |connection| due.fetch_all(connection).await).await?;
+        let figures = Figures::read(&runs, &questions, &deliveries, &threads, &spent, &due)?;
+        Ok(Figures { size: Size { tables, ..Size::default() }, ..figures })
     }
 
     fn pools(&self) -> Vec<Pooled> {

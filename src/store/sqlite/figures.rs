@@ -30,6 +30,9 @@ SELECT count(*) AS count, min(wake_at) AS since,
     (SELECT min(expires_at) FROM api_keys WHERE revoked_at IS NULL AND expires_at > ?1) AS key_end
 FROM threads WHERE wake_at <= ?1";
 
+/// The index has only schedules that have a next time.
+const SCHEDULES: &str = "SELECT tenant, id, next_due FROM schedule_state WHERE look_at > 0 AND next_due <= ?1";
+
 const SPENT: &str = "
 SELECT tenant, period, CASE key WHEN '' THEN 0 ELSE 1 END AS of_key, max(used) AS used FROM spend
 WHERE period IN (?1, ?2, ?3, ?4) GROUP BY 1, 2, 3";
@@ -45,7 +48,9 @@ impl FigureStore for Sqlite {
         let periods = [&day, &month].into_iter().flat_map(|period| stored_periods(period));
         let spent = periods.fold(sqlx::query(SPENT), |query, period| query.bind(period));
         let spent = spent.fetch_all(&self.readers).await.map_err(unreadable)?;
-        Figures::read(&runs, &questions, &deliveries, &threads, &spent, size(&self.path))
+        let due = sqlx::query(SCHEDULES).bind(now).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let figures = Figures::read(&runs, &questions, &deliveries, &threads, &spent, &due)?;
+        Ok(Figures { size: size(&self.path), ..figures })
     }
 
     fn pools(&self) -> Vec<Pooled> {

@@ -1,5 +1,7 @@
 //! Each time of a schedule gets one run, and overlapping runs follow its setting. The tests advance the clock.
 
+mod late;
+
 use std::sync::Arc;
 
 use pes::Instance;
@@ -43,6 +45,10 @@ impl Clocked {
     }
 
     async fn on(store: Arc<dyn Store>, now: i64) -> Self {
+        Self::with(store, now, |_| {}).await
+    }
+
+    async fn with(store: Arc<dyn Store>, now: i64, change: impl FnOnce(&mut Config)) -> Self {
         let clock = Arc::new(Manual::at(now));
         let mut config = Config::default();
         config.models.demo.pace_ms = 0;
@@ -52,6 +58,7 @@ impl Clocked {
         let script = folder.path().join("script.toml");
         std::fs::write(&script, include_str!("../support/script.toml")).unwrap();
         config.models.demo.script = Some(script);
+        change(&mut config);
         let instance = Instance::build(config).store(store.clone()).clock(clock.clone()).open().await.unwrap();
         Self { instance, store, clock, _folder: folder }
     }

@@ -4,11 +4,14 @@ use pes::domain::ids::ThreadPk;
 use pes::domain::observation::{ObservationType, Record};
 use pes::domain::thread::ThreadStatus;
 use pes::engine::step::{Keep, RowKind};
-use pes::store::Commit;
+use pes::store::{Commit, Due, DueSchedule, PlannedSchedule, ScheduleMove};
 
 use super::bed::{Bed, record, row};
 
-super::on_every_store!(a_running_thread_is_as_old_as_its_last_commit);
+super::on_every_store!(
+    a_running_thread_is_as_old_as_its_last_commit,
+    a_schedule_is_due_until_its_time_had_a_run_however_often_it_is_postponed,
+);
 
 /// A step of the thread: no message, and no change of its profile.
 async fn step(bed: &Bed, pk: ThreadPk, status: ThreadStatus, now: i64) {
@@ -36,4 +39,25 @@ async fn a_running_thread_is_as_old_as_its_last_commit(bed: Bed) {
     bed.done(Commit { now: 6_000, status: ThreadStatus::Running, ..bed.next(hung).await }).await;
     step(&bed, busy, ThreadStatus::Idle, 7_000).await;
     assert_eq!(since().await, Some(6_000), "its last entry is older");
+}
+
+async fn a_schedule_is_due_until_its_time_had_a_run_however_often_it_is_postponed(bed: Bed) {
+    let due = async |now| bed.store.figures(now).await.unwrap().schedules;
+    for (id, next) in [("s", Some(100)), ("later", Some(5_000)), ("never", None)] {
+        let (timing, next) = ("t".to_owned(), next.map(|due| Due { due, look_at: due + 5 }));
+        let planned = PlannedSchedule { tenant: bed.tenant, id: id.into(), version: 1, timing, next };
+        bed.store.plan_schedule(planned).await.unwrap();
+    }
+    let moves = async |next| {
+        let (tenant, id, said) = (bed.tenant, "s".to_owned(), None);
+        let moved = ScheduleMove { tenant, id, version: 1, due: 100, next: Some(next), missed: 0, said };
+        assert!(bed.store.move_schedule(moved).await.unwrap());
+    };
+    assert_eq!(due(99).await, []);
+    let late = [DueSchedule { tenant: bed.tenant, id: "s".into(), due: 100 }];
+    assert_eq!(due(100).await, late);
+    moves(Due { due: 100, look_at: 9_000 }).await;
+    assert_eq!(due(4_999).await, late);
+    moves(Due { due: 6_000, look_at: 6_000 }).await;
+    assert_eq!(due(4_999).await, []);
 }
