@@ -30,6 +30,11 @@ impl Runtime {
         self.0.gates.health(provider, self.0.now())
     }
 
+    /// Whether the provider failed too often in a row, and recently.
+    pub(crate) fn is_provider_failing(&self, provider: &str) -> bool {
+        self.0.gates.is_failing(provider)
+    }
+
     /// The caps on what a tenant's model calls may cost.
     pub(crate) fn spend_caps(&self, tenant: TenantPk) -> SpendCaps {
         self.0.caps(tenant)

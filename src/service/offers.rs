@@ -8,7 +8,7 @@ use crate::domain::ids::ThreadId;
 use crate::domain::tool::ToolSpec;
 use crate::engine::Toolbox;
 use crate::provider;
-use crate::provider::gate::{BreakerState, Health};
+use crate::provider::gate::Health;
 
 pub use crate::provider::ModelInfo;
 
@@ -36,15 +36,17 @@ pub fn provider_figures(service: &Service) -> [(&'static str, Vec<(String, usize
     names.sort();
     names.dedup();
     // A provider that was not called yet counts as healthy.
-    let known: Vec<(String, Option<Health>)> =
-        names.into_iter().map(|name| (name.clone(), service.runtime.provider_health(&name))).collect();
+    let known: Vec<(&String, Option<Health>)> =
+        names.iter().map(|name| (name, service.runtime.provider_health(name))).collect();
+    let failing =
+        names.iter().map(|name| (name.clone(), usize::from(service.runtime.is_provider_failing(name)))).collect();
     let figure = |of: fn(&Health) -> usize| {
-        known.iter().map(|(name, health)| (name.clone(), health.as_ref().map_or(0, of))).collect()
+        known.iter().map(|(name, health)| ((*name).clone(), health.as_ref().map_or(0, of))).collect()
     };
     [
         ("pes_provider_running_calls", figure(|health| health.running)),
         ("pes_provider_waiting_calls", figure(|health| health.waiting)),
-        ("pes_provider_breaker_open", figure(|health| usize::from(health.breaker != BreakerState::Closed))),
+        ("pes_provider_breaker_open", failing),
     ]
 }
 

@@ -125,7 +125,11 @@ pub const LOOKED_UP: &[Family] = &[
     ("pes_mcp_changed_tools", Gauge, "Tools of MCP servers that are off because they changed."),
     ("pes_provider_running_calls", Gauge, "Calls under way, by provider."),
     ("pes_provider_waiting_calls", Gauge, "Calls that wait for a place, by provider."),
-    ("pes_provider_breaker_open", Gauge, "1 while a provider is left alone because it failed too often."),
+    (
+        "pes_provider_breaker_open",
+        Gauge,
+        "1 while a provider gets no calls because it failed too often, and until one succeeds; without calls at most eight times models.gate.breaker_ms after the last failure.",
+    ),
     (
         "pes_spend_cap_used_ratio",
         Gauge,

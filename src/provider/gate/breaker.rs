@@ -7,6 +7,9 @@ use tokio::time::Instant;
 
 use crate::domain::model::{FailureKind, ModelFailure};
 
+/// A provider that gets no calls counts as failing until so many times `open_for` after its last failure.
+const FAILING_FOR: u32 = 8;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BreakerState {
@@ -103,6 +106,13 @@ impl Breaker {
             }
             (Outcome::Unknown, _) => {}
         }
+    }
+
+    /// Whether the breaker is not closed and the last failure is recent. Without calls nothing closes the breaker, and nothing
+    /// is known of the provider.
+    pub(super) fn is_failing(&self, now: Instant) -> bool {
+        let idle = self.open_for.saturating_mul(FAILING_FOR - 1);
+        self.open_until.is_some_and(|until| until.checked_add(idle).is_none_or(|end| now < end))
     }
 
     pub(super) fn state(&self, now: Instant) -> BreakerState {

@@ -119,6 +119,12 @@ impl Gates {
         })
     }
 
+    /// Whether the provider failed too often in a row, the last time recently, and no call has succeeded since. One that was
+    /// not called yet, or has no gate, does not.
+    pub fn is_failing(&self, provider: &str) -> bool {
+        self.gate(provider).is_some_and(|gate| gate.breaker().is_failing(Instant::now()))
+    }
+
     fn gate(&self, provider: &str) -> Option<Arc<Gate>> {
         if provider == demo::PROVIDER {
             return None;

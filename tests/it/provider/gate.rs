@@ -171,6 +171,31 @@ async fn a_provider_that_keeps_failing_is_left_alone_until_one_call_succeeds() {
     assert!(call(&gates, &model, tenant(2)).await.is_ok());
 }
 
+/// Without calls nothing would close the breaker: an alert on it would never end.
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_nobody_calls_does_not_count_as_failing_for_ever() {
+    let (gates, model) = (gates(|_| ()), Model::default());
+    *model.fails.lock().unwrap() = Some(FailureKind::Unreachable);
+    let passes = |millis| tokio::time::advance(std::time::Duration::from_millis(millis));
+    assert!(call(&gates, &model, tenant(1)).await.is_err() && !gates.is_failing("openai"));
+    assert!(call(&gates, &model, tenant(1)).await.is_err() && gates.is_failing("openai"));
+    // Eight times five seconds.
+    passes(39_999).await;
+    assert!(gates.is_failing("openai"), "it does not flap while calls are few");
+    assert!(call(&gates, &model, tenant(1)).await.is_err());
+    passes(39_999).await;
+    assert!(gates.is_failing("openai"), "the last failure counts");
+    passes(1).await;
+    assert!(!gates.is_failing("openai"));
+    assert_eq!(gates.health("openai", 1_000).unwrap().breaker, BreakerState::HalfOpen);
+    assert!(call(&gates, &model, tenant(1)).await.is_err() && gates.is_failing("openai"));
+    passes(5_000).await;
+    *model.fails.lock().unwrap() = None;
+    model.ends.store(true, Ordering::SeqCst);
+    call(&gates, &model, tenant(1)).await.ok().unwrap().collect::<Vec<_>>().await;
+    assert!(!gates.is_failing("openai"), "a call that succeeds ends it at once");
+}
+
 #[tokio::test(start_paused = true)]
 async fn refusals_and_replies_that_are_given_up_open_no_breaker() {
     let (gates, model) = (gates(|_| ()), Arc::new(Model::default()));
