@@ -27,6 +27,7 @@ mod log;
 mod lookups;
 mod open;
 pub mod outbox;
+mod owner;
 mod pace;
 mod page;
 pub mod postgres;

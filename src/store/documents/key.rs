@@ -14,6 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hex;
+use crate::store::owner::give_to_owner_of;
 
 /// Where a key comes from.
 #[derive(Clone)]
@@ -140,6 +141,8 @@ fn write(path: &Path, bytes: &[u8], link: impl FnOnce(&Path, &Path) -> io::Resul
     let new = PathBuf::from(new);
     remove(&new)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    give_to_owner_of(folder, &file);
     file.write_all(bytes).and_then(|()| file.sync_all())?;
     let named = link(&new, path).or_else(|error| match (error.kind(), path.try_exists()?) {
         (ErrorKind::AlreadyExists, _) => Err(error),
@@ -150,7 +153,7 @@ fn write(path: &Path, bytes: &[u8], link: impl FnOnce(&Path, &Path) -> io::Resul
     });
     remove(&new)?;
     named?;
-    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+    File::open(folder)?.sync_all()
 }
 
 /// Removes a file. Succeeds if it does not exist.

@@ -98,7 +98,7 @@ pub fn put_back(file: &Path, folder: &Path, how: RestoreMode<'_>) -> Result<()> 
 }
 
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    private::file(to)?;
+    private::new_file(to)?;
     let mut copy = OpenOptions::new().write(true).truncate(true).open(to)?;
     std::io::copy(&mut File::open(from)?, &mut copy)?;
     copy.sync_all()

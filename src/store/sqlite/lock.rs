@@ -1,10 +1,11 @@
 //! One process per data folder.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use crate::store::owner::give_to_owner_of;
 use crate::store::{Error, Result};
 
 const LOCK: &str = "pes.lock";
@@ -25,7 +26,12 @@ impl FolderLock {
             ))
         };
         let options = OpenOptions::new().create(true).read(true).write(true).truncate(false).mode(0o600).clone();
-        let mut file = options.open(&path).map_err(unusable)?;
+        let new = options.clone().create_new(true).open(&path).inspect(|new| give_to_owner_of(folder, new));
+        let opened = match new {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => options.open(&path),
+            new => new,
+        };
+        let mut file = opened.map_err(unusable)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(held(folder, &mut file)),

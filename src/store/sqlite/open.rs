@@ -109,7 +109,7 @@ async fn create(path: &Path, options: &SqliteConnectOptions) -> Result<()> {
     damage::check_absent(path)?;
     let new = path.with_extension("db.new");
     remove_unfinished(&new)?;
-    private::file(&new).map_err(|error| unusable(&new, error))?;
+    private::new_file(&new).map_err(|error| unusable(&new, error))?;
     let made = schema::migrate(&options.clone().filename(&new)).await;
     made.map_err(|error| unusable(path, why_not_opened(&error)))?;
     failpoint::reached("sqlite.created");

@@ -1,6 +1,7 @@
 //! `pes backup` and `pes restore` as an operator runs them: nothing done after a backup is repeated unless a person
 //! asks for it.
 
+use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::Path;
 
 use rstest::rstest;
@@ -109,6 +110,33 @@ async fn a_backup_beside_a_server_is_in_its_audit() {
     assert_eq!((&line["action"], &line["detail"]["resumed"]), (&json!("restore"), &json!(true)), "{told:#}");
     assert_eq!(line["detail"]["asOf"], told["items"][1]["at"], "as of when it was taken");
     server.kill().await;
+}
+
+/// The folder of a service belongs to its user, and root restores into it. Other users cannot give a folder away: for them
+/// this shows only that the files are their own.
+#[tokio::test]
+async fn what_is_put_back_belongs_to_the_owner_of_the_folder() {
+    const OTHER: u32 = 65_534;
+    let place = Place::sqlite(story::SCRIPT);
+    let server = Server::start(&place, None).await;
+    done(&place, &["backup", "copy.db"]);
+    server.kill().await;
+    let data = place.folder().join("data");
+    std::fs::rename(&data, place.folder().join("before")).unwrap();
+    std::fs::create_dir(&data).unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root {
+        chown(&data, Some(OTHER), Some(OTHER)).unwrap();
+    }
+    done(&place, &["restore", "copy.db"]);
+    let expected = if is_root { OTHER } else { rustix::process::geteuid().as_raw() };
+    let mut owners = Vec::new();
+    for file in std::fs::read_dir(&data).unwrap().map(Result::unwrap) {
+        let is = file.metadata().unwrap();
+        owners.push((file.file_name().into_string().unwrap(), is.uid(), is.mode() & 0o777));
+    }
+    owners.sort();
+    assert_eq!(owners, ["pes.db", "pes.lock"].map(|name| (name.to_owned(), expected, 0o600)));
 }
 
 /// The manifest describes the copy.
