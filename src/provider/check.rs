@@ -8,13 +8,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 use tokio::time::{Instant, timeout};
 
+use super::gate::CallPass;
 use super::{Catalog, ModelInfo};
 use crate::domain::fault::Fault;
-use crate::domain::model::{CallContext, FailureKind, ModelFailure, ModelRequest, Phase};
+use crate::domain::model::{CallContext, Delta, FailureKind, ModelFailure, ModelRequest, Phase, Usage};
 use crate::domain::prompt::PromptMessage;
+use crate::domain::size::tokens;
 
 /// The timeout for a model's first output: a local model may have to be loaded from disk.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the rest of the reply is read, at whose end the usage is reported.
+const REST: Duration = Duration::from_secs(10);
+const QUESTION: &str = "Say ok.";
 /// Enough for a word; some models reject smaller values.
 const MAX_TOKENS: u32 = 16;
 
@@ -46,23 +51,83 @@ pub struct ModelCheck {
     pub took_ms: u64,
 }
 
-/// Checks every listed model with the keys of this tenant.
-pub async fn check(models: &dyn Catalog, tenant: &str) -> Vec<ModelInfo> {
+/// A model that was checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckedModel {
+    pub info: ModelInfo,
+    /// What its call used: as reported, else estimated. `None`: it did not begin to answer.
+    pub usage: Option<Usage>,
+}
+
+/// Checks every listed model with the keys of this tenant. `acquire` gets the permission to call a provider.
+pub async fn check<F>(models: &dyn Catalog, tenant: &str, acquire: impl Fn(String) -> F) -> Vec<CheckedModel>
+where
+    F: Future<Output = Result<CallPass, ModelFailure>>,
+{
+    let acquire = &acquire;
     let asked = models.list().into_iter().map(|info| async move {
-        let began = Instant::now();
-        let (status, detail) = match timeout(PATIENCE, ask(models, tenant, &info)).await {
-            Ok(Ok(())) => (CheckStatus::Ok, None),
-            Ok(Err((status, detail))) => (status, Some(detail)),
-            Err(_) => (CheckStatus::Unreachable, Some(format!("no answer within {} s", PATIENCE.as_secs()))),
+        let (began, mut reply) = (Instant::now(), Reply::default());
+        let pass = acquire(info.provider.clone());
+        let (status, detail) = match ask(models, tenant, &info, pass, &mut reply).await {
+            Ok(()) => (CheckStatus::Ok, None),
+            Err((status, detail)) => (status, Some(detail)),
         };
-        let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let took = reply.first_at.unwrap_or_else(Instant::now) - began;
+        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let warning = models.model_of(tenant, &info.provider).ok().and_then(|client| client.warning());
-        ModelInfo { check: Some(ModelCheck { status, detail, warning, took_ms }), ..info }
+        let check = Some(ModelCheck { status, detail, warning, took_ms });
+        CheckedModel { info: ModelInfo { check, ..info }, usage: reply.usage() }
     });
     join_all(asked).await
 }
 
-async fn ask(models: &dyn Catalog, tenant: &str, info: &ModelInfo) -> Result<(), (CheckStatus, String)> {
+/// A reply as far as it was read.
+#[derive(Default)]
+struct Reply {
+    first_at: Option<Instant>,
+    text: String,
+    reported: Usage,
+    is_whole: bool,
+}
+
+impl Reply {
+    fn take(&mut self, delta: Delta) {
+        self.first_at.get_or_insert_with(Instant::now);
+        match delta {
+            Delta::Text(piece) | Delta::Thinking(piece) => self.text.push_str(&piece),
+            Delta::Usage(usage) => self.reported = usage,
+            Delta::Stop(_) => self.is_whole = true,
+            Delta::WasThinking | Delta::ToolCall { .. } | Delta::Replay(_) => {}
+        }
+    }
+
+    /// A call that failed reports its usage with the failure.
+    fn failed(&mut self, failure: ModelFailure) -> (CheckStatus, String) {
+        let status = status(&failure);
+        self.reported = failure.usage.unwrap_or_default();
+        (status, failure.message)
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        let reported = self.reported.clone();
+        let is_reported = reported != Usage::default();
+        if is_reported && self.is_whole {
+            return Some(reported);
+        }
+        let input_tokens = if reported.input_tokens > 0 { reported.input_tokens } else { tokens(QUESTION) };
+        let output_tokens = reported.output_tokens.max(if self.text.is_empty() { 0 } else { tokens(&self.text) });
+        let has_begun = is_reported || self.first_at.is_some();
+        has_begun.then_some(Usage { input_tokens, output_tokens, ..reported })
+    }
+}
+
+async fn ask(
+    models: &dyn Catalog,
+    tenant: &str,
+    info: &ModelInfo,
+    pass: impl Future<Output = Result<CallPass, ModelFailure>>,
+    reply: &mut Reply,
+) -> Result<(), (CheckStatus, String)> {
     let refused = |fault: Fault| (CheckStatus::Failed, fault.detail);
     let client = models.model_of(tenant, &info.provider).map_err(refused)?;
     let mut params = Map::from_iter([("maxTokens".to_owned(), json!(MAX_TOKENS))]);
@@ -73,7 +138,7 @@ async fn ask(models: &dyn Catalog, tenant: &str, info: &ModelInfo) -> Result<(),
         provider: info.provider.clone(),
         model: info.model.clone(),
         phase: Phase::Synthesis,
-        messages: vec![PromptMessage::User { content: "Say ok.".to_owned() }],
+        messages: vec![PromptMessage::User { content: QUESTION.to_owned() }],
         tools: Vec::new(),
         response_schema: None,
         params,
@@ -81,14 +146,26 @@ async fn ask(models: &dyn Catalog, tenant: &str, info: &ModelInfo) -> Result<(),
         trace: Default::default(),
         context: CallContext::default(),
     };
-    let failed = |failure: ModelFailure| (status(&failure), failure.message);
-    let mut deltas = client.call(request).await.map_err(failed)?;
-    // The first delta is enough; the rest is not read.
-    match deltas.next().await {
-        Some(Ok(_)) => Ok(()),
-        Some(Err(failure)) => Err(failed(failure)),
-        None => Err((CheckStatus::Failed, "the reply was empty".to_owned())),
-    }
+    let no_place =
+        |_| (CheckStatus::Busy, format!("no place at this provider came free within {} s", PATIENCE.as_secs()));
+    let pass = timeout(PATIENCE, pass).await.map_err(no_place)?.map_err(|failure| reply.failed(failure))?;
+    let begin = async {
+        let mut deltas = pass.call(&*client, request).await?;
+        let first = deltas.next().await.transpose()?;
+        Ok::<_, ModelFailure>((deltas, first))
+    };
+    let late = |_| (CheckStatus::Unreachable, format!("no answer within {} s", PATIENCE.as_secs()));
+    let begun = timeout(PATIENCE, begin).await.map_err(late)?;
+    let (mut deltas, first) = begun.map_err(|failure| reply.failed(failure))?;
+    reply.take(first.ok_or_else(|| (CheckStatus::Failed, "the reply was empty".to_owned()))?);
+    let rest = async {
+        while let Some(Ok(delta)) = deltas.next().await {
+            reply.take(delta);
+        }
+    };
+    // It answers, whatever becomes of the rest.
+    let _ = timeout(REST, rest).await;
+    Ok(())
 }
 
 fn status(failure: &ModelFailure) -> CheckStatus {

@@ -39,7 +39,7 @@ use crate::domain::model::{Delta, ModelFailure, ModelRequest};
 use crate::domain::settings::ModelChoice;
 
 pub use catalog::{Models, demo_script};
-pub use check::{CheckStatus, ModelCheck, check};
+pub use check::{CheckStatus, CheckedModel, ModelCheck, check};
 pub use recorded::recorded;
 
 /// The stream of a reply. Dropping it aborts the call. The last item is `Delta::Stop` or an error; readers treat a

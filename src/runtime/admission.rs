@@ -4,12 +4,13 @@ use super::Runtime;
 use super::shared::Shared;
 use super::tenant_runs::RunLimits;
 use crate::domain::ids::TenantPk;
+use crate::domain::model::ModelFailure;
 use crate::domain::settings::RunSettings;
 use crate::domain::spend::{Amount, Capped, SpendCaps};
-use crate::domain::usage::Price;
+use crate::domain::usage::{ModelUse, Price};
 use crate::engine::ModelBook;
-use crate::provider::gate::{CallOwner, Health, Reservation};
-use crate::store::Spent;
+use crate::provider::gate::{CallOwner, CallPass, Health, Reservation};
+use crate::store::{self, Spent};
 
 impl Shared {
     /// For whom the provider's gate counts a tenant's calls.
@@ -23,6 +24,16 @@ impl Runtime {
     pub(crate) fn admit_to_model(&self, tenant: TenantPk, settings: &RunSettings) -> Option<Reservation> {
         let mut providers = (0..).map_while(|n| settings.choice(n)).map(|(provider, _)| provider);
         providers.find_map(|provider| self.0.gates.reserve(provider, self.0.call_owner(tenant, provider)))
+    }
+
+    /// Waits for the permission to call a provider for a tenant, outside of runs.
+    pub(crate) async fn acquire_call(&self, tenant: TenantPk, provider: &str) -> Result<CallPass, ModelFailure> {
+        self.0.gates.acquire_soon(provider, self.0.call_owner(tenant, provider)).await
+    }
+
+    /// Counts the usage of a tenant's model calls outside of runs, and what they spend under the caps of this key.
+    pub(crate) async fn count_calls(&self, tenant: TenantPk, key: &str, took: Vec<ModelUse>) -> store::Result<()> {
+        self.0.count_calls(tenant, key, took).await
     }
 
     /// The health of a provider; `None`: it has no gate.

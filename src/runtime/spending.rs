@@ -238,6 +238,24 @@ impl Shared {
         }
     }
 
+    /// Stores the usage of model calls outside of runs, and what they spend.
+    pub(super) async fn count_calls(&self, tenant: TenantPk, key: &str, took: Vec<ModelUse>) -> store::Result<()> {
+        if took.is_empty() {
+            return Ok(());
+        }
+        let (now, caps) = (self.now(), self.caps(tenant));
+        let mut spending = Spending { now, ..Spending::default() };
+        for took in took.iter().map(Amounts::used) {
+            spending.change((tenant, Some(key), now, caps.set()), |change| {
+                change.used = change.used.saturating_add(took.of(change.capped.unit()));
+            });
+        }
+        self.announce_thresholds(&caps, &mut spending);
+        self.store.add_usage(tenant, now, took, spending.changes()).await?;
+        self.outbox.wakeup.notify(spending.has_announcements().then_some(TargetKind::Webhook));
+        Ok(())
+    }
+
     /// What the caps leave to a thread, after they had no room for its step.
     pub(super) async fn room_for(&self, spending: &Spending) -> store::Result<CapRoom> {
         let capped = spending.rows.iter().filter(|(_, change)| change.cap.is_some());

@@ -7,7 +7,7 @@ use super::{Result, Service, spending};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::domain::settings::{Budget, RunSettings};
-use crate::domain::spend::{Capped, Unit};
+use crate::domain::spend::{Amount, Capped, SpendCaps, Unit};
 use crate::domain::usage::Price;
 use crate::engine::pes::{least_cost, least_tokens};
 use crate::provider::gate::Reservation;
@@ -75,19 +75,46 @@ async fn check_caps(
     let cost = |price: Price| least_cost(&price, settings, query, &*tools);
     let cost = service.runtime.price(provider, model).map_or(0, cost);
     let tokens = least_tokens(settings, query, &*tools);
-    let now = service.now();
-    for (spent, capped, cap) in spending::spent(service, (tenant, payer), &caps, now).await? {
-        let least = match capped.unit() {
-            Unit::Usd => cost,
-            Unit::Tokens => tokens,
-        };
-        if spent.used + least > cap {
-            service.runtime.announce_cap_reached(&spent, capped, cap).await;
+    let least = |unit: Unit| match unit {
+        Unit::Usd => cost,
+        Unit::Tokens => tokens,
+    };
+    match reached_cap(service, (tenant, payer), &caps, least).await? {
+        Some((capped, words)) => {
             counter!("pes_spend_refused_total", "cap" => capped.as_str()).increment(1);
-            let words = capped.words(cap, now);
-            let fault = Fault::new(Code::SpendCapReached, format!("No run is accepted: {words}."));
-            return Err(fault.retry_after(capped.ends_at(now) - now));
+            Err(at_cap(service, capped, format!("No run is accepted: {words}.")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses to ask models outside of a run when a cap is reached.
+pub(super) async fn check_reached_caps(service: &Service, (tenant, payer): (TenantPk, &str)) -> Result<()> {
+    let caps = service.runtime.spend_caps(tenant);
+    match reached_cap(service, (tenant, payer), &caps, |_| 1).await? {
+        Some((capped, words)) => Err(at_cap(service, capped, format!("No model is asked: {words}."))),
+        None => Ok(()),
+    }
+}
+
+/// The first cap that leaves less than `least`, in words. Webhooks are notified of it.
+async fn reached_cap(
+    service: &Service,
+    (tenant, payer): (TenantPk, &str),
+    caps: &SpendCaps,
+    least: impl Fn(Unit) -> Amount,
+) -> Result<Option<(Capped, String)>> {
+    let now = service.now();
+    for (spent, capped, cap) in spending::spent(service, (tenant, payer), caps, now).await? {
+        if spent.used + least(capped.unit()) > cap {
+            service.runtime.announce_cap_reached(&spent, capped, cap).await;
+            return Ok(Some((capped, capped.words(cap, now))));
         }
     }
-    Ok(())
+    Ok(None)
+}
+
+fn at_cap(service: &Service, capped: Capped, detail: String) -> Fault {
+    let now = service.now();
+    Fault::new(Code::SpendCapReached, detail).retry_after(capped.ends_at(now) - now)
 }

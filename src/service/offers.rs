@@ -1,14 +1,16 @@
 //! The models and tools that a run can use.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
-use super::{Result, Service, settings, threads};
+use super::{Result, Service, admission, settings, threads};
 use crate::domain::caller::Caller;
 use crate::domain::ids::ThreadId;
 use crate::domain::tool::ToolSpec;
+use crate::domain::usage::ModelUse;
 use crate::engine::Toolbox;
-use crate::provider;
 use crate::provider::gate::Health;
+use crate::provider::{self, CheckedModel};
 
 pub use crate::provider::ModelInfo;
 
@@ -18,9 +20,31 @@ pub fn models(service: &Service) -> Vec<ModelInfo> {
     service.models.list().into_iter().map(health).collect()
 }
 
-/// All models, and whether each responds now. Each gets a short test call, with the keys of the caller's tenant.
-pub async fn check_models(service: &Service, caller: &Caller) -> Vec<ModelInfo> {
-    provider::check(&*service.models, &caller.tenant_name).await
+/// The run under which the usage of checks is counted.
+const CHECK_RUN: &str = "check";
+
+/// All models, and whether each responds now. Each gets a short test call, with the keys of the caller's tenant, within the
+/// limits on calls to its provider. The calls count like those of runs; at a cap on spending none is made.
+pub async fn check_models(service: &Service, caller: &Caller) -> Result<Vec<ModelInfo>> {
+    admission::check_reached_caps(service, (caller.tenant, &caller.name)).await?;
+    // In a task of its own, so that the calls count although the client disconnects.
+    let (service, caller) = (service.clone(), caller.clone());
+    let checked = tokio::spawn(async move { check_and_count(&service, &caller).await });
+    checked.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+}
+
+async fn check_and_count(service: &Service, caller: &Caller) -> Result<Vec<ModelInfo>> {
+    let acquire = move |provider: String| async move { service.runtime.acquire_call(caller.tenant, &provider).await };
+    let checked = provider::check(&*service.models, &caller.tenant_name, acquire).await;
+    let took = |model: &CheckedModel| {
+        let (usage, info) = (model.usage.clone()?, &model.info);
+        let cost_nanos = service.runtime.price(&info.provider, &info.model).map(|price| price.of(&usage));
+        let (provider, model) = (info.provider.clone(), info.model.clone());
+        Some(ModelUse { run: CHECK_RUN.into(), item: None, provider, model, usage, cost_nanos })
+    };
+    let took = checked.iter().filter_map(took).collect();
+    service.runtime.count_calls(caller.tenant, &caller.name, took).await?;
+    Ok(checked.into_iter().map(|model| model.info).collect())
 }
 
 /// The agent cores that a thread may have, the configured one first.

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::columns::Columns;
 use super::page::{Cursor, Page, PageAsk, page_of};
-use super::{Result, text};
+use super::{Result, SpendChange, text};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::model::Usage;
@@ -33,6 +33,14 @@ pub trait UsageStore: Send + Sync + 'static {
     /// At most `limit` of the tenant's latest model calls whose reply came at `from` or later, of existing threads, newest
     /// first.
     async fn latest_calls(&self, tenant: TenantPk, from: Millis, limit: u32) -> Result<Vec<ModelUse>>;
+    /// Stores model calls of no thread, whose replies came now, and what they spend.
+    async fn add_usage(
+        &self,
+        tenant: TenantPk,
+        now: Millis,
+        took: Vec<ModelUse>,
+        spend: Vec<SpendChange>,
+    ) -> Result<()>;
     /// Deletes at most `limit` calls whose reply came before this, except those of threads that are on hold, or have terms
     /// of their own that keep them for ever; returns how many.
     async fn forget_usage(&self, tenant: TenantPk, before: Millis, limit: u32) -> Result<u64>;

@@ -16,7 +16,7 @@ use crate::http::problem::HttpResult;
 use crate::service::offers::{self, ModelInfo};
 
 /// The models that runs may name. With `check=true` each is asked for a word, and `check` says what came of it; that
-/// costs a few tokens, so it needs the scope `run`.
+/// costs a few tokens, so it needs the scope `run`, counts in `GET /usage` and under the caps, and is refused at a cap.
 #[utoipa::path(get, path = "/models", operation_id = "listModels",
     tag = "server", params(("check" = Option<bool>, Query)),
     responses((status = 200, body = Listed<ModelInfo>)))]
@@ -31,7 +31,7 @@ pub(crate) async fn models(
         return Ok(Json(Listed::whole(offers::models(&app.service))));
     }
     permit(&caller, Scope::Run)?;
-    Ok(Json(Listed::whole(offers::check_models(&app.service, &caller).await)))
+    Ok(Json(Listed::whole(offers::check_models(&app.service, &caller).await?)))
 }
 
 /// The tools that the caller's agents may call; with `threadId`, those that its active run may, else its next one: what is

@@ -21,7 +21,7 @@ use crate::service::usage;
 #[serde(rename_all = "camelCase")]
 #[schema(as = UsageRow)]
 pub(crate) struct Summed {
-    /// `deleted`: the calls of deleted threads.
+    /// `deleted`: the calls of deleted threads. `check`: those of `GET /models?check=true`.
     #[serde(skip_serializing_if = "Option::is_none")]
     run_id: Option<String>,
     /// Absent: planning and synthesis.

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use sqlx::{Connection, PgConnection};
 
 use super::fault::error;
-use super::{Postgres, audit, outbox, spend};
+use super::{Postgres, audit, outbox, spend, usage};
 use crate::domain::ids::TenantPk;
 use crate::store::erasure::BYTES_AT_ONCE;
 use crate::store::{Erasure, ErasureStore, Result};
@@ -82,7 +82,7 @@ pub(super) async fn erase(connection: &mut PgConnection, erasure: &Erasure) -> R
     remove(&mut transaction, pk, AT_ONCE).await?;
     outbox::leave(&mut transaction, (erasure.thread, TenantPk(tenant)), erasure.now, &erasure.deliveries).await?;
     for (at, body) in erasure.usage_to_keep() {
-        let keep = sqlx::query("INSERT INTO usage_kept (tenant, ord, body) VALUES ($1, $2, $3)");
+        let keep = sqlx::query(usage::ADD);
         keep.bind(tenant).bind(at).bind(body).execute(&mut *transaction).await.map_err(error)?;
     }
     audit::insert(&mut transaction, &erasure.audit).await?;

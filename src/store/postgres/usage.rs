@@ -1,14 +1,17 @@
 //! Sums of the usage of model calls.
 
 use async_trait::async_trait;
+use serde_json::json;
+use sqlx::{Connection as _, PgConnection};
 
-use super::Postgres;
+use super::fault::error;
+use super::{Postgres, spend};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::domain::usage::{ModelUse, UsageSum};
 use crate::engine::step::RowKind;
 use crate::store::usage::{page_of_sums, read_calls};
-use crate::store::{Error, Page, Result, UsageAsk, UsageStore};
+use crate::store::{Error, Page, Result, SpendChange, UsageAsk, UsageStore};
 
 /// The calls of the tenant. `$body` reads a body: one that cannot be read is an error, or left out.
 macro_rules! calls {
@@ -75,6 +78,8 @@ const SUMS_OF_LEGIBLE: [&str; 2] = [sums!(calls!("pes_json(body)")), sums!(calls
 const LATEST: &str = "
 SELECT body FROM thread_rows WHERE kind = 11 AND tenant = $1 AND ord >= $2 ORDER BY ord DESC LIMIT $3";
 
+pub(super) const ADD: &str = "INSERT INTO usage_kept (tenant, ord, body) VALUES ($1, $2, $3)";
+
 /// Usage of existing threads, except those on hold, those with terms of their own that keep them for ever, and those whose
 /// terms cannot be read.
 const FORGET_IN_USE: &str = "
@@ -106,6 +111,16 @@ impl UsageStore for Postgres {
         read_calls(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?)
     }
 
+    async fn add_usage(
+        &self,
+        tenant: TenantPk,
+        now: Millis,
+        took: Vec<ModelUse>,
+        spend: Vec<SpendChange>,
+    ) -> Result<()> {
+        self.pool.with_connection(async |connection| add(connection, (tenant, now), &took, &spend).await).await
+    }
+
     async fn forget_usage(&self, tenant: TenantPk, before: Millis, limit: u32) -> Result<u64> {
         let mut forgotten = 0;
         for sql in [FORGET, FORGET_IN_USE] {
@@ -116,6 +131,21 @@ impl UsageStore for Postgres {
         }
         Ok(forgotten)
     }
+}
+
+async fn add(
+    connection: &mut PgConnection,
+    (tenant, now): (TenantPk, Millis),
+    took: &[ModelUse],
+    spend: &[SpendChange],
+) -> Result<()> {
+    let mut transaction = connection.begin().await.map_err(error)?;
+    for took in took {
+        let add = sqlx::query(ADD).bind(tenant.0).bind(now).bind(json!(took).to_string());
+        add.execute(&mut *transaction).await.map_err(error)?;
+    }
+    spend::change(&mut transaction, spend, now).await?;
+    transaction.commit().await.map_err(error)
 }
 
 impl Postgres {

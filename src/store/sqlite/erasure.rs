@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 
 use super::fault::{unavailable, unreadable};
 use super::remains::Layout;
-use super::{Sqlite, audit, outbox, spend};
+use super::{Sqlite, audit, outbox, spend, usage};
 use crate::domain::ids::ThreadPk;
 use crate::store::erasure::BYTES_AT_ONCE;
 use crate::store::{Erasure, ErasureStore, Pace, Result};
@@ -138,8 +138,7 @@ pub(super) fn erase(tx: &Transaction<'_>, erasure: &Erasure) -> rusqlite::Result
         outbox::insert(tx, *thread, tenant, new, *now)?;
     }
     for (at, body) in erasure.usage_to_keep() {
-        let keep = "INSERT INTO usage_kept (tenant, ord, body) VALUES (?1, ?2, ?3)";
-        tx.prepare_cached(keep)?.execute(params![tenant, at, body])?;
+        tx.prepare_cached(usage::ADD)?.execute(params![tenant, at, body])?;
     }
     audit::insert(tx, audit_row, &audit_row.detail.to_string())?;
     spend::change(tx, changes, *now)?;

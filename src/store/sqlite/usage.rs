@@ -2,14 +2,15 @@
 
 use async_trait::async_trait;
 use rusqlite::{Transaction, params};
+use serde_json::json;
 
-use super::Sqlite;
 use super::fault::unreadable;
+use super::{Sqlite, spend};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::domain::usage::{ModelUse, UsageSum};
 use crate::store::usage::{page_of_sums, read_calls};
-use crate::store::{Page, Result, UsageAsk, UsageStore};
+use crate::store::{Page, Result, SpendChange, UsageAsk, UsageStore};
 
 macro_rules! sums {
     ($calls:literal) => {
@@ -46,6 +47,8 @@ pub(super) const SUMS_OF_THREAD: &str = sums!(
 const LATEST: &str = "
 SELECT body FROM thread_rows WHERE kind = 11 AND tenant = ? AND ord >= ? ORDER BY ord DESC LIMIT ?";
 
+pub(super) const ADD: &str = "INSERT INTO usage_kept (tenant, ord, body) VALUES (?1, ?2, ?3)";
+
 /// Usage of existing threads, except those on hold, those with terms of their own that keep them for ever, and those whose
 /// terms cannot be read.
 const FORGET_IN_USE: &str = "
@@ -71,6 +74,22 @@ impl UsageStore for Sqlite {
     async fn latest_calls(&self, tenant: TenantPk, from: Millis, limit: u32) -> Result<Vec<ModelUse>> {
         let query = sqlx::query(LATEST).bind(tenant.0).bind(from).bind(limit);
         read_calls(&query.fetch_all(&self.readers).await.map_err(unreadable)?)
+    }
+
+    async fn add_usage(
+        &self,
+        tenant: TenantPk,
+        now: Millis,
+        took: Vec<ModelUse>,
+        spend: Vec<SpendChange>,
+    ) -> Result<()> {
+        let add = move |tx: &Transaction<'_>| {
+            for took in &took {
+                tx.prepare_cached(ADD)?.execute(params![tenant.0, now, json!(took).to_string()])?;
+            }
+            spend::change(tx, &spend, now)
+        };
+        self.writer.write(add).await
     }
 
     async fn forget_usage(&self, tenant: TenantPk, before: Millis, limit: u32) -> Result<u64> {

@@ -45,6 +45,17 @@ async fn a_full_queue_is_told_at_the_door_and_in_the_list_of_models() {
     assert!(text.contains(r#"pes_provider_breaker_open{provider="openai"} 0"#), "{text}");
 }
 
+#[tokio::test]
+async fn a_check_of_the_models_takes_a_place() {
+    let mut wire = Wire::serve(vec![vec![Step::Stall(Arc::new(Notify::new()))]]).await;
+    let app = App::with(one_place(&wire)).await;
+    app.post("/threads/t1/process", json!({ "query": "one" })).await.expect(202);
+    wire.request().await;
+    let check = app.get("/models?check=true").await.expect(200)["items"][0]["check"].clone();
+    assert_eq!((&check["status"], wire.waiting()), (&json!("busy"), 0), "{check}");
+    assert_eq!(check["detail"], "too many calls wait for this provider already");
+}
+
 /// A tenant with its own key for one provider calls the others with the server's key and within its permits.
 #[tokio::test]
 async fn a_key_of_ones_own_counts_for_its_provider_alone() {

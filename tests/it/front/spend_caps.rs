@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::spend::{capped, now, spend_it_all, tenant, this_month};
+use super::usage::reply_of_120_tokens;
 use crate::support::app::App;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
@@ -34,6 +35,23 @@ async fn a_cap_in_tokens_is_kept_to_and_needs_no_price() {
     assert!((1..=2_000).contains(&total), "{total}");
     let problem = app.post("/threads/t2/process", json!({ "query": "count" })).await.problem("spend_cap_reached");
     assert!(problem["detail"].as_str().unwrap().contains("2000 tokens a day of the tenant"), "{problem}");
+}
+
+#[tokio::test]
+async fn at_a_cap_no_model_is_checked() {
+    let wire = Wire::serve(vec![reply_of_120_tokens(), reply_of_120_tokens()]).await;
+    let app = App::with(|config| {
+        config.limits.spend.tenant_day_tokens = Some(100);
+        config.models.openai.base_url = Some(wire.url());
+    })
+    .await;
+    app.get("/models?check=true").await.expect(200);
+    let spent = app.get("/limits").await.expect(200)["spend"][0].clone();
+    assert_eq!((&spent["usedTokens"], &spent["heldTokens"]), (&json!(120), &json!(0)));
+    let problem = app.get("/models?check=true").await.problem("spend_cap_reached");
+    assert!(problem["detail"].as_str().unwrap().contains("100 tokens a day of the tenant"), "{problem}");
+    assert_eq!(wire.waiting(), 1, "only the first was asked");
+    app.get("/models").await.expect(200);
 }
 
 #[tokio::test]

@@ -4,6 +4,43 @@ use pes::domain::usage::Price;
 use serde_json::json;
 
 use crate::support::app::App;
+use crate::support::wire::{Step, Wire, end, event, event_stream};
+
+/// A model's reply of one word, with its usage.
+pub(super) fn reply_of_120_tokens() -> Vec<Step> {
+    let chunk = |delta, reason| event(json!({ "choices": [{ "delta": delta, "finish_reason": reason }] }));
+    let (word, stop) = (chunk(json!({ "content": "ok" }), json!(null)), chunk(json!({}), json!("stop")));
+    let usage = event(json!({ "choices": [], "usage": { "prompt_tokens": 100, "completion_tokens": 20 } }));
+    vec![event_stream(), word, stop, usage, end()]
+}
+
+#[tokio::test]
+async fn a_check_of_the_models_counts() {
+    let mut cut = reply_of_120_tokens();
+    cut.truncate(2);
+    let wire = Wire::serve(vec![reply_of_120_tokens(), [cut, vec![Step::Cut]].concat()]).await;
+    let price = Price { input_per_million: 1_000.0, output_per_million: 1_000.0, ..Price::default() };
+    let app = App::with(|config| {
+        config.prices.insert("openai:*".to_owned(), price);
+        config.models.openai.base_url = Some(wire.url());
+    })
+    .await;
+    let sums = async || app.get("/usage?groupBy=run,model").await.expect(200)["items"].clone();
+    let checked = app.get("/models?check=true").await.expect(200);
+    assert_eq!(checked["items"][0]["check"]["status"], "ok", "{checked:#}");
+    let (all, one) = (sums().await, checked["items"].as_array().unwrap().len());
+    assert_eq!((all.as_array().unwrap().len(), one), (1, 1), "{all:#}");
+    assert_eq!(
+        (&all[0]["runId"], &all[0]["provider"], &all[0]["calls"]),
+        (&json!("check"), &json!("openai"), &json!(1))
+    );
+    assert_eq!((&all[0]["inputTokens"], &all[0]["outputTokens"]), (&json!(100), &json!(20)));
+    assert_eq!(all[0]["costUsd"], 0.12);
+    // A reply that breaks off before its usage is estimated: three tokens for the question, one for the word.
+    app.get("/models?check=true").await.expect(200);
+    let all = sums().await;
+    assert_eq!((&all[0]["inputTokens"], &all[0]["outputTokens"]), (&json!(103), &json!(21)));
+}
 
 /// A dollar per thousand tokens of the demo model.
 async fn priced() -> App {

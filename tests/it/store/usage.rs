@@ -1,8 +1,10 @@
 //! Usage of model calls, summed by any requested group, of one tenant only.
 
+use pes::domain::model::Usage;
+use pes::domain::spend::Unit;
 use pes::domain::usage::{ModelUse, UsageGroup, UsageSum};
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::{Erasure, UsageAsk};
+use pes::store::{Erasure, SpendChange, SpendKey, UsageAsk};
 use serde_json::json;
 
 use super::bed::{Bed, page};
@@ -12,6 +14,7 @@ super::on_every_store!(
     usage_has_pages,
     usage_of_others_and_of_other_times_is_left_out,
     usage_of_deleted_threads_still_counts,
+    calls_of_no_thread_count,
     what_was_stopped_for_a_deletion_counts_with_it,
     the_latest_calls_are_read_and_no_others,
     old_usage_is_forgotten,
@@ -171,4 +174,27 @@ async fn old_usage_is_forgotten(bed: Bed) {
     );
     let left = sums(&bed, &ask(&bed, UsageGroup::Item)).await;
     assert_eq!(shown(&left), [("deleted", "", 1, 0, 1)]);
+}
+
+async fn calls_of_no_thread_count(bed: Bed) {
+    let of = SpendKey { tenant: bed.tenant, key: "ann".into(), period: "2026-11".into(), unit: Unit::Usd };
+    let took = ["m", "n"].map(|model| ModelUse {
+        run: "check".into(),
+        item: None,
+        provider: "p".into(),
+        model: model.into(),
+        usage: Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() },
+        cost_nanos: Some(100),
+    });
+    for _ in 0..2 {
+        let spend = SpendChange { of: of.clone(), used: 200, held: 0, cap: None, notices: Vec::new() };
+        bed.store.add_usage(bed.tenant, DAY, took.to_vec(), vec![spend]).await.unwrap();
+    }
+    let sums = bed.store.usage(&ask(&bed, UsageGroup::Run)).await.unwrap().items;
+    let shown: Vec<_> = sums.iter().map(|sum| (sum.key.as_str(), sum.calls, sum.usage.input_tokens)).collect();
+    assert_eq!((shown, sums[0].cost_nanos), (vec![("check", 4, 40)], 400));
+    let spent = bed.store.spent(&[of]).await.unwrap().remove(0);
+    assert_eq!((spent.used, spent.held), (400, 0));
+    let other = bed.other_tenant().await;
+    assert_eq!(other.store.usage(&ask(&other, UsageGroup::Run)).await.unwrap().items, []);
 }

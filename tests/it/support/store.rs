@@ -26,8 +26,8 @@ use pes::store::{
     IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, LookupStore, Mark, NewImport, NewLinks,
     NewSpendNotice, ObservationAsk, Outline, Page, PageAsk, PastPeriods, PlannedSchedule, Pooled, Registration,
     RestoreHold, Result, RetentionStore, Rotation, RowStore, RunEnd, ScheduleMove, ScheduleState, ScheduleStore,
-    SessionRow, SessionStore, SpendKey, SpendStore, Spent, StandingAsk, Store, SuspensionAsk, ThreadFilter, ThreadRow,
-    ThreadStore, Traffic, TransferStore, UnchainedLine, UsageAsk, UsageStore,
+    SessionRow, SessionStore, SpendChange, SpendKey, SpendStore, Spent, StandingAsk, Store, SuspensionAsk,
+    ThreadFilter, ThreadRow, ThreadStore, Traffic, TransferStore, UnchainedLine, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;

@@ -207,6 +207,7 @@ passed_on! {
     UsageStore {}
     usage(ask: &UsageAsk) -> Page<UsageSum>;
     latest_calls(tenant: TenantPk, from: Millis, limit: u32) -> Vec<ModelUse>;
+    add_usage(tenant: TenantPk, now: Millis, took: Vec<ModelUse>, spend: Vec<SpendChange>) -> ();
     forget_usage(tenant: TenantPk, before: Millis, limit: u32) -> u64;
 }
 
