@@ -94,6 +94,16 @@ pub enum Error {
 
 pub type Result<T> = std::result::Result<T, Error>;
 
+impl Error {
+    /// Whether only the data that was read or written is at fault. Other data can be read and written.
+    pub(crate) fn is_of_data(&self) -> bool {
+        match self {
+            Error::Damaged(_) | Error::Refused(_) => true,
+            Error::Unavailable(_) | Error::Unusable(_) => false,
+        }
+    }
+}
+
 /// How much a process has committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {

@@ -149,7 +149,8 @@ pub trait OutboxStore: Send + Sync + 'static {
     async fn tenants_due(&self, now: Millis) -> Result<Vec<TenantPk>>;
     /// Claims due deliveries of [`TargetKind::SINGLE`], oldest first, at most each tenant's share, and counts an attempt for
     /// each. Until `until` no other process gets them. Of an ordering key only the first unfinished delivery is claimed.
-    /// Deliveries to unknown kinds are left to the newer release that stored them.
+    /// Deliveries to unknown kinds are left to the newer release that stored them. Those that cannot be read are logged and
+    /// end dead.
     async fn claim_deliveries(&self, shares: &[Share], now: Millis, until: Millis) -> Result<Vec<Delivery>>;
     /// The same for [`TargetKind::BATCHED`], whatever tenants they are of.
     async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>>;
@@ -200,7 +201,20 @@ pub trait OutboxStore: Send + Sync + 'static {
     async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64>;
 }
 
+/// What a delivery that cannot be read says when it is ended.
+pub(crate) const UNREADABLE: &str = "nothing was sent: what is stored of it cannot be read";
+
 impl Delivery {
+    /// Reads a claimed row. `Err`: the `ord` of a row that cannot be read, which is logged. The caller ends it: otherwise it
+    /// would be claimed again and again, and hold back the later ones of its ordering key.
+    pub(crate) fn read_claimed(row: &impl Columns) -> Result<std::result::Result<Self, i64>> {
+        let ord = row.number("ord")?;
+        Ok(Self::read(row).map_err(|error| {
+            tracing::error!(%error, ord, "a delivery cannot be read and is given up");
+            ord
+        }))
+    }
+
     pub(crate) fn read(row: &impl Columns) -> Result<Self> {
         Ok(Self {
             id: row.text("id")?.to_owned().into(),

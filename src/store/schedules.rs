@@ -3,8 +3,8 @@
 
 use async_trait::async_trait;
 
-use super::Result;
 use super::columns::Columns;
+use super::{Error, Result};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 
@@ -87,6 +87,13 @@ pub trait ScheduleStore: Send + Sync + 'static {
 }
 
 impl ScheduleState {
+    /// Reads the rows that are due. Those that cannot be read are logged and left out.
+    pub(crate) fn read_due(rows: &[impl Columns]) -> Vec<Self> {
+        let unreadable =
+            |error: &Error| tracing::error!(%error, "a schedule that is due cannot be read: it fires nothing");
+        rows.iter().filter_map(|row| Self::read(row).inspect_err(unreadable).ok()).collect()
+    }
+
     pub(crate) fn read(row: &impl Columns) -> Result<Self> {
         let due = row.number_or_none("next_due")?.zip(row.number_or_none("look_at")?);
         Ok(Self {

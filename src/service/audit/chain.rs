@@ -76,7 +76,13 @@ impl<'a> Chainer<'a> {
 
     async fn all(&self) -> Result<()> {
         for tenant in self.store.tenants_to_chain().await? {
-            self.of_tenant(tenant).await?;
+            match self.of_tenant(tenant).await {
+                Err(error) if error.is_of_data() => {
+                    let tenant = tenant.0;
+                    tracing::error!(%error, tenant, "the tenant's audit is not chained: something of it cannot be read");
+                }
+                chained => chained?,
+            }
         }
         Ok(())
     }

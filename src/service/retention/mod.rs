@@ -138,7 +138,7 @@ async fn effective(service: &Service, pk: ThreadPk, of_tenant: Terms) -> store::
 /// are returned.
 fn skip_damaged<T: Default>(result: store::Result<T>, what: impl fmt::Display) -> store::Result<T> {
     match result {
-        Err(error @ (store::Error::Damaged(_) | store::Error::Refused(_))) => {
+        Err(error) if error.is_of_data() => {
             tracing::error!(%error, "{what} is kept longer than it should be: something of it cannot be read");
             Ok(T::default())
         }

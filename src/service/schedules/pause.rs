@@ -61,12 +61,22 @@ pub(super) async fn all_of_ended_keys(service: &Service) -> Result<()> {
         let Ok(stored) = document.legible::<StoredSchedule>() else { continue };
         let Some(name) = stored.writers.last().filter(|_| !stored.spec.paused) else { continue };
         let key = (document.tenant, name.clone());
-        if !known.contains_key(&key) {
-            known.insert(key.clone(), of_ended_key(service, document.tenant, &stored).await?);
+        let why = match known.get(&key) {
+            Some(why) => Ok(why.clone()),
+            None => of_ended_key(service, document.tenant, &stored).await,
+        };
+        let paused = match &why {
+            Ok(Some(why)) => pause(service, &document, why).await,
+            Ok(None) => Ok(()),
+            Err(error) => Err(error.clone()),
+        };
+        match paused {
+            Err(error) if error.is_of_data() => {
+                tracing::error!(%error, schedule = document.id, "whether its key has ended is not known: it cannot be read");
+            }
+            paused => paused?,
         }
-        if let Some(Some(why)) = known.get(&key) {
-            pause(service, &document, why).await?;
-        }
+        known.insert(key, why.unwrap_or_default());
     }
     service.schedules.set_keys_checked(now);
     Ok(())

@@ -11,7 +11,7 @@ use super::{Postgres, audit, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::outbox::{
-    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind, page_of_deliveries,
+    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind, UNREADABLE, page_of_deliveries,
 };
 use crate::store::{AnswerToStore, AuditRow, Page, PageAsk, Result};
 
@@ -74,7 +74,8 @@ const CLAIM: &str = concat!(
     "       ORDER BY d.due_at, d.ord LIMIT s.most FOR UPDATE OF d SKIP LOCKED) o
     )
     UPDATE deliveries SET due_at = $2, attempts = attempts + 1 FROM due WHERE deliveries.ord = due.ord RETURNING ",
-    columns!()
+    columns!(),
+    ", deliveries.ord"
 );
 
 /// Skips locked rows, too.
@@ -86,7 +87,8 @@ const CLAIM_BATCH: &str = concat!(
     "   ORDER BY d.due_at, d.ord LIMIT $3 FOR UPDATE OF d SKIP LOCKED
     )
     UPDATE deliveries SET due_at = $2, attempts = attempts + 1 FROM due WHERE deliveries.ord = due.ord RETURNING ",
-    columns!()
+    columns!(),
+    ", deliveries.ord"
 );
 
 const NEXT_SINGLE: &str = concat!(
@@ -161,6 +163,9 @@ const ABANDON: &str = "
 UPDATE deliveries SET status = 'dead', due_at = NULL, said = $4, finished_at = $5
 WHERE tenant = $1 AND target_kind = $2 AND target = $3 AND due_at IS NOT NULL";
 
+const END: &str =
+    "UPDATE deliveries SET status = 'dead', due_at = NULL, said = $2, finished_at = $3 WHERE ord = ANY ($1)";
+
 const LEAVE: &str = "
 INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, lane, event, status, body)
 VALUES ($1, $2, $3, $3, 0, $4, $5, $6, $7, $8, 'pending', $9)";
@@ -181,12 +186,12 @@ impl OutboxStore for Postgres {
         let tenants: Vec<i64> = shares.iter().map(|share| share.tenant.0).collect();
         let most: Vec<i32> = shares.iter().map(|share| i32::try_from(share.most).unwrap_or(i32::MAX)).collect();
         let query = sqlx::query(CLAIM).bind(now).bind(until).bind(tenants).bind(most);
-        self.claim(query.bind(TargetKind::names(TargetKind::SINGLE))).await
+        self.claim(query.bind(TargetKind::names(TargetKind::SINGLE)), now).await
     }
 
     async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
         let query = sqlx::query(CLAIM_BATCH).bind(now).bind(until).bind(i64::from(limit));
-        self.claim(query).await
+        self.claim(query, now).await
     }
 
     async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize> {
@@ -274,9 +279,20 @@ impl OutboxStore for Postgres {
 }
 
 impl Postgres {
-    async fn claim(&self, claim: Query<'_, sqlx::Postgres, PgArguments>) -> Result<Vec<Delivery>> {
-        let claimed = self.pool.with_query(async |connection| claim.fetch_all(connection).await).await?;
-        claimed.iter().map(Delivery::read).collect()
+    async fn claim(&self, claim: Query<'_, sqlx::Postgres, PgArguments>, now: Millis) -> Result<Vec<Delivery>> {
+        let found = self.pool.with_query(async |connection| claim.fetch_all(connection).await).await?;
+        let (mut claimed, mut unreadable) = (Vec::with_capacity(found.len()), Vec::new());
+        for row in &found {
+            match Delivery::read_claimed(row)? {
+                Ok(delivery) => claimed.push(delivery),
+                Err(ord) => unreadable.push(ord),
+            }
+        }
+        if !unreadable.is_empty() {
+            let end = sqlx::query(END).bind(unreadable).bind(UNREADABLE).bind(now);
+            self.pool.with_query(async |connection| end.execute(connection).await).await?;
+        }
+        Ok(claimed)
     }
 }
 

@@ -63,7 +63,7 @@ impl ScheduleStore for Postgres {
     async fn due_schedules(&self, now: Millis, limit: u32) -> Result<Vec<ScheduleState>> {
         let query = sqlx::query(DUE).bind(now).bind(i64::from(limit));
         let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
-        found.iter().map(ScheduleState::read).collect()
+        Ok(ScheduleState::read_due(&found))
     }
 
     async fn next_schedule(&self) -> Result<Option<Millis>> {

@@ -9,7 +9,7 @@ use super::{Sqlite, audit, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::outbox::{
-    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind, page_of_deliveries,
+    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind, UNREADABLE, page_of_deliveries,
 };
 use crate::store::{AnswerToStore, AuditRow, Page, PageAsk, Result};
 
@@ -70,7 +70,8 @@ pub(super) const CLAIM: &str = concat!(
     is_first!(),
     " ORDER BY d.due_at, d.ord LIMIT ?4)
      RETURNING ",
-    columns!()
+    columns!(),
+    ", ord"
 );
 
 pub(super) const CLAIM_BATCH: &str = concat!(
@@ -81,7 +82,8 @@ pub(super) const CLAIM_BATCH: &str = concat!(
     is_first!(),
     " ORDER BY d.due_at, d.ord LIMIT ?3)
      RETURNING ",
-    columns!()
+    columns!(),
+    ", ord"
 );
 
 pub(super) const NEXT_SINGLE: &str = concat!(
@@ -131,6 +133,8 @@ pub(super) const LIST_OF_TENANT: &str = concat!(
      ORDER BY ord DESC LIMIT ?5"
 );
 
+const END: &str = "UPDATE deliveries SET status = 'dead', due_at = NULL, said = ?2, finished_at = ?3 WHERE ord = ?1";
+
 const IS_FINISHED: &str = "SELECT due_at IS NULL FROM deliveries WHERE tenant = ?1 AND id = ?2";
 
 const REPLAY: &str = "
@@ -174,6 +178,25 @@ fn names(kinds: &[TargetKind]) -> String {
     json!(TargetKind::names(kinds)).to_string()
 }
 
+/// The claimed deliveries. Those that cannot be read are ended.
+fn legible(
+    tx: &Transaction<'_>,
+    claimed: Vec<Result<std::result::Result<Delivery, i64>>>,
+    now: Millis,
+) -> rusqlite::Result<Result<Vec<Delivery>>> {
+    let mut legible = Vec::with_capacity(claimed.len());
+    for read in claimed {
+        match read {
+            Ok(Ok(delivery)) => legible.push(delivery),
+            Ok(Err(ord)) => {
+                tx.prepare_cached(END)?.execute(params![ord, UNREADABLE, now])?;
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    Ok(Ok(legible))
+}
+
 #[async_trait]
 impl OutboxStore for Sqlite {
     async fn tenants_due(&self, now: Millis) -> Result<Vec<TenantPk>> {
@@ -188,21 +211,21 @@ impl OutboxStore for Sqlite {
             let (mut statement, mut claimed) = (tx.prepare_cached(CLAIM)?, Vec::new());
             for Share { tenant, most } in shares {
                 let bound = params![now, until, tenant.0, most, names(TargetKind::SINGLE)];
-                let of_tenant = statement.query_map(bound, |row| Ok(Delivery::read(row)))?;
+                let of_tenant = statement.query_map(bound, |row| Ok(Delivery::read_claimed(row)))?;
                 claimed.extend(of_tenant.collect::<rusqlite::Result<Vec<_>>>()?);
             }
-            Ok(claimed)
+            legible(tx, claimed, now)
         };
-        self.writer.write(claim).await?.into_iter().collect()
+        self.writer.write(claim).await?
     }
 
     async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
         let claim = move |tx: &Transaction<'_>| {
             let mut statement = tx.prepare_cached(CLAIM_BATCH)?;
-            let claimed = statement.query_map(params![now, until, limit], |row| Ok(Delivery::read(row)))?;
-            claimed.collect::<rusqlite::Result<Vec<_>>>()
+            let claimed = statement.query_map(params![now, until, limit], |row| Ok(Delivery::read_claimed(row)))?;
+            legible(tx, claimed.collect::<rusqlite::Result<Vec<_>>>()?, now)
         };
-        self.writer.write(claim).await?.into_iter().collect()
+        self.writer.write(claim).await?
     }
 
     async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize> {

@@ -84,7 +84,7 @@ impl ScheduleStore for Sqlite {
 
     async fn due_schedules(&self, now: Millis, limit: u32) -> Result<Vec<ScheduleState>> {
         let found = sqlx::query(DUE).bind(now).bind(limit).fetch_all(&self.readers).await.map_err(unreadable)?;
-        found.iter().map(ScheduleState::read).collect()
+        Ok(ScheduleState::read_due(&found))
     }
 
     async fn next_schedule(&self) -> Result<Option<Millis>> {

@@ -1,5 +1,7 @@
 //! A stored row that cannot be read ends its own run with an error of its own; all other work continues.
 
+mod loops;
+
 use std::path::Path;
 
 use pes::domain::fault::Code;

@@ -31,6 +31,7 @@ mod sqlite;
 mod texts;
 mod threads;
 mod transfer;
+mod unreadable_deliveries;
 mod usage;
 
 /// Runs the named cases, `async fn(Bed)`, on every store. A new store is one line here.
