@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, MetaObject, ProgressToken, ProtocolVersion, RequestMetaObject,
+    CallToolRequestParams, CallToolResponse, ErrorCode, MetaObject, ProgressToken, ProtocolVersion, RequestMetaObject,
     SubscriptionFilter,
 };
 use rmcp::service::{ClientInitializeError, Peer, ServiceError};
@@ -17,6 +17,7 @@ use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::definition::Definition;
@@ -27,7 +28,7 @@ use super::listing;
 use super::process::Process;
 use super::questions::{self, Questions};
 use super::reply;
-use super::server::Profile;
+use super::server::{BACKOFF_RESET_AFTER, MAX_BACKOFF, MIN_BACKOFF, Profile};
 use super::tasks::TaskTools;
 use crate::config::env::Variables;
 use crate::domain::tool::ToolError;
@@ -119,21 +120,37 @@ impl Connection {
         listing::definitions(&self.peer, &self.tasks, most).await
     }
 
-    /// Since that protocol version, servers send `list_changed` only to clients that subscribed.
+    /// Since that protocol version, servers send `list_changed` only to clients that subscribed. A subscription that ends, or
+    /// cannot be made now, is made again. Each begins with a listing of the tools, which may have changed before it.
     pub(super) async fn listen(&self, changed: &Notify) {
         if self.peer.peer_info().is_none_or(|info| info.protocol_version.has_initialize()) {
             return std::future::pending().await;
         }
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        match self.peer.listen(filter).await {
-            Ok(mut subscription) => {
-                while let Ok(Some(_)) = subscription.next().await {
+        let mut backoff = MIN_BACKOFF;
+        loop {
+            let began = Instant::now();
+            match self.peer.listen(filter.clone()).await {
+                Ok(mut subscription) => {
+                    // No announcement has removed a former listing from there.
+                    self.peer.clear_response_cache().await;
                     changed.notify_one();
+                    while let Ok(Some(_)) = subscription.next().await {
+                        changed.notify_one();
+                    }
                 }
+                Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
+                    tracing::debug!(%error, "this MCP server does not announce changes");
+                    return std::future::pending().await;
+                }
+                Err(error) => tracing::debug!(%error, "this MCP server takes no subscription now"),
             }
-            Err(error) => tracing::debug!(%error, "this MCP server does not tell of changes"),
+            if began.elapsed() > BACKOFF_RESET_AFTER {
+                backoff = MIN_BACKOFF;
+            }
+            sleep(backoff).await;
+            backoff = (backoff * 2).min(MAX_BACKOFF);
         }
-        std::future::pending().await
     }
 
     /// Makes one call, including the questions that the server asks meanwhile. Dropping the future sends a cancellation

@@ -16,10 +16,10 @@ use crate::domain::ids::TenantPk;
 use crate::domain::tool::ToolError;
 use crate::egress::Egress;
 
-const MIN_BACKOFF: Duration = Duration::from_millis(500);
-const MAX_BACKOFF: Duration = Duration::from_secs(60);
-/// How long a server must have been up for the backoff to be reset.
-const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(60);
+pub(super) const MIN_BACKOFF: Duration = Duration::from_millis(500);
+pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// How long a server must have been up, or a subscription must have lasted, for the backoff to be reset.
+pub(super) const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(60);
 /// How long a call waits for a server that is down. While the server starts for the first time, a call waits for the
 /// start timeout if that is longer.
 const MAX_CALL_WAIT: Duration = Duration::from_secs(10);

@@ -11,4 +11,5 @@ mod robust;
 mod runs;
 mod sessions;
 mod streams;
+mod subscriptions;
 mod trust;
