@@ -25,6 +25,8 @@ use crate::store::{PageAsk, SuspensionAsk, SuspensionsWanted};
 const BATCH_WINDOW: Duration = Duration::from_millis(100);
 /// How often the store is polled for changes by other processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// The longest pause between two attempts while the store cannot be read.
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(4);
 /// How long a thread is polled after its last activity: longer than the clocks of processes may differ.
 const RECENT_WINDOW: Millis = 60_000;
 /// Questions read at once.
@@ -116,18 +118,23 @@ impl ChangeReader {
     }
 
     async fn run(mut self, batches: broadcast::Sender<Arc<ChangeBatch>>) {
-        let mut is_behind = false;
+        let (mut is_behind, mut pause) = (false, POLL_INTERVAL);
         loop {
             match self.next(is_behind).await {
                 Ok(batch) => {
-                    is_behind = false;
+                    (is_behind, pause) = (false, POLL_INTERVAL);
                     // An error means that no subscriber is left.
                     batches.send(Arc::new(batch)).ok();
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "changes cannot be read; the readers will have to read the lists again");
+                    // Once for each outage.
+                    if !is_behind {
+                        let tenant = self.tenant.0;
+                        tracing::warn!(%error, tenant, "changes cannot be read; the readers will have to read the lists again");
+                    }
                     is_behind = true;
-                    sleep(POLL_INTERVAL).await;
+                    sleep(pause).await;
+                    pause = (pause * 2).min(MAX_RETRY_PAUSE);
                 }
             }
         }

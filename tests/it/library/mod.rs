@@ -12,6 +12,7 @@ mod held;
 mod kept;
 mod left_rows;
 mod lookups;
+mod outage;
 mod reading;
 mod refolded;
 mod restored;
