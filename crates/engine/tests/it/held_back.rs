@@ -1,13 +1,15 @@
 //! The model is not told again to make a required call that may have had its effect: a person skipped it, its outcome
-//! is unknown, its result could not be stored, or its run was cancelled while it ran.
+//! is unknown, its result could not be stored, its run was cancelled while it ran, or the caller's own program had it
+//! and did not say how it ended.
 
-use pes_engine::domain::hitl::{ExpiryPolicy, InDoubtAction};
+use pes_engine::domain::hitl::{ExpiryPolicy, InDoubtAction, SuspensionKind};
+use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
 use pes_engine::domain::task::PeerFailureKind;
 use pes_engine::domain::tool::{ToolError, ToolOutcome};
 use pes_engine::effect::Effect;
-use pes_engine::event::{CancelEvent, Event, SystemEvent, ToolEvent};
+use pes_engine::event::{CancelEvent, Event, PersonEvent, SystemEvent, ToolEvent};
 use serde_json::json;
 
 use super::delegate::{AT_ONCE, NEVER, sending_fails, sent_again};
@@ -98,6 +100,49 @@ fn what_ran_when_its_run_was_cancelled_is_not_ordered_by_the_next_one() {
             ends_without_it(&mut sim, "unknown");
         }
     }
+}
+
+/// The caller's program may have carried the call out by then, though it has not answered.
+#[test]
+fn what_the_caller_had_when_it_was_cancelled_skipped_or_expired_is_not_ordered_again() {
+    let cancel = Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() });
+    let skip = Event::Person(PersonEvent::ItemSkipped { item: "a".into(), by: "ann".into() });
+    let expire = Event::System(SystemEvent::Woke);
+    for (ends, waits_ms) in [(cancel, 0), (skip, 0), (expire, 5_000)] {
+        let mut sim = must_call("client");
+        sim.tools.has_client = true;
+        let execution = ExecutionConfig {
+            suspension_timeout_ms: Some(5_000),
+            suspension_expiry: ExpiryPolicy::Fail,
+            ..ExecutionConfig::default()
+        };
+        sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+        sim.go();
+        let kinds: Vec<SuspensionKind> = sim.suspensions().iter().map(|open| open.kind).collect();
+        assert_eq!(kinds, [SuspensionKind::ClientTool]);
+        sim.now += waits_ms;
+        sim.apply(ends.clone()).unwrap();
+        sim.go();
+        let [ended] = &sim.contents(ObservationType::ToolExecution)[..] else { panic!("one call, {ends:?}") };
+        assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("error"), &json!("unknown")), "{ends:?}");
+        assert!(sim.is_idle(), "{ends:?}");
+        sim.ask("try it again").unwrap();
+        ends_without_it(&mut sim, "unknown");
+    }
+}
+
+/// A call that a person was asked about was never handed to the caller.
+#[test]
+fn what_only_waited_for_an_approval_may_be_ordered_again() {
+    let mut sim = must_call("gated");
+    sim.ask("go").unwrap();
+    sim.go();
+    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    let ended = sim.contents(ObservationType::ToolExecution).remove(0);
+    assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("skipped"), &json!("skipped")));
+    sim.ask("try it again").unwrap();
+    sim.go();
+    assert!(is_ordered_again(&sim));
 }
 
 /// The tool ran to its end, and its output could not be stored as its result.

@@ -38,8 +38,9 @@ impl ModelBook for Book {
 
 /// What a person or a policy decides about these names: `read` and `write` run, `sum` is answered at once, `gated` asks
 /// (and would otherwise be answered at once), `peer` is delegated and `gated_peer` both, `form` is a question, `denied`
-/// is refused, any other name is unknown. Only `read`, `fetch`, `sum` and `current_time` (which runs as `read` does, and
-/// is not offered) are idempotent, and `gated` if it is declared `safe`.
+/// is refused, `client` is carried out by the caller and offered if `has_client`, any other name is unknown. Only
+/// `read`, `fetch`, `sum` and `current_time` (which runs as `read` does, and is not offered) are idempotent, and `gated`
+/// if it is declared `safe`.
 #[derive(Default)]
 pub struct Tools {
     /// Remaining errors, by tool.
@@ -53,6 +54,8 @@ pub struct Tools {
     pub ruling: Option<Ruling>,
     /// The declaration of each tool.
     pub risk: Option<RiskLevel>,
+    /// Whether the caller has a tool of its own.
+    pub has_client: bool,
 }
 
 impl Tools {
@@ -82,8 +85,10 @@ impl Tools {
 impl Toolbox for Tools {
     fn offered(&self, _: &RunSettings) -> Vec<Arc<ToolSpec>> {
         ["read", "write", "sum", "gated", "form", "set_agent_state", "peer", "gated_peer", "denied"]
+            .into_iter()
+            .chain(self.has_client.then_some("client"))
             .map(|name| Arc::new(ToolSpec { risk_level: self.risk, ..spec(name) }))
-            .to_vec()
+            .collect()
     }
 
     fn judge(&self, call: &Proposal<'_>) -> Judgement {
@@ -118,6 +123,7 @@ impl Toolbox for Tools {
                 delegates: call.tool == "gated_peer",
             },
             "form" => Verdict::Input { message: "what?".into(), schema },
+            "client" => Verdict::Client,
             "denied" => Verdict::Refuse(error("denied")),
             _ => Verdict::Refuse(error("unknown_tool")),
         };

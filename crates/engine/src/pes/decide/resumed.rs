@@ -171,10 +171,11 @@ fn expire_one(tx: &mut Tx<'_>, open: &Suspension) {
         };
     }
     let (code, message) = match open.kind {
-        SuspensionKind::InDoubt => ("unknown", format!("whether it had its effect is not known, and {why}")),
+        SuspensionKind::InDoubt | SuspensionKind::ClientTool => {
+            ("unknown", format!("whether it had its effect is not known, and {why}"))
+        }
         SuspensionKind::Approval
         | SuspensionKind::Input
-        | SuspensionKind::ClientTool
         | SuspensionKind::Budget
         | SuspensionKind::PeerInput
         | SuspensionKind::PeerAuth

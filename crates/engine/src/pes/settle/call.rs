@@ -61,8 +61,10 @@ pub(crate) fn end_executed(
     counters.tool_errors += u32::from(is_error);
 }
 
-/// Ends a call that will not be carried out any more: as skipped if it never started, else as unknown.
+/// Ends a call that will not be carried out any more: as skipped if it never started, else as unknown. The caller's own
+/// program may have carried out a call that was handed to it, before it answered.
 pub(crate) fn end_open(tx: &mut Tx<'_>, id: &CallId, why: &str) {
+    let may_have_started = tx.state.may_have_started(id) || tx.state.is_at_client(id);
     if let Some(suspension) = tx.state.suspension_of(id) {
         suspension::close(tx, &suspension, Decision::Cancelled, "engine", Some(why.to_owned()));
     }
@@ -70,7 +72,7 @@ pub(crate) fn end_open(tx: &mut Tx<'_>, id: &CallId, why: &str) {
         let message = format!("{why}; the agent is told to stop");
         return end(tx, id, ToolStatus::Error, Err(ToolError::new("cancelled", message)), None, task::age(tx, id));
     }
-    if tx.state.may_have_started(id) {
+    if may_have_started {
         let message = format!("{why} while it ran; whether it had its effect is not known");
         end(tx, id, ToolStatus::Error, Err(ToolError::new("unknown", message)), None, 0);
     } else {

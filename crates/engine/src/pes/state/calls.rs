@@ -1,7 +1,7 @@
 //! Calls, their questions and their tasks: pure questions about the state.
 
 use crate::domain::Millis;
-use crate::domain::hitl::Suspension;
+use crate::domain::hitl::{Suspension, SuspensionKind};
 use crate::domain::ids::{CallId, ItemId, StreamId, SuspensionId};
 use crate::domain::task::{Slot, Task};
 use crate::domain::tool::{CallRecord, CallStatus, ToolClass, ToolStatus};
@@ -33,6 +33,12 @@ impl State {
             CallStatus::Parked | CallStatus::Ready => call.record.epoch.is_some(),
             CallStatus::Done => false,
         })
+    }
+
+    /// Whether the caller's own program has the call and has not answered yet.
+    pub(crate) fn is_at_client(&self, id: &CallId) -> bool {
+        let mut open = self.suspensions.values().filter(|open| open.call_id.as_ref() == Some(id));
+        open.any(|open| open.kind == SuspensionKind::ClientTool)
     }
 
     /// The open question about a call.
@@ -107,17 +113,20 @@ impl State {
     }
 
     /// The calls of an item, of this attempt and of earlier ones, that may have had an effect though they have no
-    /// result: a person skipped them or gave them up, their result could not be stored, or their outcome is unknown.
-    /// An idempotent call is not among them: making it again changes nothing. For an item that is done again after it
-    /// was completed, only this attempt counts.
+    /// result: a person skipped them or gave them up, their result could not be stored, or their outcome is unknown
+    /// (also without an epoch: the caller's own program had them). An idempotent call is not among them: making it again
+    /// changes nothing. For an item that is done again after it was completed, only this attempt counts.
     pub(crate) fn calls_with_unknown_effect<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
         let first = if item.progress.redone { first_ord_of(item) } else { 0 };
         let calls = item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord >= first);
         calls.map(|call| &call.record).filter(|record| {
             let error = record.result.as_ref().and_then(|result| result.error.as_ref());
-            let is_open_ended = error.is_some_and(|error| outcome::is_open_ended(&error.code));
+            let may_have_run = error.is_some_and(|error| {
+                let is_open_ended = outcome::is_open_ended(&error.code);
+                is_open_ended && (record.epoch.is_some() || error.is_lost())
+            });
             let is_safe = record.idempotent || record.class == Some(ToolClass::Read);
-            is_open_ended && record.epoch.is_some() && !is_safe
+            may_have_run && !is_safe
         })
     }
 
