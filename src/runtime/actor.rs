@@ -8,7 +8,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -44,8 +43,6 @@ pub(super) struct Actor {
     pub(super) shared: Arc<Shared>,
     pub(super) pk: ThreadPk,
     mailbox: mpsc::Receiver<Command>,
-    /// Whether this process holds the lease; read by those that watch the store for commits of other processes.
-    is_holder: Arc<AtomicBool>,
     /// The thread as it is stored; `None`: it must be read before the next decision.
     pub(super) loaded: Option<LoadedThread>,
     /// The thread was reserved for this process before it was read for a request.
@@ -66,17 +63,11 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        pk: ThreadPk,
-        mailbox: mpsc::Receiver<Command>,
-        is_holder: Arc<AtomicBool>,
-    ) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, pk: ThreadPk, mailbox: mpsc::Receiver<Command>) -> Self {
         Self {
             shared,
             pk,
             mailbox,
-            is_holder,
             loaded: None,
             is_reserved: false,
             has_written: false,
@@ -101,7 +92,6 @@ impl Actor {
             }
         };
         loop {
-            self.is_holder.store(self.loaded.as_ref().is_some_and(|loaded| self.is_ours(loaded)), Ordering::Relaxed);
             let (idle, retry) = (self.idle_after(), self.retry.map(|(at, _)| at));
             tokio::select! {
                 biased;

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -26,13 +25,7 @@ const RESTART_PAUSE: Duration = Duration::from_millis(200);
 const MAILBOX_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
-pub(super) struct Actors(Mutex<HashMap<ThreadPk, ActorEntry>>);
-
-struct ActorEntry {
-    mailbox: mpsc::Sender<Command>,
-    /// Whether this process holds the thread's lease; written by the actor.
-    is_holder: Arc<AtomicBool>,
-}
+pub(super) struct Actors(Mutex<HashMap<ThreadPk, mpsc::Sender<Command>>>);
 
 impl Actors {
     pub(super) fn count(&self) -> usize {
@@ -45,10 +38,6 @@ impl Actors {
 
     pub(super) fn is_live(&self, pk: ThreadPk) -> bool {
         self.0.lock().contains_key(&pk)
-    }
-
-    pub(super) fn holds_lease(&self, pk: ThreadPk) -> bool {
-        self.0.lock().get(&pk).is_some_and(|live| live.is_holder.load(Ordering::Relaxed))
     }
 
     /// Removes an idle actor; `false`: its mailbox has a command, and it must continue.
@@ -92,7 +81,7 @@ impl Shared {
 
     fn try_send(self: &Arc<Self>, pk: ThreadPk, command: Command) -> Result<(), Box<RejectedCommand>> {
         let mut live = self.actors.0.lock();
-        let mailbox = &live.entry(pk).or_insert_with(|| self.start(pk)).mailbox;
+        let mailbox = live.entry(pk).or_insert_with(|| self.start(pk));
         mailbox.try_send(command).map_err(|error| Box::new(RejectedCommand { error, mailbox: mailbox.clone() }))
     }
 
@@ -112,20 +101,18 @@ impl Shared {
         self.request(pk, |reply| Command::Wake { reply }).await
     }
 
-    fn start(self: &Arc<Self>, pk: ThreadPk) -> ActorEntry {
+    fn start(self: &Arc<Self>, pk: ThreadPk) -> mpsc::Sender<Command> {
         let (sender, mailbox) = mpsc::channel(self.config.limits.mailbox.max(1));
-        let is_holder = Arc::new(AtomicBool::new(false));
-        let written_by_actor = is_holder.clone();
         let shared = self.clone();
         self.tasks.spawn(async move {
-            let actor = Actor::new(shared.clone(), pk, mailbox, written_by_actor);
+            let actor = Actor::new(shared.clone(), pk, mailbox);
             if AssertUnwindSafe(actor.run()).catch_unwind().await.is_err() {
                 tracing::error!(threadPk = pk.0, "a thread's task panicked; it is started again from the stored state");
                 shared.actors.remove(pk);
                 shared.draining.run_until_cancelled(shared.restart_after_panic(pk)).await;
             }
         });
-        ActorEntry { mailbox: sender, is_holder }
+        sender
     }
 
     /// Counts the crash in the store, retrying until that succeeds, then wakes the thread.

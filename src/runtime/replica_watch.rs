@@ -57,10 +57,7 @@ impl Shared {
         for mark in marks.iter().filter(|mark| before.get(&mark.pk) != Some(&mark.version)) {
             // Also for threads whose lease is ours: their actor does not read the store while a call runs.
             self.hub.publish_gap_up_to(mark.pk, mark.last_seq);
-            // If the lease is ours, the actor notifies the waiters itself.
-            if !self.actors.holds_lease(mark.pk) {
-                self.waiters.notify_thread(mark.pk);
-            }
+            self.waiters.notify_thread(mark.pk);
         }
         // The thread was deleted: subscribers and waiters read the store and find it gone.
         for pk in pks.iter().filter(|pk| !seen.contains_key(pk)) {

@@ -134,6 +134,26 @@ async fn the_owner_compares_too() {
 }
 
 #[tokio::test]
+async fn who_waits_at_the_owner_hears_that_its_queued_run_was_cancelled_elsewhere() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
+    ask(&owner, "t", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    let queued = ask(&owner, "t", "talk").await;
+    // A wait reads the run again when its time is over, so it is given longer than the test.
+    let waiting = runs::wait(owner.service(), owner.caller(), &queued, Duration::from_secs(600));
+    let cancelling = async {
+        // The same read as that of the wait, which began before it.
+        runs::get(owner.service(), owner.caller(), &queued).await.unwrap();
+        runs::cancel(other.service(), other.caller(), &queued, None).await
+    };
+    let (waited, cancelled) = soon(async { tokio::join!(waiting, cancelling) }).await;
+    cancelled.unwrap();
+    assert_eq!(waited.unwrap().run.status, RunStatus::Cancelled);
+    assert_eq!(probe.tally().over, 0, "the call of the owner is still under way");
+}
+
+#[tokio::test]
 async fn or_when_it_took_the_thread_from_an_owner_that_is_gone() {
     let (database, probe) = (Database::fresh().await, Probe::new());
     let frozen = Moody::over(store(&database).await);
