@@ -244,7 +244,9 @@ impl Actor {
                         ?refusal,
                         "the result of an effect was refused"
                     );
-                    self.uncommitted.extend(events.iter().filter_map(|event| unstorable(event)).map(Arc::new));
+                    // A machine in memory does not show that the effect has ended.
+                    self.loaded = None;
+                    self.uncommitted.extend(events.iter().filter_map(|event| instead_of(event)).map(Arc::new));
                 }
             }
             self.uncommitted.drain(..events.len().min(self.uncommitted.len()));
@@ -334,8 +336,9 @@ impl Actor {
     }
 }
 
-/// The failure that is recorded in place of a result that the store refused.
-fn unstorable(event: &Event) -> Option<Event> {
+/// What is committed instead of an event that was refused: a failure in the place of a result. Otherwise the thread is read
+/// again, so that the slot of the effect counts as lost and a running call gets a reply to its question.
+fn instead_of(event: &Event) -> Option<Event> {
     const WHY: &str = "the result of this call cannot be stored";
     match event {
         Event::Model(ModelEvent::Replied { stream, attempt, .. }) => {
@@ -346,12 +349,13 @@ fn unstorable(event: &Event) -> Option<Event> {
             let outcome = Box::new(tool_failed("invalid_output", WHY));
             Some(Event::Tool(ToolEvent::Returned { call: call.clone(), attempt: *attempt, outcome }))
         }
+        Event::System(SystemEvent::Woke) => None,
         Event::Asked { .. }
         | Event::Cancel(_)
         | Event::Model(_)
         | Event::Tool(_)
         | Event::Peer(_)
         | Event::Person(_)
-        | Event::System(_) => None,
+        | Event::System(_) => Some(Event::System(SystemEvent::Woke)),
     }
 }

@@ -187,6 +187,29 @@ async fn what_a_tool_brought_outlasts_an_erasure_that_failed() {
     assert_eq!(probe.tally(), Tally { begun: 1, over: 1 });
 }
 
+/// The store refuses a tool's result and the failure in its place, so the call is made again, as its tool declares; or it
+/// refuses the question of a running call, which is then cancelled.
+#[rstest]
+#[case("late", 2, Tally { begun: 2, over: 2 })]
+#[case("inquire", 1, Tally { begun: 1, over: 1 })]
+#[tokio::test(start_paused = true)]
+async fn no_call_waits_for_ever_when_the_store_refuses_what_it_brought(
+    #[case] query: &str,
+    #[case] refusals: usize,
+    #[case] calls: Tally,
+) {
+    let (store, probe, instance) = bed().await;
+    let run = ask(&instance, "t", query).await;
+    logged(&instance, "t", |seen| seen.kind == ObservationType::LlmStreamStart && seen.parent_id.is_some()).await;
+    // The next commit starts the tool.
+    store.set("commit", Mood::HangsNext);
+    store.holds("commit").await;
+    assert_eq!(probe.tally().begun, 1);
+    store.set("commit", Mood::Refuses(refusals));
+    assert_eq!(ended(&instance, &run).await, RunStatus::Completed);
+    assert_eq!(probe.tally(), calls);
+}
+
 /// A tool that does not yield cannot be stopped; its result is ignored. Neither a cancel nor a drain waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn code_that_does_not_yield_holds_up_neither_a_cancel_nor_a_drain() {

@@ -70,6 +70,8 @@ pub enum Mood {
     FailsOnce,
     /// Call 1 fails, 2 and 3 wait until the mood changes.
     FailsNext,
+    /// The data of this many calls is refused; later calls succeed.
+    Refuses(usize),
 }
 
 /// Moods by name of the call; `*` applies to all other calls.
@@ -188,6 +190,11 @@ impl Moody {
                 Mood::FailsNext => {
                     self.set(call, Mood::Hangs);
                     return Err(Error::Unavailable("it was told to fail".to_owned()));
+                }
+                Mood::Refuses(0) => return Ok(()),
+                Mood::Refuses(left) => {
+                    self.set(call, Mood::Refuses(left - 1));
+                    return Err(Error::Refused("it was told to refuse it".to_owned()));
                 }
                 Mood::HangsOnce => {
                     self.set(call, Mood::Well);
