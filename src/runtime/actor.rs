@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::command::{AuditedAction, Command, CommandError, CommitExtras, DecisionResult, ProfileEdit};
 use super::lease::Lease;
-use super::load::{ClaimMode, MAX_ATTEMPTS, contended};
+use super::load::{ClaimMode, MAX_ATTEMPTS, contended, is_result};
 use super::loaded::LoadedThread;
 use super::perform::{RunningEffects, model_failed, tool_failed};
 use super::shared::Shared;
@@ -27,7 +27,7 @@ use crate::domain::ids::ThreadPk;
 use crate::domain::model::FailureKind;
 use crate::domain::run::Run;
 use crate::engine::CapRoom;
-use crate::engine::event::{CancelEvent, Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
+use crate::engine::event::{CancelEvent, Event, ModelEvent, SystemEvent, ToolEvent};
 use crate::engine::step::Row;
 use crate::store::{self, LeaseChange};
 
@@ -198,12 +198,11 @@ impl Actor {
 
     /// The second phase of a cancel: stops the effects and records that. Returns the runs that it ended.
     async fn stop_effects(&mut self) -> Result<Vec<Run>, CommandError> {
-        let usage = self.effects.stop().await;
-        // An agent's answer may belong to a task of an earlier run, and the usage of model calls must be paid.
-        self.uncommitted.retain(|event| {
-            matches!(&**event, Event::Model(_) | Event::Peer(PeerEvent::Reported { .. } | PeerEvent::Failed { .. }))
-        });
-        self.uncommitted.extend(usage.into_iter().map(Arc::new));
+        let ended = self.effects.stop().await;
+        // What a tool has done is known, an agent's answer may belong to a task of an earlier run, and the usage of model calls
+        // must be paid.
+        self.uncommitted.retain(|event| is_result(event));
+        self.uncommitted.extend(ended.into_iter().map(Arc::new));
         self.uncommitted.push_back(Arc::new(Event::Cancel(CancelEvent::EffectsStopped)));
         let ended = self.commit_pending().await;
         if self.uncommitted.is_empty() {

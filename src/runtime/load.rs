@@ -283,7 +283,7 @@ impl Actor {
 }
 
 /// Whether the event is the result of an effect.
-fn is_result(event: &Event) -> bool {
+pub(super) fn is_result(event: &Event) -> bool {
     matches!(
         event,
         Event::Model(_)

@@ -152,9 +152,9 @@ impl RunningEffects {
         });
     }
 
-    /// Stops the effects of the run and waits until their tasks have ended. Model calls are interrupted; their events are
-    /// returned, because they contain usage that must be paid. A task that does not yield in time is detached: it cannot be
-    /// stopped, and its result is dropped.
+    /// Stops the effects of the run and waits until their tasks have ended. Model calls are interrupted. Returns their events,
+    /// because they contain usage that must be paid, and those of effects that had ended already. A task that does not yield in
+    /// time is detached: it cannot be stopped, and its result is dropped.
     pub(super) async fn stop(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.interrupt).cancel();
         self.handles.retain(|effect, handle| {
@@ -167,7 +167,7 @@ impl RunningEffects {
         let mut events = Vec::new();
         let ends = async {
             while let Some(ended) = self.tasks.join_next().await {
-                events.extend(ended.ok().and_then(|(_, event)| event).filter(|event| matches!(event, Event::Model(_))));
+                events.extend(ended.ok().and_then(|(_, event)| event));
             }
         };
         if timeout(STOP_TIMEOUT, ends).await.is_err() {

@@ -187,6 +187,46 @@ async fn what_a_tool_brought_outlasts_an_erasure_that_failed() {
     assert_eq!(probe.tally(), Tally { begun: 1, over: 1 });
 }
 
+/// How the log says that the only call ended.
+async fn end_of_its_call(instance: &Instance) -> serde_json::Value {
+    let ask = FeedAsk { types: vec![ObservationType::ToolExecution], ..FeedAsk::default() };
+    let log = feed::page(instance.service(), instance.caller(), &"t".into(), ask, 500).await.unwrap();
+    let [ended] = &log.items[..] else { panic!("{:?}", log.items) };
+    ended.content["status"].clone()
+}
+
+/// The result waits for the store when the cancel comes.
+#[tokio::test(start_paused = true)]
+async fn what_a_tool_brought_before_a_cancel_is_recorded() {
+    let (store, probe, instance) = bed().await;
+    let run = ask(&instance, "t", "late").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    store.set("commit", Mood::Fails);
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(probe.tally(), Tally { begun: 1, over: 1 });
+    store.set("commit", Mood::Well);
+    runs::cancel_thread(instance.service(), instance.caller(), &"t".into(), None).await.unwrap();
+    assert_eq!(ended(&instance, &run).await, RunStatus::Cancelled);
+    assert_eq!(end_of_its_call(&instance).await, "success");
+}
+
+/// The tool returns while the cancel is being committed.
+#[tokio::test(start_paused = true)]
+async fn what_a_tool_brought_during_a_cancel_is_recorded() {
+    let (store, probe, instance) = bed().await;
+    let run = ask(&instance, "t", "late").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    store.set("commit", Mood::Hangs);
+    let (service, caller) = (instance.service().clone(), instance.caller().clone());
+    let cancelling = tokio::spawn(async move { runs::cancel_thread(&service, &caller, &"t".into(), None).await });
+    store.holds("commit").await;
+    probe.reaches(|tally| tally.over == 1).await;
+    store.set("commit", Mood::Well);
+    cancelling.await.unwrap().unwrap();
+    assert_eq!(ended(&instance, &run).await, RunStatus::Cancelled);
+    assert_eq!(end_of_its_call(&instance).await, "success");
+}
+
 /// The store refuses a tool's result and the failure in its place, so the call is made again, as its tool declares; or it
 /// refuses the question of a running call, which is then cancelled.
 #[rstest]
