@@ -91,13 +91,14 @@ impl ModelCall {
         }
         let prompt_size = PromptSize::of(&request);
         let reply = ReplyBuilder::new(began, shared.config.models.reply_bytes);
-        let deltas = match interrupt.run_until_cancelled(pass.call(&*client, request)).await {
-            Some(deltas) => deltas,
-            // The request may have been sent, so its prompt must be paid.
-            None => Err(ModelFailure { usage: Some(reply.usage_so_far(prompt_size.tokens())), ..interrupted() }),
-        };
-        let deltas = match deltas {
+        let opened = interrupt.run_until_cancelled(pass.call(&*client, request)).await;
+        let deltas = match opened.unwrap_or_else(|| Err(interrupted())) {
             Ok(deltas) => deltas,
+            // The request may have been sent, so its prompt must be paid.
+            Err(failure) if is_unanswered(&failure) => {
+                let usage = Some(reply.usage_so_far(prompt_size.tokens()));
+                return Some(failed(ModelFailure { usage, ..failure }));
+            }
             Err(failure) => return Some(failed(failure)),
         };
         let mut tokens = TokenStream::open(shared.hub.clone(), pk, head);
@@ -174,6 +175,13 @@ async fn read_reply(
 
 fn interrupted() -> ModelFailure {
     ModelFailure::new(FailureKind::Interrupted, "the run was stopped")
+}
+
+/// Whether a call that failed before its reply may have been sent and was not answered: it was interrupted, its connection
+/// broke, or it took too long. An answer with an error is free.
+fn is_unanswered(failure: &ModelFailure) -> bool {
+    failure.http_status.is_none()
+        && matches!(failure.kind, FailureKind::Retry | FailureKind::Incomplete | FailureKind::Interrupted)
 }
 
 /// The failure of a reply that broke off, with the text and the usage so far. An error instead of a reply has no usage.

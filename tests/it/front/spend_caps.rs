@@ -15,7 +15,7 @@ use crate::support::app::App;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody, fresh_store};
-use crate::support::wire::{Step, Wire, end, event, event_stream};
+use crate::support::wire::{Step, Wire, answer, end, event, event_stream};
 
 #[tokio::test]
 async fn a_cap_in_tokens_is_kept_to_and_needs_no_price() {
@@ -140,6 +140,34 @@ fn at_house(config: &mut Config, url: String) {
     config.models.choice = vec!["house:m".parse().unwrap()];
     config.models.providers.insert("house".to_owned(), Provider { base_url: Some(url), ..Provider::default() });
     config.prices.insert("house:*".to_owned(), config.prices["demo:*"]);
+}
+
+/// The provider had the whole request. What answers with an error, or cannot be reached, is free.
+#[rstest::rstest]
+#[case(vec![Step::Cut], 2)]
+#[case(vec![Step::Stall(Arc::new(Notify::new()))], 2)]
+#[case(answer("503 Service Unavailable", "retry-after: 0\r\n", "busy"), 1)]
+#[tokio::test]
+async fn a_request_that_got_no_answer_counts_its_prompt(#[case] first: Vec<Step>, #[case] counted: i64) {
+    let plan = json!({ "title": "t", "intent": "i", "plan": "p", "answer": "done", "todoList": [] }).to_string();
+    let usage = event(json!({ "choices": [], "usage": { "prompt_tokens": 100, "completion_tokens": 20 } }));
+    let content = chunk(json!({ "content": plan }), Value::Null);
+    let whole = vec![event_stream(), content, chunk(json!({}), json!("stop")), usage, end()];
+    let wire = Wire::serve(vec![first, whole]).await;
+    let (url, store) = (wire.url(), fresh_store().await);
+    let app = App::of(store.clone(), |config| {
+        at_house(config, url);
+        config.models.header_timeout_ms = 1_000;
+    })
+    .await;
+    let said = app.finish("t1", "hi").await;
+    assert_eq!(said["response"]["content"], "done", "{said:#}");
+    let sums = app.get("/usage?groupBy=tenant").await.expect(200)["items"][0].clone();
+    assert_eq!((&sums["calls"], &sums["outputTokens"]), (&json!(counted), &json!(20)), "{sums:#}");
+    let input = sums["inputTokens"].as_i64().unwrap();
+    assert_eq!(input > 300, counted == 2, "the prompt of the first is estimated: {sums:#}");
+    let spent = this_month(&*store).await;
+    assert_eq!((spent.used, spent.held), ((input + 20) * 10_000, 0));
 }
 
 /// A reply of 3,000 letters without an end.
