@@ -64,6 +64,7 @@ pub(super) struct Actor {
 
 impl Actor {
     pub(super) fn new(shared: Arc<Shared>, pk: ThreadPk, mailbox: mpsc::Receiver<Command>) -> Self {
+        let effects = RunningEffects::new(shared.out_of_time.clone());
         Self {
             shared,
             pk,
@@ -74,7 +75,7 @@ impl Actor {
             room: None,
             run_slot: None,
             lease: None,
-            effects: RunningEffects::default(),
+            effects,
             uncommitted: VecDeque::new(),
             retry: None,
         }

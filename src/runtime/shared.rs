@@ -89,6 +89,8 @@ pub(super) struct Shared {
     pub(super) erased: Notify,
     /// Cancelled when the drain begins: nothing new starts, results of running effects are still committed.
     pub(super) draining: CancellationToken,
+    /// Cancelled shortly before the drain ends: model calls are interrupted and report their usage so far.
+    pub(super) out_of_time: CancellationToken,
     /// Cancelled when the drain ends: everything that still runs is dropped.
     pub(super) halted: CancellationToken,
     pub(super) tasks: TaskTracker,

@@ -52,6 +52,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
 }
 
+/// The part of the drain time that is reserved for storing what interrupted model calls have used.
+const INTERRUPT_TIMEOUT: Duration = Duration::from_millis(1_000);
 /// The part of the drain time that is reserved for releasing the leases and for closing the store.
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(1_500);
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(1_000);
@@ -111,6 +113,7 @@ impl Runtime {
             is_restoring: AtomicBool::new(false),
             erased: Notify::new(),
             draining: CancellationToken::new(),
+            out_of_time: CancellationToken::new(),
             halted: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
@@ -129,8 +132,9 @@ impl Runtime {
         Ok(Self(shared))
     }
 
-    /// Starts nothing new, and commits the results of running effects, for at most `runtime.drain_ms`; then they are dropped.
-    /// Subscribers get a notice first. `false`: it was called before.
+    /// Starts nothing new, and commits the results of running effects, for at most `runtime.drain_ms`. Then model calls are
+    /// interrupted, and their usage so far is stored; what still runs after that is dropped. Subscribers get a notice first.
+    /// `false`: it was called before.
     pub(crate) async fn stop(&self) -> bool {
         let shared = &self.0;
         if shared.halted.is_cancelled() {
@@ -138,11 +142,15 @@ impl Runtime {
         }
         let limit =
             Duration::from_millis(shared.config.runtime.drain_ms).saturating_sub(RELEASE_TIMEOUT + CLOSE_TIMEOUT);
+        let interrupt_timeout = INTERRUPT_TIMEOUT.min(limit);
         shared.draining.cancel();
         shared.hub.publish_draining(1_000);
         shared.tasks.close();
-        if timeout(limit, shared.tasks.wait()).await.is_err() {
-            tracing::warn!(threads = self.active_threads(), "steps that did not end in time are dropped");
+        if timeout(limit - interrupt_timeout, shared.tasks.wait()).await.is_err() {
+            tracing::warn!(threads = self.active_threads(), "steps that did not end in time are stopped");
+            shared.out_of_time.cancel();
+            // A tool that still runs is dropped.
+            timeout(interrupt_timeout, shared.tasks.wait()).await.ok();
         }
         shared.halted.cancel();
         true

@@ -52,17 +52,19 @@ pub(super) struct RunningEffects {
     open_questions: HashMap<CallId, CallQuestion>,
     /// Interrupts the running model calls, which then report their usage so far.
     interrupt: CancellationToken,
-}
-
-impl Default for RunningEffects {
-    fn default() -> Self {
-        let (tasks, aside) = (JoinSet::new(), JoinSet::new());
-        let (handles, questions, open_questions) = (HashMap::new(), mpsc::channel(1), HashMap::new());
-        Self { tasks, aside, handles, questions, open_questions, interrupt: CancellationToken::new() }
-    }
+    /// Interrupts those of all threads.
+    interrupt_all: CancellationToken,
 }
 
 impl RunningEffects {
+    /// No effects. `interrupt_all` interrupts all model calls that will run.
+    pub(super) fn new(interrupt_all: CancellationToken) -> Self {
+        let (tasks, aside) = (JoinSet::new(), JoinSet::new());
+        let (handles, questions, open_questions) = (HashMap::new(), mpsc::channel(1), HashMap::new());
+        let interrupt = interrupt_all.child_token();
+        Self { tasks, aside, handles, questions, open_questions, interrupt, interrupt_all }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.handles.is_empty()
     }
@@ -156,7 +158,7 @@ impl RunningEffects {
     /// because they contain usage that must be paid, and those of effects that had ended already. A task that does not yield in
     /// time is detached: it cannot be stopped, and its result is dropped.
     pub(super) async fn stop(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.interrupt).cancel();
+        std::mem::replace(&mut self.interrupt, self.interrupt_all.child_token()).cancel();
         self.handles.retain(|effect, handle| {
             if !(effect.is_background() || matches!(effect, Effect::CallModel { .. })) {
                 handle.abort();

@@ -32,12 +32,12 @@ pub(in crate::runtime) struct ModelCall {
     pub(in crate::runtime) request: ModelRequest,
     pub(in crate::runtime) head: StreamHead,
     pub(in crate::runtime) lease: Lease,
-    /// Ends the call, which then reports its usage so far.
+    /// Ends the call, which then reports its usage so far, if it was sent.
     pub(in crate::runtime) interrupt: CancellationToken,
 }
 
 impl ModelCall {
-    /// `None`: the lease ended or the call was interrupted before the request was sent.
+    /// `None`: the lease ended before the request was sent.
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
         let (phase, began) = (self.head.phase, Instant::now());
         let meters = self.shared.model_meters.of(&self.request.provider, &self.request.model);
@@ -76,13 +76,13 @@ impl ModelCall {
                 gates.acquire(&provider, owner).await
             }
         };
-        let entered = interrupt.run_until_cancelled(enter).await?;
+        let entered = interrupt.run_until_cancelled(enter).await;
         let queued_ms = i64::try_from(began.elapsed().as_millis()).ok().filter(|waited| *waited > 0);
         let failed = |failure: ModelFailure| {
             let failure = ModelFailure { queued_ms: queued_ms.unwrap_or(0), ..failure };
             Event::Model(ModelEvent::Failed { stream: stream.clone(), attempt, failure })
         };
-        let pass = match entered {
+        let pass = match entered.unwrap_or_else(|| Err(interrupted())) {
             Ok(pass) => pass,
             Err(failure) => return Some(failed(failure)),
         };
@@ -174,7 +174,7 @@ async fn read_reply(
 }
 
 fn interrupted() -> ModelFailure {
-    ModelFailure::new(FailureKind::Interrupted, "the run was stopped")
+    ModelFailure::new(FailureKind::Interrupted, "the run or the server was stopped")
 }
 
 /// Whether a call that failed before its reply may have been sent and was not answered: it was interrupted, its connection

@@ -280,7 +280,7 @@ async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
 /// The task's run may have ended, so nobody would ask again.
 #[tokio::test]
 async fn stopping_a_run_spares_what_is_asked_of_other_agents() {
-    let (mut effects, lease) = (RunningEffects::default(), Lease::of(60_000));
+    let (mut effects, lease) = (RunningEffects::new(CancellationToken::new()), Lease::of(60_000));
     let asking = Effect::AskPeer { task: "task_1".into(), attempt: 1 };
     let calling = Effect::CallTool { call: "call_1".into(), attempt: 1 };
     let (told, answer) = tokio::sync::oneshot::channel();

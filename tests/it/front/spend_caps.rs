@@ -219,6 +219,36 @@ async fn a_reply_that_is_stopped_counts_what_arrived(#[values("cancel", "delete"
     assert_eq!((spent.used, spent.held), ((input + 1_001) * 10_000, 0));
 }
 
+/// The process interrupts it at the end of its drain, and the next one makes it again.
+#[tokio::test]
+async fn a_reply_that_a_stopping_process_interrupts_counts_what_arrived() {
+    let plan = json!({ "title": "t", "intent": "i", "plan": "p", "answer": "done", "todoList": [] }).to_string();
+    let usage = event(json!({ "choices": [], "usage": { "prompt_tokens": 100, "completion_tokens": 20 } }));
+    let content = chunk(json!({ "content": plan }), Value::Null);
+    let whole = vec![event_stream(), content, chunk(json!({}), json!("stop")), usage, end()];
+    let endless = Endless::new();
+    let wire = Wire::serve(vec![endless.steps(), whole]).await;
+    let (url, store) = (wire.url(), fresh_store().await);
+    let stopping = |config: &mut Config| {
+        at_house(config, url.clone());
+        config.runtime.drain_ms = 4_000;
+    };
+    let app = App::of(store.clone(), stopping).await;
+    endless.answers(&app).await;
+    app.stopped().await;
+    let spent = this_month(&*store).await;
+    let input = spent.used / 10_000 - 1_001;
+    assert!(input > 300, "the prompt, and what arrived: {spent:?}");
+    assert_eq!((spent.used, spent.held), ((input + 1_001) * 10_000, 0));
+    let app = App::of(store.clone(), stopping).await;
+    let run = app.get("/runs").await.expect(200)["items"][0]["runId"].clone();
+    let ended = app.get(&format!("/runs/{}?wait=30", run.as_str().unwrap())).await.expect(200);
+    assert_eq!((&ended["status"], &ended["llmCalls"]), (&json!("completed"), &json!(2)), "{ended:#}");
+    let sums = app.get("/usage?groupBy=tenant").await.expect(200)["items"][0].clone();
+    let counted = [&sums["calls"], &sums["inputTokens"], &sums["outputTokens"]];
+    assert_eq!(counted, [&json!(2), &json!(input + 100), &json!(1_001 + 20)], "{sums:#}");
+}
+
 /// The process that makes the call does not report its model's usage to a thread that is gone.
 #[tokio::test]
 async fn a_call_of_another_process_counts_as_what_it_held_when_its_thread_is_deleted() {

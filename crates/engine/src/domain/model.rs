@@ -236,6 +236,11 @@ impl ModelFailure {
             usage: None,
         }
     }
+
+    /// Whether the request may have reached the provider. A call that was interrupted before it was sent has no usage.
+    pub fn was_sent(&self) -> bool {
+        self.kind.was_sent() && (self.kind != FailureKind::Interrupted || self.usage.is_some())
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

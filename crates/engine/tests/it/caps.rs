@@ -5,9 +5,9 @@ use pes_engine::domain::hitl::SuspensionKind;
 use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, Usage};
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, OnBudget, RunSettings};
-use pes_engine::domain::usage::{CapSet, Price};
-use pes_engine::event::{CancelEvent, Event, SystemEvent};
-use pes_engine::step::Step;
+use pes_engine::domain::usage::{CapSet, ModelUse, Price};
+use pes_engine::event::{CancelEvent, Event, ModelEvent, SystemEvent};
+use pes_engine::step::{RowKind, Step};
 use pes_engine::{Allowance, CapRoom, Prompt, Remaining};
 use serde_json::json;
 
@@ -212,6 +212,69 @@ fn an_attempt_that_failed_after_it_began_to_be_answered_counts_what_it_took() {
     assert_eq!(run.counters.cost_nanos, Some(760_000 + 2_000_000));
     assert_eq!(run.counters.llm_calls, 3);
     assert_eq!(held(&sim), 0);
+}
+
+/// Nobody will say what it used, or whether it was sent. A call that its process stopped says so itself.
+#[test]
+fn a_call_whose_process_died_counts_what_it_had_reserved() {
+    for (is_cancelled, dies) in [(false, true), (true, true), (true, false)] {
+        let mut sim = capped();
+        ask(&mut sim, OnBudget::Stop);
+        let reserved = sim.machine.reservations().remove(0);
+        if is_cancelled {
+            sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+        }
+        if dies {
+            sim.crash();
+        } else {
+            sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+        }
+        let took: Vec<(String, ModelUse)> = sim
+            .rows()
+            .filter(|row| row.kind == RowKind::Usage)
+            .map(|row| (row.id.clone(), serde_json::from_str(&row.body).unwrap()))
+            .collect();
+        if !dies {
+            assert_eq!((took, held(&sim)), (Vec::new(), 0));
+            continue;
+        }
+        let [(stream, took)] = &took[..] else { panic!("{took:?}") };
+        assert_eq!(*stream, reserved.stream.as_str());
+        let total = took.usage.input_tokens + took.usage.output_tokens;
+        assert_eq!((i64::try_from(total), took.usage.output_tokens), (Ok(reserved.tokens), 4_096));
+        assert_eq!(took.cost_nanos, Some(reserved.cost));
+        assert_eq!(sim.is_idle(), is_cancelled);
+        sim.go();
+        let counted = sim.run("run_1").counters.usage.output_tokens;
+        let later = if is_cancelled { 0 } else { 5 * 500 };
+        assert_eq!((counted, held(&sim)), (4_096 + later, 0), "the other calls count besides");
+    }
+}
+
+/// A call that a stopping process interrupts is made again at once, and counts no failure of its model.
+#[test]
+fn a_call_that_its_process_interrupted_is_made_again_at_once() {
+    let mut sim = capped();
+    ask(&mut sim, OnBudget::Stop);
+    for (usage, calls) in [(None, 0), (Some(used(700, 30)), 1), (Some(used(700, 30)), 2)] {
+        let (stream, attempt) = sim.stream();
+        let failure = ModelFailure { usage, ..ModelFailure::new(FailureKind::Interrupted, "the process stops") };
+        sim.holds = false;
+        let step = sim.apply(Event::Model(ModelEvent::Failed { stream, attempt, failure })).unwrap();
+        assert_eq!((step.wake_at, held(&sim)), (Some(sim.now), 0), "the next process makes it");
+        woke_by_next(&mut sim);
+        let counters = sim.machine.run().unwrap().counters.clone();
+        assert_eq!((counters.llm_calls, counters.usage.output_tokens), (calls, 30 * u64::from(calls)));
+    }
+    sim.go();
+    assert_eq!(sim.run("run_1").status, RunStatus::Completed);
+}
+
+/// Another process takes the thread over: nothing of it is lost.
+fn woke_by_next(sim: &mut Sim) {
+    (sim.holds, sim.epoch) = (true, sim.epoch + 1);
+    let step = woke(sim);
+    assert_eq!((step.wake_at, sim.in_flight.len()), (None, 1), "at once");
 }
 
 fn used(input_tokens: u64, output_tokens: u64) -> Usage {

@@ -102,7 +102,7 @@ pub(crate) fn on_model_failed(
     failure: ModelFailure,
 ) -> HandlerResult {
     let Some((item, mut call)) = tx.state.open_model_call(stream, attempt) else { return Ok(EventOutcome::Ignored) };
-    if failure.kind.was_sent() {
+    if failure.was_sent() {
         tx.active().counters.llm_calls += 1;
     }
     if let Some(usage) = &failure.usage {
@@ -133,14 +133,25 @@ pub(crate) fn on_model_failed(
 /// The attempt was in flight when its process stopped; another one follows at once.
 pub(crate) fn on_model_interrupted(tx: &mut Tx<'_>, item: Option<&ItemId>, mut call: ModelCall) {
     let Some(stream) = call.stream().cloned() else { return };
+    count_reserved(tx, item, &call);
     let failure = model_call::interrupted("the process stopped while the model answered");
     tx.record_stream_error(&stream, item, &failure, Some(0));
     call.attempt += 1;
     call.reserved = None;
     call.slot = ModelSlot::Ready { not_before: Some(tx.stamp.now) };
-    // The length of the outage is not known: the time for which models are retried starts anew.
-    call.failing_since = call.failing_since.map(|_| tx.stamp.now);
+    retry::restart_retry_time(tx, &mut call);
     tx.put_model_call(item, call);
+}
+
+/// Counts what a call has reserved, if anything: its process stopped, so nobody will say what it used, or whether it
+/// was sent.
+pub(crate) fn count_reserved(tx: &mut Tx<'_>, item: Option<&ItemId>, call: &ModelCall) {
+    let Some((stream, reserved)) = call.stream().zip(call.reserved) else { return };
+    let (provider, model) = tx.state.run_settings().choice(call.choice).unwrap_or_default();
+    let (provider, model) = (provider.to_owned(), model.to_owned());
+    let input_tokens = reserved.tokens.saturating_sub(reserved.output);
+    let usage = Usage { input_tokens, output_tokens: reserved.output, ..Usage::default() };
+    count_usage(tx, stream, item, (&provider, &model), &usage);
 }
 
 fn give_up_model(tx: &mut Tx<'_>, item: Option<&ItemId>, call: &ModelCall, failure: &ModelFailure) {

@@ -32,6 +32,10 @@ enum RetryDecision {
 
 /// Prepares the call for its next attempt and returns the delay; `None`: there is no next attempt.
 pub(crate) fn prepare_next(tx: &mut Tx<'_>, call: &mut ModelCall, failure: &ModelFailure) -> Option<Millis> {
+    if failure.kind == FailureKind::Interrupted {
+        restart_retry_time(tx, call);
+        return Some(0);
+    }
     // The queue of this server is not the model's fault: the call is not given up for it, and the time in the queue
     // does not count.
     let is_ours = failure.kind == FailureKind::Saturated;
@@ -57,6 +61,12 @@ pub(crate) fn prepare_next(tx: &mut Tx<'_>, call: &mut ModelCall, failure: &Mode
         }
         RetryDecision::GiveUp => None,
     }
+}
+
+/// The process stopped during the attempt. The length of the outage is not known: the time for which models are retried
+/// starts anew.
+pub(crate) fn restart_retry_time(tx: &Tx<'_>, call: &mut ModelCall) {
+    call.failing_since = call.failing_since.map(|_| tx.stamp.now);
 }
 
 fn decide_retry(tx: &Tx<'_>, call: &ModelCall, failure: &ModelFailure) -> RetryDecision {
