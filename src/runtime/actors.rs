@@ -18,8 +18,10 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadPk;
 use crate::domain::thread::ThreadStatus;
 
-/// The pause before a panicked task is started again. It keeps a thread that always panics cheap until it is quarantined.
+/// The pause before a panicked task is started again. It keeps a thread that always panics cheap until it is quarantined, and
+/// doubles while the store fails.
 const RESTART_PAUSE: Duration = Duration::from_millis(200);
+const MAX_RESTART_PAUSE: Duration = Duration::from_secs(32);
 
 /// Bounds how long a command waits for room in a full mailbox.
 const MAILBOX_TIMEOUT: Duration = Duration::from_secs(2);
@@ -115,33 +117,45 @@ impl Shared {
         sender
     }
 
-    /// Counts the crash in the store, retrying until that succeeds, then wakes the thread.
+    /// Counts the crash in the store, retrying until that succeeds, then wakes the thread in the same way.
     async fn restart_after_panic(self: &Arc<Self>, pk: ThreadPk) {
-        sleep(RESTART_PAUSE).await;
+        let mut pause = RESTART_PAUSE;
+        sleep(pause).await;
         while let Err(error) = self.store.count_crash(pk).await {
-            tracing::warn!(threadPk = pk.0, %error, "a crash of a thread could not be counted; trying again");
-            sleep(RESTART_PAUSE).await;
+            if pause == RESTART_PAUSE {
+                tracing::warn!(threadPk = pk.0, %error, "a crash of a thread could not be counted; it is tried again, less and less often");
+            }
+            pause = (pause * 2).min(MAX_RESTART_PAUSE);
+            sleep(pause).await;
         }
+        pause = RESTART_PAUSE;
         loop {
             match self.store.thread_by_pk(pk).await {
                 // A quarantined thread is only woken to end its runs: rebuilding it may be what panicked.
                 Ok(Some(row)) if row.status == ThreadStatus::Quarantined && row.wake_at.is_none() => return,
                 Ok(_) | Err(_) => {}
             }
-            if self.wake_after_panic(pk).await {
-                return;
+            let Err(refusal) = self.wake_after_panic(pk).await else { return };
+            if pause == RESTART_PAUSE {
+                tracing::warn!(
+                    threadPk = pk.0,
+                    ?refusal,
+                    "a thread whose task panicked could not be woken; it is tried again, less and less often"
+                );
             }
-            sleep(RESTART_PAUSE).await;
+            sleep(pause).await;
+            pause = (pause * 2).min(MAX_RESTART_PAUSE);
         }
     }
 
-    /// Wakes the thread after a panic: the store does not show it as due, because its effects ran in this process. `false`: the
-    /// wake-up failed, try again. If the new task panics too, its own restart handles that.
-    async fn wake_after_panic(self: &Arc<Self>, pk: ThreadPk) -> bool {
+    /// Wakes the thread after a panic: the store does not show it as due, because its effects ran in this process. An error: try
+    /// again. If the new task panics too, its own restart handles that.
+    async fn wake_after_panic(self: &Arc<Self>, pk: ThreadPk) -> Result<(), CommandError> {
         let (reply, answer) = oneshot::channel();
-        match self.send(pk, Command::Wake { reply }).await {
-            Ok(()) => matches!(answer.await, Ok(Ok(()) | Err(CommandError::Gone)) | Err(_)),
-            Err(_) => false,
+        self.send(pk, Command::Wake { reply }).await?;
+        match answer.await {
+            Ok(Err(CommandError::Gone)) | Err(_) => Ok(()),
+            Ok(woken) => woken,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A thread that crashes its process is quarantined after three crashes, and no other thread is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pes::domain::fault::{Code, Fault};
 use pes::domain::ids::{CallId, TaskId};
@@ -18,6 +19,7 @@ use pes::store::Store;
 use pes::store::postgres::Postgres;
 use pes::{AgentProps, Config, Instance};
 use serde_json::Value;
+use tokio::time::sleep;
 
 use super::probe::{Probe, ask, equipped, instance};
 use crate::support::http::soon;
@@ -27,7 +29,7 @@ use pes::service::threads;
 
 /// The run's final status and error code.
 async fn ended(instance: &Instance, run: &pes::domain::ids::RunId) -> (RunStatus, Option<Code>) {
-    let at_most = std::time::Duration::from_secs(30);
+    let at_most = Duration::from_secs(30);
     let waited = soon(runs::wait(instance.service(), instance.caller(), run, at_most)).await.unwrap();
     let error = waited.run.result.and_then(|result| result.metadata.error);
     (waited.run.status, error.map(|error| error.code))
@@ -203,6 +205,24 @@ async fn a_thread_that_breaks_its_task_at_each_wake_up_is_set_aside_too() {
     assert_eq!(fault.code, Code::Internal, "it broke before it could answer: {fault:?}");
     let poison = threads::get(instance.service(), instance.caller(), &"p".into()).await.unwrap().last_run.unwrap();
     assert_eq!(ended(&instance, &poison.run_id).await, (RunStatus::Failed, Some(Code::Quarantined)));
+}
+
+/// 0.2 seconds after the crash, and after pauses that double from there.
+#[tokio::test(start_paused = true)]
+async fn a_crash_that_the_store_cannot_count_is_counted_later_and_tried_less_and_less_often() {
+    let (store, probe) = (Moody::with_leases().await, Probe::new());
+    let breaking = |config: &mut Config| config.agent.core = "breaking".to_owned();
+    let instance = equipped(&probe, breaking, |built| built.store(store.clone()).core(Arc::new(Breaking))).await;
+    store.set("count_crash", Mood::Fails);
+    let poison = ask(&instance, "p", "poison").await;
+    probe.reaches(|tally| tally.over == 1).await;
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(store.calls("count_crash"), 8, "after 0.2, 0.6, 1.4, 3, 6.2, 12.6, 25.4 and 51 seconds");
+    assert_eq!(probe.tally().begun, 1, "it is not woken before that");
+    store.set("count_crash", Mood::Well);
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(ended(&instance, &poison).await, (RunStatus::Failed, Some(Code::Quarantined)));
+    assert_eq!(probe.tally().begun, 3);
 }
 
 /// An idle thread that kills each process that loads it for a request. The first crash is not attributed to it.
