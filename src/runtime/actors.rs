@@ -73,7 +73,7 @@ impl Shared {
             let Err(rejected) = self.try_send(pk, command) else { return Ok(()) };
             let RejectedCommand { error, mailbox } = *rejected;
             command = match error {
-                TrySendError::Closed(_) => return Err(task_panicked()),
+                TrySendError::Closed(_) => return Err(self.task_ended()),
                 TrySendError::Full(command) => command,
             };
             // Only waits for room. The command is sent under the lock, so that an actor that ends leaves no command behind.
@@ -95,7 +95,15 @@ impl Shared {
     ) -> Result<T, CommandError> {
         let (reply, answer) = oneshot::channel();
         self.send(pk, command(reply)).await?;
-        answer.await.unwrap_or_else(|_| Err(task_panicked().into()))
+        answer.await.unwrap_or_else(|_| Err(self.task_ended().into()))
+    }
+
+    /// The thread's task ended without a reply: the drain is over, or it panicked.
+    fn task_ended(&self) -> Fault {
+        let is_stopped = self.accepting().err().filter(|_| self.halted.is_cancelled());
+        is_stopped.unwrap_or_else(|| {
+            Fault::new(Code::Internal, "The thread's task failed. Everything that was committed is kept; try again.")
+        })
     }
 
     /// Has the thread's task do what is due, and waits until that is durable.
@@ -162,8 +170,4 @@ impl Shared {
 
 fn mailbox_full() -> Fault {
     Fault::new(Code::TooManyRequests, "Too many requests wait for this thread's turn.").retry_after(500)
-}
-
-fn task_panicked() -> Fault {
-    Fault::new(Code::Internal, "The thread's task broke; what was committed holds. Try again.")
 }

@@ -1,9 +1,13 @@
 //! On a stop the running step is recorded and nothing new starts; the next start continues.
 
+use pes::domain::fault::Code;
+use pes::service::threads;
 use serde_json::{Value, json};
 
+use super::probe::{Probe, ask, instance};
 use super::process::{Place, Server};
 use crate::support::http::soon;
+use crate::support::store::{Mood, Moody};
 
 /// The only item calls the counting tool, and then the model says nothing more.
 const SCRIPT: &str = r#"
@@ -78,4 +82,24 @@ async fn a_second_signal_is_a_crash_and_safe() {
     assert_eq!(ended["status"], "completed", "{ended:#}");
     assert_eq!(place.lines().len(), 1);
     server.kill().await;
+}
+
+/// The request was accepted before the stop, and reaches its thread after the end of the drain.
+#[tokio::test]
+async fn a_request_that_a_stop_overtakes_is_told_to_ask_again() {
+    let (store, probe) = (Moody::fresh().await, Probe::new());
+    let instance = instance(store.clone(), &probe, |_| {}).await;
+    ask(&instance, "t", "call").await;
+    probe.reaches(|tally| tally.over == 1).await;
+    store.set("thread", Mood::Hangs);
+    let (service, caller, id) = (instance.service(), instance.caller(), "t".into());
+    let patching = threads::patch(service, caller, &id, json!({ "title": "T" }));
+    let stopping = async {
+        store.holds("thread").await;
+        service.drain().await;
+        store.set("thread", Mood::Well);
+    };
+    let (patched, ()) = soon(async { tokio::join!(patching, stopping) }).await;
+    let fault = patched.unwrap_err();
+    assert_eq!((fault.code, fault.retry_after_ms.is_some()), (Code::Draining, true), "{fault:?}");
 }
