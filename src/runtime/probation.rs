@@ -3,7 +3,8 @@
 //!
 //! Half of the threads that were loaded together are reloaded first. Twice as many follow only when these have made
 //! progress, come to rest, or run for [`WATCH_DURATION`]. So a crash by one of them does not count against the others, and
-//! in the end the process crashes with that thread alone loaded, which is then quarantined.
+//! in the end the process crashes with that thread alone loaded, which is then quarantined. A thread that could not be reloaded
+//! has shown nothing: it is tried again.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,11 +25,23 @@ pub(super) struct Probation(Mutex<ProbationState>);
 
 #[derive(Default)]
 struct ProbationState {
-    /// Suspects that were reloaded, and until when they are watched.
-    watched: HashMap<ThreadPk, Instant>,
+    /// Suspects that are being reloaded, or were.
+    watched: HashMap<ThreadPk, Watch>,
     /// How many suspects may be watched at once; zero: not determined yet.
     max_watched: usize,
     waiting: usize,
+}
+
+struct Watch {
+    until: Instant,
+    /// It was reloaded: once it is not in memory any more, it has come to rest.
+    is_reloaded: bool,
+}
+
+impl Watch {
+    fn begin(is_reloaded: bool) -> Self {
+        Self { until: Instant::now() + WATCH_DURATION, is_reloaded }
+    }
 }
 
 /// The threads that may be loaded now.
@@ -44,7 +57,20 @@ impl Probation {
         self.0.lock().waiting
     }
 
-    /// Selects from the claimable threads: all that are not suspected, and as many suspects as may be watched.
+    /// Takes in whether an admitted thread was reloaded. Threads that are no suspects are ignored.
+    pub(super) fn reloaded(&self, pk: ThreadPk, is_reloaded: bool) {
+        let mut state = self.0.lock();
+        if let Some(watch) = state.watched.get_mut(&pk).filter(|watch| !watch.is_reloaded) {
+            if is_reloaded {
+                *watch = Watch::begin(true);
+            } else {
+                state.watched.remove(&pk);
+            }
+        }
+    }
+
+    /// Selects from the claimable threads: all that are not suspected, and as many suspects as may be watched. Call
+    /// [`reloaded`](Self::reloaded) for each of them.
     pub(super) fn admit(&self, found: Vec<Claimable>, is_loaded: impl Fn(ThreadPk) -> bool) -> AdmittedThreads {
         let mut state = self.0.lock();
         let cleared = state.end_watches(&is_loaded);
@@ -60,9 +86,8 @@ impl Probation {
         }
         let free = state.max_watched.saturating_sub(state.watched.len());
         state.waiting = suspects.len().saturating_sub(free);
-        let until = Instant::now() + WATCH_DURATION;
         for suspect in suspects.into_iter().take(free) {
-            state.watched.insert(suspect.pk, until);
+            state.watched.insert(suspect.pk, Watch::begin(false));
             pks.push(suspect.pk);
         }
         if state.watched.is_empty() {
@@ -75,9 +100,14 @@ impl Probation {
 impl ProbationState {
     fn end_watches(&mut self, is_loaded: impl Fn(ThreadPk) -> bool) -> Vec<ThreadPk> {
         let now = Instant::now();
-        let is_cleared = |(pk, until): (&ThreadPk, &Instant)| (*until <= now || !is_loaded(*pk)).then_some(*pk);
-        let cleared: Vec<ThreadPk> = self.watched.iter().filter_map(is_cleared).collect();
-        self.watched.retain(|pk, _| !cleared.contains(pk));
+        let mut cleared = Vec::new();
+        self.watched.retain(|pk, watch| {
+            let is_over = watch.until <= now;
+            // What takes that long to reload does not crash the process either.
+            let is_cleared = if is_loaded(*pk) { is_over } else { watch.is_reloaded };
+            cleared.extend(is_cleared.then_some(*pk));
+            !is_cleared && !is_over
+        });
         if self.watched.is_empty() && !cleared.is_empty() {
             self.max_watched *= 2;
         }
@@ -86,37 +116,4 @@ impl ProbationState {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::Crashes;
-
-    fn found(pk: i64, times: i64, alone: i64, among: i64) -> Claimable {
-        Claimable { pk: ThreadPk(pk), crashes: Crashes { times, alone, among } }
-    }
-
-    fn keys(pks: &[ThreadPk]) -> Vec<i64> {
-        pks.iter().map(|pk| pk.0).collect()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_died_together_twice_is_taken_up_in_halves_and_then_in_ever_more() {
-        let probation = Probation::default();
-        let all = || (1..=8).map(|pk| found(pk, 2, 0, 8)).chain([found(9, 1, 0, 8)]).collect::<Vec<_>>();
-        let first = probation.admit(all(), |_| true);
-        assert_eq!(keys(&first.pks), [9, 1, 2, 3, 4], "once is no reason to wait");
-        assert_eq!((first.cleared.len(), probation.waiting()), (0, 4));
-        let rest = || (5..=8).map(|pk| found(pk, 2, 0, 8)).collect::<Vec<_>>();
-        assert!(probation.admit(rest(), |_| true).pks.is_empty(), "the first are still watched");
-        tokio::time::advance(WATCH_DURATION).await;
-        let next = probation.admit(rest(), |_| true);
-        assert_eq!((keys(&next.pks), next.cleared.len()), (vec![5, 6, 7, 8], 4));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_pointed_at_comes_last_and_alone() {
-        let probation = Probation::default();
-        let all = || vec![found(1, 4, 1, 1), found(2, 3, 0, 2)];
-        assert_eq!(keys(&probation.admit(all(), |_| true).pks), [2]);
-        assert_eq!(keys(&probation.admit(vec![found(1, 4, 1, 1)], |_| false).pks), [1]);
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! The one timer of the process. It finds due threads, threads without an owner, and threads whose next run may begin.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -111,9 +112,17 @@ impl Shared {
         let mut found = self.store.claimable(now, lease.replica, lease.id, limit).await?;
         found.retain(|thread| self.wake_backoff.may_wake(thread.pk));
         let AdmittedThreads { pks, cleared } = self.probation.admit(found, |pk| self.actors.is_live(pk));
+        let reserved = self.reserve(lease, &pks, &cleared).await;
+        let kept: HashSet<ThreadPk> = reserved.iter().flatten().copied().collect();
+        pks.into_iter().filter(|pk| !kept.contains(pk)).for_each(|pk| self.probation.reloaded(pk, false));
+        reserved
+    }
+
+    /// Reserves threads, after the crash counts of the suspects that are cleared were reset.
+    async fn reserve(&self, lease: &Lease, pks: &[ThreadPk], cleared: &[ThreadPk]) -> Result<Vec<ThreadPk>> {
         if !cleared.is_empty() {
-            self.store.forget_crashes(&cleared, true).await?;
+            self.store.forget_crashes(cleared, true).await?;
         }
-        if pks.is_empty() { Ok(pks) } else { self.store.reserve(lease.replica, &pks).await }
+        if pks.is_empty() { Ok(Vec::new()) } else { self.store.reserve(lease.replica, pks).await }
     }
 }

@@ -78,6 +78,7 @@ impl Shared {
         Some(tokio::spawn(async move {
             let result = shared.wake(pk).await;
             shared.wake_backoff.end(pk, &result);
+            shared.probation.reloaded(pk, result.is_ok());
             result.is_ok()
         }))
     }
