@@ -1,5 +1,6 @@
 //! The door for front ends of AG-UI: `/agui`.
 
+mod asked_by_tools;
 mod hostile;
 #[cfg(feature = "failpoints")]
 mod killed;

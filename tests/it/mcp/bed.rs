@@ -15,6 +15,7 @@ use pes::tool::{Nobody, Tool, ToolContext, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::app::App;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 
@@ -38,6 +39,37 @@ pub fn evil(folder: &std::path::Path) -> McpServer {
         deny: vec!["den*".to_owned()],
         ..McpServer::default()
     }
+}
+
+const ASKING: &str = r#"
+[[reply]]
+when = { phase = "planning" }
+json = { title = "A", intent = "A", plan = "A", todoList = [
+    { id = "ask", description = "Ask", stepType = "tool", requiredTools = ["evil__elicit"] },
+] }
+[[reply]]
+when = { phase = "execution", iteration = 1 }
+calls = [{ tool = "evil__elicit", arguments = {} }]
+[[reply]]
+when = { phase = "execution" }
+text = "Done."
+[[reply]]
+when = { phase = "synthesis" }
+text = "All done."
+"#;
+
+/// A server whose every run calls a tool that asks for a colour while it runs, and the folder of the tool's MCP server.
+pub async fn asking_app() -> (App, TempDir) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let script = folder.path().join("replies.toml");
+    std::fs::write(&script, ASKING).expect("it can be written");
+    let app = App::with(|config| {
+        config.models.demo.script = Some(script);
+        config.mcp.servers.insert("evil".to_owned(), evil(folder.path()));
+    })
+    .await;
+    app.offers("evil__elicit").await;
+    (app, folder)
 }
 
 impl Bed {

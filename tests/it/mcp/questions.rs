@@ -9,7 +9,7 @@ use pes::domain::tool::ToolError;
 use pes::tool::{People, ToolContext};
 use serde_json::{Value, json};
 
-use super::bed::{Bed, TENANT, context, evil};
+use super::bed::{Bed, TENANT, asking_app, context, evil};
 use crate::support::app::App;
 use crate::support::http::soon;
 
@@ -84,34 +84,9 @@ async fn nobody_is_asked_what_may_be_another_calls_question() {
     assert_eq!(told(&bed, TENANT, &person).await["action"], "accept", "by now it is over at the server, too");
 }
 
-const SCRIPT: &str = r#"
-[[reply]]
-when = { phase = "planning" }
-json = { title = "A", intent = "A", plan = "A", todoList = [
-    { id = "ask", description = "Ask", stepType = "tool", requiredTools = ["evil__elicit"] },
-] }
-[[reply]]
-when = { phase = "execution", iteration = 1 }
-calls = [{ tool = "evil__elicit", arguments = {} }]
-[[reply]]
-when = { phase = "execution" }
-text = "Done."
-[[reply]]
-when = { phase = "synthesis" }
-text = "All done."
-"#;
-
 #[tokio::test]
 async fn a_servers_question_is_a_suspension_of_the_running_call() {
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("replies.toml");
-    std::fs::write(&script, SCRIPT).unwrap();
-    let app = App::with(|config| {
-        config.models.demo.script = Some(script);
-        config.mcp.servers.insert("evil".to_owned(), evil(folder.path()));
-    })
-    .await;
-    app.offers("evil__elicit").await;
+    let (app, _folder) = asking_app().await;
     // A waiting client is notified, although the call continues.
     let ask = app.ask("POST", "/threads/t1/process").header("prefer", "wait=30").json(&json!({ "query": "ask" }));
     let receipt = ask.send().await.expect(202);

@@ -95,6 +95,24 @@ impl NumberedEvents {
         observation.seq > self.segment.settled && observation.resumes(&self.standing)
     }
 
+    /// Whether this observation is the question of a tool that keeps running. If so, the stream ends with the open
+    /// questions, because the run is not suspended for it. While answers of the request are unread, the question waits
+    /// for [`NumberedEvents::catch_up`]. Must be called after [`NumberedEvents::observation`].
+    pub(super) fn is_asked_while_running(&self, observation: &DecodedObservation) -> bool {
+        let asks = |fact: &Fact| matches!(fact, Fact::AgentSuspended(question) if question.while_running);
+        observation.run == self.segment.run
+            && observation.seq > self.segment.settled
+            && self.answers_left == 0
+            && matches!(&observation.content, ObservationContent::Fact(fact) if asks(fact))
+    }
+
+    /// All observations from before the subscription were read, and with them all answers of the request. Returns
+    /// whether a tool that keeps running still waits for an answer, which ends the stream.
+    pub(super) fn catch_up(&mut self) -> bool {
+        self.answers_left = 0;
+        self.standing.open().iter().any(|question| question.while_running)
+    }
+
     pub(super) fn observation(&mut self, origin: &Origin, observation: &DecodedObservation) -> Vec<NumberedEvent> {
         if observation.run != self.segment.run || self.is_finished() {
             return Vec::new();

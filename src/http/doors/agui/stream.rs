@@ -150,18 +150,26 @@ impl AguiStream {
             DecodedFrame::Observation(observation) if self.events.check_suspended_before(&observation) => {
                 self.suspended().await
             }
-            DecodedFrame::Observation(observation) => self.events.observation(&origin(frame), &observation),
+            DecodedFrame::Observation(observation) => {
+                let mut events = self.events.observation(&origin(frame), &observation);
+                if self.events.is_asked_while_running(&observation) {
+                    events.extend(self.suspended().await);
+                }
+                events
+            }
             DecodedFrame::Token(token) => self.events.token(&token),
             DecodedFrame::RunStatus(run, RunStatus::Suspended) if run == self.events.segment().run => {
                 self.suspended().await
             }
+            DecodedFrame::CaughtUp if self.events.catch_up() => self.suspended().await,
             DecodedFrame::RunStatus(..) | DecodedFrame::CaughtUp | DecodedFrame::Other => Vec::new(),
             DecodedFrame::Draining => self.events.interrupted(Code::Draining.as_str(), STOPPING),
             DecodedFrame::Gap => self.events.interrupted("gap", "The client reads too slowly; connect again."),
         }
     }
 
-    /// The run waits for answers: the stream ends with the conversation and the open questions.
+    /// The run, or a tool that keeps running, waits for an answer: the stream ends with the conversation and the open
+    /// questions.
     async fn suspended(&mut self) -> Vec<NumberedEvent> {
         let DoorRequest { app, caller, .. } = &self.ctx;
         match conversation::snapshot(app, caller, &self.thread).await {
