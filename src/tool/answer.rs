@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::schema::{Schema, describe};
+use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{FeedbackSchema, InputType};
 use crate::domain::tool::ToolError;
@@ -42,6 +43,10 @@ pub fn check_form(form: &FeedbackSchema) -> Result<(), ToolError> {
 
 /// Checks that `value` is a valid answer; the fault points into the request's `value`.
 pub fn check(form: &FeedbackSchema, value: &Value) -> Result<(), Fault> {
+    if exceeds(value, MOST_DEPTH) {
+        let detail = format!("Objects and arrays in the answer nest deeper than {MOST_DEPTH}.");
+        return Err(Fault::new(Code::Invalid, detail).at("/value", format!("nests deeper than {MOST_DEPTH}")));
+    }
     let fits = match form.input_type {
         InputType::Boolean | InputType::Confirm => value.is_boolean(),
         InputType::Text => value.is_string(),

@@ -1,6 +1,7 @@
 //! Every input type of a question: which answers are accepted, and which are refused.
 
 use pes::config::Environment;
+use pes::domain::depth::MOST_DEPTH;
 use pes::domain::hitl::{FeedbackSchema, InputType};
 use pes::domain::tool::Verdict;
 use pes::tool::answer;
@@ -49,6 +50,20 @@ fn an_answer_fits_its_input_type(#[case] input_type: &str, #[case] good: Value, 
     answer::check(&form, &good).unwrap();
     let fault = answer::check(&form, &bad).unwrap_err();
     assert!(fault.errors[0].pointer.starts_with("/value"), "{fault:?}");
+}
+
+/// What is stored must be readable again, also where the form has no schema, as that of a client's own tool.
+#[test]
+fn an_answer_nests_no_deeper_than_what_can_be_read_again() {
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({ "a": inner }));
+    let own_tool =
+        FeedbackSchema { custom_schema: None, ..form(json!({ "question": "?", "inputType": "custom", "schema": {} })) };
+    for form in [form(json!({ "question": "?", "inputType": "file" })), own_tool] {
+        answer::check(&form, &nested(MOST_DEPTH)).unwrap();
+        let fault = answer::check(&form, &nested(MOST_DEPTH + 1)).unwrap_err();
+        let said = (fault.errors[0].pointer.as_str(), fault.errors[0].detail.as_str());
+        assert_eq!(said, ("/value", "nests deeper than 64"), "{:?}", form.input_type);
+    }
 }
 
 #[test]
