@@ -6,7 +6,8 @@
 //! Shared by all doors: the request ([`DoorRequest`]); the decoded frames of a thread ([`frames`]) and its conversation
 //! ([`conversation`]); the events of an answer's text and of a model's thoughts ([`text_events`]); what a run does, as
 //! lines of text ([`progress`]); questions as text ([`question`]), and how a text answers a question ([`text_reply`]);
-//! response headers ([`answer_headers`]); and the writing of server-sent events ([`sse`]).
+//! the results of a client's own functions, where they are sent as text ([`function_result`]); response headers
+//! ([`answer_headers`]); and the writing of server-sent events ([`sse`]).
 
 mod a2a;
 mod agui;
@@ -14,6 +15,7 @@ mod ai_sdk;
 mod answer_headers;
 mod conversation;
 mod frames;
+mod function_result;
 mod mcp;
 mod openai;
 mod progress;

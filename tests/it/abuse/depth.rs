@@ -11,7 +11,9 @@ use pes::{AgentProps, Config, Instance};
 use serde_json::{Value, json};
 
 use super::{calls, one_item};
+use crate::support::app::App;
 use crate::support::store::fresh_store;
+use pes::domain::depth::MOST_DEPTH;
 use pes::service::threads;
 
 /// A depth that serde_json still reads, and that is too deep once a row wraps it.
@@ -81,4 +83,29 @@ async fn a_model_calls_with_nothing_that_cannot_be_read_again() {
     let nested = |levels: usize| format!("{{ a = {}{} }}", "[".repeat(levels), "]".repeat(levels));
     assert_eq!(ends(&one_item(&[&calls(&[("deep", &nested(63))])])).await, ["success"]);
     assert_eq!(ends(&one_item(&[&calls(&[("deep", &nested(64))])])).await, ["invalid_arguments"]);
+}
+
+/// The results of a client's own functions come as text.
+#[tokio::test]
+async fn a_client_answers_with_nothing_that_cannot_be_read_again() {
+    let app = App::start().await;
+    let function = json!({ "name": "get_location", "parameters": { "type": "object" } });
+    let user = json!({ "role": "user", "content": "locate" });
+    let tools = json!([{ "type": "function", "function": function }]);
+    let chat = async |messages: &[Value]| {
+        let body = json!({ "model": "pes", "messages": messages, "tools": tools });
+        app.ask("POST", "/v1/chat/completions").json(&body).send().await
+    };
+    let asked = chat(std::slice::from_ref(&user)).await;
+    let thread = asked.header("x-pes-thread").unwrap().to_owned();
+    let message = asked.expect(200)["choices"][0]["message"].clone();
+    let [first, second] = &message["tool_calls"].as_array().unwrap()[..] else { panic!("{message:#}") };
+    let result =
+        |call: &Value, content: String| json!({ "role": "tool", "tool_call_id": call["id"], "content": content });
+    let text = deep(LEVELS).to_string();
+    let results = [result(first, text.clone()), result(second, deep(MOST_DEPTH).to_string())];
+    chat(&[&[user, message.clone()], &results[..]].concat()).await.expect(200);
+    let log = app.get(&format!("/threads/{thread}/events?types=TOOL_EXECUTION")).await.expect(200);
+    let outputs: Vec<&Value> = log["items"].as_array().unwrap().iter().map(|it| &it["content"]["output"]).collect();
+    assert_eq!(outputs, [&json!(text), &deep(MOST_DEPTH)]);
 }

@@ -191,12 +191,15 @@ async fn calls_of_the_client_alone_are_left_to_it() {
     let older = with(input("t", "r2", &[]), "protocolVersion", json!("0.1"));
     let older = told(app.ask("POST", "/agui/connect").json(&older)).await;
     assert_eq!(older.last().unwrap()["outcome"], json!({ "type": "success" }));
-    let results: Vec<Value> = pending
-        .iter()
-        .map(|call| json!({ "id": format!("m-{call}"), "role": "tool", "toolCallId": call, "content": "\"Rome\"" }))
-        .collect();
+    let result = |(call, content): (&Value, &str)| json!({ "id": format!("m-{call}"), "role": "tool", "toolCallId": call, "content": content });
+    let results: Vec<Value> = pending.iter().zip(["\"Rome\"", "1.10"]).map(result).collect();
     let done = told(ask(&app, &with(input("t", "r3", &results), "tools", tools))).await;
     assert_eq!(text(&done), "You are here.");
+    // JSON is read, and no digit of a number changes.
+    for (call, output) in pending.iter().zip(["Rome", "1.10"]) {
+        let call = app.get(&format!("/threads/t/tool-calls/{}", call.as_str().unwrap())).await.expect(200);
+        assert_eq!(call["result"]["output"], output, "{call:#}");
+    }
 }
 
 #[tokio::test]

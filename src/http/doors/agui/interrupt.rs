@@ -10,7 +10,7 @@ use crate::domain::hitl::{
     Answer, AskedQuestion, FeedbackSchema, InDoubtAction, InputType, Suspension, SuspensionKind,
 };
 use crate::domain::ids::CallId;
-use crate::http::doors::text_reply;
+use crate::http::doors::{function_result, text_reply};
 
 pub(super) fn interrupt(question: &AskedQuestion) -> Value {
     let reason = match question.kind {
@@ -109,10 +109,7 @@ pub(super) fn answer_of_result(open: &Suspension, result: &ToolMessage) -> Resul
     let answer = match (&result.error, &result.content) {
         (Some(why), _) => Answer { approved: Some(false), reason: Some(why.clone()), ..blank },
         (None, Value::String(text)) if open.kind == SuspensionKind::Input => answer_of_person(open, result, text)?,
-        (None, Value::String(text)) => {
-            let value = depth::read(text.as_bytes()).unwrap_or_else(|_| Value::from(text.clone()));
-            Answer { value: Some(value), ..blank }
-        }
+        (None, Value::String(text)) => Answer { value: Some(function_result::read(text)), ..blank },
         (None, content) => Answer { value: Some(content.clone()), ..blank },
     };
     Ok(Answer { digest: open.digest.clone(), ..answer })

@@ -18,7 +18,7 @@ use crate::domain::settings::{CallOptions, ThreadConfig};
 use crate::domain::which_thread::{self, Said};
 use crate::http::app_state::AppState;
 use crate::http::doors::DoorRequest;
-use crate::http::doors::{question, text_reply};
+use crate::http::doors::{function_result, question, text_reply};
 use crate::service::feed::{self, After, EarlySubscription};
 use crate::service::once::Idempotent;
 use crate::service::runs::{self, ContinueAt, ProcessAsk, ReplyMessage};
@@ -253,8 +253,7 @@ impl RunReply<'_> {
     /// The result of the client's function for this question.
     fn result<'s>(&self, open: &'s Suspension) -> Option<(&'s Suspension, Answer)> {
         let text = self.results.get(open.suspension_id.as_str())?;
-        let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()));
         let is_own = open.kind == SuspensionKind::ClientTool;
-        is_own.then(|| (open, Answer { value: Some(value), ..text_reply::empty_answer(open) }))
+        is_own.then(|| (open, Answer { value: Some(function_result::read(text)), ..text_reply::empty_answer(open) }))
     }
 }
