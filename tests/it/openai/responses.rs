@@ -120,6 +120,57 @@ async fn a_turn_goes_on_from_the_response_that_it_names() {
     assert_eq!(named["conversation"]["id"], "mine");
 }
 
+/// The answers to everything that the response asks.
+fn answers(response: &Value) -> Value {
+    let answer = |item: &Value| match item["type"].as_str() {
+        Some("function_call") => {
+            Some(json!({ "type": "function_call_output", "call_id": item["call_id"], "output": "Rome" }))
+        }
+        Some("mcp_approval_request") => {
+            Some(json!({ "type": "mcp_approval_response", "approval_request_id": item["id"], "approve": true }))
+        }
+        _ => None,
+    };
+    response["output"].as_array().unwrap().iter().filter_map(answer).collect()
+}
+
+/// A response is a part of its run, and the run's later parts are other responses.
+#[tokio::test]
+async fn a_turn_after_a_response_that_was_answered_since_is_a_copy_as_of_its_end() {
+    let app = App::start().await;
+    let after = |first: &Value, body: Value| with(body, json!({ "previous_response_id": first["id"] }));
+    let said = async |response: &Value| {
+        let thread = response["conversation"]["id"].as_str().unwrap();
+        let messages = app.get(&format!("/threads/{thread}/messages")).await.expect(200);
+        messages["items"].as_array().unwrap().iter().map(|it| it["content"].clone()).collect::<Vec<_>>()
+    };
+    let mail = with(locate(), json!({ "input": "send" }));
+    // A function's result, an approval, and a text.
+    for (asks, last) in
+        [(locate(), "You are here."), (mail.clone(), "The mail is dealt with."), (input("ask"), "You were asked.")]
+    {
+        let first = respond(&app, &asks).await;
+        let reply = if last == "You were asked." { json!("blue") } else { answers(&first) };
+        let second = respond(&app, &after(&first, with(asks.clone(), json!({ "input": reply })))).await;
+        assert_eq!(text(&second), last);
+        let other = respond(&app, &after(&first, input("hello"))).await;
+        assert_ne!(other["conversation"], first["conversation"], "{last}");
+        assert_eq!(said(&other).await[..2], [asks["input"].clone(), json!("hello")]);
+        let next = respond(&app, &after(&second, input("hello"))).await;
+        assert_eq!(next["conversation"], first["conversation"], "{last}");
+        assert!(said(&next).await.contains(&json!(last)));
+    }
+    // What somebody approved elsewhere is part of the conversation: its client was told of no other response.
+    let first = respond(&app, &mail).await;
+    let thread = first["conversation"]["id"].as_str().unwrap();
+    let open = app.get("/suspensions").await.expect(200)["items"][0]["suspensionId"].clone();
+    let resume = app.ask("POST", &format!("/threads/{thread}/resume")).header("prefer", "wait=30");
+    resume.json(&json!({ "suspensionId": open, "approved": true })).send().await.expect(200);
+    let next = respond(&app, &after(&first, input("hello"))).await;
+    assert_eq!(next["conversation"], first["conversation"]);
+    assert_eq!(said(&next).await[..3], [json!("send"), json!("The mail is dealt with."), json!("hello")]);
+}
+
 fn locate() -> Value {
     let parameters = json!({ "type": "object", "properties": { "precision": { "enum": ["city", "street"] } } });
     let function =

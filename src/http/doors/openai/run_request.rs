@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::error::OpenAiError;
 use super::models::NamedModel;
 use super::temporary_thread::TemporaryThread;
 use crate::domain::caller::Scope;
+use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension, SuspensionKind};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
@@ -177,6 +178,12 @@ pub(super) fn answer_key(key: &Idempotent, at: usize) -> Idempotent {
     Idempotent { key: format!("{}.{at}", key.key), ..key.clone() }
 }
 
+/// The key of the run that a client's approval or rejection of this call resumed. The log does not say whether it was
+/// given by a request to this API or elsewhere.
+pub(super) fn approval_key(ctx: &DoorRequest, id: &SuspensionId) -> LookupKey {
+    LookupKey { kind: "approval", digest: digest::of(&json!([ctx.caller.tenant.0, id])) }
+}
+
 /// The client's answers to a suspended run.
 pub(super) struct RunReply<'a> {
     pub(super) ctx: &'a DoorRequest,
@@ -204,8 +211,10 @@ impl RunReply<'_> {
         let (mut status, mut given) = (None, 0);
         for (at, (open, answer)) in self.answers()?.into_iter().enumerate() {
             let key = key.as_ref().map(|key| answer_key(key, at));
-            let is_said = open.kind != SuspensionKind::ClientTool && !self.approvals.contains_key(&open.suspension_id);
-            let found = (open.run_id.clone(), self.lookups.to_vec());
+            let is_approval = self.approvals.contains_key(&open.suspension_id);
+            let is_said = open.kind != SuspensionKind::ClientTool && !is_approval;
+            let approval = is_approval.then(|| approval_key(self.ctx, &open.suspension_id));
+            let found = (open.run_id.clone(), self.lookups.iter().cloned().chain(approval).collect());
             let answered = if is_said {
                 let message =
                     ReplyMessage { content: self.text.to_owned(), lookups: Some(found), ..ReplyMessage::default() };

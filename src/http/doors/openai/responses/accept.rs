@@ -257,11 +257,15 @@ async fn continue_after(ctx: &DoorRequest, response: &ResponseId) -> Result<Resp
         found => found?,
     };
     let thread = threads::get(service, caller, &run.thread_id).await?;
-    let is_last = thread.last_run.as_ref().is_none_or(|last| last.run_id == run.run_id);
-    if is_last || !run.status.is_terminal() {
+    if !run.status.is_terminal() {
         return Ok(ResponseTarget::on(run.thread_id));
     }
-    let end = read::end_of(ctx, &run.thread_id, &run.run_id).await?;
+    let is_last = thread.last_run.as_ref().is_none_or(|last| last.run_id == run.run_id);
+    let end = match read::end_before_answers(ctx, response, &run.thread_id).await? {
+        Some(end) => end,
+        None if is_last => return Ok(ResponseTarget::on(run.thread_id)),
+        None => read::end_of(ctx, &run.thread_id, &run.run_id).await?,
+    };
     Ok(ResponseTarget::on_copy(TemporaryThread::copy(ctx, &run.thread_id, end, new_id(ctx)).await?))
 }
 

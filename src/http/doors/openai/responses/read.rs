@@ -8,17 +8,18 @@ use super::events::ResponseEvents;
 use super::object::ResponseId;
 use super::stream::ResponseStream;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::hitl::{ExpiryPolicy, Suspension};
+use crate::domain::hitl::{ExpiryPolicy, Suspension, SuspensionKind};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
+use crate::domain::message::MessageRole;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::http::doors::DoorRequest;
 use crate::http::doors::answer_headers::set_run;
 use crate::http::doors::frames::DecodedFrame;
 use crate::http::doors::openai::error::OpenAiError;
-use crate::http::doors::openai::run_request::is_for_people;
+use crate::http::doors::openai::run_request::{approval_key, is_for_people};
 use crate::service::feed::{self, After, FeedAsk};
-use crate::service::{runs, suspensions};
+use crate::service::{lookups, runs, suspensions};
 
 /// How many observations one query to the store reads.
 const PAGE_SIZE: u32 = 200;
@@ -26,6 +27,10 @@ const PAGE_SIZE: u32 = 200;
 /// The observations that open and close questions.
 const QUESTION_TYPES: [ObservationType; 3] =
     [ObservationType::AgentSuspended, ObservationType::AgentResumed, ObservationType::SuspensionTimeout];
+
+/// The observations that close questions, and the messages that answer them.
+const ANSWER_TYPES: [ObservationType; 3] =
+    [ObservationType::StateUpdate, ObservationType::AgentResumed, ObservationType::SuspensionTimeout];
 
 pub(super) async fn thread_of(ctx: &DoorRequest, id: &ResponseId) -> Result<ThreadId, OpenAiError> {
     match runs::get(&ctx.app.service, &ctx.caller, &id.run).await {
@@ -104,6 +109,68 @@ pub(super) async fn has_shown(
         if page.next_cursor.is_none() {
             return Ok(question.run_id == id.run);
         }
+    }
+}
+
+/// The `seq` before the first answers of a later response of the same run, which is where this response ended. `None` if
+/// it ended with its run. Also `None` if its question expired or was answered elsewhere: no other response follows then,
+/// and the conversation goes on with what the run did.
+pub(super) async fn end_before_answers(
+    ctx: &DoorRequest,
+    id: &ResponseId,
+    thread: &ThreadId,
+) -> Result<Option<i64>, OpenAiError> {
+    let (service, caller) = (&ctx.app.service, &ctx.caller);
+    let (mut after, mut own_answers, mut last_user_seq) = (id.start, id.answers.unwrap_or(0), None);
+    loop {
+        let (until, types) = (Some(id.run.clone()), ANSWER_TYPES.to_vec());
+        let ask = FeedAsk { after: After::Seq(after), types, until, ..FeedAsk::default() };
+        let page = match feed::page(service, caller, thread, ask, PAGE_SIZE).await {
+            // That part of the log was deleted.
+            Err(fault) if fault.code == Code::HistoryCompacted => return Ok(None),
+            page => page?,
+        };
+        for seen in page.items {
+            after = seen.seq;
+            if seen.kind == ObservationType::StateUpdate && seen.content["message"]["role"] == json!(MessageRole::User)
+            {
+                last_user_seq = Some(seen.seq);
+            }
+            if seen.run_id != id.run {
+                continue;
+            }
+            if seen.kind == ObservationType::SuspensionTimeout
+                && seen.content["policy"] != ExpiryPolicy::Remind.as_str()
+            {
+                return Ok(None);
+            }
+            if seen.kind != ObservationType::AgentResumed {
+                continue;
+            }
+            if own_answers > 0 {
+                own_answers -= 1;
+                continue;
+            }
+            // A message that answers is recorded just before.
+            if last_user_seq == Some(seen.seq - 1) {
+                return Ok(Some(seen.seq - 2));
+            }
+            let about = SuspensionId::from(seen.content["suspensionId"].as_str().unwrap_or_default());
+            return Ok(is_answered_here(ctx, &about).await?.then_some(seen.seq - 1));
+        }
+        if page.next_cursor.is_none() {
+            return Ok(None);
+        }
+    }
+}
+
+/// Whether the result of a client's own function, or an approval given to this API, answered this question.
+async fn is_answered_here(ctx: &DoorRequest, id: &SuspensionId) -> Result<bool, OpenAiError> {
+    let (service, caller) = (&ctx.app.service, &ctx.caller);
+    match suspensions::get(service, caller, id).await {
+        Ok(question) if question.kind == SuspensionKind::ClientTool => Ok(true),
+        Err(fault) if fault.code != Code::NotFound => Err(fault.into()),
+        Ok(_) | Err(_) => Ok(!lookups::find(service, caller, &approval_key(ctx, id), 1).await?.is_empty()),
     }
 }
 
