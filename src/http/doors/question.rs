@@ -142,9 +142,13 @@ fn subject_block(asked: &AskedQuestion) -> (String, bool) {
     let end = about.floor_char_boundary(MAX_SHOWN_BYTES);
     let (cut, is_whole) = (&about[..end], end == about.len());
     let more = if is_whole { "" } else { "\n…" };
-    // A code fence longer than any run of backticks in the arguments, so that they cannot close it.
-    let fence = "`".repeat(longest_run(cut, '`').max(2) + 1);
-    (format!("{fence}json\n{cut}{more}\n{fence}"), is_whole)
+    (fenced("json", &format!("{cut}{more}")), is_whole)
+}
+
+/// The text in a code fence that is longer than any run of backticks in it, so that the text cannot close the fence.
+pub(super) fn fenced(language: &str, text: &str) -> String {
+    let fence = "`".repeat(longest_run(text, '`').max(2) + 1);
+    format!("{fence}{language}\n{text}\n{fence}")
 }
 
 fn longest_run(text: &str, of: char) -> usize {

@@ -152,13 +152,42 @@ async fn a_required_extension_must_be_declared() {
     }
 }
 
+/// A type that only a skill may name.
+const BINARY: &str = "application/octet-stream";
+
+fn file(media_type: Option<&str>, content: Vec<u8>) -> Part {
+    Part { media_type: media_type.map(str::to_owned), ..Part::new(Content::Raw(content.into())) }
+}
+
+/// The model would only see the name of such a file.
+#[tokio::test]
+async fn a_file_that_is_no_text_is_refused_unless_a_skill_names_its_type() {
+    let app = App::start().await;
+    let sent = |door: Door, file: Part| {
+        let request = of(message("m", vec![Part::text("hello"), file]));
+        door.ask(&app, Method::SendMessage, door.version().send_request(&request)).send()
+    };
+    for door in DOORS {
+        let (ascii, latin_1) = (b"text", [b'C', 0xe9]);
+        for (media_type, content) in [(None, &ascii[..]), (Some(BINARY), ascii), (Some("text/plain"), &latin_1)] {
+            checked(door, &sent(door, file(media_type, content.to_vec())).await, Error::ContentTypeNotSupported);
+        }
+    }
+    assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]));
+    let app = App::with(|config| config.a2a.skills[0].input_modes.push(BINARY.to_owned())).await;
+    NEW.send(&app, &of(message("m", vec![Part::text("hello"), file(Some(BINARY), vec![1])]))).await.unwrap();
+}
+
 #[tokio::test]
 async fn too_much_is_refused_and_leaves_nothing_behind() {
-    let app = App::with(|config| (config.a2a.part_bytes, config.a2a.body_bytes) = (1000, 4000)).await;
+    let app = App::with(|config| {
+        (config.a2a.part_bytes, config.a2a.body_bytes) = (1000, 4000);
+        config.a2a.skills[0].input_modes.push(BINARY.to_owned());
+    })
+    .await;
     for door in DOORS {
         let send = |size: usize| {
-            let raw = Part::new(Content::Raw(vec![1; size].into()));
-            let request = of(message("m", vec![Part::text("hello"), raw]));
+            let request = of(message("m", vec![Part::text("hello"), file(Some(BINARY), vec![1; size])]));
             door.ask(&app, Method::SendMessage, door.version().send_request(&request)).send()
         };
         let fault = checked(door, &send(1001).await, Error::InvalidParams);
@@ -171,7 +200,7 @@ async fn too_much_is_refused_and_leaves_nothing_behind() {
         }
     }
     assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]));
-    let fits = of(message("m", vec![Part::text("hello"), Part::new(Content::Raw(vec![1; 1000].into()))]));
+    let fits = of(message("m", vec![Part::text("hello"), file(Some(BINARY), vec![1; 1000])]));
     NEW.send(&app, &fits).await.unwrap();
 }
 
@@ -181,11 +210,14 @@ async fn a_part_of_ten_mebibytes_is_taken_and_no_larger_one() {
     // Ten of them take long.
     let is_all = Variables::of_process().get("PES_TEST_ALL").is_some();
     let limit = if is_all { 10 << 20 } else { 200 << 10 };
-    let app = App::with(|config| config.a2a.part_bytes = limit).await;
+    let app = App::with(|config| {
+        config.a2a.part_bytes = limit;
+        config.a2a.skills[0].input_modes.push(BINARY.to_owned());
+    })
+    .await;
     for door in [NEW, Door::Rest(Version::V1)] {
         let send = |size: usize| {
-            let raw = Part::new(Content::Raw(vec![1; size].into()));
-            let request = of(message("m", vec![Part::text("hello"), raw]));
+            let request = of(message("m", vec![Part::text("hello"), file(Some(BINARY), vec![1; size])]));
             door.ask(&app, Method::SendMessage, door.version().send_request(&request)).send()
         };
         checked(door, &send(limit + 1).await, Error::InvalidParams);

@@ -1,6 +1,7 @@
 //! The parts of a message come back complete, of any kind and size.
 
 use pes::a2a::types::{Content, Part, TaskState};
+use pes::config::Config;
 use pes::engine::step::RowKind;
 use pes::store::PageAsk;
 use serde_json::json;
@@ -10,19 +11,31 @@ use crate::support::app::App;
 use crate::support::store::fresh_store;
 
 fn parts() -> Vec<Part> {
-    let file =
-        |content| Part { filename: Some("a.bin".into()), media_type: Some("text/x-a".into()), ..Part::new(content) };
+    let file = |content| Part { filename: Some("a.bin".into()), media_type: Some(TYPE.into()), ..Part::new(content) };
+    let text = Part {
+        filename: Some("notes.txt".into()),
+        media_type: Some("text/plain; charset=utf-8".into()),
+        ..Part::new(Content::Raw("Caf\u{E9}:\n```\n7".into()))
+    };
     vec![
         Part::text("hello"),
         Part::data(json!({ "$payload": "forged", "n": [1, 2.5, null] })),
         file(Content::Url("https://example.com/a.bin".into())),
         file(Content::Raw(vec![7; 600_000].into())),
+        text,
     ]
+}
+
+/// A type that a skill names. The model sees the name of such a file.
+const TYPE: &str = "application/x-a";
+
+fn names_the_type(config: &mut Config) {
+    config.a2a.skills[0].input_modes.push(TYPE.to_owned());
 }
 
 #[tokio::test]
 async fn every_part_comes_back_as_it_was_sent() {
-    let app = App::start().await;
+    let app = App::with(names_the_type).await;
     for (nth, door) in DOORS.into_iter().enumerate() {
         let mut sent = message(&format!("m{nth}"), parts());
         sent.metadata.insert("mine".into(), json!({ "deep": "x".repeat(1000) }));
@@ -35,8 +48,10 @@ async fn every_part_comes_back_as_it_was_sent() {
         let content = stored["items"][0]["content"].as_str().unwrap();
         let lines: Vec<&str> = content.lines().collect();
         assert_eq!(lines[0], "hello");
-        assert_eq!(lines[2], "[a.bin, text/x-a: https://example.com/a.bin]");
-        assert_eq!(lines[3], "[a.bin, text/x-a, 600000 bytes]");
+        assert_eq!(lines[2], "[a.bin, application/x-a: https://example.com/a.bin]");
+        assert_eq!(lines[3], "[a.bin, application/x-a, 600000 bytes]");
+        // The content of a text file, in a fence that it cannot close.
+        assert_eq!(lines[4..], ["notes.txt, text/plain; charset=utf-8:", "````", "Caf\u{E9}:", "```", "7", "````"]);
         assert_eq!(stored["items"][0]["metadata"]["a2a"]["messageId"], format!("m{nth}"));
     }
 }
@@ -45,7 +60,7 @@ async fn every_part_comes_back_as_it_was_sent() {
 #[tokio::test]
 async fn a_large_part_is_stored_once() {
     let store = fresh_store().await;
-    let app = App::of(store.clone(), |_| {}).await;
+    let app = App::of(store.clone(), names_the_type).await;
     let task = NEW.send(&app, &of(message("m1", parts()))).await.unwrap();
     let tenant = store.tenant("default", 0).await.unwrap();
     let run = store.find_row(tenant, RowKind::Run, &task.id).await.unwrap().unwrap();
@@ -55,7 +70,7 @@ async fn a_large_part_is_stored_once() {
     }
     let log = app.get(&format!("/threads/{}/events?types=RUN_STARTED", task.context_id)).await.expect(200);
     let told = &log["items"][0]["content"]["message"]["metadata"]["a2a"]["parts"];
-    assert!(told.as_array().is_some_and(|parts| parts.len() == 4), "the log shows it whole");
+    assert!(told.as_array().is_some_and(|parts| parts.len() == 5), "the log shows it whole");
     assert_eq!(task.status.state, TaskState::Completed);
 }
 

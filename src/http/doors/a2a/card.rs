@@ -78,13 +78,27 @@ pub(super) async fn extended(ctx: &A2aRequest) -> Result<AgentCard, A2aError> {
     Ok(card)
 }
 
-/// Whether any skill accepts parts of this type.
+/// Whether parts of this type are accepted: text, JSON, and what a skill names.
 pub(super) fn accepts_type(config: &A2a, media_type: &str) -> bool {
-    let bare = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    is_text_type(media_type) || is_of_skill(config, media_type)
+}
+
+/// Whether files of this type are read as text.
+pub(super) fn is_text_type(media_type: &str) -> bool {
+    let bare = bare(media_type);
+    bare.starts_with("text/") || INPUT_TYPES.contains(&&*bare)
+}
+
+/// Whether a skill names this type.
+pub(super) fn is_of_skill(config: &A2a, media_type: &str) -> bool {
+    let bare = bare(media_type);
     let skills = config.skills.iter().chain(&config.extended_skills);
-    bare.starts_with("text/")
-        || INPUT_TYPES.contains(&&*bare)
-        || skills.flat_map(|skill| &skill.input_modes).any(|mode| *mode == bare)
+    skills.flat_map(|skill| &skill.input_modes).any(|mode| *mode == bare)
+}
+
+/// A media type without its parameters.
+fn bare(media_type: &str) -> String {
+    media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 fn is_extended(config: &A2a) -> bool {

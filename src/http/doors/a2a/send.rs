@@ -7,7 +7,7 @@ use super::error::A2aError;
 use super::operations::{current_task, wait_for_task};
 use super::reply::NamedQuestion;
 use super::task::{self, TaskDetail};
-use super::{card, message, reply};
+use super::{message, reply};
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::types::{Message, PushConfig, Role, SendRequest, SendResult};
 use crate::a2a::wire::Version;
@@ -75,13 +75,12 @@ fn check(ctx: &A2aRequest, message: &Message) -> Result<(), A2aError> {
         return Err(Fault::invalid("/message/parts", "is empty").into());
     }
     let config = &ctx.app.config.a2a;
-    let named = message.parts.iter().filter_map(|part| part.media_type.as_deref());
-    if let Some(unknown) = named.into_iter().find(|media_type| !card::accepts_type(config, media_type)) {
-        return Err(Fault::new(Error::ContentTypeNotSupported, format!("Parts of `{unknown}` are not taken.")).into());
-    }
     let most = config.part_bytes;
-    match message.parts.iter().position(|part| message::size(part) > most) {
-        Some(at) => Err(Fault::invalid(format!("/message/parts/{at}"), format!("is larger than {most} bytes")).into()),
+    if let Some(at) = message.parts.iter().position(|part| message::size(part) > most) {
+        return Err(Fault::invalid(format!("/message/parts/{at}"), format!("is larger than {most} bytes")).into());
+    }
+    match message.parts.iter().find_map(|part| message::unsupported(config, part)) {
+        Some(why) => Err(Fault::new(Error::ContentTypeNotSupported, why).into()),
         None => Ok(()),
     }
 }
