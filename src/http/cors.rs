@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LOCATION, RETRY_AFTER};
+use axum::http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LOCATION, RETRY_AFTER, USER_AGENT,
+};
 use axum::http::{HeaderName, HeaderValue, Method};
 use tower_http::cors::CorsLayer;
 
@@ -43,6 +45,8 @@ pub(crate) fn layer(origins: &[String], naming: &[String]) -> Option<CorsLayer> 
                     CONTENT_TYPE,
                     IF_MATCH,
                     IF_NONE_MATCH,
+                    // OpenAI's libraries set it, which only some browsers forbid.
+                    USER_AGENT,
                     ours("a2a-extensions"),
                     ours("a2a-version"),
                     ours("idempotency-key"),
@@ -63,7 +67,14 @@ pub(crate) fn layer(origins: &[String], naming: &[String]) -> Option<CorsLayer> 
 
 /// The response headers that the scripts of such a page may read.
 fn exposed() -> Vec<HeaderName> {
-    let ours = ["a2a-extensions", "idempotency-replayed", "preference-applied", "ratelimit", "ratelimit-policy"]
-        .map(HeaderName::from_static);
+    let more = [
+        "a2a-extensions",
+        "idempotency-replayed",
+        "preference-applied",
+        "ratelimit",
+        "ratelimit-policy",
+        "x-should-retry",
+    ];
+    let ours = more.map(HeaderName::from_static);
     [ETAG, LOCATION, RETRY_AFTER].into_iter().chain(ours).chain(doors::EXPOSED).collect()
 }

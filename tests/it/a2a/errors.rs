@@ -169,7 +169,9 @@ async fn a_file_that_is_no_text_is_refused_unless_a_skill_names_its_type() {
     };
     for door in DOORS {
         let (ascii, latin_1) = (b"text", [b'C', 0xe9]);
-        for (media_type, content) in [(None, &ascii[..]), (Some(BINARY), ascii), (Some("text/plain"), &latin_1)] {
+        for (media_type, content) in
+            [(None, &ascii[..]), (Some(BINARY), &ascii[..]), (Some("text/plain"), &latin_1[..])]
+        {
             checked(door, &sent(door, file(media_type, content.to_vec())).await, Error::ContentTypeNotSupported);
         }
     }

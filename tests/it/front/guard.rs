@@ -192,7 +192,8 @@ async fn a_page_of_a_listed_origin_may_speak_the_protocol_of_agents() {
     let said = asked.header("access-control-request-headers", wanted).send().await;
     let allowed = said.header("access-control-allow-headers").unwrap();
     assert!(wanted.split(", ").all(|name| allowed.split(',').any(|known| known.trim() == name)), "{allowed}");
-    let wanted = "authorization,content-type,x-pes-thread,x-openwebui-chat-id,x-stainless-lang,x-stainless-retry-count";
+    let wanted = "authorization,content-type,user-agent,x-pes-thread,x-openwebui-chat-id,x-stainless-lang,\
+                  x-stainless-retry-count";
     let asked = app.ask("OPTIONS", "/v1/chat/completions").header("origin", origin);
     let asked = asked.header("access-control-request-method", "POST");
     let said = asked.header("access-control-request-headers", wanted).send().await;
@@ -200,7 +201,7 @@ async fn a_page_of_a_listed_origin_may_speak_the_protocol_of_agents() {
     assert!(wanted.split(',').all(|name| allowed.split(',').any(|known| known.trim() == name)), "{allowed}");
     let said = app.ask("GET", "/models").header("origin", origin).send().await;
     assert!(said.header("access-control-expose-headers").unwrap().contains("a2a-extensions"));
-    for named in ["x-pes-thread", "x-pes-run", "x-request-id"] {
+    for named in ["x-pes-thread", "x-pes-run", "x-request-id", "x-should-retry"] {
         assert!(said.header("access-control-expose-headers").unwrap().contains(named), "{named}");
     }
 }
