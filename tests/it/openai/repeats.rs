@@ -44,6 +44,17 @@ async fn a_request_that_is_sent_again_is_the_same_run() {
     }
 }
 
+/// Its thread is erased with its answer, so there is nothing to repeat.
+#[tokio::test]
+async fn a_front_ends_own_task_that_is_sent_again_is_another_run() {
+    let app = App::start().await;
+    let task = || chat(&app, &said("hello")).header("x-pes-task", "title").header("idempotency-key", "k");
+    let (first, second) = (task().send().await, again(task()).await);
+    assert_ne!(run(&first), run(&second));
+    assert_eq!(first.expect(200)["choices"], second.expect(200)["choices"]);
+    assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]));
+}
+
 #[tokio::test]
 async fn an_answer_that_is_sent_again_is_no_query() {
     let app = App::start().await;

@@ -1,6 +1,7 @@
 //! Requests that a chat front end makes for itself and not for its user: a title, tags, suggested questions. They are
 //! no part of the conversation. So they go to a model alone, without a plan and without tools, on a thread that is
-//! erased once the answer was sent.
+//! erased once the answer was sent. So nothing is left that a repeated request could get: it is another run, also under
+//! an `Idempotency-Key`. Such a run calls a model and has no other effect.
 
 use axum::http::HeaderMap;
 
