@@ -63,7 +63,7 @@ pub use rows::{FoundRow, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted
 pub use schedules::{Due, Fire, PlannedSchedule, ScheduleMove, ScheduleState, ScheduleStore};
 pub use sessions::{SessionRow, SessionStore};
 pub use spend::{NewSpendNotice, PastPeriods, SpendChange, SpendKey, SpendNotice, SpendStore, Spent};
-pub use threads::{MAX_SCANNED, Mark, Outline, ThreadFilter, ThreadRow, ThreadStore};
+pub use threads::{MAX_PAGE_BYTES, MAX_SCANNED, Mark, Outline, ThreadFilter, ThreadRow, ThreadStore};
 pub use transfer::{NewImport, TransferStore};
 pub use usage::{UsageAsk, UsageStore};
 

@@ -10,14 +10,14 @@ use super::{Postgres, erasure};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
-use crate::store::threads::{page_of_threads, read_title, read_version, threads_before};
+use crate::store::threads::{page_of_threads, read_title, read_version, threads_before, within_bytes};
 use crate::store::{
     Commit, Committed, Erasure, MAX_SCANNED, Mark, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow,
     ThreadStore, text,
 };
 
 macro_rules! select {
-    ($what:literal, $rest:literal) => {
+    ($what:literal, $($rest:tt)*) => {
         concat!(
             "SELECT t.pk, t.tenant, t.thread_id, t.epoch, t.lease, t.version, t.replica, t.core, t.head, t.status, \
              t.sheet, t.wake_at, t.floor, t.last_seq, t.min_seq, t.created_at, t.updated_at, t.created_by, \
@@ -26,7 +26,7 @@ macro_rules! select {
             " FROM threads t CROSS JOIN LATERAL (SELECT count(*) AS times, \
              count(*) FILTER (WHERE in_hand = 1) AS alone, coalesce(min(in_hand), 0) AS among \
              FROM crashes WHERE crashes.pk = t.pk) c ",
-            $rest
+            $($rest)*
         )
     };
 }
@@ -85,13 +85,19 @@ const LAST: &str = "
 SELECT updated_at, pk FROM threads WHERE tenant = $1 AND (updated_at, pk) < ($2, $3)
 ORDER BY updated_at DESC, pk DESC LIMIT 1 OFFSET $4";
 
-const LIST: &str = select!(
-    "",
-    "WHERE t.tenant = $1 AND (t.updated_at, t.pk) < ($2, $3) AND (t.updated_at, t.pk) >= ($7, $8)
-        AND ($4::text IS NULL OR t.status = $4)
-        AND ($5::text IS NULL OR strpos(lower(t.thread_id), $5) > 0 OR strpos(t.title, $5) > 0)
-    ORDER BY t.updated_at DESC, t.pk DESC LIMIT $6"
-);
+macro_rules! listed {
+    () => {
+        "WHERE t.tenant = $1 AND (t.updated_at, t.pk) < ($2, $3) AND (t.updated_at, t.pk) >= ($7, $8)
+            AND ($4::text IS NULL OR t.status = $4)
+            AND ($5::text IS NULL OR strpos(lower(t.thread_id), $5) > 0 OR strpos(t.title, $5) > 0)
+        ORDER BY t.updated_at DESC, t.pk DESC LIMIT $6"
+    };
+}
+
+const LIST: &str = select!("", listed!());
+
+const SIZES: &str =
+    concat!("SELECT (octet_length(t.sheet) + octet_length(t.head))::bigint AS bytes FROM threads t ", listed!());
 
 const MARKS: &str = "SELECT pk, version, last_seq FROM threads WHERE pk = ANY($1)";
 
@@ -166,17 +172,17 @@ impl ThreadStore for Postgres {
             None
         };
         let (last_at, last_pk) = last.unwrap_or((i64::MIN, i64::MIN));
-        let query = sqlx::query(LIST)
-            .bind(tenant.0)
-            .bind(at)
-            .bind(pk)
-            .bind(filter.status.map(|status| status.as_str()))
-            .bind(filter.q.as_deref().map(text::folded))
-            .bind(ask.rows())
-            .bind(last_at)
-            .bind(last_pk);
+        let (status, q) = (filter.status.map(|status| status.as_str()), filter.q.as_deref().map(text::folded));
+        let listed = |sql: &'static str, rows: i64| {
+            let query = sqlx::query(sql).bind(tenant.0).bind(at).bind(pk).bind(status).bind(q.clone()).bind(rows);
+            query.bind(last_at).bind(last_pk)
+        };
+        let query = listed(SIZES, ask.rows());
+        let sizes = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let ask = within_bytes(ask, &sizes)?;
+        let query = listed(LIST, ask.rows());
         let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
-        page_of_threads(&found, ask, last)
+        page_of_threads(&found, &ask, last)
     }
 
     async fn delete_thread(&self, gone: Erasure) -> Result<bool> {

@@ -9,21 +9,21 @@ use super::{Sqlite, erasure, rows};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
-use crate::store::threads::{page_of_threads, read_title, read_version, threads_before};
+use crate::store::threads::{page_of_threads, read_title, read_version, threads_before, within_bytes};
 use crate::store::{
     Commit, Committed, Erasure, MAX_SCANNED, Mark, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow,
     ThreadStore, text,
 };
 
 macro_rules! select_thread {
-    ($rest:literal) => {
+    ($($rest:tt)*) => {
         concat!(
             "SELECT pk, tenant, thread_id, core, version, epoch, lease, replica, status, wake_at, floor, last_seq, \
              min_seq, created_at, updated_at, created_by, sheet, head, \
              EXISTS (SELECT 1 FROM replicas o WHERE o.id = t.replica) AS is_owned, ",
             super::leases::crashes!(),
             " FROM threads t ",
-            $rest
+            $($rest)*
         )
     };
 }
@@ -78,12 +78,18 @@ const LAST: &str = "
 SELECT updated_at, pk FROM threads WHERE tenant = ?1 AND (updated_at, pk) < (?2, ?3)
 ORDER BY updated_at DESC, pk DESC LIMIT 1 OFFSET ?4";
 
-const LIST: &str = select_thread!(
-    "WHERE tenant = ?1 AND (updated_at, pk) < (?2, ?3) AND (updated_at, pk) >= (?7, ?8)
-     AND (?4 IS NULL OR status = ?4)
-     AND (?5 IS NULL OR instr(title, ?5) > 0 OR instr(lower(thread_id), ?5) > 0)
-     ORDER BY updated_at DESC, pk DESC LIMIT ?6"
-);
+macro_rules! listed {
+    () => {
+        "WHERE tenant = ?1 AND (updated_at, pk) < (?2, ?3) AND (updated_at, pk) >= (?7, ?8)
+         AND (?4 IS NULL OR status = ?4)
+         AND (?5 IS NULL OR instr(title, ?5) > 0 OR instr(lower(thread_id), ?5) > 0)
+         ORDER BY updated_at DESC, pk DESC LIMIT ?6"
+    };
+}
+
+const LIST: &str = select_thread!(listed!());
+
+const SIZES: &str = concat!("SELECT octet_length(sheet) + octet_length(head) AS bytes FROM threads t ", listed!());
 
 #[async_trait]
 impl ThreadStore for Sqlite {
@@ -150,11 +156,15 @@ impl ThreadStore for Sqlite {
             None
         };
         let (last_at, last_pk) = last.unwrap_or((i64::MIN, i64::MIN));
-        let query = sqlx::query(LIST).bind(tenant.0).bind(at).bind(pk);
-        let query = query.bind(filter.status.map(|status| status.as_str()));
-        let query = query.bind(filter.q.as_deref().map(text::folded)).bind(ask.rows());
-        let found = query.bind(last_at).bind(last_pk).fetch_all(&self.readers).await.map_err(unreadable)?;
-        page_of_threads(&found, ask, last)
+        let (status, q) = (filter.status.map(|status| status.as_str()), filter.q.as_deref().map(text::folded));
+        let listed = |sql: &'static str, rows: i64| {
+            let query = sqlx::query(sql).bind(tenant.0).bind(at).bind(pk).bind(status).bind(q.clone()).bind(rows);
+            query.bind(last_at).bind(last_pk)
+        };
+        let sizes = listed(SIZES, ask.rows()).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let ask = within_bytes(ask, &sizes)?;
+        let found = listed(LIST, ask.rows()).fetch_all(&self.readers).await.map_err(unreadable)?;
+        page_of_threads(&found, &ask, last)
     }
 
     async fn delete_thread(&self, gone: Erasure) -> Result<bool> {

@@ -3,7 +3,7 @@
 use pes::domain::ids::ThreadPk;
 use pes::domain::thread::ThreadProfile;
 use pes::runtime::clock::{Clock, System};
-use pes::store::NewThread;
+use pes::store::{NewThread, Store};
 use serde_json::{Value, json};
 
 use crate::support::app::App;
@@ -187,21 +187,42 @@ async fn what_a_thread_says_of_itself_is_bounded_however_it_grows() {
     app.post("/threads", large).await.problem("invalid");
 }
 
-/// There was no limit when it was created.
-#[tokio::test]
-async fn a_thread_that_is_larger_from_before_is_renamed_made_smaller_and_moved() {
-    let store = fresh_store().await;
-    let tenant = store.tenant("default", 0).await.unwrap();
+/// The thread `t<n>` with metadata of this size, as a server without a bound created it.
+async fn create(store: &dyn Store, n: i64, bytes: usize) {
     let new = NewThread {
-        tenant,
-        thread_id: "t1".into(),
+        tenant: store.tenant("default", 0).await.unwrap(),
+        thread_id: format!("t{n}").into(),
         core: "pes".to_owned(),
         created_at: System::default().now(),
         created_by: "ann".to_owned(),
     };
-    let metadata = json!({ "one": "x".repeat(70_000) }).as_object().unwrap().clone();
-    let profile = ThreadProfile { metadata, ..ThreadProfile::default() };
-    store.create_thread(ThreadPk(7), new, profile, None).await.unwrap();
+    let metadata = json!({ "one": "x".repeat(bytes) }).as_object().unwrap().clone();
+    store.create_thread(ThreadPk(n), new, ThreadProfile { metadata, ..ThreadProfile::default() }, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_page_of_large_threads_has_fewer_of_them_and_goes_on_at_its_cursor() {
+    let store = fresh_store().await;
+    for n in 1..=6 {
+        create(&*store, n, 1 << 20).await;
+    }
+    let app = App::of(store, |_| {}).await;
+    let (mut pages, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = app.get(&format!("/threads?limit=1000{cursor}")).await.expect(200);
+        let ids = page["items"].as_array().unwrap().iter().map(|it| it["threadId"].as_str().unwrap().to_owned());
+        pages.push(ids.collect::<Vec<_>>());
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(pages, [["t6", "t5", "t4"], ["t3", "t2", "t1"]]);
+}
+
+/// There was no limit when it was created.
+#[tokio::test]
+async fn a_thread_that_is_larger_from_before_is_renamed_made_smaller_and_moved() {
+    let store = fresh_store().await;
+    create(&*store, 1, 70_000).await;
     let app = App::of(store, |_| {}).await;
     app.finish("t1", "hello").await;
     let patch =

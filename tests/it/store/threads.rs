@@ -4,7 +4,7 @@ use pes::domain::ids::ThreadPk;
 use pes::domain::run::{ResultStatus, RunStatus};
 use pes::domain::thread::{ItemCounts, LastRun, ThreadProfile, ThreadStatus};
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::{Commit, MAX_SCANNED, Outline, PageAsk, ThreadFilter};
+use pes::store::{Commit, MAX_PAGE_BYTES, MAX_SCANNED, Outline, PageAsk, ThreadFilter};
 use serde_json::json;
 
 use super::bed::{Bed, page, row, together};
@@ -12,6 +12,7 @@ use super::bed::{Bed, page, row, together};
 super::on_every_store!(
     the_newest_activity_comes_first,
     a_list_is_paged_to_its_end,
+    a_page_of_large_threads_has_fewer_of_them,
     status_narrows_the_list,
     titles_and_ids_are_searched_without_case,
     a_search_looks_at_so_many_threads_and_goes_on_at_its_cursor,
@@ -118,6 +119,30 @@ async fn the_newest_activity_comes_first(bed: Bed) {
     assert_eq!(listed(&bed, ThreadFilter::default()).await, ["a", "b", "c"]);
     bed.done(Commit { now: 500, ..bed.next(b).await }).await;
     assert_eq!(listed(&bed, ThreadFilter::default()).await, ["a", "b", "c"], "nothing that people see");
+}
+
+async fn a_page_of_large_threads_has_fewer_of_them(bed: Bed) {
+    let page_bytes = usize::try_from(MAX_PAGE_BYTES).unwrap();
+    for n in 0..6 {
+        let pk = bed.thread(&format!("t{n}")).await;
+        // Two fit into a page, and the oldest into none.
+        let bytes = if n == 0 { page_bytes + 1 } else { page_bytes * 2 / 5 };
+        let metadata = json!({ "large": "x".repeat(bytes) }).as_object().unwrap().clone();
+        let profile = Some(ThreadProfile { metadata, ..ThreadProfile::default() });
+        bed.done(Commit { now: 100 + n, profile, ..bed.next(pk).await }).await;
+    }
+    for filter in [ThreadFilter::default(), ThreadFilter { status: Some(ThreadStatus::Idle), q: None }] {
+        let (mut pages, mut ask) = (Vec::new(), page(100));
+        loop {
+            let found = bed.store.threads(bed.tenant, &filter, &ask).await.unwrap();
+            pages.push(found.items.into_iter().map(|thread| thread.thread_id.to_string()).collect::<Vec<_>>());
+            match found.next_cursor {
+                Some(cursor) => ask = PageAsk { cursor: Some(cursor), limit: 100 },
+                None => break,
+            }
+        }
+        assert_eq!(pages, [&["t5", "t4"][..], &["t3", "t2"], &["t1"], &["t0"]]);
+    }
 }
 
 async fn a_list_is_paged_to_its_end(bed: Bed) {
