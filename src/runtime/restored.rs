@@ -59,6 +59,9 @@ impl Shared {
 
     /// Asks a person about every unfinished run. Returns the number of threads. Stops when another process has finished the
     /// same work: people may have let runs continue since.
+    ///
+    /// The mark is read before each commit, not in it. If between the two another process finishes the work and a person
+    /// lets this very run continue, the person is asked about it again, and nothing else happens.
     async fn hold_runs_back(self: &Arc<Self>, as_of: Millis) -> store::Result<u64> {
         let (mut after, mut held) = (ThreadPk::NONE, 0);
         loop {
