@@ -91,14 +91,14 @@ fn say_first(new: &NewKey) {
     tell("this is the first key: within five seconds every call needs one");
     if !new.scopes.contains(&Scope::Admin) {
         tell(
-            "it may not `admin`: keys, webhooks, tools, agents, policy and the audit are locked until there is one that \
-             may: stop the server, then `pes keys new --scopes admin`",
+            "it may not `admin`: until a key with that scope exists, nobody can manage keys, webhooks, tools, agents and \
+             policy or read the audit; to make one, stop the server and run `pes keys new --scopes admin`",
         );
     }
     if new.tenant != OPEN_TENANT {
         tell(&format!(
-            "what was made without keys belongs to the tenant `{OPEN_TENANT}`; stop the server, then `pes keys adopt {}` \
-             gives it to this one",
+            "what was made without keys belongs to the tenant `{OPEN_TENANT}`; to give it to this one, stop the server \
+             and run `pes keys adopt {}`",
             new.tenant
         ));
     }
@@ -143,8 +143,8 @@ impl KeysLocation {
             let url = health::local(&config.server);
             if Server::at(&url, variables)?.is_pes().await {
                 return Err(Error::Failed(format!(
-                    "the server at {url} has another database than {folder}: ask it with `PES_URL={url} pes keys …`, or name \
-                     its database with DATABASE_URL or PES_DATA_DIR"
+                    "the server at {url} has another database than {folder}: send the command to it with \
+                     `PES_URL={url} pes keys …`, or name its database with DATABASE_URL or PES_DATA_DIR"
                 )));
             }
         }
@@ -164,15 +164,15 @@ impl KeysLocation {
     /// Moves everything that was made without keys to a tenant. The store refuses this while servers share the database.
     async fn adopt(&self, tenant: &str) -> Result<(), Error> {
         let KeysLocation::Store(store, _) = self else {
-            return Err(Error::Failed("stop the server first: it has its tenants in mind".to_owned()));
+            return Err(Error::Failed("stop the server first: it keeps the names of its tenants in memory".to_owned()));
         };
         auth::check_tenant(tenant).map_err(|fault| Error::Failed(fault.detail))?;
         if store.rename_tenant(OPEN_TENANT, tenant, LOCAL, System::default().now()).await? {
             Ok(())
         } else {
             Err(Error::Failed(format!(
-                "there is nothing to adopt, or `{tenant}` has threads or settings of its own; what belongs to two tenants \
-                 is not mixed"
+                "there is nothing to adopt, or `{tenant}` has threads or settings of its own; the data of two tenants is \
+                 never merged"
             )))
         }
     }

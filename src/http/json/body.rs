@@ -171,7 +171,9 @@ async fn collect(mut body: Body, expected: BodyBounds, room: &'static TenantBudg
     let until = Instant::now() + Duration::from_millis(within_ms);
     let (mut collected, mut reservation) = (BytesMut::new(), None);
     while let Some(frame) = timeout_at(until, body.frame()).await.map_err(|_| late(within_ms))? {
-        let frame = frame.map_err(|error| Fault::new(Code::Malformed, format!("The body broke off: {error}.")))?;
+        let frame = frame.map_err(|error| {
+            Fault::new(Code::Malformed, format!("The connection failed before the whole body had arrived: {error}."))
+        })?;
         let Some(data) = frame.data_ref() else { continue };
         let length = collected.len() + data.len();
         if length > most {
@@ -191,12 +193,12 @@ fn late(within_ms: u64) -> Fault {
 }
 
 fn no_room() -> Fault {
-    let detail = "Other large bodies have all the room that there is for them; send this one again.";
+    let detail = "The memory for large bodies is in use; send the request again.";
     Fault::new(Code::TooManyConnections, detail)
 }
 
 fn too_large(most: usize) -> Fault {
-    let detail = format!("A body may have {most} bytes; send less.");
+    let detail = format!("The body is longer than {most} bytes.");
     Fault::new(Code::BodyTooLarge, detail).with("limit", most)
 }
 

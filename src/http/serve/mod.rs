@@ -99,7 +99,10 @@ impl OverloadHandler {
         }
         drop(peek);
         let Ok(_refusal) = self.refusals.try_acquire() else { return };
-        let fault = Fault::new(Code::TooManyConnections, "All places are taken; come back in a moment.");
+        let fault = Fault::new(
+            Code::TooManyConnections,
+            "The server has as many connections as it takes; try again in a moment.",
+        );
         let socket = client_socket::ClientSocket::new(stream);
         socket.write_now(&refusal::response(&fault));
         socket.linger().await;

@@ -162,7 +162,7 @@ async fn rename(connection: &mut PgConnection, from: &str, to: &str, by: &str, n
     let is_served: bool = sqlx::query_scalar(IS_SERVED).fetch_one(&mut *transaction).await.map_err(error)?;
     if is_served {
         return Err(Error::Unusable(
-            "Servers are at work on this database, and have its tenants in mind: stop all of them first. One that was \
+            "Servers run on this database and keep the names of its tenants in memory: stop all of them first. One that was \
              killed counts until its lease ends."
                 .to_owned(),
         ));
