@@ -11,7 +11,7 @@ use crate::app::{self, App};
 use crate::config::Config;
 use crate::config::env::Variables;
 use crate::config::models::ModelRef;
-use crate::store::sqlite;
+use crate::store::{self, sqlite};
 use crate::{shutdown, telemetry};
 
 pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), Error> {
@@ -20,6 +20,10 @@ pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), E
     let metrics = bind_metrics(&config).await?;
     let address = listener.local_addr().map_err(|error| Error::Failed(format!("no address: {error}")))?;
     let stop = shutdown::on_signal().map_err(|error| Error::Failed(format!("signals cannot be heard: {error}")))?;
+    tokio::select! {
+        connected = store::await_connection(&config.store) => connected?,
+        () = stop.cancelled() => return Ok(()),
+    }
     let app = App::build(config).await.map_err(unusable)?;
     let state = app.state(address).map_err(|fault| Error::Failed(fault.in_full()))?;
     if app.config.store.url.is_none()

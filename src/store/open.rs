@@ -1,6 +1,7 @@
 //! Choosing the store by configuration.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::postgres::Postgres;
 use super::sqlite::Sqlite;
@@ -13,6 +14,18 @@ pub async fn open_beside(config: &config::Store) -> Result<Arc<dyn Store>> {
         Some(url) => Arc::new(Postgres::open(url, config.connections).await?),
         None => Arc::new(Sqlite::open_beside(&config.data_dir).await?),
     })
+}
+
+/// How long the start waits for PostgreSQL. After a power failure it may start later than this server, and recovers first.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Returns once the database of `DATABASE_URL` accepts connections; without one, at once. For the start of a server: it
+/// waits up to a minute for a database that cannot be reached or still starts, where commands fail at once.
+pub async fn await_connection(config: &config::Store) -> Result<()> {
+    match &config.url {
+        Some(url) => Postgres::await_connection(url, PATIENCE).await,
+        None => Ok(()),
+    }
 }
 
 /// Opens the store that the configuration names: the PostgreSQL of `DATABASE_URL`, else the SQLite file in the data folder.

@@ -62,6 +62,13 @@ pub(super) fn is_locked(error: &sqlx::Error) -> bool {
     database_error(error).is_some_and(|error| error.code() == code::LOCK_NOT_AVAILABLE)
 }
 
+/// Whether the server cannot be reached, or accepts no connections at present: it starts, recovers after a power failure,
+/// or stops.
+pub(super) fn is_not_serving(error: &sqlx::Error) -> bool {
+    matches!(error, sqlx::Error::Io(_))
+        || database_error(error).is_some_and(|error| error.code() == code::CANNOT_CONNECT_NOW)
+}
+
 fn is_unique_violation(error: &sqlx::Error) -> bool {
     database_error(error).is_some_and(|error| error.code() == code::UNIQUE_VIOLATION)
 }
@@ -72,6 +79,7 @@ fn database_error(error: &sqlx::Error) -> Option<&PgDatabaseError> {
 
 /// https://www.postgresql.org/docs/current/errcodes-appendix.html; two characters name a whole class.
 mod code {
+    pub const CANNOT_CONNECT_NOW: &str = "57P03";
     pub const CARDINALITY_VIOLATION: &str = "21";
     pub const DATA_EXCEPTION: &str = "22";
     pub const INTEGRITY_VIOLATION: &str = "23";

@@ -35,6 +35,7 @@ mod usage;
 mod writer;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
@@ -63,6 +64,12 @@ pub struct Postgres {
 }
 
 impl Postgres {
+    /// Returns once the database accepts a connection. Waits this long for a server that cannot be reached or still starts;
+    /// any other error is returned at once. Both are `Unusable`.
+    pub async fn await_connection(url: &SecretString, patience: Duration) -> Result<()> {
+        open::await_connection(&open::options(url)?, patience).await
+    }
+
     /// Migrates first. Fails with `Unusable` when the database cannot be reached, or was migrated by a newer program.
     pub async fn open(url: &SecretString, connections: u32) -> Result<Self> {
         let options = open::options(url)?;

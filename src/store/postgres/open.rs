@@ -1,6 +1,7 @@
 //! Opening the database: connect, migrate, check its settings. Each failure is one clear line.
 
 use std::borrow::Cow;
+use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -81,10 +82,11 @@ pub(super) fn ending_given_up(session: &PgConnectOptions, server: &Server) -> Pg
     if server.can_check { session.clone().options([CHECK_INTERVAL]) } else { session.clone() }
 }
 
-/// How long a migration waits for a lock, so that others do not queue behind it for long; the pause before it retries; and
-/// how long it tries in all.
-const LOCK_TIMEOUT: &str = "2s";
+/// The pause before something is retried that another process prevents.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
+
+/// How long a migration waits for a lock, so that others do not queue behind it for long; and how long it tries in all.
+const LOCK_TIMEOUT: &str = "2s";
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Migrates the schema. Replicas that start together take turns. Additions of newer versions are kept; if they removed
@@ -128,12 +130,40 @@ fn refuse_newer(place: &str, least: i64) -> Result<()> {
 }
 
 async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
-    let unreachable = |why: &dyn std::fmt::Display| {
-        Error::Unusable(format!("PostgreSQL at {} cannot be reached: {why}", location(options)))
-    };
-    let connected =
-        timeout(CONNECT_TIMEOUT, options.connect()).await.map_err(|_| unreachable(&"it does not answer"))?;
-    connected.map_err(|error| unreachable(&error))
+    try_to_connect(options).await.map_err(|error| unreachable(options, &error))
+}
+
+async fn try_to_connect(options: &PgConnectOptions) -> sqlx::Result<PgConnection> {
+    let silent = |_| sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, "it does not answer"));
+    timeout(CONNECT_TIMEOUT, options.connect()).await.map_err(silent)?
+}
+
+fn unreachable(options: &PgConnectOptions, error: &sqlx::Error) -> Error {
+    Error::Unusable(format!("PostgreSQL at {} cannot be reached: {error}", location(options)))
+}
+
+/// Returns once the database accepts a connection. While its server cannot be reached, or still starts, it is retried for
+/// this long; any other error, such as a wrong password, is returned at once.
+pub(super) async fn await_connection(options: &PgConnectOptions, patience: Duration) -> Result<()> {
+    let until = Instant::now() + patience;
+    let mut is_logged = false;
+    loop {
+        match try_to_connect(options).await {
+            Ok(connection) => {
+                let _ = connection.close().await;
+                return Ok(());
+            }
+            Err(error) if fault::is_not_serving(&error) && Instant::now() < until => {
+                if !is_logged {
+                    let (place, seconds) = (location(options), patience.as_secs());
+                    tracing::warn!(%error, "the start waits up to {seconds} s for PostgreSQL at {place}");
+                    is_logged = true;
+                }
+                sleep(RETRY_PAUSE).await;
+            }
+            Err(error) => return Err(unreachable(options, &error)),
+        }
+    }
 }
 
 /// What this server needs to know about the database's settings.

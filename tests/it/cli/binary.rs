@@ -118,3 +118,14 @@ fn a_refusal_says_what_there_is() {
     assert!(!said.contains("operator"), "no key that is made here can have it: {said}");
     assert!(!folder.path().join("data").exists());
 }
+
+/// Only the start of a server waits for its database.
+#[test]
+fn a_database_that_is_not_there_is_one_line_and_exit_9() {
+    let folder = tempfile::tempdir().unwrap();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("postgres://pes:hush@{nobody}/pes");
+    let output = pes(folder.path(), &["keys", "ls"], &[("DATABASE_URL", &url)]);
+    refused(&output, 9, "pes: database: ");
+    assert!(!text(&output.stderr).contains("hush"), "{}", text(&output.stderr));
+}

@@ -357,14 +357,19 @@ pub(super) fn ask(url: &str, query: &str) -> String {
     answer
 }
 
+/// It may start before its database, after a power failure.
 #[test]
-fn a_database_that_is_not_there_is_one_line_and_exit_9() {
+fn a_start_that_waits_for_its_database_says_so_and_stops_when_asked() {
     let folder = tempfile::tempdir().unwrap();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("postgres://pes:hush@{nobody}/pes");
-    let output = run(folder.path(), &["--port", "0"], &[("DATABASE_URL", &url)]);
-    refused(&output, 9, "pes: database: ");
-    assert!(!text(&output.stderr).contains("hush"), "{}", text(&output.stderr));
+    let mut command = command(folder.path(), &["--port", "0"], &[("DATABASE_URL", &url)]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let said = format!("the start waits up to 60 s for PostgreSQL at {nobody}/pes");
+    assert!(log.any(|line| line.contains(&said)), "it ended");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 /// Prometheus needs no key for this path, and finds nothing else there.

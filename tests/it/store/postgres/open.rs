@@ -1,11 +1,21 @@
 //! Opening a database either succeeds or fails with one clear line.
 
+use std::time::Duration;
+
 use pes::store::postgres::Postgres;
 use pes::store::{BackupStore as _, Committed, Error, LeaseStore as _, Registration, Store as _, ThreadStore as _};
 use sqlx::Executor;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
+use tokio::net::{TcpListener, UnixStream};
 
 use super::{creation, process};
+use crate::support::http::soon;
 use crate::support::postgres::Database;
+
+/// A PostgreSQL that recovers answers a connection with this.
+const STARTING: &[u8] = b"E\0\0\0\x39SFATAL\0VFATAL\0C57P03\0Mthe database system starts up\0\0";
+/// Longer than a test may take.
+const LONG: Duration = Duration::from_secs(3600);
 
 async fn refusal(url: String) -> String {
     match Postgres::open(&url.into(), 1).await {
@@ -93,4 +103,44 @@ async fn large_bodies_are_compressed_with_lz4_where_the_server_can() {
         WHERE c.relkind = 'r' AND attcompression = 'l'";
     let compressed: i64 = sqlx::query_scalar(columns).fetch_one(&mut connection).await.unwrap();
     assert_eq!(compressed, if can { 6 } else { 0 });
+}
+
+/// Accepts a connection that is closed at once, one that is told that the server starts, and one to the database.
+#[tokio::test]
+async fn a_start_waits_for_a_database_that_is_not_up() {
+    let database = Database::fresh().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = database.url_through(listener.local_addr().unwrap().port()).into();
+    let (waited, ()) = soon(async {
+        tokio::join!(Postgres::await_connection(&url, LONG), async {
+            drop(listener.accept().await.unwrap());
+            let (mut client, _) = listener.accept().await.unwrap();
+            let length = client.read_u32().await.unwrap();
+            client.read_exact(&mut vec![0; length as usize - 4]).await.unwrap();
+            client.write_all(STARTING).await.unwrap();
+            drop(client);
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut server = UnixStream::connect(database.socket()).await.unwrap();
+            // Either side may close it first.
+            let _ = copy_bidirectional(&mut client, &mut server).await;
+        })
+    })
+    .await;
+    waited.unwrap();
+}
+
+#[tokio::test]
+async fn a_start_waits_no_longer_than_it_is_told_and_for_nothing_that_waiting_cannot_mend() {
+    let refused = async |url: String, patience: Duration| match Postgres::await_connection(&url.into(), patience).await
+    {
+        Err(Error::Unusable(line)) => line,
+        other => panic!("{other:?}"),
+    };
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let line = refused(format!("postgres://pes:hunter2@{free}/pes"), Duration::ZERO).await;
+    assert!(line.contains("cannot be reached") && !line.contains("hunter2"), "{line}");
+
+    let database = Database::fresh().await;
+    let line = soon(refused(database.url().replace("/test_", "/no_such_"), LONG)).await;
+    assert!(line.contains("does not exist"), "{line}");
 }
