@@ -42,7 +42,7 @@ fn every_alert_has_a_test_and_a_runbook() {
     let (alerts, tests, operations) =
         (read("deploy/prometheus/alerts.yml"), read("deploy/prometheus/alerts.test.yml"), read("docs/OPERATIONS.md"));
     let names: Vec<&str> = alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
-    assert!(names.len() >= 16, "{names:?}");
+    assert!(names.len() >= 19, "{names:?}");
     for name in names {
         assert!(tests.contains(&format!("- name: {name}\n")), "{name} has no test");
         assert!(alerts.contains(&format!("docs/OPERATIONS.md#{}\"", name.to_lowercase())), "{name} names no runbook");
@@ -54,7 +54,9 @@ fn every_alert_has_a_test_and_a_runbook() {
 #[test]
 fn metrics_are_scraped_where_they_are_served() {
     let (manifest, unit) = (read("deploy/kubernetes/pes.yaml"), read("deploy/systemd/pes.service"));
-    let scrape = read("deploy/prometheus/prometheus.yml");
+    let (scrape, in_cluster) = (read("deploy/prometheus/prometheus.yml"), read("deploy/prometheus/kubernetes.yml"));
+    assert!(in_cluster.contains("[__meta_kubernetes_pod_container_port_name], regex: metrics, action: keep"));
+    assert!(in_cluster.contains("[__meta_kubernetes_pod_label_app], regex: pes, action: keep"));
     let shown = "    static_configs: [{targets: [\"127.0.0.1:9464\"]}]       # PES_METRICS_LISTEN\n";
     assert!(scrape.contains(shown) && read("docs/METRICS.md").contains(shown));
     assert!(unit.contains("\nEnvironment=PES_METRICS_LISTEN=127.0.0.1:9464\n"));
@@ -66,4 +68,17 @@ fn metrics_are_scraped_where_they_are_served() {
     ] {
         assert!(manifest.contains(part), "{part}");
     }
+}
+
+/// PesDown selects the job `pes`, and fires also if Prometheus has no target of this job.
+#[test]
+fn every_scrape_is_of_the_job_that_the_alert_is_about() {
+    for path in ["deploy/prometheus/prometheus.yml", "deploy/prometheus/kubernetes.yml"] {
+        let text = read(path);
+        let jobs: Vec<&str> =
+            text.split("job_name: ").skip(1).filter_map(|rest| rest.split_whitespace().next()).collect();
+        assert!(!jobs.is_empty() && jobs.iter().all(|job| *job == "pes"), "{path}: {jobs:?}");
+    }
+    let alerts = read("deploy/prometheus/alerts.yml");
+    assert!(alerts.contains("expr: up{job=\"pes\"} == 0 or absent(up{job=\"pes\"})\n"));
 }

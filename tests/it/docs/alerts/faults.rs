@@ -113,6 +113,24 @@ async fn peer_prometheus_is_told_of_runs_that(#[case] query: &str, #[case] setti
 
 #[tokio::test]
 #[ignore = "needs promtool: scripts/test --peers"]
+async fn peer_prometheus_is_told_of_a_cap_that_is_nearly_spent() {
+    let place = script();
+    let cap = |tokens: f64| {
+        place.configure(&format!("[limits.spend]\nserver_month_tokens = {tokens:.0}\n"));
+        tokens
+    };
+    let ample = cap(100_000_000.0);
+    let well = is_well(&place).await;
+    let spent = ample * well.value("pes_spend_cap_used_ratio{cap=\"server_month_tokens\"}");
+    assert!(spent > 100.0, "{spent}");
+    cap(spent / 0.9);
+    let server = Server::start(&place, None).await;
+    judge(&place, &well, &scraped(&server).await, &["PesSpendCapNear"]);
+    server.kill().await;
+}
+
+#[tokio::test]
+#[ignore = "needs promtool: scripts/test --peers"]
 async fn peer_prometheus_is_told_of_requests_that_break() {
     let place = script();
     let well = is_well(&place).await;

@@ -32,6 +32,11 @@ impl Scrape {
         Self(None, BTreeSet::new())
     }
 
+    /// The value of this series, which exists.
+    pub fn value(&self, series: &str) -> f64 {
+        *self.0.as_ref().and_then(|samples| samples.get(series)).unwrap_or_else(|| panic!("no series {series}"))
+    }
+
     /// What Prometheus would have after this many minutes in which the same happened every minute: counters grow by
     /// their value since the process started, ages by a minute, and gauges stay.
     fn after(&self, series: &str, minutes: u32) -> Option<f64> {
