@@ -70,6 +70,69 @@ fn metrics_are_scraped_where_they_are_served() {
     }
 }
 
+/// A secret's files belong to root. Where others may not read them, the group of the image's user must.
+#[test]
+fn the_user_of_the_image_can_read_the_secrets_of_the_manifests() {
+    assert!(
+        read("Dockerfile").contains("\nFROM gcr.io/distroless/cc-debian12:nonroot\n"),
+        "its user and group are 65532"
+    );
+    for path in ["deploy/kubernetes/pes.yaml", "deploy/kubernetes/migrate.yaml"] {
+        let manifest = read(path);
+        let modes: Vec<u32> = manifest
+            .split("defaultMode: ")
+            .skip(1)
+            .map(|rest| u32::from_str_radix(&rest[..4], 8).expect("four octal digits"))
+            .collect();
+        assert_eq!(modes.len(), 1, "{path}");
+        let is_open = modes[0] & 0o004 != 0;
+        assert!(is_open || manifest.contains("securityContext: {runAsNonRoot: true, fsGroup: 65532,"), "{path}");
+    }
+}
+
+/// The values of a setting of the unit, in the order of its lines.
+fn values_of<'u>(unit: &'u str, name: &str) -> Vec<&'u str> {
+    unit.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('=')).collect()
+}
+
+/// A database that recovers for minutes after a power failure must not leave the unit failed for good.
+#[test]
+fn the_unit_starts_again_however_often_a_start_fails() {
+    let unit = read("deploy/systemd/pes.service");
+    let settings =
+        ["Restart", "RestartSec", "StartLimitIntervalSec", "StartLimitBurst"].map(|name| values_of(&unit, name));
+    assert_eq!(settings, [vec!["always"], vec!["5"], vec!["0"], vec![]]);
+}
+
+/// The programs of MCP servers need a folder for their caches, and the metrics of the process `/proc/stat`.
+#[test]
+fn the_unit_leaves_programs_a_folder_and_the_server_its_metrics() {
+    let unit = read("deploy/systemd/pes.service");
+    assert_eq!((values_of(&unit, "StateDirectory"), values_of(&unit, "ProcSubset")), (vec!["pes"], vec![]));
+    assert!(values_of(&unit, "Environment").contains(&"HOME=/var/lib/pes"));
+}
+
+#[test]
+fn a_command_beside_the_unit_has_its_settings_and_secrets() {
+    let (unit, script) = (read("deploy/systemd/pes.service"), read("deploy/systemd/pes-command"));
+    let shared = ["DynamicUser", "UMask", "StateDirectory", "StateDirectoryMode", "LoadCredential"];
+    let properties = shared
+        .iter()
+        .flat_map(|name| values_of(&unit, name).into_iter().map(move |value| format!("--property={name}={value}")));
+    let variables = values_of(&unit, "Environment").into_iter().flat_map(str::split_whitespace);
+    let variables = variables.map(|variable| format!("--setenv=\"{}\"", variable.replace("%d", "$credentials")));
+    let expected: BTreeSet<String> = properties.chain(variables).collect();
+    assert!(expected.len() >= 20, "{expected:?}");
+    let given: BTreeSet<String> = script
+        .split_whitespace()
+        .filter(|word| word.starts_with("--property=") || word.starts_with("--setenv="))
+        .map(str::to_owned)
+        .collect();
+    // The user of the unit is named after it.
+    let user: BTreeSet<String> = ["--property=User=pes".to_owned()].into();
+    assert_eq!(given, &expected | &user);
+}
+
 /// PesDown selects the job `pes`, and fires also if Prometheus has no target of this job.
 #[test]
 fn every_scrape_is_of_the_job_that_the_alert_is_about() {
