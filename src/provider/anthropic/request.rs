@@ -18,6 +18,8 @@ const MAX_OUTPUT: u64 = 8_192;
 const MIN_OUTPUT: u64 = 1_024;
 /// The smallest thinking budget that the API accepts.
 const MIN_THINKING: u64 = 1_024;
+/// What thinking leaves of a requested length for the reply itself, but at most half of the length.
+const ANSWER: u64 = 4_096;
 
 /// The output limit: what the model can write, within the room that the prompt leaves in the context window. The API
 /// rejects a larger value instead of reducing it.
@@ -30,11 +32,9 @@ pub(super) fn most_output(request: &ModelRequest, facts: ModelFacts) -> u64 {
 pub(super) fn body(request: &ModelRequest, most_output: u64) -> Value {
     let conversation = Conversation::of(&request.messages);
     let thinking = thinking(request, &conversation, most_output);
-    let asked = request.params.get("maxTokens").and_then(Value::as_u64);
-    let budget = thinking.as_ref().and_then(|thinking| thinking["budget_tokens"].as_u64()).unwrap_or(0);
     let mut body = json!({
         "model": request.model,
-        "max_tokens": asked.map_or(most_output, |asked| asked.saturating_add(budget).min(most_output.max(asked))),
+        "max_tokens": asked_output(request).unwrap_or(most_output),
         "stream": true,
     });
     if !conversation.system.is_empty() {
@@ -69,14 +69,19 @@ pub(super) fn body(request: &ModelRequest, most_output: u64) -> Value {
     body
 }
 
+/// The requested length of the reply, which includes its thinking.
+fn asked_output(request: &ModelRequest) -> Option<u64> {
+    request.params.get("maxTokens").and_then(Value::as_u64)
+}
+
 /// Whether the reply to this request is sent as the arguments of a tool.
 pub(super) fn has_form_tool(request: &ModelRequest, most_output: u64) -> bool {
     let conversation = Conversation::of(&request.messages);
     form(request, thinking(request, &conversation, most_output).is_some()) == Form::Tool
 }
 
-/// `None` if thinking is not requested, or if this request continues a tool loop of another model, whose thinking
-/// blocks would be missing.
+/// `None` if thinking is not requested, if the requested length leaves no room for it, or if this request continues a
+/// tool loop of another model, whose thinking blocks would be missing.
 fn thinking(request: &ModelRequest, conversation: &Conversation<'_>, most_output: u64) -> Option<Value> {
     let asked = request.params.get("reasoningEffort")?.as_str()?;
     if asked == "none" || !goes_on(request, conversation) {
@@ -89,7 +94,11 @@ fn thinking(request: &ModelRequest, conversation: &Conversation<'_>, most_output
         "high" => 20_480,
         _ => 32_768,
     };
-    let budget = budget.min(most_output / 2);
+    let room = match asked_output(request).map(|asked| asked.min(most_output)) {
+        Some(length) => length - (length / 2).min(ANSWER),
+        None => most_output / 2,
+    };
+    let budget = budget.min(room);
     match generation(&request.model) {
         Generation::Silent => None,
         Generation::Budgeted if budget < MIN_THINKING => None,

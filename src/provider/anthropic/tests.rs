@@ -39,7 +39,7 @@ fn the_request_is_what_messages_takes() {
     let thought = |model: &str| ModelRequest { params: thinking.as_object().cloned().unwrap(), ..planned(model) };
     let table = [
         ("a_step", step(MODEL, plain)),
-        ("a_step_that_thinks", replayed(step(MODEL, thinking.clone()), MODEL)),
+        ("a_step_that_thinks", replayed(step(MODEL, json!({"maxTokens": 10_000, "reasoningEffort": "low"})), MODEL)),
         ("a_step_that_thinks_adaptively", replayed(step("claude-opus-4-7", thinking.clone()), "claude-opus-4-7")),
         ("a_plan", planned(MODEL)),
         ("a_plan_that_thinks", thought("claude-opus-4-7")),
@@ -82,6 +82,32 @@ fn a_reply_may_be_as_long_as_its_prompt_leaves_room() {
     assert!((49_000..50_000).contains(&room), "200,000 less what is asked: {room}");
     assert_eq!(most(450_000, json!({"maxTokens": 60_000})).0, 60_000, "what was asked for is asked for");
     assert_eq!(most(900_000, json!({})).0, 1_024, "some room is always left");
+}
+
+/// More would be spent than the budget or the cap has reserved.
+#[test]
+fn thinking_is_part_of_the_length_that_is_asked_for() {
+    let table = [
+        (24_576, "high", Some(20_480)),
+        (32_000, "high", Some(20_480)),
+        (100_000, "xhigh", Some(32_768)),
+        (4_096, "high", Some(2_048)),
+        (4_096, "minimal", Some(1_024)),
+        (2_048, "high", Some(1_024)),
+        (2_046, "high", None),
+        (1, "high", None),
+    ];
+    for (asked, effort, budget) in table {
+        let params = json!({"maxTokens": asked, "reasoningEffort": effort});
+        let request = ModelRequest { params: params.as_object().cloned().unwrap(), ..planned("claude-opus-4-1") };
+        let body = request::body(&request, 64_000);
+        assert_eq!((&body["max_tokens"], body["thinking"]["budget_tokens"].as_u64()), (&json!(asked), budget));
+        assert_eq!(
+            request::has_form_tool(&request, 64_000),
+            budget.is_none(),
+            "a form is forced only without thinking"
+        );
+    }
 }
 
 #[test]

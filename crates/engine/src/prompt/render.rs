@@ -125,7 +125,7 @@ pub(crate) fn request(state: &State, world: &World<'_>, effect: &Effect, materia
         messages,
         tools,
         response_schema: schema,
-        params: params(state, &open, phase),
+        params: params(state, &open),
         trace_id: open.run.trace_id.clone(),
         trace: open.run.call_trace(open.call.stream().map(|stream| stream.as_str()).unwrap_or_default()),
         context: CallContext { fit, ..context(state, &open) },
@@ -195,11 +195,11 @@ fn render(
     }
 }
 
-/// A reply may not be longer than what was reserved for it. Without a synthesis, any reply may be the answer.
-fn params(state: &State, open: &OpenModelCall<'_>, phase: model::Phase) -> Map<String, Value> {
+/// A reply may not be longer than what was reserved for it.
+fn params(state: &State, open: &OpenModelCall<'_>) -> Map<String, Value> {
     let OpenModelCall { run, call, .. } = open;
     let mut params = run.settings.llm_params.clone();
-    if call.sums.is_none() && (phase == model::Phase::Synthesis || state.shape == Shape::Single) {
+    if state.may_answer(call) {
         params.extend(run.settings.synthesis_params.clone());
     }
     if let Some(reserved) = &call.reserved {

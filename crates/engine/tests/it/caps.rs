@@ -189,6 +189,40 @@ fn a_reply_of_any_length_is_reserved_for_whatever_was_asked_for() {
     }
 }
 
+/// Providers count thinking as a part of the reply, so it is reserved with it, and all of that is asked for.
+#[test]
+fn thinking_is_reserved_with_the_reply() {
+    let reserved = |params: serde_json::Value| {
+        let mut sim = capped();
+        let llm_params = params.as_object().unwrap().clone();
+        sim.ask_with("go", OnBusy::Enqueue, RunSettings { llm_params, ..RunSettings::default() }).unwrap();
+        let Prompt::Call(request) = sim.prompt(&sim.in_flight[0]) else { panic!("it fits") };
+        (sim.machine.reservations()[0].tokens, request.params["maxTokens"].as_i64().unwrap())
+    };
+    let (plain, _) = reserved(json!({}));
+    let table = [
+        (json!({}), 4_096),
+        (json!({ "reasoningEffort": "none" }), 4_096),
+        (json!({ "reasoningEffort": "high" }), 24_576),
+        (json!({ "reasoningEffort": "xhigh" }), 32_000),
+        (json!({ "reasoningEffort": "high", "maxTokens": 5_000 }), 5_000),
+    ];
+    for (params, length) in table {
+        assert_eq!(reserved(params.clone()), (plain - 4_096 + length, length), "{params}");
+    }
+}
+
+/// An answer has its own parameters, and they are reserved for.
+#[test]
+fn what_the_answer_is_asked_for_is_reserved() {
+    let mut sim = capped();
+    let synthesis_params = json!({ "maxTokens": 6_000 }).as_object().unwrap().clone();
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { synthesis_params, ..RunSettings::default() }).unwrap();
+    sim.go();
+    let lengths: Vec<_> = sim.prompts.iter().map(|prompt| prompt.params["maxTokens"].clone()).collect();
+    assert_eq!(lengths, [4_096, 4_096, 4_096, 4_096, 6_000]);
+}
+
 /// The known usage of a failed attempt counts for the run, in a row of its own; the next attempt has another row.
 #[test]
 fn an_attempt_that_failed_after_it_began_to_be_answered_counts_what_it_took() {

@@ -11,12 +11,12 @@ use crate::domain::model::Usage;
 use crate::domain::settings::{Budget, RunSettings};
 use crate::domain::size::tokens;
 use crate::domain::usage::{Nanos, Price, nanos};
-use crate::pes::state::{ModelCall, Reserved, State};
+use crate::pes::state::{ModelCall, Phase, Reserved, Shape, State};
 use crate::{Allowance, CapRoom, Remaining, Reservation, Toolbox, World};
 
 /// A shorter reply, in tokens, is not worth asking for.
 const MIN_OUTPUT_TOKENS: u64 = 256;
-/// The assumed length of a reply, in tokens, if the settings do not bound it.
+/// The assumed length of a reply without thinking, in tokens, if the settings do not bound it.
 const DEFAULT_OUTPUT_TOKENS: u64 = 4_096;
 /// No reply is longer, whatever a request says: a larger number could overflow sums.
 const MAX_OUTPUT_TOKENS: u64 = 10_000_000;
@@ -53,6 +53,33 @@ impl State {
         let after = run.settings.budget.as_ref()?.deadline_ms?;
         let until = run.started_at.unwrap_or(run.created_at).saturating_add(after);
         active.budget_question.is_none().then(|| active.granted.until.unwrap_or(until))
+    }
+
+    /// Whether `synthesisParams` apply to this call, because its reply may be the answer: without a plan, any may.
+    pub(crate) fn may_answer(&self, call: &ModelCall) -> bool {
+        call.sums.is_none() && (self.phase() == Phase::Synthesizing || self.shape == Shape::Single)
+    }
+}
+
+/// The length of a reply, in tokens, if it is not shortened.
+fn whole_output(state: &State, settings: &RunSettings, call: &ModelCall) -> u64 {
+    let of_answer = state.may_answer(call).then_some(&settings.synthesis_params);
+    let asked = |name: &str| of_answer.and_then(|params| params.get(name)).or_else(|| settings.llm_params.get(name));
+    let effort = asked("reasoningEffort").and_then(|effort| effort.as_str());
+    let length = asked("maxTokens").and_then(|length| length.as_u64());
+    length.unwrap_or(DEFAULT_OUTPUT_TOKENS + effort.map_or(0, thinking_tokens)).min(MAX_OUTPUT_TOKENS)
+}
+
+/// How much a model thinks at most, in tokens: providers count it as a part of the reply. A reply with the most
+/// thinking is not longer than what each model that thinks can write.
+fn thinking_tokens(effort: &str) -> u64 {
+    match effort {
+        "none" => 0,
+        "minimal" => 1_024,
+        "low" => 4_096,
+        "medium" => 10_240,
+        "high" => 20_480,
+        _ => 27_904,
     }
 }
 
@@ -116,8 +143,7 @@ fn reserve<'a>(
         |(tokens, cost): (u64, Nanos), it: Reserved| (tokens.saturating_add(it.tokens), cost.saturating_add(it.cost));
     let (held_tokens, held_cost) = held.fold((0, 0), add);
     let input = prompt_estimate(state, world);
-    let asked = run.settings.llm_params.get("maxTokens").and_then(|n| n.as_u64());
-    let mut output = asked.unwrap_or(DEFAULT_OUTPUT_TOKENS).min(MAX_OUTPUT_TOKENS);
+    let mut output = whole_output(state, &run.settings, call);
     let least = MIN_OUTPUT_TOKENS.min(output);
     if let Some(most) = budget.max_tokens {
         let used = counters.usage.input_tokens.saturating_add(counters.usage.output_tokens).saturating_add(held_tokens);
