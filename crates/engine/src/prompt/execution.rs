@@ -7,6 +7,8 @@ use super::{History, StepPrompt, results, summary, turns};
 use crate::domain::prompt::PromptMessage;
 
 const LAST_REPLY_NOTE: &str = "This is your last reply for this item: answer with its result now.";
+/// Follows a reply that only wants to go on: providers refuse a prompt that ends with the model's own words.
+const GO_ON: &str = "Go on: call a tool, or answer with the result.";
 
 /// A step with tools, or one without.
 pub fn step(prompt: &StepPrompt<'_>) -> Vec<PromptMessage> {
@@ -60,6 +62,8 @@ fn render(prompt: &StepPrompt<'_>, instructions: &str, history: History<'_>, tas
         let last = paragraphs([notes(prompt.notes).as_str(), if prompt.is_last { LAST_REPLY_NOTE } else { "" }]);
         if !last.is_empty() {
             messages.push(PromptMessage::User { content: last });
+        } else if matches!(messages.last(), Some(PromptMessage::Assistant { .. })) {
+            messages.push(PromptMessage::User { content: GO_ON.to_owned() });
         }
         messages
     })

@@ -257,6 +257,13 @@ pub fn first_line(request: &ModelRequest) -> String {
     }
 }
 
+/// Providers refuse a prompt that ends with the model's own words.
+pub fn check_prompt(request: &ModelRequest) {
+    let last = request.messages.last();
+    let is_asked = matches!(last, Some(PromptMessage::User { .. } | PromptMessage::Tool { .. }));
+    assert!(is_asked, "{} ends with {last:?}", which(request));
+}
+
 /// Which call it is: `planning`, `refinement`, `repair`, `synthesis`, or `a.2` for the second call of item a.
 pub fn which(request: &ModelRequest) -> String {
     let line = first_line(request);

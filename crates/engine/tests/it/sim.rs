@@ -246,6 +246,7 @@ impl Sim {
                         return drop(self.apply(event).unwrap());
                     }
                 };
+                check_prompt(&request);
                 let fit = request.context.fit;
                 let answer = (self.script)(&request).map(|reply| ModelReply { fit, ..reply });
                 self.prompts.push(request);

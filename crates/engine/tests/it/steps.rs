@@ -2,6 +2,7 @@
 
 use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
 use pes_engine::event::{Event, PersonEvent};
@@ -36,6 +37,24 @@ fn a_step_that_only_wants_to_go_on_does() {
     let sim = after_a_call(&[r#"{"nextStepDecision":"continue"}"#, "the sum is one"]);
     assert_eq!(sim.item("a")["result"], "the sum is one");
     assert_eq!(sim.prompts.iter().map(which).collect::<Vec<_>>(), ["planning", "a.1", "a.2", "a.3", "synthesis"]);
+    let [.., said, last] = sim.prompts[3].messages.as_slice() else { panic!("{:?}", sim.prompts[3].messages) };
+    assert!(matches!(said, PromptMessage::Assistant { .. }), "its own words are shown: {said:?}");
+    let asked = PromptMessage::User { content: "Go on: call a tool, or answer with the result.".into() };
+    assert_eq!(last, &asked, "providers refuse a prompt that ends with the model's words");
+}
+
+#[test]
+fn a_last_reply_is_asked_for_once() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[])]),
+        "a.1" => says(r#"{"thoughts":"not yet","nextStepDecision":"continue"}"#),
+        _ => says("fine"),
+    });
+    let execution = ExecutionConfig { max_iterations: 2, ..ExecutionConfig::default() };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+    sim.go();
+    let [.., said, PromptMessage::User { content }] = sim.prompts[2].messages.as_slice() else { panic!("no question") };
+    assert!(matches!(said, PromptMessage::Assistant { .. }) && content.starts_with("This is your last reply"));
 }
 
 #[test]
