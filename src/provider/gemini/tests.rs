@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::request;
 use super::wire::Wire;
-use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelRequest};
+use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelRequest, StopReason};
 use crate::domain::prompt::PromptMessage;
 use crate::provider::wire::Framing;
 use crate::provider::wire::tests::{asked, cut_everywhere, passed_on, planned, read, replay_everywhere};
@@ -74,11 +74,32 @@ fn what_is_not_the_protocol_is_broken_and_errors_are_classified() {
         (json!({"error": {"code": 400, "message": "m", "status": "INVALID_ARGUMENT"}}), FailureKind::Refused),
         (json!({"promptFeedback": {"blockReason": "SAFETY"}}), FailureKind::Refused),
         (finish("MALFORMED_FUNCTION_CALL"), FailureKind::Broken),
+        (finish("OTHER"), FailureKind::Incomplete),
         (json!({"candidates": 7}), FailureKind::Broken),
         (json!({"candidates": [{"content": {"parts": [{"text": "a"}]}}]}), FailureKind::Incomplete),
     ];
     for (event, kind) in table {
         assert_eq!(heard([format!("data: {event}\n\n").as_bytes()]).1.unwrap_err().kind, kind, "{event}");
+    }
+}
+
+/// What arrived before is no reply, but what it took is counted.
+#[test]
+fn a_reply_that_the_vendor_broke_off_is_not_whole() {
+    let ended = |reason: &str| {
+        let candidate = json!({"content": {"parts": [{"text": "half"}]}, "finishReason": reason});
+        let usage = json!({"promptTokenCount": 12, "candidatesTokenCount": 3});
+        heard([format!("data: {}\n\n", json!({"candidates": [candidate], "usageMetadata": usage})).as_bytes()])
+    };
+    for (reason, kind) in [("OTHER", FailureKind::Incomplete), ("MALFORMED_FUNCTION_CALL", FailureKind::Broken)] {
+        let (deltas, ended) = ended(reason);
+        assert_eq!(ended.unwrap_err().kind, kind, "{reason}");
+        let [Delta::Text(_), Delta::Usage(usage)] = &deltas[..] else { panic!("{reason}: {deltas:?}") };
+        assert_eq!((usage.input_tokens, usage.output_tokens), (12, 3), "{reason}");
+    }
+    for reason in ["SAFETY", "MODEL_ARMOR"] {
+        let (deltas, ended) = ended(reason);
+        assert_eq!((deltas.last(), ended), (Some(&Delta::Stop(StopReason::Refusal)), Ok(())), "{reason}");
     }
 }
 

@@ -23,7 +23,8 @@ pub(crate) struct Wire {
     /// Signatures by the index of their call.
     signatures: Map<String, Value>,
     usage: Option<Usage>,
-    stop: Option<StopReason>,
+    /// Why it stopped; `Err`: it broke off.
+    stop: Option<Result<StopReason, ModelFailure>>,
 }
 
 /// A chunk; one is parsed for every few tokens. Rare members are boxed, because the struct is moved at each level of
@@ -114,7 +115,7 @@ impl Wire {
             self.part(part, deltas)?;
         }
         if let Some(reason) = candidate.finish_reason.filter(|reason| !reason.is_empty()) {
-            self.stop = Some(self.stop(reason, candidate.finish_message)?);
+            self.stop = Some(self.stop(reason, candidate.finish_message));
         }
         Ok(())
     }
@@ -145,17 +146,20 @@ impl Wire {
             "STOP" if self.calls > 0 => StopReason::ToolUse,
             "STOP" => StopReason::EndTurn,
             "MAX_TOKENS" => StopReason::MaxTokens,
-            "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY" => {
-                StopReason::Refusal
-            }
+            "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY"
+            | "MODEL_ARMOR" => StopReason::Refusal,
             // The intended call is lost, so only a new attempt can help.
             "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "MALFORMED_RESPONSE" => {
-                let message = message.unwrap_or_default();
-                return Err(failure(FailureKind::Broken, format!("the reply broke off: {reason} {message}")));
+                return Err(broke_off(FailureKind::Broken, &reason, message));
             }
+            "OTHER" => return Err(broke_off(FailureKind::Incomplete, &reason, message)),
             _ => StopReason::Other(reason),
         })
     }
+}
+
+fn broke_off(kind: FailureKind, reason: &str, message: Option<String>) -> ModelFailure {
+    failure(kind, format!("the reply broke off: {reason} {}", message.unwrap_or_default()))
 }
 
 impl wire::Wire for Wire {
@@ -191,9 +195,8 @@ impl wire::Wire for Wire {
             deltas.push(Delta::Replay(replay::sealed(WIRE, &self.model, signatures.into())));
         }
         deltas.extend(self.usage.take().map(Delta::Usage));
-        let stop = self.stop.take();
         let missing = || failure(FailureKind::Incomplete, "the reply ended without saying why it stopped");
-        deltas.push(Delta::Stop(stop.ok_or_else(missing)?));
+        deltas.push(Delta::Stop(self.stop.take().ok_or_else(missing)??));
         Ok(())
     }
 }

@@ -207,6 +207,30 @@ fn the_number_of_calls_is_bounded_and_other_choices_are_ignored() {
     assert_eq!(deltas, [Delta::Text("mine".into()), Delta::Stop(StopReason::Other("weird".into()))]);
 }
 
+/// What arrived before is no reply, but what it took is counted.
+#[test]
+fn a_reply_that_the_vendor_broke_off_is_not_whole() {
+    let ended = |reason: &str| {
+        let said = json!({"choices": [{"delta": {"content": "half"}, "finish_reason": reason}],
+            "usage": {"prompt_tokens": 12, "completion_tokens": 3}});
+        heard([format!("data: {said}\n\ndata: [DONE]\n\n").as_bytes()])
+    };
+    for reason in ["error", "abort", "insufficient_system_resource"] {
+        let (deltas, ended) = ended(reason);
+        let failure = ended.unwrap_err();
+        assert_eq!(
+            (failure.kind, failure.message),
+            (FailureKind::Incomplete, format!("the reply broke off: {reason}"))
+        );
+        let [Delta::Text(_), Delta::Usage(usage)] = &deltas[..] else { panic!("{reason}: {deltas:?}") };
+        assert_eq!((usage.input_tokens, usage.output_tokens), (12, 3), "{reason}");
+    }
+    for reason in ["length", "max_tokens", "model_length"] {
+        let (deltas, ended) = ended(reason);
+        assert_eq!((deltas.last(), ended), (Some(&Delta::Stop(StopReason::MaxTokens)), Ok(())), "{reason}");
+    }
+}
+
 /// Grok counts thinking separately from output, and the total includes both.
 #[test]
 fn what_is_thought_is_among_the_output_however_it_is_counted() {

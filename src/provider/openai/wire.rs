@@ -20,7 +20,8 @@ pub(crate) struct Wire {
     splitter: Splitter,
     calls: Calls,
     usage: Option<Usage>,
-    stop: Option<StopReason>,
+    /// Why it stopped; `Err`: the vendor says that it broke off.
+    stop: Option<Result<StopReason, ModelFailure>>,
     /// A delta has arrived: a whole message beside or after it repeats the same content.
     is_begun: bool,
     refused: bool,
@@ -159,8 +160,9 @@ impl wire::Wire for Wire {
         }
         deltas.extend(self.usage.take().map(Delta::Usage));
         match self.stop.take() {
-            Some(_) if self.refused => deltas.push(Delta::Stop(StopReason::Refusal)),
-            Some(stop) => deltas.push(Delta::Stop(stop)),
+            Some(Err(failure)) => return Err(failure),
+            Some(Ok(_)) if self.refused => deltas.push(Delta::Stop(StopReason::Refusal)),
+            Some(Ok(stop)) => deltas.push(Delta::Stop(stop)),
             None => return Err(failure(FailureKind::Incomplete, "the reply ended without saying why it stopped")),
         }
         Ok(())
@@ -249,12 +251,15 @@ impl WireUsage {
     }
 }
 
-fn stop(reason: String) -> StopReason {
-    match reason.as_str() {
+fn stop(reason: String) -> Result<StopReason, ModelFailure> {
+    Ok(match reason.as_str() {
         "stop" | "eos" | "end_turn" => StopReason::EndTurn,
         "tool_calls" | "function_call" | "tool_use" => StopReason::ToolUse,
-        "length" | "max_tokens" => StopReason::MaxTokens,
+        "length" | "max_tokens" | "model_length" => StopReason::MaxTokens,
         "content_filter" | "refusal" => StopReason::Refusal,
+        "error" | "abort" | "insufficient_system_resource" => {
+            return Err(failure(FailureKind::Incomplete, format!("the reply broke off: {reason}")));
+        }
         _ => StopReason::Other(reason),
-    }
+    })
 }
