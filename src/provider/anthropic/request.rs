@@ -9,8 +9,9 @@ use crate::domain::model::ModelRequest;
 use crate::domain::prompt::PromptCall;
 use crate::domain::size::size;
 use crate::domain::tool::ToolSpec;
+use crate::provider::tool_schema::{self, Rules};
 use crate::provider::turns::{Conversation, Part, Speaker, Turn};
-use crate::provider::{ModelFacts, replay, tool_schema};
+use crate::provider::{ModelFacts, replay};
 
 /// The output limit if nothing is known about the model.
 const MAX_OUTPUT: u64 = 8_192;
@@ -173,7 +174,8 @@ fn input(call: &PromptCall) -> Value {
 }
 
 fn tool(spec: &ToolSpec) -> Value {
-    json!({ "name": spec.name, "description": spec.description, "input_schema": tool_schema::fit(&spec.input_schema) })
+    let schema = tool_schema::fit(&spec.input_schema, Rules::Anthropic);
+    json!({ "name": spec.name, "description": spec.description, "input_schema": schema })
 }
 
 fn params(params: &Map<String, Value>, body: &mut Value) {

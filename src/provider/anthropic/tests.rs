@@ -5,6 +5,7 @@ use super::request;
 use super::wire::Wire;
 use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelRequest, StopReason};
 use crate::domain::prompt::PromptMessage;
+use crate::domain::tool::ToolSpec;
 use crate::provider::wire::Framing;
 use crate::provider::wire::tests::{asked, cut_everywhere, passed_on, planned, read, replay_everywhere, reply};
 
@@ -158,6 +159,15 @@ fn a_schema_that_is_no_form_is_asked_for_by_a_tool() {
         assert_eq!(body["output_config"].get("format").is_some(), is_native, "{schema}");
         assert_eq!(request::has_form_tool(&request, 64_000), !is_native, "{schema}");
     }
+}
+
+#[test]
+fn schemas_of_tools_are_adapted_to_its_rules() {
+    let mut request = asked(MODEL);
+    let input_schema = json!({ "type": "object", "properties": { "a": {}, "b c": {} }, "required": ["b c"] });
+    request.tools = vec![ToolSpec { input_schema, ..ToolSpec::clone(&request.tools[0]) }.into()];
+    let sent = request::body(&request, 64_000)["tools"][0]["input_schema"].clone();
+    assert_eq!(sent, json!({ "type": "object", "properties": { "a": {} }, "required": [] }));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::domain::model::ModelRequest;
 use crate::domain::prompt::{PromptCall, PromptMessage};
 use crate::domain::tool::ToolSpec;
+use crate::provider::tool_schema::{self, Rules};
 
 pub(super) fn body(request: &ModelRequest, num_ctx: u64) -> Value {
     let messages: Vec<Value> = request.messages.iter().map(message).collect();
@@ -64,9 +65,10 @@ fn call(call: &PromptCall) -> Value {
 }
 
 fn tool(spec: &ToolSpec) -> Value {
+    let schema = tool_schema::fit(&spec.input_schema, Rules::Common);
     json!({
         "type": "function",
-        "function": { "name": spec.name, "description": spec.description, "parameters": spec.input_schema },
+        "function": { "name": spec.name, "description": spec.description, "parameters": schema },
     })
 }
 

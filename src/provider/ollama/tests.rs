@@ -3,6 +3,7 @@ use serde_json::json;
 use super::request;
 use super::wire::Wire;
 use crate::domain::model::{Delta, FailureKind, ModelFailure};
+use crate::domain::tool::ToolSpec;
 use crate::provider::wire::Framing;
 use crate::provider::wire::tests::{asked, cut_everywhere, passed_on, planned, read, replay_everywhere, reply};
 
@@ -15,6 +16,17 @@ fn the_request_is_what_chat_takes() {
     insta::assert_json_snapshot!("a_step", request::body(&asked("llama3.2"), 16_384));
     insta::assert_json_snapshot!("a_plan", request::body(&planned("llama3.2"), 16_384));
     assert_eq!(request::body(&asked("gpt-oss:20b"), 1)["think"], "low");
+}
+
+/// A schema that Ollama cannot read would make every request with this tool fail.
+#[test]
+fn schemas_of_tools_are_adapted() {
+    let mut request = asked("llama3.2");
+    let input_schema = json!({ "properties": { "a": true, "b": { "type": "array" } } });
+    request.tools = vec![ToolSpec { input_schema, ..ToolSpec::clone(&request.tools[0]) }.into()];
+    let sent = request::body(&request, 16_384)["tools"][0]["function"]["parameters"].clone();
+    let adapted = json!({ "type": "object", "properties": { "a": {}, "b": { "type": "array", "items": {} } } });
+    assert_eq!(sent, adapted);
 }
 
 #[test]

@@ -12,7 +12,8 @@ use super::{WIRE, order};
 use crate::domain::model::ModelRequest;
 use crate::domain::prompt::{PromptCall, PromptMessage};
 use crate::domain::tool::ToolSpec;
-use crate::provider::{replay, tool_schema};
+use crate::provider::replay;
+use crate::provider::tool_schema::{self, Rules};
 
 /// The body; it borrows most values from the request.
 #[derive(Serialize)]
@@ -172,7 +173,7 @@ fn tool(spec: &ToolSpec) -> Typed<Tool<'_>> {
     Typed::Function(Tool {
         name: &spec.name,
         description: &spec.description,
-        parameters: tool_schema::fit(&spec.input_schema),
+        parameters: tool_schema::fit(&spec.input_schema, Rules::Common),
     })
 }
 
