@@ -23,9 +23,11 @@ section! {
         /// The timeout for opening a connection, in milliseconds.
         connect_timeout_ms: u64 = 10_000, by_path();
         /// The timeout from the request to the reply's headers, in milliseconds.
-        header_timeout_ms: u64 = 60_000, by_path();
+        /// A local server may load the model first.
+        header_timeout_ms: u64 = 300_000, by_path();
         /// The timeout between two chunks of a reply, in milliseconds.
-        stall_timeout_ms: u64 = 60_000, by_path();
+        /// Some providers send nothing while a model thinks.
+        stall_timeout_ms: u64 = 300_000, by_path();
         /// The timeout of a whole reply, in milliseconds.
         total_timeout_ms: u64 = 600_000, by_path();
         /// How long a failed call is retried after its first failure, in milliseconds.

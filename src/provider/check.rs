@@ -15,8 +15,10 @@ use crate::domain::model::{CallContext, Delta, FailureKind, ModelFailure, ModelR
 use crate::domain::prompt::PromptMessage;
 use crate::domain::size::tokens;
 
-/// The timeout for a model's first output: a local model may have to be loaded from disk.
+/// The timeout for a model's first output.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The same for a local model, which may have to be loaded from disk.
+const LOADING_PATIENCE: Duration = Duration::from_secs(60);
 /// How long the rest of the reply is read, at whose end the usage is reported.
 const REST: Duration = Duration::from_secs(10);
 const QUESTION: &str = "Say ok.";
@@ -154,8 +156,9 @@ async fn ask(
         let first = deltas.next().await.transpose()?;
         Ok::<_, ModelFailure>((deltas, first))
     };
-    let late = |_| (CheckStatus::Unreachable, format!("no answer within {} s", PATIENCE.as_secs()));
-    let begun = timeout(PATIENCE, begin).await.map_err(late)?;
+    let patience = if client.is_local() { LOADING_PATIENCE } else { PATIENCE };
+    let late = |_| (CheckStatus::Unreachable, format!("no answer within {} s", patience.as_secs()));
+    let begun = timeout(patience, begin).await.map_err(late)?;
     let (mut deltas, first) = begun.map_err(|failure| reply.failed(failure))?;
     reply.take(first.ok_or_else(|| (CheckStatus::Failed, "the reply was empty".to_owned()))?);
     let rest = async {

@@ -57,6 +57,10 @@ impl<P: Protocol> ChatModel for Client<P> {
         self.endpoint.warning()
     }
 
+    fn is_local(&self) -> bool {
+        self.endpoint.is_local()
+    }
+
     fn admit(&self, model: &str, params: &Map<String, Value>) -> Result<(), Fault> {
         if model.trim().is_empty() {
             let fault = Fault::new(Code::Invalid, "Name a model.");

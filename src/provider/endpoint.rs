@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::SecretString;
-use url::Url;
+use url::{Host, Url};
 
 use super::http::{egress_failure, failure, response_failure};
 use super::key::{Key, KeyHeader, redact_secret};
@@ -108,6 +108,17 @@ impl Endpoint {
         self.key.as_ref().and_then(Key::warning)
     }
 
+    /// Vendors' endpoints require a key.
+    pub(crate) fn is_local(&self) -> bool {
+        let is_loopback = match self.base.host() {
+            Some(Host::Domain(name)) => name == "localhost",
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        };
+        is_loopback || self.key.is_none()
+    }
+
     /// Removes secrets from the message and shortens it: vendors repeat keys in their errors and write long texts.
     pub(crate) fn redacted(&self, mut failure: ModelFailure) -> ModelFailure {
         self.key.iter().for_each(|key| key.redact(&mut failure.message, MIN_SECRET_LEN));
@@ -143,6 +154,14 @@ mod tests {
             assert!(fault.detail.contains("groq") && !fault.detail.contains(key), "{}", fault.detail);
             assert_eq!(fault.errors[0].pointer, pointer, "{url}");
         }
+    }
+
+    #[test]
+    fn an_endpoint_without_a_key_or_on_this_machine_is_local() {
+        let local = ["http://localhost:1", "http://127.0.0.2", "http://[::1]"];
+        assert!(local.iter().all(|url| endpoint(url, "sk-1234").unwrap().is_local()));
+        let keyed = endpoint("http://gpu:8000", "sk-1234").unwrap();
+        assert_eq!((keyed.is_local(), Endpoint { key: None, ..keyed }.is_local()), (false, true));
     }
 
     #[test]

@@ -58,6 +58,10 @@ pub trait ChatModel: Send + Sync {
     fn warning(&self) -> Option<String> {
         None
     }
+    /// Whether it runs on a server of the operator's own, which may have to load it before it answers.
+    fn is_local(&self) -> bool {
+        false
+    }
 }
 
 /// A configured model, as `GET /models` lists it.

@@ -1,7 +1,15 @@
 //! Which models answer a check, and which settings are refused when a thread or run is created.
 
+use std::future::ready;
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use pes::config::{self, ConfiguredKey, Provider};
-use serde_json::{Value, json};
+use pes::domain::fault::Fault;
+use pes::domain::model::{ModelFailure, ModelRequest};
+use pes::provider::gate::CallPass;
+use pes::provider::{self, ChatModel, CheckStatus, DeltaStream, Models};
+use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 
 use super::{stop_chunk, text_chunk};
@@ -60,15 +68,56 @@ async fn each_model_says_whether_it_answers_and_why_not_without_its_key() {
     assert_eq!(unasked["items"][0].get("check"), None);
 }
 
+/// Hangs.
+struct Silent {
+    is_local: bool,
+}
+
+#[async_trait]
+impl ChatModel for Silent {
+    async fn call(&self, _: ModelRequest) -> Result<DeltaStream, ModelFailure> {
+        std::future::pending().await
+    }
+
+    fn admit(&self, _: &str, _: &Map<String, Value>) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn is_local(&self) -> bool {
+        self.is_local
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_local_model_has_longer_to_answer_because_it_may_be_loaded_first() {
+    for (is_local, patience) in [(false, 20), (true, 60)] {
+        let models = Models::only("p", "m", Arc::new(Silent { is_local }));
+        let began = tokio::time::Instant::now();
+        let checked = provider::check(&models, "t", |_| ready(Ok(CallPass::without_gate()))).await;
+        let checked = checked[0].info.check.clone().unwrap();
+        assert_eq!((checked.status, began.elapsed().as_secs()), (CheckStatus::Unreachable, patience));
+        assert_eq!(checked.detail, Some(format!("no answer within {patience} s")));
+    }
+}
+
 #[tokio::test]
 async fn what_no_provider_takes_is_refused_when_the_thread_or_the_run_is_created() {
     let app = App::with(|config| {
         config.models.choice = vec!["demo:demo-scripted".parse().unwrap()];
         config.models.anthropic =
             config::Anthropic { base_url: Some("http://127.0.0.1:9".into()), ..config::Anthropic::default() };
+        config.models.openai.api_key = Some("sk-of-the-server".to_owned().into());
     })
     .await;
-    let table: [(Value, &str); 4] = [
+    let table: [(Value, &str); 6] = [
+        (
+            json!({"providerName": "openai", "modelId": "gpt-5", "adapterOptions": {"temperature": 0.2}}),
+            "providerConfig/adapterOptions/temperature",
+        ),
+        (
+            json!({"providerName": "openai", "modelId": "gpt-4o", "adapterOptions": {"reasoningEffort": "low"}}),
+            "providerConfig/adapterOptions/reasoningEffort",
+        ),
         (json!({"providerName": "nobody"}), "providerConfig/providerName"),
         (json!({"providerName": "anthropic", "modelId": " "}), "providerConfig/modelId"),
         (json!({"providerName": "anthropic", "adapterOptions": {"seed": 1}}), "providerConfig/adapterOptions/seed"),
