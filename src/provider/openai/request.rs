@@ -15,6 +15,10 @@ use crate::domain::tool::ToolSpec;
 use crate::provider::replay;
 use crate::provider::tool_schema::{self, Rules};
 
+/// Stands for the reasoning of a reply with calls that has none of this model: DeepSeek refuses such a reply without the
+/// member while it thinks.
+static NO_REASONING: Value = Value::String(String::new());
+
 /// The body; it borrows most values from the request.
 #[derive(Serialize)]
 struct Body<'r> {
@@ -138,10 +142,11 @@ fn message<'r>(dialect: &Dialect, model: &str, message: &'r PromptMessage) -> Me
         PromptMessage::Assistant { content, tool_calls, replay } => {
             let blocks = replay::opened(WIRE, model, replay.as_ref());
             let kept = |as_this: Reasoning| blocks.filter(|_| dialect.reasoning == as_this);
+            let needs_content = dialect.reasoning == Reasoning::Content && !tool_calls.is_empty();
             Message::Assistant {
                 content,
                 tool_calls: tool_calls.iter().map(|made| call(dialect, made)).collect(),
-                reasoning_content: kept(Reasoning::Content),
+                reasoning_content: kept(Reasoning::Content).or(needs_content.then_some(&NO_REASONING)),
                 reasoning_details: kept(Reasoning::Details),
             }
         }

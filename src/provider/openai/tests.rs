@@ -126,9 +126,19 @@ fn reasoning_comes_back_to_whom_it_came_from() {
     let kept = |blocks: Value| json!({"wire": "openai", "model": "m", "blocks": blocks});
     assert_eq!(sent("deepseek", "m", kept(json!("hm")))["reasoning_content"], "hm");
     assert_eq!(sent("openrouter", "m", kept(json!([{"data": "x"}])))["reasoning_details"][0]["data"], "x");
-    for message in [sent("deepseek", "other", kept(json!("hm"))), sent("groq", "m", kept(json!("hm")))] {
-        assert_eq!((message.get("reasoning_content"), message.get("reasoning_details")), (None, None));
-    }
+    let message = sent("groq", "m", kept(json!("hm")));
+    assert_eq!((message.get("reasoning_content"), message.get("reasoning_details")), (None, None));
+    let of_other = sent("deepseek", "other", kept(json!("hm")));
+    assert_eq!(of_other["reasoning_content"], "", "of another model, for which there is none");
+}
+
+#[test]
+fn only_a_reply_with_calls_needs_its_reasoning() {
+    let mut request = asked("m");
+    let said = PromptMessage::Assistant { content: "Hi.".into(), tool_calls: Vec::new(), replay: None };
+    request.messages.insert(1, said);
+    let messages = body(dialect("deepseek"), &request)["messages"].clone();
+    assert_eq!((messages[1].get("reasoning_content"), &messages[3]["reasoning_content"]), (None, &json!("")));
 }
 
 #[test]
