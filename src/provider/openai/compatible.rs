@@ -59,11 +59,16 @@ pub(crate) enum Reasoning {
 /// OpenAI's model families that reject a schema, at every provider.
 const FORMLESS: [&str; 6] = ["chatgpt-4o", "gpt-3.5", "gpt-4-", "gpt-4o-2024-05-13", "o1-mini", "o1-preview"];
 
+/// A model's name without the path of a router and the mark of a tuned model.
+pub(super) fn plain_name(model: &str) -> &str {
+    let name = model.rsplit('/').next().unwrap_or(model);
+    name.strip_prefix("ft:").unwrap_or(name)
+}
+
 impl Dialect {
     /// How the format of this model's replies can be enforced.
     pub(crate) fn schema_of(&self, model: &str) -> Schema {
-        let name = model.rsplit('/').next().unwrap_or(model);
-        let name = name.strip_prefix("ft:").unwrap_or(name);
+        let name = plain_name(model);
         let is_formless = name == "gpt-4" || FORMLESS.iter().any(|family| name.starts_with(family));
         if is_formless { Schema::None } else { self.schema }
     }

@@ -5,6 +5,7 @@
 
 mod calls;
 pub(crate) mod compatible;
+mod families;
 mod order;
 mod replayed_reasoning;
 mod request;
@@ -45,9 +46,10 @@ impl Protocol for ChatCompletions {
         Wire::new(self.0.reasoning, &request.model)
     }
 
-    fn admit(&self, _: &str, params: &Map<String, Value>) -> Result<(), Fault> {
+    fn admit(&self, model: &str, params: &Map<String, Value>) -> Result<(), Fault> {
         match self.0.refuses.iter().find(|name| params.contains_key(**name)) {
             Some(name) => Err(params::unsupported(name, &format!("{} does not take it", self.0.name))),
+            None if self.0.name == compatible::OPENAI.name => families::admit(model, params),
             None => Ok(()),
         }
     }

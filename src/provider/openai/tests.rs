@@ -1,10 +1,11 @@
 use serde_json::{Value, json};
 
 use super::compatible::{DIALECTS, Dialect, Reasoning};
-use super::request;
 use super::wire::Wire;
+use super::{ChatCompletions, request};
 use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelRequest, StopReason};
 use crate::domain::prompt::PromptMessage;
+use crate::provider::client::Protocol;
 use crate::provider::wire::Framing;
 use crate::provider::wire::tests::{asked, cut_everywhere, passed_on, planned, read, replay_everywhere, reply};
 
@@ -92,6 +93,41 @@ fn older_families_are_asked_for_a_form_in_words_alone() {
     }
     let routed = body(dialect("openrouter"), &planned("openai/gpt-4-turbo"));
     assert_eq!(routed.get("response_format"), None);
+}
+
+/// Only for OpenAI's own endpoint: others offer models of the same names with other rules.
+#[test]
+fn parameters_that_a_family_refuses_are_not_admitted() {
+    let refused = |dialect: &Dialect, model: &str, params: &Value| {
+        let fault = ChatCompletions(*dialect).admit(model, params.as_object().unwrap()).err()?;
+        Some(fault.errors[0].pointer.replace("/options/llmParams/", ""))
+    };
+    let (cold, low) = (json!({"temperature": 0.2}), json!({"reasoningEffort": "low"}));
+    let cold_without = json!({"temperature": 0.2, "reasoningEffort": "none"});
+    let cold_with = json!({"temperature": 0.2, "reasoningEffort": "low"});
+    let table = [
+        ("gpt-5", &cold, Some("temperature")),
+        ("gpt-5-mini-2025-08-07", &cold, Some("temperature")),
+        ("o1", &cold, Some("temperature")),
+        ("o3-pro", &json!({"topP": 0.5}), Some("topP")),
+        ("o4-mini", &json!({"stop": "END"}), Some("stop")),
+        ("ft:o4-mini-2025-04-16:us::a", &json!({"presencePenalty": 1}), Some("presencePenalty")),
+        ("gpt-5", &json!({"frequencyPenalty": 1}), Some("frequencyPenalty")),
+        ("gpt-5", &json!({"temperature": 1, "maxTokens": 9, "seed": 1, "reasoningEffort": "low"}), None),
+        ("gpt-5.1", &cold, None),
+        ("gpt-5.1", &cold_without, None),
+        ("gpt-5.1", &cold_with, Some("temperature")),
+        ("gpt-5-chat-latest", &cold, None),
+        ("gpt-5-chat-latest", &low, Some("reasoningEffort")),
+        ("gpt-4.1-mini", &low, Some("reasoningEffort")),
+        ("gpt-4o", &cold, None),
+        ("o10", &cold, None),
+        ("nobody-knows", &cold_with, None),
+    ];
+    for (model, params, expected) in table {
+        assert_eq!(refused(dialect("openai"), model, params).as_deref(), expected, "{model} {params}");
+        assert_eq!(refused(dialect("any"), model, params), None, "{model} {params}");
+    }
 }
 
 /// A schema without members cannot be enforced, and would be rejected.
