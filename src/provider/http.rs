@@ -58,6 +58,7 @@ fn classify(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> ModelFailur
     let message = if message.is_empty() { "no error message".to_owned() } else { message };
     ModelFailure {
         http_status: Some(status.as_u16()),
+        is_models_fault: kind == FailureKind::Broken,
         retry_after_ms: retry::after(headers).or_else(|| retry::retry_delay_in_body(&body)),
         ..failure(kind, format!("the provider answered {status}: {message}"))
     }
@@ -87,6 +88,7 @@ pub(crate) fn in_stream(error: &Value) -> ModelFailure {
     };
     ModelFailure {
         http_status: status,
+        is_models_fault: kind == FailureKind::Broken,
         retry_after_ms: retry::retry_delay_in_body(error),
         ..failure(kind, format!("the provider broke off: {message}"))
     }

@@ -51,6 +51,7 @@ impl Outcome {
     pub(super) fn of(failure: &ModelFailure) -> Self {
         match failure.kind {
             FailureKind::Retry if failure.http_status == Some(429) => Outcome::Unknown,
+            FailureKind::Broken if failure.is_models_fault => Outcome::Success,
             FailureKind::Retry | FailureKind::Unreachable | FailureKind::Broken | FailureKind::Incomplete => {
                 Outcome::Failure
             }
@@ -137,6 +138,13 @@ mod tests {
             breaker.end_call(role, Outcome::Failure, now);
         }
         breaker
+    }
+
+    #[test]
+    fn a_call_that_the_model_wrote_wrongly_says_that_the_provider_works() {
+        let broken = ModelFailure::new(FailureKind::Broken, "no call");
+        assert_eq!(Outcome::of(&broken), Outcome::Failure);
+        assert_eq!(Outcome::of(&ModelFailure { is_models_fault: true, ..broken }), Outcome::Success);
     }
 
     #[tokio::test]

@@ -93,7 +93,8 @@ fn a_reply_that_the_vendor_broke_off_is_not_whole() {
     };
     for (reason, kind) in [("OTHER", FailureKind::Incomplete), ("MALFORMED_FUNCTION_CALL", FailureKind::Broken)] {
         let (deltas, ended) = ended(reason);
-        assert_eq!(ended.unwrap_err().kind, kind, "{reason}");
+        let failure = ended.unwrap_err();
+        assert_eq!((failure.kind, failure.is_models_fault), (kind, kind == FailureKind::Broken), "{reason}");
         let [Delta::Text(_), Delta::Usage(usage)] = &deltas[..] else { panic!("{reason}: {deltas:?}") };
         assert_eq!((usage.input_tokens, usage.output_tokens), (12, 3), "{reason}");
     }

@@ -150,7 +150,8 @@ impl Wire {
             | "MODEL_ARMOR" => StopReason::Refusal,
             // The intended call is lost, so only a new attempt can help.
             "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "MALFORMED_RESPONSE" => {
-                return Err(broke_off(FailureKind::Broken, &reason, message));
+                let failure = broke_off(FailureKind::Broken, &reason, message);
+                return Err(ModelFailure { is_models_fault: true, ..failure });
             }
             "OTHER" => return Err(broke_off(FailureKind::Incomplete, &reason, message)),
             _ => StopReason::Other(reason),

@@ -22,6 +22,7 @@ fn statuses_say_what_can_be_done() {
     for (status, body, kind, words) in table {
         let failure = classify(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), body.as_bytes());
         assert_eq!((failure.kind, failure.http_status), (kind, Some(status)), "{status} {body}");
+        assert_eq!(failure.is_models_fault, body.contains("tool_use_failed"), "{status} {body}");
         assert!(failure.message.contains(words), "{}", failure.message);
     }
 }
@@ -40,6 +41,7 @@ fn errors_in_a_stream_are_classified_alike() {
     for (error, kind) in table {
         let failure = in_stream(&error);
         assert_eq!((failure.kind, failure.message.as_str()), (kind, "the provider broke off: m"), "{error}");
+        assert_eq!(failure.is_models_fault, kind == FailureKind::Broken, "{error}");
     }
 }
 

@@ -107,16 +107,7 @@ fn question() -> Question {
 impl ChatModel for Counted {
     async fn call(&self, _: ModelRequest) -> Result<DeltaStream, ModelFailure> {
         self.0.fetch_add(1, Ordering::SeqCst);
-        let (message, partial_text) = (String::new(), String::new());
-        Err(ModelFailure {
-            kind: FailureKind::Refused,
-            message,
-            http_status: None,
-            retry_after_ms: None,
-            queued_ms: 0,
-            partial_text,
-            usage: None,
-        })
+        Err(ModelFailure::new(FailureKind::Refused, ""))
     }
     fn admit(&self, _: &str, _: &serde_json::Map<String, Value>) -> Result<(), Fault> {
         Ok(())

@@ -41,9 +41,7 @@ impl ChatModel for Model {
 }
 
 fn failure(kind: FailureKind) -> ModelFailure {
-    let message = "as told".to_owned();
-    let (partial_text, queued_ms) = (String::new(), 0);
-    ModelFailure { kind, message, http_status: None, retry_after_ms: None, queued_ms, partial_text, usage: None }
+    ModelFailure::new(kind, "as told")
 }
 
 fn gates(change: impl FnOnce(&mut config::Gate)) -> Gates {

@@ -209,6 +209,9 @@ pub struct ModelFailure {
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_status: Option<u16>,
+    /// The model wrote a call that cannot be read: the provider works.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_models_fault: bool,
     /// How long the provider asked to wait before another attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<Millis>,
@@ -230,6 +233,7 @@ impl ModelFailure {
             kind,
             message: message.into(),
             http_status: None,
+            is_models_fault: false,
             retry_after_ms: None,
             queued_ms: 0,
             partial_text: String::new(),

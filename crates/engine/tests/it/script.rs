@@ -228,15 +228,7 @@ pub fn calls(calls: &[(&str, Value)]) -> Result<ModelReply, ModelFailure> {
 }
 
 pub fn fails(kind: FailureKind) -> Result<ModelReply, ModelFailure> {
-    Err(ModelFailure {
-        kind,
-        message: "the model is away".into(),
-        http_status: Some(503),
-        retry_after_ms: None,
-        queued_ms: 0,
-        partial_text: String::new(),
-        usage: None,
-    })
+    Err(ModelFailure { http_status: Some(503), ..ModelFailure::new(kind, "the model is away") })
 }
 
 /// A plan with these items: id, dependencies, required tools.
