@@ -30,8 +30,10 @@ pub fn plan(reply: &ModelReply) -> Result<PlanDraft, ParseFault> {
 fn parse_any(reply: &ModelReply) -> Result<PlanDraft, ParseFault> {
     let text = &reply.text;
     let finds = find(text);
-    // The last one counts: models correct themselves.
-    let chosen = finds.found.iter().rev().find_map(|found| Some((found, plan_parts(&found.value)?)));
+    let all = || finds.found.iter().rev().filter_map(|found| Some((found, plan_parts(&found.value)?)));
+    // The last list counts, because models correct themselves; without one the last outcome does.
+    let chosen = all().find(|(_, body)| body.list.is_some());
+    let chosen = chosen.or_else(|| all().find(|(_, body)| body.has_outcome())).or_else(|| all().next());
     // If a model only forgets brackets, nothing is lost; after a cut it is not known what would have followed.
     if reply.is_cut() && chosen.as_ref().is_some_and(|(found, _)| found.tail != Tail::Whole) {
         return Err(ParseFault("The JSON object is not whole; write a shorter one.".to_owned()));

@@ -17,6 +17,8 @@ const PLAIN: &str = r#"{"title":"Trip","intent":"travel","plan":"go","todoList":
 #[case::open_marker(format!("---JSON_OUTPUT_START---{PLAIN}"))]
 #[case::an_example_first(format!("{{\"todoList\":[{{\"id\":\"1\",\"description\":\"example\"}}]}} and now mine: {PLAIN}"))]
 #[case::another_object_after(format!("{PLAIN}\n{{\"note\":\"that was it\"}}"))]
+#[case::an_object_of_a_plans_after(format!("{PLAIN}\n{{\"title\":\"Trip\"}}"))]
+#[case::an_intent_after(format!("{PLAIN}\n{{\"intent\":\"travel\",\"plan\":\"go\"}}"))]
 #[case::envelope(format!("{{\"response\":{PLAIN}}}"))]
 #[case::trailing_commas(PLAIN.replace("}]}", ",},],}"))]
 #[case::comments(PLAIN.replacen('{', "{ // the plan\n /* as\nasked */ ", 1))]
@@ -104,6 +106,8 @@ fn the_list_may_stand_elsewhere(#[case] text: &str) {
 #[case(r#"{"title":"t","intent":"i","plan":"","answer":"42","todoList":[]}"#)]
 #[case(r#"{"answer":"42"}"#)]
 #[case(r#"{"answer":42,"todoList":null}"#)]
+#[case::the_last(r#"{"answer":"41"} or rather {"answer":"42"}"#)]
+#[case::a_title_after(r#"{"answer":"42"} {"title":"t"}"#)]
 fn an_answer_needs_no_list(#[case] text: &str) {
     let draft = plan(text, &[]).unwrap();
     assert_eq!((draft.answer.as_deref(), draft.items.len()), (Some("42"), 0));
