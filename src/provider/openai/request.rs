@@ -15,8 +15,8 @@ use crate::domain::tool::ToolSpec;
 use crate::provider::replay;
 use crate::provider::tool_schema::{self, Rules};
 
-/// Stands for the reasoning of a reply with calls that has none of this model: DeepSeek refuses such a reply without the
-/// member while it thinks.
+/// Stands for the reasoning of a reply with calls that has none of this model: while it thinks, DeepSeek refuses such a
+/// reply without the member.
 static NO_REASONING: Value = Value::String(String::new());
 
 /// The body; it borrows most values from the request.
