@@ -16,7 +16,6 @@ export class Problem extends Error {
     this.traceId = body.traceId ?? null;
     /** The whole document, with members of its own. */
     this.body = body;
-    this.retryAfterMs = null;
   }
 
   get isUnreachable() {
@@ -63,8 +62,6 @@ export function createApi({ base = basePath(), clock, onRefused = () => {}, onSe
     const parsed = read(text, response.headers.get('content-type') ?? '');
     if (!response.ok) {
       const problem = new Problem(response.status, typeof parsed === 'object' && parsed ? parsed : { detail: text.slice(0, 500) });
-      const after = Number(response.headers.get('retry-after'));
-      if (after > 0) problem.retryAfterMs = after * 1000;
       if (response.status === 401 && !bearer) onRefused(problem);
       throw problem;
     }

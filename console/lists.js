@@ -65,7 +65,7 @@ export function createLists({ api, changed, open = openLive, target = globalThis
       if (live) return;
       target?.addEventListener('focus', read);
       // The request tells an unreachable server from a refused key.
-      live = open({ url: () => eventsUrl(), after: () => 0, on: { open() {}, frame: onFrame, held: read } });
+      live = open({ url: () => eventsUrl(), after: () => 0, on: { frame: onFrame, held: read } });
       read();
     },
     retryNow() {

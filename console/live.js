@@ -11,7 +11,7 @@ const TICK = 20_000;
 
 /**
  * Opens events after `after()`, again whenever the connection ends or dies silently. `on` gets `frame(event, data)`,
- * `open()`, and `held(retryAt)` when the server does not answer. Returns `{close, retryNow, again}`.
+ * and `held(ms)` when the server does not answer: it is asked again after so long. Returns `{close, retryNow, again}`.
  */
 export function openLive({ url, after, on, sockets = globalThis.WebSocket, target = globalThis.window }) {
   let socket = null;
@@ -36,7 +36,6 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
       if (socket !== mine) return;
       isOpen = true;
       drainedFor = null;
-      on.open();
     };
     mine.onmessage = ({ data }) => {
       if (socket !== mine) return;
@@ -56,7 +55,7 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
     if (code === TOO_SLOW && isOpen) return connect();
     const ms = drainedFor ?? retry;
     wait(ms);
-    on.held(ms, code);
+    on.held(ms);
     if (drainedFor == null) retry = Math.min(LAST_RETRY, retry * 2);
   }
 

@@ -29,7 +29,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
   const live = open({
     url: (after) => eventsUrl(id, after),
     after: () => history.lastSeq,
-    on: { open() {}, frame: onFrame, held },
+    on: { frame: onFrame, held },
   });
   readRow();
 

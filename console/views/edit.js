@@ -71,7 +71,7 @@ export function EditPlan({ ctx, thread }) {
       wrong=${wrong.filter((one) => one.id === row.id)} refused=${edit.errors?.get(row.id)} foreseen=${edit.foreseen} />`)}
     <div class="row edit-bar"><${Button} cls="small" id="add-item" label="Add item" k="n" onClick=${() => edit.change(plan.addRow(draft))} />
       <span class="dim">Finished and running items stay as they are.<span class="hide"> Alt ↑ ↓ moves an item.</span></span></div>
-    <${Foot} ctx=${ctx} thread=${thread} edit=${edit} wrong=${wrong} why=${why} save=${save} />
+    <${Foot} ctx=${ctx} edit=${edit} wrong=${wrong} why=${why} save=${save} />
     <datalist id="tool-names">${[...tools].map((name) => html`<option value=${name}></option>`)}</datalist>
   </div>`;
 }
@@ -188,7 +188,7 @@ function Notes({ row, said, foreseen }) {
     ${said.map((one, i) => html`<span key=${i} class="edit-note wrong" role="alert" data-testid="edit-wrong">${show(one.message)}</span>`)}`;
 }
 
-function Foot({ ctx, thread, edit, wrong, why, save }) {
+function Foot({ ctx, edit, wrong, why, save }) {
   const { draft, isEdited, refused, foreseen } = edit;
   const kinds = plan.edits(draft);
   const number = (kind) => new Set(kinds.filter((one) => one.kind === kind).map((one) => one.id)).size;

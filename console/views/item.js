@@ -93,10 +93,10 @@ function Call({ ctx, thread, span }) {
     ${span.output !== undefined && html`<p class="arrow dim" aria-hidden="true">→</p><${Json} value=${span.output} label="Result" />`}
     ${span.error && html`<p class="wrong">${show(span.error.code)}: ${show(span.error.message)}</p>`}
     ${hidden && html`<p class="c-ask note">${hidden}</p>`}
-    <${CallFoot} ctx=${ctx} thread=${thread} span=${span} /></div>`;
+    <${CallFoot} thread=${thread} span=${span} /></div>`;
 }
 
-function CallFoot({ ctx, thread, span }) {
+function CallFoot({ thread, span }) {
   const [raw, setRaw] = useState(false);
   const path = `/threads/${enc(thread.id)}/tool-calls/${enc(span.callId)}`;
   const { policy, digest } = span;

@@ -33,11 +33,10 @@ export function PlanList({ ctx, route, thread }) {
     const weight = weigh(item);
     const isOpen = weight != null && !weight.over && !thread.replay;
     const costs = thread.view.costs.get(item.id);
-    const wait = waitText(ctx, thread, item);
     return html`<${Row} key=${item.id} item=${item} shown=${thread.shown(item)} row=${drawn.rows[i]} width=${drawn.width}
       met=${metOf(status, item)} ms=${isOpen ? null : weight?.ms ?? null} since=${isOpen ? weight.span.start : null} now=${isOpen ? thread.now : 0}
       cost=${costs?.priced ? dollars(costs.costUsd) : null} unpriced=${costs?.unpriced ?? 0} by=${authorOf(thread, item)}
-      once=${onceOf(ctx, item)} rule=${ruleOf(thread, item)} waits=${wait.text} since2=${wait.since ?? null} output=${thread.core.stepOutputs[item.id]}
+      once=${onceOf(ctx, item)} rule=${ruleOf(thread, item)} waits=${waitText(thread, item)} output=${thread.core.stepOutputs[item.id]}
       selected=${route.sel === item.id} href=${ctx.to({ sel: item.id, tab: 'item' })} open=${ctx.go} />`;
   });
   const gap = (count) => (count ? html`<tr class="gap" aria-hidden="true"><td colspan="7" ...${placed({ height: `${count * TIGHT}px` })}></td></tr>` : null);
@@ -62,7 +61,7 @@ function authorOf(thread, item) {
 
 const onceOf = (ctx, item) => (item.requiredTools ?? []).filter((name) => ctx.tools.get(name)?.class === 'irreversible').join(' ');
 
-const Row = pure(({ item, shown, row, width, met, ms, since, now, cost, unpriced, by, once, rule, waits, since2, output, selected, href, open }) => {
+const Row = pure(({ item, shown, row, width, met, ms, since, now, cost, unpriced, by, once, rule, waits, output, selected, href, open }) => {
   const isOnce = (name) => once.split(' ').includes(name);
   const time = since != null ? duration(now - since) : ms != null ? duration(ms) : '–';
   const click = (event) => {
@@ -75,7 +74,7 @@ const Row = pure(({ item, shown, row, width, met, ms, since, now, cost, unpriced
     <td class="mono mid c2">${show((item.dependencies ?? []).join(', ') || '–')}</td>
     <td class="c3">${(item.requiredTools ?? []).map((name) => html`<div key=${name} class="mono">${isOnce(name) ? html`<span class="c-ask"><${Sign} name="once" label="cannot be undone" /> </span>` : null}${show(name)}</div>`)}
       <div class="rule-ref">${rule ? show(rule) : item.requiredTools?.length ? null : 'no tool'}</div></td>
-    <td class="c4"><${Delivered} item=${item} shown=${shown} waits=${waits} since=${since2} output=${output} /></td>
+    <td class="c4"><${Delivered} item=${item} shown=${shown} waits=${waits} output=${output} /></td>
     <td class="num nowrap" data-tick=${since != null ? `since:${since}` : null}>${time}</td>
     <td class="num nowrap c6" title=${unpriced ? 'Some calls have no price.' : null}>${cost ?? (unpriced ? 'no price' : '–')}</td>
   </tr>`;

@@ -11,7 +11,7 @@ const SPEEDS = [1, 4, 16];
 const LONG_PAUSE = 2000;
 const SHORT_PAUSE = 300;
 
-export function Tape({ ctx, route, thread }) {
+export function Tape({ ctx, thread }) {
   const box = useRef(null);
   const width = Math.max(100, Math.round(useSize(box).width));
   const last = thread.lastSeq;
@@ -148,13 +148,10 @@ function Strip({ thread, width, set }) {
       aria-valuemax=${thread.lastSeq} aria-valuenow=${thread.seq} aria-valuetext=${spoken(thread)} onPointerDown=${drag} onPointerMove=${drag} onKeyDown=${keys}>
     ${paths.map(([kind, d]) => html`<path key=${kind} class="bar-${kind}" d=${d} stroke-width=${stroke} />`)}
     ${thread.replay ? html`<rect class="veil" x=${place} y="10" width=${Math.max(0, width - place)} height="30" />` : null}
-    <${Marks} marks=${lastView(thread).marks} x=${x} />
+    <${Marks} marks=${thread.lastView.marks} x=${x} />
     <path class="hand" d=${`M${place} 0V${HEIGHT}`} stroke-width="2" /><path class="hand-head" d=${`M${place - 6} 0h12l-6 7z`} />
   </svg>`;
 }
-
-/** The tape shows the whole log as its scale, also in replay. */
-const lastView = (thread) => thread.lastView ?? thread.view;
 
 function useSlow(value, ms) {
   const [shown, setShown] = useState(value);

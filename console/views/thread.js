@@ -44,14 +44,14 @@ export function ThreadPage({ ctx, route, thread }) {
     <div class="cols" data-show=${partOf(route, thread)}>
       <div class="work">
         <section class="planbox ${isTall ? 'tall' : ''}" aria-label="Plan" data-view=${view}>
-          <${PlanBar} ctx=${ctx} route=${route} thread=${thread} view=${view} />
+          <${PlanBar} ctx=${ctx} thread=${thread} view=${view} />
           <${Boundary} ctx=${ctx} place=${view}>${pane(ctx, route, thread, view)}</${Boundary}>
         </section>
         ${isTall && !isNarrow() ? null : html`<${Boundary} ctx=${ctx}><${Timeline} ctx=${ctx} route=${route} thread=${thread} /></${Boundary}>`}
       </div>
       <${Side} ctx=${ctx} route=${route} thread=${thread} />
     </div>
-    <${Tape} ctx=${ctx} route=${route} thread=${thread} />
+    <${Tape} ctx=${ctx} thread=${thread} />
   </main>`;
 }
 
@@ -81,7 +81,7 @@ function NoPlan({ thread }) {
     : 'No plan yet: ask for something under Conversation, and the plan appears here.'}</p>`;
 }
 
-function PlanBar({ ctx, route, thread, view }) {
+function PlanBar({ ctx, thread, view }) {
   const version = thread.core.planVersion;
   return html`<div class="bar">
     <h2>Plan</h2><span class="dim num" data-testid="plan-version">${version ? `v${version}` : ''}</span>

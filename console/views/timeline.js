@@ -83,7 +83,7 @@ function Tree({ ctx, route, thread, run, filter, openRaw }) {
     follow.scrolled(event.currentTarget);
   };
   const drawn = rows.slice(from, to).map((row, i) => html`<${TimelineRow} key=${row.key} id=${`row-${from + i}`} ctx=${ctx} thread=${thread} row=${row} scale=${scale}
-    top=${tops[from + i]} isSelected=${selected === from + i} waits=${row.kind === 'pending' ? waitText(ctx, thread, row.item).text : ''} onSelect=${select} />`);
+    top=${tops[from + i]} isSelected=${selected === from + i} waits=${row.kind === 'pending' ? waitText(thread, row.item) : ''} onSelect=${select} />`);
   return html`<div class="scroll tl" ref=${box} onScroll=${scrolled} data-testid="timeline" data-rows=${rows.length}>
     <${Axis} scale=${scale} cost=${thread.view.totals.priced ? 'Cost' : 'Tokens'} />
     <div class="tl-body" role="tree" aria-label="Timeline" tabindex="0" aria-activedescendant=${selected >= from && selected < to ? `row-${selected}` : null}

@@ -17,7 +17,7 @@ export function TimelineRow({ ctx, thread, row, scale, top, isSelected, waits, o
       aria-expanded=${row.isOpenable ? String(!row.isShut) : null}
       ...${placed({ top: `${top}px`, '--d': depth })} onClick=${() => onSelect(row)} data-seq=${span?.seq} data-kind=${kind} data-status=${status}>
     <span class="seq">${span ? span.seq : ''}</span>
-    <${Name} row=${row} status=${status} label=${label} thread=${thread} />
+    <${Name} row=${row} status=${status} label=${label} />
     <${Lane} row=${row} status=${status} scale=${scale} thread=${thread} waits=${waits} />
     <${Time} span=${span} thread=${thread} />
     <span class="n cst">${costOf(thread, row)}</span>
@@ -71,7 +71,7 @@ function runStatus(thread, span) {
 
 const SIGNS = { stream: 'model', call: 'call', task: 'task' };
 
-function Name({ row, status, label, thread }) {
+function Name({ row, status, label }) {
   const { kind, span, depth } = row;
   const lead = depth > 1
     ? html`<span class="tw it ${row.isFirst ? 'first' : ''}" title=${row.iteration ? `iteration ${row.iteration}` : null}>${row.isFirst ? row.iteration : ''}</span>`
@@ -79,7 +79,7 @@ function Name({ row, status, label, thread }) {
   return html`<span class="tl-name ${depth > 1 ? 'mid' : ''}">${lead}
     ${SIGNS[kind] ? html`<${Sign} name=${SIGNS[kind]} cls="c-${status}" />` : html`<${Shape} status=${status} />`}
     <span class="label ${kind === 'call' || kind === 'task' ? 'mono' : ''}">${showStart(String(label ?? ''))}</span>
-    <${Tags} row=${row} status=${status} span=${span} thread=${thread} /></span>`;
+    <${Tags} row=${row} status=${status} span=${span} /></span>`;
 }
 
 function Tags({ row, status, span }) {
@@ -185,23 +185,23 @@ function TokenText({ ctx, streamId, depth }) {
 
 const OVER = ['completed', 'failed', 'cancelled'];
 
-/** `{text, since?}` of an open item. */
-export function waitText(ctx, thread, item) {
+/** An open item's wait in words. */
+export function waitText(thread, item) {
   const shown = thread.shown(item);
-  if (OVER.includes(item.status)) return { text: WORD[shown] };
-  if (shown === 'ask' || shown === 'doubt') return { text: WORD[shown] };
+  if (OVER.includes(item.status)) return WORD[shown];
+  if (shown === 'ask' || shown === 'doubt') return WORD[shown];
   if (item.status === 'waiting') {
     const wait = thread.core.a2aWaits.find((one) => one.itemId === item.id);
-    return { text: wait ? `at ${wait.agentId}, asked ${age(wait.submittedAt, thread.now)} ago` : WORD.waiting, since: wait?.submittedAt };
+    return wait ? `at ${wait.agentId}, asked ${age(wait.submittedAt, thread.now)} ago` : WORD.waiting;
   }
-  if (item.status === 'in_progress') return { text: pauseOf(thread, item) ?? WORD.in_progress };
+  if (item.status === 'in_progress') return pauseOf(thread, item) ?? WORD.in_progress;
   const status = new Map(thread.core.todoList.map((one) => [one.id, one.status]));
   const open = (item.dependencies ?? []).filter((id) => !OVER.includes(status.get(id)));
-  if (open.length) return { text: `waits for ${open.join(', ')}` };
-  if (thread.core.runId == null) return { text: 'pending' };
-  if (thread.core.suspensions.some((one) => one.kind === 'plan_review')) return { text: 'waits for the plan to be reviewed' };
+  if (open.length) return `waits for ${open.join(', ')}`;
+  if (thread.core.runId == null) return 'pending';
+  if (thread.core.suspensions.some((one) => one.kind === 'plan_review')) return 'waits for the plan to be reviewed';
   const most = thread.newestRun?.options?.executionConfig?.maxParallelItems;
-  return { text: `waits for a free place${most ? ` (of ${most})` : ''}` };
+  return `waits for a free place${most ? ` (of ${most})` : ''}`;
 }
 
 /** The pause between a failed attempt and the next. */

@@ -89,10 +89,10 @@ test('a server that is away is asked, and says so by its silence', async () => {
   const { lists, api, socket, now } = listed();
   await lists.read();
   api.away = true;
-  await socket.held(1000, 1006);
+  await socket.held(1000);
   assert.equal(now.problem.isUnreachable, true);
   api.away = false;
-  await socket.held(2000, 1006);
+  await socket.held(2000);
   assert.equal(now.problem, null);
 });
 

@@ -121,12 +121,12 @@ test('when the socket ends the thread is asked whether it is there still', async
   await caughtUp(one);
   assert.equal(one.thread.thread().status, 'ready');
   const before = one.api.reads;
-  one.socket.held(1000, 1006);
+  one.socket.held(1000);
   await one.settled();
   assert.equal(one.api.reads, before + 1);
   assert.equal(one.thread.thread().status, 'ready', 'what is known stays while the server is away');
   one.api.problem = new Problem(404, { title: 'There is no thread again.' });
-  one.socket.held(1000, 1006);
+  one.socket.held(1000);
   await one.settled();
   assert.deepEqual([one.thread.thread().status, one.socket.closed], ['failed', 1]);
 });
@@ -143,7 +143,7 @@ test('what is read after a reconnection counts more than what was told before it
   assert.equal(one.thread.thread().core.status, 'running');
   one.socket.frame('run', run('suspended'));
   assert.equal(one.thread.thread().runStatus, 'suspended');
-  one.socket.held(1000, 1006);
+  one.socket.held(1000);
   await one.settled();
   one.api.runs = [run('running')];
   await caughtUp(one);
