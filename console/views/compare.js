@@ -13,7 +13,8 @@ import { createHistory, shownStatus } from '../store.js';
 import { brief, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
-import { away, Loading } from './parts.js';
+import { Loading } from './parts.js';
+import { away } from './read.js';
 
 /** The most observations read of a log. */
 const MOST = 20_000;

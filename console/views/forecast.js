@@ -3,12 +3,13 @@
 import { enc } from '../api.js';
 import { basisText, costText } from '../outlook.js';
 import { show } from '../text.js';
-import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { html } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { ForecastList, ForecastTable, Sentence } from './forecast-table.js';
-import { away, Loading } from './parts.js';
+import { Loading } from './parts.js';
 import { QuestionCard } from './question/card.js';
 import { withRow } from './question/tab.js';
+import { useRead } from './read.js';
 
 export function Forecast({ ctx, thread }) {
   if (thread.replay) {
@@ -33,13 +34,5 @@ function Foreseen({ ctx, thread }) {
 }
 
 /** Read again with each plan change. */
-function useForecast(ctx, thread) {
-  const [state, set] = useState({});
-  useEffect(() => {
-    const ends = new AbortController();
-    ctx.api.get(`/threads/${enc(thread.id)}/plan/forecast`, { signal: ends.signal })
-      .then((forecast) => set({ forecast }), (problem) => ends.signal.aborted || set({ problem }));
-    return () => ends.abort();
-  }, [thread.id, thread.core.planVersion, away(ctx, state.problem)]);
-  return state;
-}
+const useForecast = (ctx, { id, core }) => useRead(ctx, [id, core.planVersion], async (signal) => (
+  { forecast: await ctx.api.get(`/threads/${enc(id)}/plan/forecast`, { signal }) }));

@@ -10,8 +10,9 @@ import { show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { KIND } from '../words.js';
 import { FailurePanel } from './failure.js';
-import { away, Left, Loading } from './parts.js';
+import { Left, Loading } from './parts.js';
 import { QuestionCard, useShown } from './question/card.js';
+import { useRead } from './read.js';
 
 const FILTERS = [['open', 'Open'], ['mine', 'I may answer'], ['answered', 'Answered']];
 
@@ -77,17 +78,11 @@ function rowsOf(ctx, filter, answered) {
 }
 
 /** Answered ones are read when shown. */
-function useAnswered(ctx, isWanted) {
-  const [state, set] = useState({ items: null });
-  const open = ctx.questions?.length;
-  useEffect(() => {
-    if (!isWanted) return;
-    ctx.api.get('/suspensions?status=all&limit=100')
-      .then(({ items, nextCursor }) => set({ items: items.filter((one) => one.status !== 'pending'), more: nextCursor != null }))
-      .catch((problem) => set({ items: null, problem }));
-  }, [isWanted, open, away(ctx, state.problem)]);
-  return state;
-}
+const useAnswered = (ctx, isWanted) => useRead(ctx, [isWanted, ctx.questions?.length], async (signal) => {
+  if (!isWanted) return {};
+  const { items, nextCursor } = await ctx.api.get('/suspensions?status=all&limit=100', { signal });
+  return { items: items.filter((one) => one.status !== 'pending'), more: nextCursor != null };
+});
 
 function Title({ ctx, filter, rows }) {
   const now = ctx.clock.now();

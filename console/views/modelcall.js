@@ -3,10 +3,11 @@
 import { enc } from '../api.js';
 import { dollars, duration, placed } from '../format.js';
 import { plain, show } from '../text.js';
-import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { html, useState } from '../vendor/preact-htm.js';
 import { Json } from './code.js';
 import { FailurePanel } from './failure.js';
-import { away, Loading, SeqLink, wordsOf } from './parts.js';
+import { Loading, SeqLink, wordsOf } from './parts.js';
+import { useRead } from './read.js';
 
 const KIND = {
   system: 'System prompt', persona: 'Persona', thread: 'Prompt of server, thread and call', tools: 'Tools offered', summary: 'Summary of what came before',
@@ -59,17 +60,10 @@ function Figures({ span }) {
 
 /** The prompt, rendered again by the server. */
 function usePrompt(ctx, thread, span) {
-  const [state, set] = useState({});
   const id = span?.streamId;
-  useEffect(() => {
-    if (!id) return undefined;
-    const ends = new AbortController();
-    ctx.api.get(`/threads/${enc(thread.id)}/streams/${enc(id)}`, { signal: ends.signal })
-      .then((prompt) => set({ id, prompt }))
-      .catch((problem) => ends.signal.aborted || set({ id, problem }));
-    return () => ends.abort();
-  }, [thread.id, id, away(ctx, state.problem)]);
-  return state.id === id ? state : {};
+  const state = useRead(ctx, [thread.id, id], async (signal) => (
+    { id, prompt: id && await ctx.api.get(`/threads/${enc(thread.id)}/streams/${enc(id)}`, { signal }) }));
+  return state.problem || state.id === id ? state : {};
 }
 
 function Prompt({ ctx, thread, span, second }) {

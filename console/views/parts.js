@@ -72,9 +72,6 @@ export const Left = ({ at, now }) => html`<span class="num" data-tick=${`left:${
 
 /* Refusals. */
 
-/** An extra dependency of reading effects: reads again when the server is back. */
-export const away = (ctx, problem) => (problem?.isUnreachable ? ctx.conn : null);
-
 export const wordsOf = (problem) => problem.detail ?? problem.title;
 
 /** The refusal in the server's words. */

@@ -3,22 +3,18 @@
 import { REMEDIES } from '../remedies.js';
 import { Shape } from '../shapes.js';
 import { show } from '../text.js';
-import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { html, useState } from '../vendor/preact-htm.js';
 import { Todo } from './code.js';
-import { away, Loading, Refusal, wordsOf } from './parts.js';
+import { Loading, Refusal, wordsOf } from './parts.js';
+import { useRead } from './read.js';
 
 /** A table that scrolls if it is too wide. */
 export const Table = ({ label, heads, cls = '', id, children }) => html`<div class="scrollx" tabindex="0" role="region" aria-label=${label}>
   <table class="data ${cls}" data-testid=${id}><thead><tr>${heads.map((head) => (typeof head === 'string'
     ? html`<th>${head || html`<span class="sr">Status</span>`}</th>` : head))}</tr></thead><tbody>${children}</tbody></table></div>`;
 
-/** `{items, problem, load}` of a list, read at opening. */
-export function useList(ctx, path) {
-  const [state, set] = useState({});
-  const load = () => ctx.api.all(path).then(({ items }) => set({ items }), (problem) => set({ problem }));
-  useEffect(() => void load(), [path, away(ctx, state.problem)]);
-  return { ...state, load, set: (items) => set({ items }) };
-}
+/** A list's `items`. */
+export const useList = (ctx, path) => useRead(ctx, [path], (signal) => ctx.api.all(path, { signal }));
 
 export function Section({ name, from, list, heads, empty, more, cls = '', children }) {
   const { items, problem } = list;

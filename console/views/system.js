@@ -9,8 +9,9 @@ import { plain, show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { CLASS } from '../words.js';
 import { Copy } from './code.js';
-import { away, Button, Left, Refusal } from './parts.js';
+import { Button, Left, Refusal } from './parts.js';
 import { Diff } from './question/approval.js';
+import { useRead } from './read.js';
 import { RowAction, Section, Status, useList } from './section.js';
 
 export function System({ ctx }) {
@@ -54,7 +55,7 @@ function Models({ ctx }) {
     setAsking(true);
     setRefused(null);
     try {
-      list.set((await ctx.api.get('/models?check=true')).items);
+      list.set(await ctx.api.get('/models?check=true'));
     } catch (problem) {
       setRefused(problem);
     }
@@ -151,13 +152,10 @@ function Task({ ctx, task }) {
 const MOST = 50;
 
 /** The webhooks, and their latest deliveries. */
-function useDeliveries(ctx) {
-  const [state, set] = useState({});
-  const load = () => Promise.all([ctx.api.all('/webhooks'), ctx.api.get(`/deliveries?limit=${MOST}`)])
-    .then(([{ items: hooks }, { items }]) => set({ hooks, items }), (problem) => set({ problem }));
-  useEffect(() => void load(), [away(ctx, state.problem)]);
-  return { ...state, load };
-}
+const useDeliveries = (ctx) => useRead(ctx, [], async (signal) => {
+  const [{ items: hooks }, { items }] = await Promise.all([ctx.api.all('/webhooks', { signal }), ctx.api.get(`/deliveries?limit=${MOST}`, { signal })]);
+  return { hooks, items };
+});
 
 const STANDING = { delivered: ['completed', 'delivered'], dead: ['failed', 'gave up'], pending: ['in_progress', 'due'] };
 

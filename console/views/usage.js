@@ -4,9 +4,10 @@ import { enc } from '../api.js';
 import { count, dollars, placed, tokens } from '../format.js';
 import { threadHash } from '../router.js';
 import { plain, show } from '../text.js';
-import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { html } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
-import { away, Loading } from './parts.js';
+import { Loading } from './parts.js';
+import { useRead } from './read.js';
 import { Table } from './section.js';
 
 const GROUPS = [['day', 'Day'], ['model', 'Model'], ['run', 'Run'], ['item', 'Item']];
@@ -15,18 +16,12 @@ const DAY = 86_400_000;
 const dayOf = (time) => new Date(time).toISOString().slice(0, 10);
 
 /** Rows by day for the chart, by model, and by the chosen group. */
-function useRows(ctx, by, from) {
-  const [state, set] = useState({});
-  useEffect(() => {
-    const ends = new AbortController();
-    const read = (group) => ctx.api.all(`/usage?groupBy=${group}&limit=1000&from=${enc(from)}`, { signal: ends.signal });
-    Promise.all([read('day'), read('model'), read(by === 'item' ? by : 'run'), ctx.api.get('/runs?limit=200', { signal: ends.signal }).then((page) => page.items, () => [])])
-      .then(([days, models, rows, runs]) => set({ days: days.items, models: models.items, rows: rows.items, more: rows.more, runs, by, from }))
-      .catch((problem) => ends.signal.aborted || set({ problem }));
-    return () => ends.abort();
-  }, [by, from, away(ctx, state.problem)]);
-  return state;
-}
+const useRows = (ctx, by, from) => useRead(ctx, [by, from], async (signal) => {
+  const read = (group) => ctx.api.all(`/usage?groupBy=${group}&limit=1000&from=${enc(from)}`, { signal });
+  const [days, models, rows, runs] = await Promise.all([read('day'), read('model'), read(by === 'item' ? by : 'run'),
+    ctx.api.get('/runs?limit=200', { signal }).then((page) => page.items, () => [])]);
+  return { days: days.items, models: models.items, rows: rows.items, more: rows.more, runs };
+});
 
 export function Usage({ ctx, route }) {
   const by = GROUPS.some(([name]) => name === route.query.get('by')) ? route.query.get('by') : 'day';
