@@ -39,6 +39,20 @@ export const KIND = {
   peer_input: 'agent asks', peer_auth: 'agent wants a sign-in', plan_review: 'plan review', pause: 'paused',
 };
 
+/** Who changed the plan: of `view.revisions`. */
+export function authorText({ source, by, itemId }) {
+  switch (source) {
+    case 'planner': return 'the planner';
+    case 'agent': return `the model, in ${itemId ?? 'an item'}`;
+    case 'refinement': return by ?? 'a message';
+    case 'rewind': return 'going back';
+    case 'copy': return 'the fork';
+    default: return by ?? 'a person';
+  }
+}
+
+export const isHigh = (risk) => risk === 'high' || risk === 'critical';
+
 /** Why somebody may not answer: the refusal's code in words. */
 export function barredText(why, policy) {
   if (why === 'not_an_approver') return `Only ${policy?.approvers?.join(' or ') || 'those whom the rule names'} may answer.`;

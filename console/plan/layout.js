@@ -170,6 +170,9 @@ function median(values, fallback) {
 
 const OVER = new Set(['completed', 'failed', 'cancelled']);
 
+/** What positions depend on: ids, order and dependencies. */
+export const shapeOf = (items) => items.map((item) => `${item.id}<${(item.dependencies ?? []).join(' ')}`).join('|');
+
 /** `weigh(item)` is `{ms, over}`, or null if not begun. Returns the ids from first to last. */
 export function chain(items, weigh) {
   const weights = new Map(items.map((item) => [item.id, weigh(item)]));

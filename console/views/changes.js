@@ -3,6 +3,7 @@
 import { clockTime, count, fullTime } from '../format.js';
 import { brief, show } from '../text.js';
 import { html } from '../vendor/preact-htm.js';
+import { authorText } from '../words.js';
 import { SeqLink } from './parts.js';
 
 export function Changes({ ctx, thread }) {
@@ -16,9 +17,8 @@ export function Changes({ ctx, thread }) {
 
 function Revision({ ctx, revision }) {
   const { seq, version, at, changes } = revision;
-  const [who, cls] = author(revision);
   return html`<section class="rev" data-seq=${seq}><header>
-      <${SeqLink} ctx=${ctx} seq=${seq} /><h3>v${version}</h3><span class="tag ${cls}">${show(who)}</span>
+      <${SeqLink} ctx=${ctx} seq=${seq} /><h3>v${version}</h3><span class="tag ${TAG[revision.source] ?? ''}">${show(authorText(revision))}</span>
       <span class="dim t1" title=${fullTime(at)}>${clockTime(at)}</span>
       <span class="mid t1">${reason(revision)}</span>
       <a class="b small quiet right" href=${ctx.to({ at: seq, view: 'graph' })}>Show plan as of here</a>
@@ -26,24 +26,7 @@ function Revision({ ctx, revision }) {
     <div class="diff">${changes.changes.map((change, i) => html`<${Change} key=${i} change=${change} />`)}</div></section>`;
 }
 
-function author({ source, by, itemId }) {
-  switch (source) {
-    case 'planner':
-      return ['planner', ''];
-    case 'refinement':
-      return [by ? `${by} steered` : 'steered', 'run'];
-    case 'agent':
-      return [`model, in ${itemId ?? 'an item'}`, 'agent'];
-    case 'user':
-      return [by ?? 'a person', 'done'];
-    case 'rewind':
-      return ['taken back', 'run'];
-    case 'copy':
-      return ['copied with the fork', ''];
-    default:
-      return [source, ''];
-  }
-}
+const TAG = { refinement: 'run', agent: 'agent', user: 'done', rewind: 'run' };
 
 function reason({ source, because, changes }) {
   if (source === 'planner') return html`${count(changes.added.length, 'item')}${because ? html` from ${quoted(because)}` : null}`;

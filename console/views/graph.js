@@ -2,11 +2,11 @@
 
 import { useSize, wrap } from '../browser.js';
 import { duration } from '../format.js';
-import { chain, layout, weightOf } from '../plan/layout.js';
+import { chain, layout, shapeOf, weightOf } from '../plan/layout.js';
 import { Shape, Sign, WORD } from '../shapes.js';
 import { brief, plain } from '../text.js';
 import { html, useLayoutEffect, useMemo, useRef, useState } from '../vendor/preact-htm.js';
-import { pure } from './parts.js';
+import { irreversible, pure } from './parts.js';
 
 const FULL = 24;
 const MIDDLE = 80;
@@ -29,8 +29,8 @@ export function Graph({ ctx, route, thread }) {
   const [held, setHeld] = useState(null);
   const items = thread.core.todoList;
   const mode = items.length <= FULL ? 'full' : items.length <= MIDDLE ? 'middle' : 'dot';
-  // Positions depend on ids, order and dependencies; with texts, also on the size.
-  const plan = items.map((item) => `${item.id}<${(item.dependencies ?? []).join(' ')}`).join('|');
+  // With texts, positions also depend on the size.
+  const plan = shapeOf(items);
   const room = mode === 'full' ? width : 0;
   const placed = useMemo(() => place(items, mode, room), [plan, mode, room]);
   const weigh = weightOf(thread.view, thread.now);
@@ -119,7 +119,7 @@ function drawing(ctx, thread, { items, drawn, mode, placed, decisive, selected, 
     return html`<${Node} key=${item.id} x=${MARGIN + node.x} y=${MARGIN + node.y} id=${item.id} description=${item.description}
       shown=${thread.shown(item)} after=${(item.dependencies ?? []).join(', ')} mode=${mode} size=${size} lines=${texts.get(item.id)}
       ms=${isOpen ? null : weight?.ms ?? null} since=${isOpen ? weight.span.start : null} share=${weight && runTime ? share(weight.ms / runTime) : 0}
-      retries=${retriesOf(thread, weight?.span)} once=${isIrreversible(ctx, item)}
+      retries=${retriesOf(thread, weight?.span)} once=${irreversible(ctx, item).length > 0}
       selected=${selected === item.id} focusable=${first === item.id} now=${isOpen ? Math.floor(thread.now / 250) * 250 : 0} act=${act} />`;
   });
   return html`<svg width=${Math.max(width, graph.width + 2 * MARGIN)} height=${graph.height + 2 * MARGIN} role="group"
@@ -131,10 +131,6 @@ const share = (part) => Math.round(Math.min(1, part) * 100) / 100;
 
 function retriesOf(thread, span) {
   return span ? span.retries + Math.max(0, span.attempt - 1) : 0;
-}
-
-function isIrreversible(ctx, item) {
-  return (item.requiredTools ?? []).some((name) => ctx.tools.get(name)?.class === 'irreversible');
 }
 
 const Node = pure(({ x, y, id, description, shown, after, mode, size, lines, ms, since, share: part, retries, once, selected, focusable, now, act }) => {

@@ -8,7 +8,7 @@ import { threadHash } from '../router.js';
 import { KIND_SHAPE, Shape } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
-import { KIND } from '../words.js';
+import { isHigh, KIND } from '../words.js';
 import { FailurePanel } from './failure.js';
 import { Left, Loading } from './parts.js';
 import { QuestionCard, useShown } from './question/card.js';
@@ -104,7 +104,6 @@ function Rows({ ctx, rows, shown, filter }) {
 function Row({ ctx, row, isShown, filter }) {
   const now = ctx.clock.now();
   const title = row.threadTitle || row.threadId;
-  const isHigh = row.riskLevel === 'high' || row.riskLevel === 'critical';
   const isOpen = row.status === 'pending';
   return html`<a class="in" href=${hashOf(row.suspensionId, filter)} aria-current=${isShown ? 'true' : null} data-testid="question-row"
       data-id=${row.suspensionId}>
@@ -112,7 +111,7 @@ function Row({ ctx, row, isShown, filter }) {
     <span class=${`num nowrap end ${soon(row, now) ? 'c-ask' : 'dim'}`}>${!isOpen ? row.status : row.expiresAt == null ? 'no deadline' : html`<${Left} at=${row.expiresAt} now=${now} /> left`}</span>
     <span class="m"><b>${KIND[row.kind] ?? row.kind}</b> · ${show(title)}${row.itemId && html` · <span class="mono">${show(row.itemId)}</span>`}
       ${row.toolName && html` · <span class="mono">${show(row.toolName)}</span>`}</span>
-    <span class="row end">${row.riskLevel && html`<span class=${`tag ${isHigh ? 'fail' : ''}`}>${show(row.riskLevel)}</span>`}
+    <span class="row end">${row.riskLevel && html`<span class=${`tag ${isHigh(row.riskLevel) ? 'fail' : ''}`}>${show(row.riskLevel)}</span>`}
       <span class="dim nowrap num" data-tick=${`age:${row.createdAt}`}>${age(row.createdAt, now)}</span></span>
     <span class="m rule-ref">${row.resolution ? show(resolutionText(row.resolution, now)) : row.policy ? show(ruleName(row.policy)) : ''}</span>
   </a>`;

@@ -1,13 +1,14 @@
 // One item: its task and result, its calls, and its waits.
 
 import { enc } from '../api.js';
-import { spansOf } from '../fold/view.js';
+import { addedBy, spansOf } from '../fold/view.js';
 import { waited } from '../fold/waits.js';
 import { dollars, duration, ruleName } from '../format.js';
 import { gist } from '../markdown.js';
 import { Shape, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
+import { authorText } from '../words.js';
 import { asCurl, Copy, countHidden, hiddenNote, Json } from './code.js';
 import { Button, Refusal, SeqLink, usePress } from './parts.js';
 
@@ -32,21 +33,12 @@ export function ItemTab({ ctx, route, thread }) {
   </div></div>`;
 }
 
-/** The author of the item. */
-function authorOf(thread, id) {
-  const first = thread.view.revisions.find((one) => one.changes.added.some((change) => change.itemId === id));
-  if (!first) return null;
-  if (first.source === 'planner') return 'by the planner';
-  if (first.source === 'agent') return `by the model, in ${first.itemId ?? 'an item'}`;
-  return first.by ? `by ${first.by}` : first.source === 'refinement' ? 'after a message' : `by a ${first.source}`;
-}
-
 function Facts({ ctx, thread, item }) {
   const costs = thread.view.costs.get(item.id);
-  const author = authorOf(thread, item.id);
+  const added = addedBy(thread.view, item.id);
   const needs = item.dependencies ?? [];
   return html`<div class="row wrap mid t1"><span class="mono">${show(item.id)}</span><span>${WORD[item.shown]}</span>
-    ${author && html`<span>added ${show(author)}</span>`}
+    ${added && html`<span>added by ${show(authorText(added))}</span>`}
     <span>${needs.length === 0 ? 'waits for nothing' : html`after ${needs.map((need, i) => html`${i > 0 && ', '}<a class="mono"
       href=${ctx.to({ tab: 'item', sel: need })}>${show(need)}</a>`)}`}</span>
     ${costs?.priced > 0 && html`<span class="num">${dollars(costs.costUsd)}</span>`}

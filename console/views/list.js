@@ -1,14 +1,15 @@
 // The plan as a list with lanes: the text form of the graph.
 
-import { spansOf } from '../fold/view.js';
+import { addedBy, spansOf } from '../fold/view.js';
 import { dollars, duration, placed } from '../format.js';
 import { gist } from '../markdown.js';
 import { lanes } from '../plan/lanes.js';
-import { weightOf } from '../plan/layout.js';
+import { shapeOf, weightOf } from '../plan/layout.js';
 import { Shape, Sign, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useMemo, useState } from '../vendor/preact-htm.js';
-import { pure } from './parts.js';
+import { authorText } from '../words.js';
+import { irreversible, pure } from './parts.js';
 import { ruleText, waitText } from './timeline/row.js';
 
 const LANE = 14;
@@ -20,8 +21,7 @@ const MARGIN = 10;
 
 export function PlanList({ ctx, route, thread }) {
   const items = thread.core.todoList;
-  const plan = items.map((item) => `${item.id}<${(item.dependencies ?? []).join(' ')}`).join('|');
-  const drawn = useMemo(() => lanes(items), [plan]);
+  const drawn = useMemo(() => lanes(items), [shapeOf(items)]);
   const weigh = weightOf(thread.view, thread.now);
   const status = new Map(items.map((item) => [item.id, item.status]));
   const isTight = items.length > MANY;
@@ -36,7 +36,7 @@ export function PlanList({ ctx, route, thread }) {
     return html`<${Row} key=${item.id} item=${item} shown=${thread.shown(item)} row=${drawn.rows[i]} width=${drawn.width}
       met=${metOf(status, item)} ms=${isOpen ? null : weight?.ms ?? null} since=${isOpen ? weight.span.start : null} now=${isOpen ? thread.now : 0}
       cost=${costs?.priced ? dollars(costs.costUsd) : null} unpriced=${costs?.unpriced ?? 0} by=${authorOf(thread, item)}
-      once=${onceOf(ctx, item)} rule=${ruleOf(thread, item)} waits=${waitText(thread, item)} output=${thread.core.stepOutputs[item.id]}
+      once=${irreversible(ctx, item).join(' ')} rule=${ruleOf(thread, item)} waits=${waitText(thread, item)} output=${thread.core.stepOutputs[item.id]}
       selected=${route.sel === item.id} href=${ctx.to({ sel: item.id, tab: 'item' })} open=${ctx.go} />`;
   });
   const gap = (count) => (count ? html`<tr class="gap" aria-hidden="true"><td colspan="7" ...${placed({ height: `${count * TIGHT}px` })}></td></tr>` : null);
@@ -53,13 +53,9 @@ function metOf(status, item) {
 
 /** The author of the item, if not the planner. */
 function authorOf(thread, item) {
-  const added = thread.view.revisions.find((one) => one.changes.added.some((change) => change.itemId === item.id));
-  if (!added || added.source === 'planner' || added.source === 'copy' || added.source === 'rewind') return null;
-  if (added.source === 'refinement') return added.by ?? 'a message';
-  return added.source === 'agent' ? `the model, in ${added.itemId ?? 'an item'}` : added.by ?? 'a person';
+  const added = addedBy(thread.view, item.id);
+  return added && !['planner', 'copy', 'rewind'].includes(added.source) ? authorText(added) : null;
 }
-
-const onceOf = (ctx, item) => (item.requiredTools ?? []).filter((name) => ctx.tools.get(name)?.class === 'irreversible').join(' ');
 
 const Row = pure(({ item, shown, row, width, met, ms, since, now, cost, unpriced, by, once, rule, waits, output, selected, href, open }) => {
   const isOnce = (name) => once.split(' ').includes(name);

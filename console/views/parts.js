@@ -18,6 +18,9 @@ export function Button({ label, k, cls = '', why = null, onClick, id, ...more })
   </button>`;
 }
 
+/** The item's tools that cannot be undone. */
+export const irreversible = (ctx, item) => (item.requiredTools ?? []).filter((name) => ctx.tools.get(name)?.class === 'irreversible');
+
 /** A `seq`: to look at, replay to, or fork from. */
 export function SeqLink({ ctx, seq, label }) {
   return html`<a class="seqlink mono" href=${ctx.to({ at: seq })} title=${`Look at the thread as of observation ${seq}`}>${label ?? seq}</a>`;

@@ -9,7 +9,7 @@ import { threadHash } from '../../router.js';
 import { KIND_SHAPE, Shape, Sign } from '../../shapes.js';
 import { show } from '../../text.js';
 import { html, useEffect, useReducer, useRef } from '../../vendor/preact-htm.js';
-import { barredText, CLASS, EXPIRED, KIND } from '../../words.js';
+import { barredText, CLASS, EXPIRED, isHigh, KIND } from '../../words.js';
 import { countHidden, hiddenNote, Todo } from '../code.js';
 import { ForecastList, Sentence } from '../forecast-table.js';
 import { useKept } from '../parts.js';
@@ -100,14 +100,13 @@ function whyNot(ctx, { mayAnswer: mine, policy }) {
 function Header({ ctx, question, link }) {
   const { kind, toolName, toolInput, riskLevel, seq } = question;
   const toolClass = question.class;
-  const isHigh = riskLevel === 'high' || riskLevel === 'critical';
   const agent = kind.startsWith('peer_') ? toolInput?.agentId ?? toolInput?.agent : null;
   return html`<header>
     <${Shape} status=${KIND_SHAPE[kind] ?? 'ask'} />
     ${agent && html`<b>${show(agent)}</b>`}
     ${toolName ? html`<b class="mono">${show(toolName)}</b>` : html`<b>${KIND[kind] ?? show(kind)}</b>`}
     ${!link && seq != null && html`<a class="dim mono num" href=${ctx.to({ row: seq })} title="Show in the timeline">#${seq}</a>`}
-    ${riskLevel && html`<span class=${`tag${isHigh ? ' fail' : ''}`} data-testid="risk">${show(riskLevel)} risk</span>`}
+    ${riskLevel && html`<span class=${`tag${isHigh(riskLevel) ? ' fail' : ''}`} data-testid="risk">${show(riskLevel)} risk</span>`}
     ${(toolClass === 'irreversible' || toolClass === 'external') && html`<span class="tag ask">
       <${Sign} name="once" /> ${CLASS[toolClass]}</span>`}
     ${link && html`<a class="right" href=${link}>Open thread</a>`}

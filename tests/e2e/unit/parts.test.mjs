@@ -15,7 +15,7 @@ import { createClock, tickText } from '../../../console/format.js';
 import { openLive } from '../../../console/live.js';
 import { changed, parse } from '../../../console/router.js';
 import { createTokens } from '../../../console/live.js';
-import { conditionText } from '../../../console/words.js';
+import { authorText, conditionText } from '../../../console/words.js';
 
 const CONSOLE = fileURLToPath(new URL('../../../console', import.meta.url));
 
@@ -249,4 +249,12 @@ test('each item of a thread in the rail has the shape of its state', () => {
   assert.deepEqual(beadsOf(items, 1), ['completed', 'completed', 'failed', 'cancelled', 'ask', 'waiting', 'in_progress', 'pending']);
   // A question about the plan belongs to no item; an older server counts only completed and failed items.
   assert.deepEqual(beadsOf({ total: 2, done: 1, failed: 0 }, 1), ['completed', 'pending']);
+});
+
+test('a change of the plan has its author in the same words everywhere', () => {
+  const texts = [
+    { source: 'planner', by: 'kate' }, { source: 'agent', itemId: 'look' }, { source: 'agent', itemId: null }, { source: 'refinement', by: 'kate' },
+    { source: 'refinement', by: null }, { source: 'user', by: null }, { source: 'user', by: 'kate' }, { source: 'copy', by: null }, { source: 'rewind', by: null },
+  ].map(authorText);
+  assert.deepEqual(texts, ['the planner', 'the model, in look', 'the model, in an item', 'kate', 'a message', 'a person', 'kate', 'the fork', 'going back']);
 });
