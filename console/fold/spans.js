@@ -13,7 +13,7 @@ export function runBegins(draft, content, told) {
     model: content.model, provider: content.provider, options: content.options ?? null,
     ...noCosts(),
   });
-  draft.spans.add(runId(id), span('run', null, told, { children: [], status: 'running', phase: null, title: content.query }));
+  add(draft, runId(id), span('run', null, told, { children: [], status: 'running', phase: null, title: content.query }));
 }
 
 function span(kind, parent, told, more) {
@@ -34,7 +34,6 @@ export function runEnds(draft, content, told) {
   const top = draft.spans.edit(runId(told.runId));
   if (!top) return;
   close(top, told, { status: content.resultStatus ?? content.status });
-  top.id = runId(told.runId);
   // The run's end ends its open spans.
   for (const id of top.children) {
     const child = draft.spans.get(id);

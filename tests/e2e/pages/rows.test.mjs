@@ -85,6 +85,19 @@ test('keys that come quicker than paintings pass all of them, too', async () => 
   await done(page);
 });
 
+test('so they do while the run waits for a person, from no row on', async () => {
+  await server.run('asks', 'Send the team an invitation to the dinner.');
+  const page = await open(server, '#/t/asks');
+  await painted(page, (await server.get('/threads/asks')).lastSeq);
+  await page.locator('[data-testid=question]').waitFor();
+  const rows = await page.locator('.tl-row[data-seq]').count();
+  await page.keyboard.type('j'.repeat(rows));
+  await page.waitForFunction((id) => document.querySelector('.tl-row[aria-selected=true]')?.id === id, `row-${rows - 1}`);
+  await page.keyboard.type('k'.repeat(rows));
+  await isSelected(page, 'run');
+  await done(page);
+});
+
 test('a link to a number selects the first row that has it, and another number another row', async () => {
   const page = await opened();
   const [call] = await page.locator('.tl-row[data-kind=call]').evaluateAll((all) => all.map((row) => row.dataset.seq));

@@ -62,6 +62,16 @@ test('a thread that went back shows what is said now', () => {
   assert.deepEqual(view.revisions.filter(({ source }) => source === 'rewind').map(({ todoList }) => todoList.length > 0), [true, false]);
 });
 
+test('a span has its id from its first observation on', () => {
+  const [started] = logs.get('demo');
+  assert.equal(started.type, 'RUN_STARTED');
+  const id = `run ${started.runId}`;
+  const view = foldView(emptyView(), [started]);
+  assert.equal(view.spans.get(id).id, id);
+  const [row] = timelineRows({ view, core: { todoList: [] } }, view.runs.get(started.runId));
+  assert.equal(row.key, id);
+});
+
 test('nothing is open in a run that is over', () => {
   for (const [name, log] of logs) {
     const view = foldView(emptyView(), log);
