@@ -222,7 +222,9 @@ function makeContext(app) {
     live: app.tokens,
     clock: app.clock,
     me,
-    route,
+    get route() {
+      return app.route;
+    },
     conn,
     threads: app.lists.lists.threads,
     moreThreads: app.lists.lists.more,
@@ -238,7 +240,7 @@ function makeContext(app) {
     },
     go: app.go,
     goOn: (hash) => isAt(app.route, route) && app.go(hash),
-    to: (patch) => changedHash(route, patch),
+    to: (patch) => changedHash(app.route.page === route.page && app.route.id === route.id ? app.route : route, patch),
     say: (line) => app.announcer.say(line),
     guard: app.guard,
     paint: app.paint,

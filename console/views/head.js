@@ -11,7 +11,7 @@ import { Button, Refusal, useFork, usePress } from './parts.js';
 
 export function Head({ ctx, route, thread }) {
   const run = chosenRun(route, thread);
-  const acts = useActs(ctx, route, thread, run);
+  const acts = useActs(ctx, thread, run);
   const status = statusOf(thread, run);
   const { title } = thread;
   return html`<header class="head" data-testid="head">
@@ -85,7 +85,7 @@ function RunPicker({ ctx, thread, run }) {
     ${order.map((id, i) => html`<option key=${id} value=${id}>${i + 1} of ${order.length}</option>`)}</select></label>`;
 }
 
-function useActs(ctx, route, thread, run) {
+function useActs(ctx, thread, run) {
   const [asked, ask] = useState(null);
   const [stopping, setStopping] = useState(null);
   const { press, problem } = usePress(ctx);
@@ -102,7 +102,7 @@ function useActs(ctx, route, thread, run) {
   };
   const isStopping = isOpen && stopping === runId;
   useKeys({
-    f: () => (forking.why ? false : forking.at(route.row ?? (thread.replay ? thread.seq : null))),
+    f: () => (forking.why ? false : forking.at(ctx.route.row ?? (thread.replay ? thread.seq : null))),
     p: () => (isOpen && !whyNot ? pause() : false),
     c: () => (isOpen && !whyNot && !isStopping ? ask(runId) : false),
   });

@@ -16,22 +16,15 @@ export function Log({ ctx, route, thread, openRaw }) {
   const from = Math.max(0, Math.floor(scrollTop / row) - MARGIN);
   const to = Math.min(all.length, Math.ceil((scrollTop + (height || 400)) / row) + MARGIN);
   const begin = all[0]?.timestamp ?? 0;
-  // Where the next key starts: keys may be faster than paints.
-  const cursor = useRef(null);
-  cursor.current = route.row;
+  // Keys may be faster than paints: `route` is the painted one.
   const move = (step) => {
-    const seq = Math.min(thread.seq, Math.max(thread.minSeq, (cursor.current ?? (step > 0 ? thread.minSeq - 1 : thread.seq + 1)) + step));
-    cursor.current = seq;
+    const seq = Math.min(thread.seq, Math.max(thread.minSeq, (ctx.route.row ?? (step > 0 ? thread.minSeq - 1 : thread.seq + 1)) + step));
     ctx.go(ctx.to({ row: seq }), { replace: true });
     const top = (seq - thread.minSeq) * row;
     if (top < box.current.scrollTop || top + 2 * row > box.current.scrollTop + box.current.clientHeight) box.current.scrollTop = top - 100;
   };
-  useKeys({
-    j: () => move(1),
-    k: () => move(-1),
-    Enter: () => (route.row ? openRaw(route.row) : false),
-    r: () => (route.row ? openRaw(route.row) : false),
-  });
+  const look = () => (ctx.route.row ? openRaw(ctx.route.row) : false);
+  useKeys({ j: () => move(1), k: () => move(-1), Enter: look, r: look });
   return html`<div class="scroll tl" ref=${box} onScroll=${(event) => setScrollTop(event.currentTarget.scrollTop)} tabindex="0" role="region" aria-label="Log" data-testid="log">
     ${thread.minSeq > 1 ? html`<p class="fact dim">Older observations were compacted: the log begins at ${thread.minSeq}.</p>` : null}
     <div class="tl-body" role="list" ...${placed({ height: `${all.length * row}px` })}>

@@ -17,7 +17,8 @@ export function Tape({ ctx, thread }) {
   const last = thread.lastSeq;
   const set = (seq) => {
     const at = Math.max(thread.minSeq, Math.round(seq));
-    ctx.go(ctx.to({ at: at >= last ? null : at }), { replace: true });
+    // A step of the player may come when the person has just left.
+    if (ctx.route.id === thread.id) ctx.go(ctx.to({ at: at >= last ? null : at }), { replace: true });
   };
   const player = usePlayer(thread, set);
   const step = (by) => {

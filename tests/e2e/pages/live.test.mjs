@@ -165,8 +165,10 @@ test('the log is played in its order, up to where it is live', async () => {
   await server.run('played', DINNER);
   const { lastSeq } = await server.get('/threads/played');
   const page = await open(server, '#/t/played');
-  // The answer is loaded before the replay starts: the replay would wait for it, and skip observations meanwhile.
+  // The answer and the list are loaded before the replay starts: it would wait for them, and skip observations meanwhile.
   await page.locator('[data-testid=answer] .md').waitFor();
+  await page.keyboard.press('l');
+  await page.locator('[data-testid=plan-list]').waitFor();
   await page.evaluate(() => { location.hash = '#/t/played?at=1'; });
   await showing(page, 1);
   await page.evaluate(() => {
@@ -184,8 +186,12 @@ test('the log is played in its order, up to where it is live', async () => {
   await page.keyboard.press('.');
   await showing(page, stopped + 1);
   await page.keyboard.press('Space');
+  await page.keyboard.press('l');
+  await page.locator('[data-testid=plan-list]').waitFor();
   await connected(page, 'live');
   await page.locator('[data-testid=play][aria-label=Play]').waitFor();
+  await page.waitForFunction(() => location.hash === '#/t/played/list');
+  await page.locator('[data-testid=plan-list]').waitFor();
   const seqs = await page.evaluate(() => window.seqs.filter((seq, i, all) => seq !== all[i - 1]));
   assert.deepEqual(seqs.filter((seq) => seq > 1), Array.from({ length: lastSeq - 1 }, (_, i) => i + 2));
   nothingWrong(page);

@@ -98,6 +98,42 @@ test('so they do while the run waits for a person, from no row on', async () => 
   await done(page);
 });
 
+/** Presses keys between two paintings. */
+const press = (page, ...keys) => page.evaluate((all) => {
+  for (const key of all) document.body.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+}, keys);
+
+test('a key acts on the row to which the one before it led, also before that is painted', async () => {
+  const page = await opened();
+  const forks = [];
+  await page.route('**/fork', (route) => {
+    forks.push(route.request().postDataJSON());
+    return route.abort();
+  });
+  const seqOf = async (row) => Number(await row.getAttribute('data-seq'));
+  const stream = page.locator('.tl-row[data-kind=stream]').nth(1);
+  const first = await seqOf(stream);
+  const second = await seqOf(page.locator('.tl-row[data-kind=call]').first());
+  await stream.click();
+  const length = await page.evaluate(() => history.length);
+  await press(page, 'v', 'k', 'j');
+  await page.waitForFunction((hash) => location.hash === hash, `#/t/sums?sel=sums&tab=context&row=${first}`);
+  assert.equal(await page.evaluate(() => history.length), length + 1);
+  await press(page, 'j', 'f');
+  await page.waitForFunction((row) => new URLSearchParams(location.hash.split('?')[1]).get('row') === String(row), second);
+  await page.locator('[data-testid=head] .wrong').waitFor();
+  assert.deepEqual(forks, [{ at: second }]);
+  await page.locator('[data-testid=timeline-log]').click();
+  await page.locator('[data-testid=log]').waitFor();
+  await press(page, 'j', 'r');
+  await page.locator(`dialog[aria-label="Observation ${second + 1}"]`).waitFor();
+  await page.keyboard.press('Escape');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await press(page, 'k', 'k', 'Enter');
+  await page.locator(`dialog[aria-label="Observation ${second - 1}"]`).waitFor();
+  await done(page);
+});
+
 test('a link to a number selects the first row that has it, and another number another row', async () => {
   const page = await opened();
   const [call] = await page.locator('.tl-row[data-kind=call]').evaluateAll((all) => all.map((row) => row.dataset.seq));

@@ -154,6 +154,7 @@ test('by keyboard alone: views, rows, items, the tape', async () => {
   await page.keyboard.press('j');
   await page.keyboard.press('j');
   await page.waitForFunction(() => /row=64/.test(location.hash));
+  assert.match(page.url(), /[?&]sel=date&/);
   await page.keyboard.press('ArrowRight');
   await page.locator('[role=treeitem][aria-level="3"]').first().waitFor();
   await page.keyboard.press(',');
