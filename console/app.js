@@ -65,9 +65,8 @@ function paintNow() {
   if (app.route.page === 'home' && !goHome()) return;
   const { route, thread, dialog } = app;
   const ctx = makeContext(app);
-  const close = () => openDialog(null);
   render(html`<${Boundary} ctx=${ctx} place=${shownHash} wrap=${wide}><${Shell} ctx=${ctx} route=${route} thread=${thread} dialog=${dialog}
-    closeDialog=${close} /></${Boundary}>`, root);
+    closeDialog=${closeDialog} /></${Boundary}>`, root);
   page.dataset.conn = ctx.conn;
   if (!isReading()) page.dataset.seq = thread?.seq ?? 0;
   page.dataset.page = route.page;
@@ -165,6 +164,8 @@ function openDialog(name) {
   app.dialog = name;
   paint();
 }
+
+const closeDialog = () => openDialog(null);
 
 /** The server needs a key: asks for it, then returns here. With unsaved work it asks only once. */
 function refused() {
@@ -284,7 +285,7 @@ addEventListener('beforeunload', (event) => {
   if (unsaved()) event.preventDefault();
 });
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', paint);
-startKeyboard();
+startKeyboard(() => app.dialog && closeDialog);
 startTicking(app.clock, () => conn() !== 'live');
 start();
 openRoute();

@@ -45,9 +45,10 @@ const LEAVES = ['Tab', 'Escape', 'Mod+enter', 'Mod+s'];
 
 /**
  * The rule: typed text is no command. Single keys do nothing in fields and dialogs, nor after a focused field was removed or
- * disabled, until the person leaves it: by one of `LEAVES`, a click or another page.
+ * disabled, until the person leaves it: by one of `LEAVES`, a click or another page; nor while a dialog is still loading.
+ * `closing()` closes the dialog, if any: what Escape does meanwhile.
  */
-export function startKeyboard(document = globalThis.document) {
+export function startKeyboard(closing, document = globalThis.document) {
   /** The focused field, also after its removal. */
   let field = null;
   const turned = ({ target }) => {
@@ -65,8 +66,15 @@ export function startKeyboard(document = globalThis.document) {
     else field = inside ?? field;
     if (event.defaultPrevented || event.isComposing) return;
     const isSingle = !name.startsWith('Mod+');
+    const isInDialog = event.target.closest?.('dialog');
+    const close = isSingle && !isInDialog && closing();
+    if (close) {
+      if (name === 'Escape') close();
+      else if (!inside && (name === 'Enter' || name === 'Space')) event.preventDefault();
+      return;
+    }
     const isTakenAway = field && (!field.isConnected || field.matches(':disabled'));
-    if (isSingle && (inside || event.target.closest?.('dialog') || isTakenAway || !areKeysOn())) return;
+    if (isSingle && (inside || isInDialog || isTakenAway || !areKeysOn())) return;
     // A focused button handles its own keys.
     if ((name === 'Enter' || name === 'Space') && event.target.closest?.('button, a, summary, [role=button], [role=tab]')) return;
     for (const layer of [...layers].reverse()) {

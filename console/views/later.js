@@ -28,6 +28,8 @@ function later(name, load, meanwhile = (shown) => shown) {
     const { conn, paint } = props.ctx;
     const isAwaited = state === 'reading' && conn !== 'held';
     useLayoutEffect(() => {
+      // A dialog that cannot be shown now would take the keys.
+      if (!isAwaited && !View) props.close?.();
       if (!isAwaited) return undefined;
       reading += 1;
       load().then((module) => {

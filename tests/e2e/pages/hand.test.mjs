@@ -60,6 +60,8 @@ test('what is typed on where a field was is no command, until the person turns e
       await reason.focus();
       await page.keyboard.type('Let');
       await reason.evaluate(take);
+      // A field that is disabled keeps the focus until the next painting, and gets no keys by then.
+      await page.waitForFunction(() => document.activeElement === document.body);
       await page.keyboard.type('?');
       await turn();
       await page.keyboard.press('l');
@@ -90,6 +92,46 @@ test('what the person closes by a click takes no keys with it', async () => {
     await page.keyboard.press('g');
     await page.locator('[data-testid=graph]').waitFor();
   }
+  await done(page);
+});
+
+test('what is typed for a dialog that is still being loaded is no command; Escape closes it', async () => {
+  await server.run('loading', INVITE);
+  const page = await open(server, '#/t/loading');
+  await at(page, 'question').waitFor();
+  await hasKeys(page);
+  const sent = [];
+  page.on('request', (request) => request.method() !== 'GET' && sent.push(request.url()));
+  let release;
+  const held = new Promise((resolve) => { release = resolve; });
+  const asked = page.waitForRequest('**/palette.js');
+  await page.route('**/palette.js', (route) => held.then(() => route.fallback()));
+  await page.keyboard.press('Control+k');
+  await asked;
+  await page.keyboard.type('pfcaxlaa?');
+  assert.equal(await isArmed(page), false);
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('l');
+  await page.locator('[data-testid=plan-list]').waitFor();
+  release();
+  await page.keyboard.press('Control+k');
+  await at(page, 'palette-field').waitFor();
+  assert.equal(await at(page, 'needs-reason').count(), 0);
+  assert.deepEqual(sent, []);
+  await done(page);
+});
+
+test('a dialog that could not be loaded takes no keys', async () => {
+  const page = await open(server, '#/t/loading');
+  await at(page, 'question').waitFor();
+  const failed = page.waitForEvent('requestfailed');
+  await page.route('**/palette.js', (route) => route.abort());
+  await page.keyboard.press('Control+k');
+  await failed;
+  await page.waitForFunction(() => {
+    document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'l', bubbles: true, cancelable: true }));
+    return document.querySelector('[data-testid=plan-list]');
+  });
   await done(page);
 });
 
