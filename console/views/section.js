@@ -3,9 +3,10 @@
 import { REMEDIES } from '../remedies.js';
 import { Shape } from '../shapes.js';
 import { show } from '../text.js';
-import { html, useState } from '../vendor/preact-htm.js';
+import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { Todo } from './code.js';
 import { Loading, Refusal, wordsOf } from './parts.js';
+import { disarmLater, pressedOnce } from './question/parts.js';
 import { useRead } from './read.js';
 
 /** A table that scrolls if it is too wide. */
@@ -38,6 +39,7 @@ export const Status = ({ shape, word }) => html`<td class="nowrap"><${Shape} sta
 /** A row's button: sends its action once, and shows a refusal beside it. */
 export function RowAction({ label, sure, why, act, id }) {
   const [state, set] = useState({});
+  useEffect(() => disarmLater(state.armed, set), [state.armed]);
   const press = async () => {
     if (sure && !state.armed) {
       set({ armed: true });
@@ -51,7 +53,7 @@ export function RowAction({ label, sure, why, act, id }) {
       set({ problem });
     }
   };
-  return html`<button type="button" class="b small" data-testid=${id} disabled=${Boolean(why) || state.busy} title=${why ?? null} onClick=${press}>
+  return html`<button type="button" class="b small" data-testid=${id} disabled=${Boolean(why) || state.busy} title=${why ?? null} ...${pressedOnce(press)}>
       ${state.busy ? 'Sending …' : state.armed ? sure : label}</button>
     <${Refusal} problem=${state.problem} />`;
 }

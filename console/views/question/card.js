@@ -15,7 +15,7 @@ import { ForecastList, Sentence } from '../forecast-table.js';
 import { useKept } from '../parts.js';
 import { Approval, Diff } from './approval.js';
 import { Budget, ClientTool, InDoubt, Input, Pause, PeerAuth } from './kinds.js';
-import { Countdown, Decide, keysOf, pressed, Reason, ReasonField, Why } from './parts.js';
+import { Countdown, Decide, disarmLater, keysOf, pressed, Reason, ReasonField, Why } from './parts.js';
 
 const BODY = {
   approval: Approval, input: Input, in_doubt: InDoubt, client_tool: ClientTool, budget: Budget, peer_input: Input,
@@ -72,13 +72,6 @@ export function QuestionCard({ ctx, question, thread, boxed, link, onDone, hand 
           <${Why} ctx=${ctx} question=${asked} />`}
     ${!over && draft.note && html`<${Note} note=${draft.note} />`}
   </section>`;
-}
-
-/** A first press expires after three seconds. */
-function disarmLater(armed, set) {
-  if (!armed) return undefined;
-  const timer = setTimeout(() => set({ armed: false }), 3_000);
-  return () => clearTimeout(timer);
 }
 
 /** The outcome in a sentence; null while open. */

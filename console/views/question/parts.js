@@ -6,17 +6,26 @@ import { plain, show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
 import { barredText, breakText, conditionText, grouped, ON_EXPIRY, SCOPE } from '../../words.js';
 
-/** `armed`: the first of two presses was made. */
-export function Decide({ name, label, keys, cls = '', draft, off, onPress }) {
-  const press = (event) => {
-    if (event.detail > 1) return;
-    onPress();
-  };
-  const hold = (event) => {
+/** A double click and a held key press a button once: they confirm nothing. */
+export const pressedOnce = (act) => ({
+  onClick(event) {
+    if (event.detail <= 1) act();
+  },
+  onKeyDown(event) {
     if (event.repeat && (event.key === 'Enter' || event.key === ' ')) event.preventDefault();
-  };
+  },
+});
+
+/** A first press expires after three seconds. */
+export function disarmLater(armed, set) {
+  if (!armed) return undefined;
+  const timer = setTimeout(() => set({ armed: false }), 3_000);
+  return () => clearTimeout(timer);
+}
+
+export function Decide({ name, label, keys, cls = '', draft, off, onPress }) {
   return html`<button type="button" class=${`b ${cls}`} data-testid=${name} disabled=${Boolean(off) || draft.busy !== null}
-      aria-busy=${draft.busy === name ? 'true' : undefined} onClick=${press} onKeyDown=${hold}>
+      aria-busy=${draft.busy === name ? 'true' : undefined} ...${pressedOnce(onPress)}>
     <span>${draft.busy === name ? 'Sending …' : label}</span>${keys && html`<kbd aria-hidden="true">${keys}</kbd>`}
   </button>`;
 }

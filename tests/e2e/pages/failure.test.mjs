@@ -282,8 +282,16 @@ test('a key is made, shown once, and revoked', async () => {
   assert.equal((await guarded.get('/whoami', bearer(key))).keyName, 'robot');
   await page.getByRole('button', { name: 'I have it' }).click();
   const mine = page.locator('tr', { hasText: 'robot' });
-  await mine.locator('[data-testid=revoke]').click();
-  await mine.locator('[data-testid=revoke]').click();
+  const revoke = mine.locator('[data-testid=revoke]');
+  const sent = [];
+  page.on('request', (request) => request.method() === 'DELETE' && sent.push(new URL(request.url()).pathname));
+  await revoke.dblclick();
+  await revoke.getByText('Press again: revoke').waitFor();
+  assert.deepEqual(sent, []);
+  // A first press alone expires.
+  await revoke.getByText(/^Revoke$/).waitFor();
+  await revoke.click();
+  await revoke.click();
   await mine.getByText('revoked').waitFor();
   await done(page);
 });
