@@ -1,7 +1,7 @@
 // Start, mounting, routes, and the context of all views: see docs/PAGE.md.
 
 import { createApi } from './api.js';
-import { createAnnouncer, startKeyboard } from './browser.js';
+import { createAnnouncer, startKeyboard, store, stored } from './browser.js';
 import { createClock, startTicking } from './format.js';
 import { createLists } from './lists.js';
 import { createTokens } from './live.js';
@@ -235,7 +235,7 @@ function makeContext(app) {
     models: app.models,
     theme: theme(),
     setTheme(name) {
-      localStorage.setItem(THEME, name);
+      store(THEME, name);
       applyTheme();
       app.paint();
     },
@@ -271,7 +271,7 @@ function theme() {
 
 /** The theme chosen here, else the system's. */
 function applyTheme() {
-  const chosen = localStorage.getItem(THEME);
+  const chosen = stored(THEME);
   if (chosen === 'dark' || chosen === 'light') document.documentElement.dataset.theme = chosen;
 }
 

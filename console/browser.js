@@ -16,12 +16,28 @@ export function nameOf(event) {
   return event.key === ' ' ? 'Space' : event.key;
 }
 
-export const areKeysOn = () => localStorage.getItem(SWITCH) !== 'off';
-
-export function switchKeys(on) {
-  if (on) localStorage.removeItem(SWITCH);
-  else localStorage.setItem(SWITCH, 'off');
+/** A choice kept in this browser; where site data is blocked, until the page is left. */
+export function stored(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return unsaved.get(name);
+  }
 }
+
+export function store(name, value) {
+  try {
+    localStorage.setItem(name, value);
+  } catch {
+    unsaved.set(name, value);
+  }
+}
+
+const unsaved = new Map();
+
+export const areKeysOn = () => stored(SWITCH) !== 'off';
+
+export const switchKeys = (on) => store(SWITCH, on ? 'on' : 'off');
 
 /** Registers `{key: fn(event)}`; returns the removal. A `fn` that returns `false` passes the key on. */
 function onKeys(read) {

@@ -1,4 +1,4 @@
-// The page over plain HTTP, as in a network without certificates, where browsers offer fewer APIs.
+// The page where browsers offer fewer APIs: over plain HTTP, as in a network without certificates, and with site data blocked.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -37,5 +37,30 @@ test('what is sent has its key, and what cannot be copied says so', async () => 
   await page.locator('dialog').waitFor({ state: 'detached' });
   await page.keyboard.press('y');
   await page.waitForFunction(() => document.getElementById('said').textContent === 'No clipboard: needs HTTPS');
+  await done(page);
+});
+
+test('where site data is blocked the page is shown, and its choices hold until it is left', async () => {
+  const page = await open(server, '#/new');
+  await page.addInitScript(() => Object.defineProperty(window, 'localStorage', {
+    get() {
+      throw new DOMException('Access is denied for this document.', 'SecurityError');
+    },
+  }));
+  await page.reload();
+  await at(page, 'query').waitFor();
+  await at(page, 'theme').click();
+  await page.locator('html[data-theme=dark]').waitFor();
+  await at(page, 'theme').click();
+  await page.locator('html[data-theme=light]').waitFor();
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('?');
+  await page.locator('dialog input[type=checkbox]').uncheck();
+  await page.keyboard.press('Escape');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await page.keyboard.press('?');
+  await page.keyboard.press('Control+k');
+  await page.locator('dialog[aria-label="Find or do"]').waitFor();
+  assert.equal(await page.locator('dialog').count(), 1);
   await done(page);
 });
