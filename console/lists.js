@@ -2,13 +2,21 @@
 
 import { eventsUrl, openLive } from './live.js';
 
+/** Threads that are kept: older ones are found by searching. */
+const MOST = 200;
+/** The pause after a request without an answer: the socket may be open. */
+const PAUSE = 3000;
+
 const NONE = { threads: null, more: false, questions: null, problem: null };
+
+const EVENTS = ['focus', 'online'];
 
 export function createLists({ api, changed, open = openLive, target = globalThis.window }) {
   const lists = { ...NONE };
   let live = null;
   let reading = null;
   let next = null;
+  let timer = null;
   /** Frames since the request began. */
   let meanwhile = [];
 
@@ -16,15 +24,18 @@ export function createLists({ api, changed, open = openLive, target = globalThis
   function read() {
     if (reading) return next ??= reading.then(() => { next = null; return read(); });
     const mine = live;
+    clearTimeout(timer);
     meanwhile = [];
-    reading = Promise.all([api.get('/threads?limit=200'), api.all('/suspensions?limit=200')])
+    reading = Promise.all([api.get(`/threads?limit=${MOST}`), api.all('/suspensions?limit=200')])
       .then(([threads, questions]) => {
         if (!mine || mine !== live) return;
         Object.assign(lists, { threads: threads.items, more: threads.nextCursor != null, questions: questions.items, problem: null });
         for (const [event, data] of meanwhile) take[event](data);
       })
       .catch((problem) => {
-        if (mine === live) lists.problem = problem;
+        if (mine !== live) return;
+        lists.problem = problem;
+        if (live && problem.isUnreachable) timer = setTimeout(read, PAUSE);
       })
       .finally(() => {
         reading = null;
@@ -37,7 +48,10 @@ export function createLists({ api, changed, open = openLive, target = globalThis
 
   const take = {
     thread(row) {
-      if (lists.threads) lists.threads = [row, ...without(lists.threads, 'threadId', row.threadId)];
+      if (!lists.threads) return;
+      const all = [row, ...without(lists.threads, 'threadId', row.threadId)];
+      lists.threads = all.slice(0, MOST);
+      lists.more ||= all.length > MOST;
     },
     thread_deleted({ threadId }) {
       lists.threads = without(lists.threads, 'threadId', threadId);
@@ -63,7 +77,7 @@ export function createLists({ api, changed, open = openLive, target = globalThis
     read,
     start() {
       if (live) return;
-      target?.addEventListener('focus', read);
+      for (const event of EVENTS) target?.addEventListener(event, read);
       // The request tells an unreachable server from a refused key.
       live = open({ url: () => eventsUrl(), after: () => 0, on: { frame: onFrame, held: read } });
       read();
@@ -75,8 +89,9 @@ export function createLists({ api, changed, open = openLive, target = globalThis
     stop() {
       live?.close();
       live = null;
+      clearTimeout(timer);
       Object.assign(lists, NONE);
-      target?.removeEventListener('focus', read);
+      for (const event of EVENTS) target?.removeEventListener(event, read);
     },
   };
 }

@@ -7,7 +7,7 @@ const row = (threadId) => ({ threadId, status: 'idle' });
 const asked = (suspensionId, status = 'pending') => ({ suspensionId, threadId: 'a', status });
 
 /** Lists of a server with one thread, and its socket. */
-function listed() {
+function listed(target = null) {
   const socket = { closed: 0 };
   let reads = 0;
   const api = {
@@ -25,7 +25,7 @@ function listed() {
     Object.assign(socket, on);
     return { retryNow() {}, close: () => { socket.closed += 1; } };
   };
-  const lists = createLists({ api, changed() {}, open, target: null });
+  const lists = createLists({ api, changed() {}, open, target });
   lists.start();
   return { lists, api, socket, now: lists.lists, reads: () => reads };
 }
@@ -83,6 +83,7 @@ test('what was read for another key is in no list', async () => {
   release();
   await late;
   assert.deepEqual([now.threads, now.problem], [null, null]);
+  lists.stop();
 });
 
 test('a server that is away is asked, and says so by its silence', async () => {
@@ -102,4 +103,42 @@ test('nothing is left of them for who signs in next, nor does it come late', asy
   lists.stop();
   await late;
   assert.deepEqual([now.threads, now.questions, socket.closed], [null, null, 1]);
+});
+
+test('a request without an answer is made again, though the socket is open: after a pause, or when there is a network', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const target = new EventTarget();
+  const { lists, api, now, reads } = listed(target);
+  await lists.read();
+  api.away = true;
+  await lists.read();
+  assert.equal(now.problem.isUnreachable, true);
+  const before = reads();
+  t.mock.timers.tick(2999);
+  assert.equal(reads(), before);
+  api.away = false;
+  t.mock.timers.tick(1);
+  assert.equal(reads(), before + 1);
+  await new Promise(setImmediate);
+  assert.equal(now.problem, null);
+  target.dispatchEvent(new Event('online'));
+  assert.equal(reads(), before + 2);
+  await new Promise(setImmediate);
+  api.away = true;
+  await lists.read();
+  lists.stop();
+  t.mock.timers.tick(3000);
+  target.dispatchEvent(new Event('online'));
+  assert.equal(reads(), before + 3);
+});
+
+test('the newest two hundred threads are kept, and that there are more is known', async () => {
+  const { lists, socket, now } = listed();
+  await lists.read();
+  for (let i = 1; i < 200; i++) socket.frame('thread', row(`t${i}`));
+  assert.deepEqual([now.threads.length, now.threads.at(-1).threadId, now.more], [200, 'a', false]);
+  socket.frame('thread', row('t1'));
+  assert.deepEqual([now.threads.length, now.threads[0].threadId, now.more], [200, 't1', false]);
+  socket.frame('thread', row('t200'));
+  assert.deepEqual([now.threads.length, now.threads[0].threadId, now.threads.at(-1).threadId, now.more], [200, 't200', 't2', true]);
 });
