@@ -83,8 +83,8 @@ function titleOf(route, thread) {
 
 function conn() {
   if (app.isOver) return 'connecting';
-  if (app.thread?.replay) return app.opened.conn === 'held' ? 'held' : 'replay';
-  if (app.opened && app.opened.conn === 'held') return 'held';
+  if (app.opened?.conn === 'held') return 'held';
+  if (app.thread?.replay) return 'replay';
   if (app.lists.lists.problem?.isUnreachable) return 'held';
   return app.opened && app.opened.conn !== 'live' && !app.thread?.problem ? 'connecting' : 'live';
 }
@@ -242,13 +242,13 @@ function makeContext(app) {
     go: app.go,
     goOn: (hash) => isAt(app.route, route) && app.go(hash),
     to: (patch) => changedHash(app.route.page === route.page && app.route.id === route.id ? app.route : route, patch),
-    say: (line) => app.announcer.say(line),
+    say: app.announcer.say,
     guard: app.guard,
     paint: app.paint,
-    refresh: () => app.lists.read(),
+    refresh: app.lists.read,
     signOut: me && !me.open ? signOut : null,
     readTools,
-    retryNow: () => app.retryNow(),
+    retryNow: app.retryNow,
     retryAt: app.opened?.retryAt ?? null,
     signedIn: app.start,
     isOver: app.isOver,

@@ -14,7 +14,7 @@ import { brief, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { Loading } from './parts.js';
-import { away } from './read.js';
+import { away } from './section.js';
 
 /** The most observations read of a log. */
 const MOST = 20_000;

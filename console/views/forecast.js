@@ -9,7 +9,7 @@ import { ForecastList, ForecastTable, Sentence } from './forecast-table.js';
 import { Loading } from './parts.js';
 import { QuestionCard } from './question/card.js';
 import { withRow } from './question/tab.js';
-import { useRead } from './read.js';
+import { useRead } from './section.js';
 
 export function Forecast({ ctx, thread }) {
   if (thread.replay) {

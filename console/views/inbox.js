@@ -12,7 +12,7 @@ import { isHigh, KIND } from '../words.js';
 import { FailurePanel } from './failure.js';
 import { Left, Loading } from './parts.js';
 import { QuestionCard, useShown } from './question/card.js';
-import { useRead } from './read.js';
+import { useRead } from './section.js';
 
 const FILTERS = [['open', 'Open'], ['mine', 'I may answer'], ['answered', 'Answered']];
 

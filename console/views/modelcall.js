@@ -7,7 +7,7 @@ import { html, useState } from '../vendor/preact-htm.js';
 import { Json } from './code.js';
 import { FailurePanel } from './failure.js';
 import { Loading, SeqLink, wordsOf } from './parts.js';
-import { useRead } from './read.js';
+import { useRead } from './section.js';
 
 const KIND = {
   system: 'System prompt', persona: 'Persona', thread: 'Prompt of server, thread and call', tools: 'Tools offered', summary: 'Summary of what came before',

@@ -9,8 +9,7 @@ import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { CLASS, conditionText } from '../words.js';
 import { FailurePanel } from './failure.js';
 import { Button, Loading, wordsOf } from './parts.js';
-import { away } from './read.js';
-import { Table } from './section.js';
+import { away, Table } from './section.js';
 
 /** The rules of the tenant, the server and the defaults. */
 async function readPolicy(api) {

@@ -1,4 +1,5 @@
-// Tables; and those of the page System, each with name, section of the settings, and text for an empty one.
+// What a view reads of the server while it is shown; tables; and those of the page System, each with name, section of the
+// settings, and text for an empty one.
 
 import { REMEDIES } from '../remedies.js';
 import { Shape } from '../shapes.js';
@@ -7,12 +8,29 @@ import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { Todo } from './code.js';
 import { Loading, Refusal, wordsOf } from './parts.js';
 import { disarmLater, pressedOnce } from './question/parts.js';
-import { useRead } from './read.js';
 
 /** A table that scrolls if it is too wide. */
 export const Table = ({ label, heads, cls = '', id, children }) => html`<div class="scrollx" tabindex="0" role="region" aria-label=${label}>
   <table class="data ${cls}" data-testid=${id}><thead><tr>${heads.map((head) => (typeof head === 'string'
     ? html`<th>${head || html`<span class="sr">Status</span>`}</th>` : head))}</tr></thead><tbody>${children}</tbody></table></div>`;
+
+/** An extra dependency of reading effects: reads again when the server is back. */
+export const away = (ctx, problem) => (problem?.isUnreachable ? ctx.conn : null);
+
+/**
+ * The members that `read(signal)` resolves with, or `problem`; read again when `deps` change. With them `set`, and `load()`
+ * to read once more.
+ */
+export function useRead(ctx, deps, read) {
+  const [state, set] = useState({});
+  const load = (signal) => read(signal).then((told) => signal?.aborted || set(told), (problem) => signal?.aborted || set({ problem }));
+  useEffect(() => {
+    const ends = new AbortController();
+    load(ends.signal);
+    return () => ends.abort();
+  }, [...deps, away(ctx, state.problem)]);
+  return { ...state, set, load: () => load() };
+}
 
 /** A list's `items`. */
 export const useList = (ctx, path) => useRead(ctx, [path], (signal) => ctx.api.all(path, { signal }));
@@ -40,18 +58,10 @@ export const Status = ({ shape, word }) => html`<td class="nowrap"><${Shape} sta
 export function RowAction({ label, sure, why, act, id }) {
   const [state, set] = useState({});
   useEffect(() => disarmLater(state.armed, set), [state.armed]);
-  const press = async () => {
-    if (sure && !state.armed) {
-      set({ armed: true });
-      return;
-    }
+  const press = () => {
+    if (sure && !state.armed) return set({ armed: true });
     set({ busy: true });
-    try {
-      await act();
-      set({});
-    } catch (problem) {
-      set({ problem });
-    }
+    return act().then(() => set({}), (problem) => set({ problem }));
   };
   return html`<button type="button" class="b small" data-testid=${id} disabled=${Boolean(why) || state.busy} title=${why ?? null} ...${pressedOnce(press)}>
       ${state.busy ? 'Sending …' : state.armed ? sure : label}</button>

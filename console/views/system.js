@@ -6,22 +6,19 @@ import { age, count, duration, fullTime } from '../format.js';
 import { threadHash } from '../router.js';
 import { Sign } from '../shapes.js';
 import { plain, show } from '../text.js';
-import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { html, useState } from '../vendor/preact-htm.js';
 import { CLASS } from '../words.js';
 import { Copy } from './code.js';
 import { Button, Left, Refusal } from './parts.js';
 import { Diff } from './question/approval.js';
-import { useRead } from './read.js';
-import { RowAction, Section, Status, useList } from './section.js';
+import { RowAction, Section, Status, useList, useRead } from './section.js';
 
 export function System({ ctx }) {
-  const [about, set] = useState({});
-  useEffect(() => {
-    ctx.api.get('/version').then((version) => set((before) => ({ ...before, version })), () => {});
+  const { version, ready } = useRead(ctx, [], async (signal) => {
     // A server that is not ready answers 503 with the reason.
-    ctx.api.get('/readyz').then((ready) => set((before) => ({ ...before, ready })), (problem) => set((before) => ({ ...before, ready: problem.body })));
-  }, []);
-  const { version, ready } = about;
+    const [about, readiness] = await Promise.all([ctx.api.get('/version', { signal }), ctx.api.get('/readyz', { signal }).catch((problem) => problem.body)]);
+    return { version: about, ready: readiness };
+  });
   return html`<main class="stage wide"><div class="page scroll" data-testid="system">
     <div class="title"><h1>System</h1><span class="mid" data-testid="ready">${version && `${version.name} ${version.version}`}
       ${ready && html` · ${show(ready.status ?? ready.detail ?? 'not ready')}${ready.durability && ` · durability ${ready.durability.status}`}
@@ -49,21 +46,14 @@ function statusOf({ provider, check, health }) {
 
 function Models({ ctx }) {
   const list = useList(ctx, '/models');
-  const [asking, setAsking] = useState(false);
-  const [refused, setRefused] = useState(null);
-  const check = async () => {
-    setAsking(true);
-    setRefused(null);
-    try {
-      list.set(await ctx.api.get('/models?check=true'));
-    } catch (problem) {
-      setRefused(problem);
-    }
-    setAsking(false);
+  const [{ asking, problem }, set] = useState({});
+  const check = () => {
+    set({ asking: true });
+    ctx.api.get('/models?check=true').then(list.set).then(() => set({}), (refused) => set({ problem: refused }));
   };
   const more = html`<p class="row wrap"><${Button} cls="small" id="check-models" label=${asking ? 'Asking …' : 'Ask every model for a word'}
       why=${asking ? 'They are being asked.' : ctx.whyNot('run')} onClick=${check} /><span class="dim t1">costs a few tokens each</span>
-    <${Refusal} problem=${refused} /></p>`;
+    <${Refusal} problem=${problem} /></p>`;
   return html`<${Section} name="Models" from="[models] and keys of providers" list=${list}
       heads=${['', 'Model', 'In use', 'Waiting', 'Last answer']}
     empty="No model is named: set PES_MODEL, or a provider’s key." more=${more}>

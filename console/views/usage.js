@@ -7,8 +7,7 @@ import { plain, show } from '../text.js';
 import { html } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { Loading } from './parts.js';
-import { useRead } from './read.js';
-import { Table } from './section.js';
+import { Table, useRead } from './section.js';
 
 const GROUPS = [['day', 'Day'], ['model', 'Model'], ['run', 'Run'], ['item', 'Item']];
 const DAY = 86_400_000;
@@ -18,9 +17,9 @@ const dayOf = (time) => new Date(time).toISOString().slice(0, 10);
 /** Rows by day for the chart, by model, and by the chosen group. */
 const useRows = (ctx, by, from) => useRead(ctx, [by, from], async (signal) => {
   const read = (group) => ctx.api.all(`/usage?groupBy=${group}&limit=1000&from=${enc(from)}`, { signal });
-  const [days, models, rows, runs] = await Promise.all([read('day'), read('model'), read(by === 'item' ? by : 'run'),
-    ctx.api.get('/runs?limit=200', { signal }).then((page) => page.items, () => [])]);
-  return { days: days.items, models: models.items, rows: rows.items, more: rows.more, runs };
+  const [{ items: days }, { items: models }, { items: rows, more }, runs] = await Promise.all([read('day'), read('model'),
+    read(by === 'item' ? by : 'run'), ctx.api.get('/runs?limit=200', { signal }).then((page) => page.items, () => [])]);
+  return { days, models, rows, more, runs };
 });
 
 export function Usage({ ctx, route }) {

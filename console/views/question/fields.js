@@ -42,15 +42,13 @@ const TYPED = ['text', 'area', 'number', 'date'];
  */
 export function EditFields({ state, set, fields = form.fieldsOf(state.schema, state.value, state.base), refused = {}, blank }) {
   return fields.map((field) => {
-    if (blank && TYPED.includes(field.control)) {
-      return html`<${Blank} key=${field.key} field=${field} state=${state} set=${set} refused=${refused[field.key]} />`;
-    }
-    if (field.absent) return html`<${Absent} key=${field.key} field=${field} state=${state} set=${set} />`;
+    const isBlank = blank && TYPED.includes(field.control);
+    if (field.absent && !isBlank) return html`<${Absent} key=${field.key} field=${field} state=${state} set=${set} />`;
     if (field.fields) {
       return html`<fieldset key=${field.key}><legend><${Name} field=${field} /></legend>
         <${EditFields} state=${state} set=${set} fields=${field.fields} refused=${refused} /></fieldset>`;
     }
-    return html`<${EditField} key=${field.key} field=${field} state=${state} set=${set} refused=${refused[field.key]} />`;
+    return html`<${EditField} key=${field.key} field=${field} state=${state} set=${set} refused=${refused[field.key]} blank=${isBlank} />`;
   });
 }
 
@@ -59,29 +57,15 @@ function Absent({ field, state, set }) {
     <span><button type="button" class="b small quiet" onClick=${() => set(form.give(state, field))}>Give a value</button></span></div>`;
 }
 
-/** A control of an optional field. */
-function Blank({ field, state, set, refused }) {
-  const id = `f${field.key}`;
-  const wrong = state.errors[field.key] ?? refused;
-  const at = {
-    id, class: 'f', autocomplete: 'off', 'aria-invalid': wrong ? 'true' : undefined, required: field.required,
-    value: state.typed[field.key] ?? (field.absent ? '' : form.written(field.control, field.value)),
-    onInput: (event) => set(form.typeOptional(state, field, event.currentTarget.value)),
-  };
-  return html`<div class="arg-row" data-field=${plain(field.key)}><label class="arg-name" for=${id}><${Name} field=${field} /></label>
-    <div class="arg-value">${field.control === 'number' ? html`<input ...${at} inputmode="decimal" />` : html`<input ...${at} type=${field.control === 'date' ? 'date' : 'text'} />`}
-      ${wrong && html`<p class="wrong" role="alert">${show(wrong)}</p>`}</div></div>`;
-}
-
-function EditField({ field, state, set, refused }) {
-  const change = form.changedField(state, field);
+function EditField({ field, state, set, refused, blank }) {
+  const change = blank ? null : form.changedField(state, field);
   const wrong = state.errors[field.key] ?? refused;
   const id = `f${field.key}`;
   const was = change && 'was' in change ? change.was : undefined;
   return html`<div class="arg-row" data-field=${plain(field.key)}>
     <label class="arg-name" for=${id}><${Name} field=${field} /></label>
     <div class="arg-value">
-      <${Control} id=${id} field=${field} state=${state} set=${set} isChanged=${change !== null} wrong=${wrong} />
+      <${Control} id=${id} field=${field} state=${state} set=${set} isChanged=${change !== null} wrong=${wrong} blank=${blank} />
       ${wrong && html`<p class="wrong" id=${`${id}-e`} role="alert">${show(wrong)}</p>`}
       ${change && html`<p class="was">${was === undefined ? 'was not given' : html`was <del>${show(brief(was, Infinity))}</del>`}</p>`}
       ${change && was === undefined && html`<button type="button" class="b small quiet"
@@ -90,15 +74,16 @@ function EditField({ field, state, set, refused }) {
   </div>`;
 }
 
-function Control({ id, field, state, set, isChanged, wrong }) {
+function Control({ id, field, state, set, isChanged, wrong, blank }) {
   const { control, value } = field;
-  const text = state.typed[field.key] ?? form.written(control, value);
-  const onInput = (event) => set(form.type(state, field, event.currentTarget.value));
+  const text = state.typed[field.key] ?? (field.absent ? '' : form.written(control, value));
+  const onInput = (event) => set((blank ? form.typeOptional : form.type)(state, field, event.currentTarget.value));
   const at = {
     id, class: `f${isChanged ? ' changed' : ''}`, 'aria-invalid': wrong ? 'true' : undefined,
-    'aria-describedby': wrong ? `${id}-e` : undefined,
+    'aria-describedby': wrong ? `${id}-e` : undefined, required: blank && field.required,
   };
-  switch (control) {
+  // An empty field stays one line when its text grows long.
+  switch (blank && control === 'area' ? 'text' : control) {
     case 'select': return html`<${Select} at=${at} field=${field} state=${state} set=${set} />`;
     case 'boolean': return html`<span class="row check"><input id=${id} type="checkbox" checked=${value}
       onChange=${(event) => set(form.choose(state, field, event.currentTarget.checked))} />
