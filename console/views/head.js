@@ -102,8 +102,8 @@ function useActs(ctx, thread, run) {
   };
   const isStopping = isOpen && stopping === runId;
   useKeys({
-    f: () => (forking.why ? false : forking.at(ctx.route.row ?? (thread.replay ? thread.seq : null))),
-    p: () => (isOpen && !whyNot ? pause() : false),
+    f: (event) => (event.repeat || forking.why ? false : forking.at(ctx.route.row ?? (thread.replay ? thread.seq : null))),
+    p: (event) => (!event.repeat && isOpen && !whyNot ? pause() : false),
     c: () => (isOpen && !whyNot && !isStopping ? ask(runId) : false),
   });
   const dialog = asked && html`<${CancelDialog} ctx=${ctx} thread=${thread} close=${() => ask(null)} cancel=${cancel} />`;

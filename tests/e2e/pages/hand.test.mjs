@@ -135,6 +135,22 @@ test('a dialog that could not be loaded takes no keys', async () => {
   await done(page);
 });
 
+test('a key that is held forks and pauses once', async () => {
+  await server.run('held', INVITE);
+  const page = await open(server, '#/t/held');
+  await at(page, 'question').waitFor();
+  const sent = [];
+  await page.route(/\/(fork|pause)$/, (route) => sent.push(new URL(route.request().url()).pathname));
+  for (const key of ['f', 'p']) {
+    for (let i = 0; i < 3; i++) await page.keyboard.down(key);
+    await page.keyboard.up(key);
+  }
+  await page.keyboard.press('l');
+  await page.locator('[data-testid=plan-list]').waitFor();
+  assert.deepEqual(sent, ['/threads/held/fork', '/threads/held/pause']);
+  await done(page);
+});
+
 test('a question of a thread that somebody else answers stays, and says so, until the person goes on', async () => {
   await server.run('both', 'Ask twice.');
   const page = await open(server, '#/t/both');
