@@ -52,16 +52,20 @@ export function pure(View) {
 const MOST = 100;
 const kept = new Map();
 
+/** Keeps it; of too many, the one that was not changed for longest goes. */
+export function keep(key, state) {
+  kept.delete(key);
+  kept.set(key, state);
+  if (kept.size > MOST) kept.delete(kept.keys().next().value);
+}
+
 /** `[state, set]`; `set` takes members to change, or a function of the current state that returns them. */
 export function useKept(key, initial) {
   const [, renderAgain] = useState(0);
-  if (!kept.has(key)) {
-    kept.set(key, initial());
-    if (kept.size > MOST) kept.delete(kept.keys().next().value);
-  }
+  if (!kept.has(key)) keep(key, initial());
   const set = (change) => {
     const before = kept.get(key) ?? initial();
-    kept.set(key, { ...before, ...(typeof change === 'function' ? change(before) : change) });
+    keep(key, { ...before, ...(typeof change === 'function' ? change(before) : change) });
     renderAgain((n) => n + 1);
   };
   return [kept.get(key), set];

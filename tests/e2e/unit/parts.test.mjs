@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { basePath, createApi, Problem } from '../../../console/api.js';
 import { Table } from '../../../console/fold/view.js';
 import { asCurl } from '../../../console/views/code.js';
+import { keep, keptAt } from '../../../console/views/parts.js';
 import { beadsOf } from '../../../console/views/rail.js';
 import * as words from '../../../console/format.js';
 import { createClock, tickText } from '../../../console/format.js';
@@ -257,4 +258,11 @@ test('a change of the plan has its author in the same words everywhere', () => {
     { source: 'refinement', by: null }, { source: 'user', by: null }, { source: 'user', by: 'kate' }, { source: 'copy', by: null }, { source: 'rewind', by: null },
   ].map(authorText);
   assert.deepEqual(texts, ['the planner', 'the model, in look', 'the model, in an item', 'kate', 'a message', 'a person', 'kate', 'the fork', 'going back']);
+});
+
+test('of a hundred and one drafts the one goes that was not changed for longest', () => {
+  for (let i = 0; i < 100; i++) keep(`draft ${i}`, { text: `${i}` });
+  keep('draft 0', { text: 'more' });
+  keep('draft 100', { text: '100' });
+  assert.deepEqual([keptAt('draft 0')?.text, keptAt('draft 1'), keptAt('draft 2')?.text, keptAt('draft 100')?.text], ['more', undefined, '2', '100']);
 });
