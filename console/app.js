@@ -11,6 +11,7 @@ import { plain } from './text.js';
 import { html, render } from './vendor/preact-htm.js';
 import { Boundary } from './views/boundary.js';
 import { isReading, wide } from './views/later.js';
+import { forget } from './views/parts.js';
 import { Shell } from './views/shell.js';
 
 const WHO = '/whoami';
@@ -184,7 +185,9 @@ const served = (path) => app.isOver && path !== WHO && start();
 async function start() {
   const { api } = app;
   try {
-    app.me = await api.get(WHO);
+    const me = await api.get(WHO);
+    if (app.me && !app.isOver && (me.tenant !== app.me.tenant || me.keyName !== app.me.keyName)) forget();
+    app.me = me;
     if (app.isOver) app.retryNow();
     app.isOver = false;
   } catch (problem) {
@@ -192,8 +195,10 @@ async function start() {
   }
   app.lists.start();
   readTools();
-  app.models = await api.get('/models').catch(() => null);
-  paint();
+  api.get('/models').catch(() => null).then((models) => {
+    app.models = models;
+    paint();
+  });
 }
 
 const signOut = () => app.api.signOut().then(() => location.reload(), (problem) => {

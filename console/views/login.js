@@ -19,8 +19,9 @@ export function Login({ ctx, route }) {
     set({ key: state.key, busy: true, problem: null });
     try {
       await ctx.api.signIn(key);
+      // Nothing is shown before it is known whose it is.
+      await ctx.signedIn();
       set({ key: '', busy: false, problem: null });
-      ctx.signedIn();
       ctx.go(safe(route.query.get('to')), { replace: true });
     } catch (problem) {
       set({ key: '', busy: false, problem });

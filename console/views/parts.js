@@ -59,6 +59,9 @@ export function keep(key, state) {
   if (kept.size > MOST) kept.delete(kept.keys().next().value);
 }
 
+/** For another person. */
+export const forget = () => kept.clear();
+
 /** `[state, set]`; `set` takes members to change, or a function of the current state that returns them. */
 export function useKept(key, initial) {
   const [, renderAgain] = useState(0);
