@@ -93,8 +93,8 @@ function conn() {
 /** `#/` is the newest active thread, else a new one. False: redirecting to it. */
 function goHome() {
   const { threads } = app.lists.lists;
-  if (!threads && !app.lists.lists.problem) return true;
-  const busy = (threads ?? []).filter((row) => ['running', 'suspended', 'waiting', 'queued'].includes(row.status));
+  if (!threads) return true;
+  const busy = threads.filter((row) => ['running', 'suspended', 'waiting', 'queued'].includes(row.status));
   const newest = busy.sort((a, b) => b.updatedAt - a.updatedAt)[0];
   go(newest ? threadHash({ id: newest.threadId }) : '#/new', { replace: true });
   return false;

@@ -7,7 +7,7 @@ import { threadHash } from '../router.js';
 import { Shape, WORD } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
-import { Loading } from './parts.js';
+import { Loading, wordsOf } from './parts.js';
 
 const BUSY = ['running', 'suspended', 'waiting', 'queued'];
 
@@ -31,7 +31,7 @@ export function Rail({ ctx, route, only = false }) {
     const asked = new AbortController();
     const timer = setTimeout(() => {
       ctx.api.get(`/threads?limit=50&q=${enc(text.trim())}`, { signal: asked.signal })
-        .then(setFound).catch(() => setFound(null));
+        .then(setFound, (problem) => asked.signal.aborted || setFound({ problem }));
     }, 150);
     return () => {
       clearTimeout(timer);
@@ -52,7 +52,8 @@ export function Rail({ ctx, route, only = false }) {
         ${Object.keys(FILTERS).map((name) => html`<button key=${name} type="button" aria-pressed=${String(filter === name)} onClick=${() => setFilter(name)}>${name}</button>`)}
       </div>
     </header>
-    <nav class="threads" aria-label="Threads" data-testid="threads">${list(ctx, route, rows, all, filter)}
+    <nav class="threads" aria-label="Threads" data-testid="threads">${list(ctx, route, rows, all, filter === 'All' && !text.trim())}
+      ${found?.problem && html`<p class="fact wrong" data-testid="search-refused">Only threads of this list were searched: ${show(wordsOf(found.problem))}</p>`}
       ${all && isMore && html`<p class="fact dim" data-testid="more-threads">Of the newest ${all.length} only: search for others.</p>`}</nav>
   </aside>`;
 }
@@ -75,11 +76,10 @@ function facts(row) {
   return { ...row, asks, result, shape: isOver && result ? (result === 'error' ? 'failed' : result) : isQueued ? 'queued' : row.status };
 }
 
-function list(ctx, route, rows, all, filter) {
+function list(ctx, route, rows, all, isWhole) {
   if (all == null) return ctx.listsProblem ? html`<p class="fact dim">The threads cannot be read now.</p>` : html`<${Loading} rows=${6} />`;
   if (rows.length === 0) {
-    const words = filter === 'All' ? 'Threads stand here once there are any: ask for something under +.' : 'No thread is like that.';
-    return html`<p class="fact dim">${words}</p>`;
+    return html`<p class="fact dim">${isWhole ? 'Threads stand here once there are any: ask for something under +.' : 'No thread is like that.'}</p>`;
   }
   const part = (title, some) => (some.length ? [html`<h3 key=${title}>${title}</h3>`, ...some.map((row) => html`<${Row} key=${row.threadId} ctx=${ctx} row=${row} isShown=${route.id === row.threadId} />`)] : []);
   return [...part('Busy', rows.filter(FILTERS.Busy)), ...part('At rest', rows.filter((row) => !FILTERS.Busy(row)))];

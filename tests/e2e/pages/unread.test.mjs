@@ -16,6 +16,40 @@ after(async () => {
   await server?.stop();
 });
 
+const unavailable = { status: 503, contentType: 'application/problem+json', json: { title: 'Not now', detail: 'The database is away.', code: 'unavailable', retryable: true } };
+
+test('threads that cannot be listed are said in their place, and shown when they can be', async () => {
+  const page = await open(server, '#/login');
+  await at(page, 'login').waitFor();
+  await page.route(/\/threads\?limit=200/, (route) => route.fulfill(unavailable));
+  await page.goto('about:blank');
+  await page.goto(`${server.url}/#/`);
+  await at(page, 'failure').waitFor();
+  assert.equal(await at(page, 'failure').getAttribute('data-code'), 'unavailable');
+  assert.match(page.url(), /#\/$/);
+  await page.unroute(/\/threads\?limit=200/);
+  await page.evaluate(() => dispatchEvent(new Event('focus')));
+  await at(page, 'head').waitFor();
+  assert.match(page.url(), /#\/t\/dinner$/);
+  await done(page);
+});
+
+test('a search that is refused says so, and one without a hit does not speak of no threads', async () => {
+  const page = await open(server, '#/new');
+  await page.locator('[data-thread=dinner]').waitFor();
+  const field = page.getByLabel('Search threads');
+  await field.fill('nowhere');
+  await at(page, 'threads').getByText('No thread is like that.').waitFor();
+  assert.equal(await at(page, 'search-refused').count(), 0);
+  await page.route(/\/threads\?limit=50/, (route) => route.fulfill(unavailable));
+  await field.fill('dinner');
+  await at(page, 'search-refused').getByText('The database is away.').waitFor();
+  await page.locator('[data-thread=dinner]').waitFor();
+  await field.fill('');
+  await at(page, 'search-refused').waitFor({ state: 'detached' });
+  await done(page);
+});
+
 test('a view that could not be read is read when the server is back', async (t) => {
   const other = await Server.start();
   t.after(() => other.stop());
