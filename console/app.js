@@ -19,6 +19,8 @@ const WHO = '/whoami';
 const root = document.getElementById('app');
 const page = document.documentElement;
 let isPainting = false;
+/** Some of what `start` reads had no answer. */
+let isLacking = false;
 let guards = [];
 const address = createAddress();
 /** The shown hash: the address may lag behind. */
@@ -49,7 +51,7 @@ const app = {
   },
 };
 app.api = createApi({ clock: app.clock, onRefused: refused, onServed: (path) => served(path) });
-app.lists = createLists({ api: app.api, changed: paint });
+app.lists = createLists({ api: app.api, changed: paint, wereRead: () => isLacking && start() });
 
 /** Paints once before the next frame, however often it is called. */
 function paint() {
@@ -181,9 +183,12 @@ function refused() {
 /** Signed in again in another tab. */
 const served = (path) => app.isOver && path !== WHO && start();
 
-/** Reads the caller and the lists; again after signing in. */
+const lacks = (problem) => void (isLacking ||= problem.retryable);
+
+/** Reads the caller and the lists; again after signing in, and what had no answer once the lists have one. */
 async function start() {
   const { api } = app;
+  isLacking = false;
   try {
     const me = await api.get(WHO);
     if (app.me && !app.isOver && (me.tenant !== app.me.tenant || me.keyName !== app.me.keyName)) forget();
@@ -192,11 +197,12 @@ async function start() {
     app.isOver = false;
   } catch (problem) {
     if (problem.status === 401) return;
+    lacks(problem);
   }
   app.lists.start();
   readTools();
-  api.get('/models').catch(() => null).then((models) => {
-    app.models = models;
+  api.get('/models').catch(lacks).then((models) => {
+    app.models = models ?? app.models;
     paint();
   });
 }
@@ -207,7 +213,7 @@ const signOut = () => app.api.signOut().then(() => location.reload(), (problem) 
 });
 
 async function readTools() {
-  const tools = await app.api.all('/tools').catch(() => null);
+  const tools = await app.api.all('/tools').catch(lacks);
   if (tools) app.tools = new Map(tools.items.map((tool) => [tool.name, tool]));
   paint();
 }

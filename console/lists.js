@@ -11,7 +11,7 @@ const NONE = { threads: null, more: false, questions: null, problem: null };
 
 const EVENTS = ['focus', 'online'];
 
-export function createLists({ api, changed, open = openLive, target = globalThis.window }) {
+export function createLists({ api, changed, wereRead = () => {}, open = openLive, target = globalThis.window }) {
   const lists = { ...NONE };
   let live = null;
   let reading = null;
@@ -31,6 +31,7 @@ export function createLists({ api, changed, open = openLive, target = globalThis
         if (!mine || mine !== live) return;
         Object.assign(lists, { threads: threads.items, more: threads.nextCursor != null, questions: questions.items, problem: null });
         for (const [event, data] of meanwhile) take[event](data);
+        wereRead();
       })
       .catch((problem) => {
         if (mine !== live) return;

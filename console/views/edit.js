@@ -10,6 +10,7 @@ import { plain, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { Button, Loading, Refusal } from './parts.js';
+import { away } from './section.js';
 
 const versionOf = (etag) => etag.replace(/\D/g, '');
 
@@ -41,7 +42,7 @@ function useEdit(ctx, thread) {
   // An unedited draft follows the thread's plan.
   useEffect(() => {
     if (!isEdited && versionOf(latest.current.draft?.version ?? '') !== String(thread.core.planVersion)) load();
-  }, [thread.core.planVersion, isEdited]);
+  }, [thread.core.planVersion, isEdited, away(ctx, state.problem)]);
   useEffect(() => ctx.guard(() => (hasEdits(latest.current.draft)
     ? 'Leave without saving? Your edits of the plan will be gone.' : null)), []);
   const draft = state.draft && plan.relock(state.draft, (id) => thread.item(id)?.shown);

@@ -34,6 +34,37 @@ test('threads that cannot be listed are said in their place, and shown when they
   await done(page);
 });
 
+test('the caller, the tools and the models are read again when they had no answer', async () => {
+  const page = await open(server, '#/login');
+  await at(page, 'login').waitFor();
+  const asked = [];
+  await page.route(/\/(whoami|models|tools\?*)$/, (route) => {
+    const { pathname } = new URL(route.request().url());
+    asked.push(pathname);
+    return asked.filter((one) => one === pathname).length === 1 ? route.abort() : route.fallback();
+  });
+  await page.goto(`${server.url}/#/new`);
+  await page.reload();
+  await page.locator('.top [title="What this key may do"]').waitFor();
+  await page.locator('.strip.demo').waitFor();
+  assert.deepEqual([...new Set(asked)].sort(), ['/models', '/tools', '/whoami']);
+  await done(page);
+});
+
+test('a plan that could not be read for editing is read again by itself', async () => {
+  const page = await open(server, '#/new');
+  await at(page, 'query').waitFor();
+  let asked = 0;
+  await page.route('**/threads/dinner/plan', (route) => {
+    asked += 1;
+    return asked === 1 ? route.abort() : route.fallback();
+  });
+  await page.evaluate(() => { location.hash = '#/t/dinner/edit'; });
+  await at(page, 'edit-row').first().waitFor();
+  assert.equal(asked, 2);
+  await done(page);
+});
+
 test('a search that is refused says so, and one without a hit does not speak of no threads', async () => {
   const page = await open(server, '#/new');
   await page.locator('[data-thread=dinner]').waitFor();
