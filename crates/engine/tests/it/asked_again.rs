@@ -74,3 +74,32 @@ fn who_steers_after_a_failure_that_stopped_the_plan_makes_it_go_on() {
     sim.go();
     assert_eq!((&sim.item("b")["status"], &sim.item("c")["status"]), (&json!("cancelled"), &json!("completed")));
 }
+
+/// The first message that steers arrives while the plan is made, the second one during the refinement.
+#[test]
+fn calls_that_come_with_a_plan_wait_until_every_message_was_considered() {
+    for steers in [1, 2] {
+        let mut refinements = 0;
+        let mut sim = Sim::new(move |request| match which(request).as_str() {
+            "planning" if steers == 1 => calls(&[("write", json!({ "to": "the team" }))]),
+            "planning" => plan(&[("a", &[], &[])]),
+            "refinement" => {
+                refinements += 1;
+                let is_last = refinements == steers;
+                if is_last { plan(&[("b", &[], &[])]) } else { calls(&[("write", json!({ "to": "the team" }))]) }
+            }
+            other => says(format!("result of {other}")),
+        });
+        sim.ask("e-mail the team").unwrap();
+        for _ in 0..steers {
+            sim.ask_with("stop, do not send", OnBusy::Steer, RunSettings::default()).unwrap();
+            sim.step();
+        }
+        sim.go();
+        assert!(sim.tools.ran.lock().unwrap().is_empty(), "{steers}: {:?}", sim.tools.ran);
+        let listed = sim.view()["todoList"].as_array().unwrap().clone();
+        let ends: Vec<_> = listed.iter().map(|item| (item["id"].as_str(), item["status"].as_str())).collect();
+        assert!(ends.contains(&(Some("1"), Some("cancelled"))), "{ends:?}");
+        assert!(ends.contains(&(Some("b"), Some("completed"))), "{ends:?}");
+    }
+}

@@ -62,8 +62,10 @@ pub(crate) fn on_reply(tx: &mut Tx<'_>, replied: &ReceivedReply<'_>) -> PlanRepl
     change::record_status_changes(tx, &merged);
     refine::end(tx);
     review::ask_if_wanted(tx);
-    // If a person must review the plan first, the item begins with a model call of its own.
-    if let (false, true, Some(item)) = (draft.calls.is_empty(), tx.state.is_reviewed(), draft.items.first()) {
+    // If a person must review the plan first, or sent a message meanwhile, the item stays pending. If it still runs after
+    // that, it begins with a model call of its own.
+    let may_run = tx.state.is_reviewed() && !tx.state.is_refinement_due();
+    if let (false, true, Some(item)) = (draft.calls.is_empty(), may_run, draft.items.first()) {
         let id = ItemId::from(item.id.as_str());
         return PlanReplyOutcome::FirstStep { item: id, calls: draft.calls };
     }
