@@ -21,6 +21,7 @@ use crate::pes::state::{
     Active, Call, Head, Item, ItemLoop, ModelCall, ModelSlot, Phase, Shape, State, Steer, SummaryRequest, TodoList,
     Turn, TurnContent, UnreadableParts,
 };
+use crate::prompt;
 use crate::simple::SimpleCore;
 use crate::step::{Row, RowKind};
 use crate::{PastCall, SummaryExtent};
@@ -183,17 +184,26 @@ impl StoredRows {
 
 /// Puts the item in progress, with this call in flight.
 fn begin(item: &mut Item, call: ModelCall, turns: Vec<Turn>) {
+    let enforcements = turns.iter().filter(|turn| is_enforcement(turn)).count() as u32;
     item.turns = turns;
     item.progress.status = ItemStatus::InProgress;
     // Calls that no turn shows belong to an earlier attempt.
     let first_ord = i64::MAX;
     item.progress.work = Some(ItemLoop {
         iteration: call.iteration,
+        enforcements,
         model: Some(call),
         has_permit: true,
         first_ord,
         ..ItemLoop::default()
     });
+}
+
+fn is_enforcement(turn: &Turn) -> bool {
+    match &turn.content {
+        TurnContent::Engine { text } => prompt::is_enforcement(text),
+        TurnContent::Model { .. } | TurnContent::Patch { .. } => false,
+    }
 }
 
 /// Adds the notes that the first prompts of an item contain when it is done again.

@@ -94,3 +94,8 @@ fn assignment(prompt: &StepPrompt<'_>) -> String {
 pub fn enforcement(missing: &[String]) -> String {
     fill(ENFORCEMENT, &[("tools", &missing.join(", "))])
 }
+
+/// Whether a message to the model is an [`enforcement`].
+pub fn is_enforcement(message: &str) -> bool {
+    ENFORCEMENT.split_once("{{").is_some_and(|(beginning, _)| message.starts_with(beginning))
+}

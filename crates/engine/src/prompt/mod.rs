@@ -33,7 +33,7 @@ use crate::domain::settings::RunSettings;
 use crate::domain::tool::{ToolResult, ToolSpec};
 
 pub(crate) use data::shortened;
-pub use execution::{converse, enforcement, opening, step};
+pub use execution::{converse, enforcement, is_enforcement, opening, step};
 pub use parts::{PartKind, PromptPart, parts};
 pub use planning::{plan, refine};
 pub use repair::repair;

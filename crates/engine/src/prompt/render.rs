@@ -286,7 +286,8 @@ fn step(
 ) -> Vec<PromptMessage> {
     let (results, left_out) = results(state, open, fitted);
     let turns = item_loop::turns(state, item, fitted.payloads);
-    let notes = item.progress.work.as_ref().map(|work| work.notes.as_slice()).unwrap_or_default();
+    let work = item.progress.work.as_ref();
+    let execution = &open.run.settings.execution;
     let prompt = prompt::StepPrompt {
         frame,
         item: &view::todo_item(item),
@@ -294,8 +295,8 @@ fn step(
         left_out,
         tools,
         turns: &turns,
-        notes,
-        is_last: open.call.iteration >= open.run.settings.execution.max_iterations,
+        notes: work.map(|work| work.notes.as_slice()).unwrap_or_default(),
+        is_last: work.is_some_and(|work| open.call.iteration >= work.max_iterations(execution)),
     };
     match state.shape {
         Shape::Single => prompt::converse(&prompt, fitted.history()),

@@ -137,3 +137,29 @@ fn an_item_that_came_after_the_failure_that_stopped_the_plan_says_so() {
     assert_eq!(sim.item("c")["reason"], "an item failed");
     assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "partial");
 }
+
+/// The model is shown the results of the calls that it was told to make, and no more than that.
+#[test]
+fn an_enforcement_in_the_last_iteration_can_succeed() {
+    for (is_done_then, status) in [(true, "completed"), (false, "failed")] {
+        let mut sim = Sim::new(move |request| match which(request).as_str() {
+            "planning" => plan(&[("a", &[], &["write"])]),
+            "a.1" if format!("{:?}", request.messages).contains("Call them now") => calls(&[("write", json!({}))]),
+            "a.1" => says("I am about to send it"),
+            "a.2" if !is_done_then => calls(&[("read", json!({}))]),
+            "a.2" => says("sent"),
+            _ => says("done"),
+        });
+        let execution = ExecutionConfig { max_iterations: 1, ..ExecutionConfig::default() };
+        sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+        sim.go();
+        let told_last = |request: &ModelRequest| format!("{:?}", request.messages).contains("This is your last reply");
+        let of_item = sim.prompts.iter().filter(|request| request.context.item_id.is_some());
+        let of_item: Vec<(String, bool)> = of_item.map(|request| (which(request), told_last(request))).collect();
+        let (first, second) = ("a.1".to_owned(), "a.2".to_owned());
+        assert_eq!(of_item, [(first.clone(), true), (first, false), (second, true)]);
+        assert_eq!(sim.item("a")["status"], status);
+        let reason = sim.item("a")["reason"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(reason.starts_with("max_iterations"), !is_done_then, "{reason}");
+    }
+}

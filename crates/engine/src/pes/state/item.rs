@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::domain::Millis;
 use crate::domain::ids::{CallId, ItemId, RunId};
 use crate::domain::plan::{ItemStatus, StepType, ToolValidationMode, ValidationStatus};
+use crate::domain::settings::ExecutionConfig;
 use crate::domain::tool::CallRecord;
 use crate::parse::PlanPatchDraft;
 use crate::pes::state::model_call::ModelCall;
@@ -119,6 +120,14 @@ pub(crate) struct ItemLoop {
     /// The reply had an `updatedPlan` besides its calls: it is applied when they are done.
     #[serde(skip_serializing_if = "std::ops::Not::not", rename = "patches")]
     pub has_patch: bool,
+}
+
+impl ItemLoop {
+    /// How many iterations the item may take. Each enforcement adds one, so that the model sees the results of the calls
+    /// that it was told to make.
+    pub fn max_iterations(&self, execution: &ExecutionConfig) -> u32 {
+        execution.max_iterations.max(1).saturating_add(self.enforcements)
+    }
 }
 
 /// A turn of an item's loop; the results of its calls are in their own rows.

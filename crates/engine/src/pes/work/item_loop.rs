@@ -23,8 +23,9 @@ pub(crate) fn next_iteration(tx: &mut Tx<'_>, id: &ItemId) {
 
 /// Counts one iteration. `false`: none is left, and the item has failed.
 pub(crate) fn count_iteration(tx: &mut Tx<'_>, id: &ItemId) -> bool {
-    let most = tx.state.run_settings().execution.max_iterations.max(1);
-    let used = tx.state.item(id).and_then(|item| item.progress.work.as_ref()).map_or(0, |work| work.iteration);
+    let execution = &tx.state.run_settings().execution;
+    let work = tx.state.item(id).and_then(|item| item.progress.work.as_ref());
+    let (used, most) = work.map_or((0, 1), |work| (work.iteration, work.max_iterations(execution)));
     if used >= most {
         item::fail(tx, id, "max_iterations", format!("not finished after {most} model calls"));
         return false;
