@@ -1,5 +1,7 @@
 //! A thread as of a past observation: read, or continued as a new thread.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::once::{self, Answered, Idempotent};
@@ -57,6 +59,7 @@ async fn copy(
         from: from.clone(),
         state: Box::new(plan),
         messages: conversation(service, row.pk, &fold).await?,
+        superseded: HashSet::new(),
         agent_state: match fold.agent_state() {
             Some(writes) => state_with_payloads(service, row.pk, writes).await?,
             None => threads::agent_state(service, caller, id).await?,

@@ -1,6 +1,8 @@
 //! Everything that can happen to a thread, in the past tense, grouped by source: a core without tools handles all tool
 //! events in one match arm.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::SummaryExtent;
@@ -125,6 +127,8 @@ pub enum PersonEvent {
         from: ForkedFrom,
         state: Box<ShownPlan>,
         messages: Vec<ConversationMessage>,
+        /// Those of `messages` that are kept, but are not part of the conversation.
+        superseded: HashSet<MessageId>,
         agent_state: AgentState,
         summary: Option<Summary>,
         /// Who requested or edited the work that the copy takes over, and who copies it.

@@ -1,6 +1,6 @@
 //! Reads an export: checks every line, and converts it to what is stored.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -9,7 +9,8 @@ use super::lines::{Invalid, Reader};
 use super::{EndLine, FORMAT, Header};
 use crate::domain::Millis;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
-use crate::domain::ids::{MessageId, ThreadId};
+use crate::domain::facts::StateUpdateBody;
+use crate::domain::ids::{MessageId, RunId, ThreadId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::payload;
@@ -39,12 +40,15 @@ pub(super) struct Archive {
     /// When the last run began.
     pub begun: Option<Millis>,
     pub messages: Vec<ConversationMessage>,
+    /// Messages that are not part of the conversation: the thread went back to before them, or their runs wait.
     pub superseded: HashSet<MessageId>,
     pub agent_state: Option<AgentState>,
     pub audit: Vec<AuditLine>,
     /// Payloads, and the usage of model calls.
     pub rows: Vec<Row>,
     pub sha256: String,
+    /// The messages of the runs that wait, as far as the log was read.
+    queued: HashMap<RunId, MessageId>,
     pending: Vec<Observation>,
     pending_bytes: usize,
     next_seq: i64,
@@ -119,6 +123,7 @@ impl Archive {
             audit: Vec::new(),
             rows: Vec::new(),
             sha256: String::new(),
+            queued: HashMap::new(),
             pending: Vec::new(),
             pending_bytes: 0,
             section: Section::Observations,
@@ -169,6 +174,7 @@ impl Archive {
             Line { end: Some(said), .. } => {
                 self.enter(Section::End)?;
                 self.flush();
+                self.superseded.extend(std::mem::take(&mut self.queued).into_values());
                 self.sha256.clone_from(&said.sha256);
                 if end == Some(said) { Ok(()) } else { Err("what stands before it is not what it says".to_owned()) }
             }
@@ -207,6 +213,7 @@ impl Archive {
         if seen.kind == ObservationType::RunStarted {
             self.begun = Some(seen.timestamp);
         }
+        self.follow_queue(&seen);
         self.rename(seen.content.get_mut("messages"));
         self.rename(seen.content.get_mut("message"));
         self.escape_references(&mut seen.content);
@@ -218,6 +225,22 @@ impl Archive {
             self.flush();
         }
         Ok(())
+    }
+
+    /// Keeps the message of a queued run until the run starts or ends. The new thread has no queue: what is left at the
+    /// end was never asked of a model.
+    fn follow_queue(&mut self, seen: &Observation) {
+        if [ObservationType::RunStarted, ObservationType::RunFinished].contains(&seen.kind) {
+            self.queued.remove(&seen.run_id);
+        }
+        let is_queue = |keys: &Vec<Value>| keys.iter().any(|key| key == StateUpdateBody::QUEUE);
+        let is_queued = seen.content.get("keys").and_then(Value::as_array).is_some_and(is_queue);
+        let message = &seen.content["message"];
+        if let (ObservationType::StateUpdate, true, Some(run), Some(id)) =
+            (seen.kind, is_queued, message["runId"].as_str(), message["messageId"].as_str())
+        {
+            self.queued.insert(run.into(), id.into());
+        }
     }
 
     fn flush(&mut self) {

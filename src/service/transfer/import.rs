@@ -22,7 +22,7 @@ use crate::domain::run::RunStatus;
 use crate::domain::thread::{ForkedFrom, ThreadProfile};
 use crate::engine::event::{Event, PersonEvent};
 use crate::engine::history::ShownPlan;
-use crate::engine::step::{Keep, RowKind, Step};
+use crate::engine::step::Step;
 use crate::service::audit::AuditLine;
 use crate::service::once::KeyGuard;
 use crate::service::{Result, Service, retention, settings, threads};
@@ -155,6 +155,7 @@ fn new_import(service: &Service, caller: &Caller, archive: Archive) -> Result<(N
         from: ForkedFrom { thread_id: header.thread_id.clone(), seq: last_seq },
         state: Box::new(ShownPlan::of(&view).map_err(unreadable)?),
         messages: archive.messages,
+        superseded: archive.superseded,
         agent_state: archive.agent_state.unwrap_or_default(),
         summary: archive.fold.summary().cloned(),
         shapers: vec![caller.name.clone()],
@@ -165,11 +166,6 @@ fn new_import(service: &Service, caller: &Caller, archive: Archive) -> Result<(N
     let end = last_seq + ends.len() as i64;
     log.extend(NewEntry::of(ends, last_seq));
     let mut rows = step.rows;
-    for row in rows.iter_mut().filter(|row| row.kind == RowKind::Message) {
-        if archive.superseded.contains(row.id.as_str()) {
-            row.keep = Keep::Superseded;
-        }
-    }
     rows.extend(archive.rows);
     rows.push(retention::imported_terms_row());
     let commit = Commit { head: step.head, rows, audit, ..Commit::creating(pk, new, profile, None) };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pes::config::Config;
 use pes::domain::fault::{Code, Fault};
+use pes::domain::message::MessageRole;
 use pes::domain::retention::Kept;
 use pes::domain::usage::UsageGroup;
 use pes::runtime::clock::Manual;
@@ -358,18 +359,24 @@ async fn an_export_whose_log_is_shortened_meanwhile_says_so() {
     place.instance.close().await;
 }
 
-/// The queued run of an active thread is not exported as ended.
+/// The queued run of an active thread is not exported as ended, and the copy does not show what was never asked.
 #[tokio::test]
 async fn a_thread_at_work_can_be_exported() {
     let place = Place::on(fresh_store().await).await;
     place.suspend("t").await;
-    let queued = ask(&place.instance, "t", "hello").await;
+    let queued = ask(&place.instance, "t", "delete the staging data").await;
     let text = place.export("t").await;
     place.import(&text, Some("copy")).await.unwrap();
     place.finish("copy", "hello").await;
     let (service, caller) = (place.instance.service(), place.instance.caller());
     assert_eq!(runs::get(service, caller, &queued).await.unwrap().status.as_str(), "queued");
     let messages = PageAsk { limit: 100, ..PageAsk::default() };
-    assert!(!threads::messages(service, caller, &"copy".into(), messages).await.unwrap().items.is_empty());
+    let said = threads::messages(service, caller, &"copy".into(), messages).await.unwrap().items;
+    let gated = offers::models(service)[0].prompts[1].clone();
+    let asked = said.iter().filter(|message| message.role == MessageRole::User);
+    assert_eq!(asked.map(|message| message.content.as_str()).collect::<Vec<_>>(), [gated.as_str(), "hello"]);
+    let again = lines(&place.export("copy").await);
+    let kept = again.iter().find(|line| line["message"]["content"] == "delete the staging data").unwrap();
+    assert_eq!(kept["superseded"], true, "it stays in the export of the copy");
     place.instance.close().await;
 }

@@ -10,7 +10,8 @@ use crate::event::{CancelEvent, Event, ModelEvent, PeerEvent, PersonEvent, Syste
 use crate::pes::peers::{TaskOutcome, report, send};
 use crate::pes::people::{pause, question};
 use crate::pes::plan::{by_hand, edit};
-use crate::pes::run::{ask, cancel, fork, summary, waits};
+use crate::pes::run::fork::{self, CopiedConversation};
+use crate::pes::run::{ask, cancel, summary, waits};
 use crate::pes::state::State;
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 use crate::pes::work::{agent_state, batch};
@@ -87,8 +88,9 @@ fn by_person(tx: &mut Tx<'_>, event: PersonEvent) -> HandlerResult {
         PersonEvent::ItemRetried { item, by } => by_hand::retry(tx, &item, &by),
         PersonEvent::ItemSkipped { item, by } => by_hand::skip(tx, &item, &by),
         PersonEvent::StatePut { data, expected, by: _ } => agent_state::put(tx, data, expected),
-        PersonEvent::Forked { from, state, messages, agent_state, summary, shapers } => {
-            fork::begin(tx, &from, *state, messages, agent_state, summary, &shapers)
+        PersonEvent::Forked { from, state, messages, superseded, agent_state, summary, shapers } => {
+            let conversation = CopiedConversation { messages, superseded, summary };
+            fork::begin(tx, &from, *state, conversation, agent_state, &shapers)
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Prompts are shortened to the model's context.
 
+use std::collections::HashSet;
+
 use pes_engine::HistoryQuery;
 use pes_engine::domain::fault::Code;
 use pes_engine::domain::message::ConversationMessage;
@@ -53,6 +55,7 @@ impl Sim {
             from,
             state,
             messages,
+            superseded: HashSet::new(),
             agent_state: AgentState::default(),
             summary,
             shapers: Vec::new(),

@@ -1,10 +1,18 @@
 //! A thread starts with a conversation from elsewhere.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use pes_engine::domain::fault::Code;
 use pes_engine::domain::message::HistoryRole::{Assistant, User};
+use pes_engine::domain::message::{ConversationMessage, MessageRole};
 use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::thread::{AgentState, ForkedFrom};
+use pes_engine::event::{Event, PersonEvent};
+use pes_engine::history::ShownPlan;
 use pes_engine::pes::Pes;
-use std::sync::Arc;
+use pes_engine::step::{Keep, RowKind};
+use serde_json::{Value, json};
 
 use super::sim::*;
 
@@ -35,6 +43,39 @@ fn what_was_said_elsewhere_is_the_beginning_of_the_conversation() {
     let prompt = format!("{:?}", sim.prompts[0].messages);
     let places = ["We are 14.", "Noted.", "and how many are we?"].map(|text| prompt.find(text));
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?} {prompt}");
+}
+
+/// Its budget, and whether it has to be summed up, depend on how long the conversation is.
+#[test]
+fn a_copied_message_that_counts_no_more_is_stored_beside_the_conversation() {
+    let mut sim = answers();
+    let message = |id: &str, content: &str| ConversationMessage {
+        message_id: id.into(),
+        thread_id: "t0".into(),
+        role: MessageRole::User,
+        content: content.to_owned(),
+        timestamp: 1,
+        run_id: None,
+        requested_by: None,
+        metadata: None,
+    };
+    let view = json!({
+        "intent": "", "title": "", "plan": "", "planVersion": 0, "lastSeq": 0, "stepOutputs": {}, "todoList": [],
+    });
+    sim.apply(Event::Person(PersonEvent::Forked {
+        from: ForkedFrom { thread_id: "t0".into(), seq: 1 },
+        state: Box::new(ShownPlan::of(&view).unwrap()),
+        messages: vec![message("msg_1", "We are 14."), message("msg_2", "Never asked of a model.")],
+        superseded: HashSet::from(["msg_2".into()]),
+        agent_state: AgentState::default(),
+        summary: None,
+        shapers: Vec::new(),
+    }))
+    .unwrap();
+    let keep = |id: &str| sim.rows[&(RowKind::Message, id.to_owned())].keep;
+    assert_eq!((keep("msg_1"), keep("msg_2")), (Keep::Never, Keep::Superseded));
+    let head: Value = serde_json::from_str(&sim.head).unwrap();
+    assert_eq!(head["said"], "We are 14.".len());
 }
 
 /// A core without plans also shows the conversation to its model, however long the messages are.

@@ -1,5 +1,7 @@
 //! Item ids that people write, and how models copy them.
 
+use std::collections::HashSet;
+
 use pes_engine::Illegal;
 use pes_engine::domain::thread::{AgentState, ForkedFrom};
 use pes_engine::event::{Event, PersonEvent};
@@ -38,6 +40,7 @@ fn copied(ids: &[&str], script: impl Fn(&str) -> Value + 'static) -> Sim {
         from,
         state,
         messages,
+        superseded: HashSet::new(),
         agent_state,
         summary: None,
         shapers: Vec::new(),

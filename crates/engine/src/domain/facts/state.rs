@@ -57,9 +57,12 @@ impl StateUpdateBody {
         }
     }
 
+    /// The key of an update that has the message of a queued run.
+    pub const QUEUE: &'static str = "queue";
+
     /// Whether it has the message of a queued run.
     pub fn is_queued(&self) -> bool {
-        self.keys.iter().any(|key| key == "queue")
+        self.keys.iter().any(|key| key == Self::QUEUE)
     }
 }
 

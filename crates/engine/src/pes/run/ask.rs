@@ -1,6 +1,6 @@
 //! A query arrives: it starts a run, waits in the queue, steers, or interrupts.
 
-use crate::domain::facts::RecordedMessage;
+use crate::domain::facts::{RecordedMessage, StateUpdateBody};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{MessageId, RunId};
 use crate::domain::run::{Ask, CallerStatus, Counters, OnBusy, Run, RunStatus};
@@ -101,7 +101,7 @@ fn enqueue(tx: &mut Tx<'_>, run: Run, first: bool) -> HandlerResult {
     // A run's number is below those of its messages, and its own message has the next one.
     let ord = tx.next_ord();
     let message = store_user_message(tx, &run);
-    tx.record_message("queue", message);
+    tx.record_message(StateUpdateBody::QUEUE, message);
     tx.write_run(ord, &run);
     let at = if first { 0 } else { tx.state.head.queue.len() };
     tx.state.head.queue.insert(at, run.run_id.clone());

@@ -1,27 +1,37 @@
 //! A thread begins as a copy of another: completed items are kept, others begin anew.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::domain::facts::{IntentBody, PlanBody, StateUpdateBody, Summary, TitleBody};
-use crate::domain::ids::CallId;
+use crate::domain::ids::{CallId, MessageId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::plan::{ItemStatus, TodoItem};
 use crate::domain::thread::{AgentState, ForkedFrom};
 use crate::domain::tool::{COPIED, CallRecord, CallStatus, ToolCall, ToolResult};
 use crate::history::{ShownPlan, view};
 use crate::pes::run::{message, summary};
-use crate::pes::state::{Call, Definition, Item, Progress};
+use crate::pes::state::{Call, Definition, Item, Progress, rows};
 use crate::pes::tx::{self, EventOutcome, HandlerResult, Tx};
 use crate::pes::work::agent_state;
+
+/// The messages of another thread.
+pub(crate) struct CopiedConversation {
+    pub messages: Vec<ConversationMessage>,
+    /// Those of them that are kept, but are not part of the conversation.
+    pub superseded: HashSet<MessageId>,
+    /// The summary of the oldest of them.
+    pub summary: Option<Summary>,
+}
 
 /// Fills an empty thread with the plan, the messages and the application's state of another.
 pub(crate) fn begin(
     tx: &mut Tx<'_>,
     from: &ForkedFrom,
     state: ShownPlan,
-    messages: Vec<ConversationMessage>,
+    mut conversation: CopiedConversation,
     agent: AgentState,
-    summary: Option<Summary>,
     shapers: &[String],
 ) -> HandlerResult {
     let ShownPlan { intent, title, plan, plan_version, todo_list, .. } = state;
@@ -31,8 +41,8 @@ pub(crate) fn begin(
     let plan = if plan.is_string() { plan } else { Value::String(String::new()) };
     tx.state.head.plan = tx.store("plan", plan);
     tx.state.head.plan_version = plan_version;
-    let summary = summary.and_then(|summary| copy_summary(tx, summary, &messages));
-    copy_messages(tx, from, messages);
+    let summary = conversation.summary.take().and_then(|summary| copy_summary(tx, summary, &conversation));
+    copy_messages(tx, from, conversation);
     record_heading(tx);
     let items: Vec<Item> = todo_list.into_iter().enumerate().map(|(at, todo)| copy_item(tx, at as i64, todo)).collect();
     if items.iter().any(|item| item.progress.status != ItemStatus::Completed) {
@@ -53,11 +63,16 @@ pub(crate) fn begin(
 }
 
 /// Stores and records the messages of the conversation so far; the first observation names the thread that they come
-/// from.
-fn copy_messages(tx: &mut Tx<'_>, from: &ForkedFrom, messages: Vec<ConversationMessage>) {
+/// from. Superseded messages are only stored.
+fn copy_messages(tx: &mut Tx<'_>, from: &ForkedFrom, conversation: CopiedConversation) {
     let mut forked_from = Some(from.clone());
-    for mut message in messages {
+    for mut message in conversation.messages {
         message.thread_id = tx.state.thread_id.clone();
+        if conversation.superseded.contains(&message.message_id) {
+            let ord = tx.next_ord();
+            tx.written.put(rows::superseded_message(ord, &message));
+            continue;
+        }
         let message = Some(message::store(tx, &message));
         let update = tx.state_update(vec!["messages".to_owned()]);
         tx.record(None, "State changed", StateUpdateBody { message, forked_from: forked_from.take(), ..update });
@@ -68,9 +83,11 @@ fn copy_messages(tx: &mut Tx<'_>, from: &ForkedFrom, messages: Vec<ConversationM
 }
 
 /// The copy's summary of its oldest messages, and the size of those messages in bytes.
-fn copy_summary(tx: &mut Tx<'_>, summary: Summary, messages: &[ConversationMessage]) -> Option<(Summary, u64)> {
+fn copy_summary(tx: &mut Tx<'_>, summary: Summary, conversation: &CopiedConversation) -> Option<(Summary, u64)> {
+    let CopiedConversation { messages, superseded, .. } = conversation;
     let end = messages.iter().position(|message| message.message_id == summary.upto)?;
-    let covered_bytes = messages[..=end].iter().map(|message| message.content.len() as u64).sum();
+    let covered = messages[..=end].iter().filter(|message| !superseded.contains(&message.message_id));
+    let covered_bytes = covered.map(|message| message.content.len() as u64).sum();
     let text = tx.store("summary", summary.text);
     Some((Summary { text, ..summary }, covered_bytes))
 }
