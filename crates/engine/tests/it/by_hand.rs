@@ -104,7 +104,7 @@ fn only_what_is_in_the_plan_and_not_over_is_skipped() {
 fn what_is_done_again_goes_on_where_a_failure_had_stopped_the_plan() {
     let mut begun = 0;
     let mut sim = Sim::new(move |request| match which(request).as_str() {
-        "planning" => plan(&[("a", &[], &[]), ("b", &[], &[])]),
+        "planning" => plan(&[("a", &[], &[]), ("b", &[], &[]), ("c", &[], &[]), ("d", &["a", "c"], &[])]),
         "a.1" => {
             begun += 1;
             if begun == 1 { fails(FailureKind::Refused) } else { says("a is done") }
@@ -116,10 +116,11 @@ fn what_is_done_again_goes_on_where_a_failure_had_stopped_the_plan() {
     sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
     sim.step();
     sim.step();
-    assert_eq!(statuses(&sim), ["a: failed", "b: in_progress"]);
+    assert_eq!(statuses(&sim), ["a: failed", "b: in_progress", "c: cancelled", "d: cancelled"]);
     retry(&mut sim, "a").unwrap();
     sim.go();
-    assert_eq!(statuses(&sim), ["a: completed", "b: completed"]);
+    assert_eq!(statuses(&sim), ["a: completed", "b: completed", "c: completed", "d: completed"]);
+    assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "success");
 }
 
 #[test]

@@ -27,7 +27,9 @@ pub(crate) fn retry(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> HandlerResult {
         }
     }
     // A plan that was stopped by a failure continues when a person has an item done again.
-    tx.active().is_stopped = false;
+    if std::mem::take(&mut tx.active().is_stopped) {
+        reopen_stopped(tx, &mut merged);
+    }
     let version = tx.state.head.plan_version + 1;
     if let Some(item) = tx.state.list.get_mut(id) {
         item.def.edited = Some(version);
@@ -94,6 +96,21 @@ fn reopen_dependants(tx: &mut Tx<'_>, id: &ItemId, merged: &mut PlanMerge) {
             change::change_status(tx, &dependant, ItemStatus::Pending, merged, None);
             causes.push(dependant);
         }
+    }
+}
+
+/// Makes the items pending again that were cancelled because a failure had stopped the plan of this run.
+fn reopen_stopped(tx: &mut Tx<'_>, merged: &mut PlanMerge) {
+    let run = tx.state.active_run().run_id.clone();
+    let stopped = tx.state.list.iter().filter(|item| {
+        let progress = &item.progress;
+        progress.status == ItemStatus::Cancelled
+            && progress.reason.as_deref() == Some(item::STOPPED)
+            && progress.run.as_ref() == Some(&run)
+    });
+    let stopped: Vec<ItemId> = stopped.map(|item| item.def.id.clone()).collect();
+    for id in stopped {
+        change::change_status(tx, &id, ItemStatus::Pending, merged, None);
     }
 }
 

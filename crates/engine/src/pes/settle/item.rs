@@ -19,7 +19,7 @@ use crate::pes::tx::Tx;
 const MAX_EXCERPT_CHARS: usize = 1_000;
 pub(crate) const DEPENDENCY_FAILED: &str = "dependency failed";
 /// The reason of an item that `onItemFailure: stop` kept from beginning.
-const STOPPED: &str = "an item failed";
+pub(crate) const STOPPED: &str = "an item failed";
 
 /// Changes an item's status and records it.
 pub(crate) fn set_status(tx: &mut Tx<'_>, id: &ItemId, status: ItemStatus, reason: Option<String>) {
