@@ -90,6 +90,27 @@ fn a_skipped_item_ends_where_it_is_and_its_questions_with_it() {
     assert_eq!(end["status"], "completed", "{end:#}");
 }
 
+/// Something else is still open then.
+#[test]
+fn what_depends_on_a_skipped_item_is_cancelled_with_it_and_comes_back_with_it() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &["gated"]), ("b", &["a"], &[]), ("c", &["b"], &[]), ("d", &[], &["gated"])]),
+        "a.1" | "d.1" => calls(&[("gated", json!({}))]),
+        _ => says("fine"),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!(sim.suspensions().len(), 2);
+    skip(&mut sim, "a").unwrap();
+    assert_eq!(statuses(&sim), ["a: cancelled", "b: cancelled", "c: cancelled", "d: in_progress"]);
+    assert_eq!(
+        (&sim.item("b")["reason"], &sim.item("c")["reason"]),
+        (&json!("dependency failed"), &json!("dependency failed"))
+    );
+    retry(&mut sim, "a").unwrap();
+    assert_eq!(statuses(&sim)[1..], ["b: pending", "c: pending", "d: in_progress"]);
+}
+
 #[test]
 fn only_what_is_in_the_plan_and_not_over_is_skipped() {
     let mut sim = at_rest();

@@ -44,7 +44,7 @@ pub(crate) fn retry(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> HandlerResult {
     Ok(EventOutcome::Applied)
 }
 
-/// Ends the item now, whatever of it is in progress. Items that depend on it cannot be done then.
+/// Ends the item now, whatever of it is in progress, and cancels the items that depend on it.
 pub(crate) fn skip(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> HandlerResult {
     match status(tx, id)? {
         ItemStatus::Cancelled => return Ok(EventOutcome::Ignored),
@@ -56,6 +56,7 @@ pub(crate) fn skip(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> HandlerResult {
     item::cancel(tx, id, "skipped by a person".to_owned());
     tx.annotate(decided_by(by));
     tx.change_progress(id, |progress| progress.edited_away = true);
+    item::cancel_dependants(tx, id);
     tx.add_requesters(&[by.to_owned()]);
     Ok(EventOutcome::Applied)
 }

@@ -107,8 +107,8 @@ fn close_loop(tx: &mut Tx<'_>, id: &ItemId) {
     tx.state.list.on_loop_changed(id);
 }
 
-/// Cancels, transitively, the pending items that can never start because this one failed.
-fn cancel_dependants(tx: &mut Tx<'_>, id: &ItemId) {
+/// Cancels, transitively, the pending items that can never start because this one failed or was skipped.
+pub(crate) fn cancel_dependants(tx: &mut Tx<'_>, id: &ItemId) {
     let mut todo = vec![id.clone()];
     while let Some(cause) = todo.pop() {
         let pending: Vec<ItemId> = tx
