@@ -1,10 +1,10 @@
 //! Spending caps: every step reports what the running calls may cost, and a call that exceeds a cap waits or ends its
 //! run.
 
-use pes_engine::domain::hitl::SuspensionKind;
+use pes_engine::domain::hitl::{Answer, InputType, SuspensionKind};
 use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, Usage};
 use pes_engine::domain::run::{OnBusy, RunStatus};
-use pes_engine::domain::settings::{ExecutionConfig, OnBudget, RunSettings};
+use pes_engine::domain::settings::{Budget, ExecutionConfig, OnBudget, RunSettings};
 use pes_engine::domain::usage::{CapSet, ModelUse, Price};
 use pes_engine::event::{CancelEvent, Event, ModelEvent, SystemEvent};
 use pes_engine::step::{RowKind, Step};
@@ -142,12 +142,39 @@ fn where_nothing_is_left_the_run_ends_as_its_settings_say() {
     let mut sim = capped();
     sim.allowance = room(1_000, None);
     ask(&mut sim, OnBudget::Ask);
-    let open = sim.suspensions();
-    assert_eq!((open.len(), open[0].kind), (1, SuspensionKind::Budget));
+    let first = sim.suspensions().remove(0);
+    let form = &first.feedback_schema;
+    assert_eq!((first.kind, form.input_type, &form.custom_schema), (SuspensionKind::Budget, InputType::Confirm, &None));
+    assert_eq!(first.message, "The run cannot go on: the cap of the day is reached.");
+    let extends = |answer: &mut Answer| {
+        (answer.approved, answer.value) = (Some(true), Some(json!({ "maxCostUsd": 1.0 })));
+    };
+    assert_eq!(sim.answer(0, extends).unwrap_err().0.errors[0].pointer, "/value");
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    assert_eq!(sim.suspensions().len(), 1, "it is still full");
+    assert_ne!(sim.suspensions()[0].suspension_id, first.suspension_id);
     sim.allowance = RESERVE;
     sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
     sim.go();
     assert_eq!(sim.run("run_1").status, RunStatus::Completed, "there is room again");
+}
+
+#[test]
+fn a_yes_at_a_cap_adds_nothing_to_a_budget_that_is_not_spent() {
+    let mut sim = capped();
+    sim.allowance = room(1_000, None);
+    let execution = ExecutionConfig { on_budget: OnBudget::Ask, ..ExecutionConfig::default() };
+    let budget = Some(Budget { max_llm_calls: Some(3), ..Budget::default() });
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, budget, ..RunSettings::default() }).unwrap();
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    sim.allowance = RESERVE;
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    sim.go();
+    assert_eq!((sim.prompts.len(), sim.suspensions()[0].feedback_schema.input_type), (3, InputType::Custom));
+    assert_eq!(sim.suspensions()[0].message, "The run's budget is spent: its model calls are used up.");
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    sim.go();
+    assert_eq!((sim.prompts.len(), sim.run("run_1").status), (5, RunStatus::Completed), "a yes to that adds three");
 }
 
 #[test]

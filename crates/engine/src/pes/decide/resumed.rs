@@ -86,7 +86,7 @@ fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &Answerer) -> R
             resume::judge_pause(&answer)?;
             (Decision::Resumed, AnswerVerdict::EndPause)
         }
-        SuspensionKind::Budget => resume::judge_budget(tx.state, answer)?,
+        SuspensionKind::Budget => resume::judge_budget(tx.state, open, answer)?,
         SuspensionKind::Input | SuspensionKind::ClientTool => resume::judge_input(tx, open, answer, |value| {
             AnswerVerdict::EndCall { status: ToolStatus::Success, result: Ok(value) }
         })?,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::hitl::{Answer, Decision, InDoubtAction, Reply, Suspension, SuspensionKind};
+use crate::domain::hitl::{Answer, Decision, InDoubtAction, InputType, Reply, Suspension, SuspensionKind};
 use crate::domain::policy::{Answerer, Barred, Ruling, Terms};
 use crate::domain::settings::{Budget, PolicyAction};
 use crate::domain::tool::{self, Judgement, Proposal, ToolError, ToolStatus};
@@ -95,11 +95,18 @@ fn check_terms(state: &State, open: &Suspension, terms: &Terms, lets_run: bool, 
 }
 
 /// A larger budget, or the end of the run.
-pub(crate) fn judge_budget(state: &State, answer: Answer) -> Result<(Decision, AnswerVerdict), Fault> {
+pub(crate) fn judge_budget(
+    state: &State,
+    open: &Suspension,
+    answer: Answer,
+) -> Result<(Decision, AnswerVerdict), Fault> {
     match answer.approved {
-        Some(true) => Ok((Decision::Approved, AnswerVerdict::ExtendBudget(Box::new(extension(state, answer.value)?)))),
+        Some(true) => {
+            let more = extension(state, open, answer.value)?;
+            Ok((Decision::Approved, AnswerVerdict::ExtendBudget(Box::new(more))))
+        }
         Some(false) => Ok((Decision::Rejected, AnswerVerdict::EndRun)),
-        None => Err(invalid("/approved", "true extends the budget, false ends the run")),
+        None => Err(invalid("/approved", "true lets the run go on, false ends it")),
     }
 }
 
@@ -237,9 +244,16 @@ pub(crate) fn invalid(pointer: &str, why: &str) -> Fault {
     Fault::new(Code::Invalid, "The answer does not fit the question.").at(pointer, why)
 }
 
-/// What an answer adds to the budget; a plain yes adds as much as the run began with.
-fn extension(state: &State, value: Option<serde_json::Value>) -> Result<Budget, Fault> {
-    let Some(value) = value else { return Ok(state.run_settings().budget.clone().unwrap_or_default()) };
+/// What an answer adds to the budget; a plain yes adds as much as the run began with. A question about a cap has no form:
+/// its answer adds nothing.
+fn extension(state: &State, open: &Suspension, value: Option<Value>) -> Result<Budget, Fault> {
+    let is_about_cap = open.feedback_schema.input_type == InputType::Confirm;
+    let value = match value {
+        Some(_) if is_about_cap => return Err(invalid("/value", "an answer cannot extend a cap")),
+        Some(value) => value,
+        None if is_about_cap => return Ok(Budget::default()),
+        None => return Ok(state.run_settings().budget.clone().unwrap_or_default()),
+    };
     let wrong = |why: String| Fault::new(Code::Invalid, "The answer does not fit the question.").at("/value", why);
     let more: Budget = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
     more.check("/value")?;

@@ -1,19 +1,21 @@
-//! The run's budget is spent: a person is asked to extend it, or the run ends.
+//! The run's budget is spent, or a spending cap is reached: a person is asked, or the run ends.
 
 use crate::domain::hitl::{FeedbackSchema, InputType, SuspensionKind};
 use crate::domain::settings::{Budget, OnBudget};
 use crate::domain::usage::nanos;
 use crate::pes::people::suspend;
 use crate::pes::run::end_early;
-use crate::pes::state::{EarlyEnd, funds};
+use crate::pes::state::EarlyEnd;
+use crate::pes::state::funds::{self, Spent};
 use crate::pes::tx::Tx;
 
-/// Asks a person for more, or ends the run; the lease holder stops its effects first.
+/// Asks a person, or ends the run; the lease holder stops its effects first.
 pub(crate) fn on_spent(tx: &mut Tx<'_>) {
-    let why = funds::why_spent(tx.state, tx.world, tx.stamp.now).unwrap_or_else(|| "it is spent".to_owned());
-    match tx.state.run_settings().execution.on_budget {
-        OnBudget::Ask => ask_for_more(tx, &why),
-        OnBudget::Stop => end_early::end_early(tx, EarlyEnd::OnBudget, &why),
+    let spent = funds::why_spent(tx.state, tx.world, tx.stamp.now).unwrap_or(Spent::Budget("it is spent"));
+    match (tx.state.run_settings().execution.on_budget, &spent) {
+        (OnBudget::Ask, Spent::Budget(why)) => ask_for_more(tx, why),
+        (OnBudget::Ask, Spent::Cap(why)) => ask_about_cap(tx, why),
+        (OnBudget::Stop, _) => end_early::end_early(tx, EarlyEnd::OnBudget, spent.why()),
     }
 }
 
@@ -33,7 +35,18 @@ fn ask_for_more(tx: &mut Tx<'_>, why: &str) {
         })),
         ..FeedbackSchema::new(InputType::Custom, prompt)
     };
-    let question = suspend::question(tx, SuspensionKind::Budget, format!("The run's budget is spent: {why}."), schema);
+    ask(tx, format!("The run's budget is spent: {why}."), schema);
+}
+
+/// A cap is raised or renewed elsewhere: the answer adds nothing, so the question has no form.
+fn ask_about_cap(tx: &mut Tx<'_>, why: &str) {
+    let prompt = "A cap is reached; go on, once it has been raised or renewed? A no ends the run.";
+    let schema = FeedbackSchema::new(InputType::Confirm, prompt);
+    ask(tx, format!("The run cannot go on: {why}."), schema);
+}
+
+fn ask(tx: &mut Tx<'_>, message: String, schema: FeedbackSchema) {
+    let question = suspend::question(tx, SuspensionKind::Budget, message, schema);
     tx.active().budget_question = Some(question.suspension_id.clone());
     suspend::open(tx, question);
 }

@@ -84,8 +84,9 @@ fn repair(tx: &mut Tx<'_>, replied: ReceivedReply<'_>, draft: SynthesisDraft, mi
     }
     tx.active().model = Some(ModelCall { repair: Some(repair), ..again });
     let ends = tx.state.run_settings().execution.on_budget == OnBudget::Stop;
-    if let (true, Some(why)) = (has_words && ends, funds::why_spent(tx.state, tx.world, tx.stamp.now)) {
-        answer_incomplete(tx, draft, Code::BudgetExceeded, &format!("the run's budget leaves no other, {why}"));
+    if let (true, Some(spent)) = (has_words && ends, funds::why_spent(tx.state, tx.world, tx.stamp.now)) {
+        let why = format!("the run's budget leaves no other, {}", spent.why());
+        answer_incomplete(tx, draft, Code::BudgetExceeded, &why);
     }
 }
 

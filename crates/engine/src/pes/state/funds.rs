@@ -36,7 +36,25 @@ pub(crate) enum Funds {
     Wait,
     /// It may fit at that time: calls of other threads have reserved more than they may need.
     Later(Millis),
-    Spent(String),
+    Spent(Spent),
+}
+
+/// Why a call cannot be paid for, in words for people.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Spent {
+    /// The run's budget is used up.
+    Budget(&'static str),
+    /// A spending cap is reached.
+    Cap(String),
+}
+
+impl Spent {
+    pub(crate) fn why(&self) -> &str {
+        match self {
+            Spent::Budget(why) => why,
+            Spent::Cap(why) => why,
+        }
+    }
 }
 
 /// What a call has too little of.
@@ -118,8 +136,8 @@ pub(crate) fn for_call(state: &State, world: &World<'_>, call: &ModelCall) -> Fu
         Ok(reserved) => Funds::Enough(reserved),
         Err(Shortage::Room(Remaining { again_at: Some(at), .. })) => Funds::Later(*at),
         Err(_) if state.is_any_running() => Funds::Wait,
-        Err(Shortage::Budget(why)) => Funds::Spent(why.to_owned()),
-        Err(Shortage::Room(left)) => Funds::Spent(left.why.clone()),
+        Err(Shortage::Budget(why)) => Funds::Spent(Spent::Budget(why)),
+        Err(Shortage::Room(left)) => Funds::Spent(Spent::Cap(left.why.clone())),
     }
 }
 
@@ -241,16 +259,16 @@ pub(crate) fn is_spent(state: &State, world: &World<'_>, now: Millis) -> bool {
     !is_settled && why_spent(state, world, now).is_some()
 }
 
-/// What of the budget is spent, in words for people.
-pub(crate) fn why_spent(state: &State, world: &World<'_>, now: Millis) -> Option<String> {
+/// What of the budget is spent, or which cap is reached.
+pub(crate) fn why_spent(state: &State, world: &World<'_>, now: Millis) -> Option<Spent> {
     if state.budget_deadline().is_some_and(|at| at <= now) {
-        return Some(TIME_SPENT.to_owned());
+        return Some(Spent::Budget(TIME_SPENT));
     }
     let main = state.head.active.as_ref().and_then(|active| active.model.as_ref());
     let items = state.open_loops().filter_map(|work| work.model.as_ref());
     let ready = main.into_iter().chain(items).filter(|call| !call.is_running());
     ready.into_iter().find_map(|call| match for_call(state, world, call) {
-        Funds::Spent(why) => Some(why),
+        Funds::Spent(spent) => Some(spent),
         Funds::Enough(_) | Funds::Wait | Funds::Later(_) => None,
     })
 }
