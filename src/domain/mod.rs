@@ -7,7 +7,6 @@ pub mod expected_cost;
 pub mod frame;
 pub mod http_tool;
 pub mod lookup;
-pub(crate) mod pointer;
 pub mod retention;
 pub mod run_limits;
 pub mod schedule;

@@ -15,6 +15,8 @@ use crate::domain::settings::RunSettings;
 use crate::engine::event::{Event, PersonEvent};
 use crate::runtime::{CommitExtras, ThreadSnapshot};
 
+use patch::Naming;
+
 /// How a person edits the todo list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanPatch {
@@ -54,11 +56,14 @@ pub async fn forecast_edit(service: &Service, caller: &Caller, id: &ThreadId, pa
     let row = threads::row(service, caller, id).await?;
     let thread = service.runtime.snapshot(row.pk).await?;
     let (list, expected) = list(service, &thread).await?;
+    let naming = Naming::of(&patch);
     let list = patch::apply(list, patch, &service.config.limits)?;
+    let ids = patch::ids(&list);
     let next = settings::of_next_run(service, caller, &thread.row)?;
     let settings = Box::new(next.clone());
     let event = Event::Person(PersonEvent::PlanEdited { expected, list, by: caller.name.clone(), settings });
-    forecast_of(service, caller, &thread.after(event)?, &next).await
+    let edited = thread.after(event).map_err(|fault| naming.place(&ids, fault))?;
+    forecast_of(service, caller, &edited, &next).await
 }
 
 async fn forecast_of(
@@ -90,12 +95,15 @@ pub async fn edit(
     if version != if_match {
         return Err(stale(version));
     }
+    let naming = Naming::of(&patch);
     let list = patch::apply(list, patch, &service.config.limits)?;
+    let ids = patch::ids(&list);
     let (by, settings) = (caller.name.clone(), Box::new(settings::of_next_run(service, caller, &row)?));
     let event = Event::Person(PersonEvent::PlanEdited { expected: if_match, list, by, settings });
     let audited = CommitExtras::audited(caller.name.clone(), "edit plan", json!({ "basedOn": if_match }));
     let extras = CommitExtras { wants_plan: true, ..audited };
-    let decided = service.runtime.decide(row.pk, event, extras).await?;
+    let decided = service.runtime.decide(row.pk, event, extras).await;
+    let decided = decided.map_err(|refusal| naming.place(&ids, refusal.into()))?;
     let plan = decided.plan.transpose()?.unwrap_or_default();
     Ok((service.with_payloads(row.pk, json!(plan.todo_list)).await?, plan.plan_version))
 }

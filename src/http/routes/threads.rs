@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::domain::fault::{Code, Fault};
+use crate::domain::pointer::Pointer;
 use crate::domain::settings::ThreadConfig;
 use crate::domain::thread::{Thread, ThreadStatus};
 use crate::http::app_state::AppState;
@@ -127,7 +128,10 @@ fn check_patch(patch: &Value) -> Result<(), Fault> {
     let invalid = |pointer: String, how: &str| Fault::new(Code::Invalid, format!("The patch {how}.")).at(pointer, how);
     let members = patch.as_object().ok_or_else(|| invalid(String::new(), "must be an object"))?;
     match members.keys().find(|name| !MEMBERS.contains(&name.as_str())) {
-        Some(name) => Err(invalid(format!("/{name}"), "may change title, config and metadata only")),
+        Some(name) => {
+            let pointer = Pointer::of([name.as_str()]).to_string();
+            Err(invalid(pointer, "may change title, config and metadata only"))
+        }
         None => Ok(()),
     }
 }

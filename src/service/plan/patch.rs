@@ -9,13 +9,61 @@ use serde_json::{Map, Value};
 
 use super::PlanPatch;
 use crate::config::Limits;
-use crate::domain::fault::{Code, Fault};
+use crate::domain::fault::{Code, Fault, Pointed};
 use crate::domain::plan::FILLED;
+use crate::domain::pointer::Pointer;
 use crate::service::Result;
 
 /// The size of the parts of a list that people may write, in bytes of JSON, over any number of patches. It is as much as a
 /// model may write.
 const MAX_LIST_BYTES: usize = 4 << 20;
+
+/// How a patch names the items of the list that it makes.
+#[derive(Clone, Copy)]
+pub(super) enum Naming {
+    /// The patch is that list.
+    AsListed,
+    /// A JSON Patch names items of the list as it is then: only an id says which item is meant.
+    ByOperations,
+    ById,
+}
+
+impl Naming {
+    pub(super) fn of(patch: &PlanPatch) -> Self {
+        match patch {
+            PlanPatch::JsonPatch(_) => Naming::ByOperations,
+            PlanPatch::MergePatch(Value::Object(_)) => Naming::ById,
+            PlanPatch::MergePatch(_) => Naming::AsListed,
+        }
+    }
+
+    /// A fault of the list that the patch makes, as a fault of the patch. `ids`: those of that list.
+    pub(super) fn place(self, ids: &[String], fault: Fault) -> Fault {
+        if fault.code != Code::PlanInvalid {
+            return fault;
+        }
+        let errors = fault.errors.into_iter().map(|pointed| self.pointed(ids, pointed)).collect();
+        Fault { errors, ..fault }
+    }
+
+    fn pointed(self, ids: &[String], Pointed { pointer, detail }: Pointed) -> Pointed {
+        let (place, member) = match pointer.strip_prefix('/').and_then(|path| path.split_once('/')) {
+            Some((place, member)) => (place, format!("/{member}")),
+            None => (pointer.trim_start_matches('/'), String::new()),
+        };
+        let id = place.parse::<usize>().ok().and_then(|place| ids.get(place)).filter(|id| !id.is_empty());
+        match (self, id) {
+            (Naming::ById, Some(id)) => Pointed { pointer: format!("{}{member}", Pointer::of([id.as_str()])), detail },
+            (Naming::ByOperations, Some(id)) => Pointed { detail: format!("item `{id}`: {detail}"), pointer },
+            (Naming::AsListed, _) | (Naming::ById | Naming::ByOperations, None) => Pointed { pointer, detail },
+        }
+    }
+}
+
+/// The ids of a list; empty where an item has none.
+pub(super) fn ids(list: &[Value]) -> Vec<String> {
+    list.iter().map(|item| item["id"].as_str().unwrap_or_default().to_owned()).collect()
+}
 
 pub(super) fn apply(mut list: Value, patch: PlanPatch, limits: &Limits) -> Result<Vec<Value>> {
     match patch {
@@ -125,7 +173,7 @@ fn merge(list: &mut Value, changes: Map<String, Value>, most: usize) -> Result<(
             }
             (None, _) => {
                 let detail = format!("There is no item `{id}` to change.");
-                return Err(invalid(detail.clone()).at(format!("/{id}"), detail));
+                return Err(invalid(detail.clone()).at(Pointer::of([id.as_str()]).to_string(), detail));
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::config::Environment;
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::pointer::Pointer;
 use crate::domain::thread::ThreadProfile;
 use crate::domain::typed::typed;
 use crate::runtime::ProfileEdit;
@@ -38,7 +39,8 @@ pub(super) fn patched(row: &ThreadRow, patch: &Value, by: &Caller, environment: 
         return invalid("", "A merge patch of a thread is an object.".to_owned());
     };
     if let Some(field) = fields.keys().find(|field| !["title", "config", "metadata"].contains(&field.as_str())) {
-        return invalid(&format!("/{field}"), format!("`{field}` cannot be changed; title, config and metadata can."));
+        let pointer = Pointer::of([field.as_str()]).to_string();
+        return invalid(&pointer, format!("`{field}` cannot be changed; title, config and metadata can."));
     }
     let mut whole = serde_json::to_value(&row.profile).expect("a thread profile is plain data");
     json_patch::merge(&mut whole, patch);

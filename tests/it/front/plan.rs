@@ -69,6 +69,24 @@ async fn what_cannot_be_edited_is_refused() {
     none.problem("precondition_required");
     let wrong = app.ask("PATCH", "/threads/t1/plan").header("if-match", &tag).typed("application/json", "[]");
     wrong.send().await.problem("unsupported_media_type");
+    let new = json!({ "id": "new/one", "description": "New", "dependencies": ["nobody"] });
+    let added = json!([{ "op": "add", "path": "/-", "value": new }]);
+    let error = json!({ "pointer": "/3/dependencies", "detail": "item `new/one`: there is no item nobody" });
+    assert_eq!(patch(&app, &tag, added.clone()).await.problem("plan_invalid")["errors"], json!([error]));
+    let foreseen = app.ask("POST", "/threads/t1/plan/forecast");
+    let foreseen = foreseen.typed("application/json-patch+json", &added.to_string()).send().await;
+    assert_eq!(foreseen.problem("plan_invalid")["errors"], json!([error]));
+    for (change, code, pointer) in [
+        (json!({ "third": { "dependencies": ["nobody"] } }), "plan_invalid", "/third/dependencies"),
+        (json!({ "third": { "odd/name": 1 } }), "plan_invalid", "/third/odd~1name"),
+        (json!({ "new/one": new }), "plan_invalid", "/new~1one/dependencies"),
+        (json!({ "a~b": null }), "invalid", "/a~0b"),
+        (json!([{ "id": "first" }]), "plan_invalid", "/0"),
+    ] {
+        let ask = app.ask("PATCH", "/threads/t1/plan").header("if-match", &tag);
+        let said = ask.typed("application/merge-patch+json", &change.to_string()).send().await;
+        assert_eq!(said.problem(code)["errors"][0]["pointer"], pointer, "{change}");
+    }
     assert_eq!(self::tag(&app).await, tag, "nothing was changed");
 }
 

@@ -17,6 +17,7 @@ pub mod model;
 pub mod observation;
 pub mod payload;
 pub mod plan;
+pub mod pointer;
 pub mod policy;
 pub mod prompt;
 pub mod run;

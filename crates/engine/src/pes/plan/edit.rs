@@ -9,6 +9,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ItemId;
 use crate::domain::observation::RecordMetadata;
 use crate::domain::plan::{ChangeType, FILLED, ItemStatus, StepType, TodoItem, TodoItemChange, ToolValidationMode};
+use crate::domain::pointer::Pointer;
 use crate::domain::settings::RunSettings;
 use crate::parse;
 use crate::pes::plan::change::{self, PlanMerge};
@@ -332,6 +333,8 @@ fn check_graph(edited: &[EditedItem]) -> Result<(), Fault> {
 }
 
 fn invalid(at: usize, field: &str, why: impl Into<String>) -> Fault {
-    let pointer = if field.is_empty() { format!("/{at}") } else { format!("/{at}/{field}") };
-    Fault::new(Code::PlanInvalid, "The edited plan is not valid.").at(pointer, why)
+    let place = at.to_string();
+    let names = [place.as_str(), field];
+    let pointer = Pointer::of(names.into_iter().filter(|name| !name.is_empty()));
+    Fault::new(Code::PlanInvalid, "The edited plan is not valid.").at(pointer.to_string(), why)
 }
