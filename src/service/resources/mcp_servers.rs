@@ -68,7 +68,7 @@ impl Collection for McpServers {
         mcp::name_taken()
     }
 
-    fn check_removal(service: &Service, name: &str) -> Result<()> {
+    fn check_removal(service: &Service, _: &Caller, name: &str) -> Result<()> {
         if service.mcp.is_configured(name) {
             let why = "The operator's servers stand in the configuration; switch it off with PATCH.";
             return Err(Fault::new(Code::Forbidden, why));

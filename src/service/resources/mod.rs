@@ -55,6 +55,12 @@ pub trait Resource: Sized {
         None
     }
 
+    /// Called before a resource is replaced or patched.
+    fn check_change(service: &Service, caller: &Caller, id: &str) -> Result<()> {
+        let _ = (service, caller, id);
+        Ok(())
+    }
+
     /// The body that replaces `known`. Secrets that the specification omits are kept.
     fn replaced_body(service: &Service, caller: &Caller, known: &Document, spec: Self::Spec) -> Result<Value>;
 
@@ -92,8 +98,8 @@ pub trait Collection: Resource {
     /// The fault if a resource with the new id exists.
     fn id_taken() -> Fault;
 
-    fn check_removal(service: &Service, id: &str) -> Result<()> {
-        let _ = (service, id);
+    fn check_removal(service: &Service, caller: &Caller, id: &str) -> Result<()> {
+        let _ = (service, caller, id);
         Ok(())
     }
 

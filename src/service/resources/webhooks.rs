@@ -38,6 +38,10 @@ impl Resource for Webhooks {
         Ok(Versioned { value: stored(service, &document), version: document.version })
     }
 
+    fn check_change(service: &Service, caller: &Caller, id: &str) -> Result<()> {
+        check_own(service, caller, id)
+    }
+
     fn replaced_body(service: &Service, caller: &Caller, known: &Document, spec: WebhookSpec) -> Result<Value> {
         let secrets = match &spec.secrets {
             Some(secrets) => sealed(service, caller, &known.id, secrets)?,
@@ -86,6 +90,10 @@ impl Collection for Webhooks {
 
     fn id_taken() -> Fault {
         Fault::new(Code::Internal, "The new webhook has the id of another; ask again.")
+    }
+
+    fn check_removal(service: &Service, caller: &Caller, id: &str) -> Result<()> {
+        check_own(service, caller, id)
     }
 
     /// Drops its pending deliveries, with a reason.
@@ -147,6 +155,15 @@ pub async fn replay(
         }
     };
     once::perform(service, caller, key.as_ref(), work).await
+}
+
+/// Refuses a change of a webhook of the configuration.
+fn check_own(service: &Service, caller: &Caller, id: &str) -> Result<()> {
+    if service.outbox.directory.fixed(caller.tenant).any(|webhook| webhook.id == id) {
+        let why = "This webhook stands in the server's configuration; only its operator can change or remove it.";
+        return Err(Fault::new(Code::Forbidden, why));
+    }
+    Ok(())
 }
 
 fn sealed(service: &Service, caller: &Caller, id: &str, secrets: &[String]) -> Result<Value> {

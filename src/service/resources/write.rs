@@ -79,6 +79,7 @@ async fn change<R: Resource>(
     body: impl FnOnce(&Document) -> Result<Value>,
 ) -> Result<Answered<Versioned<R::View>>> {
     service.runtime.accepting()?;
+    R::check_change(service, caller, id)?;
     let work = async {
         let known = stored::<R>(service, caller, id).await?;
         let expected = if known.version == 0 { Expected::Absent } else { Expected::Version(known.version) };
@@ -111,7 +112,7 @@ async fn change<R: Resource>(
 /// Deletes a resource of the tenant's own.
 pub async fn delete<R: Collection>(service: &Service, caller: &Caller, id: &str) -> Result<()> {
     service.runtime.accepting()?;
-    R::check_removal(service, id)?;
+    R::check_removal(service, caller, id)?;
     let change = change_by(service, caller, R::KIND, id, None);
     if service.documents.write(change, Expected::Any).await?.is_none() {
         return Err(Fault::not_found(R::NAME));

@@ -281,5 +281,9 @@ async fn the_operators_webhooks_are_told_too_and_nobody_changes_them() {
     assert_eq!(request.body["type"], "run.finished");
     assert!(request.line.starts_with("POST /services/T0/xoxs "), "{}", request.line);
     deliveries(&app, "ops", are("delivered")).await;
-    app.ask("DELETE", "/webhooks/ops").send().await.problem("not_found");
+    let spec = json!({ "url": "https://example.com/hook", "events": ["run.failed"] });
+    app.ask("PUT", "/webhooks/ops").json(&spec).send().await.problem("forbidden");
+    app.ask("DELETE", "/webhooks/ops").send().await.problem("forbidden");
+    app.ask("DELETE", "/webhooks/none").send().await.problem("not_found");
+    assert_eq!(app.get("/webhooks/ops").await.expect(200), shown);
 }
