@@ -4,34 +4,37 @@ use serde::Deserialize;
 
 use crate::domain::Millis;
 use crate::domain::facts::{Fact, WholePlan, WholePlanUpdate};
-use crate::domain::frame::Token;
+use crate::domain::frame::{Token, ToolStarted};
 use crate::domain::ids::{ItemId, RunId};
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::run::RunStatus;
 use crate::domain::standing::RunActivity;
 use crate::live::{Encoded, EncodedKind};
 
-/// One decoded frame.
+/// What the stream of one run receives. Observations, tokens and calls may be of other runs of the thread.
 #[derive(Clone, Debug)]
-pub(super) enum DecodedFrame {
+pub(super) enum RunFrame {
     Observation(Box<DecodedObservation>),
     Token(Box<Token>),
-    /// The run has this status now.
-    RunStatus(RunId, RunStatus),
+    /// A call is about to be made.
+    CallStarted(Box<ToolStarted>),
+    /// The run waits for an answer, and nothing of it runs any more.
+    Suspended,
     /// All observations from before the subscription were sent.
     CaughtUp,
     /// The reader was too slow, and frames were dropped.
     Gap,
     /// The server is stopping.
     Draining,
-    /// A frame that no door projects.
-    Other,
+    /// No more frames follow, although the run goes on: its thread was erased.
+    Erased,
 }
 
 /// A decoded observation.
 #[derive(Clone, Debug)]
 pub(super) struct DecodedObservation {
     pub(super) seq: i64,
+    pub(super) kind: ObservationType,
     pub(super) run: RunId,
     pub(super) item: Option<ItemId>,
     pub(super) at: Millis,
@@ -47,29 +50,30 @@ pub(super) enum ObservationContent {
     Fact(Fact),
 }
 
-impl DecodedFrame {
-    /// A frame that cannot be decoded is logged and skipped.
-    pub(super) fn decode(frame: &Encoded) -> Self {
+impl RunFrame {
+    /// A frame for the stream of this run. `None` if no door projects the frame, or if it cannot be decoded.
+    pub(super) fn decode(frame: &Encoded, run: &RunId) -> Option<Self> {
         if let Some(token) = frame.token() {
-            return DecodedFrame::Token(Box::new(token));
+            return Some(RunFrame::Token(Box::new(token)));
         }
         match &frame.kind {
             EncodedKind::Observation { seq, run_id, .. } => match decode_observation(frame) {
-                Ok(observation) => DecodedFrame::Observation(Box::new(observation)),
+                Ok(observation) => Some(RunFrame::Observation(Box::new(observation))),
                 Err(error) => {
                     tracing::warn!(runId = %run_id, seq, %error, "an observation cannot be decoded; the stream skips it");
-                    DecodedFrame::Other
+                    None
                 }
             },
-            EncodedKind::Run { run_id, status } => DecodedFrame::RunStatus(run_id.clone(), *status),
-            EncodedKind::Gap => DecodedFrame::Gap,
-            EncodedKind::CaughtUp => DecodedFrame::CaughtUp,
-            EncodedKind::Draining => DecodedFrame::Draining,
-            EncodedKind::Token { .. }
-            | EncodedKind::ToolStarted { .. }
-            | EncodedKind::Thread
-            | EncodedKind::ThreadDeleted
-            | EncodedKind::Suspension => DecodedFrame::Other,
+            EncodedKind::ToolStarted { .. } => serde_json::from_slice(&frame.data()).ok().map(RunFrame::CallStarted),
+            EncodedKind::Run { run_id, status } => {
+                (run_id == run && *status == RunStatus::Suspended).then_some(RunFrame::Suspended)
+            }
+            EncodedKind::Gap => Some(RunFrame::Gap),
+            EncodedKind::CaughtUp => Some(RunFrame::CaughtUp),
+            EncodedKind::Draining => Some(RunFrame::Draining),
+            EncodedKind::Token { .. } | EncodedKind::Thread | EncodedKind::ThreadDeleted | EncodedKind::Suspension => {
+                None
+            }
         }
     }
 }
@@ -109,7 +113,10 @@ impl DecodedObservation {
             ObservationType::PlanUpdate => ObservationContent::PlanUpdate(WholePlanUpdate::deserialize(recorded)?),
             kind => ObservationContent::Fact(Fact::read(kind, recorded)?),
         };
-        let Observation { seq, run_id, parent_id, timestamp, .. } = observation;
-        Ok(Self { seq, run: run_id, item: parent_id, at: timestamp, content })
+        let Observation { seq, kind, run_id, parent_id, timestamp, .. } = observation;
+        Ok(Self { seq, kind, run: run_id, item: parent_id, at: timestamp, content })
     }
 }
+
+#[cfg(test)]
+mod tests;

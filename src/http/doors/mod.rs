@@ -3,11 +3,11 @@
 //! state and no copy of a conversation. No door names another door, and only a few files outside of this folder name
 //! one.
 //!
-//! Shared by all doors: the request ([`DoorRequest`]); the decoded frames of a thread ([`frames`]) and its conversation
-//! ([`conversation`]); the events of an answer's text and of a model's thoughts ([`text_events`]); what a run does, as
-//! lines of text ([`progress`]); questions as text ([`question`]), and how a text answers a question ([`text_reply`]);
-//! the results of a client's own functions, where they are sent as text ([`function_result`]); response headers
-//! ([`answer_headers`]); and the writing of server-sent events ([`sse`]).
+//! Shared by all doors: the request ([`DoorRequest`]); the stream of a run ([`run_stream`]) and its decoded frames
+//! ([`frames`]); the conversation of a thread ([`conversation`]); the events of an answer's text and of a model's
+//! thoughts ([`text_events`]); what a run does, as lines of text ([`progress`]); questions as text ([`question`]), and
+//! how a text answers a question ([`text_reply`]); the results of a client's own functions, where they are sent as text
+//! ([`function_result`]); response headers ([`answer_headers`]); and the writing of server-sent events ([`sse`]).
 
 mod a2a;
 mod agui;
@@ -22,6 +22,7 @@ mod progress;
 mod question;
 #[cfg(test)]
 mod recorded;
+mod run_stream;
 mod shown_item;
 mod sse;
 mod text_events;

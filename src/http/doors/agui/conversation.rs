@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::accept::METADATA_KEY;
-use super::events::{AguiEvents, Origin};
+use super::events::AguiEvents;
 use super::messages::ClientMessages;
 use super::request::ClientRun;
 use crate::domain::caller::Caller;
@@ -38,7 +38,7 @@ pub(super) async fn snapshot(app: &AppState, caller: &Caller, thread: &ThreadId)
             let client = ClientRun { thread: thread.clone(), id: String::new(), speaks_v1: true };
             (AguiEvents::new(client, told.run.clone()), ClientMessages::default())
         });
-        events.observation(&Origin::default(), &told).iter().for_each(|event| messages.apply(event));
+        events.observation(&told).iter().for_each(|event| messages.apply(event));
     })
     .await?;
     let runs = runs.into_iter().map(|(run, (_, messages))| (run, messages)).collect();

@@ -11,7 +11,6 @@ use super::state::PlanState;
 use super::subagents::Subagents;
 use super::text_events::to_events;
 use super::usage::ModelUsage;
-use crate::domain::Millis;
 use crate::domain::facts::SynthesisStatus;
 use crate::domain::facts::{Fact, FinalResponseBody, ItemStatusChangeBody, RunFinishedBody};
 use crate::domain::fault::Code;
@@ -25,14 +24,6 @@ use crate::domain::run::RunStatus;
 use crate::domain::tool::ToolResult;
 use crate::http::doors::frames::{DecodedObservation, ObservationContent};
 use crate::http::doors::text_events::{PrefixDigest, TextEmitter};
-
-/// The observation that an event comes from.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Origin {
-    pub(super) at: Millis,
-    pub(super) seq: i64,
-    pub(super) kind: &'static str,
-}
 
 pub(super) struct AguiEvents {
     client: ClientRun,
@@ -77,7 +68,7 @@ impl AguiEvents {
 
     /// Applies an observation from before the stream without sending its events.
     pub(super) fn replay(&mut self, observation: &DecodedObservation) {
-        self.observation(&Origin::default(), observation);
+        self.observation(observation);
         self.steps.clear();
         self.usage.clear();
         self.subagents.clear();
@@ -95,7 +86,7 @@ impl AguiEvents {
         events
     }
 
-    pub(super) fn observation(&mut self, origin: &Origin, observation: &DecodedObservation) -> Vec<Value> {
+    pub(super) fn observation(&mut self, observation: &DecodedObservation) -> Vec<Value> {
         if observation.run != self.run || self.is_finished {
             return Vec::new();
         }
@@ -112,8 +103,9 @@ impl AguiEvents {
             ObservationContent::Fact(fact) => self.fact(fact),
         };
         for event in &mut events {
-            event["timestamp"] = json!(origin.at);
-            let mut metadata = json!({ "pes": { "seq": origin.seq, "type": origin.kind, "runId": self.run } });
+            event["timestamp"] = json!(observation.at);
+            let mut metadata =
+                json!({ "pes": { "seq": observation.seq, "type": observation.kind.as_str(), "runId": self.run } });
             if let Some(retryable) = event["metadata"]["pes"].get("retryable") {
                 metadata["pes"]["retryable"] = retryable.clone();
             }

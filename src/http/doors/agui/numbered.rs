@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::cursor::{Cursor, EventPosition, OpenTexts, Segment};
-use super::events::{AguiEvents, Origin, run_error};
+use super::events::{AguiEvents, run_error};
 use super::request::ClientRun;
 use super::stream::started;
 use super::text_events::reasoning_message_start;
@@ -113,7 +113,7 @@ impl NumberedEvents {
         self.standing.open().iter().any(|question| question.while_running)
     }
 
-    pub(super) fn observation(&mut self, origin: &Origin, observation: &DecodedObservation) -> Vec<NumberedEvent> {
+    pub(super) fn observation(&mut self, observation: &DecodedObservation) -> Vec<NumberedEvent> {
         if observation.run != self.segment.run || self.is_finished() {
             return Vec::new();
         }
@@ -129,7 +129,7 @@ impl NumberedEvents {
             let texts = texts.clone();
             all.extend(self.resume_texts(texts));
         }
-        let events = self.events.observation(origin, observation);
+        let events = self.events.observation(observation);
         (self.seq, self.end_events_sent) = (observation.seq, 0);
         all.extend(self.number_events(observation.seq, events));
         if self.is_cursor_lost() {

@@ -276,8 +276,8 @@ impl MessageChunks {
     }
 
     /// Ends the stream, because the run waits for an answer.
-    pub(super) fn suspended(&mut self, run: &RunId) -> Vec<Chunk> {
-        if *run != self.context.run || self.is_finished || self.open.is_empty() {
+    pub(super) fn suspended(&mut self) -> Vec<Chunk> {
+        if self.is_finished || self.open.is_empty() {
             return Vec::new();
         }
         self.is_finished = true;

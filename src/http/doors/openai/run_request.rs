@@ -19,8 +19,9 @@ use crate::domain::settings::{CallOptions, ThreadConfig};
 use crate::domain::which_thread::{self, Said};
 use crate::http::app_state::AppState;
 use crate::http::doors::DoorRequest;
+use crate::http::doors::run_stream::RunStart;
 use crate::http::doors::{function_result, question, text_reply};
-use crate::service::feed::{self, After, EarlySubscription};
+use crate::service::feed::{self, After};
 use crate::service::once::Idempotent;
 use crate::service::runs::{self, ContinueAt, ProcessAsk, ReplyMessage};
 use crate::service::suspensions;
@@ -29,21 +30,12 @@ use crate::service::threads::NewThreadAsk;
 /// The metadata member of a user's message that holds what an OpenAI client sent with it.
 pub(super) const METADATA_KEY: &str = "openai";
 
-/// From where the answer is read.
-pub(super) enum AnswerSource {
-    /// A subscription: everything from there.
-    Live(EarlySubscription),
-    /// Everything after this position of the log.
-    After(After),
-    /// Nothing is read. The open questions are asked again.
-    AskedAgain,
-}
-
 /// A run that was started.
 pub(super) struct StartedRun {
     pub(super) thread: ThreadId,
     pub(super) run: RunId,
-    pub(super) source: AnswerSource,
+    /// From where its answer is read.
+    pub(super) start: RunStart,
     /// The run's thread, if it is erased after the answer was sent.
     pub(super) temporary: Option<TemporaryThread>,
 }
@@ -142,11 +134,9 @@ impl NewRun {
         };
         let (answered, early) = runs::process_subscribed(service, caller, &self.thread, ask, key).await?;
         let receipt = answered.into_value()?;
-        let source = match early {
-            Some(early) => AnswerSource::Live(early),
-            None => AnswerSource::After(feed::before(service, caller, &receipt.thread_id, &receipt.run_id).await?),
-        };
-        Ok(StartedRun { thread: receipt.thread_id, run: receipt.run_id, source, temporary: None })
+        let (thread, run) = (receipt.thread_id, receipt.run_id);
+        let start = RunStart::whole(ctx, &thread, &run, early).await?;
+        Ok(StartedRun { thread, run, start, temporary: None })
     }
 }
 
@@ -203,8 +193,9 @@ impl RunReply<'_> {
     /// Submits the answers: results go to the calls that they name, approvals to their questions, a text to the oldest
     /// question that it can answer. If nothing is answered, the questions are asked again. If an answer is refused
     /// after another one was accepted, its question is asked again too, since the accepted answer has changed the run.
-    /// Also returns the position of the log before the answers, and their number.
-    pub(super) async fn submit(self, key: Option<Idempotent>) -> Result<(AnswerSource, After, u32), OpenAiError> {
+    /// Returns from where the run's answer is read, `None` if nothing was answered; the position of the log before the
+    /// answers; and their number.
+    pub(super) async fn submit(self, key: Option<Idempotent>) -> Result<(Option<RunStart>, After, u32), OpenAiError> {
         let (service, caller) = (&self.ctx.app.service, &self.ctx.caller);
         let early = feed::subscribe(service, caller, self.thread).await?;
         let after = early.after();
@@ -231,13 +222,13 @@ impl RunReply<'_> {
                 Err(fault) => return Err(fault.into()),
             }
         }
-        let source = match status {
-            None => AnswerSource::AskedAgain,
+        let start = match status {
             // The run is still suspended, so no further event will come; the log has its open questions.
-            Some(RunStatus::Suspended) => AnswerSource::After(after),
-            Some(_) => AnswerSource::Live(early),
+            Some(RunStatus::Suspended) => Some(RunStart::After(after)),
+            Some(_) => Some(RunStart::Live(early)),
+            None => None,
         };
-        Ok((source, after, given))
+        Ok((start, after, given))
     }
 
     fn answers(&self) -> Result<Vec<(&Suspension, Answer)>, OpenAiError> {

@@ -15,8 +15,7 @@ fn streams(log: &[Observation], speaks_v1: bool) -> Vec<Value> {
         all.extend(events.begin());
         for seen in log {
             let told = decode(seen);
-            let origin = Origin { at: seen.timestamp, seq: seen.seq, kind: seen.kind.as_str() };
-            all.extend(events.observation(&origin, &told));
+            all.extend(events.observation(&told));
             if seen.kind == ObservationType::AgentSuspended {
                 all.extend(events.suspended(Vec::new()));
                 events.is_finished = false;
@@ -104,7 +103,7 @@ fn a_stream_that_begins_later_stands_alone() {
                 {
                     took += body.input_tokens + body.output_tokens;
                 }
-                for event in events.observation(&Origin::default(), &heard) {
+                for event in events.observation(&heard) {
                     let what = format!("{}{}", event["stepName"], event["subagentRunId"]);
                     match event["type"].as_str().unwrap() {
                         "STEP_STARTED" | "SUBAGENT_STARTED" => begun.push(what),
@@ -133,8 +132,8 @@ fn whoever_is_reminded_is_still_asked() {
     let run = RunId::from("run_1");
     for (policy, interrupts) in [("remind", 1), ("deny", 0)] {
         let mut events = of_run(&run);
-        events.observation(&Origin::default(), &asks_approval(&run, json!({})));
-        events.observation(&Origin::default(), &times_out(&run, policy));
+        events.observation(&asks_approval(&run, json!({})));
+        events.observation(&times_out(&run, policy));
         let end = events.suspended(Vec::new()).pop().unwrap_or_default();
         let asked = end["outcome"]["interrupts"].as_array().map_or(0, Vec::len);
         assert_eq!(asked, interrupts, "{policy}");
@@ -156,9 +155,9 @@ fn id_of_answer(run: &RunId, before: &[DecodedObservation]) -> Value {
     let message = json!({ "messageId": "msg_2", "threadId": "t", "role": "AI", "content": "So.", "timestamp": 1 });
     let mut events = of_run(run);
     for told in before {
-        events.observation(&Origin::default(), told);
+        events.observation(told);
     }
-    let told = events.observation(&Origin::default(), &fact(run, "FINAL_RESPONSE", json!({ "message": message })));
+    let told = events.observation(&fact(run, "FINAL_RESPONSE", json!({ "message": message })));
     told.iter().find(|event| event["type"] == "TEXT_MESSAGE_START").unwrap()["messageId"].clone()
 }
 
@@ -188,8 +187,7 @@ fn a_task_of_another_agent_begins_and_ends_once() {
     let run = RunId::from("run_1");
     let types_for = |statuses: &[&str]| {
         let mut events = of_run(&run);
-        let mut all: Vec<Value> =
-            statuses.iter().flat_map(|status| events.observation(&Origin::default(), &task(&run, status))).collect();
+        let mut all: Vec<Value> = statuses.iter().flat_map(|status| events.observation(&task(&run, status))).collect();
         all.extend(events.interrupted("draining", ""));
         all.retain(|event| event["type"].as_str().unwrap().starts_with("SUBAGENT"));
         all.iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()

@@ -55,8 +55,7 @@ fn rest(
         if let Some(size) = size.filter(|_| is_heard && seen.seq > numbered.segment().start) {
             events.extend(heard(numbered, &run, &phases[&stream], seen, size));
         }
-        let origin = Origin { at: seen.timestamp, seq: seen.seq, kind: seen.kind.as_str() };
-        events.extend(numbered.observation(&origin, &decode(seen)));
+        events.extend(numbered.observation(&decode(seen)));
     }
     if !numbered.is_finished() {
         events.extend(numbered.suspended(Vec::new()));
@@ -168,7 +167,7 @@ fn an_attempt_that_broke_off_is_ended_behind_a_cut() {
     let (run, log) = broken();
     let mut numbered = NumberedEvents::new(client(), segment(&run, 0, 0));
     let mut heard = numbered.begin(None);
-    heard.extend(numbered.observation(&Origin::default(), &decode(&log[0])));
+    heard.extend(numbered.observation(&decode(&log[0])));
     heard.extend(numbered.token(&token(&run, "s1", 0, "Half an ", "synthesis", "RESPONSE")));
     let id = heard.last().unwrap().id.clone().unwrap();
     heard.extend(behind(&log, &id));
@@ -186,7 +185,7 @@ fn an_answer_that_became_another_is_told_whole() {
     let mut numbered = NumberedEvents::new(client(), segment(&run, 0, 0));
     let mut heard = numbered.begin(None);
     for seen in &log[..3] {
-        heard.extend(numbered.observation(&Origin::default(), &decode(seen)));
+        heard.extend(numbered.observation(&decode(seen)));
     }
     heard.extend(numbered.token(&token(&run, "s2", 0, "Another ", "synthesis", "RESPONSE")));
     let id = heard.last().unwrap().id.clone().unwrap();

@@ -227,7 +227,7 @@ fn whoever_is_reminded_is_still_asked() {
         let (mut events, _) = begun(&run);
         events.observation(&asks_approval(&run, json!({})));
         events.observation(&times_out(&run, policy));
-        let end = json(&events.suspended(&run)).pop();
+        let end = json(&events.suspended()).pop();
         assert_eq!(end.as_ref().and_then(|end| end["finishReason"].as_str()), finish, "{policy}");
     }
 }
@@ -259,5 +259,5 @@ fn nothing_is_told_of_another_run() {
     let (mut events, _) = begun(&own);
     assert!(events.token(&token(&other, "s1", 0, "Not yours.", "synthesis", "RESPONSE")).is_empty());
     assert!(events.observation(&answer(&other, "Not yours.")).is_empty());
-    assert!(events.call_started(&other, &"call_1".into()).is_empty() && events.suspended(&other).is_empty());
+    assert!(events.call_started(&other, &"call_1".into()).is_empty());
 }

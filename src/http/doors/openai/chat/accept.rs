@@ -20,10 +20,11 @@ use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::questions;
 use crate::http::doors::openai::repeat::{self, EarlierRequest, RequestIdentity};
 use crate::http::doors::openai::run_request::{
-    AnswerSource, METADATA_KEY, NewRun, RunReply, StartedRun, check_user, is_shown, open_on, questions_for_people,
+    METADATA_KEY, NewRun, RunReply, StartedRun, check_user, is_shown, open_on, questions_for_people,
 };
 use crate::http::doors::openai::temporary_thread::TemporaryThread;
-use crate::service::feed::{self, After};
+use crate::http::doors::run_stream::RunStart;
+use crate::service::feed::After;
 use crate::service::once::{self, Idempotent};
 
 /// An accepted request, and from where its answer is read.
@@ -32,7 +33,8 @@ pub(super) struct AcceptedCompletion {
     pub(super) run: RunId,
     /// The questions that were open before.
     pub(super) open: Vec<AskedQuestion>,
-    pub(super) source: AnswerSource,
+    /// `None` if nothing is read, and the open questions are asked again.
+    pub(super) start: Option<RunStart>,
     /// The client named the thread, so it can find the run again. The run goes on without a connected client.
     pub(super) is_thread_named: bool,
     /// The key under which the run is found if the request is sent again.
@@ -119,9 +121,9 @@ impl Acceptance<'_> {
                 asked.is_empty() || (target.may_answer && is_shown(ctx, &request.said, &target.thread, &asked).await?);
             let text = if may_answer { &self.text } else { "" };
             let reply = RunReply { ctx, thread: &target.thread, open: &open, results, approvals, text, lookups };
-            let (source, ..) = reply.submit(key).await?;
+            let (start, ..) = reply.submit(key).await?;
             let open = open.iter().map(Suspension::asked).collect();
-            return Ok(AcceptedCompletion { open, ..self.accepted(target.thread, run, source, answers) });
+            return Ok(AcceptedCompletion { open, ..self.accepted(target.thread, run, start, answers) });
         }
         if !self.results.is_empty() {
             return Err(no_open_call(!target.is_new));
@@ -140,17 +142,17 @@ impl Acceptance<'_> {
             lookups: vec![conversation.key(), begins.clone()],
             created: target.created,
         };
-        let StartedRun { thread, run, source, .. } = new.begin(ctx, self.model, key).await?;
-        Ok(self.accepted(thread, run, source, begins))
+        let StartedRun { thread, run, start, .. } = new.begin(ctx, self.model, key).await?;
+        Ok(self.accepted(thread, run, Some(start), begins))
     }
 
-    fn accepted(&self, thread: ThreadId, run: RunId, source: AnswerSource, key: LookupKey) -> AcceptedCompletion {
+    fn accepted(&self, thread: ThreadId, run: RunId, start: Option<RunStart>, key: LookupKey) -> AcceptedCompletion {
         let is_thread_named = self.named.is_some();
         AcceptedCompletion {
             thread,
             run,
             open: Vec::new(),
-            source,
+            start,
             is_thread_named,
             key,
             is_retry: false,
@@ -163,15 +165,13 @@ impl Acceptance<'_> {
         let (ctx, identity) = (self.ctx, &self.identity);
         let accepted = match first {
             EarlierRequest::Began(found) => {
-                let (service, caller) = (&ctx.app.service, &ctx.caller);
-                let start = feed::before(service, caller, &found.thread_id, &found.run_id).await?;
-                let source = AnswerSource::After(start);
-                self.accepted(found.thread_id, found.run_id, source, identity.begins.clone())
+                let start = RunStart::whole(ctx, &found.thread_id, &found.run_id, None).await?;
+                self.accepted(found.thread_id, found.run_id, Some(start), identity.begins.clone())
             }
             EarlierRequest::Answered(found) => {
                 let at = repeat::locate_answers(ctx, &found, |id| self.results.contains_key(id.as_str())).await?;
-                let source = AnswerSource::After(After::Seq(at.seq));
-                let accepted = self.accepted(found.thread_id, found.run_id, source, identity.answers.clone());
+                let start = RunStart::After(After::Seq(at.seq));
+                let accepted = self.accepted(found.thread_id, found.run_id, Some(start), identity.answers.clone());
                 AcceptedCompletion { open: at.open, ..accepted }
             }
         };

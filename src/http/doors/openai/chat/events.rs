@@ -12,10 +12,14 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::model::Usage;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
-use crate::http::doors::frames::{DecodedObservation, ObservationContent};
+use crate::http::doors::frames::{DecodedObservation, ObservationContent, RunFrame};
 use crate::http::doors::openai::sources::{self, Citation};
 use crate::http::doors::progress::ProgressLines;
 use crate::http::doors::question;
+use crate::http::doors::run_stream::Projection;
+
+/// What a client is told when the server stops.
+pub(super) const STOPPING: &str = "The server is stopping; send this again.";
 
 /// Separates a failed attempt at the answer, or a question, from the text after it.
 const SEPARATOR: &str = "\n\n---\n\n";
@@ -77,9 +81,10 @@ pub(super) struct CompletionEvents {
     is_finished: bool,
 }
 
-impl CompletionEvents {
-    /// The observation types that the projection needs.
-    pub(super) const OBSERVATION_TYPES: [ObservationType; 15] = [
+impl Projection for CompletionEvents {
+    type Event = CompletionPart;
+
+    const OBSERVATION_TYPES: &'static [ObservationType] = &[
         ObservationType::Title,
         ObservationType::Plan,
         ObservationType::PlanUpdate,
@@ -97,6 +102,24 @@ impl CompletionEvents {
         ObservationType::RunFinished,
     ];
 
+    async fn project(&mut self, frame: RunFrame) -> Vec<CompletionPart> {
+        match frame {
+            RunFrame::Observation(observation) => self.observation(&observation),
+            RunFrame::Token(token) => self.token(&token),
+            RunFrame::Suspended => self.suspended(),
+            RunFrame::CallStarted(_) | RunFrame::CaughtUp => Vec::new(),
+            RunFrame::Draining => self.interrupted(Code::Draining.as_str(), STOPPING),
+            RunFrame::Gap => self.interrupted("gap", "The client reads too slowly; ask for the thread."),
+            RunFrame::Erased => self.interrupted(Code::NotFound.as_str(), "The thread was erased."),
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.is_finished
+    }
+}
+
+impl CompletionEvents {
     /// `open` are the questions that are open already, oldest first.
     pub(super) fn new(run: RunId, open: Vec<AskedQuestion>, urls: Option<ConsoleUrls>) -> Self {
         Self {
@@ -121,17 +144,12 @@ impl CompletionEvents {
         Self { is_buffered, ..self }
     }
 
-    /// No part follows.
-    pub(super) fn is_finished(&self) -> bool {
-        self.is_finished
-    }
-
     /// The usage of the model calls so far.
     pub(super) fn usage(&self) -> &Usage {
         &self.usage
     }
 
-    pub(super) fn observation(&mut self, observation: &DecodedObservation) -> Vec<CompletionPart> {
+    fn observation(&mut self, observation: &DecodedObservation) -> Vec<CompletionPart> {
         if observation.run != self.run || self.is_finished {
             return Vec::new();
         }
@@ -191,7 +209,7 @@ impl CompletionEvents {
     }
 
     /// Handles a token of the answer or of a model's thoughts.
-    pub(super) fn token(&mut self, token: &Token) -> Vec<CompletionPart> {
+    fn token(&mut self, token: &Token) -> Vec<CompletionPart> {
         if token.run_id != self.run || self.is_finished {
             return Vec::new();
         }
@@ -308,7 +326,7 @@ impl CompletionEvents {
     }
 
     /// Ends the completion although the run goes on.
-    pub(super) fn interrupted(&mut self, code: &str, message: &str) -> Vec<CompletionPart> {
+    fn interrupted(&mut self, code: &str, message: &str) -> Vec<CompletionPart> {
         if std::mem::replace(&mut self.is_finished, true) { Vec::new() } else { vec![failed(code, message)] }
     }
 }

@@ -67,7 +67,7 @@ pub(super) async fn begin(
         continue_at: None,
         lookups: vec![key.clone()],
     };
-    let StartedRun { thread, run, source, temporary } = new.begin(ctx, model, None).await?;
-    let (is_thread_named, is_retry) = (false, false);
-    Ok(AcceptedCompletion { thread, run, open: Vec::new(), source, is_thread_named, key, is_retry, temporary })
+    let StartedRun { thread, run, start, temporary } = new.begin(ctx, model, None).await?;
+    let (start, is_thread_named, is_retry) = (Some(start), false, false);
+    Ok(AcceptedCompletion { thread, run, open: Vec::new(), start, is_thread_named, key, is_retry, temporary })
 }

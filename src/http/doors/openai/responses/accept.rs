@@ -18,9 +18,10 @@ use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::questions;
 use crate::http::doors::openai::repeat::{self, EarlierRequest, RequestIdentity};
 use crate::http::doors::openai::run_request::{
-    AnswerSource, METADATA_KEY, NewRun, RunReply, check_user, is_shown, open_on, questions_for_people,
+    METADATA_KEY, NewRun, RunReply, check_user, is_shown, open_on, questions_for_people,
 };
 use crate::http::doors::openai::temporary_thread::TemporaryThread;
+use crate::http::doors::run_stream::RunStart;
 use crate::http::ids::new_thread_id;
 use crate::service::a2a::tasks;
 use crate::service::feed::{self, After};
@@ -32,7 +33,8 @@ use crate::service::{runs, suspensions, threads};
 pub(super) struct AcceptedResponse {
     pub(super) thread: ThreadId,
     pub(super) id: ResponseId,
-    pub(super) source: AnswerSource,
+    /// From where its run is read, if it began with this request.
+    pub(super) start: Option<RunStart>,
 }
 
 pub(super) async fn accept(
@@ -82,7 +84,7 @@ async fn repeat_earlier(
         }
     };
     let id = ResponseId { run: found.run_id, start, answers };
-    Ok(AcceptedResponse { thread: found.thread_id, source: AnswerSource::After(After::Seq(start)), id })
+    Ok(AcceptedResponse { thread: found.thread_id, id, start: None })
 }
 
 async fn attempt(
@@ -114,9 +116,9 @@ async fn attempt(
             let text = if may_answer { &input.text } else { "" };
             let lookups = &lookups(&identity.answers);
             let reply = RunReply { ctx, thread, open: &open, results, approvals, text, lookups };
-            let (source, after, answers) = reply.submit(key).await?;
+            let (_, after, answers) = reply.submit(key).await?;
             let id = ResponseId { run, start: seq(after), answers: Some(answers) };
-            return Ok(AcceptedResponse { thread: thread.clone(), id, source });
+            return Ok(AcceptedResponse { thread: thread.clone(), id, start: None });
         }
     }
     if !input.results.is_empty() || !input.approvals.is_empty() {
@@ -168,14 +170,9 @@ async fn begin(
     key: Option<Idempotent>,
 ) -> Result<AcceptedResponse, OpenAiError> {
     let begun = new.begin(ctx, model, key).await?;
-    let start = match &begun.source {
-        AnswerSource::Live(early) => seq(early.after()),
-        // A repeated request: the response begins where its run did.
-        AnswerSource::After(start) => seq(*start),
-        AnswerSource::AskedAgain => 0,
-    };
-    let id = ResponseId { run: begun.run, start, answers: None };
-    Ok(AcceptedResponse { thread: begun.thread, id, source: begun.source })
+    // The response to a repeated request begins where its run did.
+    let id = ResponseId { run: begun.run, start: seq(begun.start.after()), answers: None };
+    Ok(AcceptedResponse { thread: begun.thread, id, start: Some(begun.start) })
 }
 
 /// The thread of the questions that the request answers.

@@ -16,15 +16,20 @@ use self::message::OpenMessage;
 use super::object::{ResponseHead, ResponseState};
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::facts::{Fact, RunFinishedBody};
+use crate::domain::fault::Code;
 use crate::domain::hitl::SuspensionKind;
 use crate::domain::ids::{CallId, StreamId};
 use crate::domain::model::{Phase, Usage};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::domain::standing::RunActivity;
-use crate::http::doors::frames::{DecodedObservation, ObservationContent};
+use crate::http::doors::frames::{DecodedObservation, ObservationContent, RunFrame};
 use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::progress::ProgressLines;
+use crate::http::doors::run_stream::Projection;
+
+/// What a client is told when the server stops.
+pub(super) const STOPPING: &str = "The server is stopping; the response can be had again from its successor.";
 
 /// An event with its sequence number, and its data as sent.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,9 +70,10 @@ pub(super) struct ResponseEvents {
     ready: Vec<ResponseEvent>,
 }
 
-impl ResponseEvents {
-    /// The observation types that the projection needs.
-    pub(super) const OBSERVATION_TYPES: [ObservationType; 18] = [
+impl Projection for ResponseEvents {
+    type Event = ResponseEvent;
+
+    const OBSERVATION_TYPES: &'static [ObservationType] = &[
         ObservationType::RunStarted,
         ObservationType::Title,
         ObservationType::Plan,
@@ -88,6 +94,25 @@ impl ResponseEvents {
         ObservationType::RunFinished,
     ];
 
+    async fn project(&mut self, frame: RunFrame) -> Vec<ResponseEvent> {
+        match frame {
+            RunFrame::Observation(observation) => self.observation(&observation),
+            RunFrame::Token(token) => self.token(&token),
+            RunFrame::Suspended => self.suspended(),
+            RunFrame::CallStarted(_) | RunFrame::CaughtUp => {}
+            RunFrame::Draining => self.interrupted(Code::Draining.as_str(), STOPPING),
+            RunFrame::Gap => self.interrupted("gap", "The client reads too slowly; get the response again."),
+            RunFrame::Erased => self.interrupted(Code::NotFound.as_str(), "The thread was erased."),
+        }
+        self.take()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.state.is_finished() || self.interruption.is_some()
+    }
+}
+
+impl ResponseEvents {
     pub(super) fn new(head: ResponseHead, urls: Option<ConsoleUrls>) -> Self {
         let mut events = Self {
             answers_left: head.answers,
@@ -112,10 +137,6 @@ impl ResponseEvents {
         events
     }
 
-    pub(super) fn is_finished(&self) -> bool {
-        self.state.is_finished() || self.interruption.is_some()
-    }
-
     /// Why the events end although the run goes on.
     pub(super) fn interruption(&mut self) -> Option<OpenAiError> {
         self.interruption.take()
@@ -131,7 +152,7 @@ impl ResponseEvents {
         std::mem::take(&mut self.ready)
     }
 
-    pub(super) fn observation(&mut self, observation: &DecodedObservation) {
+    fn observation(&mut self, observation: &DecodedObservation) {
         if observation.run != self.head.run || self.is_finished() {
             return;
         }
@@ -223,7 +244,7 @@ impl ResponseEvents {
     }
 
     /// Ends the response with the open questions, because the run waits for an answer.
-    pub(super) fn suspended(&mut self) {
+    fn suspended(&mut self) {
         let open = self.standing.open().to_vec();
         if self.is_finished() || open.is_empty() {
             return;
@@ -263,7 +284,7 @@ impl ResponseEvents {
 
     /// Ends the events although the run goes on. A later read of the same response has another event with this sequence
     /// number.
-    pub(super) fn interrupted(&mut self, code: &str, message: &str) {
+    fn interrupted(&mut self, code: &str, message: &str) {
         let data = json!({
             "type": "error", "sequence_number": self.number.saturating_sub(1), "code": code, "message": message, "param": null,
         });

@@ -23,6 +23,7 @@ use crate::domain::fault::Fault;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::doors::DoorRequest;
+use crate::http::doors::run_stream::Projection;
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
 use crate::http::json::JsonBody;

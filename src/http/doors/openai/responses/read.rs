@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::events::ResponseEvents;
 use super::object::ResponseId;
-use super::stream::ResponseStream;
+use super::stream;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{ExpiryPolicy, Suspension, SuspensionKind};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
@@ -15,9 +15,10 @@ use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::http::doors::DoorRequest;
 use crate::http::doors::answer_headers::set_run;
-use crate::http::doors::frames::DecodedFrame;
+use crate::http::doors::frames::RunFrame;
 use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::run_request::{approval_key, is_for_people};
+use crate::http::doors::run_stream::Projection;
 use crate::service::feed::{self, After, FeedAsk};
 use crate::service::{lookups, runs, suspensions};
 
@@ -55,16 +56,16 @@ pub(super) async fn object(ctx: &DoorRequest, id: &ResponseId) -> Result<Respons
 /// Applies everything that has happened to the response so far.
 pub(super) async fn state(ctx: &DoorRequest, id: &ResponseId) -> Result<ResponseEvents, OpenAiError> {
     let thread = thread_of(ctx, id).await?;
-    let mut stream = ResponseStream::open(ctx, id, &thread, None).await?;
-    while !stream.events.is_finished() {
+    let mut stream = stream::open(ctx, id, &thread, None).await?;
+    while !stream.projection.is_finished() {
         // A run that has ended or is suspended has all its events in the log, so reading goes on until they are read.
         if stream.read_frame().await && !is_idle(ctx, &id.run).await? {
             break;
         }
     }
-    match stream.events.interruption() {
+    match stream.projection.interruption() {
         Some(error) => Err(error),
-        None => Ok(stream.events),
+        None => Ok(stream.projection),
     }
 }
 
@@ -189,15 +190,19 @@ pub(super) async fn seq_of(
     let ask = FeedAsk { after: After::Seq(0), types: vec![kind], until: Some(run.clone()), ..FeedAsk::default() };
     let mut feed = feed::open(&ctx.app.service, &ctx.caller, thread, ask).await?;
     while let Some(frame) = feed.next().await {
-        match DecodedFrame::decode(&frame) {
-            DecodedFrame::Observation(observation) if observation.run == *run => return Ok(Some(observation.seq)),
-            DecodedFrame::CaughtUp => return Ok(None),
-            DecodedFrame::Observation(_)
-            | DecodedFrame::Token(_)
-            | DecodedFrame::RunStatus(..)
-            | DecodedFrame::Gap
-            | DecodedFrame::Draining
-            | DecodedFrame::Other => {}
+        match RunFrame::decode(&frame, run) {
+            Some(RunFrame::Observation(observation)) if observation.run == *run => return Ok(Some(observation.seq)),
+            Some(RunFrame::CaughtUp) => return Ok(None),
+            Some(
+                RunFrame::Observation(_)
+                | RunFrame::Token(_)
+                | RunFrame::CallStarted(_)
+                | RunFrame::Suspended
+                | RunFrame::Gap
+                | RunFrame::Draining
+                | RunFrame::Erased,
+            )
+            | None => {}
         }
     }
     Ok(None)

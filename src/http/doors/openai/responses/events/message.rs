@@ -12,6 +12,7 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::model::FailureKind;
 use crate::http::doors::openai::responses::words::WordSplitter;
 use crate::http::doors::openai::sources::{self, Citation};
+use crate::http::doors::run_stream::Projection;
 
 /// Each failed attempt at the answer moves the sequence numbers to the next multiple of this, because a later read
 /// cannot know how much of the attempt was sent.
@@ -54,7 +55,7 @@ impl OpenMessage {
 
 impl ResponseEvents {
     /// Handles a token of the answer. If a token was lost, the rest is sent when the whole answer is known.
-    pub(in super::super) fn token(&mut self, token: &Token) {
+    pub(super) fn token(&mut self, token: &Token) {
         let is_of_answer = token.token_type == TokenType::SynthesisResponse && token.run_id == self.head.run;
         if !is_of_answer || self.is_finished() || !self.answer_streams.contains(&token.stream_id) {
             return;
