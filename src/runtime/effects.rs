@@ -102,8 +102,7 @@ impl Actor {
         let shared = &self.shared;
         let request = match shared.material(&*shared.store, loaded.row.pk, &*loaded.machine, &effect).await {
             Ok(material) => {
-                shared.tools.prepare(loaded.row.tenant).await;
-                let tools = shared.tools.toolset(loaded.row.tenant);
+                let tools = shared.tools.toolset(loaded.row.tenant).await;
                 loaded.machine.request(&shared.world(&tools), &effect, &material)
             }
             Err(error) => {

@@ -67,7 +67,6 @@ impl Actor {
         let results: Vec<Arc<Event>> = self.uncommitted.drain(..).chain(stopped).collect();
         self.abort_effects();
         self.loaded = None;
-        self.shared.tools.prepare(row.tenant).await;
         let erased = self.erase(by, false, &results, |_| true).await;
         if let Err(CommandError::Fault(_)) = erased {
             self.uncommitted.extend(results);
@@ -122,7 +121,7 @@ impl Actor {
             let (version, now) = (row.fence.version, self.shared.now());
             let thread = self.pk;
             let audit = audit::erasure_row(&row, now, by);
-            let (spending, took) = self.shared.final_spending(&row, rows, results, by);
+            let (spending, took) = self.shared.final_spending(&row, rows, results, by).await;
             let mut kinds: Vec<TargetKind> = deliveries.iter().map(|delivery| delivery.kind).collect();
             kinds.extend(spending.has_announcements().then_some(TargetKind::Webhook));
             let spend = spending.changes();
@@ -156,7 +155,7 @@ fn is_final(error: fault::Error) -> bool {
 impl Shared {
     /// The spending and the usage that the end of a thread settles: reservations are released, and the usage in `results` counts.
     /// Calls of another process count with their whole reservation, because nobody will see their results.
-    fn final_spending(
+    async fn final_spending(
         &self,
         row: &ThreadRow,
         rows: Vec<Row>,
@@ -170,7 +169,7 @@ impl Shared {
             return Default::default();
         };
         let (reservations, caps) = (machine.reservations(), self.caps(row.tenant));
-        let usage = self.usage_in(&mut *machine, row.tenant, results, by);
+        let usage = self.usage_in(&mut *machine, row.tenant, results, by).await;
         let mut spending = Spending::of((row.tenant, &caps), &reservations, &[], &usage, self.now());
         if !self.holds(row) {
             let has_no_result = |reserved: &&Reservation| usage.iter().all(|row| row.id != reserved.stream.as_str());
@@ -184,12 +183,18 @@ impl Shared {
 
     /// The usage rows of the model calls in `results`. The events are decided as if the run was cancelled; the decisions are not
     /// stored.
-    fn usage_in(&self, machine: &mut dyn Machine, tenant: TenantPk, results: &[Arc<Event>], by: &str) -> Vec<Row> {
+    async fn usage_in(
+        &self,
+        machine: &mut dyn Machine,
+        tenant: TenantPk,
+        results: &[Arc<Event>],
+        by: &str,
+    ) -> Vec<Row> {
         let replies: Vec<&Arc<Event>> = results.iter().filter(|event| matches!(***event, Event::Model(_))).collect();
         if replies.is_empty() || machine.is_unreadable() {
             return Vec::new();
         }
-        let tools = self.tools.toolset(tenant);
+        let tools = self.tools.toolset(tenant).await;
         let world = self.world(&tools);
         let cancel = Event::Cancel(CancelEvent::Asked { run: None, by: by.to_owned() });
         let events = iter::once(cancel).chain(replies.into_iter().map(|event| Event::clone(event)));

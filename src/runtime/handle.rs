@@ -19,6 +19,7 @@ use crate::engine::Core;
 use crate::engine::event::Event;
 use crate::engine::step::{Row, Step};
 use crate::store::NewThread;
+use crate::tool::Toolset;
 use crate::traces::Traces;
 
 impl Runtime {
@@ -68,14 +69,16 @@ impl Runtime {
         self.0.request(pk, |reply| Command::Expire { before, by: Some(by), reply }).await
     }
 
-    /// Decides on an event as if for a new thread whose log ends with `last_seq`. Stores nothing.
+    /// Decides on an event as if for a new thread whose log ends with `last_seq` and whose tenant has these tools. Stores
+    /// nothing.
     pub(crate) fn decide_for_new_thread(
         &self,
         new: &NewThread,
         last_seq: i64,
         event: Event,
+        tools: &Toolset,
     ) -> Result<Step, CommandError> {
-        self.0.decide_for_new_thread(new, last_seq, event)
+        self.0.decide_for_new_thread(new, last_seq, event, tools)
     }
 
     /// Waits until this process deletes a thread. Returns at once if it has deleted one since the last call.

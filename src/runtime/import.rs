@@ -6,19 +6,20 @@ use crate::engine::event::Event;
 use crate::engine::step::{self, Step};
 use crate::engine::{Illegal, Loaded, Stamp};
 use crate::store::NewThread;
+use crate::tool::Toolset;
 
 impl Shared {
-    /// Decides on an event as if for a new thread whose log ends with `last_seq`.
+    /// Decides on an event as if for a new thread whose log ends with `last_seq` and whose tenant has these tools.
     pub(super) fn decide_for_new_thread(
         &self,
         new: &NewThread,
         last_seq: i64,
         event: Event,
+        tools: &Toolset,
     ) -> Result<Step, CommandError> {
         let loaded = Loaded { thread_id: Some(new.thread_id.clone()), last_seq, ..Loaded::default() };
         let mut machine = self.core(&new.core)?.load(loaded)?;
-        let tools = self.tools.toolset(new.tenant);
         let stamp = Stamp { now: self.now(), seed: self.clock.seed(), holder: None };
-        step::decide(&mut *machine, &self.world(&tools), stamp, event).map_err(|Illegal(fault)| fault.into())
+        step::decide(&mut *machine, &self.world(tools), stamp, event).map_err(|Illegal(fault)| fault.into())
     }
 }

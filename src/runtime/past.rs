@@ -37,8 +37,7 @@ impl Runtime {
         let Some(machine) = self.0.core(&row.core)?.past(call) else { return Ok(None) };
         let material = self.0.material(&*self.0.reads, row.pk, &*machine, &effect).await;
         let material = material.map_err(|error| Fault::new(Code::Internal, error.to_string()))?;
-        self.0.tools.prepare(row.tenant).await;
-        let tools = self.0.tools.toolset(row.tenant);
+        let tools = self.0.tools.toolset(row.tenant).await;
         Ok(machine.request(&self.0.world(&tools), &effect, &material))
     }
 }

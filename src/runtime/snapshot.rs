@@ -15,11 +15,13 @@ use crate::engine::event::Event;
 use crate::engine::history::ShownPlan;
 use crate::engine::{Loaded, Machine, Stamp};
 use crate::store::ThreadRow;
+use crate::tool::Toolset;
 
-/// The thread's row, and the machine built from the rows of the same read.
+/// The thread's row, the machine built from the rows of the same read, and the tools that its tenant had then.
 pub(crate) struct ThreadSnapshot {
     pub(crate) row: ThreadRow,
     machine: Box<dyn Machine>,
+    tools: Arc<Toolset>,
     shared: Arc<Shared>,
 }
 
@@ -30,8 +32,8 @@ impl Runtime {
         let loaded =
             Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
         let machine = self.0.core(&row.core)?.load(loaded)?;
-        self.0.tools.prepare(row.tenant).await;
-        Ok(ThreadSnapshot { row, machine, shared: self.0.clone() })
+        let tools = self.0.tools.toolset(row.tenant).await;
+        Ok(ThreadSnapshot { row, machine, tools, shared: self.0.clone() })
     }
 }
 
@@ -48,8 +50,7 @@ impl ThreadSnapshot {
 
     /// The forecast of the plan under the settings of the active run, else under `next`; `None`: its core makes no plan.
     pub(crate) fn forecast(&self, next: &RunSettings) -> Option<PlanForecast> {
-        let tools = self.shared.tools.toolset(self.row.tenant);
-        self.machine.forecast(&self.shared.world(&tools), next)
+        self.machine.forecast(&self.shared.world(&self.tools), next)
     }
 
     /// The active run.
@@ -59,9 +60,8 @@ impl ThreadSnapshot {
 
     /// The snapshot after a decision on this event. Nothing is started or stored. The error says why the event is refused.
     pub(crate) fn after(mut self, event: Event) -> Result<Self, Fault> {
-        let tools = self.shared.tools.toolset(self.row.tenant);
         let stamp = Stamp { now: self.shared.now(), seed: 0, holder: None };
-        self.machine.decide(&self.shared.world(&tools), stamp, event).map_err(|illegal| illegal.0)?;
+        self.machine.decide(&self.shared.world(&self.tools), stamp, event).map_err(|illegal| illegal.0)?;
         Ok(self)
     }
 }

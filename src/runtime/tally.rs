@@ -198,9 +198,9 @@ impl Tally {
     }
 
     /// Emits the metrics and log lines. Called after the commit.
-    pub(super) fn emit(self, shared: &Shared, thread: &str) {
+    pub(super) async fn emit(self, shared: &Shared, thread: &str) {
         for count in self.0 {
-            count.emit(shared, thread);
+            count.emit(shared, thread).await;
         }
     }
 }
@@ -210,7 +210,7 @@ fn error_of(fact: &Fact) -> Option<&ErrorBody> {
 }
 
 impl Count {
-    fn emit(self, shared: &Shared, thread: &str) {
+    async fn emit(self, shared: &Shared, thread: &str) {
         let seconds = |ms: i64| ms.max(0) as f64 / 1000.0;
         match self {
             Count::RunStarted { waited_ms } => {
@@ -224,7 +224,7 @@ impl Count {
             Count::Failed(failure) => failure.log(thread),
             Count::Item { status } => counter!("pes_items_finished_total", "status" => status).increment(1),
             Count::Tool { name, outcome, took_ms } => {
-                let is_operators = shared.tools.toolset(TenantPk::NONE).get(&name).is_some();
+                let is_operators = shared.tools.toolset(TenantPk::NONE).await.get(&name).is_some();
                 let name = if is_operators { name } else { "tenant".to_owned() };
                 counter!("pes_tool_calls_total", "tool" => name.clone(), "outcome" => outcome_label(outcome))
                     .increment(1);

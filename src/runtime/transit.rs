@@ -85,7 +85,7 @@ impl Actor {
         mode: ClaimMode,
     ) -> Result<Option<Decision>, CommandError> {
         let loaded = self.loaded.as_ref().ok_or(CommandError::Gone)?;
-        self.shared.tools.prepare(loaded.row.tenant).await;
+        let tools = self.shared.tools.toolset(loaded.row.tenant).await;
         let lease = self.lease_for_commit(loaded, mode);
         let releases_lease = self.shared.draining.is_cancelled() && self.is_ours(loaded);
         let now = self.shared.now();
@@ -97,7 +97,6 @@ impl Actor {
         let allowance = shared.allowance(&caps, self.room.take());
         let is_release = events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Released)));
         let recipients = loaded.recipients(extras, shared.public_console_urls());
-        let tools = shared.tools.toolset(loaded.row.tenant);
         let world = World { allowance: &allowance, begin, ..shared.world(&tools) };
         let stamp = || Stamp { now, seed: shared.clock.seed(), holder: lease.epoch };
         let step = match loaded.decide(&world, stamp, events) {
@@ -170,7 +169,7 @@ impl Actor {
     /// After the commit: emits metrics, notifies senders and subscribers, and starts effects.
     async fn after_commit(&mut self, prepared: Prepared, events: &[Arc<Event>]) -> DecisionResult {
         let Prepared { thread, before, is_holder, step, decided, announcement, tally, delivery_kinds, .. } = prepared;
-        tally.emit(&self.shared, thread.as_str());
+        tally.emit(&self.shared, thread.as_str()).await;
         if step.runs.iter().any(|run| run.status.is_terminal()) {
             failpoint::reached("final.committed");
         }

@@ -70,8 +70,7 @@ async fn check_caps(
         return Err(Fault::new(Code::Invalid, format!("There is a cap in US dollars ({place}), and {why}")));
     }
     let (provider, model) = settings.choice(0).unwrap_or_default();
-    service.tools.prepare(tenant).await;
-    let tools = service.tools.toolset(tenant);
+    let tools = service.tools.toolset(tenant).await;
     let cost = |price: Price| least_cost(&price, settings, query, &*tools);
     let cost = service.runtime.price(provider, model).map_or(0, cost);
     let tokens = least_tokens(settings, query, &*tools);

@@ -76,15 +76,14 @@ pub fn provider_figures(service: &Service) -> [(&'static str, Vec<(String, usize
 
 /// The tools that the caller's agents may call.
 pub async fn tools(service: &Service, caller: &Caller) -> Vec<Arc<ToolSpec>> {
-    service.tools.prepare(caller.tenant).await;
-    service.tools.toolset(caller.tenant).specs()
+    service.tools.toolset(caller.tenant).await.specs()
 }
 
 /// The tools that the thread's active run may call, or those of its next run if none is active.
 pub async fn tools_of(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Vec<Arc<ToolSpec>>> {
     let row = threads::row(service, caller, id).await?;
     let thread = service.runtime.snapshot(row.pk).await?;
-    let tools = service.tools.toolset(caller.tenant);
+    let tools = service.tools.toolset(caller.tenant).await;
     Ok(match thread.run() {
         Some(run) => tools.offered(&run.settings),
         None => tools.offered(&settings::of_next_run(service, caller, &thread.row)?),

@@ -90,7 +90,7 @@ impl Resource for Policy {
     }
 
     /// The rules apply to calls that are judged from now on; on other replicas within two seconds.
-    fn replaced_body(_: &Service, _: &Caller, _: &Document, spec: PolicyRules) -> Result<Value> {
+    fn replaced_body(_: &Service, _: &Caller, _: &Toolset, _: &Document, spec: PolicyRules) -> Result<Value> {
         check(&spec.rules)?;
         Ok(json!(spec))
     }
@@ -146,8 +146,7 @@ pub async fn dry_run(service: &Service, caller: &Caller, ask: &DryRun) -> Result
     }
     let tools = &service.tools;
     let policy = Arc::new(tools.policies().with_tenant_rules(&ask.rules));
-    tools.prepare(caller.tenant).await;
-    let toolset = tools.toolset(caller.tenant).with_policy(policy);
+    let toolset = tools.toolset(caller.tenant).await.with_policy(policy);
     let mut trial = Trial { service, toolset, since: ask.since.unwrap_or(0), limit, report: Default::default() };
     let mut threads = Entries::from(PageAsk { cursor: None, limit: CHUNK }, |page| async move {
         service.reads.threads(caller.tenant, &ThreadFilter::default(), &page).await

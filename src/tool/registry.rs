@@ -5,7 +5,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::task::{JoinError, spawn_blocking};
+use tokio::task::spawn_blocking;
 
 use super::policy::{Policies, Policy};
 use super::toolset::{ToolEntry, Toolset};
@@ -31,10 +31,8 @@ pub struct Registry {
 struct ToolsetCell {
     /// The toolset that was built last. Locked only briefly.
     last: Mutex<Option<CachedToolset>>,
-    /// Locked while a toolset is built.
-    build_lock: Mutex<()>,
-    /// Tasks that need a build wait on this lock, so that they do not block a thread.
-    build_turn: tokio::sync::Mutex<()>,
+    /// Locked while a toolset is built. Tasks that need it wait on this lock, so that they do not block a thread.
+    build_turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A toolset, and the generation of each source that it was built from.
@@ -79,9 +77,9 @@ impl Registry {
         self
     }
 
-    /// The tenant's current tools. A missing toolset is built on this thread; async callers await
-    /// [`prepare`](Self::prepare) first.
-    pub fn toolset(&self, tenant: TenantPk) -> Arc<Toolset> {
+    /// The tenant's current tools. A missing or outdated toolset is built on a blocking thread. Meanwhile the tenant's tasks
+    /// wait, without blocking a thread.
+    pub async fn toolset(self: &Arc<Self>, tenant: TenantPk) -> Arc<Toolset> {
         if self.has_only_own_tools(tenant) {
             return self.own.clone();
         }
@@ -89,30 +87,22 @@ impl Registry {
         if let Some(current) = self.current(&cell, tenant) {
             return current;
         }
-        let _building = cell.build_lock.lock();
-        // Another thread may have built it while this one waited for the lock.
-        self.current(&cell, tenant).unwrap_or_else(|| self.build(&cell, tenant))
-    }
-
-    /// Builds the tenant's toolset, if it is missing or outdated, on a blocking thread. Meanwhile the tenant's tasks
-    /// wait, without blocking a thread.
-    pub async fn prepare(self: &Arc<Self>, tenant: TenantPk) {
-        if self.has_only_own_tools(tenant) {
-            return;
+        let turn = cell.build_turn.clone().lock_owned().await;
+        // Another task may have had it built while this one waited for its turn.
+        if let Some(current) = self.current(&cell, tenant) {
+            return current;
         }
-        let cell = self.cell(tenant);
-        if self.current(&cell, tenant).is_some() {
-            return;
-        }
-        let _turn = cell.build_turn.lock().await;
-        if self.current(&cell, tenant).is_some() {
-            return;
-        }
-        let registry = self.clone();
-        let built = spawn_blocking(move || registry.toolset(tenant)).await;
-        // Cancelled because the runtime shuts down: the next caller builds it.
-        if let Err(Ok(panic)) = built.map_err(JoinError::try_into_panic) {
-            resume_unwind(panic);
+        let (registry, cell_to_fill) = (self.clone(), cell.clone());
+        let built = spawn_blocking(move || {
+            // The turn ends with the build, also if nobody waits for it any more.
+            let _turn = turn;
+            registry.build(&cell_to_fill, tenant)
+        });
+        match built.await.map_err(|error| error.try_into_panic()) {
+            Ok(toolset) => toolset,
+            Err(Ok(panic)) => resume_unwind(panic),
+            // The build was cancelled because the runtime shuts down.
+            Err(Err(_)) => self.build(&cell, tenant),
         }
     }
 
@@ -159,3 +149,6 @@ impl Registry {
         cells.entry(tenant).or_default().clone()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,8 +57,7 @@ impl ToolRun {
     }
 
     async fn outcome(&self) -> Option<ToolOutcome> {
-        self.shared.tools.prepare(self.tenant).await;
-        let tools = self.shared.tools.toolset(self.tenant);
+        let tools = self.shared.tools.toolset(self.tenant).await;
         let Some(tool) = tools.get(&self.invocation.tool_name) else {
             return Some(tool_failed("unknown_tool", "This server no longer has this tool."));
         };

@@ -29,7 +29,13 @@ impl Resource for HttpTools {
         Ok(Versioned { value: shown(service, &document), version: document.version })
     }
 
-    fn replaced_body(service: &Service, caller: &Caller, known: &Document, spec: HttpToolSpec) -> Result<Value> {
+    fn replaced_body(
+        service: &Service,
+        caller: &Caller,
+        _: &Toolset,
+        known: &Document,
+        spec: HttpToolSpec,
+    ) -> Result<Value> {
         if spec.name != known.id {
             return Err(Fault::new(Code::Invalid, "A tool keeps its name.").at("/name", "is not the one in the path"));
         }
@@ -54,8 +60,13 @@ impl Collection for HttpTools {
     }
 
     /// If the specification has no secret, a random one is generated; the response shows it.
-    fn draft(service: &Service, caller: &Caller, spec: HttpToolSpec) -> Result<Draft<HttpToolResource>> {
-        service.tools.toolset(caller.tenant).check_new(&spec.spec())?;
+    fn draft(
+        service: &Service,
+        caller: &Caller,
+        tools: &Toolset,
+        spec: HttpToolSpec,
+    ) -> Result<Draft<HttpToolResource>> {
+        tools.check_new(&spec.spec())?;
         let generated = match &spec.secret {
             Some(_) => None,
             None => Some(SigningSecret::random().map_err(|why| Fault::new(Code::Internal, why))?),

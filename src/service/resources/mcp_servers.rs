@@ -8,6 +8,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::mcp::{self, Endpoint, ServerView};
 use crate::service::{Result, Service};
 use crate::store::documents::{Document, DocumentKind};
+use crate::tool::Toolset;
 
 /// MCP servers, by name. The view contains the server's health, so the response to a change shows it as of after the change.
 pub struct McpServers;
@@ -30,12 +31,24 @@ impl Resource for McpServers {
         service.mcp.is_configured(name).then(|| json!({}))
     }
 
-    fn replaced_body(service: &Service, caller: &Caller, known: &Document, spec: Endpoint) -> Result<Value> {
+    fn replaced_body(
+        service: &Service,
+        caller: &Caller,
+        _: &Toolset,
+        known: &Document,
+        spec: Endpoint,
+    ) -> Result<Value> {
         service.mcp.replaced_body(caller, known, spec)
     }
 
     /// Of a server of the configuration only `enabled` can be changed, for this tenant.
-    fn patched_body(service: &Service, caller: &Caller, known: &Document, patch: Map<String, Value>) -> Result<Value> {
+    fn patched_body(
+        service: &Service,
+        caller: &Caller,
+        _: &Toolset,
+        known: &Document,
+        patch: Map<String, Value>,
+    ) -> Result<Value> {
         service.mcp.patched_body(caller, known, patch)
     }
 
@@ -59,7 +72,7 @@ impl Collection for McpServers {
         Ok(service.mcp.list(caller))
     }
 
-    fn draft(service: &Service, caller: &Caller, spec: Endpoint) -> Result<Draft<ServerView>> {
+    fn draft(service: &Service, caller: &Caller, _: &Toolset, spec: Endpoint) -> Result<Draft<ServerView>> {
         service.mcp.check_new(caller, &spec)?;
         Ok(Draft { id: spec.name.clone(), body: spec.stored(), view: ServerView::new(&spec) })
     }

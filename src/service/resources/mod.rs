@@ -22,6 +22,7 @@ use super::{Result, Service};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::store::documents::{Document, DocumentKind};
+use crate::tool::Toolset;
 
 pub use http_tools::HttpTools;
 pub use mcp_servers::{McpServers, approve_tool};
@@ -61,8 +62,14 @@ pub trait Resource: Sized {
         Ok(())
     }
 
-    /// The body that replaces `known`. Secrets that the specification omits are kept.
-    fn replaced_body(service: &Service, caller: &Caller, known: &Document, spec: Self::Spec) -> Result<Value>;
+    /// The body that replaces `known`. Secrets that the specification omits are kept. `tools` are those of the tenant.
+    fn replaced_body(
+        service: &Service,
+        caller: &Caller,
+        tools: &Toolset,
+        known: &Document,
+        spec: Self::Spec,
+    ) -> Result<Value>;
 
     /// `known` as its specification, without secrets. A merge patch applies to this.
     fn as_spec(known: &Document) -> Result<Value> {
@@ -70,8 +77,14 @@ pub trait Resource: Sized {
     }
 
     /// The body after a merge patch.
-    fn patched_body(service: &Service, caller: &Caller, known: &Document, patch: Map<String, Value>) -> Result<Value> {
-        Self::replaced_body(service, caller, known, merged_spec::<Self>(known, patch)?)
+    fn patched_body(
+        service: &Service,
+        caller: &Caller,
+        tools: &Toolset,
+        known: &Document,
+        patch: Map<String, Value>,
+    ) -> Result<Value> {
+        Self::replaced_body(service, caller, tools, known, merged_spec::<Self>(known, patch)?)
     }
 
     /// The representation of a written document. With an `Idempotency-Key` it is made before the write, which stores it as
@@ -92,8 +105,8 @@ pub trait Collection: Resource {
     /// All resources of the tenant: those of the server's configuration, then its own, ordered by id.
     fn list(service: &Service, caller: &Caller) -> Result<Vec<Self::View>>;
 
-    /// Checks a specification, and makes the document of a new resource.
-    fn draft(service: &Service, caller: &Caller, spec: Self::Spec) -> Result<Draft<Self::View>>;
+    /// Checks a specification, and makes the document of a new resource. `tools` are those of the tenant.
+    fn draft(service: &Service, caller: &Caller, tools: &Toolset, spec: Self::Spec) -> Result<Draft<Self::View>>;
 
     /// The fault if a resource with the new id exists.
     fn id_taken() -> Fault;

@@ -19,6 +19,7 @@ use crate::service::pages::Entries;
 use crate::service::{Result, Service};
 use crate::store::documents::{Document, DocumentKind, Illegible};
 use crate::store::{PageAsk, StandingAsk};
+use crate::tool::Toolset;
 
 /// Runs read at once.
 const CHUNK: u32 = 200;
@@ -41,7 +42,13 @@ impl Resource for RemoteAgents {
         Ok(Versioned { value, version })
     }
 
-    fn replaced_body(service: &Service, caller: &Caller, known: &Document, spec: AgentSpec) -> Result<Value> {
+    fn replaced_body(
+        service: &Service,
+        caller: &Caller,
+        _: &Toolset,
+        known: &Document,
+        spec: AgentSpec,
+    ) -> Result<Value> {
         if spec.id != known.id {
             return Err(Fault::new(Code::Invalid, "An agent keeps its id.").at("/id", "is not the one in the path"));
         }
@@ -55,9 +62,15 @@ impl Resource for RemoteAgents {
     }
 
     /// `null` removes the token.
-    fn patched_body(service: &Service, caller: &Caller, known: &Document, patch: Map<String, Value>) -> Result<Value> {
+    fn patched_body(
+        service: &Service,
+        caller: &Caller,
+        tools: &Toolset,
+        known: &Document,
+        patch: Map<String, Value>,
+    ) -> Result<Value> {
         let loses_token = patch.get("token").is_some_and(Value::is_null);
-        let mut body = Self::replaced_body(service, caller, known, merged_spec::<Self>(known, patch)?)?;
+        let mut body = Self::replaced_body(service, caller, tools, known, merged_spec::<Self>(known, patch)?)?;
         if loses_token {
             body["token"] = Value::Null;
         }
@@ -86,7 +99,7 @@ impl Collection for RemoteAgents {
         Ok(service.agents.listed(caller.tenant))
     }
 
-    fn draft(service: &Service, caller: &Caller, spec: AgentSpec) -> Result<Draft<KnownAgent>> {
+    fn draft(service: &Service, caller: &Caller, _: &Toolset, spec: AgentSpec) -> Result<Draft<KnownAgent>> {
         check(service, caller, &spec)?;
         if service.agents.one(caller.tenant, &spec.id).is_some() {
             return Err(Self::id_taken());

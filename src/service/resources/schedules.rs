@@ -9,6 +9,7 @@ use crate::domain::schedule::{ScheduleResource, ScheduleSpec, StoredSchedule, Ti
 use crate::domain::settings::ThreadConfig;
 use crate::service::{Result, Service, schedules, settings, threads};
 use crate::store::documents::{Document, DocumentKind};
+use crate::tool::Toolset;
 
 /// Schedules, by the ids that the tenant chose.
 pub struct Schedules;
@@ -26,7 +27,13 @@ impl Resource for Schedules {
         Ok(Versioned { value: ScheduleResource { standing, ..shown(&document) }, version: document.version })
     }
 
-    fn replaced_body(service: &Service, caller: &Caller, known: &Document, spec: ScheduleSpec) -> Result<Value> {
+    fn replaced_body(
+        service: &Service,
+        caller: &Caller,
+        tools: &Toolset,
+        known: &Document,
+        spec: ScheduleSpec,
+    ) -> Result<Value> {
         if spec.id != known.id {
             return Err(Fault::new(Code::Invalid, "A schedule keeps its id.").at("/id", "is not the one in the path"));
         }
@@ -34,7 +41,7 @@ impl Resource for Schedules {
         if before.as_ref().is_none_or(|before| before.spec.at != spec.at) {
             check_at(service, &spec)?;
         }
-        body(service, caller, spec, before)
+        body(service, caller, tools, spec, before)
     }
 
     fn as_spec(known: &Document) -> Result<Value> {
@@ -63,11 +70,16 @@ impl Collection for Schedules {
         Ok(documents.iter().map(|document| shown(document)).collect())
     }
 
-    fn draft(service: &Service, caller: &Caller, spec: ScheduleSpec) -> Result<Draft<ScheduleResource>> {
+    fn draft(
+        service: &Service,
+        caller: &Caller,
+        tools: &Toolset,
+        spec: ScheduleSpec,
+    ) -> Result<Draft<ScheduleResource>> {
         check_id(service, &spec.id)?;
         check_at(service, &spec)?;
         let id = spec.id.clone();
-        let body = body(service, caller, spec.clone(), None)?;
+        let body = body(service, caller, tools, spec.clone(), None)?;
         let written_by = vec![caller.name.clone()];
         let view = ScheduleResource { spec, written_by, paused_because: None, standing: None, stored_error: None };
         Ok(Draft { id, body, view })
@@ -100,7 +112,13 @@ fn check_at(service: &Service, spec: &ScheduleSpec) -> Result<()> {
 }
 
 /// The body to store. The uid and the writers of `known` are kept.
-fn body(service: &Service, caller: &Caller, spec: ScheduleSpec, known: Option<StoredSchedule>) -> Result<Value> {
+fn body(
+    service: &Service,
+    caller: &Caller,
+    tools: &Toolset,
+    spec: ScheduleSpec,
+    known: Option<StoredSchedule>,
+) -> Result<Value> {
     Timing::of(&spec)?;
     if let Some(thread) = &spec.thread.id {
         threads::check_id(service, thread).map_err(|fault| {
@@ -108,7 +126,7 @@ fn body(service: &Service, caller: &Caller, spec: ScheduleSpec, known: Option<St
             Fault { errors: Vec::new(), ..fault }.at("/thread/id", how)
         })?;
     }
-    service.tools.toolset(caller.tenant).check_client_tools(&spec.options.client_tools)?;
+    tools.check_client_tools(&spec.options.client_tools)?;
     let core = &service.config.agent.core;
     settings::of_run(service, caller, core, &ThreadConfig::default(), &spec.options)?;
     let (uid, mut writers) = match known {

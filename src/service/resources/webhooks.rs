@@ -14,6 +14,7 @@ use crate::service::{Result, Service};
 use crate::store::documents::{Document, DocumentKind, owner_of_document};
 use crate::store::outbox::{Delivery, DeliveryStatus, TargetKind};
 use crate::store::{AuditRow, Page, PageAsk};
+use crate::tool::Toolset;
 
 /// The reason stored with deliveries whose webhook was removed.
 const REMOVED: &str = "the webhook was removed";
@@ -42,7 +43,13 @@ impl Resource for Webhooks {
         check_own(service, caller, id)
     }
 
-    fn replaced_body(service: &Service, caller: &Caller, known: &Document, spec: WebhookSpec) -> Result<Value> {
+    fn replaced_body(
+        service: &Service,
+        caller: &Caller,
+        _: &Toolset,
+        known: &Document,
+        spec: WebhookSpec,
+    ) -> Result<Value> {
         let secrets = match &spec.secrets {
             Some(secrets) => sealed(service, caller, &known.id, secrets)?,
             None => known.kept_secrets().cloned().unwrap_or_default(),
@@ -67,7 +74,7 @@ impl Collection for Webhooks {
     }
 
     /// If the specification has no secrets, a random one is generated; the response shows it.
-    fn draft(service: &Service, caller: &Caller, spec: WebhookSpec) -> Result<Draft<WebhookResource>> {
+    fn draft(service: &Service, caller: &Caller, _: &Toolset, spec: WebhookSpec) -> Result<Draft<WebhookResource>> {
         let id = service.mint().webhook();
         let generated = match &spec.secrets {
             Some(_) => None,

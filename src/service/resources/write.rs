@@ -11,6 +11,7 @@ use crate::service::if_match::IfMatch;
 use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Result, Service};
 use crate::store::documents::{Change, Document, DocumentKind, Expected};
+use crate::tool::Toolset;
 
 /// Creates a resource, unless the tenant has the maximum number of its kind.
 pub async fn create<R: Collection>(
@@ -21,8 +22,8 @@ pub async fn create<R: Collection>(
 ) -> Result<Answered<R::View>> {
     service.runtime.accepting()?;
     let work = async {
-        service.tools.prepare(caller.tenant).await;
-        let Draft { id, body, view } = R::draft(service, caller, spec)?;
+        let tools = service.tools.toolset(caller.tenant).await;
+        let Draft { id, body, view } = R::draft(service, caller, &tools, spec)?;
         let most = service.config.limits.documents;
         let stored_response = key.as_ref().map(|key| once::sealed(service, caller, key, 201, &view)).transpose()?;
         let change = change_by(service, caller, R::KIND, &id, Some(body));
@@ -55,7 +56,10 @@ pub async fn put<R: Resource>(
     if_match: &IfMatch,
     key: Option<Idempotent>,
 ) -> Result<Answered<Versioned<R::View>>> {
-    change::<R>(service, caller, id, if_match, key, |known| R::replaced_body(service, caller, known, spec)).await
+    change::<R>(service, caller, id, if_match, key, |tools, known| {
+        R::replaced_body(service, caller, tools, known, spec)
+    })
+    .await
 }
 
 /// Changes a resource by a merge patch (RFC 7386).
@@ -67,7 +71,10 @@ pub async fn patch<R: Resource>(
     if_match: &IfMatch,
     key: Option<Idempotent>,
 ) -> Result<Answered<Versioned<R::View>>> {
-    change::<R>(service, caller, id, if_match, key, |known| R::patched_body(service, caller, known, patch)).await
+    change::<R>(service, caller, id, if_match, key, |tools, known| {
+        R::patched_body(service, caller, tools, known, patch)
+    })
+    .await
 }
 
 async fn change<R: Resource>(
@@ -76,7 +83,7 @@ async fn change<R: Resource>(
     id: &str,
     if_match: &IfMatch,
     key: Option<Idempotent>,
-    body: impl FnOnce(&Document) -> Result<Value>,
+    body: impl FnOnce(&Toolset, &Document) -> Result<Value>,
 ) -> Result<Answered<Versioned<R::View>>> {
     service.runtime.accepting()?;
     R::check_change(service, caller, id)?;
@@ -86,7 +93,8 @@ async fn change<R: Resource>(
         if let (None, Some(why), Expected::Version(_)) = (if_match.against(known.version)?, R::NEEDS_MATCH, expected) {
             return Err(Fault::new(Code::PreconditionRequired, why).into());
         }
-        let mut next = Document { body: Some(body(&known)?), ..known };
+        let tools = service.tools.toolset(caller.tenant).await;
+        let mut next = Document { body: Some(body(&tools, &known)?), ..known };
         let answer = match &key {
             Some(_) => Some(R::view_of(service, caller, &next)?),
             None => None,

@@ -93,8 +93,7 @@ async fn accept(
     key: &Option<Idempotent>,
     subscribes: bool,
 ) -> Result<(Receipt, Option<EarlySubscription>), CommandError> {
-    service.tools.prepare(caller.tenant).await;
-    service.tools.toolset(caller.tenant).check_client_tools(&ask.options.client_tools)?;
+    service.tools.toolset(caller.tenant).await.check_client_tools(&ask.options.client_tools)?;
     check_history(&ask.history, service.config.limits.history_messages)?;
     let mut mint = service.mint();
     let (run, message) = (mint.run(), mint.message());

@@ -27,6 +27,7 @@ use crate::service::audit::AuditLine;
 use crate::service::once::KeyGuard;
 use crate::service::{Result, Service, retention, settings, threads};
 use crate::store::{AuditRow, Commit, Committed, NewEntry, NewImport, NewThread};
+use crate::tool::Toolset;
 
 /// One file is imported at a time, because parsed values take many times the memory of their text.
 static IMPORT_PERMITS: Semaphore = Semaphore::const_new(1);
@@ -105,8 +106,8 @@ pub async fn import(
     if service.store.thread(caller.tenant, &archive.id).await?.is_some() {
         return Err(exists(&archive.id));
     }
-    service.tools.prepare(caller.tenant).await;
-    let (import, mut imported) = new_import(service, caller, archive)?;
+    let tools = service.tools.toolset(caller.tenant).await;
+    let (import, mut imported) = new_import(service, caller, &tools, archive)?;
     imported.dry_run = ask.dry_run;
     if ask.dry_run {
         return Ok(imported);
@@ -135,7 +136,7 @@ fn exists(id: &ThreadId) -> Fault {
 }
 
 /// Converts a file to what is stored.
-fn new_import(service: &Service, caller: &Caller, archive: Archive) -> Result<(NewImport, Imported)> {
+fn new_import(service: &Service, caller: &Caller, tools: &Toolset, archive: Archive) -> Result<(NewImport, Imported)> {
     let (header, pk, id) = (&archive.header, service.runtime.new_pk(), archive.id.clone());
     let profile =
         profile(service, caller, &archive).map_err(|fault| refused(Invalid { line: 1, why: fault.detail }))?;
@@ -160,7 +161,7 @@ fn new_import(service: &Service, caller: &Caller, archive: Archive) -> Result<(N
         summary: archive.fold.summary().cloned(),
         shapers: vec![caller.name.clone()],
     });
-    let mut step = service.runtime.decide_for_new_thread(&new, last_seq, event)?;
+    let mut step = service.runtime.decide_for_new_thread(&new, last_seq, event, tools)?;
     let mut log = archive.log;
     let ends = cancelled.as_ref().map_or_else(Vec::new, |run| end_records(service, run, archive.begun, &mut step));
     let end = last_seq + ends.len() as i64;

@@ -112,22 +112,22 @@ async fn what_a_server_says_makes_no_tools_anew_but_those_that_it_changes() {
     let ((own, own_url), (_, shared_url)) = (Endpoint::start().await, Endpoint::start().await);
     let catalog = catalog(own_url, shared_url).await;
     let source: Arc<dyn ToolSource> = catalog.clone();
-    let registry = Registry::new(Vec::new(), Environment::Development).unwrap().with_sources(vec![source]);
+    let registry = Arc::new(Registry::new(Vec::new(), Environment::Development).unwrap().with_sources(vec![source]));
     until_offered(&catalog, TENANT, "own__a").await;
     until_offered(&catalog, OTHER, "shared__a").await;
     let generations = || (catalog.generation(TENANT), catalog.generation(OTHER));
     let before = generations();
-    let (of_owner, of_other) = (registry.toolset(TENANT), registry.toolset(OTHER));
+    let (of_owner, of_other) = (registry.toolset(TENANT).await, registry.toolset(OTHER).await);
     assert!(of_other.specs().iter().any(|spec| spec.name == "shared__a"));
 
     own.until_listed(4).await;
     assert_eq!(generations(), before, "it listed the same again and again");
-    assert!(Arc::ptr_eq(&registry.toolset(TENANT), &of_owner));
+    assert!(Arc::ptr_eq(&registry.toolset(TENANT).await, &of_owner));
 
     own.tools.lock().unwrap().push("b");
     until_offered(&catalog, TENANT, "own__b").await;
     let after = generations();
     assert!(after.0 > before.0 && after.1 == before.1, "{before:?} {after:?}");
-    assert!(Arc::ptr_eq(&registry.toolset(OTHER), &of_other), "that is no business of others");
+    assert!(Arc::ptr_eq(&registry.toolset(OTHER).await, &of_other), "that is no business of others");
     catalog.close();
 }

@@ -11,7 +11,7 @@ use pes::engine::Toolbox;
 use pes::tool::{Registry, Tool, ToolContext, ToolOutput};
 use serde_json::{Value, json};
 
-use super::{context, everything};
+use super::{context, everything, own_tools};
 
 #[tokio::test]
 async fn it_is_the_same_as_the_calls() {
@@ -69,7 +69,7 @@ impl Tool for Bad {
 #[test]
 fn it_is_bounded_like_a_call() {
     let tools: Vec<Arc<dyn Tool>> = ["breaks", "lies", "talks"].map(|name| Arc::new(Bad { name }) as _).into();
-    let tools = Registry::new(tools, Environment::Development).unwrap().toolset(pes::domain::ids::TenantPk(1));
+    let tools = own_tools(Registry::new(tools, Environment::Development).unwrap());
     let limits = Limits { tool_output_bytes: 50, ..Limits::default() };
     let code = |tool: &str| {
         let ToolOutcome { result, .. } = tools.at_once(tool, &json!({}), 0, &limits).unwrap();

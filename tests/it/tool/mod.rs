@@ -12,6 +12,7 @@ mod sources;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use pes::config::Environment;
 use pes::domain::ids::{TenantPk, ThreadId};
 use pes::domain::settings::{PolicyAction, RunSettings};
@@ -23,7 +24,12 @@ use serde_json::Value;
 
 pub fn everything(environment: Environment) -> Arc<Toolset> {
     let tools = builtin::all().into_iter().chain(builtin::demo()).collect();
-    Registry::new(tools, environment).unwrap().toolset(TenantPk(1))
+    own_tools(Registry::new(tools, environment).unwrap())
+}
+
+/// The toolset of a registry without sources and policies, which needs no build.
+pub fn own_tools(registry: Registry) -> Arc<Toolset> {
+    Arc::new(registry).toolset(TenantPk(1)).now_or_never().expect("nothing is to be built")
 }
 
 /// The outcome of a call on the thread `t`.
