@@ -66,7 +66,7 @@ impl NewKey {
     pub fn check(&self, now: Millis) -> std::result::Result<(), Fault> {
         check_end(self.expires_at, now)?;
         check_tenant(&self.tenant)?;
-        check_key_name(&self.name).or_else(|how| invalid("name", how))?;
+        check_key_name(&self.name).or_else(|how| invalid("name", &how))?;
         if self.scopes.is_empty() {
             return invalid("scopes", "must have at least one of read, run, approve and admin");
         }

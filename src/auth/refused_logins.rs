@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::keys::Keys;
 use crate::domain::Millis;
+use crate::domain::actor::ServerActor;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::Fault;
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -134,7 +135,7 @@ fn line(tenant: TenantPk, cause: RefusalCause, sum: &LoginCount, now: Millis) ->
         thread: ThreadPk::NONE,
         thread_id: None,
         at: now,
-        actor: "server".to_owned(),
+        actor: ServerActor::Server.as_str().to_owned(),
         action: "refuse login".to_owned(),
         detail: json!({ "cause": cause.as_str(), "count": sum.count, "first": sum.first, "last": sum.last }),
     }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::secret::{self, REDACTED};
 use super::section::{file_only, named};
 use super::{Environment, Error, OidcIssuer, oidc};
+use crate::domain::actor::ServerActor;
 use crate::domain::caller::{LOCAL, Scope};
 use crate::domain::policy::GROUP_PREFIX;
 use crate::domain::run::SCHEDULE_PREFIX;
@@ -178,18 +179,16 @@ pub(crate) fn is_legible(name: &str) -> bool {
 
 /// Like [`check_name`]; also rejects names that the audit uses for the server itself, for people of issuers and for
 /// groups.
-pub(crate) fn check_key_name(name: &str) -> Result<(), &'static str> {
-    const OURS: [&str; 7] = ["policy", "timer", LOCAL, "engine", "interrupt", "server", "retention"];
+pub(crate) fn check_key_name(name: &str) -> Result<(), String> {
     const OUR_PREFIXES: [&str; 2] = ["configured-", SCHEDULE_PREFIX];
     check_name(name)?;
     let name = name.to_ascii_lowercase();
-    if OURS.contains(&name.as_str()) || OUR_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
-        Err(
-            "must not be policy, timer, local, engine, interrupt, server, retention, configured-… or schedule:…: these are \
-             the server's own",
-        )
+    let ours = || ServerActor::ALL.iter().map(|actor| actor.as_str()).chain([LOCAL]);
+    if ours().any(|our| our == name) || OUR_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+        let ours: Vec<&str> = ours().collect();
+        Err(format!("must not be {}, configured-… or schedule:…: these are the server's own", ours.join(", ")))
     } else if PEOPLE.iter().any(|prefix| name.starts_with(prefix)) {
-        Err("must not begin with http://, https:// or group:, as people of an issuer and their groups do")
+        Err("must not begin with http://, https:// or group:, as people of an issuer and their groups do".to_owned())
     } else {
         Ok(())
     }

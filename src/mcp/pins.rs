@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::definition::{Definition, tool_name};
 use crate::domain::Millis;
+use crate::domain::actor::ServerActor;
 use crate::domain::ids::TenantPk;
 use crate::store;
 use crate::store::documents::{Change, DocumentCache, DocumentKind, Expected};
@@ -111,7 +112,7 @@ impl Pins {
         if listed.iter().all(|definition| known.tools.contains_key(&definition.name)) {
             return Ok(());
         }
-        self.change(tenant, server, "server", now, |pinned| {
+        self.change(tenant, server, ServerActor::Server.as_str(), now, |pinned| {
             let is_new = |definition: &&Arc<Definition>| !pinned.tools.contains_key(&definition.name);
             let new: Vec<Definition> = listed.iter().filter(is_new).map(|new| Definition::clone(new)).collect();
             let before = pinned.tools.len();

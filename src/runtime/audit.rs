@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::command::{AuditedAction, NewReceiver};
 use crate::domain::Millis;
+use crate::domain::actor::ServerActor;
 use crate::domain::facts::Fact;
 use crate::domain::hitl::SuspensionKind;
 use crate::domain::ids::{CallId, SuspensionId, ThreadPk};
@@ -108,7 +109,7 @@ fn decision<'a>(fact: &'a Fact, ruling: Option<&Ruling>) -> Option<(&'a str, &'s
         }
         Fact::SuspensionTimeout(body) => {
             let detail = Detail { suspension_id: Some(&body.suspension_id), ..Detail::default() };
-            Some(("timer", body.policy.as_str(), detail))
+            Some((ServerActor::Timer.as_str(), body.policy.as_str(), detail))
         }
         Fact::AgentSuspended(body) if body.kind == SuspensionKind::Approval => {
             let detail = Detail {
@@ -119,11 +120,15 @@ fn decision<'a>(fact: &'a Fact, ruling: Option<&Ruling>) -> Option<(&'a str, &'s
                 digest: body.digest.as_deref(),
                 ..Detail::default()
             };
-            Some(("policy", ruling?.action.as_str(), detail))
+            Some((ServerActor::Policy.as_str(), ruling?.action.as_str(), detail))
         }
         Fact::ToolExecution(body) if ruling.is_some_and(|ruling| ruling.action == PolicyAction::Deny) => {
             let (call_id, tool_name) = (Some(&body.call_id), Some(body.tool_name.as_str()));
-            Some(("policy", PolicyAction::Deny.as_str(), Detail { call_id, tool_name, ..Detail::default() }))
+            Some((
+                ServerActor::Policy.as_str(),
+                PolicyAction::Deny.as_str(),
+                Detail { call_id, tool_name, ..Detail::default() },
+            ))
         }
         Fact::AgentSuspended(_)
         | Fact::ToolExecution(_)

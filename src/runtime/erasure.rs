@@ -21,6 +21,7 @@ use super::spending::Spending;
 use crate::a2a::client::Error;
 use crate::a2a::fault;
 use crate::domain::Millis;
+use crate::domain::actor::ServerActor;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{Mint, TenantPk, ThreadPk};
 use crate::domain::retention::ThreadTerms;
@@ -34,9 +35,6 @@ use crate::failpoint;
 use crate::outbox::{AttemptOutcome, AttemptResult};
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
 use crate::store::{self, Erasure, ThreadRow};
-
-/// The actor in the audit of threads that are deleted because of their age.
-const RETENTION_ACTOR: &str = "retention";
 
 /// A cancel for each task among the rows that an agent may be working on. Ended tasks are not among the loaded rows.
 pub(super) fn remote_cancels(rows: &[Row], mut mint: Mint) -> store::Result<Vec<NewDelivery>> {
@@ -84,7 +82,7 @@ impl Actor {
         if !self.effects.is_empty() || !self.uncommitted.is_empty() {
             return Ok(false);
         }
-        match self.erase(by.unwrap_or(RETENTION_ACTOR), by.is_none(), &[], is_expired).await {
+        match self.erase(by.unwrap_or(ServerActor::Retention.as_str()), by.is_none(), &[], is_expired).await {
             Ok(true) => {
                 self.loaded = None;
                 self.announce_deletion();

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::command::{Command, CommandError, CommitExtras};
 use super::shared::Shared;
 use crate::domain::Millis;
+use crate::domain::actor::ServerActor;
 use crate::domain::ids::ThreadPk;
 use crate::engine::event::{Event, SystemEvent};
 use crate::store::{self, HeldCounts, RestoreHold};
@@ -30,7 +31,8 @@ fn message(as_of: Millis) -> String {
 /// What the store writes when it holds back deliveries and schedules.
 fn hold_back(as_of: Millis, now: Millis) -> RestoreHold {
     let (deliveries, schedules) = (DELIVERY_NOTE.to_owned(), SCHEDULE_NOTE.to_owned());
-    let (actor, action, detail) = ("server".to_owned(), "restore".to_owned(), json!({ "asOf": as_of }));
+    let (actor, action, detail) =
+        (ServerActor::Server.as_str().to_owned(), "restore".to_owned(), json!({ "asOf": as_of }));
     RestoreHold { now, deliveries, schedules, actor, action, detail }
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::chain::chain_tenant_now;
 use super::export::checkpoint_json;
 use crate::auth::Signed;
+use crate::domain::actor::ServerActor;
 use crate::domain::caller::Caller;
 use crate::domain::digest;
 use crate::domain::fault::Fault;
@@ -91,7 +92,7 @@ async fn lines_of(service: &Service, thread: &ThreadRow, call: &CallId) -> Resul
 
 /// Whether the line records that a person was asked, and not the decision.
 fn is_question(line: &AuditRow) -> bool {
-    line.actor == "policy" && line.detail["suspensionId"].is_string()
+    line.actor == ServerActor::Policy.as_str() && line.detail["suspensionId"].is_string()
 }
 
 /// The text of which the digest of a call is made.
@@ -119,7 +120,8 @@ impl Proofs<'_> {
 
     /// The last decision, and the key that made it.
     async fn decision(&self, lines: &[AuditRow]) -> Result<Value> {
-        let decided = |line: &&AuditRow| line.actor != "policy" && line.detail["suspensionId"].is_string();
+        let decided =
+            |line: &&AuditRow| line.actor != ServerActor::Policy.as_str() && line.detail["suspensionId"].is_string();
         let Some(line) = lines.iter().rfind(decided) else { return Ok(Value::Null) };
         // A tenant never uses the name of a key again for another one.
         let key = self.service.store.key_by_name(self.caller.tenant, &line.actor).await?;

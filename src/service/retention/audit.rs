@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::auth::Signed;
 use crate::domain::Millis;
+use crate::domain::actor::ServerActor;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::service::chore_metrics::count_deleted;
 use crate::service::{Service, audit};
@@ -34,7 +35,7 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
         thread: ThreadPk::NONE,
         thread_id: None,
         at: service.now(),
-        actor: "retention".to_owned(),
+        actor: ServerActor::Retention.as_str().to_owned(),
         action: FORGOTTEN.to_owned(),
         detail,
     };

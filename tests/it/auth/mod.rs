@@ -168,6 +168,7 @@ fn names_that_are_the_servers_or_cannot_be_seen_are_refused() {
         "local",
         "engine",
         "interrupt",
+        "Peer",
         "Server",
         "retention",
         "configured-1",

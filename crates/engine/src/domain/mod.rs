@@ -2,6 +2,7 @@
 //!
 //! JSON names are those of the contract (camelCase); times are Unix milliseconds.
 
+pub mod actor;
 pub mod agent;
 pub mod depth;
 pub mod digest;

@@ -1,5 +1,6 @@
 //! A person answered, or nobody did in time: what follows for the call or the run that waited.
 
+use crate::domain::actor::ServerActor;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, Reply, Suspension, SuspensionKind};
 use crate::domain::ids::{CallId, SuspensionId};
@@ -11,6 +12,7 @@ use crate::pes::people::resume::{self, AnswerVerdict};
 use crate::pes::people::{question, suspend};
 use crate::pes::plan::review::{self, ReviewDecision};
 use crate::pes::run::{budget, end_early, message};
+use crate::pes::settle::suspension::DecidedBy;
 use crate::pes::settle::{call, item, suspension};
 use crate::pes::state::EarlyEnd;
 use crate::pes::state::outcome::REJECTED;
@@ -60,7 +62,7 @@ pub(crate) fn resume(
     if let Some(message) = message {
         message::add(tx, message);
     }
-    suspension::close_with_digest(tx, &open.suspension_id, decision, &by.name, reason, digest);
+    suspension::close_with_digest(tx, &open.suspension_id, decision, DecidedBy::Person(&by.name), reason, digest);
     match (answered, &open.call_id) {
         (JudgedAnswer::Plan(reviewed), _) => {
             if let Some(why) = review::apply(tx, reviewed) {
@@ -160,7 +162,7 @@ fn expire_one(tx: &mut Tx<'_>, open: &Suspension) {
     }
     tx.record_timeout(open, policy);
     let why = "nobody answered in time";
-    suspension::close(tx, &open.suspension_id, Decision::Expired, "timer", Some(why.into()));
+    suspension::close(tx, &open.suspension_id, Decision::Expired, ServerActor::Timer, Some(why.into()));
     let Some(call) = &open.call_id else {
         return run_question_expired(tx, open.kind, policy, why);
     };

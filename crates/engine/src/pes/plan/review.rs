@@ -6,6 +6,7 @@
 
 use serde_json::Value;
 
+use crate::domain::actor::ServerActor;
 use crate::domain::digest;
 use crate::domain::fault::{Fault, Pointed};
 use crate::domain::forecast::PlanForecast;
@@ -95,7 +96,7 @@ fn ask(tx: &mut Tx<'_>, plan: &PlanForecast) {
 /// Withdraws the open question.
 pub(crate) fn withdraw(tx: &mut Tx<'_>, why: &str) {
     if let Some(asked) = tx.active().review.question.take() {
-        suspension::close(tx, &asked.suspension, Decision::Cancelled, "engine", Some(why.to_owned()));
+        suspension::close(tx, &asked.suspension, Decision::Cancelled, ServerActor::Engine, Some(why.to_owned()));
     }
 }
 

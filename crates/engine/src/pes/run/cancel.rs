@@ -1,6 +1,7 @@
 //! Ends a run from outside: cancel, interrupt, quarantine. Running slots are stopped first; calls that never started
 //! are skipped.
 
+use crate::domain::actor::ServerActor;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::RunId;
 use crate::domain::model;
@@ -34,7 +35,7 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, run: Option<RunId>, by: &str) -> HandlerRe
 
 /// Another request takes the thread over: it is the first of the queue already.
 pub(crate) fn interrupt(tx: &mut Tx<'_>) {
-    mark_cancelled(tx, "interrupt", "another request interrupted the run");
+    mark_cancelled(tx, ServerActor::Interrupt.as_str(), "another request interrupted the run");
 }
 
 fn mark_cancelled(tx: &mut Tx<'_>, by: &str, reason: &str) {

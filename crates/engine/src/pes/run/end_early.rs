@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::domain::actor::ServerActor;
 use crate::domain::fault::Code;
 use crate::domain::model;
 use crate::domain::run::{ResultStatus, RunError, RunStatus};
@@ -22,7 +23,7 @@ pub(crate) fn end_early(tx: &mut Tx<'_>, ends: EarlyEnd, why: &str) {
     if !tx.state.is_any_running() {
         return end_as(tx, ends, why);
     }
-    tx.active().cancel = Some(Cancel { by: "engine".into(), reason: why.into(), ends });
+    tx.active().cancel = Some(Cancel { by: ServerActor::Engine.as_str().into(), reason: why.into(), ends });
     tx.mark_run_changed();
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::domain::actor::ServerActor;
 use crate::domain::facts::{FinalResponseBody, RecordedMessage};
 use crate::domain::fault::Code;
 use crate::domain::hitl::Decision;
@@ -106,7 +107,7 @@ pub(crate) fn end(tx: &mut Tx<'_>, status: RunStatus, outcome: Option<Outcome>) 
     let paused = pause::message(tx.state).filter(|_| status != RunStatus::Cancelled);
     let open: Vec<SuspensionId> = tx.state.suspensions.values().map(|open| open.suspension_id.clone()).collect();
     for id in open {
-        suspension::close(tx, &id, Decision::Cancelled, "engine", Some("the run ended".into()));
+        suspension::close(tx, &id, Decision::Cancelled, ServerActor::Engine, Some("the run ended".into()));
     }
     let Some(active) = tx.state.head.active.take() else { return };
     let Some(mut run) = tx.state.run.take() else { return };

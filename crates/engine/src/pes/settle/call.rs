@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::domain::actor::ServerActor;
 use crate::domain::hitl::Decision;
 use crate::domain::ids::CallId;
 use crate::domain::tool::{CallStatus, Executed, ToolError, ToolResult, ToolStatus};
@@ -66,7 +67,7 @@ pub(crate) fn end_executed(
 pub(crate) fn end_open(tx: &mut Tx<'_>, id: &CallId, why: &str) {
     let may_have_started = tx.state.may_have_started(id) || tx.state.is_at_client(id);
     if let Some(suspension) = tx.state.suspension_of(id) {
-        suspension::close(tx, &suspension, Decision::Cancelled, "engine", Some(why.to_owned()));
+        suspension::close(tx, &suspension, Decision::Cancelled, ServerActor::Engine, Some(why.to_owned()));
     }
     if tx.state.task_of(id).is_some() {
         let message = format!("{why}; the agent is told to stop");

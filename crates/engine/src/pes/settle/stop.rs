@@ -1,5 +1,6 @@
 //! Ends everything of the active run that is still open.
 
+use crate::domain::actor::ServerActor;
 use crate::domain::hitl::{Decision, SuspensionKind};
 use crate::domain::ids::{CallId, ItemId, SuspensionId};
 use crate::domain::tool::CallStatus;
@@ -20,7 +21,7 @@ pub(crate) fn everything(tx: &mut Tx<'_>, reason: &str) {
     }
     let questions = tx.state.suspensions.values().filter(|open| open.kind != SuspensionKind::Pause);
     for id in questions.map(|open| open.suspension_id.clone()).collect::<Vec<SuspensionId>>() {
-        suspension::close(tx, &id, Decision::Cancelled, "engine", Some(reason.to_owned()));
+        suspension::close(tx, &id, Decision::Cancelled, ServerActor::Engine, Some(reason.to_owned()));
     }
     item::cancel_pending(tx, reason);
 }

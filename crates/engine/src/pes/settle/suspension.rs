@@ -1,14 +1,32 @@
 //! A question to a person is closed, once: answered or withdrawn.
 
+use crate::domain::actor::ServerActor;
 use crate::domain::hitl::{Decision, Resolution, SuspensionStatus};
 use crate::domain::ids::{CallId, SuspensionId};
 use crate::pes::tx::Tx;
 use crate::step::Keep;
 
+/// Who resolved a question.
+#[derive(Clone, Copy)]
+pub(crate) enum DecidedBy<'a> {
+    /// The name of a key or of an issuer's person.
+    Person(&'a str),
+    Server(ServerActor),
+}
+
+impl<'a> DecidedBy<'a> {
+    fn as_str(self) -> &'a str {
+        match self {
+            Self::Person(name) => name,
+            Self::Server(actor) => actor.as_str(),
+        }
+    }
+}
+
 /// Withdraws the open question about a call, if there is one.
 pub(crate) fn withdraw(tx: &mut Tx<'_>, call: &CallId, why: &str) {
     if let Some(open) = tx.state.suspension_of(call) {
-        close(tx, &open, Decision::Cancelled, "peer", Some(why.to_owned()));
+        close(tx, &open, Decision::Cancelled, ServerActor::Peer, Some(why.to_owned()));
     }
 }
 
@@ -16,22 +34,22 @@ pub(crate) fn withdraw(tx: &mut Tx<'_>, call: &CallId, why: &str) {
 pub(crate) fn withdraw_own(tx: &mut Tx<'_>, id: &CallId, why: &str) {
     let asked = tx.change_call(id, |call| call.record.asked.take()).flatten();
     if let Some(asked) = asked {
-        close(tx, &asked.suspension_id, Decision::Cancelled, "engine", Some(why.to_owned()));
+        close(tx, &asked.suspension_id, Decision::Cancelled, ServerActor::Engine, Some(why.to_owned()));
     }
 }
 
-/// Resolves the question, once; the caller decides what follows.
-pub(crate) fn close(tx: &mut Tx<'_>, id: &SuspensionId, decision: Decision, by: &str, reason: Option<String>) {
+/// Resolves the question on behalf of the server, once; the caller decides what follows.
+pub(crate) fn close(tx: &mut Tx<'_>, id: &SuspensionId, decision: Decision, by: ServerActor, reason: Option<String>) {
     let digest = tx.state.suspension(id).and_then(|open| open.digest.clone());
-    close_with_digest(tx, id, decision, by, reason, digest);
+    close_with_digest(tx, id, decision, DecidedBy::Server(by), reason, digest);
 }
 
-/// The same, with the digest of what runs now.
+/// The same on behalf of anybody, with the digest of what runs now.
 pub(crate) fn close_with_digest(
     tx: &mut Tx<'_>,
     id: &SuspensionId,
     decision: Decision,
-    by: &str,
+    by: DecidedBy<'_>,
     reason: Option<String>,
     digest: Option<String>,
 ) {
@@ -51,9 +69,9 @@ pub(crate) fn close_with_digest(
         | Decision::Resumed => SuspensionStatus::Resolved,
     };
     suspension.resolution =
-        Some(Resolution { decision, decided_by: by.to_owned(), decided_at: tx.stamp.now, reason, digest });
+        Some(Resolution { decision, decided_by: by.as_str().to_owned(), decided_at: tx.stamp.now, reason, digest });
     if decision != Decision::Expired {
-        tx.record_resumed(&suspension, decision, by);
+        tx.record_resumed(&suspension, decision, by.as_str());
     }
     tx.write_suspension(ord, &suspension, Keep::Never);
 }
