@@ -30,6 +30,49 @@ pub(super) enum Op {
     Subscribe(OpId, FeedAsk),
 }
 
+/// What an op asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OpKind {
+    Process,
+    Resume,
+    Cancel,
+    Pause,
+    Ping,
+    Subscribe,
+}
+
+impl OpKind {
+    const ALL: [OpKind; 6] =
+        [OpKind::Process, OpKind::Resume, OpKind::Cancel, OpKind::Pause, OpKind::Ping, OpKind::Subscribe];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            OpKind::Process => "process",
+            OpKind::Resume => "resume",
+            OpKind::Cancel => "cancel",
+            OpKind::Pause => "pause",
+            OpKind::Ping => "ping",
+            OpKind::Subscribe => "subscribe",
+        }
+    }
+
+    fn parse(op: &str) -> Result<Self, Fault> {
+        OpKind::ALL.into_iter().find(|kind| kind.as_str() == op).ok_or_else(|| {
+            let how = "must be process, resume, cancel, pause, ping or subscribe";
+            Fault::new(Code::Invalid, format!("There is no op `{op}`.")).at("/op", how)
+        })
+    }
+
+    /// The scope that the caller needs.
+    fn scope(self) -> Scope {
+        match self {
+            OpKind::Ping | OpKind::Subscribe => Scope::Read,
+            OpKind::Process | OpKind::Cancel | OpKind::Pause => Scope::Run,
+            OpKind::Resume => Scope::Approve,
+        }
+    }
+}
+
 /// The client's id of the op, which the reply repeats.
 #[derive(Clone, Debug)]
 pub(super) struct OpId(Value);
@@ -88,31 +131,23 @@ fn text_of(members: &mut Map<String, Value>, name: &str) -> Result<Option<String
 
 fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
     let ParsedOp { op, id, key, trace, body } = parsed;
-    let scope = match op.as_str() {
-        "ping" | "subscribe" => Scope::Read,
-        "process" | "cancel" | "pause" => Scope::Run,
-        "resume" => Scope::Approve,
-        unknown => {
-            let how = "must be process, resume, cancel, pause, ping or subscribe";
-            return Err(Fault::new(Code::Invalid, format!("There is no op `{unknown}`.")).at("/op", how));
-        }
-    };
-    permit(&session.caller, scope)?;
+    let kind = OpKind::parse(&op)?;
+    permit(&session.caller, kind.scope())?;
     session.app.rates.count(&session.caller, None)?;
     let Some(thread) = session.thread.clone() else {
-        return match op.as_str() {
-            "ping" => Ok(Op::Reply(id.pong())),
-            _ => Err(Fault::new(Code::Invalid, "This socket shows all threads; open that of a thread for this op.")
-                .at("/op", "must be ping")),
-        };
+        if kind == OpKind::Ping {
+            return Ok(Op::Reply(id.pong()));
+        }
+        let detail = "This socket shows all threads; open that of a thread for this op.";
+        return Err(Fault::new(Code::Invalid, detail).at("/op", "must be ping"));
     };
     let rest_call = format!("POST /threads/{thread}/{op}");
     let key = IdempotencyKey::of_op(key, rest_call)?;
     let session = session.clone();
-    Ok(match op.as_str() {
-        "ping" => Op::Reply(id.pong()),
-        "subscribe" => Op::Subscribe(id, typed::<Subscribe>(body)?.ask()?),
-        "process" => {
+    Ok(match kind {
+        OpKind::Ping => Op::Reply(id.pong()),
+        OpKind::Subscribe => Op::Subscribe(id, typed::<Subscribe>(body)?.ask()?),
+        OpKind::Process => {
             let sent = sent(body)?;
             Op::Start(Box::pin(async move {
                 let trace = trace.unwrap_or_else(|| session.trace.clone());
@@ -120,21 +155,21 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
                 id.respond_with_receipt(&session, outcome.map(|(settled, _)| settled))
             }))
         }
-        "resume" => {
+        OpKind::Resume => {
             let sent = sent(body)?;
             Op::Start(Box::pin(async move {
                 let outcome = resume::accept(&session.app, &session.caller, &thread, sent, key).await;
                 id.respond_with_receipt(&session, outcome)
             }))
         }
-        "pause" => {
+        OpKind::Pause => {
             let sent = sent(body)?;
             Op::Start(Box::pin(async move {
                 let outcome = pause::accept(&session.app, &session.caller, &thread, sent, key).await;
                 id.respond_with_receipt(&session, outcome)
             }))
         }
-        _cancel => {
+        OpKind::Cancel => {
             let sent = sent::<Nothing>(body)?;
             Op::Start(Box::pin(async move {
                 let outcome = cancel::accept(&session.app, &session.caller, &thread, sent, key).await;
