@@ -26,7 +26,6 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{Mint, TenantPk, ThreadPk};
 use crate::domain::retention::ThreadTerms;
 use crate::domain::task::Task;
-use crate::domain::thread::ThreadStatus;
 use crate::domain::usage::ModelUse;
 use crate::engine::event::{CancelEvent, Event, SystemEvent};
 use crate::engine::step::{self, Row, RowKind, Step};
@@ -76,9 +75,9 @@ impl Actor {
         erased.map(drop)
     }
 
-    /// Erases the thread if it is at rest and unused since `before`. Without `by` it is a background chore.
+    /// Erases the thread if its status allows it and it is unused since `before`. Without `by` it is a background chore.
     pub(super) async fn expire(&mut self, before: Millis, by: Option<&str>) -> Result<bool, CommandError> {
-        let is_expired = |row: &ThreadRow| row.updated_at < before && is_at_rest(row.status);
+        let is_expired = |row: &ThreadRow| row.updated_at < before && row.status.may_be_erased();
         if !self.effects.is_empty() || !self.uncommitted.is_empty() {
             return Ok(false);
         }
@@ -133,14 +132,6 @@ impl Actor {
             }
         }
         Err(contended())
-    }
-}
-
-/// Whether nothing runs and nothing is awaited.
-fn is_at_rest(status: ThreadStatus) -> bool {
-    match status {
-        ThreadStatus::Idle | ThreadStatus::Failed | ThreadStatus::Quarantined => true,
-        ThreadStatus::Running | ThreadStatus::Suspended | ThreadStatus::Waiting => false,
     }
 }
 

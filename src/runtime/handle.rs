@@ -59,7 +59,7 @@ impl Runtime {
         self.0.request(pk, |reply| Command::Delete { by, reply }).await
     }
 
-    /// Erases the thread if it is at rest, not on hold, and unused since `before`. Returns whether it did.
+    /// Erases the thread if its status allows it, it is not on hold, and unused since `before`. Returns whether it did.
     pub(crate) async fn expire(&self, pk: ThreadPk, before: Millis) -> Result<bool, CommandError> {
         self.0.request(pk, |reply| Command::Expire { before, by: None, reply }).await
     }

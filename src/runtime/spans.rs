@@ -100,8 +100,8 @@ impl Shared {
             if let Some(progress) = progress.filter(|_| run.status.is_terminal()) {
                 rows.push(progress.row(&run.run_id, Keep::Never));
             }
-            let (is_at_rest, is_due) = (is_at_rest(run, step), is_due(run, progress, step, now));
-            let Some(traces) = self.traces.as_ref().filter(|_| is_at_rest || is_due) else { continue };
+            let (ends_or_asks, is_due) = (ends_or_asks(run, step), is_due(run, progress, step, now));
+            let Some(traces) = self.traces.as_ref().filter(|_| ends_or_asks || is_due) else { continue };
             let Some(range) = traces.log_range(run, after, until) else { continue };
             let range = LogRange { exported_until: progress.map_or(0, |progress| progress.seq), ..range };
             let mut queue = |range: &LogRange| {
@@ -111,7 +111,7 @@ impl Shared {
                 }
                 deliveries.push(delivery);
             };
-            if is_at_rest {
+            if ends_or_asks {
                 queue(&range);
             }
             if is_due {
@@ -225,8 +225,8 @@ impl SpanGroup {
     }
 }
 
-/// Whether the step ends the run, or may bring it to rest.
-fn is_at_rest(run: &Run, step: &Step) -> bool {
+/// Whether the step ends or suspends the run, or asks a person.
+fn ends_or_asks(run: &Run, step: &Step) -> bool {
     let mut records = step.records.iter().filter(|record| record.run_id == run.run_id);
     let asks = records.any(|record| matches!(record.fact, Fact::AgentSuspended(_)));
     run.status.is_terminal() || run.status == RunStatus::Suspended || asks

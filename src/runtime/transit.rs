@@ -126,11 +126,11 @@ impl Actor {
         let Decision { now, mut lease, releases_lease, before, reserved, recipients, mut step, decided, .. } = decision;
         let shared = &self.shared;
         let loaded = self.loaded.as_mut().ok_or(CommandError::Gone)?;
-        let is_at_rest = loaded.machine.running().is_empty();
-        if releases_lease && is_at_rest {
+        let has_no_effects = loaded.machine.running().is_empty();
+        if releases_lease && has_no_effects {
             // Nothing runs here any more: another process may continue the thread while this one still drains.
             lease.change = LeaseChange::Release;
-        } else if lease.epoch.is_some() && is_at_rest && !loaded.machine.is_active() {
+        } else if lease.epoch.is_some() && has_no_effects && !loaded.machine.is_active() {
             // Nothing is left to do: the process that gets the next request claims the thread.
             lease.change = loaded.lease_when_idle();
         }

@@ -53,7 +53,8 @@ pub struct Dropped {
 pub trait RetentionStore: Send + Sync + 'static {
     /// All tenants, by name.
     async fn tenants(&self) -> Result<Vec<(TenantPk, String)>>;
-    /// Idle threads of the tenant after `behind` that were not used since `before`, the longest unused first.
+    /// Threads of the tenant without active work (idle, failed or quarantined) after `behind` that were not used since
+    /// `before`, the longest unused first.
     async fn threads_at_rest(
         &self,
         tenant: TenantPk,

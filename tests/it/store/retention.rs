@@ -136,7 +136,7 @@ async fn only_rows_that_are_never_loaded_are_dropped(bed: Bed) {
 }
 
 async fn only_threads_at_rest_are_found(bed: Bed) {
-    let mut at_rest = Vec::new();
+    let (mut at_rest, mut erasable) = (Vec::new(), Vec::new());
     for (n, status) in ThreadStatus::ALL.into_iter().enumerate() {
         let pk = bed.thread(&format!("t{n}")).await;
         bed.done(Commit { status, ..bed.next(pk).await }).await;
@@ -144,10 +144,13 @@ async fn only_threads_at_rest_are_found(bed: Bed) {
             ThreadStatus::Idle | ThreadStatus::Failed | ThreadStatus::Quarantined => at_rest.push(pk),
             ThreadStatus::Running | ThreadStatus::Suspended | ThreadStatus::Waiting => {}
         }
+        if status.may_be_erased() {
+            erasable.push(pk);
+        }
     }
     let behind = (i64::MIN, ThreadPk::NONE);
     let found = bed.store.threads_at_rest(bed.tenant, i64::MAX, behind, 100).await.unwrap();
     let mut found: Vec<ThreadPk> = found.into_iter().map(|(_, pk)| pk).collect();
     found.sort_unstable();
-    assert_eq!(found, at_rest);
+    assert_eq!((&found, &erasable), (&at_rest, &at_rest));
 }

@@ -72,6 +72,15 @@ impl ThreadStatus {
         }
     }
 
+    /// Whether the thread may be erased because of its age: nothing runs and nothing is awaited. A quarantined thread is
+    /// not [at rest](Self::is_at_rest), but its runs do not continue until somebody releases it.
+    pub fn may_be_erased(self) -> bool {
+        match self {
+            ThreadStatus::Idle | ThreadStatus::Failed | ThreadStatus::Quarantined => true,
+            ThreadStatus::Running | ThreadStatus::Suspended | ThreadStatus::Waiting => false,
+        }
+    }
+
     pub fn of_run(status: RunStatus) -> Self {
         match status {
             RunStatus::Running | RunStatus::Queued => ThreadStatus::Running,
