@@ -13,6 +13,7 @@ mod set_agent_state;
 use std::sync::Arc;
 
 use super::Tool;
+use crate::domain::thread::AgentState;
 use crate::egress::Egress;
 
 /// The tools of every thread.
@@ -41,5 +42,5 @@ pub fn demo() -> Vec<Arc<dyn Tool>> {
 
 /// Whether the tool changes only this server's own data, so that it needs no policy rule in production.
 pub fn is_own(name: &str) -> bool {
-    name == set_agent_state::NAME
+    name == AgentState::SET_TOOL
 }

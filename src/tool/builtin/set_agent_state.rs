@@ -6,10 +6,9 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::domain::Millis;
+use crate::domain::thread::AgentState;
 use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
 use crate::tool::{Tool, ToolContext, ToolOutput};
-
-pub(super) const NAME: &str = "set_agent_state";
 
 pub(super) struct SetAgentState {
     spec: Arc<ToolSpec>,
@@ -18,7 +17,7 @@ pub(super) struct SetAgentState {
 impl SetAgentState {
     pub(super) fn new() -> Self {
         let spec = ToolSpec {
-            name: NAME.to_owned(),
+            name: AgentState::SET_TOOL.to_owned(),
             description: "Changes the application state of this conversation: a JSON merge patch, null removes a key."
                 .to_owned(),
             input_schema: json!({

@@ -175,6 +175,11 @@ pub struct AgentState {
     pub version: i64,
 }
 
+impl AgentState {
+    /// The tool that changes it.
+    pub const SET_TOOL: &str = "set_agent_state";
+}
+
 /// Limits that the engine enforces; each has one documented fault.
 #[derive(Clone, Debug)]
 pub struct Limits {

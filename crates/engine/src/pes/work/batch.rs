@@ -9,6 +9,7 @@ use crate::domain::facts::ToolCallBody;
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::settings::StateSavingStrategy;
 use crate::domain::task::Delegation;
+use crate::domain::thread::AgentState;
 use crate::domain::tool::{
     CallRecord, CallStatus, Judgement, Proposal, ToolCall, ToolError, ToolOutcome, ToolStatus, Verdict,
 };
@@ -165,7 +166,7 @@ pub(crate) fn end_with_outcome(tx: &mut Tx<'_>, id: &CallId, outcome: ToolOutcom
 /// With `explicit` saving, only the tool made for it changes the application's state.
 fn save_patch(tx: &mut Tx<'_>, id: &CallId, patch: Option<Value>) -> Result<(), ToolError> {
     let Some(patch) = patch else { return Ok(()) };
-    let is_asked_for = tx.state.calls.get(id).is_some_and(|call| call.record.tool_name == "set_agent_state");
+    let is_asked_for = tx.state.calls.get(id).is_some_and(|call| call.record.tool_name == AgentState::SET_TOOL);
     match tx.state.run_settings().state_saving {
         StateSavingStrategy::Explicit if !is_asked_for => Ok(()),
         StateSavingStrategy::Explicit | StateSavingStrategy::Implicit => {
