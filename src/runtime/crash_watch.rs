@@ -12,7 +12,7 @@ use super::actor::Actor;
 use super::command::{CommandError, Reply};
 use super::shared::Shared;
 use crate::domain::fault::Fault;
-use crate::store::{LeaseChange, NO_THREAD, Result, ThreadRow};
+use crate::store::{LeaseChange, PROCESS_CRASHES, Result, ThreadRow};
 
 /// How long the watch lasts after a crash.
 const WATCH_DURATION: Duration = Duration::from_secs(3_600);
@@ -57,8 +57,10 @@ impl CrashWatch {
 impl Shared {
     /// Asks the store whether a process crashed, if it is time to.
     pub(super) async fn look_for_crashes(&self) -> Result<()> {
-        if self.crash_watch.should_poll(self.store.is_shared()) && self.crash_watch.update(self.store.deaths().await?) {
-            self.store.forget_crashes(&[NO_THREAD], false).await?;
+        if self.crash_watch.should_poll(self.store.is_shared())
+            && self.crash_watch.update(self.store.process_crashes().await?)
+        {
+            self.store.forget_crashes(&[PROCESS_CRASHES], false).await?;
         }
         Ok(())
     }

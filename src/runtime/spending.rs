@@ -142,17 +142,17 @@ impl Spending {
 
     fn change(&mut self, (tenant, key, at, under): RowScope<'_>, change: impl Fn(&mut RowChange)) {
         for capped in Capped::ALL.into_iter().filter(|capped| capped.is_in(under)) {
-            let Some(of) = SpendKey::of(capped, tenant, key, at) else { continue };
-            change(self.rows.entry(of).or_insert_with(|| RowChange::of(capped)));
+            let Some(key) = SpendKey::of(capped, tenant, key, at) else { continue };
+            change(self.rows.entry(key).or_insert_with(|| RowChange::of(capped)));
         }
     }
 
     /// The changes that the commit stores.
     pub(super) fn changes(&self) -> Vec<SpendChange> {
-        let change = |(of, change): (&SpendKey, &RowChange)| {
+        let change = |(key, change): (&SpendKey, &RowChange)| {
             let &RowChange { used, begun, ended, cap, .. } = change;
-            let (of, held, tells) = (of.clone(), begun - ended, change.tells.clone());
-            (used != 0 || held != 0).then_some(SpendChange { of, used, held, cap, notices: tells })
+            let (key, held, tells) = (key.clone(), begun - ended, change.tells.clone());
+            (used != 0 || held != 0).then_some(SpendChange { key, used, held, cap, notices: tells })
         };
         self.rows.iter().filter_map(change).collect()
     }
@@ -184,13 +184,13 @@ impl Shared {
     /// Adds webhook deliveries to the step's commit, for the thresholds of each cap that it uses some of.
     pub(super) fn announce_thresholds(&self, caps: &SpendCaps, spending: &mut Spending) {
         let now = spending.now;
-        let mut subscribed: BTreeSet<TenantPk> = spending.rows.keys().map(|of| of.tenant).collect();
+        let mut subscribed: BTreeSet<TenantPk> = spending.rows.keys().map(|key| key.tenant).collect();
         subscribed.retain(|tenant| self.has_cap_webhook(*tenant));
-        for (of, change) in spending.rows.iter_mut().filter(|(of, _)| subscribed.contains(&of.tenant)) {
-            let is_current = of.period == change.capped.period(now);
+        for (key, change) in spending.rows.iter_mut().filter(|(key, _)| subscribed.contains(&key.tenant)) {
+            let is_current = key.period == change.capped.period(now);
             let Some(cap) = caps.of(change.capped).filter(|_| change.used > 0 && is_current) else { continue };
-            let mut shown = json!(of.unspent().shown(change.capped, cap, now));
-            let (used, held) = match of.unit {
+            let mut shown = json!(key.unspent().shown(change.capped, cap, now));
+            let (used, held) = match key.unit {
                 Unit::Usd => ("usedUsd", "heldUsd"),
                 Unit::Tokens => ("usedTokens", "heldTokens"),
             };
@@ -200,7 +200,7 @@ impl Shared {
                 .map(|percent| {
                     let threshold = SpendThreshold { percent, spent: &shown };
                     let deliveries =
-                        self.outbox.directory.announce_spending(of.tenant, &threshold, now, &mut self.mint());
+                        self.outbox.directory.announce_spending(key.tenant, &threshold, now, &mut self.mint());
                     SpendNotice { percent, cap, from: part_of(cap, percent), deliveries }
                 })
                 .into();
@@ -215,18 +215,18 @@ impl Shared {
     /// Notifies webhooks of a cap that leaves nothing for another run, for the thresholds that were not announced yet.
     pub(super) async fn announce_cap_reached(&self, spent: &Spent, capped: Capped, cap: Amount) {
         let is_new = |percent: i64| !spent.is_told(percent, cap);
-        if !THRESHOLDS.into_iter().any(is_new) || !self.has_cap_webhook(spent.of.tenant) {
+        if !THRESHOLDS.into_iter().any(is_new) || !self.has_cap_webhook(spent.key.tenant) {
             return;
         }
         let now = self.now();
         let shown = json!(spent.shown(capped, cap, now));
         for percent in THRESHOLDS.into_iter().filter(|percent| is_new(*percent)) {
             let threshold = SpendThreshold { percent, spent: &shown };
-            let tenant = spent.of.tenant;
+            let tenant = spent.key.tenant;
             let deliveries = self.outbox.directory.announce_spending(tenant, &threshold, now, &mut self.mint());
             match self
                 .store
-                .add_spend_notice(NewSpendNotice { of: spent.of.clone(), percent, cap, now, deliveries })
+                .add_spend_notice(NewSpendNotice { key: spent.key.clone(), percent, cap, now, deliveries })
                 .await
             {
                 Ok(is_told) if is_told => self.outbox.wakeup.notify([TargetKind::Webhook]),
@@ -259,10 +259,10 @@ impl Shared {
     /// What the caps leave to a thread, after they had no room for its step.
     pub(super) async fn room_for(&self, spending: &Spending) -> store::Result<CapRoom> {
         let capped = spending.rows.iter().filter(|(_, change)| change.cap.is_some());
-        let keys: Vec<SpendKey> = capped.map(|(of, _)| of.clone()).collect();
+        let keys: Vec<SpendKey> = capped.map(|(key, _)| key.clone()).collect();
         let mut room = CapRoom { cost: Remaining::unbounded(), tokens: Remaining::unbounded() };
         for spent in self.store.spent(&keys).await? {
-            let RowChange { capped, used, ended, own, cap: Some(cap), .. } = &spending.rows[&spent.of] else {
+            let RowChange { capped, used, ended, own, cap: Some(cap), .. } = &spending.rows[&spent.key] else {
                 continue;
             };
             let left = match capped.unit() {

@@ -34,8 +34,8 @@ pub enum LeaseChange {
     Release,
 }
 
-/// No thread has this key. Crashes of processes are counted under it, whatever threads they owned.
-pub const NO_THREAD: ThreadPk = ThreadPk(0);
+/// The key under which the crashes of processes are counted, whatever threads they owned.
+pub const PROCESS_CRASHES: ThreadPk = ThreadPk::NONE;
 
 /// Crashes of processes that owned the thread, since it last made progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,8 +99,8 @@ pub trait LeaseStore: Send + Sync + 'static {
     ) -> Result<Vec<Claimable>>;
     /// Marks these threads as owned by this replica, before they are read. Returns those that no other replica owns.
     async fn reserve(&self, replica: uuid::Uuid, pks: &[ThreadPk]) -> Result<Vec<ThreadPk>>;
-    /// How many processes have crashed, whatever they owned, since [`Self::forget_crashes`] of [`NO_THREAD`].
-    async fn deaths(&self) -> Result<i64>;
+    /// How many processes have crashed, whatever they owned, since [`Self::forget_crashes`] of [`PROCESS_CRASHES`].
+    async fn process_crashes(&self) -> Result<i64>;
     /// Counts a crash that is attributed to the thread.
     async fn count_crash(&self, pk: ThreadPk) -> Result<()>;
     /// Deletes the crashes of these threads; with `keeps_alone`, only those that are not attributed to them.

@@ -26,7 +26,7 @@ pub struct SpendKey {
 /// A change of one row by a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpendChange {
-    pub of: SpendKey,
+    pub key: SpendKey,
     /// The amount of calls whose reply has come, or has begun to.
     pub used: Amount,
     /// The amount reserved by calls that begin, less the reservations of those that end.
@@ -61,7 +61,7 @@ pub(crate) const HELD_JSON: &str = r#""\u0003""#;
 impl SpendNotice {
     /// The deliveries with the amounts of this row.
     pub(crate) fn filled_in(&self, spent: &Spent) -> impl Iterator<Item = NewDelivery> {
-        let unit = spent.of.unit;
+        let unit = spent.key.unit;
         let (used, held) = (unit.shown(spent.used), unit.shown(spent.held));
         self.deliveries.iter().map(move |new| {
             let body = new.body.replace(USED_JSON, &used).replace(HELD_JSON, &held);
@@ -73,7 +73,7 @@ impl SpendNotice {
 /// The state of one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spent {
-    pub of: SpendKey,
+    pub key: SpendKey,
     pub used: Amount,
     /// The maximum that running calls may still use.
     pub held: Amount,
@@ -106,7 +106,7 @@ pub struct PastPeriods {
 /// A notice that is sent without a change of the row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSpendNotice {
-    pub of: SpendKey,
+    pub key: SpendKey,
     pub percent: i64,
     pub cap: Amount,
     pub now: Millis,
@@ -117,7 +117,7 @@ pub struct NewSpendNotice {
 #[async_trait]
 pub trait SpendStore: Send + Sync + 'static {
     /// The states of these rows, in order. A row that does not exist has spent nothing.
-    async fn spent(&self, of: &[SpendKey]) -> Result<Vec<Spent>>;
+    async fn spent(&self, keys: &[SpendKey]) -> Result<Vec<Spent>>;
     /// Adds a notice to the outbox. `false`: a notice of at least that percentage of this cap was sent before, and nothing
     /// is stored.
     async fn add_spend_notice(&self, told: NewSpendNotice) -> Result<bool>;
@@ -154,7 +154,7 @@ impl SpendKey {
 
     /// The state of a row that does not exist.
     pub(crate) fn unspent(&self) -> Spent {
-        Spent { of: self.clone(), used: 0, held: 0, told: 0, told_of: 0 }
+        Spent { key: self.clone(), used: 0, held: 0, told: 0, told_of: 0 }
     }
 }
 
@@ -171,8 +171,8 @@ impl Spent {
         let tokens = |amount: Amount| in_unit(amount, Unit::Tokens);
         SpentOfCap {
             cap: capped,
-            key: Some(self.of.key.clone()).filter(|key| !key.is_empty()),
-            period: self.of.period.clone(),
+            key: Some(self.key.key.clone()).filter(|key| !key.is_empty()),
+            period: self.key.period.clone(),
             cap_usd: dollars(cap),
             used_usd: dollars(self.used),
             held_usd: dollars(self.held),
@@ -183,8 +183,8 @@ impl Spent {
         }
     }
 
-    pub(crate) fn read(of: &SpendKey, row: &impl Columns) -> Result<Self> {
+    pub(crate) fn read(key: &SpendKey, row: &impl Columns) -> Result<Self> {
         let [used, held] = [row.number("used")?, row.number("held")?];
-        Ok(Self { of: of.clone(), used, held, told: row.number("told")?, told_of: row.number("told_of")? })
+        Ok(Self { key: key.clone(), used, held, told: row.number("told")?, told_of: row.number("told_of")? })
     }
 }

@@ -12,7 +12,7 @@ use crate::a2a::types::{
 };
 use crate::a2a::{callback, fault, seen};
 use crate::domain::digest;
-use crate::domain::ids::TenantPk;
+use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::task::{self, PeerFailure, PeerFailureKind, PeerReport, Task, TaskActionKind};
 use crate::engine::PeerCallInput;
 use crate::engine::event::{Event, PeerEvent};
@@ -23,7 +23,7 @@ use crate::runtime::shared::Shared;
 
 pub(in crate::runtime) struct PeerCall {
     pub(in crate::runtime) shared: Arc<Shared>,
-    pub(in crate::runtime) pk: crate::domain::ids::ThreadPk,
+    pub(in crate::runtime) pk: ThreadPk,
     pub(in crate::runtime) tenant: TenantPk,
     pub(in crate::runtime) peer_call_input: PeerCallInput,
     pub(in crate::runtime) lease: Lease,

@@ -235,9 +235,9 @@ fn with_spend(query: Statement, prepared_commits: &[PreparedCommit]) -> Statemen
         prepared_commits.iter().flat_map(|p| p.commit.spend.iter().map(|change| (p.commit.pk.0, change))).collect();
     query
         .bind(column(&changes, |(pk, _)| *pk))
-        .bind(column(&changes, |(_, change)| change.of.tenant.0))
-        .bind(column(&changes, |(_, change)| escaped(&change.of.key)))
-        .bind(column(&changes, |(_, change)| change.of.stored_period()))
+        .bind(column(&changes, |(_, change)| change.key.tenant.0))
+        .bind(column(&changes, |(_, change)| escaped(&change.key.key)))
+        .bind(column(&changes, |(_, change)| change.key.stored_period()))
         .bind(column(&changes, |(_, change)| change.used))
         .bind(column(&changes, |(_, change)| change.held))
         .bind(column(&changes, |(_, change)| change.cap))
@@ -255,10 +255,10 @@ fn with_notices(query: Statement, prepared_commits: &[PreparedCommit]) -> Statem
     query
         .bind(column(&notices, |(p, ..)| p.commit.pk.0))
         .bind(column(&notices, |(p, ..)| p.commit.now))
-        .bind(column(&notices, |(_, change, ..)| change.of.tenant.0))
-        .bind(column(&notices, |(_, change, ..)| escaped(&change.of.key)))
-        .bind(column(&notices, |(_, change, ..)| change.of.stored_period()))
-        .bind(column(&notices, |(_, change, ..)| match change.of.unit {
+        .bind(column(&notices, |(_, change, ..)| change.key.tenant.0))
+        .bind(column(&notices, |(_, change, ..)| escaped(&change.key.key)))
+        .bind(column(&notices, |(_, change, ..)| change.key.stored_period()))
+        .bind(column(&notices, |(_, change, ..)| match change.key.unit {
             Unit::Usd => 1_000_000_000_i64,
             Unit::Tokens => 1,
         }))

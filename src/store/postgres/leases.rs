@@ -7,7 +7,7 @@ use super::Postgres;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::leases::MAX_OVERDUE_SCANNED;
-use crate::store::{Claimable, Error, LeaseStore, NO_THREAD, Registration, Result};
+use crate::store::{Claimable, Error, LeaseStore, PROCESS_CRASHES, Registration, Result};
 
 /// Counts crashes for the threads that the processes in `ended` owned. A crash with many threads is attributed to none of
 /// them; but threads that were owned at two crashes before are compared only with each other.
@@ -159,8 +159,8 @@ impl LeaseStore for Postgres {
             .collect())
     }
 
-    async fn deaths(&self) -> Result<i64> {
-        let query = sqlx::query_scalar("SELECT count(*) FROM crashes WHERE pk = $1").bind(NO_THREAD.0);
+    async fn process_crashes(&self) -> Result<i64> {
+        let query = sqlx::query_scalar("SELECT count(*) FROM crashes WHERE pk = $1").bind(PROCESS_CRASHES.0);
         self.pool.with_query(async |connection| query.fetch_one(connection).await).await
     }
 

@@ -43,9 +43,9 @@ pub(super) fn open<'a>(
     changes: impl Iterator<Item = &'a SpendChange> + Clone,
 ) -> Query<'static, sqlx::Postgres, PgArguments> {
     sqlx::query(OPEN)
-        .bind(changes.clone().map(|change| change.of.tenant.0).collect::<Vec<i64>>())
-        .bind(changes.clone().map(|change| escaped(&change.of.key).into_owned()).collect::<Vec<String>>())
-        .bind(changes.map(|change| change.of.stored_period()).collect::<Vec<String>>())
+        .bind(changes.clone().map(|change| change.key.tenant.0).collect::<Vec<i64>>())
+        .bind(changes.clone().map(|change| escaped(&change.key.key).into_owned()).collect::<Vec<String>>())
+        .bind(changes.map(|change| change.key.stored_period()).collect::<Vec<String>>())
 }
 
 /// Changes the rows for a deleted thread, in the order of their keys, and adds the notices that become due to the
@@ -55,18 +55,18 @@ pub(super) async fn change(connection: &mut PgConnection, changes: &[SpendChange
         return Ok(());
     }
     open(changes.iter()).execute(&mut *connection).await.map_err(error)?;
-    for SpendChange { of, used, held, cap: _, notices } in changes {
-        let change = sqlx::query(CHANGE).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.stored_period());
+    for SpendChange { key, used, held, cap: _, notices } in changes {
+        let change = sqlx::query(CHANGE).bind(key.tenant.0).bind(escaped(&key.key)).bind(key.stored_period());
         change.bind(used).bind(held).execute(&mut *connection).await.map_err(error)?;
         if notices.is_empty() {
             continue;
         }
-        let row = sqlx::query(ROW).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.stored_period());
-        let spent = Spent::read(of, &row.fetch_one(&mut *connection).await.map_err(error)?)?;
+        let row = sqlx::query(ROW).bind(key.tenant.0).bind(escaped(&key.key)).bind(key.stored_period());
+        let spent = Spent::read(key, &row.fetch_one(&mut *connection).await.map_err(error)?)?;
         for notice in notices.iter().filter(|notice| spent.used >= notice.from) {
-            if mark_sent(&mut *connection, of, notice.percent, notice.cap).await? {
+            if mark_sent(&mut *connection, key, notice.percent, notice.cap).await? {
                 let deliveries: Vec<_> = notice.filled_in(&spent).collect();
-                outbox::leave(&mut *connection, (ThreadPk::NONE, of.tenant), now, &deliveries).await?;
+                outbox::leave(&mut *connection, (ThreadPk::NONE, key.tenant), now, &deliveries).await?;
             }
         }
     }
@@ -74,19 +74,19 @@ pub(super) async fn change(connection: &mut PgConnection, changes: &[SpendChange
 }
 
 /// Records a notice. `false`: one of at least this percentage of this cap was sent before.
-async fn mark_sent(connection: &mut PgConnection, of: &SpendKey, percent: i64, cap: Amount) -> Result<bool> {
-    let tell = sqlx::query(TELL).bind(of.tenant.0).bind(escaped(&of.key)).bind(of.stored_period());
+async fn mark_sent(connection: &mut PgConnection, key: &SpendKey, percent: i64, cap: Amount) -> Result<bool> {
+    let tell = sqlx::query(TELL).bind(key.tenant.0).bind(escaped(&key.key)).bind(key.stored_period());
     let told = tell.bind(percent).bind(cap).execute(connection).await.map_err(error)?;
     Ok(told.rows_affected() == 1)
 }
 
 async fn add_notice(connection: &mut PgConnection, notice: &NewSpendNotice) -> Result<bool> {
-    let NewSpendNotice { of, percent, cap, now, deliveries } = notice;
+    let NewSpendNotice { key, percent, cap, now, deliveries } = notice;
     // Dropped without a commit, it is rolled back.
     let mut transaction = connection.begin().await.map_err(error)?;
-    let is_new = mark_sent(&mut transaction, of, *percent, *cap).await?;
+    let is_new = mark_sent(&mut transaction, key, *percent, *cap).await?;
     if is_new {
-        outbox::leave(&mut transaction, (ThreadPk::NONE, of.tenant), *now, deliveries).await?;
+        outbox::leave(&mut transaction, (ThreadPk::NONE, key.tenant), *now, deliveries).await?;
     }
     transaction.commit().await.map_err(error)?;
     Ok(is_new)
@@ -94,9 +94,9 @@ async fn add_notice(connection: &mut PgConnection, notice: &NewSpendNotice) -> R
 
 #[async_trait]
 impl SpendStore for Postgres {
-    async fn spent(&self, of: &[SpendKey]) -> Result<Vec<Spent>> {
+    async fn spent(&self, keys: &[SpendKey]) -> Result<Vec<Spent>> {
         let mut all = Vec::new();
-        for key in of {
+        for key in keys {
             let query = sqlx::query(ROW).bind(key.tenant.0).bind(escaped(&key.key)).bind(key.stored_period());
             let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
             all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);

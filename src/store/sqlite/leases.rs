@@ -11,7 +11,7 @@ use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::columns::Columns as _;
 use crate::store::leases::MAX_OVERDUE_SCANNED;
-use crate::store::{Claimable, LeaseStore, NO_THREAD, Registration, Result};
+use crate::store::{Claimable, LeaseStore, PROCESS_CRASHES, Registration, Result};
 
 /// Uses the index by `wake_at`: one process owns all threads, so `replica` selects little.
 pub(super) const DUE: &str = "
@@ -34,7 +34,7 @@ FROM (
 ON CONFLICT DO NOTHING";
 
 /// Counts the crash of the previous process itself, whatever it owned.
-const COUNT_DEATH: &str =
+const COUNT_PROCESS_CRASH: &str =
     "INSERT INTO crashes (pk, replica, in_hand) SELECT ?1, id, 0 FROM replicas WHERE true ON CONFLICT DO NOTHING";
 
 /// The crash counts of the threads `t`, by their index.
@@ -124,8 +124,8 @@ impl LeaseStore for Sqlite {
         self.writer.write(reserve).await
     }
 
-    async fn deaths(&self) -> Result<i64> {
-        let query = sqlx::query_scalar("SELECT count(*) FROM crashes WHERE pk = ?").bind(NO_THREAD.0);
+    async fn process_crashes(&self) -> Result<i64> {
+        let query = sqlx::query_scalar("SELECT count(*) FROM crashes WHERE pk = ?").bind(PROCESS_CRASHES.0);
         query.fetch_one(&self.readers).await.map_err(unreadable)
     }
 
@@ -184,7 +184,7 @@ fn register(tx: &Transaction<'_>, new: Registration) -> rusqlite::Result<()> {
         tx.execute("DELETE FROM crashes WHERE replica = ?1", params![stored_id(former)])?;
     }
     tx.execute(COUNT_CRASHES, [])?;
-    tx.execute(COUNT_DEATH, params![NO_THREAD.0])?;
+    tx.execute(COUNT_PROCESS_CRASH, params![PROCESS_CRASHES.0])?;
     tx.execute("DELETE FROM replicas", [])?;
     tx.execute("INSERT INTO replicas (id) VALUES (?1)", params![stored_id(new.replica)])?;
     Ok(())

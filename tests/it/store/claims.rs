@@ -3,7 +3,7 @@
 use pes::domain::ids::ThreadPk;
 use pes::domain::thread::ThreadStatus;
 use pes::engine::step::{Keep, RowKind};
-use pes::store::{Commit, Committed, Crashes, LeaseChange, NO_THREAD, Registration};
+use pes::store::{Commit, Committed, Crashes, LeaseChange, PROCESS_CRASHES, Registration};
 use uuid::Uuid;
 
 use super::bed::{Bed, row};
@@ -252,17 +252,21 @@ async fn a_death_is_known_until_it_is_forgotten(bed: Bed) {
     let stopped = registered(&bed).await;
     bed.store.unregister(stopped).await.unwrap();
     let died = registered(&bed).await;
-    assert_eq!(bed.store.deaths().await.unwrap(), 0, "who stops does not die");
+    assert_eq!(bed.store.process_crashes().await.unwrap(), 0, "who stops does not die");
     dies(&bed, died).await;
-    assert_eq!(bed.store.deaths().await.unwrap(), 1);
+    assert_eq!(bed.store.process_crashes().await.unwrap(), 1);
     let again = Registration { replica: Uuid::new_v4(), name: None, former: Some(died) };
     bed.store.register(again, 60_000).await.unwrap();
-    assert_eq!(bed.store.deaths().await.unwrap(), i64::from(!bed.store.leases_expire()), "it was cut off, not dead");
+    assert_eq!(
+        bed.store.process_crashes().await.unwrap(),
+        i64::from(!bed.store.leases_expire()),
+        "it was cut off, not dead"
+    );
     let died = registered(&bed).await;
     dies(&bed, died).await;
-    assert!(bed.store.deaths().await.unwrap() > 0);
-    bed.store.forget_crashes(&[NO_THREAD], false).await.unwrap();
-    assert_eq!(bed.store.deaths().await.unwrap(), 0);
+    assert!(bed.store.process_crashes().await.unwrap() > 0);
+    bed.store.forget_crashes(&[PROCESS_CRASHES], false).await.unwrap();
+    assert_eq!(bed.store.process_crashes().await.unwrap(), 0);
 }
 
 async fn who_waits_to_begin_is_known_of_each_tenant_the_longest_waiting_first(bed: Bed) {

@@ -36,12 +36,12 @@ fn day(bed: &Bed) -> SpendKey {
     of(bed, "", "2026-11-24")
 }
 
-fn holds(of: SpendKey, held: i64, cap: i64) -> SpendChange {
-    SpendChange { of, used: 0, held, cap: Some(cap), notices: Vec::new() }
+fn holds(key: SpendKey, held: i64, cap: i64) -> SpendChange {
+    SpendChange { key, used: 0, held, cap: Some(cap), notices: Vec::new() }
 }
 
-fn settles(of: SpendKey, used: i64, held: i64) -> SpendChange {
-    SpendChange { of, used, held: -held, cap: None, notices: Vec::new() }
+fn settles(key: SpendKey, used: i64, held: i64) -> SpendChange {
+    SpendChange { key, used, held: -held, cap: None, notices: Vec::new() }
 }
 
 async fn spent(bed: &Bed, of: SpendKey) -> (i64, i64) {
@@ -111,7 +111,7 @@ async fn every_row_has_its_own_cap(bed: Bed) {
     }
     let all = bed.store.spent(&rows).await.unwrap();
     assert!(all.iter().all(|spent| (spent.used, spent.held) == (0, 10)));
-    assert!(all.iter().map(|spent| &spent.of).eq(&rows), "in the order in which they were asked for");
+    assert!(all.iter().map(|spent| &spent.key).eq(&rows), "in the order in which they were asked for");
 }
 
 async fn what_only_settles_is_stored_beyond_the_cap(bed: Bed) {
@@ -226,7 +226,7 @@ async fn of_many_that_tell_of_a_cap_one_does(bed: Bed) {
             },
         );
         async move {
-            let told = NewSpendNotice { of: day(&bed), percent, cap: 100, now: 5, deliveries: vec![new] };
+            let told = NewSpendNotice { key: day(&bed), percent, cap: 100, now: 5, deliveries: vec![new] };
             bed.store.add_spend_notice(told).await.unwrap()
         }
     };
@@ -240,11 +240,11 @@ async fn of_many_that_tell_of_a_cap_one_does(bed: Bed) {
 }
 
 /// A commit that uses this much of a row with a cap of 1,000, and reports it with deliveries of this name.
-fn telling(of: SpendKey, used: i64, name: &str) -> SpendChange {
-    telling_of(1_000, of, used, name)
+fn telling(key: SpendKey, used: i64, name: &str) -> SpendChange {
+    telling_of(1_000, key, used, name)
 }
 
-fn telling_of(cap: i64, of: SpendKey, used: i64, name: &str) -> SpendChange {
+fn telling_of(cap: i64, key: SpendKey, used: i64, name: &str) -> SpendChange {
     let tell = |percent: i64| SpendNotice {
         percent,
         cap,
@@ -258,7 +258,7 @@ fn telling_of(cap: i64, of: SpendKey, used: i64, name: &str) -> SpendChange {
             body: serde_json::json!({ "percent": percent, "used": USED, "held": HELD }).to_string(),
         }],
     };
-    SpendChange { notices: vec![tell(80), tell(100)], ..settles(of, used, 0) }
+    SpendChange { notices: vec![tell(80), tell(100)], ..settles(key, used, 0) }
 }
 
 /// The stored deliveries, with their content.
@@ -304,7 +304,7 @@ async fn a_cap_that_changes_is_told_of_anew(bed: Bed) {
     assert_eq!(ids, ["dlv_a_100", "dlv_a_80", "dlv_c_80", "dlv_d_100", "dlv_d_80"]);
     // A refused run also sends its delivery.
     let tell = |cap| {
-        let told = NewSpendNotice { of: day(&bed), percent: 80, cap, now: 5, deliveries: Vec::new() };
+        let told = NewSpendNotice { key: day(&bed), percent: 80, cap, now: 5, deliveries: Vec::new() };
         let store = bed.store.clone();
         async move { store.add_spend_notice(told).await.unwrap() }
     };
@@ -364,18 +364,18 @@ async fn periods_that_are_over_long_ago_are_forgotten(bed: Bed) {
         tokens("2025-10-20"),
     ];
     let held = of(&bed, "bob", "2025-10-19");
-    let mut spend: Vec<SpendChange> = past.iter().chain(&kept).map(|of| settles(of.clone(), 7, 0)).collect();
+    let mut spend: Vec<SpendChange> = past.iter().chain(&kept).map(|key| settles(key.clone(), 7, 0)).collect();
     spend.push(holds(held.clone(), 5, 10));
-    spend.sort_by(|a, b| a.of.cmp(&b.of));
+    spend.sort_by(|a, b| a.key.cmp(&b.key));
     bed.done(Commit { spend, ..bed.next(pk).await }).await;
     let before = PastPeriods { day: "2025-10-20".to_owned(), month: "2025-10".to_owned() };
     assert_eq!(bed.store.forget_spend(bed.tenant, &before, 2).await.unwrap(), 2, "no more at once");
     assert_eq!(bed.store.forget_spend(bed.tenant, &before, 100).await.unwrap(), 3);
-    for of in past {
-        assert_eq!(spent(&bed, of.clone()).await, (0, 0), "{of:?}");
+    for key in past {
+        assert_eq!(spent(&bed, key.clone()).await, (0, 0), "{key:?}");
     }
-    for of in kept {
-        assert_eq!(spent(&bed, of.clone()).await, (7, 0), "{of:?}");
+    for key in kept {
+        assert_eq!(spent(&bed, key.clone()).await, (7, 0), "{key:?}");
     }
     assert_eq!(spent(&bed, held).await, (0, 5), "a call still has to settle it");
 }

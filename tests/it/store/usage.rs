@@ -187,7 +187,7 @@ async fn calls_of_no_thread_count(bed: Bed) {
         cost_nanos: Some(100),
     });
     for _ in 0..2 {
-        let spend = SpendChange { of: of.clone(), used: 200, held: 0, cap: None, notices: Vec::new() };
+        let spend = SpendChange { key: of.clone(), used: 200, held: 0, cap: None, notices: Vec::new() };
         bed.store.add_usage(bed.tenant, DAY, took.to_vec(), vec![spend]).await.unwrap();
     }
     let sums = bed.store.usage(&ask(&bed, UsageGroup::Run)).await.unwrap().items;

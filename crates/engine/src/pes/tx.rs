@@ -117,6 +117,11 @@ impl<'a> Tx<'a> {
         Some(change(call))
     }
 
+    /// Marks the call to be written; nothing happens if there is no such call.
+    pub fn mark_call_changed(&mut self, id: &CallId) {
+        self.change_call(id, |_| ());
+    }
+
     /// Marks the active run to be written.
     pub fn mark_run_changed(&mut self) {
         self.is_run_changed = true;

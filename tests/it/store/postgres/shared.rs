@@ -22,7 +22,7 @@ fn day() -> SpendKey {
 }
 
 fn holds(held: i64, cap: i64) -> Vec<SpendChange> {
-    vec![SpendChange { of: day(), used: 0, held, cap: Some(cap), notices: Vec::new() }]
+    vec![SpendChange { key: day(), used: 0, held, cap: Some(cap), notices: Vec::new() }]
 }
 
 /// Commits while another process has locked the day's row. Once the commit waits for the lock, this runs and the row

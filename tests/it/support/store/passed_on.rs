@@ -193,7 +193,7 @@ passed_on! {
     unregister(replica: Uuid) -> ();
     claimable(now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Vec<Claimable>;
     reserve(replica: Uuid, pks: &[ThreadPk]) -> Vec<ThreadPk>;
-    deaths() -> i64;
+    process_crashes() -> i64;
     count_crash(pk: ThreadPk) -> ();
     forget_crashes(pks: &[ThreadPk], keeps_alone: bool) -> ();
     due(replica: Uuid, now: Millis, limit: u32) -> Vec<ThreadPk>;
@@ -274,7 +274,7 @@ passed_on! {
 
 passed_on! {
     SpendStore {}
-    spent(of: &[SpendKey]) -> Vec<Spent>;
+    spent(keys: &[SpendKey]) -> Vec<Spent>;
     add_spend_notice(notice: NewSpendNotice) -> bool;
     forget_spend(tenant: TenantPk, before: &PastPeriods, limit: u32) -> u64;
 }

@@ -140,15 +140,14 @@ fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict:
     batch::on_call_ended(tx, call);
 }
 
-/// Handles suspensions that have expired, as their policy says. `false`: none was due.
-pub(crate) fn expire(tx: &mut Tx<'_>) -> bool {
+/// Handles suspensions that have expired, as their policy says.
+pub(crate) fn expire(tx: &mut Tx<'_>) {
     let now = tx.stamp.now;
     let due = |open: &&Suspension| open.expires_at.is_some_and(|at| at <= now);
     let due: Vec<Suspension> = tx.state.suspensions.values().filter(due).cloned().collect();
     for open in &due {
         expire_one(tx, open);
     }
-    !due.is_empty()
 }
 
 fn expire_one(tx: &mut Tx<'_>, open: &Suspension) {

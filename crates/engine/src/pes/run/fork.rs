@@ -178,7 +178,7 @@ fn copy_call(
     };
     let ord = tx.next_ord();
     tx.state.calls.insert(id.clone(), Call { ord, record });
-    tx.change_call(&id, |_| ());
+    tx.mark_call_changed(&id);
     id
 }
 

@@ -107,7 +107,7 @@ fn restore_item(tx: &mut Tx<'_>, ord: i64, todo: TodoItem, known: &mut BTreeMap<
             let Some(record) = known.remove(id) else { continue };
             let ord = tx.next_ord();
             tx.state.calls.insert(id.clone(), Call { ord, record });
-            tx.change_call(id, |_| ());
+            tx.mark_call_changed(id);
         }
         calls.push(id.clone());
     }

@@ -108,14 +108,14 @@ fn new_call(tx: &mut Tx<'_>, item: &ItemId, iteration: u32, draft: CallDraft, ju
     if let Some(item) = tx.state.list.get_mut(item) {
         item.calls.push(call_id.clone());
     }
-    tx.change_call(&call_id, |_| ());
+    tx.mark_call_changed(&call_id);
     call_id
 }
 
 fn record_calls(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&ReceivedReply<'_>>, iteration: u32, batch: &[CallId]) {
     let calls = batch.iter().filter_map(|call| tx.state.calls.get(call)).map(|call| {
-        let CallRecord { call_id, tool_name, arguments, .. } = call.record.clone();
-        ToolCall::new(call_id, tool_name, arguments)
+        let CallRecord { call_id, tool_name, arguments, .. } = &call.record;
+        ToolCall::new(call_id.clone(), tool_name.clone(), arguments.clone())
     });
     let tool_calls = calls.collect();
     let stream_id = replied.map(|replied| replied.stream.clone());
