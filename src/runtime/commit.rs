@@ -1,7 +1,5 @@
 //! Building commits: of a step, or of a change to the lease or the profile alone.
 
-use uuid::Uuid;
-
 use super::audit;
 use super::command::{CommitExtras, DecisionResult};
 use super::load::CommitLease;
@@ -82,26 +80,11 @@ impl ThreadRow {
     /// A commit on this row that changes nothing besides the lease.
     pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
         Commit {
-            pk: self.pk,
-            create: None,
-            fence: self.fence.clone(),
             lease,
-            token: Uuid::new_v4(),
-            now,
-            head: None,
-            profile: None,
-            status: self.status,
             wake_at: self.wake_at,
             floor: self.floor,
-            rows: Vec::new(),
             last_seq: self.last_seq,
-            records: Vec::new(),
-            idempotency: None,
-            lookups: Vec::new(),
-            audit: Vec::new(),
-            deliveries: Vec::new(),
-            fire: None,
-            spend: Vec::new(),
+            ..Commit::unchanged(self.pk, self.fence.clone(), now, self.status)
         }
     }
 }

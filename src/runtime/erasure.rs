@@ -29,7 +29,7 @@ use crate::domain::task::Task;
 use crate::domain::usage::ModelUse;
 use crate::engine::event::{CancelEvent, Event, SystemEvent};
 use crate::engine::step::{self, Row, RowKind, Step};
-use crate::engine::{Loaded, Machine, Reservation, Stamp};
+use crate::engine::{Machine, Reservation, Stamp};
 use crate::failpoint;
 use crate::outbox::{AttemptOutcome, AttemptResult};
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
@@ -151,8 +151,7 @@ impl Shared {
         results: &[Arc<Event>],
         by: &str,
     ) -> (Spending, Vec<(Millis, ModelUse)>) {
-        let loaded =
-            Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
+        let loaded = row.loaded_with(rows);
         // An unreadable thread keeps its reservations until the day and the month end.
         let Ok(mut machine) = self.core(&row.core).and_then(|core| core.load(loaded)) else {
             return Default::default();

@@ -121,8 +121,7 @@ impl Actor {
         };
         if let Some((row, rows)) = stored {
             let (receivers, trace_progress) = (Receivers::of(&rows), TraceProgress::of(&rows));
-            let loaded =
-                Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
+            let loaded = row.loaded_with(rows);
             // It was quarantined, and crashed the process once more while its runs were to be ended.
             let must_not_rebuild = row.status == ThreadStatus::Quarantined
                 && row.crashes.alone > limit

@@ -6,9 +6,9 @@ use super::pushes::Receivers;
 use super::spans::TraceProgress;
 use crate::domain::Millis;
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
-use crate::engine::Machine;
 use crate::engine::history::fold::Fold;
 use crate::engine::step::{Row, RowKind};
+use crate::engine::{Loaded, Machine};
 use crate::store::{Commit, LeaseChange, NewThread, ThreadRow};
 
 pub(super) struct LoadedThread {
@@ -20,6 +20,13 @@ pub(super) struct LoadedThread {
     pub(super) fold: Option<Fold>,
     pub(super) receivers: Receivers,
     pub(super) trace_progress: TraceProgress,
+}
+
+impl ThreadRow {
+    /// What the machine of the thread is built from; `rows` are of the same read.
+    pub(super) fn loaded_with(&self, rows: Vec<Row>) -> Loaded {
+        Loaded { thread_id: Some(self.thread_id.clone()), head: self.head.clone(), rows, last_seq: self.last_seq }
+    }
 }
 
 /// The changes of a commit to the thread's row in memory.

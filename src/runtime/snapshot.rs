@@ -13,7 +13,7 @@ use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
 use crate::engine::event::Event;
 use crate::engine::history::ShownPlan;
-use crate::engine::{Loaded, Machine, Stamp};
+use crate::engine::{Machine, Stamp};
 use crate::store::ThreadRow;
 use crate::tool::Toolset;
 
@@ -29,8 +29,7 @@ impl Runtime {
     /// Reads the thread over the connections for readers.
     pub(crate) async fn snapshot(&self, pk: ThreadPk) -> Result<ThreadSnapshot, Fault> {
         let (row, rows) = self.0.reads.load(pk).await?.ok_or_else(|| Fault::not_found("thread"))?;
-        let loaded =
-            Loaded { thread_id: Some(row.thread_id.clone()), head: row.head.clone(), rows, last_seq: row.last_seq };
+        let loaded = row.loaded_with(rows);
         let machine = self.0.core(&row.core)?.load(loaded)?;
         let tools = self.0.tools.toolset(row.tenant).await;
         Ok(ThreadSnapshot { row, machine, tools, shared: self.0.clone() })

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::once::{self, Answered, Idempotent};
-use super::{Service, feed, threads};
+use super::{Result, Service, feed, threads};
 use crate::domain::caller::Caller;
 use crate::domain::facts::{RecordedMessage, Summary};
 use crate::domain::fault::{Code, Fault};
@@ -22,8 +22,6 @@ use crate::engine::step::RowKind;
 use crate::runtime::rows::legible;
 use crate::runtime::{CommandError, CommitExtras, IdempotencyRowFn};
 use crate::store::{self, NewThread, ObservationAsk, ThreadRow};
-
-type Result<T, E = Fault> = std::result::Result<T, E>;
 
 /// Creates a new, idle thread with the state that this one had at `at` (absent = now). Completed work is kept. If an old log
 /// does not record the application's state of that time, the copy gets the current one.

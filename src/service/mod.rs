@@ -42,4 +42,4 @@ use crate::domain::fault::Fault;
 
 pub use handle::{Parts, Service};
 
-type Result<T> = std::result::Result<T, Fault>;
+type Result<T, E = Fault> = std::result::Result<T, E>;

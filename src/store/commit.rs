@@ -59,22 +59,28 @@ pub struct Commit {
 impl Commit {
     /// Creates an idle thread, and nothing else.
     pub fn creating(pk: ThreadPk, new: NewThread, profile: ThreadProfile, idempotency: Option<IdempotencyRow>) -> Self {
+        let unchanged = Self::unchanged(pk, Fence::NEW, new.created_at, ThreadStatus::Idle);
+        Self { create: Some(new), profile: Some(profile), idempotency, ..unchanged }
+    }
+
+    /// Changes nothing of a thread without a timer and a log.
+    pub(crate) fn unchanged(pk: ThreadPk, fence: Fence, now: Millis, status: ThreadStatus) -> Self {
         Self {
             pk,
-            fence: Fence::NEW,
+            create: None,
+            fence,
             lease: LeaseChange::Keep,
             token: uuid::Uuid::new_v4(),
-            now: new.created_at,
-            create: Some(new),
+            now,
             head: None,
-            profile: Some(profile),
-            status: ThreadStatus::Idle,
+            profile: None,
+            status,
             wake_at: None,
             floor: 0,
             rows: Vec::new(),
             last_seq: 0,
             records: Vec::new(),
-            idempotency,
+            idempotency: None,
             lookups: Vec::new(),
             audit: Vec::new(),
             deliveries: Vec::new(),

@@ -13,9 +13,7 @@ use crate::domain::run::{Run, RunStatus};
 use crate::engine::event::{CancelEvent, Event};
 use crate::runtime::{CommandError, CommitExtras, DecisionResult, IdempotencyRowFn};
 use crate::service::once::{self, Answered, Idempotent};
-use crate::service::{Service, runs, threads};
-
-type Result<T, E = Fault> = std::result::Result<T, E>;
+use crate::service::{Result, Service, runs, threads};
 
 /// How long a takeover of the thread may take after the owner's lease has expired.
 const TAKEOVER_TIMEOUT: Duration = Duration::from_secs(5);

@@ -18,10 +18,8 @@ use crate::runtime::{CommandError, CommitExtras, DecisionResult, IdempotencyRowF
 use crate::service::a2a::pushes;
 use crate::service::feed::EarlySubscription;
 use crate::service::once::{self, Answered, Idempotent};
-use crate::service::{Service, admission, settings, threads};
+use crate::service::{Result, Service, admission, settings, threads};
 use crate::store::{NewThread, ThreadRow};
-
-type Result<T, E = Fault> = std::result::Result<T, E>;
 
 /// The thread's id is resolved again if the thread was created or deleted meanwhile.
 const MAX_TRIES: usize = 8;

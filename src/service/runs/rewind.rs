@@ -15,10 +15,8 @@ use crate::engine::event::Rewind;
 use crate::engine::history::ShownPlan;
 use crate::engine::step::{Row, RowKind};
 use crate::runtime::rows::{legible, read};
-use crate::service::{Service, feed, fork, threads};
+use crate::service::{Result, Service, feed, fork, threads};
 use crate::store::{self, ObservationAsk, PageAsk, ThreadRow};
-
-type Result<T, E = Fault> = std::result::Result<T, E>;
 
 /// The point in its conversation at which a thread continues.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,10 +14,8 @@ use crate::domain::usage::usd;
 use crate::engine::event::{Event, SystemEvent};
 use crate::runtime::{CommandError, CommitExtras};
 use crate::service::once::{self, Answered, Idempotent};
-use crate::service::{Service, settings};
+use crate::service::{Result, Service, settings};
 use crate::store::{Committed, NewThread, Outline, Page, PageAsk, ThreadFilter, ThreadRow};
-
-type Result<T, E = Fault> = std::result::Result<T, E>;
 
 /// Creates a thread. If a thread with this id and content exists, it is returned, with `false`; with other content it is a
 /// fault.
