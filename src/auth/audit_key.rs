@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::domain::digest;
+use crate::domain::{digest, hex};
 
 /// What is signed. A signature of one kind is not valid for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,12 +60,7 @@ pub struct PublicKey {
 impl AuditKey {
     /// From 64 hexadecimal digits; `None` for any other text.
     pub fn of(seed: &SecretString) -> Option<Self> {
-        let hex = seed.expose_secret();
-        if hex.len() != 64 || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return None;
-        }
-        let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).ok();
-        let seed = (0..64).step_by(2).map(byte).collect::<Option<Vec<u8>>>()?;
+        let seed = hex::read(seed.expose_secret()).filter(|seed| seed.len() == 32)?;
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed).ok()?;
         let verifying = VerifyingKey::of(pair.public_key().as_ref().to_vec());
         Some(Self { pair, verifying })

@@ -108,15 +108,10 @@ pub fn link(before: &str, digest: &str) -> String {
     let mut hash = Sha256::new();
     for part in [before, digest] {
         // A text that is not a hash was not written by this server. It is hashed as text, and matches nothing.
-        let bytes = bytes_of(part).unwrap_or_else(|| part.as_bytes().to_vec());
+        let bytes = hex::read(part).unwrap_or_else(|| part.as_bytes().to_vec());
         hash.update(bytes);
     }
     hex::of(&hash.finalize())
-}
-
-fn bytes_of(hex: &str) -> Option<Vec<u8>> {
-    let byte = |at: usize| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok();
-    (0..hex.len()).step_by(2).map(byte).collect()
 }
 
 impl AuditRow {

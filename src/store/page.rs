@@ -47,11 +47,7 @@ impl Cursor {
     }
 
     fn read(text: &str) -> Option<Self> {
-        if !text.is_ascii() || !text.len().is_multiple_of(2) {
-            return None;
-        }
-        let bytes = (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16));
-        let plain = String::from_utf8(bytes.collect::<std::result::Result<_, _>>().ok()?).ok()?;
+        let plain = String::from_utf8(hex::read(text)?).ok()?;
         let (at, id) = plain.split_once('~')?;
         Some(Self::new(at.parse().ok()?, id))
     }

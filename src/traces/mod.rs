@@ -24,6 +24,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use crate::config::telemetry::{Content, Sampler, Telemetry};
+use crate::domain::hex;
 use crate::domain::ids::RunId;
 use crate::domain::run::Run;
 use crate::domain::trace::{TraceOrigin, is_trace_id};
@@ -212,7 +213,10 @@ fn is_sampled(sampler: Sampler, ratio: f64, trace_id: &str, origin: &TraceOrigin
 }
 
 fn parse_flags(text: &str) -> Option<u8> {
-    u8::from_str_radix(text, 16).ok()
+    match hex::read(text)?[..] {
+        [flags] => Some(flags),
+        _ => None,
+    }
 }
 
 fn parse_trace_id(trace_id: &str) -> Option<otlp::TraceId> {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
 
-use crate::domain::Millis;
+use crate::domain::{Millis, hex};
 
 /// About how large a span is without its attributes: ids, times, its name.
 const FIXED_BYTES: usize = 96;
@@ -27,7 +27,7 @@ impl SpanId {
 
     /// Parses sixteen hex digits.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        u64::from_str_radix(text, 16).ok().filter(|_| text.len() == 16).map(|id| Self(id.to_be_bytes()))
+        hex::read(text)?.try_into().ok().map(Self)
     }
 }
 

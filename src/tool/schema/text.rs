@@ -2,6 +2,8 @@
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
+use crate::domain::hex;
+
 /// Maximum number of character ranges in all expressions of one schema, which determines the cost of compilation.
 pub(super) const MAX_RANGES: u64 = 20_000;
 /// Maximum size of one compiled expression, in bytes.
@@ -65,7 +67,7 @@ pub(super) fn unescaped(fragment: &str) -> String {
     let mut rest = fragment.as_bytes();
     while let Some((first, tail)) = rest.split_first() {
         let escaped = (*first == b'%').then(|| tail.get(..2)).flatten();
-        let byte = escaped.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        let byte = escaped.and_then(|digits| hex::read(std::str::from_utf8(digits).ok()?)?.first().copied());
         bytes.push(byte.unwrap_or(*first));
         rest = if byte.is_some() { &tail[2..] } else { tail };
     }
