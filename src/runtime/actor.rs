@@ -3,8 +3,7 @@
 //! Everything it does follows one order: decide, commit, publish, then start and abort effects. The result of an effect is
 //! kept and its commit is retried until it succeeds or the lease is lost.
 //!
-//! The methods of [`Actor`] are in five files: the mailbox and the commands here, `load.rs` (into memory),
-//! `transit.rs` (one transition), `publish.rs` (after its commit), `effects.rs` (starting calls).
+//! The mailbox and the commands are here. The methods that belong to one part are in its file.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::command::{AuditedAction, Command, CommandError, CommitExtras, DecisionResult, ProfileEdit};
+use super::command::{AuditedAction, Command, CommandError, CommitExtras, DecisionResult, ProfileEdit, Reply};
 use super::lease::Lease;
 use super::load::{ClaimMode, MAX_ATTEMPTS, contended, is_result};
 use super::loaded::LoadedThread;
@@ -174,6 +173,22 @@ impl Actor {
                 self.answer(reply, looked).await;
             }
         }
+    }
+
+    /// Replies to a command, after releasing a reservation that turned out unnecessary.
+    async fn answer<T>(&mut self, reply: Reply<T>, answer: Result<T, CommandError>) {
+        if self.is_reserved
+            && let Err(refusal) = self.end_reservation().await
+        {
+            tracing::warn!(
+                threadPk = self.pk.0,
+                threadId = self.thread_id(),
+                ?refusal,
+                "a thread at rest stays reserved for this process"
+            );
+        }
+        // The caller may be gone by now; the decision is durable anyway.
+        drop(reply.send(answer));
     }
 
     /// Decides and commits. A cancel also stops the effects before this returns.

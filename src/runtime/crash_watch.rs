@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::actor::Actor;
-use super::command::{CommandError, Reply};
+use super::command::CommandError;
 use super::shared::Shared;
 use crate::domain::fault::Fault;
 use crate::store::{LeaseChange, PROCESS_CRASHES, Result, ThreadRow};
@@ -86,23 +86,8 @@ impl Actor {
         Ok(())
     }
 
-    /// Replies to a command, after releasing a reservation that turned out unnecessary.
-    pub(super) async fn answer<T>(&mut self, reply: Reply<T>, answer: std::result::Result<T, CommandError>) {
-        if self.is_reserved
-            && let Err(refusal) = self.end_reservation().await
-        {
-            tracing::warn!(
-                threadPk = self.pk.0,
-                threadId = self.thread_id(),
-                ?refusal,
-                "a thread at rest stays reserved for this process"
-            );
-        }
-        // The caller may be gone by now; the decision is durable anyway.
-        drop(reply.send(answer));
-    }
-
-    async fn end_reservation(&mut self) -> std::result::Result<(), CommandError> {
+    /// Releases the reservation of this thread, if nothing of it is to be done here.
+    pub(super) async fn end_reservation(&mut self) -> std::result::Result<(), CommandError> {
         let row: ThreadRow = match &self.loaded {
             // A suspect (see `probation.rs`): the sweeper decides when it continues.
             Some(loaded) if loaded.machine.is_active() && !self.is_ours(loaded) => return Ok(()),

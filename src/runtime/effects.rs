@@ -65,7 +65,7 @@ impl Actor {
                 Effect::Delegate { task, .. } | Effect::AskPeer { task, .. } | Effect::CancelPeer { task, .. } => {
                     let Some(loaded) = &self.loaded else { return };
                     let Some(peer_call_input) = loaded.machine.peer_call_input(task) else {
-                        tracing::error!(threadId = %loaded.row.thread_id, taskId = %task, "the slot is running but the core has no invocation for it; not started");
+                        tracing::error!(threadId = %loaded.row.thread_id, taskId = %task, "the slot is running but the core has no peer call input for it; not started");
                         continue;
                     };
                     let call = PeerCall {

@@ -238,7 +238,8 @@ impl Actor {
             Err(refusal) if results.is_empty() => Err(refusal),
             Err(refusal) => {
                 tracing::error!(
-                    thread = self.pk.0,
+                    threadPk = self.pk.0,
+                    threadId = self.thread_id(),
                     ?refusal,
                     "results of effects were refused; their effects count as lost"
                 );

@@ -1,6 +1,5 @@
-//! A thread in memory, as its actor has it. `load.rs` reads it from the store. Its methods are in the file of their purpose:
-//! `transit.rs` (decisions), `commit.rs` (commits), `publish.rs` (what subscribers receive), `pushes.rs` (push receivers),
-//! `spans.rs` (what is exported as traces).
+//! A thread in memory, as its actor has it. `load.rs` reads it from the store. The methods that belong to one part are in
+//! its file.
 
 use super::pushes::Receivers;
 use super::spans::TraceProgress;

@@ -1,10 +1,6 @@
 //! The state that all parts of the runtime share: the store, the clients it calls with, the configuration, the actors.
 //!
-//! The methods of [`Shared`] that belong to one part are in its file: `actors.rs` (commands to a thread), `wakeups.rs` and
-//! `sweep.rs` (due threads), `replica_watch.rs` (commits of other processes), `publish.rs`, `inline.rs` and `pushes.rs`
-//! (what a commit publishes), `effects.rs` and `admission.rs` (model calls), `tenant_runs.rs` (runs that wait for others to
-//! end), `listening.rs` and `erasure.rs` (other agents, the end of a thread), `tally.rs` (metrics), `start.rs` (the outbox
-//! worker).
+//! The methods that belong to one part are in its file.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -96,8 +96,7 @@ impl Commit {
 }
 
 /// The outcome of a commit. In every case but `Done` nothing of it is stored. If several apply, `Duplicate` is returned
-/// before
-/// `Exists`, `Exists` before `NotDue`, and that before the others.
+/// before `Exists`, `Exists` before `NotDue`, and that before the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Committed {
     Done,

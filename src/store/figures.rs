@@ -102,8 +102,7 @@ pub trait FigureStore: Send + Sync + 'static {
 
 impl Figures {
     /// Reads the rows of these queries: `word, count` of runs, `word, count, since` of suspensions, `count, since` of
-    /// deliveries,
-    /// `count, since, running` of threads with `key_end`, `tenant, period, of_key, used` of what was spent,
+    /// deliveries, `count, since, running` of threads with `key_end`, `tenant, period, of_key, used` of what was spent,
     /// `tenant, id, next_due` of schedules. The size is left empty.
     pub(crate) fn read<R: Columns>(
         runs: &[R],

@@ -40,8 +40,7 @@ pub trait LogStore: Send + Sync + 'static {
     async fn facts(&self, pk: ThreadPk, run: &RunId, until: i64) -> Result<Vec<Recorded>>;
 
     /// The seq of the run's `RUN_STARTED`. Scans backwards from the end of the log, so that the log before the run costs
-    /// nothing.
-    /// `None`: the run has not begun, or its beginning was deleted.
+    /// nothing. `None`: the run has not begun, or its beginning was deleted.
     async fn run_began(&self, pk: ThreadPk, run: &RunId) -> Result<Option<i64>>;
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn of_profile(profile: &ThreadProfile) -> String {
 }
 
 pub(crate) fn read_profile(text: &str) -> Result<ThreadProfile> {
-    read("sheet", text)
+    read("thread profile", text)
 }
 
 /// The profile for lists: if it cannot be read, the thread is listed without it.
