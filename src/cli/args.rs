@@ -24,56 +24,58 @@ pub(super) struct Arguments {
     pub command: Option<Command>,
     #[command(flatten)]
     pub flags: Flags,
-    /// The server that a command asks; else that of --host, --port or --data-dir, PES_URL, the one on this machine
+    /// The server to send requests to; else that of --host, --port or --data-dir, of PES_URL, or the one on this
+    /// machine
     #[arg(long, global = true)]
     pub url: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Serve (the default)
+    /// Start the server (the default)
     Serve,
-    /// API keys: through PES_URL or the server that holds the database's folder, else in the database itself
+    /// Manage API keys: through PES_URL or the server that uses the data folder, else in the database itself
     Keys {
         #[command(subcommand)]
         command: KeysCommand,
     },
     /// Exit 0 if the server is ready
     Health,
-    /// Copy the SQLite database into a file, beside a running server, and say what it is in FILE.json
+    /// Copy the SQLite database to a file, also while a server runs, and describe the copy in FILE.json
     Backup { file: PathBuf },
-    /// Put a backup into the data folder; runs that were not over wait for a person
+    /// Restore a backup into the data folder; unfinished runs wait for a person
     Restore {
-        /// What `pes backup` made, with FILE.json beside it
+        /// A file of `pes backup`, with FILE.json beside it
         #[arg(required_unless_present = "adopt", conflicts_with = "adopt")]
         file: Option<PathBuf>,
-        /// The database was put back by other tools (PostgreSQL's, or a copy of the disk)
+        /// The database was restored by other tools (those of PostgreSQL, or a copy of the disk)
         #[arg(long)]
         adopt: bool,
-        /// Let runs go on by themselves: calls that were made after the backup may be made again
+        /// Let runs continue by themselves: calls that were made after the backup may be repeated
         #[arg(long, conflicts_with = "adopt")]
         resume: bool,
     },
-    /// Say whether the audit is what it was: make its hashes again, and compare them with its checkpoints
+    /// Verify the audit: recompute its hashes, and compare them with its checkpoints
     Verify {
-        /// Begin behind this line of each tenant, or at this time: 4711, 2026-11-21, 2026-11-21T08:00:00Z
+        /// Begin after this line of each tenant, or at this time: 4711, 2026-11-21, 2026-11-21T08:00:00Z
         #[arg(long, value_name = "N|TIME", value_parser = since)]
         since: Option<Since>,
-        /// Compare with checkpoints that were kept elsewhere: bodies of webhooks, or what GET /audit/export answered
+        /// Also compare with checkpoints that were kept elsewhere: bodies of webhooks, or the response of GET
+        /// /audit/export
         #[arg(long, value_name = "FILE")]
         checkpoint: Option<PathBuf>,
-        /// Public halves of keys that signed before PES_AUDIT_KEY was changed: what GET /audit/keys answered
+        /// Public keys of the signatures from before PES_AUDIT_KEY was changed: the response of GET /audit/keys
         #[arg(long, value_name = "FILE")]
         keys: Option<PathBuf>,
-        /// One JSON document
+        /// Print one JSON document
         #[arg(long)]
         json: bool,
     },
-    /// Seal all secrets of the database with PES_SEALING_KEY, so that PES_SEALING_KEYS_OLD can go
+    /// Seal all secrets of the database with PES_SEALING_KEY, so that PES_SEALING_KEYS_OLD can be removed
     Reseal,
-    /// Say whether the database, the folder, the sealing key, models, agents, MCP servers and webhooks can be used
+    /// Check whether the database, the folder, the sealing key, models, agents, MCP servers and webhooks can be used
     Doctor {
-        /// One JSON document
+        /// Print one JSON document
         #[arg(long)]
         json: bool,
     },
@@ -82,13 +84,13 @@ pub(super) enum Command {
         /// Print the commented config/default.toml instead
         #[arg(long, conflicts_with = "explain")]
         template: bool,
-        /// Say where each setting comes from
+        /// Print the source of each setting
         #[arg(long)]
         explain: bool,
     },
     /// Print the version
     Version,
-    /// Print what completes commands in a shell
+    /// Print the completion script for a shell
     Completions { shell: Shell },
     #[command(flatten)]
     Client(ClientCommand),
@@ -96,58 +98,59 @@ pub(super) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum KeysCommand {
-    /// Make a key; it is shown once
+    /// Create a key; it is shown only once
     New {
         #[arg(long, default_value = crate::auth::OPEN_TENANT)]
         tenant: String,
-        /// Who or what will use it: its decisions are told by this name, which no other key of the tenant ever has
+        /// Who or what will use it: its decisions are recorded under this name, which no other key of the tenant ever
+        /// has
         #[arg(long)]
         name: Option<String>,
-        /// read, run, approve, admin; else admin for the first key, read,run,approve for the others
+        /// read, run, approve, admin; by default admin for the first key, read,run,approve for the others
         #[arg(long, value_delimiter = ',', value_parser = scope)]
         scopes: Option<Vec<Scope>>,
-        /// It ends after this time: 12h, 90d; else when it is revoked
+        /// The key expires after this time: 12h, 90d; by default it is valid until it is revoked
         #[arg(long, value_parser = duration)]
         expires: Option<Duration>,
     },
-    /// Replace a key by another with the same id, name and scopes; it is shown once
+    /// Replace a key with a new one of the same id, name and scopes; it is shown only once
     Rotate {
         key_id: String,
-        /// How long the old one counts, too: 30m, 24h, 7d
+        /// How long the old key stays valid: 30m, 24h, 7d
         #[arg(long, value_parser = duration, default_value = "0s")]
         overlap: Duration,
-        /// The new one ends after this time; else as before
+        /// The new key expires after this time; by default when the old one would have
         #[arg(long, value_parser = duration)]
         expires: Option<Duration>,
     },
-    /// List keys, never the keys themselves
+    /// List the keys, without the secrets themselves
     Ls {
-        /// As the API answers
+        /// Print the response of the API
         #[arg(long)]
         json: bool,
     },
     /// Revoke a key by its id
     Revoke { key_id: String },
-    /// Give the threads and settings that were made without keys to a tenant; the server must be stopped
+    /// Move the threads and settings that were created without keys to a tenant; the server must be stopped
     Adopt { tenant: String },
 }
 
-/// Flags stand above every other layer of the configuration.
+/// Flags override every other layer of the configuration.
 #[derive(Debug, Args)]
 pub(super) struct Flags {
-    /// A configuration file, instead of config/local.toml
+    /// The configuration file, instead of config/local.toml
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The address to bind; of a command that asks: where the server is
+    /// The address to bind; for a command that sends requests, the address of the server
     #[arg(long, global = true)]
     host: Option<String>,
-    /// The port; 0 = any free one; of a command that asks: where the server is
+    /// The port to bind, 0 = any free one; for a command that sends requests, the port of the server
     #[arg(long, global = true)]
     port: Option<u16>,
-    /// The folder of the SQLite database; of a command that asks: the server that holds it
+    /// The folder of the SQLite database; for a command that sends requests, the server that uses this folder
     #[arg(long, global = true, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// provider:model[,provider:model…] of the server; a command that asks a running one refuses it
+    /// The models of the server to start, as provider:model[,provider:model…]; refused where a running server is used
     #[arg(long, global = true, value_delimiter = ',')]
     model: Vec<String>,
 }

@@ -86,7 +86,7 @@ pub struct ModelInfo {
     pub check: Option<ModelCheck>,
 }
 
-/// How much a model reads and writes in one call, in tokens; `None` = nobody said.
+/// How much a model reads and writes in one call, in tokens; `None` = unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelFacts {

@@ -12,40 +12,40 @@ pub(in crate::cli) enum ClientCommand {
     Run(RunArguments),
     /// Talk with the agent, line by line
     Chat {
-        /// Go on in this thread
+        /// Continue this thread
         #[arg(value_parser = id)]
         thread: Option<String>,
     },
-    /// Watch a run that is under way; exits as it ends
+    /// Watch the newest run of a thread; exits as it ends
     Watch(WatchArguments),
     /// List the open questions
     Questions {
-        /// As the API answers
+        /// Print the response of the API
         #[arg(long)]
         json: bool,
     },
-    /// Approve a tool call or a plan; without an id the only one that is open
+    /// Approve a tool call or a plan; without an id, the only open question
     Approve(ApproveArguments),
-    /// Refuse a tool call or a plan
+    /// Reject a tool call or a plan
     Reject {
         suspension: String,
-        /// The model is told
+        /// The reason, which the model gets
         #[arg(long, value_parser = reason)]
         reason: String,
     },
-    /// Answer a question that is neither yes nor no
+    /// Answer a question that is not yes or no
     Answer(AnswerArguments),
     /// List threads, the newest first
     Threads {
-        /// idle, running, suspended, waiting, failed, quarantined
+        /// Only those with this status: idle, running, suspended, waiting, failed, quarantined
         #[arg(long)]
         status: Option<String>,
         #[arg(long)]
         json: bool,
     },
-    /// Show a plan; edit it, see how it changed, or what it may do
+    /// Show a plan, edit it, or show how it changed or what it may do
     Plan {
-        /// Without it the only thread that runs or asks
+        /// By default the only thread with an active run
         #[arg(value_parser = id)]
         thread: Option<String>,
         #[command(subcommand)]
@@ -53,35 +53,35 @@ pub(in crate::cli) enum ClientCommand {
         #[arg(long, global = true)]
         json: bool,
     },
-    /// Play the past of a thread again
+    /// Replay the past of a thread
     Replay(ReplayArguments),
     /// Copy a thread as it was; prints the new id
     Fork {
         #[arg(value_parser = id)]
         thread: String,
-        /// As of this observation; else as it is
+        /// As of this observation; by default as it is now
         #[arg(long)]
         at: Option<i64>,
     },
-    /// Write a thread out whole, as lines of JSON
+    /// Write a whole thread as lines of JSON
     Export(ExportArguments),
-    /// Make a thread of what `pes export` wrote; prints its id
+    /// Create a thread from a file of `pes export`; prints its id
     Import(ImportArguments),
-    /// Cancel what runs in a thread; `-` reads ids from stdin
+    /// Cancel the runs of a thread; `-` reads ids from stdin
     Cancel {
         #[arg(value_parser = id)]
         thread: String,
     },
-    /// List schedules; pause one, let it go on, or ask now what it asks
+    /// List schedules; pause one, resume it, or run it now
     Schedules {
         #[command(subcommand)]
         command: Option<ScheduleCommand>,
         #[arg(long)]
         json: bool,
     },
-    /// What calls of models took and cost
+    /// Show the tokens and the cost of model calls
     Usage {
-        /// What is summed; `tenant` needs a key with the scope admin
+        /// How calls are grouped; `tenant` needs a key with the scope admin
         #[arg(long, value_parser = ["day", "model", "run", "item", "run,model", "tenant"])]
         by: Option<String>,
         #[arg(long)]
@@ -93,40 +93,40 @@ pub(in crate::cli) enum ClientCommand {
 pub(in crate::cli) struct ExportArguments {
     #[arg(value_parser = id)]
     pub thread: String,
-    /// Into this file, which is not there yet; else to stdout
+    /// Write to this file, which must not exist yet; by default to stdout
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ImportArguments {
-    /// `-` reads it from stdin
+    /// The exported file; `-` reads it from stdin
     pub file: PathBuf,
-    /// Under this id; else under the one that it had
+    /// The id of the new thread; by default that of the exported one
     #[arg(long = "as", value_name = "ID", value_parser = id)]
     pub id: Option<String>,
-    /// Check everything, and make nothing
+    /// Check everything, and create nothing
     #[arg(long)]
     pub dry_run: bool,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RunArguments {
-    /// What is asked; `-` reads it from stdin
+    /// The query; `-` reads it from stdin
     pub query: String,
-    /// In this thread; else in a new one
+    /// The thread; by default a new one
     #[arg(long, value_parser = id)]
     pub thread: Option<String>,
-    /// Ask before the first item of the plan begins
+    /// Have the plan approved before its first item begins
     #[arg(long)]
     pub review: bool,
-    /// Give up after so long, as `90s`, `5m` or `2h`; the run goes on
+    /// Stop waiting after this time, such as `90s`, `5m` or `2h`; the run continues
     #[arg(long, value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// Ask nothing here: exit 4 when the run waits for a person
+    /// Never prompt: exit 4 when the run waits for a person
     #[arg(long)]
     pub no_input: bool,
-    /// Start it, print its thread, and do not wait
+    /// Start the run, print its thread, and do not wait
     #[arg(short, long)]
     pub detach: bool,
     #[command(flatten)]
@@ -137,7 +137,7 @@ pub(in crate::cli) struct RunArguments {
 pub(in crate::cli) struct WatchArguments {
     #[arg(value_parser = id)]
     pub thread: String,
-    /// What comes after this observation
+    /// Begin after this observation
     #[arg(long, default_value_t = 0)]
     pub after: i64,
     #[command(flatten)]
@@ -146,10 +146,10 @@ pub(in crate::cli) struct WatchArguments {
 
 #[derive(Clone, Copy, Debug, Args)]
 pub(in crate::cli) struct Output {
-    /// The frames of the API on stdout, one a line
+    /// Print the frames of the API to stdout, one per line
     #[arg(long)]
     pub json: bool,
-    /// With --json: tokens, too
+    /// With --json, also print tokens
     #[arg(long, requires = "json")]
     pub tokens: bool,
 }
@@ -157,7 +157,7 @@ pub(in crate::cli) struct Output {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ApproveArguments {
     pub suspension: Option<String>,
-    /// Other arguments, as a JSON object: exactly these run
+    /// Run the call with exactly these arguments instead, a JSON object
     #[arg(long, value_parser = object)]
     pub edit: Option<Value>,
     #[arg(long)]
@@ -167,18 +167,18 @@ pub(in crate::cli) struct ApproveArguments {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(in crate::cli) struct GivenAnswer {
-    /// A value; text that is no JSON is a string
+    /// A value; text that is not JSON is a string
     pub value: Option<String>,
-    /// In doubt: make the call again
+    /// For a call in doubt: make it again
     #[arg(long)]
     pub retry: bool,
-    /// In doubt: it was made, with this result
+    /// For a call in doubt: it was made, with this result
     #[arg(long, value_name = "VALUE")]
     pub done: Option<String>,
-    /// In doubt: go on without it
+    /// For a call in doubt: continue without it
     #[arg(long)]
     pub skip: bool,
-    /// In doubt: give up the item
+    /// For a call in doubt: give up its item
     #[arg(long)]
     pub abort: bool,
 }
@@ -192,27 +192,27 @@ pub(in crate::cli) struct AnswerArguments {
 
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(in crate::cli) enum PlanCommand {
-    /// Edit it in $EDITOR: the file has all items, those that did not begin yet can be changed
+    /// Edit the plan in $EDITOR: the file has all items; those that have not begun can be changed
     Edit,
-    /// How the plan came to be what it is
+    /// Show how the plan changed
     Diff,
-    /// What its items may do, and who is asked
+    /// Show what the remaining items may do, and who is asked
     Forecast,
 }
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum ScheduleCommand {
-    /// No time of it has a run
+    /// Pause it: it starts no runs until it is resumed
     Pause {
         #[arg(value_parser = id)]
         schedule: String,
     },
-    /// It goes on, with the rights of your key; what the pause left out is not made up for
+    /// Resume it, with the rights of your key; runs that the pause left out are not made up for
     Resume {
         #[arg(value_parser = id)]
         schedule: String,
     },
-    /// Ask it now; prints the thread
+    /// Run it now; prints the thread
     Trigger {
         #[arg(value_parser = id)]
         schedule: String,
@@ -223,10 +223,10 @@ pub(in crate::cli) enum ScheduleCommand {
 pub(in crate::cli) struct ReplayArguments {
     #[arg(value_parser = id)]
     pub thread: String,
-    /// Only show how it was after this observation
+    /// Only show the thread as it was after this observation
     #[arg(long)]
     pub at: Option<i64>,
-    /// So many times as fast as it was; pauses are shortened
+    /// How many times as fast as it was; pauses are shortened
     #[arg(long, default_value_t = 4.0)]
     pub speed: f64,
 }

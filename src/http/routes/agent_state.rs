@@ -20,7 +20,7 @@ use crate::service::threads;
 
 type StateWithEtag = ([(HeaderName, HeaderValue); 1], Json<AgentState>);
 
-/// What the application keeps. `version` as it was read is a precondition, like `If-Match`.
+/// The application's state. `version`, if given, must be the current version, like `If-Match`.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewAgentState {

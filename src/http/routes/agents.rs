@@ -18,7 +18,7 @@ use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::resources::{RemoteAgents, Resource};
 
-/// The agents that tasks can be delegated to, with what their cards say.
+/// The agents that tasks can be delegated to, with the contents of their cards.
 #[utoipa::path(get, path = "/agents", operation_id = "listAgents",
     tag = "server", responses((status = 200, body = Listed<KnownAgent>)))]
 pub(crate) async fn list(
@@ -29,7 +29,7 @@ pub(crate) async fn list(
     resource::list::<RemoteAgents>(&app, &caller)
 }
 
-/// Add an agent of the tenant's own. Its token is never shown again; what its card says, `GET` tells.
+/// Add an agent of the tenant. Its token is never shown again. `GET` shows what its card says.
 #[utoipa::path(post, path = "/agents", operation_id = "createAgent", tag = "server", request_body = AgentSpec,
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = KnownAgent)))]
@@ -44,7 +44,7 @@ pub(crate) async fn create(
     resource::create::<RemoteAgents>(&app, &caller, &preferences, key, sent, "/agents").await
 }
 
-/// One agent. Of the tenant's own, the version of what the tenant wrote is the ETag.
+/// One agent. For an agent of the tenant, the ETag is the version of its stored definition.
 #[utoipa::path(get, path = "/agents/{agent}", operation_id = "getAgent",
     tag = "server", responses((status = 200, body = KnownAgent, headers(("ETag" = String)))))]
 pub(crate) async fn get(
@@ -57,7 +57,7 @@ pub(crate) async fn get(
     Ok(resource::tagged(RemoteAgents::get(&app.service, &caller, &id).await?))
 }
 
-/// Replace an agent of the tenant's own. Without `token` it keeps the one that it has. Tasks that it has go on.
+/// Replace an agent of the tenant. Without `token` its token is kept. Its tasks continue.
 #[utoipa::path(put, path = "/agents/{agent}", operation_id = "replaceAgent", tag = "server", request_body = AgentSpec,
     params(("If-Match" = Option<String>, Header), ("Idempotency-Key" = Option<String>, Header)),
     responses((status = 200, body = KnownAgent, headers(("ETag" = String)))))]
@@ -74,7 +74,7 @@ pub(crate) async fn put(
     resource::put_once::<RemoteAgents>(&app, &caller, &id, &headers, key, sent).await
 }
 
-/// Change an agent of the tenant's own by a merge patch (RFC 7386). `token: null` takes its token away.
+/// Change an agent of the tenant by a merge patch (RFC 7386). `token: null` removes its token.
 #[utoipa::path(patch, path = "/agents/{agent}", operation_id = "updateAgent", tag = "server",
     request_body(content = Object, content_type = "application/merge-patch+json"),
     params(("If-Match" = Option<String>, Header), ("Idempotency-Key" = Option<String>, Header)),
@@ -91,7 +91,7 @@ pub(crate) async fn patch(
     resource::patch_once::<RemoteAgents>(&app, &caller, &id, key, request).await
 }
 
-/// Remove an agent of the tenant's own. Nothing speaks to it any more: the tasks that it has end as `peer_removed`.
+/// Remove an agent of the tenant. No more requests are sent to it: its tasks end as `peer_removed`.
 #[utoipa::path(delete, path = "/agents/{agent}", operation_id = "deleteAgent",
     tag = "server", responses((status = 204)))]
 pub(crate) async fn delete(

@@ -30,8 +30,8 @@ pub(crate) async fn list(
     Ok(Json(audit::of_thread(&app.service, &caller, &ids.thread()?, page).await?.into()))
 }
 
-/// The chain of the tenant's audit, whole or behind line `after`, as lines of JSON: each with its number and its hash, and
-/// checkpoints where they were made. What was not chained yet is not among them.
+/// The hash chain of the tenant's audit, whole or after line `after`, as lines of JSON: each with its number and its
+/// hash, and the checkpoints where they were made. Lines that are not chained yet are left out.
 #[utoipa::path(get, path = "/audit/export", operation_id = "exportAudit", tag = "policy",
     params(("after" = Option<i64>, Query)),
     responses((status = 200, content_type = "application/x-ndjson", body = String)))]
@@ -56,7 +56,7 @@ pub(crate) async fn export(
     Ok((headers, Body::from_stream(lines)).into_response())
 }
 
-/// What checkpoints of the audit and receipts are verified with: a JSON Web Key Set, empty where nothing is signed.
+/// The keys that verify audit checkpoints and receipts: a JSON Web Key Set, empty if nothing is signed.
 #[utoipa::path(get, path = "/audit/keys", operation_id = "listAuditKeys", tag = "policy",
     responses((status = 200, body = PublicKeys)))]
 pub(crate) async fn keys(

@@ -15,8 +15,8 @@ use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::service::callbacks;
 
-/// Report on a delegated task. The secret is the one that came with the task, as `X-A2A-Notification-Token` or as a bearer
-/// token; without it nothing is to be found here. Answered when the report is stored.
+/// Report on a delegated task. The secret is the one that came with the task, as `X-A2A-Notification-Token` or as a
+/// bearer token; without it the response is 404. The response is sent once the report is stored.
 #[utoipa::path(post, path = "/a2a/callbacks/{task}", operation_id = "reportTask", tag = "tasks", request_body = Object,
     responses((status = 202)))]
 pub(crate) async fn report(

@@ -18,7 +18,7 @@ use crate::http::problem::HttpResult;
 use crate::service::once::Answered;
 use crate::service::runs::{self, CancelReceipt};
 
-/// Cancel everything on a thread, queued runs too. Again: 200.
+/// Cancel everything on a thread, queued runs too. If nothing is left to cancel: 200.
 #[utoipa::path(post, path = "/threads/{thread}/cancel", operation_id = "cancelThread", tag = "runs",
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 202, body = CancelReceipt), (status = 200, body = CancelReceipt)))]
@@ -33,7 +33,7 @@ pub(crate) async fn thread(
     Ok(response(accept(&app, &caller, &ids.thread()?, sent, key).await?))
 }
 
-/// Cancel one run. Again: 200.
+/// Cancel one run. If nothing is left to cancel: 200.
 #[utoipa::path(post, path = "/runs/{run}/cancel", operation_id = "cancelRun", tag = "runs",
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 202, body = CancelReceipt), (status = 200, body = CancelReceipt)))]

@@ -18,7 +18,7 @@ use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::fork;
 
-/// Where to fork, and what to call it.
+/// Where to fork, and the id of the new thread.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = ForkRequest)]
@@ -28,7 +28,7 @@ pub(crate) struct Fork {
     thread_id: Option<String>,
 }
 
-/// A new, idle thread as of an observation.
+/// Create an idle thread with the state of this one as of an observation.
 #[utoipa::path(post, path = "/threads/{thread}/fork", operation_id = "forkThread",
     tag = "threads", request_body = Option<Fork>,
     params(("Idempotency-Key" = Option<String>, Header)),

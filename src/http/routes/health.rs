@@ -14,14 +14,14 @@ use crate::http::metrics;
 use crate::http::problem::HttpResult;
 use crate::service::readiness;
 
-/// A server that is well.
+/// The process is alive.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct Healthy {
     /// `ok`.
     status: &'static str,
 }
 
-/// A server that takes requests.
+/// The server can serve requests.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct Ready {
     /// `ready`.
@@ -29,7 +29,7 @@ pub(crate) struct Ready {
     durability: Durability,
 }
 
-/// What an acknowledgement is worth.
+/// How durable an acknowledged request is.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct Durability {
     /// `full` or `degraded`.
@@ -46,24 +46,24 @@ impl Durability {
     }
 }
 
-/// What this server is.
+/// The name and the version of this server.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct Version {
     name: &'static str,
     version: &'static str,
 }
 
-/// The process is alive; nothing else is looked at.
+/// The process is alive; nothing else is checked.
 #[utoipa::path(get, path = "/healthz", operation_id = "getHealth",
     tag = "server", responses((status = 200, body = Healthy)))]
 pub(crate) async fn healthz() -> Json<Healthy> {
     Json(Healthy { status: "ok" })
 }
 
-/// Requests can be served: the store takes writes, and the server is not stopping. Models are not asked.
+/// Requests can be served: the store accepts writes, and the server is not stopping. Models are not checked.
 ///
-/// The store takes writes as large as those of its commits; requests within a second get the same answer. `durability`
-/// says what an acknowledgement is worth: `full`, or `degraded` where the database may lose it when its machine fails.
+/// The check writes as much to the store as a commit does; requests within a second get the same response. `durability`
+/// is `full`, or `degraded` if the database may lose an acknowledged request when its machine fails.
 #[utoipa::path(get, path = "/readyz", operation_id = "getReadiness",
     tag = "server", responses((status = 200, body = Ready)))]
 pub(crate) async fn readyz(State(app): State<AppState>) -> HttpResult<Json<Ready>> {
@@ -80,9 +80,9 @@ pub(crate) async fn readyz(State(app): State<AppState>) -> HttpResult<Json<Ready
     }
 }
 
-/// Numbers for Prometheus, of the whole server: for keys with the scope `operator`.
+/// Metrics of the whole server for Prometheus; needs the scope `operator`.
 ///
-/// With `metrics.listen` they are told on an address of their own, too, where no key is asked for.
+/// With `metrics.listen` they are also served on an address of their own, without a key.
 #[utoipa::path(get, path = "/metrics", operation_id = "getMetrics",
     tag = "server", responses((status = 200, body = String)))]
 pub(crate) async fn metrics(_: Watcher, State(app): State<AppState>) -> impl IntoResponse {
@@ -95,7 +95,7 @@ pub(crate) async fn scrape(State(app): State<AppState>) -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 
-/// Name and version.
+/// The name and the version of this server.
 #[utoipa::path(get, path = "/version", operation_id = "getVersion",
     tag = "server", responses((status = 200, body = Version)))]
 pub(crate) async fn version() -> Json<Version> {

@@ -29,7 +29,7 @@ pub(crate) async fn list(
     resource::list::<HttpTools>(&app, &caller)
 }
 
-/// Add a tool. If the request gives no secret, one is made, and this answer is the only place where it is ever shown.
+/// Add a tool. If the request has no secret, one is generated. It is shown only in this response.
 #[utoipa::path(post, path = "/http-tools", operation_id = "createHttpTool", tag = "tools", request_body = HttpToolSpec,
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = HttpToolResource)))]
@@ -57,7 +57,7 @@ pub(crate) async fn get(
     resource::get::<HttpTools>(&app, &caller, &name).await
 }
 
-/// Replace a tool. Without `secret` it keeps its own.
+/// Replace a tool. Without `secret` its secret is kept.
 #[utoipa::path(put, path = "/http-tools/{tool}", operation_id = "replaceHttpTool",
     tag = "tools", request_body = HttpToolSpec,
     responses((status = 200, body = HttpToolResource)))]
@@ -72,7 +72,7 @@ pub(crate) async fn put(
     resource::put::<HttpTools>(&app, &caller, &name, sent.value).await
 }
 
-/// Remove a tool. Calls under way end as they would.
+/// Remove a tool. Calls in progress end as usual.
 #[utoipa::path(delete, path = "/http-tools/{tool}", operation_id = "deleteHttpTool",
     tag = "tools", responses((status = 204)))]
 pub(crate) async fn delete(

@@ -12,7 +12,7 @@ use crate::http::console;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 
-/// What this server is, and where its parts are.
+/// The name of this server, and links to its parts.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct Index {
     name: &'static str,
@@ -22,11 +22,11 @@ pub(crate) struct Index {
     openapi: String,
     models: String,
     threads: String,
-    /// A command line that asks the agent something.
+    /// A command line that sends the agent a query.
     r#try: String,
 }
 
-/// What this server is, with links; the page, where `text/html` is accepted.
+/// The name of this server, and links to its parts; the page, if `text/html` is accepted.
 #[utoipa::path(get, path = "/", operation_id = "getIndex", tag = "server", responses((status = 200, body = Index)))]
 pub(crate) async fn index(
     State(_): State<AppState>,

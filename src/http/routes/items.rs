@@ -18,8 +18,8 @@ use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::runs::{self, ItemAction, Receipt};
 
-/// Do an item of the active run again: a new attempt of the same item. What it came to before stays in the log. Calls of an
-/// item that was completed ask a person, unless they only read or are declared idempotent.
+/// Retry an item of the active run: a new attempt of the same item. Its earlier result stays in the log. If it was
+/// completed, a person is asked about each of its calls, unless the call only reads or is declared idempotent.
 #[utoipa::path(post, path = "/threads/{thread}/items/{item}/retry", operation_id = "retryItem", tag = "runs",
     params(("Idempotency-Key" = Option<String>, Header)), responses((status = 202, body = Receipt)))]
 pub(crate) async fn retry(
@@ -35,7 +35,8 @@ pub(crate) async fn retry(
     Ok(receipt(&preferences, accept(&app, &caller, &ids.thread()?, action, sent, key).await?))
 }
 
-/// Skip an item of the active run: it is cancelled, whatever of it is under way, and with it what depends on it.
+/// Skip an item of the active run: it is cancelled, with everything of it that is in progress, and so are the items
+/// that depend on it.
 #[utoipa::path(post, path = "/threads/{thread}/items/{item}/skip", operation_id = "skipItem", tag = "runs",
     params(("Idempotency-Key" = Option<String>, Header)), responses((status = 202, body = Receipt)))]
 pub(crate) async fn skip(

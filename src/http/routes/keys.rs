@@ -13,7 +13,7 @@ use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 
-/// Every key, revoked ones too, oldest first; never the keys themselves.
+/// All keys, also revoked ones, oldest first, without the secrets themselves.
 #[utoipa::path(get, path = "/keys", operation_id = "listKeys",
     tag = "keys", responses((status = 200, body = Listed<ApiKey>)))]
 pub(crate) async fn list(
@@ -24,7 +24,7 @@ pub(crate) async fn list(
     Ok(Json(Listed::whole(app.keys.list(&caller).await?)))
 }
 
-/// Make a key. The answer is the only place where it is ever shown.
+/// Create a key. It is shown only in this response.
 #[utoipa::path(post, path = "/keys", operation_id = "createKey", tag = "keys", request_body = NewKey,
     responses((status = 201, body = Issued)))]
 pub(crate) async fn create(
@@ -36,10 +36,10 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, Json(app.keys.issue(&caller, &sent.value).await?)))
 }
 
-/// Replace a key by another with the same id, name and scopes.
+/// Replace a key with a new one of the same id, name and scopes.
 ///
-/// The answer is the only place where it is ever shown. The old one counts until `overlapMs` is over; while that lasts, the key is
-/// not rotated again with an overlap.
+/// The new key is shown only in this response. The old one stays valid for `overlapMs`; during that time the key is not
+/// rotated again with an overlap.
 #[utoipa::path(post, path = "/keys/{key}/rotate", operation_id = "rotateKey", tag = "keys",
     request_body = KeyRotation, responses((status = 200, body = Issued)))]
 pub(crate) async fn rotate(

@@ -12,8 +12,8 @@ use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
 use crate::service::limits::{self, Limits};
 
-/// What the caller's tenant and key spent under the caps, in the day and the month that it is, and how many runs the tenant
-/// has of those that it may have.
+/// What the caller's tenant and key have spent under the caps in the current day and month, and how many runs the
+/// tenant has and may have.
 #[utoipa::path(get, path = "/limits", operation_id = "getLimits", tag = "server",
     responses((status = 200, body = Limits)))]
 pub(crate) async fn get(
@@ -24,8 +24,8 @@ pub(crate) async fn get(
     Ok(Json(limits::get(&app.service, &caller).await?))
 }
 
-/// Say what a tenant may spend, with the scope `operator`. The body takes the place of what was said before; what is absent
-/// is as in the server's settings. The answer has the caps that hold now.
+/// Set the spending caps of a tenant; needs the scope `operator`. The body replaces what was set before; absent caps
+/// are those of the server's settings. The response has the caps that now apply.
 #[utoipa::path(put, path = "/limits", operation_id = "putLimits", tag = "server", request_body = TenantCaps,
     params(("tenant" = Option<String>, Query, description = "the tenant's name; the caller's own if absent")),
     responses((status = 200, body = TenantCaps)))]
@@ -40,8 +40,8 @@ pub(crate) async fn put(
     Ok(Json(limits::put_caps(&app.service, &caller, tenant.as_deref(), sent.value).await?))
 }
 
-/// Say how many runs a tenant may have, with the scope `operator`. The body takes the place of what was said before; what is
-/// absent is as in the server's settings. The answer has what holds now.
+/// Set how many runs a tenant may have; needs the scope `operator`. The body replaces what was set before; absent
+/// limits are those of the server's settings. The response has the limits that now apply.
 #[utoipa::path(put, path = "/limits/runs", operation_id = "putRunLimits", tag = "server",
     request_body = TenantRunLimits,
     params(("tenant" = Option<String>, Query, description = "the tenant's name; the caller's own if absent")),

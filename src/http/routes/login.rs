@@ -16,24 +16,24 @@ use crate::http::problem::HttpResult;
 use crate::http::remote_addr::RemoteAddr;
 use crate::http::session_cookie;
 
-/// Where a browser may sign in.
+/// The issuers at which people can sign in.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct SignInIssuers {
-    /// Names of issuers: `/session/oidc/{name}` leads there.
+    /// Names of issuers; `/session/oidc/{name}` starts a sign-in.
     names: Vec<String>,
 }
 
 /// A redirect with cookies.
 type Redirect<const N: usize> = (StatusCode, AppendHeaders<[(HeaderName, HeaderValue); N]>);
 
-/// The issuers that a browser may sign in at; asks for no key.
+/// The issuers at which people can sign in with a browser; needs no key.
 #[utoipa::path(get, path = "/session/oidc", operation_id = "listSignInIssuers", tag = "keys",
     responses((status = 200, body = SignInIssuers)))]
 pub(crate) async fn list(State(app): State<AppState>, _: NoParams) -> Json<SignInIssuers> {
     Json(SignInIssuers { names: app.keys.sign_in_issuers() })
 }
 
-/// Leads a browser to an issuer, with a cookie for ten minutes; asks for no key.
+/// Redirects a browser to an issuer, with a cookie for ten minutes; needs no key.
 #[utoipa::path(get, path = "/session/oidc/{name}", operation_id = "beginLogin", tag = "keys",
     responses((status = 303, headers(("Location" = String), ("Set-Cookie" = String)))))]
 pub(crate) async fn begin(
@@ -52,7 +52,8 @@ pub(crate) async fn begin(
     ))
 }
 
-/// Where the issuer sends the browser back to: exchanges the code, begins a session as a key does, and leads to the page.
+/// Where the issuer redirects the browser to: exchanges the code, begins a session as with a key, and redirects to the
+/// page.
 #[utoipa::path(get, path = "/session/oidc/{name}/callback", operation_id = "finishLogin", tag = "keys",
     params(("code" = Option<String>, Query), ("state" = Option<String>, Query), ("iss" = Option<String>, Query),
         ("error" = Option<String>, Query)),

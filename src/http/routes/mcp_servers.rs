@@ -31,7 +31,7 @@ pub(crate) async fn list(
     resource::list::<McpServers>(&app, &caller)
 }
 
-/// Add an endpoint. Its tools appear when it has been reached; `health` tells.
+/// Add a server. Its tools appear once it has been reached, which `health` shows.
 #[utoipa::path(post, path = "/mcp-servers", operation_id = "createMcpServer", tag = "tools", request_body = Endpoint,
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = ServerView)))]
@@ -74,7 +74,7 @@ pub(crate) async fn patch(
     resource::patch::<McpServers>(&app, &caller, &name, sent.value).await
 }
 
-/// Remove one of the tenant's own servers, with what was approved of it.
+/// Remove one of the tenant's own servers, with the approvals of its tools.
 #[utoipa::path(delete, path = "/mcp-servers/{name}", operation_id = "deleteMcpServer",
     tag = "tools", responses((status = 204)))]
 pub(crate) async fn delete(
@@ -87,15 +87,15 @@ pub(crate) async fn delete(
     resource::delete::<McpServers>(&app, &caller, &name).await
 }
 
-/// What was looked at before it is trusted.
+/// The definition of a tool that is approved.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Approval {
-    /// The tool's `hash` as it was shown; if given, it must still be that.
+    /// The tool's `hash` as it was shown; if given, it must still be the current one.
     hash: Option<String>,
 }
 
-/// Trust what the server says of this tool now. Approving twice is approving once.
+/// Approve the current definition of this tool. Approving it again changes nothing.
 #[utoipa::path(post, path = "/mcp-servers/{name}/tools/{tool}/approve", operation_id = "approveMcpTool",
     tag = "tools", request_body = Option<Approval>,
     responses((status = 200, body = ServerView)))]

@@ -15,8 +15,8 @@ use crate::http::params::Params;
 use crate::http::problem::HttpResult;
 use crate::service::offers::{self, ModelInfo};
 
-/// The models that runs may name. With `check=true` each is asked for a word, and `check` says what came of it; that
-/// costs a few tokens, so it needs the scope `run`, counts in `GET /usage` and under the caps, and is refused at a cap.
+/// The models that runs may name. With `check=true` each gets a short test call, whose result is in `check`; that costs
+/// a few tokens, so it needs the scope `run`, counts in `GET /usage` and under the caps, and is refused at a cap.
 #[utoipa::path(get, path = "/models", operation_id = "listModels",
     tag = "server", params(("check" = Option<bool>, Query)),
     responses((status = 200, body = Listed<ModelInfo>)))]
@@ -34,8 +34,8 @@ pub(crate) async fn models(
     Ok(Json(Listed::whole(offers::check_models(&app.service, &caller).await?)))
 }
 
-/// The tools that the caller's agents may call; with `threadId`, those that its active run may, else its next one: what is
-/// not enabled there is left out, and what the run's client carries out itself is among them.
+/// The tools that the caller's agents may call. With `threadId`, those of the thread's active run, or of its next one
+/// if none is active: without tools that are not enabled there, and with the client tools of the run.
 #[utoipa::path(get, path = "/tools", operation_id = "listTools", tag = "server",
     params(("threadId" = Option<String>, Query)),
     responses((status = 200, body = Listed<ToolSpec>)))]

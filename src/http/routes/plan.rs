@@ -58,7 +58,7 @@ pub(crate) async fn patch(
     Ok(plan_with_etag(plan::edit(&app.service, &caller, &id, patch, based_on).await?))
 }
 
-/// What the plan may do: the tools of each item, what policy will say of them, and what its items may cost.
+/// What the plan may do: the tools of each item, what the policy will decide about them, and what its items may cost.
 #[utoipa::path(get, path = "/threads/{thread}/plan/forecast", operation_id = "getPlanForecast", tag = "threads",
     responses((status = 200, body = Forecast, headers(("ETag" = String)))))]
 pub(crate) async fn forecast(
@@ -70,7 +70,7 @@ pub(crate) async fn forecast(
     Ok(forecast_with_etag(plan::forecast(&app.service, &caller, &ids.thread()?).await?))
 }
 
-/// The same of an edited plan, which stays as it is: the body is that of an edit.
+/// The same for an edited plan, without editing it: the body is that of an edit.
 #[utoipa::path(post, path = "/threads/{thread}/plan/forecast", operation_id = "forecastPlanEdit", tag = "threads",
     request_body(content((Vec<Object> = "application/json-patch+json"), (Object = "application/merge-patch+json"))),
     responses((status = 200, body = Forecast)))]

@@ -24,7 +24,7 @@ use crate::tool::policy::POLICY_ID;
 
 type PolicyWithEtag = ([(HeaderName, HeaderValue); 1], Json<ShownPolicy>);
 
-/// A policy as it was asked for.
+/// The tenant's own rules, or everything that decides.
 #[derive(Serialize, utoipa::ToSchema)]
 #[serde(untagged)]
 pub(crate) enum ShownPolicy {
@@ -53,7 +53,7 @@ pub(crate) async fn get(
     Ok(([(ETAG, etag::of(version))], Json(shown)))
 }
 
-/// Replace the tenant's rules. Where there are some, If-Match says which.
+/// Replace the tenant's rules. If there are any, If-Match must name their version.
 #[utoipa::path(put, path = "/policy", operation_id = "replacePolicy", tag = "policy", request_body = PolicyRules,
     params(("If-Match" = Option<String>, Header)),
     responses((status = 200, body = PolicyRules, headers(("ETag" = String)))))]
@@ -81,7 +81,7 @@ pub(crate) async fn dry_run(
     Ok(Json(policy::dry_run(&app.service, &caller, &sent.value).await?))
 }
 
-/// Who configured what, newest first.
+/// The changes of the configuration, and who made them, newest first.
 #[utoipa::path(get, path = "/audit", operation_id = "listAudit", tag = "policy",
     params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<AuditLine>)))]

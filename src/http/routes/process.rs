@@ -24,7 +24,7 @@ use crate::http::trace::TraceId;
 use crate::service::feed::EarlySubscription;
 use crate::service::runs::{self, ContinueAt, ProcessAsk, Receipt, WaitsFor};
 
-/// `AgentProps`: what the agent is asked.
+/// `AgentProps`: the query, and the options of its run.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = AgentProps)]
@@ -36,18 +36,18 @@ pub(crate) struct ProcessBody {
     /// What to do when a run is active.
     #[serde(default)]
     on_busy: OnBusy,
-    /// A conversation that was held elsewhere, oldest first, for a thread on which nothing has happened yet: its own begins
-    /// with it.
+    /// A conversation from elsewhere, oldest first, with which the thread's own begins. Only for a thread on which
+    /// nothing has happened yet.
     #[serde(default)]
     history: Vec<HistoryMessage>,
-    /// The id of a message of the thread, or `start`: the thread goes back there first, and what was said after it counts no
-    /// more. A thread with a run goes back only with `onBusy: interrupt`.
+    /// The id of a message of the thread, or `start`: the thread goes back there first, and later messages are
+    /// superseded. A thread with an active run goes back only with `onBusy: interrupt`.
     after: Option<String>,
     #[serde(default)]
     options: CallOptions,
 }
 
-/// Ask the agent. The thread is created if there is none.
+/// Send the agent a query. The thread is created if it does not exist.
 ///
 /// Answered 202 once the request is durable. With `Prefer: wait=N`: 200 and the final response if it ends in time. With
 /// `Accept: text/event-stream`: the run's events until it ends or suspends.
@@ -55,8 +55,8 @@ pub(crate) struct ProcessBody {
     tag = "runs", request_body = ProcessBody,
     params(("Idempotency-Key" = Option<String>, Header), ("Prefer" = Option<String>, Header, example = "wait=30")),
     responses(
-        (status = 202, body = Receipt, description = "Accepted: durable, and under way, or waiting for a person"),
-        (status = 200, description = "The result, or the run without one; or its events", content(
+        (status = 202, body = Receipt, description = "Accepted: durable, and in progress or waiting for a person"),
+        (status = 200, description = "The result, or the run if it has none; or its events", content(
             (Finished = "application/json"), (String = "text/event-stream")))))]
 pub(crate) async fn process(
     MayRun(caller): MayRun,

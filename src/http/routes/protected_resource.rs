@@ -12,26 +12,26 @@ use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::remote_addr::RemoteAddr;
 
-/// What a client must know to ask an issuer for a token.
+/// What a client needs to get a token from an issuer.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct ProtectedResource {
     /// The URL that clients of MCP call, and name to the issuer as the resource.
     resource: String,
     resource_name: &'static str,
     authorization_servers: Vec<String>,
-    /// Words that mean something here, as the issuers spell them.
+    /// The scopes that this server knows, as the issuers spell them.
     scopes_supported: Vec<String>,
     bearer_methods_supported: [&'static str; 1],
 }
 
-/// Where tokens for this server come from; asks for no key. 404: from nowhere, keys are needed.
+/// The issuers of tokens for this server; needs no key. 404: there are none, so keys are needed.
 #[utoipa::path(get, path = "/.well-known/oauth-protected-resource", operation_id = "getProtectedResource", tag = "server",
     responses((status = 200, body = ProtectedResource)))]
 pub(crate) async fn get(State(app): State<AppState>, _: NoParams, parts: Parts) -> HttpResult<Json<ProtectedResource>> {
     document(&app, &parts)
 }
 
-/// The same under the path that is made of the one of `/mcp`, where some clients look.
+/// The same, under the path that is derived from `/mcp`, where some clients look.
 #[utoipa::path(get, path = "/.well-known/oauth-protected-resource/mcp", operation_id = "getProtectedResourceOfMcp",
     tag = "server", responses((status = 200, body = ProtectedResource)))]
 pub(crate) async fn get_of_mcp(

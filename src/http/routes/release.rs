@@ -12,7 +12,7 @@ use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::service::threads;
 
-/// Let a quarantined thread take requests again. The runs that were quarantined have failed and stay so.
+/// Let a quarantined thread accept requests again. Its runs that were quarantined have failed, and stay failed.
 #[utoipa::path(post, path = "/threads/{thread}/release", operation_id = "releaseThread",
     tag = "threads", responses((status = 200, body = Thread)))]
 pub(crate) async fn release(

@@ -25,8 +25,8 @@ use crate::service::runs::{self, Receipt, WaitsFor};
     tag = "runs", request_body = hitl::Answer,
     params(("Idempotency-Key" = Option<String>, Header), ("Prefer" = Option<String>, Header, example = "wait=30")),
     responses(
-        (status = 202, body = Receipt, description = "Accepted: durable, and under way, or waiting for a person"),
-        (status = 200, description = "The result, or the run without one; or its events", content(
+        (status = 202, body = Receipt, description = "Accepted: durable, and in progress or waiting for a person"),
+        (status = 200, description = "The result, or the run if it has none; or its events", content(
             (Finished = "application/json"), (String = "text/event-stream")))))]
 pub(crate) async fn resume(
     MayApprove(caller): MayApprove,

@@ -13,15 +13,15 @@ use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::service::retention::{self, Retention, RetentionAsk};
 
-/// How long a thread is to be kept; what is absent is as it is for all of its tenant.
+/// How long a thread is kept; what is absent is as for the whole tenant.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct NewRetention {
-    /// The observations of runs that are over: a number of days, or `forever`.
+    /// The observations of finished runs: a number of days, or `forever`.
     log_days: Option<Kept>,
     /// The thread, from its last activity on: a number of days, or `forever`.
     thread_days: Option<Kept>,
-    /// Nothing of the thread may be deleted, whoever asks and however old it is; absent: it may be.
+    /// If present, nothing of the thread may be deleted, whoever asks and however old it is.
     hold: Option<NewHold>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn get(
     Ok(Json(retention::get(&app.service, &caller, &ids.thread()?).await?))
 }
 
-/// Say how long a thread is kept, or that nothing of it may be deleted. The body takes the place of what was said before.
+/// Set how long a thread is kept, or that nothing of it may be deleted. The body replaces what was set before.
 #[utoipa::path(put, path = "/threads/{thread}/retention", operation_id = "putRetention",
     tag = "threads", request_body = NewRetention, responses((status = 200, body = Retention)))]
 pub(crate) async fn put(

@@ -31,7 +31,7 @@ pub(crate) async fn list(
     Ok(Json(runs::of_thread(&app.service, &caller, &ids.thread()?, page).await?.into()))
 }
 
-/// Runs of all threads, or of one, the last to change first. A page may be short while there is another.
+/// Runs of all threads, or of one, the last changed first. A page may be short although there is another.
 #[utoipa::path(get, path = "/runs", operation_id = "listRuns", tag = "runs",
     params(("status" = Option<RunStatus>, Query), ("threadId" = Option<String>, Query),
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
@@ -48,7 +48,7 @@ pub(crate) async fn all(
     Ok(Json(runs::list(&app.service, &caller, status, thread.as_ref(), page).await?.into()))
 }
 
-/// One run. `wait` seconds long if it is still going on; answered at once when it ends or suspends.
+/// One run. With `wait`, waits at most that many seconds for it to end or suspend.
 #[utoipa::path(get, path = "/runs/{run}", operation_id = "getRun", tag = "runs",
     params(("wait" = Option<u64>, Query, description = "seconds, at most 120")),
     responses((status = 200, body = RunResource)))]

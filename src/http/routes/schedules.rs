@@ -37,7 +37,7 @@ pub(crate) async fn list(
     resource::list::<Schedules>(&app, &caller)
 }
 
-/// Add a schedule. Its runs have the rights of the key that wrote it last, which may not approve what they ask for.
+/// Add a schedule. Its runs have the rights of the key that wrote it last. That key may not approve their calls.
 #[utoipa::path(post, path = "/schedules", operation_id = "createSchedule", tag = "schedules", request_body = ScheduleSpec,
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = ScheduleResource)))]
@@ -52,7 +52,7 @@ pub(crate) async fn create(
     resource::create::<Schedules>(&app, &caller, &preferences, key, sent, "/schedules").await
 }
 
-/// One schedule, with how it stands. Its version is the ETag.
+/// One schedule, with its current state. Its version is the ETag.
 #[utoipa::path(get, path = "/schedules/{schedule}", operation_id = "getSchedule",
     tag = "schedules", responses((status = 200, body = ScheduleResource, headers(("ETag" = String)))))]
 pub(crate) async fn get(
@@ -65,7 +65,7 @@ pub(crate) async fn get(
     Ok(resource::tagged(Schedules::get(&app.service, &caller, &id).await?))
 }
 
-/// Replace a schedule. Where its times change, those that were due and had no run have none.
+/// Replace a schedule. If its times change, times that were already due and had no run get none.
 #[utoipa::path(put, path = "/schedules/{schedule}", operation_id = "replaceSchedule", tag = "schedules",
     request_body = ScheduleSpec,
     params(("If-Match" = Option<String>, Header), ("Idempotency-Key" = Option<String>, Header)),
@@ -100,7 +100,7 @@ pub(crate) async fn patch(
     resource::patch_once::<Schedules>(&app, &caller, &id, key, request).await
 }
 
-/// Remove a schedule. Its runs go on.
+/// Remove a schedule. Its runs continue.
 #[utoipa::path(delete, path = "/schedules/{schedule}", operation_id = "deleteSchedule",
     tag = "schedules", responses((status = 204)))]
 pub(crate) async fn delete(
@@ -113,7 +113,7 @@ pub(crate) async fn delete(
     resource::delete::<Schedules>(&app, &caller, &id).await
 }
 
-/// Ask now what a schedule asks, also where it is paused. Its times stay as they are.
+/// Run a schedule now, even if it is paused. Its times stay as they are.
 #[utoipa::path(post, path = "/schedules/{schedule}/trigger", operation_id = "triggerSchedule", tag = "schedules",
     params(("Idempotency-Key" = Option<String>, Header)), responses((status = 202, body = Receipt)))]
 pub(crate) async fn trigger(
@@ -133,7 +133,7 @@ pub(crate) async fn trigger(
     Ok(asked.at(&preferences, &place))
 }
 
-/// The times that come next. A schedule that is paused has none.
+/// The next times of a schedule. A paused schedule has none.
 #[utoipa::path(get, path = "/schedules/{schedule}/next", operation_id = "listScheduledTimes", tag = "schedules",
     params(("n" = Option<u32>, Query, description = "how many, 1 to 100")),
     responses((status = 200, body = Listed<ScheduledTime>)))]

@@ -16,11 +16,11 @@ use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::session_cookie;
 
-/// Who a caller is to this server.
+/// The caller, as this server identifies it.
 #[derive(Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Whoami {
-    /// What decisions are told by: the key's name, or `local` where no key is needed.
+    /// The name under which decisions are recorded: the key's name, or `local` if no key is needed.
     key_name: String,
     tenant: String,
     /// `admin` includes the others.
@@ -29,7 +29,7 @@ pub(crate) struct Whoami {
     open: bool,
 }
 
-/// Who asks, and what this key may do. Answered 401 where a key is needed and none, or no session, was shown.
+/// The caller, and what its key may do. 401 if a key is needed and the request has neither a key nor a session.
 #[utoipa::path(get, path = "/whoami", operation_id = "whoAmI", tag = "keys",
     responses((status = 200, body = Whoami)))]
 pub(crate) async fn whoami(
@@ -40,8 +40,8 @@ pub(crate) async fn whoami(
     Ok(Json(whoami_of(&app, caller).await?))
 }
 
-/// Sign in: a browser shows its key once and gets a cookie for twelve hours, which its scripts cannot read. The session may
-/// what the key may, and is over when the key is revoked. Where no key is needed, no cookie is set.
+/// Sign in: a browser sends its key once and gets a cookie for twelve hours, which its scripts cannot read. The session
+/// has the rights of the key, and ends when the key is revoked. If no key is needed, no cookie is set.
 #[utoipa::path(post, path = "/session", operation_id = "beginSession", tag = "keys",
     responses((status = 200, body = Whoami, headers(("Set-Cookie" = Option<String>)))))]
 pub(crate) async fn begin(
@@ -60,7 +60,7 @@ pub(crate) async fn begin(
     })
 }
 
-/// Sign out: the session is over for every replica within two seconds, and the browser forgets the cookie.
+/// Sign out: the session ends on every replica within two seconds, and the browser deletes the cookie.
 #[utoipa::path(delete, path = "/session", operation_id = "endSession", tag = "keys", responses((status = 204)))]
 pub(crate) async fn end(
     _: Authenticated,

@@ -12,7 +12,7 @@ use crate::http::params::Params;
 use crate::http::problem::HttpResult;
 use crate::service::threads;
 
-/// Where the agent stands, now or as of an observation.
+/// The agent's state, now or as of an observation.
 #[utoipa::path(get, path = "/threads/{thread}/state", operation_id = "getState", tag = "threads",
     params(("at" = Option<i64>, Query, description = "seq of an observation")), responses((status = 200, body = PESAgentStateData)))]
 pub(crate) async fn get(

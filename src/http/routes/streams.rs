@@ -10,8 +10,8 @@ use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::service::threads::{self, CallPrompt};
 
-/// The prompt of a model call, part by part: rendered again from what is stored, and compared with the digest of what was
-/// sent. `streamId` is that of its `LLM_STREAM_START`.
+/// The prompt of a model call, part by part: rendered again from the stored data, and compared with the digest of the
+/// prompt that was sent. `streamId` is that of its `LLM_STREAM_START`.
 #[utoipa::path(get, path = "/threads/{thread}/streams/{stream}", operation_id = "getModelCallPrompt", tag = "threads",
     responses((status = 200, body = CallPrompt)))]
 pub(crate) async fn get(

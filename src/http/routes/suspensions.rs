@@ -13,16 +13,16 @@ use crate::http::problem::{HttpResult, Problem};
 use crate::service::suspensions::{self, ListedSuspension};
 use crate::store::SuspensionsWanted;
 
-/// Questions to people: open ones, oldest first, or those that expire next first; with `status` or `decidedBy` also those
-/// that are over, newest first.
+/// Questions to people: open ones, oldest first, or those that expire next first; with `status` or `decidedBy` also
+/// closed ones, newest first.
 ///
-/// Of those that are over so many are looked at for one page, so that it may have fewer items than asked for, or none, and
-/// still a `nextCursor`.
+/// A limited number of closed questions is examined for one page, so a page may have fewer items than `limit`, or none,
+/// and still a `nextCursor`.
 #[utoipa::path(get, path = "/suspensions", operation_id = "listSuspensions", tag = "runs",
     params(("status" = Option<String>, Query, description = "pending (the default), resolved, expired, cancelled, or all"),
         ("threadId" = Option<String>, Query),
-        ("decidedBy" = Option<String>, Query, description = "the name of a key; all that it answered"),
-        ("sort" = Option<String>, Query, description = "expiresAt, of those that are pending"),
+        ("decidedBy" = Option<String>, Query, description = "the name of a key: the questions that it answered"),
+        ("sort" = Option<String>, Query, description = "expiresAt, for pending questions only"),
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<ListedSuspension>)))]
 pub(crate) async fn list(

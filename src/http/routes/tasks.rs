@@ -29,7 +29,7 @@ pub(crate) async fn list(
     Ok(Json(delegated_tasks::of_thread(&app.service, &caller, &ids.thread()?, page).await?.into()))
 }
 
-/// What all threads have delegated, newest first.
+/// The delegated tasks of all threads, newest first.
 #[utoipa::path(get, path = "/tasks", operation_id = "listTasks", tag = "tasks",
     params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<TaskResource>)))]
@@ -56,7 +56,7 @@ pub(crate) async fn get(
     Ok(Json(delegated_tasks::get(&app.service, &caller, &id).await?))
 }
 
-/// Cancel a delegated task: its item goes on without it, and the agent is told.
+/// Cancel a delegated task: its item continues without it, and the agent is told to stop.
 #[utoipa::path(post, path = "/tasks/{task}/cancel", operation_id = "cancelTask",
     tag = "tasks", responses((status = 200, body = TaskResource)))]
 pub(crate) async fn cancel(

@@ -28,7 +28,7 @@ use crate::store::ThreadFilter;
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct NewThread {
-    /// 1 to 128 characters of `[A-Za-z0-9._:-]`, at least one letter or digit. Absent: the server makes one.
+    /// 1 to 128 characters of `[A-Za-z0-9._:-]`, at least one letter or digit. Absent: the server generates one.
     thread_id: Option<String>,
     title: Option<String>,
     #[serde(default)]
@@ -38,7 +38,7 @@ pub(crate) struct NewThread {
     metadata: Map<String, Value>,
 }
 
-/// Create a thread. The same id with the same content again is answered 200.
+/// Create a thread. If a thread with this id and content exists: 200.
 #[utoipa::path(post, path = "/threads", operation_id = "createThread", tag = "threads", request_body = NewThread,
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = Thread, headers(("Location" = String))), (status = 200, body = Thread)))]
@@ -73,8 +73,8 @@ pub(crate) fn created(preferences: &ReplyPreferences, thread: Settled<Thread>) -
 
 /// Threads, newest activity first.
 ///
-/// With `q` or `status` so many threads are looked at for one page, so that it may have fewer items than asked for, or
-/// none, and still a `nextCursor`.
+/// With `q` or `status` a limited number of threads is examined for one page, so a page may have fewer items than
+/// `limit`, or none, and still a `nextCursor`.
 #[utoipa::path(get, path = "/threads", operation_id = "listThreads", tag = "threads",
     params(("status" = Option<ThreadStatus>, Query), ("q" = Option<String>, Query, description = "part of id or title"),
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
@@ -136,7 +136,7 @@ fn check_patch(patch: &Value) -> Result<(), Fault> {
     }
 }
 
-/// Erase a thread and everything of it. Agents that work for it are told to stop.
+/// Erase a thread with all its data. Agents that work for it are told to stop.
 #[utoipa::path(delete, path = "/threads/{thread}", operation_id = "deleteThread",
     tag = "threads", responses((status = 204)))]
 pub(crate) async fn delete(

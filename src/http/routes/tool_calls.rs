@@ -12,7 +12,7 @@ use crate::http::problem::HttpResult;
 use crate::service::audit::{self, CallReceipt};
 use crate::service::threads;
 
-/// A tool call: what was asked for, what ran, what came back.
+/// A tool call: what the model requested, what ran, and the result.
 #[utoipa::path(get, path = "/threads/{thread}/tool-calls/{call}", operation_id = "getToolCall", tag = "threads",
     responses((status = 200, body = crate::domain::tool::CallRecord)))]
 pub(crate) async fn get(
@@ -24,7 +24,7 @@ pub(crate) async fn get(
     Ok(Json(threads::tool_call(&app.service, &caller, &ids.thread()?, &ids.get("call")?).await?))
 }
 
-/// What proves who let a call run, and with which arguments: docs/AUDIT.md says how it is verified.
+/// The proof of who let a call run, and with which arguments; docs/AUDIT.md says how to verify it.
 #[utoipa::path(get, path = "/threads/{thread}/tool-calls/{call}/receipt", operation_id = "getToolCallReceipt", tag = "threads",
     responses((status = 200, body = CallReceipt)))]
 pub(crate) async fn receipt(

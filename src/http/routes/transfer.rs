@@ -19,8 +19,9 @@ use crate::service::transfer::{self, ImportAsk, ImportTurn, Imported, MAX_FILE_B
 
 const LINES: &str = "application/x-ndjson";
 
-/// The thread as lines of JSON: what it is, its observations whole, its messages, the application's state, its audit, what its
-/// model calls took, and an end with the number of lines and their sum. Where the end is missing, the answer broke off.
+/// The thread as lines of JSON: a header, its observations with all values, its messages, the application's state, its
+/// audit, the usage of its model calls, and a last line with the number of lines and their checksum. Without that line
+/// the response is incomplete.
 #[utoipa::path(get, path = "/threads/{thread}/export", operation_id = "exportThread", tag = "threads",
     responses((status = 200, content_type = "application/x-ndjson", body = String)))]
 pub(crate) async fn export(
@@ -43,12 +44,12 @@ pub(crate) async fn export(
     Ok((headers, Body::from_stream(lines)).into_response())
 }
 
-/// A new, idle thread of what was exported, whole or not at all. Runs that were not over are cancelled; nothing is announced,
-/// and what its model calls took is not counted again. Its runs are told by its log, and are not among those of this server.
+/// Create an idle thread from an export, whole or not at all. Unfinished runs are cancelled; nothing is announced, and
+/// the usage of its model calls is not counted again. Its runs are in its log, but not among those of this server.
 #[utoipa::path(post, path = "/imports", operation_id = "importThread", tag = "threads",
     request_body(content = String, content_type = "application/x-ndjson"),
     params(("threadId" = Option<String>, Query, description = "the new thread's id; absent: that of the file"),
-        ("dryRun" = Option<bool>, Query, description = "say what would be made, and make nothing")),
+        ("dryRun" = Option<bool>, Query, description = "check the file, and create nothing")),
     responses((status = 201, body = Imported, headers(("Location" = String))), (status = 200, body = Imported)))]
 pub(crate) async fn import(
     MayAdmin(caller): MayAdmin,

@@ -16,7 +16,7 @@ use crate::http::params::{Params, wrong};
 use crate::http::problem::HttpResult;
 use crate::service::usage;
 
-/// The calls of one group, summed; what the group is called depends on `groupBy`.
+/// The calls of one group, summed; `groupBy` determines which members name the group.
 #[derive(Default, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = UsageRow)]
@@ -39,14 +39,14 @@ pub(crate) struct Summed {
     calls: u64,
     #[serde(flatten)]
     usage: Usage,
-    /// Of the calls whose price is known.
+    /// The cost of the calls with a known price.
     cost_usd: f64,
-    /// The others.
+    /// The calls without a known price.
     unpriced_calls: u64,
 }
 
-/// Tokens and money of the tenant's model calls, summed by run, run and model, item, model, day, or (with the scope `admin`) tenant.
-/// With the scope `operator`, sums by tenant are of all tenants.
+/// Tokens and cost of the tenant's model calls, summed by run, run and model, item, model, day, or (with the scope
+/// `admin`) tenant. With the scope `operator`, sums by tenant include all tenants.
 #[utoipa::path(get, path = "/usage", operation_id = "getUsage", tag = "server",
     params(("groupBy" = Option<String>, Query, description = "run (default), run,model, item, model, tenant or day"),
         ("threadId" = Option<String>, Query, description = "only calls of this thread"),

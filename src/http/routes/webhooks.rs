@@ -30,7 +30,7 @@ pub(crate) async fn list(
     resource::list::<Webhooks>(&app, &caller)
 }
 
-/// Add a webhook. If the request gives no secret, one is made, and this answer is the only place where it is ever shown.
+/// Add a webhook. If the request has no secret, one is generated. It is shown only in this response.
 #[utoipa::path(post, path = "/webhooks", operation_id = "createWebhook", tag = "webhooks", request_body = WebhookSpec,
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 201, body = WebhookResource)))]
@@ -58,7 +58,7 @@ pub(crate) async fn get(
     resource::get::<Webhooks>(&app, &caller, &id).await
 }
 
-/// Replace a webhook. Without `secrets` it keeps those that it has; with two, each delivery is signed with both.
+/// Replace a webhook. Without `secrets` its secrets are kept; with two, each delivery is signed with both.
 #[utoipa::path(put, path = "/webhooks/{webhook}", operation_id = "replaceWebhook",
     tag = "webhooks", request_body = WebhookSpec,
     responses((status = 200, body = WebhookResource)))]
@@ -86,7 +86,7 @@ pub(crate) async fn delete(
     resource::delete::<Webhooks>(&app, &caller, &id).await
 }
 
-/// What a webhook was told and is to be told, newest first.
+/// A webhook's deliveries, sent and pending, newest first.
 #[utoipa::path(get, path = "/webhooks/{webhook}/deliveries", operation_id = "listDeliveries", tag = "webhooks",
     params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<DeliveryResource>)))]
@@ -102,7 +102,7 @@ pub(crate) async fn deliveries(
     Ok(Json(resources::deliveries(&app.service, &caller, &id, page).await?.into()))
 }
 
-/// What all webhooks of the tenant were told and are to be told, newest first.
+/// The deliveries of all webhooks of the tenant, sent and pending, newest first.
 #[utoipa::path(get, path = "/deliveries", operation_id = "listAllDeliveries", tag = "webhooks",
     params(("status" = Option<String>, Query, description = "pending, delivered or dead"),
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
@@ -118,7 +118,7 @@ pub(crate) async fn all_deliveries(
     Ok(Json(resources::all_deliveries(&app.service, &caller, status, page).await?.into()))
 }
 
-/// Send a message once more that was delivered or given up.
+/// Send a delivery again that was delivered or given up.
 #[utoipa::path(post, path = "/webhooks/deliveries/{delivery}/replay", operation_id = "replayDelivery",
     tag = "webhooks",
     params(("Idempotency-Key" = Option<String>, Header)), responses((status = 202)))]

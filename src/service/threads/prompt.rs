@@ -38,7 +38,7 @@ pub struct CallPrompt {
     /// Whether this is what was sent, to the byte, by the digest in its `LLM_STREAM_METADATA`; absent as long as there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exact: Option<bool>,
-    /// How many tokens the model reads and writes in one call; absent where nobody said.
+    /// How many tokens the model reads and writes in one call; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
     /// As the provider counted.

@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentSpec {
-    /// As `delegate_to_agent` names it.
+    /// The name by which `delegate_to_agent` addresses it.
     pub id: String,
-    /// Where its agent card is.
+    /// The URL of its agent card.
     pub card: String,
     /// Sent to it as a bearer token; never shown again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// It takes a message once, however often it is sent: what may have been lost is sent again.
+    /// It processes a message once, however often it is sent: messages that may have been lost are sent again.
     #[serde(default)]
     pub dedupes: bool,
-    /// How long it may take for one task.
+    /// The longest time for one task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i64>,
 }
@@ -30,7 +30,7 @@ pub struct KnownAgent {
     pub id: String,
     /// Where its agent card is; of an agent of the server's configuration only the origin.
     pub card: String,
-    /// Of the server's configuration: every tenant has it, and none can remove it.
+    /// It is in the server's configuration: every tenant has it, and none can remove it.
     pub is_fixed: bool,
     pub dedupes: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub struct KnownAgent {
     /// Why nothing is sent to it: its token cannot be opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_error: Option<String>,
-    /// Why it cannot be used: what is stored of it cannot be read. Nothing else is known of it; replace or delete it.
+    /// Why it cannot be used: its stored definition cannot be read. Nothing else is known of it; replace or delete it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_error: Option<String>,
 }

@@ -24,7 +24,7 @@ pub struct PlanForecast {
     pub tools: Vec<ToolForecast>,
 }
 
-/// An item, and what it may call.
+/// An item, and the tools that it may call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -42,13 +42,13 @@ pub struct ItemForecast {
     pub expected_outcome: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_validation_mode: Option<ToolValidationMode>,
-    /// It was completed before and is done again.
+    /// It was completed before and is redone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redone: bool,
-    /// The tools that it names; empty for an item that is over.
+    /// The tools that it names; empty for an item that has ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_call: Vec<MayCall>,
-    /// It names no tool and may call every one of `tools`.
+    /// It names no tool, so it may call any of `tools`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_call_any: bool,
 }
@@ -59,17 +59,18 @@ pub struct ItemForecast {
 #[serde(rename_all = "camelCase")]
 pub struct MayCall {
     pub tool_name: String,
-    /// What policy will say of its call in this item if no condition of a rule holds; absent: there is no such tool here.
+    /// What the policy will decide about its calls in this item if no condition of a rule holds; absent if there is no
+    /// such tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<PolicyAction>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ToolClass>,
-    /// A rule with conditions may say otherwise: see `tools`.
+    /// A rule with conditions may decide otherwise: see `tools`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub conditional: bool,
 }
 
-/// What policy will say of a tool's calls.
+/// What the policy will decide about a tool's calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -79,9 +80,9 @@ pub struct ToolForecast {
     pub idempotent: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk_level: Option<RiskLevel>,
-    /// What decides if none of `conditions` holds.
+    /// The decision if none of `conditions` holds.
     pub policy: Ruling,
-    /// Rules that decide instead if the arguments are such; those that ask come first, then those that deny.
+    /// Rules that decide instead, depending on the arguments; those that ask come first, then those that deny.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<ConditionalRuling>,
     /// There are more such rules than are listed.
@@ -89,7 +90,7 @@ pub struct ToolForecast {
     pub more_conditions: bool,
 }
 
-/// What a rule says of calls with such arguments.
+/// What a rule decides about calls with such arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]

@@ -19,7 +19,7 @@ pub enum InputType {
     Custom,
 }
 
-/// How an answer must look; a client can draw a form from it.
+/// The form of an answer; a client can render it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]

@@ -108,7 +108,7 @@ impl SuspensionStatus {
     }
 }
 
-/// A question to a person: what the inbox lists and what `AGENT_SUSPENDED` told.
+/// A question to a person, as the inbox lists it and `AGENT_SUSPENDED` announced it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -127,23 +127,23 @@ pub struct Suspension {
     /// The exact arguments; may be a payload reference in storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_input: Option<Value>,
-    /// What the call may do to the world, as far as its tool declares it.
+    /// The effect that the call may have, as far as its tool declares it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ToolClass>,
-    /// Whether the same call again has its effect once.
+    /// Whether repeating the call has its effect only once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
     /// JSON Schema of the arguments; may be a payload reference in storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub input_schema: Option<Value>,
-    /// The plan that is to run, with what it may do, for a plan review; may be a payload reference in storage.
+    /// For a plan review, the plan that is to run, with what it may do; may be a payload reference in storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<PlanForecast>))]
     pub plan: Option<Value>,
     pub message: String,
     pub feedback_schema: FeedbackSchema,
-    /// The call asked in the middle of its work: it goes on running, and is told the answer.
+    /// The call asked while it runs: it keeps running, and gets the answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub while_running: bool,
     /// SHA-256, hex, of the canonical JSON of tool and arguments, or of `plan`: what an approval is bound to.
@@ -159,7 +159,7 @@ pub struct Suspension {
     pub expires_at: Option<Millis>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiry_policy: Option<ExpiryPolicy>,
-    /// How long it stays open, and after which it is asked again if the policy is to remind.
+    /// How long it stays open; with the policy `remind`, also the interval at which it is asked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_after_ms: Option<Millis>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,7 +175,7 @@ pub struct AskedQuestion {
     pub kind: SuspensionKind,
     pub message: String,
     pub feedback_schema: FeedbackSchema,
-    /// The call asked in the middle of its work.
+    /// The call asked while it runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub while_running: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,17 +185,17 @@ pub struct AskedQuestion {
     /// The exact arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_input: Option<Value>,
-    /// What the call may do to the world, as far as its tool declares it.
+    /// The effect that the call may have, as far as its tool declares it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ToolClass>,
-    /// Whether the same call again has its effect once.
+    /// Whether repeating the call has its effect only once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
     /// JSON Schema of the arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub input_schema: Option<Value>,
-    /// The plan that is to run, with what it may do, for a plan review.
+    /// For a plan review, the plan that is to run, with what it may do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<PlanForecast>))]
     pub plan: Option<Value>,
@@ -211,7 +211,7 @@ pub struct AskedQuestion {
     pub expires_at: Option<Millis>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiry_policy: Option<ExpiryPolicy>,
-    /// Members that this version does not know: they pass through.
+    /// Members that this version does not know: they are passed on unchanged.
     #[serde(flatten)]
     #[cfg_attr(feature = "schema", schema(ignore))]
     pub other: Map<String, Value>,
@@ -250,7 +250,7 @@ pub struct Question {
     pub form: FeedbackSchema,
 }
 
-/// What a call is told that asked.
+/// The reply to a call that asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(tag = "action", rename_all = "lowercase")]
@@ -273,7 +273,7 @@ pub struct Resolution {
     pub decided_at: Millis,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of tool and arguments as they were approved.
+    /// The digest of the tool and the arguments as they were approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
@@ -344,7 +344,7 @@ pub enum InDoubtAction {
 #[cfg_attr(feature = "schema", schema(as = ResumeRequest))]
 pub struct Answer {
     pub suspension_id: SuspensionId,
-    /// The suspension's `digest` as the person saw it; if given, it must still be that.
+    /// The suspension's `digest` as the person saw it; if given, it must still be the current one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

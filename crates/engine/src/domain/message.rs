@@ -28,7 +28,7 @@ pub struct ConversationMessage {
     /// The run it belongs to; contexts leave out messages of queued runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// The name of the key that said it; absent on what no caller said.
+    /// The name of the key that sent it; absent if no caller did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_by: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ impl ConversationMessage {
     /// contexts leave it out.
     pub const ERROR: &'static str = "error";
 
-    /// The metadata key of an answer that has more than its text.
+    /// The metadata key of what an answer has besides its text.
     pub const UI: &'static str = "uiMetadata";
 
     pub fn is_error(&self) -> bool {
@@ -48,7 +48,7 @@ impl ConversationMessage {
     }
 }
 
-/// Who said a message of a conversation that was held elsewhere.
+/// Who sent a message of a conversation from elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -57,7 +57,7 @@ pub enum HistoryRole {
     Assistant,
 }
 
-/// A message of a conversation that was held elsewhere, and goes on in a thread of this server.
+/// A message of a conversation from elsewhere that continues in a thread of this server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

@@ -58,11 +58,11 @@ pub struct CallContext {
     pub a2a_message_id: Option<String>,
     /// Another model may be asked instead.
     pub has_other: bool,
-    /// What the prompt does not show whole; `None`: it shows everything.
+    /// What the prompt does not show in full; `None`: it shows everything.
     pub fit: Option<ContextFit>,
 }
 
-/// How much of a conversation and of earlier results a prompt shows.
+/// How much of the conversation and of earlier results a prompt shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContextFit {
@@ -71,7 +71,7 @@ pub struct ContextFit {
     /// Older messages, covered by a summary.
     #[serde(default)]
     pub summarised: usize,
-    /// Messages between those, which are not shown at all.
+    /// Messages between those, which are not shown.
     #[serde(default, skip_serializing_if = "is_none")]
     pub left_out: usize,
     /// Results that are shortened.
@@ -133,9 +133,9 @@ pub enum StopReason {
 pub struct Usage {
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// Among the output.
+    /// Included in the output.
     pub thinking_tokens: u64,
-    /// Among the input.
+    /// Included in the input.
     pub cached_input_tokens: u64,
 }
 
@@ -170,7 +170,7 @@ pub struct ModelReply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_ms: Option<i64>,
     pub total_ms: i64,
-    /// What the prompt did not show whole, if anything.
+    /// What the prompt did not show in full, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fit: Option<ContextFit>,
     /// The digest of the prompt that it answers: [`prompt::digest`](super::prompt::digest).

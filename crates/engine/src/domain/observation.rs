@@ -100,10 +100,10 @@ pub struct Recorded {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordMetadata {
-    /// What the model's prompt did not show whole.
+    /// What the model's prompt did not show in full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextFit>,
-    /// The rule by which it was decided.
+    /// The rule that decided it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Ruling>,
     /// Who did it.
@@ -118,7 +118,7 @@ impl RecordMetadata {
     }
 }
 
-/// An observation as the contract shows it.
+/// An observation as clients see it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -126,7 +126,7 @@ pub struct Observation {
     pub seq: i64,
     pub id: ObservationId,
     pub thread_id: ThreadId,
-    /// Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    /// Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     pub run_id: RunId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<ItemId>,

@@ -119,17 +119,17 @@ pub struct TodoItem {
     /// Why it failed or was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// It was completed before and is done again: its calls that are not idempotent ask a person.
+    /// It was completed before and is redone: a person is asked about its calls that are not idempotent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redone: bool,
-    /// Members that this version does not know: they pass through.
+    /// Members that this version does not know: they are passed on unchanged.
     #[serde(flatten)]
     #[cfg_attr(feature = "schema", schema(ignore))]
     pub other: Map<String, Value>,
 }
 
 impl TodoItem {
-    /// A pending item of which nothing else is known.
+    /// A pending item without anything else.
     pub fn new(id: ItemId, description: String, now: Millis) -> Self {
         Self {
             id,
@@ -172,7 +172,7 @@ pub struct StepOutputEntry {
     pub tool_results: Vec<ToolResult>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// Members that this version does not know: they pass through.
+    /// Members that this version does not know: they are passed on unchanged.
     #[serde(flatten)]
     #[cfg_attr(feature = "schema", schema(ignore))]
     pub other: Map<String, Value>,
@@ -199,20 +199,20 @@ pub struct TodoItemChange {
     pub item: Option<TodoItem>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_item: Option<TodoItem>,
-    /// Members that this version does not know: they pass through.
+    /// Members that this version does not know: they are passed on unchanged.
     #[serde(flatten)]
     #[cfg_attr(feature = "schema", schema(ignore))]
     pub other: Map<String, Value>,
 }
 
 impl TodoItemChange {
-    /// A change that does not say yet how the item looks.
+    /// A change without the item's members.
     pub fn new(kind: ChangeType, item_id: ItemId, timestamp: Millis) -> Self {
         Self { kind, item_id, timestamp, item: None, previous_item: None, other: Map::new() }
     }
 }
 
-/// The contract's `changes` of a `PLAN_UPDATE`: the last three repeat `changes` by kind.
+/// The `changes` of a `PLAN_UPDATE`: the last three members repeat `changes` by kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]

@@ -7,7 +7,7 @@ use super::Millis;
 use super::hitl::ExpiryPolicy;
 use super::settings::PolicyAction;
 
-/// What a tenant's policy is: the body of `PUT /policy`.
+/// A tenant's policy: the body of `PUT /policy`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -15,12 +15,12 @@ pub struct PolicyRules {
     pub rules: Vec<PolicyRule>,
 }
 
-/// Which calls it is about, and what becomes of them.
+/// A rule: the calls to which it applies, and what happens to them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PolicyRule {
-    /// How decisions name it; absent = they name its tool.
+    /// The name of the rule in decisions; absent = that of its tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Name or glob (`*` = any characters); absent = every thread.
@@ -40,12 +40,12 @@ pub struct PolicyRule {
     /// Whoever shaped the call (asked for the run, steered it, edited its plan or the arguments) may not approve it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub four_eyes: bool,
-    /// How long the question stays open; absent = as the run's settings say.
+    /// How long the question stays open; absent = as in the run's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_after_ms: Option<Millis>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_expiry: Option<ExpiryPolicy>,
-    /// Told to the model when it is denied, and to the person who is asked.
+    /// The reason for the model when a call is denied, and for the person who is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -54,7 +54,7 @@ fn any() -> String {
     "*".to_owned()
 }
 
-/// What must be true of a call's arguments.
+/// A condition on a call's arguments.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -66,10 +66,10 @@ pub struct Condition {
     pub value: Value,
 }
 
-/// What is missing and what cannot be compared (a text with a number) counts against the call: the condition holds in rules
-/// that ask or deny, and does not in rules that allow. `exists` alone says whether something is there. Rules that ask or
-/// deny compare texts also as people read them: without case, in NFKC, without blanks at the ends and without invisible
-/// characters; rules that allow take nothing that is not exactly so.
+/// An argument that is missing or cannot be compared (a text with a number) counts against the call: the condition
+/// holds in rules that ask or deny, and does not hold in rules that allow. Only `exists` tests whether an argument is
+/// there. Rules that ask or deny also compare texts as people read them: without case, in NFKC, without blanks at the
+/// ends and without invisible characters; in rules that allow, texts must match exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -82,45 +82,45 @@ pub enum Op {
     Ge,
     /// Is one of a list.
     In,
-    /// A text has this part, or a list this entry.
+    /// A text contains this text, or a list this entry.
     Contains,
     StartsWith,
-    /// A glob. `*` passes no line break, and in a pattern with an `@` only what belongs to one address.
+    /// A glob. `*` matches no line break, and in a pattern with an `@` only characters of one address.
     Matches,
-    /// `true` (the default): something stands there; `false`: nothing does.
+    /// `true` (the default): there is a value; `false`: there is none.
     Exists,
     /// A mail address, addresses with commas between them or a list of addresses: of one of these domains
     /// (`example.com`, `*.example.com` for all below it).
     EmailDomain,
     /// A URL or host, or a list of them: one of these hosts (`example.com`, `*.example.com`, `192.0.2.1`, `[2001:db8::1]`).
     Host,
-    /// A number, or a text that is written as one, within the bounds of an object: `eq`, `ne`, `min`, `max`, `above`,
+    /// A number, or a text that is a number, within the bounds of an object: `eq`, `ne`, `min`, `max`, `above`,
     /// `below`.
     Number,
 }
 
-/// What was decided about a call, and by what.
+/// What was decided about a call, and by which rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Ruling {
     pub action: PolicyAction,
-    /// The rule's id, or words that name it.
+    /// The rule's id, or a description of it.
     pub rule: String,
     pub scope: RuleScope,
-    /// Of the policy that the tenant had written, if the rule stands there.
+    /// The version of the tenant's policy, if the rule is in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The conditions of the rule, which the arguments met.
+    /// The conditions of the rule that the arguments met.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<Condition>,
     #[serde(flatten)]
     pub terms: Terms,
 }
 
-/// Whose rule it is, from the widest to the narrowest; `default` is none's.
+/// Whose rule it is, from the widest to the narrowest; `default`: no rule applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -131,7 +131,7 @@ pub enum RuleScope {
     Thread,
 }
 
-/// On which terms a person is asked.
+/// The terms on which a person is asked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]

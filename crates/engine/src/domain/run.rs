@@ -70,7 +70,7 @@ pub enum QueuedReason {
     TenantBusy,
 }
 
-/// A run's status as its callers see it: more detailed than `RunStatus` where they have something to do.
+/// A run's status as its callers see it: more detailed than `RunStatus` if they have something to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallerStatus {
@@ -84,7 +84,7 @@ pub enum CallerStatus {
     NeedsAuth,
     Completed,
     Failed,
-    /// It was not begun, and never will be.
+    /// It did not begin, and never will.
     Refused,
     Cancelled,
 }
@@ -144,7 +144,7 @@ impl CallerStatus {
     }
 }
 
-/// What stands in `metadata.status` of a final response.
+/// The `metadata.status` of a final response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -177,8 +177,8 @@ pub struct Ask {
     /// Others who shaped the request: they may not approve its calls either.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shaped_by: Vec<String>,
-    /// A conversation that was held elsewhere, oldest first: the thread's conversation begins with it. Refused if
-    /// anything has happened on the thread, and by a core that keeps no conversation.
+    /// A conversation from elsewhere, oldest first: the thread's conversation begins with it. Refused if anything has
+    /// happened on the thread, and by a core that keeps no conversation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<HistoryMessage>,
     pub settings: RunSettings,
@@ -274,7 +274,7 @@ pub struct RunError {
     pub phase: Phase,
 }
 
-/// Something of a run that failed: an item, a tool's last call in an item, or the run itself.
+/// A part of a run that failed: an item, a tool's last call in an item, or the run itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]

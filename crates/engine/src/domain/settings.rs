@@ -54,11 +54,11 @@ pub struct CallOptions {
     pub provider_config: Option<ProviderConfig>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub llm_params: Option<Map<String, Value>>,
-    /// As `llmParams`, and before them, for the call alone that writes the answer; of a core without a synthesis that may be
-    /// any call.
+    /// Like `llmParams`, and with precedence over them, for the call that writes the answer only; in a core without a
+    /// synthesis that may be any call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub synthesis_params: Option<Map<String, Value>>,
-    /// The answer is to be JSON that fits this JSON Schema. A run that does not come to such an answer fails.
+    /// The answer must be JSON that fits this JSON Schema. A run without such an answer fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_schema: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,7 +69,7 @@ pub struct CallOptions {
     pub execution_config: Option<ExecutionOverrides>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// Tools that the caller carries out itself: a call becomes a suspension of kind `client_tool`.
+    /// Tools that the caller executes itself: a call becomes a suspension of kind `client_tool`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub client_tools: Vec<ClientTool>,
 }
@@ -84,7 +84,7 @@ pub struct ProviderConfig {
     pub model_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter_options: Option<Map<String, Value>>,
-    /// Tried in order when the model above does not answer. Who names a model and no fallbacks gets none.
+    /// Tried in order when the model above does not answer. With a model and without fallbacks there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallbacks: Option<Vec<ModelChoice>>,
 }
@@ -141,7 +141,7 @@ pub enum OnItemFailure {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum OnBudget {
-    /// The run ends with what there is.
+    /// The run ends with the results so far.
     #[default]
     Stop,
     /// A person may extend it.
@@ -161,7 +161,7 @@ impl OnBudget {
 pub enum PlanReview {
     #[default]
     Off,
-    /// If it may call a tool about which policy asks, or one that is external or irreversible.
+    /// Only if it may call a tool about which the policy asks, or one that is external or irreversible.
     Risky,
     Always,
 }
@@ -197,7 +197,7 @@ pub struct ExecutionOverrides {
     /// Whether a person is asked before a plan, or a changed one, runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan_review: Option<PlanReview>,
-    /// How long a question to a person stays open; absent = for ever.
+    /// How long a question to a person stays open; absent = without limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension_timeout_ms: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -27,7 +27,7 @@ pub struct PESAgentStateData {
     /// The first item that is in progress or waiting.
     #[cfg_attr(feature = "schema", schema(required = true))]
     pub current_step_id: Option<ItemId>,
-    /// Any question is open.
+    /// Whether any question is open.
     pub is_paused: bool,
     /// By the item's id.
     pub step_outputs: BTreeMap<String, StepOutputEntry>,
@@ -35,9 +35,9 @@ pub struct PESAgentStateData {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspension: Option<OpenSuspension>,
     pub suspensions: Vec<OpenSuspension>,
-    /// Tasks that other agents have.
+    /// The tasks that other agents work on.
     pub a2a_waits: Vec<A2aWait>,
-    /// What the item waits for that has waited longest.
+    /// The tasks of the item that has waited longest.
     #[serde(default, rename = "pendingA2ATasks", skip_serializing_if = "Option::is_none")]
     pub pending_a2a_tasks: Option<PendingA2ATasks>,
     pub plan_version: i64,
@@ -73,17 +73,17 @@ pub struct OpenSuspension {
     pub thread_id: ThreadId,
     pub created_at: Millis,
     pub status: SuspensionStatus,
-    /// How long it stays open, and after which it is asked again if the policy is to remind.
+    /// How long it stays open; with the policy `remind`, also the interval at which it is asked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_after_ms: Option<Millis>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_id: Option<ItemId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<ToolCall>,
-    /// What was said in the item's loop so far; absent in a state of the past.
+    /// The messages of the item's loop so far; absent in a state of the past.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iteration_state: Option<Vec<IterationMessage>>,
-    /// Of the other calls of the same reply.
+    /// The results of the other calls of the same reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_tool_results: Option<Vec<ToolResult>>,
 }
@@ -103,7 +103,7 @@ pub struct IterationMessage {
     pub tool_call_id: Option<CallId>,
 }
 
-/// A delegated task that is not over, as `A2A_TASK` tells of it.
+/// A delegated task that has not ended, as in `A2A_TASK`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]

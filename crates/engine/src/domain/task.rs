@@ -11,12 +11,12 @@ use super::ids::{CallId, ItemId, MessageId, RunId, TaskId, ThreadId};
 /// The tool whose calls become tasks.
 pub const TOOL: &str = "delegate_to_agent";
 
-/// Where a task stands. A terminal status is written once.
+/// The status of a task. A terminal status is written once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
-    /// Our message is on its way, or will be as soon as it may.
+    /// The message is being sent, or will be as soon as it may.
     Sending,
     Working,
     InputRequired,
@@ -122,7 +122,7 @@ pub struct Task {
     pub agent_id: String,
     pub task_type: String,
     pub status: TaskStatus,
-    /// Why it ended as it did, if not by itself.
+    /// Why it ended, if not by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The agent's last message.
@@ -244,7 +244,7 @@ pub struct TaskResource {
     pub agent_id: String,
     pub task_type: String,
     pub status: TaskStatus,
-    /// Why it ended as it did, if not by itself.
+    /// Why it ended, if not by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The agent's last message.
@@ -254,10 +254,10 @@ pub struct TaskResource {
     pub remote_task_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_context_id: Option<String>,
-    /// When the agent is asked next, if it does not call back before.
+    /// When the agent is polled next, if it does not call back before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_ask_at: Option<Millis>,
-    /// Whether the agent heard that it should stop; absent unless it was to.
+    /// Whether the agent accepted the cancel; absent if it was not cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel_heard: Option<bool>,
     pub created_at: Millis,

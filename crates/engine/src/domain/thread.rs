@@ -18,7 +18,7 @@ pub struct ThreadProfile {
     pub title: Option<String>,
     pub config: ThreadConfig,
     pub metadata: Map<String, Value>,
-    /// Who wrote each entry of the `toolPolicy`: the names of keys.
+    /// The name of the key that wrote each entry of the `toolPolicy`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_policy_by: BTreeMap<String, String>,
     /// Set if the thread began as a copy.
@@ -26,8 +26,8 @@ pub struct ThreadProfile {
     pub forked_from: Option<ForkedFrom>,
 }
 
-/// Where a thread stands: its active run's status; without one idle, or failed if the last run did; or quarantined after
-/// repeated crashes.
+/// The status of a thread: that of its active run; without one idle, or failed if the last run failed; quarantined
+/// after repeated crashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -101,31 +101,31 @@ pub struct Thread {
     pub title: String,
     pub config: ThreadConfig,
     pub metadata: Map<String, Value>,
-    /// Who wrote each entry of the `toolPolicy`: the names of keys.
+    /// The name of the key that wrote each entry of the `toolPolicy`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_policy_by: BTreeMap<String, String>,
     pub created_at: Millis,
     /// The last activity.
     pub updated_at: Millis,
     pub last_seq: i64,
-    /// Absent where the thread began by itself.
+    /// Absent if the thread is not a copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
-    /// The items of the plan as it is now.
+    /// The items of the current plan.
     #[serde(default)]
     pub items: ItemCounts,
-    /// What a person is asked and has not answered.
+    /// The number of open questions to people.
     #[serde(default)]
     pub open_questions: u64,
-    /// The newest run, begun or not; absent where there was none.
+    /// The newest run, begun or not; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run: Option<LastRun>,
-    /// What its runs cost so far; absent where no call had a price.
+    /// The cost of its runs so far; absent if no call had a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
 }
 
-/// How many items a plan has, and how far they are.
+/// How many items a plan has, by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ItemCounts {
@@ -135,10 +135,10 @@ pub struct ItemCounts {
     pub failed: u64,
     #[serde(default)]
     pub cancelled: u64,
-    /// At work, or asking a person.
+    /// In progress, or asking a person.
     #[serde(default)]
     pub running: u64,
-    /// For other agents.
+    /// Waiting for other agents.
     #[serde(default)]
     pub waiting: u64,
 }
@@ -150,14 +150,14 @@ pub struct ItemCounts {
 pub struct LastRun {
     pub run_id: RunId,
     pub status: RunStatus,
-    /// Absent until it has ended, and where it was cancelled.
+    /// Absent until it has ended, and if it was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_status: Option<ResultStatus>,
-    /// What was asked: the first 200 characters.
+    /// The first 200 characters of the query.
     pub query: String,
 }
 
-/// Where a thread comes from that began as a copy: the log's first observation says it.
+/// The origin of a thread that is a copy, as in the first observation of its log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]

@@ -10,7 +10,7 @@ use super::policy::Ruling;
 use super::settings::RunSettings;
 use super::task::Delegation;
 
-/// What a tool tells about itself.
+/// The definition of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -21,7 +21,7 @@ pub struct ToolSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
     pub class: ToolClass,
-    /// Declared: the same call under the same key has its effect once, so it may be repeated after a crash.
+    /// Declares that repeating a call under the same key has its effect only once, so it may be repeated after a crash.
     pub idempotent: bool,
     /// How long one execution may take.
     pub timeout_ms: i64,
@@ -65,7 +65,7 @@ pub struct ClientTool {
 }
 
 impl ClientTool {
-    /// As the model sees it.
+    /// The tool as the model sees it.
     pub fn spec(&self) -> ToolSpec {
         ToolSpec {
             name: self.name.clone(),
@@ -88,7 +88,7 @@ pub struct ToolCall {
     pub call_id: CallId,
     pub tool_name: String,
     pub arguments: Value,
-    /// Members that this version does not know: they pass through.
+    /// Members that this version does not know: they are passed on unchanged.
     #[serde(flatten)]
     #[cfg_attr(feature = "schema", schema(ignore))]
     pub other: Map<String, Value>,
@@ -119,7 +119,7 @@ impl ToolStatus {
     }
 }
 
-/// What a call came to; exactly one per call.
+/// The result of a call; exactly one per call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -135,10 +135,10 @@ pub struct ToolResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
     pub duration_ms: i64,
-    /// Of a call that was approved: with what its tool was called.
+    /// For an approved call: the arguments that its tool was called with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executed: Option<Executed>,
-    /// Members that this version does not know: they pass through.
+    /// Members that this version does not know: they are passed on unchanged.
     #[serde(flatten)]
     #[cfg_attr(feature = "schema", schema(ignore))]
     pub other: Map<String, Value>,
@@ -148,7 +148,7 @@ pub struct ToolResult {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Executed {
-    /// Of tool and arguments, made of what the tool was given.
+    /// The digest of the tool and the arguments that it was given.
     pub digest: String,
     pub at: Millis,
 }
@@ -161,8 +161,8 @@ pub struct ToolError {
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
-    /// Another attempt may come to more, so much later at the earliest; it is made if the call is declared idempotent.
-    /// Says what to do, not what happened: it is not stored.
+    /// Another attempt may succeed, after this delay at the earliest; it is made if the call is declared idempotent.
+    /// This is advice and not part of the result, so it is not stored.
     #[serde(skip)]
     pub retry_after_ms: Option<Millis>,
 }
@@ -279,7 +279,7 @@ impl Verdict {
     }
 }
 
-/// Where a call stands.
+/// The status of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -287,7 +287,7 @@ pub enum CallStatus {
     Ready,
     Running,
     Parked,
-    /// Another agent has it; its task says how it stands.
+    /// Another agent works on it; its task has the status.
     #[serde(rename = "atPeer")]
     AtPeer,
     Done,
@@ -305,7 +305,7 @@ pub struct CallRecord {
     pub tool_name: String,
     /// What the model asked for; may be a payload reference in storage.
     pub arguments: Value,
-    /// What a person made of it: these run instead.
+    /// The arguments as a person edited them: the call runs with these instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified_arguments: Option<Value>,
     /// The names of those who edited them.
@@ -317,29 +317,29 @@ pub struct CallRecord {
     pub iteration: u32,
     pub attempt: u32,
     pub status: CallStatus,
-    /// The provider's own id of the call, shown to it again.
+    /// The provider's own id of the call, sent back to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_call_id: Option<String>,
     pub idempotent: bool,
-    /// What it may do to the world, as its tool said of these arguments.
+    /// The effect that it may have, as its tool declared for these arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ToolClass>,
     /// What was decided about it, and by which rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Ruling>,
-    /// Of tool and arguments as a person is asked about them, or approved them; nothing else runs.
+    /// The digest of the tool and the arguments that a person is asked about, or approved; nothing else runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// To whom it goes instead of running here.
+    /// The agent that it goes to instead of running here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delegation: Option<Delegation>,
     /// The lease epoch under which it was started; 0: that of another thread, from which it was copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
-    /// That its last attempts failed, and when the next is due.
+    /// Its failed attempts, and when the next one is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrying: Option<Retrying>,
-    /// What it asked a person last, while it runs.
+    /// Its last question to a person, while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<PendingQuestion>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -348,7 +348,7 @@ pub struct CallRecord {
     pub updated_at: Millis,
 }
 
-/// An idempotent call whose attempts failed, and is made again.
+/// An idempotent call whose attempts failed and which is retried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -364,10 +364,10 @@ pub struct Retrying {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PendingQuestion {
-    /// Which of its attempt's questions it is, from 1.
+    /// Its number among the questions of the attempt, from 1.
     pub number: u32,
     pub suspension_id: SuspensionId,
-    /// What the call is told; absent while the question is open. May hold a payload reference in storage.
+    /// The reply to the call; absent while the question is open. May hold a payload reference in storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<Reply>,
     /// The running code has the reply.

@@ -19,16 +19,16 @@ pub struct CapSet(pub u16);
 pub struct Price {
     pub input_per_million: f64,
     pub output_per_million: f64,
-    /// Input that the provider had cached; unset = as any input.
+    /// Input that the provider had cached; unset = like other input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_input_per_million: Option<f64>,
-    /// Output that was thinking; unset = as any output.
+    /// Output that was thinking; unset = like other output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking_per_million: Option<f64>,
 }
 
 impl Price {
-    /// Cached tokens are among the input, thinking ones among the output.
+    /// Cached tokens are included in the input, thinking tokens in the output.
     pub fn of(&self, usage: &Usage) -> Nanos {
         let cached = usage.cached_input_tokens.min(usage.input_tokens);
         let thinking = usage.thinking_tokens.min(usage.output_tokens);

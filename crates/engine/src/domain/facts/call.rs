@@ -11,7 +11,7 @@ use crate::domain::ids::{CallId, StreamId, SuspensionId, TaskId};
 use crate::domain::task::TaskStatus;
 use crate::domain::tool::ToolCall;
 
-/// `TOOL_CALL`: what a reply called.
+/// `TOOL_CALL`: the calls of a reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -19,7 +19,7 @@ pub struct ToolCallBody {
     /// Absent: no model asked for these calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream_id: Option<StreamId>,
-    /// Of the item's loop.
+    /// The iteration of the item's loop.
     pub iteration: u32,
     pub tool_calls: Vec<ToolCall>,
 }
@@ -36,7 +36,7 @@ pub struct AgentResumedBody {
     pub call_id: Option<CallId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
-    /// Of tool and arguments as they were approved.
+    /// The digest of the tool and the arguments as they were approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -53,7 +53,7 @@ pub struct SuspensionTimeoutBody {
     pub policy: ExpiryPolicy,
 }
 
-/// `A2A_TASK`: how a task stands that another agent has.
+/// `A2A_TASK`: the state of a task that another agent works on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -69,13 +69,13 @@ pub struct A2aTaskBody {
     pub remote_task_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_context_id: Option<String>,
-    /// The agent's last words.
+    /// The agent's last message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Why it ended as it did, if not by itself.
+    /// Why it ended, if not by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Members that this version does not know: they pass through.
+    /// Members that this version does not know: they are passed on unchanged.
     #[serde(flatten)]
     #[cfg_attr(feature = "schema", schema(ignore))]
     pub other: Map<String, Value>,

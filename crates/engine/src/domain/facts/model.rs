@@ -7,12 +7,12 @@ use crate::domain::Millis;
 use crate::domain::ids::StreamId;
 use crate::domain::model::{FailureKind, Phase, StopReason};
 
-/// What a model call is made for, where that is not a step of the run's own.
+/// The purpose of a model call that is not a step of the run itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
-    /// It sums up the oldest messages of the conversation.
+    /// It summarises the oldest messages of the conversation.
     Summary,
 }
 
@@ -26,14 +26,14 @@ pub struct LlmStreamStartBody {
     pub provider: String,
     pub model: String,
     pub attempt: u32,
-    /// Of an item's loop.
+    /// The iteration of an item's loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iteration: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purpose: Option<Purpose>,
 }
 
-/// `LLM_STREAM_METADATA`: what a reply took.
+/// `LLM_STREAM_METADATA`: the tokens, the times and the cost of a reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -41,27 +41,27 @@ pub struct LlmStreamMetadataBody {
     pub stream_id: StreamId,
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// Among the output.
+    /// Included in the output.
     pub thinking_tokens: u64,
-    /// Among the input.
+    /// Included in the input.
     pub cached_input_tokens: u64,
     /// `null`: it was not measured.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schema(required = true))]
     pub time_to_first_token_ms: Option<i64>,
-    /// How long the call waited for a place at the provider, which counts in the times beside it; absent where there was one
-    /// at once.
+    /// How long the call waited in the queue for the provider, which is included in the times beside it; absent if it
+    /// did not wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_ms: Option<i64>,
     pub total_generation_time_ms: i64,
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub stop_reason: StopReason,
-    /// Who answered.
+    /// The provider that answered.
     pub provider: String,
     pub model: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Of the messages that were sent: whoever renders them again knows by it whether they are the same.
+    /// The digest of the messages that were sent, to compare with messages that are rendered again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_digest: Option<String>,
 }
@@ -96,7 +96,7 @@ pub struct LlmStreamErrorBody {
     pub retry_in_ms: Option<Millis>,
 }
 
-/// `THOUGHTS`: what a model thought before it answered.
+/// `THOUGHTS`: the thinking of a model before its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]

@@ -20,19 +20,19 @@ use crate::domain::tool::{ToolCall, ToolResult};
 pub enum PlanSource {
     Planner,
     Refinement,
-    /// The step of an item.
+    /// An item's step.
     Agent,
     User,
 }
 
-/// `PLAN` as it is recorded: the changes that it makes, or a whole list where a history begins.
+/// `PLAN` as it is recorded: the changes that it makes, or a whole list at the beginning of a history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanBody {
     /// The text.
     pub plan: Value,
     pub plan_version: i64,
-    /// What the model replied.
+    /// The reply of the model.
     pub raw_output: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<TodoItemChange>>,
@@ -58,7 +58,7 @@ pub struct PlanUpdateBody {
     pub plan: Option<Value>,
 }
 
-/// `PLAN`: what is to be done, as it is read.
+/// `PLAN`: the plan, as clients read it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -68,16 +68,16 @@ pub struct WholePlan {
     pub plan_version: i64,
     /// In execution order.
     pub todo_list: Vec<TodoItem>,
-    /// What its settled items came to, of a plan that is told whole in the place of another.
+    /// The results of its settled items, if the plan is recorded as a whole in place of another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<std::collections::BTreeMap<String, StepOutputEntry>>))]
     pub step_outputs: Option<IndexMap<ItemId, StepOutputEntry>>,
-    /// What the model replied.
+    /// The reply of the model.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub raw_output: Value,
 }
 
-/// `PLAN_UPDATE`: what changed in the plan, as it is read.
+/// `PLAN_UPDATE`: the changes of the plan, as clients read them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -93,7 +93,7 @@ pub struct WholePlanUpdate {
     pub changes: TodoListChanges,
 }
 
-/// `ITEM_STATUS_CHANGE`: an item begins, waits, or is over.
+/// `ITEM_STATUS_CHANGE`: an item begins, waits or ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -104,7 +104,7 @@ pub struct ItemStatusChangeBody {
     pub attempt: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of an item that is settled.
+    /// Only of a settled item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_output: Option<StepOutputEntry>,
     pub item: ItemMembers,
@@ -125,14 +125,14 @@ pub struct ItemMembers {
     pub result: Option<Value>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// Those that started, with the arguments that ran.
+    /// The calls that started, with the arguments that ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actual_tool_calls: Vec<ToolCall>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_results: Vec<ToolResult>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation_status: Option<ValidationStatus>,
-    /// Members that this version does not know: they pass through.
+    /// Members that this version does not know: they are passed on unchanged.
     #[serde(flatten)]
     #[cfg_attr(feature = "schema", schema(ignore))]
     pub other: Map<String, Value>,

@@ -23,13 +23,13 @@ pub struct RunStartedBody {
     pub message: RecordedMessage,
     pub model: String,
     pub provider: String,
-    /// The settings in effect, as merged of server, thread and call; absent in old logs.
+    /// The settings in effect, merged from server, thread and call; absent in old logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<RunOptions>))]
     pub options: Option<Box<RunOptions>>,
 }
 
-/// `INTENT`: what the user wants, in the words of the model.
+/// `INTENT`: what the user wants, as the model understood it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -37,7 +37,7 @@ pub struct IntentBody {
     pub intent: String,
 }
 
-/// `TITLE`: what the thread is called.
+/// `TITLE`: the title of the thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -45,7 +45,7 @@ pub struct TitleBody {
     pub title: String,
 }
 
-/// Where the writing of the answer stands.
+/// The progress of the synthesis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -54,7 +54,7 @@ pub enum SynthesisStatus {
     Completed,
 }
 
-/// `SYNTHESIS`: the work is done, and the answer is written.
+/// `SYNTHESIS`: the items are settled, and the answer is being written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
@@ -64,12 +64,12 @@ pub struct SynthesisBody {
     pub failed_items: usize,
 }
 
-/// `FINAL_RESPONSE`: the message in which a run ends.
+/// `FINAL_RESPONSE`: the answer of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FinalResponseBody {
-    /// What the answer brings besides its text; the same stands in the metadata of the message.
+    /// What the answer has besides its text; the metadata of the message has the same.
     #[serde(default, deserialize_with = "crate::domain::present", skip_serializing_if = "Option::is_none")]
     pub ui_metadata: Option<Value>,
     #[cfg_attr(feature = "schema", schema(value_type = ConversationMessage))]
@@ -86,14 +86,14 @@ pub struct ErrorBody {
     pub message: String,
     /// It ends the run.
     pub fatal: bool,
-    /// The same may go well another time.
+    /// Another attempt may succeed.
     pub retryable: bool,
-    /// Whose model did not answer; absent where the failure is none of a model's.
+    /// The provider whose model did not answer; absent if the failure is not that of a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How often models were asked, all of the list together.
+    /// How many calls were made, to all models of the list together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
 }
@@ -118,7 +118,7 @@ pub struct RunFinishedBody {
     pub usage: Usage,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Absent where the run was cancelled.
+    /// Absent if the run was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_status: Option<ResultStatus>,
 }

@@ -9,34 +9,34 @@ use crate::domain::ids::MessageId;
 use crate::domain::message::ConversationMessage;
 use crate::domain::thread::ForkedFrom;
 
-/// `STATE_UPDATE`: what `keys` name was written.
+/// `STATE_UPDATE`: the parts named by `keys` were written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StateUpdateBody {
     pub keys: Vec<String>,
-    /// Of the application's state.
+    /// The version of the application's state.
     pub state_version: i64,
-    /// Of the conversation; that of a run that waits has the key `queue`.
+    /// A message of the conversation; for the message of a queued run, `keys` contains `queue`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<ConversationMessage>))]
     pub message: Option<RecordedMessage>,
-    /// A conversation that was held elsewhere, oldest first: the thread's own begins with it.
+    /// A conversation from elsewhere, oldest first, with which the thread's own begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<ConversationMessage>))]
     pub messages: Vec<RecordedMessage>,
-    /// The messages that count no more: the thread went back to before them.
+    /// The messages that are superseded, because the thread went back to before them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub superseded: Vec<MessageId>,
-    /// The application's state, whole.
+    /// The whole application state.
     #[serde(default, deserialize_with = "crate::domain::present", skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// What of the application's state changed: a merge patch.
+    /// The change of the application's state: a merge patch.
     #[serde(default, deserialize_with = "crate::domain::present", skip_serializing_if = "Option::is_none")]
     pub patch: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// Where the thread comes from that begins here.
+    /// The origin of the thread, if it begins here as a copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkedFrom>,
 }
@@ -66,16 +66,16 @@ impl StateUpdateBody {
     }
 }
 
-/// What stands for the oldest messages.
+/// The summary that replaces the oldest messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Summary {
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub text: Value,
-    /// How long it is, in bytes.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// The last message that it tells of.
+    /// The last message that it covers.
     pub upto: MessageId,
-    /// How many messages it tells of.
+    /// How many messages it covers.
     pub messages: usize,
 }

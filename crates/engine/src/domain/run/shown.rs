@@ -36,7 +36,7 @@ pub struct ExecutionMetadata {
     pub llm_cost: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
-    /// Whatever failed, also of a run that came to an answer.
+    /// The parts that failed, also of a run with an answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<RunFailure>,
     pub llm_metadata: LlmTotals,
@@ -59,12 +59,12 @@ pub struct RunResource {
     pub run_id: RunId,
     pub thread_id: ThreadId,
     pub status: RunStatus,
-    /// Why it is queued, where it is not the thread's active run that it waits for.
+    /// Why it is queued, if it does not wait for the thread's active run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<QueuedReason>,
     pub query: String,
     pub trace_id: String,
-    /// The client's own name of the trace, if it gave one that is no W3C trace id.
+    /// The client's own id of the trace, if that is not a W3C trace id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_trace_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,7 @@ pub struct RunResource {
     pub usage: Usage,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// Its place in the page for people; absent where no address is known under which they reach the server.
+    /// The URL of the run in the console page; absent if no address of the server for people is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

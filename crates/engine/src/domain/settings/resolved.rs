@@ -45,8 +45,8 @@ pub struct RunSettings {
     pub client_tools: Vec<ClientTool>,
 }
 
-/// The settings of a run in effect, as merged of server, thread and call: `options` in what is told of it. What is said to
-/// the model (prompt, persona) and tools of the caller's own are left out.
+/// The settings of a run in effect, merged from server, thread and call: the `options` that clients see. The texts for
+/// the model (prompt, persona) and the client tools are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
@@ -55,10 +55,10 @@ pub struct RunOptions {
     pub provider_config: ProviderConfig,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub llm_params: Map<String, Value>,
-    /// Of the call that writes the answer.
+    /// The parameters of the call that writes the answer.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub synthesis_params: Map<String, Value>,
-    /// What the answer must fit, which then is JSON.
+    /// The JSON Schema that the answer must fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_schema: Option<Value>,
     /// Names or globs; absent = all.
@@ -69,7 +69,7 @@ pub struct RunOptions {
     pub history_limit: u32,
     pub execution_config: ExecutionOverrides,
     pub state_saving_strategy: StateSavingStrategy,
-    /// As it is now: a person may have extended it.
+    /// The current budget: a person may have extended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
 }
