@@ -25,7 +25,8 @@ pub use receipt::{CallReceipt, receipt};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 pub struct AuditLine {
     pub at: Millis,
-    /// A key's name; `policy` and `timer` are the server itself.
+    /// The name of a key or of an issuer's person, `local` without keys, or one of the server's own names: `policy`,
+    /// `timer`, `engine`, `interrupt`, `peer`, `server` and `retention`.
     pub actor: String,
     pub action: String,
     pub detail: Value,
