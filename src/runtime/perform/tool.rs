@@ -34,7 +34,7 @@ pub(in crate::runtime) struct ToolRun {
 }
 
 /// How the future of an attempt ended.
-enum CallEnd<T> {
+enum AttemptEnd<T> {
     Returned(T),
     TimedOut,
     /// The server stopped while a person was asked.
@@ -86,12 +86,12 @@ impl ToolRun {
         let ended = self.run_within(limit, asking, call).await;
         failpoint::reached("tool.sent");
         let outcome = match ended {
-            CallEnd::Returned(Ok(answer)) => {
+            AttemptEnd::Returned(Ok(answer)) => {
                 tools.outcome(&self.invocation.tool_name, answer, self.shared.config.limits.tool_output_bytes)
             }
-            CallEnd::Returned(Err(panic)) => failed_with(tool::panic_error(&*panic)),
-            CallEnd::TimedOut => timed_out(nature, limit),
-            CallEnd::Stopped => {
+            AttemptEnd::Returned(Err(panic)) => failed_with(tool::panic_error(&*panic)),
+            AttemptEnd::TimedOut => timed_out(nature, limit),
+            AttemptEnd::Stopped => {
                 failed_with(ToolError::lost("The server stopped while the call asked a person.".to_owned()))
             }
         };
@@ -119,15 +119,15 @@ impl ToolRun {
         limit: Duration,
         mut asking: watch::Receiver<bool>,
         call: impl Future<Output = T>,
-    ) -> CallEnd<T> {
+    ) -> AttemptEnd<T> {
         let (mut call, mut left) = (std::pin::pin!(call), limit);
         loop {
             let (began, is_asking) = (Instant::now(), *asking.borrow_and_update());
             tokio::select! {
                 biased;
-                ended = &mut call => return CallEnd::Returned(ended),
-                () = sleep(left), if !is_asking => return CallEnd::TimedOut,
-                () = self.shared.draining.cancelled(), if is_asking => return CallEnd::Stopped,
+                ended = &mut call => return AttemptEnd::Returned(ended),
+                () = sleep(left), if !is_asking => return AttemptEnd::TimedOut,
+                () = self.shared.draining.cancelled(), if is_asking => return AttemptEnd::Stopped,
                 Ok(()) = asking.changed() => {
                     if !is_asking {
                         left = left.saturating_sub(began.elapsed());

@@ -6,13 +6,14 @@ use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, Reply, Suspension, Sus
 use crate::domain::ids::{CallId, SuspensionId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::policy::Answerer;
-use crate::domain::tool::{ToolError, ToolStatus};
+use crate::domain::tool::ToolError;
 use crate::pes::peers::send;
 use crate::pes::people::resume::{self, AnswerVerdict};
 use crate::pes::people::{question, suspend};
 use crate::pes::plan::review::{self, ReviewDecision};
 use crate::pes::run::{budget, end_early, message};
-use crate::pes::settle::suspension::DecidedBy;
+use crate::pes::settle::call::{CallEnd, CallResult};
+use crate::pes::settle::suspension::{Closing, DecidedBy};
 use crate::pes::settle::{call, item, suspension};
 use crate::pes::state::EarlyEnd;
 use crate::pes::state::outcome::REJECTED;
@@ -62,7 +63,8 @@ pub(crate) fn resume(
     if let Some(message) = message {
         message::add(tx, message);
     }
-    suspension::close_with_digest(tx, &open.suspension_id, decision, DecidedBy::Person(&by.name), reason, digest);
+    let closing = Closing { decision, by: DecidedBy::Person(&by.name), reason, digest };
+    suspension::resolve(tx, &open.suspension_id, closing);
     match (answered, &open.call_id) {
         (JudgedAnswer::Plan(reviewed), _) => {
             if let Some(why) = review::apply(tx, reviewed) {
@@ -89,9 +91,9 @@ fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &Answerer) -> R
             (Decision::Resumed, AnswerVerdict::EndPause)
         }
         SuspensionKind::Budget => resume::judge_budget(tx.state, open, answer)?,
-        SuspensionKind::Input | SuspensionKind::ClientTool => resume::judge_input(tx, open, answer, |value| {
-            AnswerVerdict::EndCall { status: ToolStatus::Success, result: Ok(value) }
-        })?,
+        SuspensionKind::Input | SuspensionKind::ClientTool => {
+            resume::judge_input(tx, open, answer, |value| AnswerVerdict::EndCall(CallResult::Success(value)))?
+        }
         SuspensionKind::PeerInput => resume::judge_input(tx, open, answer, AnswerVerdict::ReplyToPeer)?,
         SuspensionKind::PeerAuth => resume::judge_peer_auth(answer),
     };
@@ -106,7 +108,7 @@ fn settle_run(tx: &mut Tx<'_>, verdict: AnswerVerdict) {
         AnswerVerdict::EndRun => budget::refuse_more(tx, "nobody wanted to extend it"),
         AnswerVerdict::Run { .. }
         | AnswerVerdict::AskNewApproval(_)
-        | AnswerVerdict::EndCall { .. }
+        | AnswerVerdict::EndCall(_)
         | AnswerVerdict::RetryCall
         | AnswerVerdict::ReplyToPeer(_)
         | AnswerVerdict::AskPeer
@@ -119,7 +121,7 @@ fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict:
     match verdict {
         AnswerVerdict::Run { modified } => suspend::unpark(tx, call, modified),
         AnswerVerdict::AskNewApproval(approval) => return suspend::ask_new_approval(tx, call, *approval),
-        AnswerVerdict::EndCall { status, result } => call::end(tx, call, status, result, None, 0),
+        AnswerVerdict::EndCall(result) => call::end(tx, call, result.into()),
         AnswerVerdict::ReplyToPeer(value) => send::reply(tx, call, question, value),
         AnswerVerdict::AskPeer => send::ask_now(tx, call),
         AnswerVerdict::RetryCall if tx.state.task_of(call).is_some() => send::send_again(tx, call),
@@ -183,7 +185,7 @@ fn expire_one(tx: &mut Tx<'_>, open: &Suspension) {
         | SuspensionKind::PlanReview
         | SuspensionKind::Pause => (REJECTED, why.to_owned()),
     };
-    call::end(tx, call, ToolStatus::Error, Err(ToolError::new(code, message)), None, 0);
+    call::end(tx, call, CallEnd::error(ToolError::new(code, message)));
     match (policy, &open.item_id) {
         (Fail, Some(item)) => item::fail(tx, item, "suspension_timed_out", why.into()),
         (Fail | Deny | Remind, _) => batch::on_call_ended(tx, call),

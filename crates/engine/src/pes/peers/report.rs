@@ -8,10 +8,11 @@ use crate::domain::ids::{CallId, TaskId};
 use crate::domain::task::{
     PeerFailure, PeerFailureKind, PeerReport, PeerState, Slot, Task, TaskAction, TaskActionKind, TaskStatus,
 };
-use crate::domain::tool::{ToolError, ToolStatus};
+use crate::domain::tool::ToolError;
 use crate::pes::peers::{TaskOutcome, cancel, send};
 use crate::pes::people::suspend;
-use crate::pes::settle::{call, suspension, task};
+use crate::pes::settle::call::{self, CallEnd, CallResult};
+use crate::pes::settle::{suspension, task};
 use crate::pes::state::State;
 use crate::pes::tx::Tx;
 
@@ -124,8 +125,7 @@ fn end_task(
     suspension::withdraw(tx, call, "the agent ended the task");
     task::set_status(tx, id, status);
     let age = task::age(tx, call);
-    let status = if result.is_ok() { ToolStatus::Success } else { ToolStatus::Error };
-    call::end(tx, call, status, result, None, age);
+    call::end(tx, call, CallEnd::from(CallResult::from(result)).after(age));
     TaskOutcome::CallEnded(call.clone())
 }
 
@@ -200,7 +200,7 @@ fn end_undeliverable(tx: &mut Tx<'_>, task: &Task, code: &str, why: String) -> T
     if may_be_working {
         // The agent is sent a cancel: it may wait for the message that could not be sent, or work on an earlier one.
         let age = task::age(tx, &task.call_id);
-        call::end(tx, &task.call_id, ToolStatus::Error, Err(error), None, age);
+        call::end(tx, &task.call_id, CallEnd::error(error).after(age));
         TaskOutcome::CallEnded(task.call_id.clone())
     } else {
         end_task(tx, &task.task_id, &task.call_id, TaskStatus::Failed, Err(error))

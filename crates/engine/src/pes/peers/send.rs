@@ -7,9 +7,10 @@ use crate::domain::Millis;
 use crate::domain::fault::Fault;
 use crate::domain::ids::{CallId, SuspensionId, TaskId};
 use crate::domain::task::{Delegation, Slot, Task, TaskAction, TaskActionKind, TaskStatus};
-use crate::domain::tool::{CallStatus, ToolError, ToolStatus};
+use crate::domain::tool::{CallStatus, ToolError};
 use crate::pes::peers::TaskOutcome;
-use crate::pes::settle::{call, suspension, task};
+use crate::pes::settle::call::{self, CallEnd};
+use crate::pes::settle::{suspension, task};
 use crate::pes::tx::Tx;
 
 /// The deadline of a task if nothing else is configured.
@@ -156,7 +157,8 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, id: &TaskId, by: &str) -> Result<TaskOutco
 /// Ends the call without a result, and has the agent told to stop.
 pub(crate) fn give_up(tx: &mut Tx<'_>, call: &CallId, code: &str, why: String) -> TaskOutcome {
     suspension::withdraw(tx, call, &why);
-    call::end(tx, call, ToolStatus::Error, Err(ToolError::new(code, why)), None, task::age(tx, call));
+    let age = task::age(tx, call);
+    call::end(tx, call, CallEnd::error(ToolError::new(code, why)).after(age));
     TaskOutcome::CallEnded(call.clone())
 }
 

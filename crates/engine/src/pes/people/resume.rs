@@ -7,8 +7,9 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Decision, InDoubtAction, InputType, Reply, Suspension, SuspensionKind};
 use crate::domain::policy::{Answerer, Barred, Ruling, Terms};
 use crate::domain::settings::{Budget, PolicyAction};
-use crate::domain::tool::{self, Judgement, Proposal, ToolError, ToolStatus};
+use crate::domain::tool::{self, Judgement, Proposal, ToolError};
 use crate::pes::people::suspend::{EditedCall, NewApproval};
+use crate::pes::settle::call::CallResult;
 use crate::pes::state::State;
 use crate::pes::state::outcome::REJECTED;
 use crate::pes::tx::Tx;
@@ -20,10 +21,7 @@ pub(crate) enum AnswerVerdict {
     },
     /// Not yet: another person must approve the edited call.
     AskNewApproval(Box<NewApproval>),
-    EndCall {
-        status: ToolStatus,
-        result: Result<Value, ToolError>,
-    },
+    EndCall(CallResult),
     RetryCall,
     /// The answer is sent to the agent that asked.
     ReplyToPeer(Value),
@@ -45,7 +43,7 @@ impl AnswerVerdict {
         match self {
             AnswerVerdict::Run { modified } => modified.as_ref().map(|modified| modified.digest.as_str()),
             AnswerVerdict::AskNewApproval(approval) => Some(approval.modified.digest.as_str()),
-            AnswerVerdict::EndCall { .. }
+            AnswerVerdict::EndCall(_)
             | AnswerVerdict::RetryCall
             | AnswerVerdict::ReplyToPeer(_)
             | AnswerVerdict::AskPeer
@@ -213,14 +211,11 @@ pub(crate) fn judge_doubt(answer: Answer) -> Result<(Decision, AnswerVerdict), F
         InDoubtAction::Retry => (Decision::Retry, AnswerVerdict::RetryCall),
         InDoubtAction::Done => {
             let value = answer.value.unwrap_or_else(|| json!({ "done": true }));
-            (Decision::Done, AnswerVerdict::EndCall { status: ToolStatus::Success, result: Ok(value) })
+            (Decision::Done, AnswerVerdict::EndCall(CallResult::Success(value)))
         }
         InDoubtAction::Skip => {
             let why = answer.reason.unwrap_or_else(|| "a person decided to skip it".into());
-            (
-                Decision::Skip,
-                AnswerVerdict::EndCall { status: ToolStatus::Skipped, result: Err(ToolError::new("skipped", why)) },
-            )
+            (Decision::Skip, AnswerVerdict::EndCall(CallResult::skipped(why)))
         }
         InDoubtAction::Abort => (Decision::Abort, AnswerVerdict::FailItem),
     })
@@ -236,7 +231,7 @@ pub(crate) fn judge_pause(answer: &Answer) -> Result<(), Fault> {
 
 fn rejection(reason: Option<String>) -> AnswerVerdict {
     let why = reason.unwrap_or_else(|| "a person said no".into());
-    AnswerVerdict::EndCall { status: ToolStatus::Error, result: Err(ToolError::new(REJECTED, why)) }
+    AnswerVerdict::EndCall(CallResult::Error(ToolError::new(REJECTED, why)))
 }
 
 /// The fault for an answer that does not fit, at this pointer.

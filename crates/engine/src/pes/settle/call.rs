@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::domain::actor::ServerActor;
 use crate::domain::hitl::Decision;
 use crate::domain::ids::CallId;
-use crate::domain::tool::{CallStatus, Executed, ToolError, ToolResult, ToolStatus};
+use crate::domain::tool::{CallStatus, Executed, ToolError, ToolOutcome, ToolResult, ToolStatus};
 use crate::pes::settle::{suspension, task};
 use crate::pes::state::{outcome, text};
 use crate::pes::tx::Tx;
@@ -13,37 +13,89 @@ use crate::pes::tx::Tx;
 /// The longest error message of a tool that is kept.
 const MAX_ERROR_CHARS: usize = 4000;
 
-/// Ends a call, once: its result is recorded and never changes. A refusal by a person or a policy does not count as an
-/// error of the tool.
-pub(crate) fn end(
-    tx: &mut Tx<'_>,
-    id: &CallId,
-    status: ToolStatus,
-    result: Result<Value, ToolError>,
-    metadata: Option<Value>,
-    duration_ms: i64,
-) {
-    end_executed(tx, id, status, result, metadata, duration_ms, None);
+/// The result of a call.
+#[derive(Debug)]
+pub(crate) enum CallResult {
+    Success(Value),
+    Error(ToolError),
+    /// It was not carried out, and need not be.
+    Skipped(ToolError),
 }
 
-/// The same for a call whose tool was really called: `executed` says with what.
-pub(crate) fn end_executed(
-    tx: &mut Tx<'_>,
-    id: &CallId,
-    status: ToolStatus,
-    result: Result<Value, ToolError>,
+impl CallResult {
+    pub(crate) fn skipped(why: impl Into<String>) -> Self {
+        Self::Skipped(ToolError::new("skipped", why))
+    }
+
+    fn status(&self) -> ToolStatus {
+        match self {
+            CallResult::Success(_) => ToolStatus::Success,
+            CallResult::Error(_) => ToolStatus::Error,
+            CallResult::Skipped(_) => ToolStatus::Skipped,
+        }
+    }
+}
+
+impl From<Result<Value, ToolError>> for CallResult {
+    fn from(result: Result<Value, ToolError>) -> Self {
+        result.map_or_else(CallResult::Error, CallResult::Success)
+    }
+}
+
+/// The end of a call.
+#[derive(Debug)]
+pub(crate) struct CallEnd {
+    result: CallResult,
     metadata: Option<Value>,
     duration_ms: i64,
+    /// What the tool was called with, if it was.
     executed: Option<Executed>,
-) {
+}
+
+impl CallEnd {
+    pub(crate) fn error(error: ToolError) -> Self {
+        CallResult::Error(error).into()
+    }
+
+    /// The call took this long.
+    pub(crate) fn after(self, duration_ms: i64) -> Self {
+        Self { duration_ms, ..self }
+    }
+}
+
+/// The end of a call that did not run: it took no time.
+impl From<CallResult> for CallEnd {
+    fn from(result: CallResult) -> Self {
+        Self { result, metadata: None, duration_ms: 0, executed: None }
+    }
+}
+
+/// The end of a call that ran. Its patch of the application's state is not part of it.
+impl From<ToolOutcome> for CallEnd {
+    fn from(outcome: ToolOutcome) -> Self {
+        let ToolOutcome { result, metadata, state_patch: _, duration_ms, executed } = outcome;
+        Self { result: result.into(), metadata, duration_ms, executed }
+    }
+}
+
+/// Ends a call, once: its result is recorded and never changes. A refusal by a person or a policy does not count as an
+/// error of the tool.
+pub(crate) fn end(tx: &mut Tx<'_>, id: &CallId, end: CallEnd) {
+    let CallEnd { result, metadata, duration_ms, executed } = end;
+    let status = result.status();
     suspension::withdraw_own(tx, id, "the call ended");
     let Some(call) = tx.state.calls.get(id) else { return };
     let (tool_name, item) = (call.record.tool_name.clone(), call.record.item_id.clone());
     let policy = call.record.policy.clone();
-    task::end(tx, id, status, result.as_ref().err().map(|fault| fault.message.clone()));
     let (output, fault) = match result {
-        Ok(output) => (Some(tx.store(format!("{id}.output"), output)), None),
-        Err(fault) => (None, Some(ToolError { message: text::cut(&fault.message, MAX_ERROR_CHARS), ..fault })),
+        CallResult::Success(output) => {
+            task::complete(tx, id);
+            (Some(tx.store(format!("{id}.output"), output)), None)
+        }
+        CallResult::Error(fault) | CallResult::Skipped(fault) => {
+            task::cancel_open(tx, id, &fault.message);
+            (None, Some(ToolError { message: text::cut(&fault.message, MAX_ERROR_CHARS), ..fault }))
+        }
     };
     let is_error = status == ToolStatus::Error && !outcome::is_refusal(fault.as_ref().map(|fault| fault.code.as_str()));
     let metadata = metadata.map(|metadata| tx.store(format!("{id}.metadata"), metadata));
@@ -71,12 +123,13 @@ pub(crate) fn end_open(tx: &mut Tx<'_>, id: &CallId, why: &str) {
     }
     if tx.state.task_of(id).is_some() {
         let message = format!("{why}; the agent is told to stop");
-        return end(tx, id, ToolStatus::Error, Err(ToolError::new("cancelled", message)), None, task::age(tx, id));
+        let age = task::age(tx, id);
+        return end(tx, id, CallEnd::error(ToolError::new("cancelled", message)).after(age));
     }
     if may_have_started {
         let message = format!("{why} while it ran; whether it had its effect is not known");
-        end(tx, id, ToolStatus::Error, Err(ToolError::new("unknown", message)), None, 0);
+        end(tx, id, CallEnd::error(ToolError::new("unknown", message)));
     } else {
-        end(tx, id, ToolStatus::Skipped, Err(ToolError::new("skipped", why)), None, 0)
+        end(tx, id, CallResult::skipped(why).into());
     }
 }

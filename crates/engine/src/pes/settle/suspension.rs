@@ -41,18 +41,21 @@ pub(crate) fn withdraw_own(tx: &mut Tx<'_>, id: &CallId, why: &str) {
 /// Resolves the question on behalf of the server, once; the caller decides what follows.
 pub(crate) fn close(tx: &mut Tx<'_>, id: &SuspensionId, decision: Decision, by: ServerActor, reason: Option<String>) {
     let digest = tx.state.suspension(id).and_then(|open| open.digest.clone());
-    close_with_digest(tx, id, decision, DecidedBy::Server(by), reason, digest);
+    resolve(tx, id, Closing { decision, by: DecidedBy::Server(by), reason, digest });
 }
 
-/// The same on behalf of anybody, with the digest of what runs now.
-pub(crate) fn close_with_digest(
-    tx: &mut Tx<'_>,
-    id: &SuspensionId,
-    decision: Decision,
-    by: DecidedBy<'_>,
-    reason: Option<String>,
-    digest: Option<String>,
-) {
+/// How a question is resolved.
+pub(crate) struct Closing<'a> {
+    pub decision: Decision,
+    pub by: DecidedBy<'a>,
+    pub reason: Option<String>,
+    /// The digest of what runs now.
+    pub digest: Option<String>,
+}
+
+/// Resolves the question on behalf of anybody, once; the caller decides what follows.
+pub(crate) fn resolve(tx: &mut Tx<'_>, id: &SuspensionId, closing: Closing<'_>) {
+    let Closing { decision, by, reason, digest } = closing;
     let Some(ord) = tx.state.ord_of_suspension(id) else { return };
     let Some(mut suspension) = tx.state.suspensions.remove(&ord) else { return };
     suspension.status = match decision {

@@ -3,7 +3,6 @@
 use crate::domain::Millis;
 use crate::domain::ids::{CallId, TaskId};
 use crate::domain::task::{TaskActionKind, TaskStatus};
-use crate::domain::tool::ToolStatus;
 use crate::pes::tx::Tx;
 
 /// Changes a task's status and records it.
@@ -29,17 +28,25 @@ pub(crate) fn age(tx: &Tx<'_>, call: &CallId) -> Millis {
     tx.state.task_of(call).map_or(0, |task| tx.stamp.now - task.created_at)
 }
 
-/// Ends the task of a call that has ended. An agent that may be working on it is sent a cancel.
-pub(crate) fn end(tx: &mut Tx<'_>, call: &CallId, status: ToolStatus, why: Option<String>) {
-    let Some(task) = tx.state.task_of(call).filter(|task| !task.status.is_terminal()) else { return };
-    let id = task.task_id.clone();
-    match status {
-        ToolStatus::Success => {
-            settle(tx, &id, why);
-            set_status(tx, &id, TaskStatus::Completed);
-        }
-        ToolStatus::Error | ToolStatus::Skipped => cancel(tx, &id, why),
+/// The call succeeded: its task is completed, if it is still open.
+pub(crate) fn complete(tx: &mut Tx<'_>, call: &CallId) {
+    if let Some(id) = open_of(tx, call) {
+        settle(tx, &id, None);
+        set_status(tx, &id, TaskStatus::Completed);
     }
+}
+
+/// The call failed or was skipped: its task is cancelled, if it is still open. An agent that may be working on it is
+/// sent a cancel.
+pub(crate) fn cancel_open(tx: &mut Tx<'_>, call: &CallId, why: &str) {
+    if let Some(id) = open_of(tx, call) {
+        cancel(tx, &id, Some(why.to_owned()));
+    }
+}
+
+fn open_of(tx: &Tx<'_>, call: &CallId) -> Option<TaskId> {
+    let task = tx.state.task_of(call).filter(|task| !task.status.is_terminal())?;
+    Some(task.task_id.clone())
 }
 
 /// Cancels a task that nobody waits for any more. An agent that may be working on it is sent a cancel.

@@ -10,13 +10,11 @@ use crate::domain::ids::{CallId, ItemId};
 use crate::domain::settings::StateSavingStrategy;
 use crate::domain::task::Delegation;
 use crate::domain::thread::AgentState;
-use crate::domain::tool::{
-    CallRecord, CallStatus, Judgement, Proposal, ToolCall, ToolError, ToolOutcome, ToolStatus, Verdict,
-};
+use crate::domain::tool::{CallRecord, CallStatus, Judgement, Proposal, ToolCall, ToolError, ToolOutcome, Verdict};
 use crate::parse::CallDraft;
 use crate::pes::people::suspend;
 use crate::pes::plan::{merge, redo, review};
-use crate::pes::settle::call;
+use crate::pes::settle::call::{self, CallEnd};
 use crate::pes::state::{Call, ReceivedReply, TurnContent};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 use crate::pes::work::{agent_state, item_loop, permits, retry};
@@ -126,7 +124,7 @@ fn record_calls(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&ReceivedReply<'_>
 fn apply_verdict(tx: &mut Tx<'_>, id: &CallId, verdict: Verdict) {
     match verdict {
         Verdict::Run { .. } | Verdict::Delegate => {}
-        Verdict::Refuse(fault) => call::end(tx, id, ToolStatus::Error, Err(fault), None, 0),
+        Verdict::Refuse(fault) => call::end(tx, id, CallEnd::error(fault)),
         Verdict::Ask { message, schema, risk, .. } => suspend::park_for_approval(tx, id, message, schema, risk),
         Verdict::Input { message, schema } => suspend::park_for_input(tx, id, message, schema),
         Verdict::Client => suspend::park_for_client(tx, id),
@@ -157,10 +155,9 @@ pub(crate) fn on_tool_returned(tx: &mut Tx<'_>, id: &CallId, attempt: u32, outco
 
 /// Ends the call with its outcome.
 pub(crate) fn end_with_outcome(tx: &mut Tx<'_>, id: &CallId, outcome: ToolOutcome) {
-    let ToolOutcome { result, metadata, state_patch, duration_ms, executed } = outcome;
+    let ToolOutcome { result, state_patch, .. } = outcome;
     let result = result.and_then(|output| save_patch(tx, id, state_patch).map(|()| output));
-    let status = if result.is_ok() { ToolStatus::Success } else { ToolStatus::Error };
-    call::end_executed(tx, id, status, result, metadata, duration_ms, executed);
+    call::end(tx, id, ToolOutcome { result, state_patch: None, ..outcome }.into());
 }
 
 /// With `explicit` saving, only the tool made for it changes the application's state.
