@@ -31,7 +31,7 @@ use super::reply;
 use super::server::{BACKOFF_RESET_AFTER, MAX_BACKOFF, MIN_BACKOFF, Profile};
 use super::tasks::TaskTools;
 use crate::config::env::Variables;
-use crate::domain::tool::ToolError;
+use crate::domain::tool::{CallCode, ToolError};
 use crate::egress::{self, Destination, Egress};
 use crate::tool::{ToolContext, ToolOutput};
 
@@ -326,7 +326,7 @@ fn refused_by_status(error: &HttpStatusError, failure: &Failure) -> Option<ToolE
 
 /// Nothing was sent, or the server reported that it has not started the call.
 fn unavailable(failure: &Failure) -> ToolError {
-    ToolError::new("unavailable", format!("The server did not take the call: {failure}")).retry_after(0)
+    ToolError::new(CallCode::Unavailable, format!("The server did not take the call: {failure}")).retry_after(0)
 }
 
 fn refused(failure: &Failure) -> ToolError {
@@ -334,7 +334,7 @@ fn refused(failure: &Failure) -> ToolError {
 }
 
 fn failed(message: impl Into<String>) -> ToolError {
-    ToolError::new("failed", message)
+    ToolError::new(CallCode::Failed, message)
 }
 
 fn with_last_output(why: &str, last_lines: &str) -> String {

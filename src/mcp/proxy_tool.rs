@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::definition::Definition;
 use super::server::Server;
-use crate::domain::tool::{ToolError, ToolSpec};
+use crate::domain::tool::{CallCode, ToolError, ToolSpec};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
 pub(super) struct ProxyTool {
@@ -37,7 +37,7 @@ impl Tool for ProxyTool {
 
     async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
         let Value::Object(arguments) = arguments else {
-            return Err(ToolError::new("invalid_arguments", "The arguments of this tool are an object."));
+            return Err(ToolError::new(CallCode::InvalidArguments, "The arguments of this tool are an object."));
         };
         let (connection, _permit) = self.server.connection().await?;
         tokio::select! {

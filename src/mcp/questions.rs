@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::domain::hitl::{FeedbackSchema, InputType, Question, Reply};
 use crate::domain::ids::TenantPk;
-use crate::domain::tool::ToolError;
+use crate::domain::tool::{CallCode, ToolError};
 use crate::tool::{People, ToolContext};
 
 /// The minimum time for which a server may continue a call that was abandoned.
@@ -103,7 +103,7 @@ impl Drop for CallGuard<'_> {
 
 /// Answers what a server wants to know before it continues a call. Only questions to people are answered.
 pub(super) async fn answer_all(people: &dyn People, wanted: InputRequests) -> Result<InputResponses, ToolError> {
-    let refused = |message: String| ToolError::new("failed", message);
+    let refused = |message: String| ToolError::new(CallCode::Failed, message);
     let mut answers = InputResponses::new();
     for (id, request) in wanted {
         let InputRequest::Elicitation(asked) = request else {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Value, json};
 
-use crate::domain::tool::ToolError;
+use crate::domain::tool::{CallCode, ToolError};
 use crate::tool::ToolOutput;
 
 /// How much binary content of one result is kept, measured in base64.
@@ -44,7 +44,7 @@ pub(super) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
     let text = texts.join("\n");
     if result.is_error == Some(true) {
         let message = if text.is_empty() { "The tool failed with no error message.".to_owned() } else { text };
-        return Err(ToolError::new("failed", message));
+        return Err(ToolError::new(CallCode::Failed, message));
     }
     let output = match result.structured_content {
         Some(mut structured) => {

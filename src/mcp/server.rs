@@ -13,7 +13,7 @@ use super::client::{Connection, MAX_CALLS};
 use super::definition::Definition;
 use crate::config::McpServer;
 use crate::domain::ids::TenantPk;
-use crate::domain::tool::ToolError;
+use crate::domain::tool::{CallCode, ToolError};
 use crate::egress::Egress;
 
 pub(super) const MIN_BACKOFF: Duration = Duration::from_millis(500);
@@ -177,7 +177,7 @@ impl Server {
     }
 
     fn unavailable(&self, why: String) -> ToolError {
-        ToolError::new("unavailable", format!("The MCP server `{}` does not answer: {why}", self.profile.name))
+        ToolError::new(CallCode::Unavailable, format!("The MCP server `{}` does not answer: {why}", self.profile.name))
     }
 
     /// The reason as runs and models see it. Errors of the operator's servers may contain the operator's secrets and

@@ -25,6 +25,7 @@ use crate::domain::fault::Code;
 use crate::domain::ids::ThreadPk;
 use crate::domain::model::FailureKind;
 use crate::domain::run::Run;
+use crate::domain::tool::CallCode;
 use crate::engine::CapRoom;
 use crate::engine::event::{CancelEvent, Event, ModelEvent, SystemEvent, ToolEvent};
 use crate::engine::step::Row;
@@ -361,7 +362,7 @@ fn instead_of(event: &Event) -> Option<Event> {
         }
         Event::Tool(ToolEvent::Returned { call, attempt, outcome }) if outcome.result.is_ok() => {
             // The tool ran, and may have had its effect.
-            let outcome = Box::new(tool_failed("invalid_output", WHY));
+            let outcome = Box::new(tool_failed(CallCode::InvalidOutput, WHY));
             Some(Event::Tool(ToolEvent::Returned { call: call.clone(), attempt: *attempt, outcome }))
         }
         Event::System(SystemEvent::Woke) => None,

@@ -20,12 +20,9 @@ use crate::domain::plan::ItemStatus;
 use crate::domain::policy::Ruling;
 use crate::domain::run::{ResultStatus, Run, RunStatus};
 use crate::domain::settings::PolicyAction;
-use crate::domain::tool::CallRecord;
+use crate::domain::tool::{CallCode, CallRecord, ToolStatus};
 use crate::engine::effect::Effect;
 use crate::engine::step::{Row, RowKind, Step};
-
-/// The error code of an item after a person or a rule rejected its call.
-const REJECTED: &str = "rejected";
 
 /// Bounds the characters of a cause in the log.
 const MAX_CAUSE_CHARS: usize = 300;
@@ -226,7 +223,7 @@ impl Count {
             Count::Tool { name, outcome, took_ms } => {
                 let is_operators = shared.tools.toolset(TenantPk::NONE).await.get(&name).is_some();
                 let name = if is_operators { name } else { "tenant".to_owned() };
-                counter!("pes_tool_calls_total", "tool" => name.clone(), "outcome" => outcome_label(outcome))
+                counter!("pes_tool_calls_total", "tool" => name.clone(), "outcome" => outcome_label(&outcome))
                     .increment(1);
                 histogram!("pes_tool_call_duration_seconds", "tool" => name).record(seconds(took_ms));
             }
@@ -247,25 +244,26 @@ impl Count {
     }
 }
 
-/// The outcome as a label. Tools may use any error code, so unknown ones are `other`.
-fn outcome_label(outcome: String) -> String {
-    const KNOWN: [&str; 14] = [
-        "success",
-        "error",
-        "unknown_tool",
-        "disabled_tool",
-        "invalid_arguments",
-        "denied",
-        "rejected",
-        "timeout",
-        "panicked",
-        "output_too_large",
-        "unknown",
-        "failed",
-        "unavailable",
-        "approval_mismatch",
+/// The outcome as a label. Every label is a time series of each tool: `other` stands for the codes that a tool chose, and
+/// for those of the server's own that only calls of few kinds can have.
+fn outcome_label(outcome: &str) -> &'static str {
+    const CODES: [CallCode; 12] = [
+        CallCode::UnknownTool,
+        CallCode::DisabledTool,
+        CallCode::InvalidArguments,
+        CallCode::Denied,
+        CallCode::Rejected,
+        CallCode::Timeout,
+        CallCode::Panicked,
+        CallCode::OutputTooLarge,
+        CallCode::Unknown,
+        CallCode::Failed,
+        CallCode::Unavailable,
+        CallCode::ApprovalMismatch,
     ];
-    if KNOWN.contains(&outcome.as_str()) { outcome } else { "other".to_owned() }
+    let statuses = [ToolStatus::Success, ToolStatus::Error].map(ToolStatus::as_str);
+    let mut labels = statuses.into_iter().chain(CODES.map(CallCode::as_str));
+    labels.find(|label| *label == outcome).unwrap_or("other")
 }
 
 impl Failure {
@@ -288,7 +286,7 @@ impl Failure {
             };
         }
         // A rejection by a person or a rule is normal.
-        if self.code == REJECTED {
+        if self.code == CallCode::Rejected.as_str() {
             line!(info);
         } else {
             line!(warn);

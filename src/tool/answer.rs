@@ -6,7 +6,7 @@ use super::schema::{Schema, describe};
 use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{FeedbackSchema, InputType};
-use crate::domain::tool::ToolError;
+use crate::domain::tool::{CallCode, ToolError};
 use std::collections::HashSet;
 
 /// How many options an error message lists.
@@ -14,7 +14,7 @@ const MAX_LISTED_OPTIONS: usize = 20;
 
 /// Checks that the form itself is usable, before anybody sees it.
 pub fn check_form(form: &FeedbackSchema) -> Result<(), ToolError> {
-    let refuse = |pointer: &str, message: String| Err(ToolError::new("invalid_arguments", message).at(pointer));
+    let refuse = |pointer: &str, message: String| Err(ToolError::new(CallCode::InvalidArguments, message).at(pointer));
     match form.input_type {
         InputType::Select | InputType::Multiselect if form.options.is_empty() => {
             refuse("/options", "A selection needs at least one option.".to_owned())

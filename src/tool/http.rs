@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::http_errors::{call_error, read_all, status_error};
 use super::{Tool, ToolContext, ToolOutput};
 use crate::domain::ids::TenantPk;
-use crate::domain::tool::{ToolError, ToolSpec};
+use crate::domain::tool::{CallCode, ToolError, ToolSpec};
 use crate::egress::{Bounds, Destination, Egress, Error, Post, SigningSecret, insert_trace_headers, sign};
 use crate::store::documents::{DocumentKind, Unreadable};
 
@@ -48,7 +48,7 @@ impl HttpTool {
             Destination::Operator(_) => TenantPk::NONE,
         };
         why.warn(DocumentKind::HttpTool.as_str(), tenant, &self.spec.name);
-        ToolError::new(Unreadable::CODE, format!("The call cannot be signed, so it was not sent: {why}."))
+        ToolError::new(CallCode::SecretUnreadable, format!("The call cannot be signed, so it was not sent: {why}."))
     }
 
     fn bounds(&self) -> Bounds {
@@ -93,7 +93,10 @@ impl Tool for HttpTool {
             return Ok(ToolOutput::default());
         }
         let output = serde_json::from_slice(&body).map_err(|error| {
-            ToolError::new("invalid_output", format!("The service answered with something else than JSON: {error}"))
+            ToolError::new(
+                CallCode::InvalidOutput,
+                format!("The service answered with something else than JSON: {error}"),
+            )
         })?;
         Ok(ToolOutput { output, ..ToolOutput::default() })
     }

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::domain::tool::{ToolClass, ToolError};
+use crate::domain::tool::{CallCode, ToolClass, ToolError};
 use crate::egress::{Answer, Error, retry_after};
 
 /// How much of a response's body goes into an error message.
@@ -18,10 +18,10 @@ pub(super) fn call_error(error: &Error, class: ToolClass) -> ToolError {
         Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) if class != ToolClass::Read => {
             return ToolError::lost(format!("The service did not answer in time: {error}."));
         }
-        Error::Refused(_) => "egress_refused",
-        Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) => "timeout",
-        Error::TooLarge(_) => "output_too_large",
-        Error::Unreachable(_) | Error::Cut(_) => "failed",
+        Error::Refused(_) => CallCode::EgressRefused,
+        Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) => CallCode::Timeout,
+        Error::TooLarge(_) => CallCode::OutputTooLarge,
+        Error::Unreachable(_) | Error::Cut(_) => CallCode::Failed,
     };
     let retry_after_ms = match error {
         Error::Unreachable(_) | Error::Cut(_) => Some(0),
@@ -38,7 +38,7 @@ pub(super) async fn status_error(mut answer: Answer, class: ToolClass) -> ToolEr
     let body = answer.read_up_to(MAX_BODY_IN_MESSAGE).await;
     match lost_error(status, &body, class) {
         Some(lost) => ToolError { retry_after_ms, ..lost },
-        None => ToolError { retry_after_ms, ..ToolError::new("failed", status_message(status, &body)) },
+        None => ToolError { retry_after_ms, ..ToolError::new(CallCode::Failed, status_message(status, &body)) },
     }
 }
 

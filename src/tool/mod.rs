@@ -24,7 +24,7 @@ use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::hitl::{FeedbackSchema, Question, Reply, RiskLevel};
 use crate::domain::ids::{CallId, ItemId, RunId, TenantPk, ThreadId};
 use crate::domain::thread::AgentState;
-use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::domain::tool::{CallCode, ToolClass, ToolError, ToolSpec};
 use crate::domain::trace::CallTrace;
 
 pub use registry::Registry;
@@ -88,14 +88,14 @@ impl ToolOutput {
         let parts = [Some(&self.output), self.metadata.as_ref(), self.state_patch.as_ref()];
         if parts.into_iter().flatten().any(|part| exceeds(part, MOST_DEPTH)) {
             let message = format!("Objects and arrays in the tool's output nest deeper than {MOST_DEPTH}.");
-            return Err(ToolError::new("output_too_deep", message));
+            return Err(ToolError::new(CallCode::OutputTooDeep, message));
         }
         let size: usize = parts.into_iter().flatten().map(|part| part.to_string().len()).sum();
         if size <= most {
             return Ok(());
         }
         let message = format!("The tool's output has {size} bytes; at most {most} are kept.");
-        Err(ToolError::new("output_too_large", message))
+        Err(ToolError::new(CallCode::OutputTooLarge, message))
     }
 }
 
@@ -164,5 +164,5 @@ pub struct Approval {
 pub fn panic_error(panic: &(dyn Any + Send)) -> ToolError {
     let text = panic.downcast_ref::<&str>().copied();
     let words = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
-    ToolError::new("panicked", format!("The tool broke: {words}"))
+    ToolError::new(CallCode::Panicked, format!("The tool broke: {words}"))
 }

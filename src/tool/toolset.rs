@@ -18,13 +18,13 @@ use crate::domain::policy::{RuleScope, Ruling};
 use crate::domain::settings::{PolicyAction, RunSettings};
 use crate::domain::task;
 use crate::domain::thread::Limits;
-use crate::domain::tool::{ClientTool, Judgement, Proposal, ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
+use crate::domain::tool::{
+    CallCode, ClientTool, Judgement, Proposal, ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict,
+};
 use crate::engine::Toolbox;
 
 /// The member of an answer that holds edited arguments.
 const EDITED: &str = "/modifiedArgs";
-/// The error code of calls that policy denies.
-const DENIED: &str = "denied";
 
 /// The tools that one tenant's agents may call: the server's own and those of the tenant's sources.
 pub struct Toolset {
@@ -210,8 +210,11 @@ impl Toolset {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Verdict::Refuse(error).into(),
             Err(error) => {
-                return refuse("invalid_arguments", format!("The tool's schema cannot be used: {}", describe(&error)))
-                    .into();
+                return refuse(
+                    CallCode::InvalidArguments,
+                    format!("The tool's schema cannot be used: {}", describe(&error)),
+                )
+                .into();
             }
         }
         let ruling = self.client_ruling(call);
@@ -276,10 +279,11 @@ impl Toolbox for Toolset {
             return self.judge_client(tool, call);
         }
         let Some(entry) = self.tools.get(call.tool) else {
-            return refuse("unknown_tool", format!("There is no tool `{}`.", call.tool)).into();
+            return refuse(CallCode::UnknownTool, format!("There is no tool `{}`.", call.tool)).into();
         };
         if !is_enabled(call.settings, call.tool) {
-            return refuse("disabled_tool", format!("The tool `{}` is not enabled for this thread.", call.tool)).into();
+            return refuse(CallCode::DisabledTool, format!("The tool `{}` is not enabled for this thread.", call.tool))
+                .into();
         }
         if let Err(error) = entry.arguments.check_call(call.arguments) {
             return Verdict::Refuse(error).into();
@@ -306,10 +310,8 @@ impl Toolbox for Toolset {
         self.check_edited(call)?;
         let judgement = self.judge(call);
         let Verdict::Refuse(error) = judgement.verdict else { return Ok(judgement) };
-        let way_out = match error.code.as_str() {
-            DENIED => "Send other arguments, or reject the call.",
-            _ => "Reject the call.",
-        };
+        let way_out =
+            if error.has(CallCode::Denied) { "Send other arguments, or reject the call." } else { "Reject the call." };
         Err(Fault::new(Code::Invalid, format!("{} {way_out}", error.message)).at(EDITED, error.message))
     }
 
@@ -376,10 +378,10 @@ fn invalid_tool(tool: &str, place: &str, member: &str, why: String) -> Fault {
 
 fn denied(tool: &str, ruling: &Ruling) -> Verdict {
     let why = ruling.reason.as_ref().map_or_else(String::new, |reason| format!(" {reason}"));
-    refuse(DENIED, format!("Policy denies `{tool}` ({}).{why}", ruling.rule))
+    refuse(CallCode::Denied, format!("Policy denies `{tool}` ({}).{why}", ruling.rule))
 }
 
-fn refuse(code: &str, message: String) -> Verdict {
+fn refuse(code: CallCode, message: String) -> Verdict {
     Verdict::Refuse(ToolError::new(code, message))
 }
 

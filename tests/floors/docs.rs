@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use pes::domain::fault::Code;
+use pes::domain::plan::ItemCode;
+use pes::domain::tool::CallCode;
 
-use super::{all_sources, root};
+use super::root;
 
 /// Documents beside those in `docs/`.
 const OTHERS: [&str; 6] = [
@@ -103,55 +105,20 @@ fn every_code_is_explained_with_its_status() {
     assert_eq!(documented, expected);
 }
 
-/// The error codes of tool calls and todo items, as the sources write them.
-fn failing_codes() -> BTreeSet<String> {
-    // The text before such a code, up to its quotes; between the last two there is one argument.
-    const BEFORE: [&str; 10] = [
-        "tool_failed(",
-        "ToolError::new(",
-        "code: ",
-        "refuse(",
-        "item::fail(tx, ",
-        "ends(TaskStatus::",
-        "end_without_report(tx, task, ",
-        "end_undeliverable(tx, task, ",
-        "give_up(tx, &task.call_id, ",
-        "RequiredTools::Failed(",
-    ];
-    let mut codes = BTreeSet::new();
-    for source in all_sources("src") {
-        let last = source.text.lines().count() - source.test_lines();
-        let code: String = source.text.lines().take(last).flat_map(|line| [line.trim(), " "]).collect();
-        for (place, before) in BEFORE.iter().flat_map(|before| code.match_indices(before)) {
-            let rest = code[place + before.len()..].trim_start();
-            let own = rest.split([';', '{']).next().unwrap_or_default();
-            let takes_more =
-                ["item::fail(tx, ", "ends(TaskStatus::", "end_without_report(tx, task, "].contains(&before);
-            let quoted = if takes_more { own.split_once(", ").map(|(_, rest)| rest) } else { Some(own) };
-            let word = quoted.and_then(|text| text.trim_start().strip_prefix('"')?.split('"').next());
-            let is_code = |word: &&str| word.len() > 3 && word.chars().all(|c| c == '_' || c.is_ascii_lowercase());
-            codes.extend(word.filter(is_code).map(str::to_owned));
-        }
-    }
-    codes
+/// The codes in the first column of the table below this heading; a row may explain several.
+fn codes_below(text: &str, heading: &str) -> Vec<String> {
+    let section = text.split("\n## ").find(|section| section.lines().next() == Some(heading)).unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    rows.skip(1).flat_map(|codes| codes.split(", ")).map(str::to_owned).collect()
 }
 
 #[test]
 fn every_code_of_a_failed_call_or_item_is_explained() {
     let text = read("docs/ERRORS.md");
-    let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
-    let explained: BTreeSet<&str> = rows.flat_map(|row| row.split(", ")).map(|code| code.trim_matches('`')).collect();
-    let codes = failing_codes();
-    for known in ["unknown_tool", "denied", "empty_reply", "max_iterations", "peer_lost", "unavailable"] {
-        assert!(explained.contains(known), "{known}");
-    }
-    for sought in ["unknown_tool", "empty_reply", "peer_lost", "output_too_large"] {
-        assert!(codes.contains(sought), "{sought} is no longer found in the sources: {codes:?}");
-    }
-    let no_codes = ["name", "tool"];
-    let missing: Vec<&String> =
-        codes.iter().filter(|code| !explained.contains(code.as_str()) && !no_codes.contains(&code.as_str())).collect();
-    assert_eq!(missing, Vec::<&String>::new(), "docs/ERRORS.md does not explain them");
+    let of_calls: Vec<&str> = CallCode::ALL.iter().map(|code| code.as_str()).collect();
+    assert_eq!(codes_below(&text, "Errors of tool calls"), of_calls);
+    let of_items: Vec<&str> = ItemCode::ALL.iter().map(|code| code.as_str()).collect();
+    assert_eq!(codes_below(&text, "Errors of todo items"), of_items);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::Directory;
 use crate::domain::agent::KnownAgent;
 use crate::domain::ids::TenantPk;
 use crate::domain::task;
-use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::domain::tool::{CallCode, ToolClass, ToolError, ToolSpec};
 use crate::store::documents::DocumentKind;
 use crate::tool::{Tool, ToolContext, ToolOutput, ToolSource};
 
@@ -34,7 +34,7 @@ impl Tool for DelegateToAgent {
     }
 
     async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
-        Err(ToolError::new("failed", "A delegation is carried out by another agent, it does not run."))
+        Err(ToolError::new(CallCode::Failed, "A delegation is carried out by another agent, it does not run."))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::domain::ids::{StreamId, TaskId};
 use crate::domain::model::{FailureKind, ModelFailure};
 use crate::domain::task::{PeerFailure, PeerFailureKind};
-use crate::domain::tool::{ToolError, ToolOutcome};
+use crate::domain::tool::{CallCode, ToolError, ToolOutcome};
 use crate::engine::effect::Effect;
 use crate::engine::event::{Event, ModelEvent, PeerEvent, ToolEvent};
 
@@ -15,7 +15,7 @@ pub(super) fn panicked(effect: &Effect) -> Event {
         Effect::CallTool { call, attempt } => Event::Tool(ToolEvent::Returned {
             call: call.clone(),
             attempt: *attempt,
-            outcome: Box::new(tool_failed("panicked", WHAT)),
+            outcome: Box::new(tool_failed(CallCode::Panicked, WHAT)),
         }),
         Effect::Delegate { task, attempt }
         | Effect::AskPeer { task, attempt }
@@ -38,6 +38,6 @@ pub(in crate::runtime) fn peer_failed(
     Event::Peer(PeerEvent::Failed { task: task.clone(), attempt, failure })
 }
 
-pub(in crate::runtime) fn tool_failed(code: &str, message: impl Into<String>) -> ToolOutcome {
+pub(in crate::runtime) fn tool_failed(code: CallCode, message: impl Into<String>) -> ToolOutcome {
     ToolOutcome::failed(ToolError::new(code, message))
 }

@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 use crate::domain::hitl::{Question, Reply};
 use crate::domain::ids::{CallId, ThreadPk};
-use crate::domain::tool::ToolError;
+use crate::domain::tool::{CallCode, ToolError};
 use crate::engine::event::{Event, ToolEvent};
 use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
@@ -59,7 +59,7 @@ impl QuestionsOfCall {
             Some(Ok(value)) => Ok(Reply::Accepted { value }),
             // The lease ended, and the call is dropped with it.
             None => Ok(Reply::Cancelled),
-            Some(Err(error)) => Err(ToolError::new("failed", format!("The answer could not be read: {error}"))),
+            Some(Err(error)) => Err(ToolError::new(CallCode::Failed, format!("The answer could not be read: {error}"))),
         }
     }
 }
@@ -75,7 +75,7 @@ impl People for QuestionsOfCall {
         let form = serde_json::to_string(&question.form).map_or(0, |form| form.len());
         if form > MAX_FORM_BYTES {
             let message = format!("The question's form has {form} bytes; at most {MAX_FORM_BYTES} are shown.");
-            return Err(ToolError::new("invalid_arguments", message));
+            return Err(ToolError::new(CallCode::InvalidArguments, message));
         }
         if *asked == MAX_QUESTIONS {
             return Ok(Reply::Declined);

@@ -14,7 +14,7 @@ use super::tool_failed;
 use crate::domain::digest;
 use crate::domain::frame::ToolStarted;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
-use crate::domain::tool::{Executed, ToolClass, ToolError, ToolOutcome};
+use crate::domain::tool::{CallCode, Executed, ToolClass, ToolError, ToolOutcome};
 use crate::engine::Invocation;
 use crate::engine::event::{Event, ToolEvent};
 use crate::failpoint;
@@ -59,21 +59,21 @@ impl ToolRun {
     async fn outcome(&self) -> Option<ToolOutcome> {
         let tools = self.shared.tools.toolset(self.tenant).await;
         let Some(tool) = tools.get(&self.invocation.tool_name) else {
-            return Some(tool_failed("unknown_tool", "This server no longer has this tool."));
+            return Some(tool_failed(CallCode::UnknownTool, "This server no longer has this tool."));
         };
         let (is_asking, asking) = watch::channel(false);
         let inlined = self.shared.inlined_under(&self.lease, self.pk, &self.invocation.arguments).await?;
         let arguments = match inlined {
             Ok(arguments) => arguments,
             Err(error) => {
-                return Some(tool_failed("failed", format!("What the call needs could not be read: {error}")));
+                return Some(tool_failed(CallCode::Failed, format!("What the call needs could not be read: {error}")));
             }
         };
         let approved = self.invocation.digest.as_ref();
         let given = approved.map(|_| digest::of_call(&self.invocation.tool_name, &arguments));
         if given.as_ref() != approved {
             const WHY: &str = "The arguments are not those that were approved; nothing was done.";
-            return Some(tool_failed("approval_mismatch", WHY));
+            return Some(tool_failed(CallCode::ApprovalMismatch, WHY));
         }
         if !self.lease.is_valid() {
             return None;
@@ -170,7 +170,7 @@ impl ToolRun {
 fn timed_out(nature: Nature, limit: Duration) -> ToolOutcome {
     let message = format!("The tool did not end within {} ms.", limit.as_millis());
     match nature.class {
-        ToolClass::Read => tool_failed("timeout", message),
+        ToolClass::Read => tool_failed(CallCode::Timeout, message),
         ToolClass::Write | ToolClass::External | ToolClass::Irreversible => failed_with(ToolError::lost(message)),
     }
 }

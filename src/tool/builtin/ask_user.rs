@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::domain::hitl::{FeedbackSchema, InputType, SelectOption};
-use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::domain::tool::{CallCode, ToolClass, ToolError, ToolSpec};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
 pub(super) struct AskUser {
@@ -71,7 +71,7 @@ impl Tool for AskUser {
     }
 
     async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
-        Err(ToolError::new("failed", "A question is answered by a person, it does not run."))
+        Err(ToolError::new(CallCode::Failed, "A question is answered by a person, it does not run."))
     }
 }
 

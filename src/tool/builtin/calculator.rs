@@ -7,7 +7,7 @@ use serde_json::{Number, Value, json};
 
 use super::arithmetic;
 use crate::domain::Millis;
-use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::domain::tool::{CallCode, ToolClass, ToolError, ToolSpec};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
 pub(super) struct Calculator {
@@ -58,7 +58,7 @@ impl Tool for Calculator {
 fn calculated(arguments: &Value) -> Result<ToolOutput, ToolError> {
     let expression = arguments.get("expression").and_then(Value::as_str).unwrap_or_default();
     let result = arithmetic::evaluate(expression)
-        .map_err(|wrong| ToolError::new("failed", wrong.to_string()).at("/expression"))?;
+        .map_err(|wrong| ToolError::new(CallCode::Failed, wrong.to_string()).at("/expression"))?;
     let output = json!({ "expression": expression, "result": number(result) });
     Ok(ToolOutput { output, ..ToolOutput::default() })
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::domain::Millis;
-use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::domain::tool::{CallCode, ToolClass, ToolError, ToolSpec};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
 pub(super) struct CurrentTime {
@@ -53,9 +53,10 @@ fn time_in_zone(arguments: &Value, now: Millis) -> Result<ToolOutput, ToolError>
     let zone = arguments.get("timezone").and_then(Value::as_str).unwrap_or("UTC");
     let unknown = |_| {
         let message = format!("`{zone}` is no IANA time zone; write it like Europe/Berlin.");
-        ToolError::new("invalid_arguments", message).at("/timezone")
+        ToolError::new(CallCode::InvalidArguments, message).at("/timezone")
     };
-    let out_of_range = |error: jiff::Error| ToolError::new("failed", format!("The clock shows no valid time: {error}"));
+    let out_of_range =
+        |error: jiff::Error| ToolError::new(CallCode::Failed, format!("The clock shows no valid time: {error}"));
     let time = jiff::Timestamp::from_millisecond(now).map_err(out_of_range)?.in_tz(zone).map_err(unknown)?;
     let output = json!({
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),

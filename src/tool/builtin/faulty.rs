@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::domain::tool::{CallCode, ToolClass, ToolError, ToolSpec};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
 pub(super) fn all() -> Vec<Arc<dyn Tool>> {
@@ -105,5 +105,5 @@ fn count(arguments: &Value, context: &ToolContext) -> Result<Value, ToolError> {
 }
 
 fn error(message: String) -> ToolError {
-    ToolError::new("failed", message)
+    ToolError::new(CallCode::Failed, message)
 }

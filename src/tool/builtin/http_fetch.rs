@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::domain::tool::{ToolClass, ToolError, ToolSpec};
+use crate::domain::tool::{CallCode, ToolClass, ToolError, ToolSpec};
 use crate::egress::{Answer, Bounds, Destination, Egress, Error, Post};
 use crate::tool::http_errors::{call_error, lost_error};
 use crate::tool::{Nature, Tool, ToolContext, ToolOutput};
@@ -182,7 +182,7 @@ fn text(content_type: &str, mut body: Vec<u8>, is_truncated: bool) -> Option<Str
 }
 
 fn invalid(pointer: &str, message: String) -> ToolError {
-    ToolError::new("invalid_arguments", message).at(pointer)
+    ToolError::new(CallCode::InvalidArguments, message).at(pointer)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::fault::{Code, Fault, Pointed};
-use crate::domain::tool::ToolError;
+use crate::domain::tool::{CallCode, ToolError};
 
 pub use cost::{Cost, MAX_SCHEMAS, values};
 
@@ -83,12 +83,12 @@ impl Schema {
 
     /// An error for the model: the first error's pointer, and all errors in the message.
     pub fn check_call(&self, arguments: &Value) -> Result<(), ToolError> {
-        self.check("invalid_arguments", "The arguments do not fit the schema.", arguments)
+        self.check(CallCode::InvalidArguments, "The arguments do not fit the schema.", arguments)
     }
 
     /// The same for a tool's output.
     pub fn check_output(&self, output: &Value) -> Result<(), ToolError> {
-        self.check("invalid_output", "The output does not fit the schema that the tool declares.", output)
+        self.check(CallCode::InvalidOutput, "The output does not fit the schema that the tool declares.", output)
     }
 
     /// The same for a model's answer in JSON.
@@ -96,7 +96,7 @@ impl Schema {
         self.check("invalid_answer", "The JSON does not fit the schema.", answer)
     }
 
-    fn check(&self, code: &str, what: &str, value: &Value) -> Result<(), ToolError> {
+    fn check(&self, code: impl Into<String>, what: &str, value: &Value) -> Result<(), ToolError> {
         let mistakes = self.mistakes(value);
         let Some(first) = mistakes.first() else {
             return Ok(());

@@ -49,6 +49,25 @@ macro_rules! words_of {
 }
 pub(crate) use words_of;
 
+/// An enum of error codes, each with its text.
+macro_rules! codes {
+    ($(#[$doc:meta])* $enum:ident { $($name:ident = $text:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $enum { $($name,)+ }
+
+        impl $enum {
+            /// In the order of docs/ERRORS.md.
+            pub const ALL: &'static [$enum] = &[$($enum::$name,)+];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $($enum::$name => $text,)+ }
+            }
+        }
+    };
+}
+use codes;
+
 /// Unix time in milliseconds. Always an argument, never read from a clock below the runtime.
 pub type Millis = i64;
 

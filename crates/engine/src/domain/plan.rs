@@ -1,11 +1,15 @@
 //! The persisted todo list as clients see it, and what changed in it.
 
+mod item_code;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Millis;
 use super::ids::{ItemId, RunId};
 use super::tool::{ToolCall, ToolResult};
+
+pub use item_code::ItemCode;
 
 /// Members of an item that the server fills in; a client that sends back what it read may leave them in.
 pub const FILLED: [&str; 11] = [

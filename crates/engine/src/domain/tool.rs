@@ -1,5 +1,7 @@
 //! Tools: their declarations, their calls, their results.
 
+mod call_code;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -9,6 +11,8 @@ use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
 use super::policy::Ruling;
 use super::settings::RunSettings;
 use super::task::Delegation;
+
+pub use call_code::CallCode;
 
 /// The definition of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -168,9 +172,7 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// The code of a call that may have been sent and whose end nobody will report.
-    const LOST: &'static str = "unknown";
-
+    /// A code of the server's own is a [`CallCode`]; a tool may use any other.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), pointer: None, retry_after_ms: None }
     }
@@ -188,11 +190,25 @@ impl ToolError {
     /// It is not known whether the call had its effect: it is repeated under the same key if its tool declared that
     /// this is safe, else a person decides.
     pub fn lost(message: String) -> Self {
-        Self::new(Self::LOST, message).retry_after(0)
+        Self::new(CallCode::Unknown, message).retry_after(0)
     }
 
     pub fn is_lost(&self) -> bool {
-        self.code == Self::LOST
+        self.has(CallCode::Unknown)
+    }
+
+    pub fn has(&self, code: CallCode) -> bool {
+        self.code == code.as_str()
+    }
+
+    /// Whether a person or a policy refused the call.
+    pub fn is_refusal(&self) -> bool {
+        CallCode::parse(&self.code).is_some_and(CallCode::is_refusal)
+    }
+
+    /// Whether the call may have had its effect, if it was started.
+    pub fn is_open_ended(&self) -> bool {
+        CallCode::parse(&self.code).is_some_and(CallCode::is_open_ended)
     }
 }
 

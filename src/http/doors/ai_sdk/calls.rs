@@ -7,10 +7,8 @@ use serde_json::{Value, json};
 use super::chunk::{Chunk, ToolHead};
 use crate::domain::hitl::{AskedQuestion, SuspensionKind};
 use crate::domain::ids::CallId;
-use crate::domain::tool::{ToolCall, ToolResult, ToolStatus};
+use crate::domain::tool::{CallCode, ToolCall, ToolResult, ToolStatus};
 
-/// The engine's error code of a call that a person rejected.
-const REJECTED: &str = "rejected";
 /// The tool whose question the page answers itself.
 const ASK_USER: &str = "ask_user";
 
@@ -209,12 +207,12 @@ impl ToolPart {
 
     fn output_chunk(&self, result: &ToolResult) -> Chunk {
         let tool_call_id = result.call_id.to_string();
-        let code = result.error.as_ref().map(|error| error.code.as_str());
+        let is_rejected = result.error.as_ref().is_some_and(|error| error.has(CallCode::Rejected));
         match result.status {
             ToolStatus::Success => {
                 Chunk::ToolOutputAvailable { tool_call_id, output: result.output.clone().unwrap_or_default() }
             }
-            ToolStatus::Error | ToolStatus::Skipped if code == Some(REJECTED) && !self.is_of_page => {
+            ToolStatus::Error | ToolStatus::Skipped if is_rejected && !self.is_of_page => {
                 Chunk::ToolOutputDenied { tool_call_id }
             }
             ToolStatus::Error | ToolStatus::Skipped => {

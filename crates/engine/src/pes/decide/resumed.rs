@@ -5,8 +5,9 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, Reply, Suspension, SuspensionKind};
 use crate::domain::ids::{CallId, SuspensionId};
 use crate::domain::message::ConversationMessage;
+use crate::domain::plan::ItemCode;
 use crate::domain::policy::Answerer;
-use crate::domain::tool::ToolError;
+use crate::domain::tool::{CallCode, ToolError};
 use crate::pes::peers::send;
 use crate::pes::people::resume::{self, AnswerVerdict};
 use crate::pes::people::{question, suspend};
@@ -16,7 +17,6 @@ use crate::pes::settle::call::{CallEnd, CallResult};
 use crate::pes::settle::suspension::{Closing, DecidedBy};
 use crate::pes::settle::{call, item, suspension};
 use crate::pes::state::EarlyEnd;
-use crate::pes::state::outcome::REJECTED;
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 use crate::pes::work::batch;
 
@@ -132,7 +132,7 @@ fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict:
         AnswerVerdict::FailItem => {
             let item = tx.state.calls.get(call).and_then(|call| call.record.item_id.clone());
             if let Some(item) = item {
-                item::fail(tx, &item, "aborted", "a person ended the step after a crash".into());
+                item::fail(tx, &item, ItemCode::Aborted.as_str(), "a person ended the step after a crash".into());
             }
             return;
         }
@@ -169,13 +169,13 @@ fn expire_one(tx: &mut Tx<'_>, open: &Suspension) {
     };
     if open.while_running {
         return match (policy, &open.item_id) {
-            (Fail, Some(item)) => item::fail(tx, item, "suspension_timed_out", why.into()),
+            (Fail, Some(item)) => item::fail(tx, item, ItemCode::SuspensionTimedOut.as_str(), why.into()),
             (Fail | Deny | Remind, _) => question::store_reply(tx, call, Reply::Cancelled),
         };
     }
     let (code, message) = match open.kind {
         SuspensionKind::InDoubt | SuspensionKind::ClientTool => {
-            ("unknown", format!("whether it had its effect is not known, and {why}"))
+            (CallCode::Unknown, format!("whether it had its effect is not known, and {why}"))
         }
         SuspensionKind::Approval
         | SuspensionKind::Input
@@ -183,11 +183,11 @@ fn expire_one(tx: &mut Tx<'_>, open: &Suspension) {
         | SuspensionKind::PeerInput
         | SuspensionKind::PeerAuth
         | SuspensionKind::PlanReview
-        | SuspensionKind::Pause => (REJECTED, why.to_owned()),
+        | SuspensionKind::Pause => (CallCode::Rejected, why.to_owned()),
     };
     call::end(tx, call, CallEnd::error(ToolError::new(code, message)));
     match (policy, &open.item_id) {
-        (Fail, Some(item)) => item::fail(tx, item, "suspension_timed_out", why.into()),
+        (Fail, Some(item)) => item::fail(tx, item, ItemCode::SuspensionTimedOut.as_str(), why.into()),
         (Fail | Deny | Remind, _) => batch::on_call_ended(tx, call),
     }
 }

@@ -8,7 +8,7 @@ use crate::domain::ids::{CallId, TaskId};
 use crate::domain::task::{
     PeerFailure, PeerFailureKind, PeerReport, PeerState, Slot, Task, TaskAction, TaskActionKind, TaskStatus,
 };
-use crate::domain::tool::ToolError;
+use crate::domain::tool::{CallCode, ToolError};
 use crate::pes::peers::{TaskOutcome, cancel, send};
 use crate::pes::people::suspend;
 use crate::pes::settle::call::{self, CallEnd, CallResult};
@@ -49,15 +49,15 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, report: Peer
         }
     });
     let call = task.call_id.clone();
-    let ends = |status, code: &str| {
+    let ends = |status, code: CallCode| {
         let why = report.message.clone().unwrap_or_else(|| format!("{} gave no reason", task.agent_id));
         (status, Err(ToolError::new(code, why)))
     };
     let (status, result) = match report.state {
         PeerState::Completed => (TaskStatus::Completed, Ok(report.output)),
-        PeerState::Failed => ends(TaskStatus::Failed, "peer_failed"),
-        PeerState::Rejected => ends(TaskStatus::Rejected, "peer_rejected"),
-        PeerState::Canceled => ends(TaskStatus::Canceled, "peer_canceled"),
+        PeerState::Failed => ends(TaskStatus::Failed, CallCode::PeerFailed),
+        PeerState::Rejected => ends(TaskStatus::Rejected, CallCode::PeerRejected),
+        PeerState::Canceled => ends(TaskStatus::Canceled, CallCode::PeerCanceled),
         // The agent reported this before our answer reached it.
         PeerState::InputRequired if what != TaskActionKind::Ask && task.reply.is_some() => {
             task_continues(tx, id, TaskStatus::Working, is_news);
@@ -106,7 +106,7 @@ fn ask_a_person(tx: &mut Tx<'_>, task: &Task, kind: SuspensionKind, asked: PeerQ
     }
     if task.questions >= MAX_QUESTIONS {
         let why = format!("{} asks again and again", task.agent_id);
-        return send::give_up(tx, &task.call_id, "peer_failed", why);
+        return send::give_up(tx, &task.call_id, CallCode::PeerFailed, why);
     }
     tx.change_task(&task.task_id, |task| task.questions += 1);
     let message = asked.message.unwrap_or_else(|| format!("{} needs more to go on.", task.agent_id));
@@ -156,10 +156,12 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
             TaskOutcome::Continues
         }
         PeerFailureKind::NotFound if task.remote_task_id.is_some() => end_lost(tx, task),
-        PeerFailureKind::Gone => end_without_report(tx, task, TaskStatus::Failed, "peer_removed", failure.message),
-        PeerFailureKind::Unreachable => end_undeliverable(tx, task, "peer_unreachable", failure.message),
+        PeerFailureKind::Gone => {
+            end_without_report(tx, task, TaskStatus::Failed, CallCode::PeerRemoved, failure.message)
+        }
+        PeerFailureKind::Unreachable => end_undeliverable(tx, task, CallCode::PeerUnreachable, failure.message),
         PeerFailureKind::Refused | PeerFailureKind::NotFound => {
-            end_undeliverable(tx, task, "peer_refused", failure.message)
+            end_undeliverable(tx, task, CallCode::PeerRefused, failure.message)
         }
     }
 }
@@ -185,7 +187,7 @@ fn check_delivery(tx: &mut Tx<'_>, id: &TaskId) {
 }
 
 /// The message cannot be sent. If an earlier one may have arrived, the outcome of the call is unknown.
-fn end_undeliverable(tx: &mut Tx<'_>, task: &Task, code: &str, why: String) -> TaskOutcome {
+fn end_undeliverable(tx: &mut Tx<'_>, task: &Task, code: CallCode, why: String) -> TaskOutcome {
     let may_be_working = may_be_working(task);
     tx.change_task(&task.task_id, |task| {
         task.action = None;
@@ -193,7 +195,7 @@ fn end_undeliverable(tx: &mut Tx<'_>, task: &Task, code: &str, why: String) -> T
         task.reason = Some(why.clone());
     });
     let error = if task.earlier_may_have_arrived {
-        ToolError::new("unknown", format!("{why}; {} may have received it earlier", task.agent_id))
+        ToolError::new(CallCode::Unknown, format!("{why}; {} may have received it earlier", task.agent_id))
     } else {
         ToolError::new(code, why)
     };
@@ -211,7 +213,9 @@ fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutc
     let is_known = task.remote_task_id.is_some();
     match failure.kind {
         PeerFailureKind::NotFound if is_known => end_lost(tx, task),
-        PeerFailureKind::Gone => end_without_report(tx, task, TaskStatus::Failed, "peer_removed", failure.message),
+        PeerFailureKind::Gone => {
+            end_without_report(tx, task, TaskStatus::Failed, CallCode::PeerRemoved, failure.message)
+        }
         PeerFailureKind::Unreachable if task.tries + 1 < MAX_SENDS => {
             send::schedule_action(tx, &task.task_id, TaskActionKind::Resend, failure.retry_after_ms);
             TaskOutcome::Continues
@@ -246,7 +250,7 @@ fn put_in_doubt(tx: &mut Tx<'_>, id: &TaskId, why: &str) {
 
 fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome {
     if failure.kind == PeerFailureKind::Gone {
-        return end_without_report(tx, task, TaskStatus::Failed, "peer_removed", failure.message);
+        return end_without_report(tx, task, TaskStatus::Failed, CallCode::PeerRemoved, failure.message);
     }
     let is_unknown_there = failure.kind == PeerFailureKind::NotFound;
     let strikes = tx.change_task(&task.task_id, |task| {
@@ -262,11 +266,11 @@ fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome
 
 fn end_lost(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
     let why = format!("{} no longer knows the task", task.agent_id);
-    end_without_report(tx, task, TaskStatus::Lost, "peer_lost", why)
+    end_without_report(tx, task, TaskStatus::Lost, CallCode::PeerLost, why)
 }
 
 /// Ends the task without a report of the agent, which cannot be asked any more.
-fn end_without_report(tx: &mut Tx<'_>, task: &Task, status: TaskStatus, code: &str, why: String) -> TaskOutcome {
+fn end_without_report(tx: &mut Tx<'_>, task: &Task, status: TaskStatus, code: CallCode, why: String) -> TaskOutcome {
     tx.change_task(&task.task_id, |task| {
         task.action = None;
         task.reason = Some(why.clone());

@@ -7,7 +7,7 @@ use crate::domain::Millis;
 use crate::domain::fault::Fault;
 use crate::domain::ids::{CallId, SuspensionId, TaskId};
 use crate::domain::task::{Delegation, Slot, Task, TaskAction, TaskActionKind, TaskStatus};
-use crate::domain::tool::{CallStatus, ToolError};
+use crate::domain::tool::{CallCode, CallStatus, ToolError};
 use crate::pes::peers::TaskOutcome;
 use crate::pes::settle::call::{self, CallEnd};
 use crate::pes::settle::{suspension, task};
@@ -141,7 +141,7 @@ pub(crate) fn check_deadline(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
         return TaskOutcome::Continues;
     }
     let why = format!("{} did not finish within {} ms", task.agent_id, task.deadline - task.created_at);
-    give_up(tx, &task.call_id, "timeout", why)
+    give_up(tx, &task.call_id, CallCode::Timeout, why)
 }
 
 /// A person or a program cancels one task; its item continues without it.
@@ -151,11 +151,11 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, id: &TaskId, by: &str) -> Result<TaskOutco
         return Ok(TaskOutcome::Unchanged);
     }
     let call = task.call_id.clone();
-    Ok(give_up(tx, &call, "cancelled", format!("{by} cancelled the task")))
+    Ok(give_up(tx, &call, CallCode::Cancelled, format!("{by} cancelled the task")))
 }
 
 /// Ends the call without a result, and has the agent told to stop.
-pub(crate) fn give_up(tx: &mut Tx<'_>, call: &CallId, code: &str, why: String) -> TaskOutcome {
+pub(crate) fn give_up(tx: &mut Tx<'_>, call: &CallId, code: CallCode, why: String) -> TaskOutcome {
     suspension::withdraw(tx, call, &why);
     let age = task::age(tx, call);
     call::end(tx, call, CallEnd::error(ToolError::new(code, why)).after(age));

@@ -7,11 +7,10 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Decision, InDoubtAction, InputType, Reply, Suspension, SuspensionKind};
 use crate::domain::policy::{Answerer, Barred, Ruling, Terms};
 use crate::domain::settings::{Budget, PolicyAction};
-use crate::domain::tool::{self, Judgement, Proposal, ToolError};
+use crate::domain::tool::{self, CallCode, Judgement, Proposal, ToolError};
 use crate::pes::people::suspend::{EditedCall, NewApproval};
 use crate::pes::settle::call::CallResult;
 use crate::pes::state::State;
-use crate::pes::state::outcome::REJECTED;
 use crate::pes::tx::Tx;
 
 /// What an answer means for the call or the run that waited for it.
@@ -231,7 +230,7 @@ pub(crate) fn judge_pause(answer: &Answer) -> Result<(), Fault> {
 
 fn rejection(reason: Option<String>) -> AnswerVerdict {
     let why = reason.unwrap_or_else(|| "a person said no".into());
-    AnswerVerdict::EndCall(CallResult::Error(ToolError::new(REJECTED, why)))
+    AnswerVerdict::EndCall(CallResult::Error(ToolError::new(CallCode::Rejected, why)))
 }
 
 /// The fault for an answer that does not fit, at this pointer.

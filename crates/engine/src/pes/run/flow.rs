@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::domain::fault::Code;
 use crate::domain::ids::ItemId;
 use crate::domain::model;
+use crate::domain::plan::ItemCode;
 use crate::parse::SynthesisDraft;
 use crate::pes::run::{direct_answer, finish, synthesize};
 use crate::pes::settle::item;
@@ -32,7 +33,7 @@ pub(crate) fn on_item_completed(tx: &mut Tx<'_>, content: String, shown: Value) 
 
 /// An item's replies stay cut off. Half a result is no result; but if it would have been the answer, it is shown.
 pub(crate) fn on_item_cut_off(tx: &mut Tx<'_>, id: &ItemId, content: String) {
-    item::fail(tx, id, "reply_cut_off", "the model's replies were cut off for their length".into());
+    item::fail(tx, id, ItemCode::ReplyCutOff.as_str(), "the model's replies were cut off for their length".into());
     match tx.state.shape {
         Shape::Single if !content.trim().is_empty() => synthesize::answer_incomplete(
             tx,

@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use crate::domain::actor::ServerActor;
 use crate::domain::hitl::Decision;
 use crate::domain::ids::CallId;
-use crate::domain::tool::{CallStatus, Executed, ToolError, ToolOutcome, ToolResult, ToolStatus};
+use crate::domain::tool::{CallCode, CallStatus, Executed, ToolError, ToolOutcome, ToolResult, ToolStatus};
 use crate::pes::settle::{suspension, task};
-use crate::pes::state::{outcome, text};
+use crate::pes::state::text;
 use crate::pes::tx::Tx;
 
 /// The longest error message of a tool that is kept.
@@ -24,7 +24,7 @@ pub(crate) enum CallResult {
 
 impl CallResult {
     pub(crate) fn skipped(why: impl Into<String>) -> Self {
-        Self::Skipped(ToolError::new("skipped", why))
+        Self::Skipped(ToolError::new(CallCode::Skipped, why))
     }
 
     fn status(&self) -> ToolStatus {
@@ -97,7 +97,7 @@ pub(crate) fn end(tx: &mut Tx<'_>, id: &CallId, end: CallEnd) {
             (None, Some(ToolError { message: text::cut(&fault.message, MAX_ERROR_CHARS), ..fault }))
         }
     };
-    let is_error = status == ToolStatus::Error && !outcome::is_refusal(fault.as_ref().map(|fault| fault.code.as_str()));
+    let is_error = status == ToolStatus::Error && !fault.as_ref().is_some_and(ToolError::is_refusal);
     let metadata = metadata.map(|metadata| tx.store(format!("{id}.metadata"), metadata));
     let (call_id, other) = (id.clone(), Map::new());
     let result =
@@ -124,11 +124,11 @@ pub(crate) fn end_open(tx: &mut Tx<'_>, id: &CallId, why: &str) {
     if tx.state.task_of(id).is_some() {
         let message = format!("{why}; the agent is told to stop");
         let age = task::age(tx, id);
-        return end(tx, id, CallEnd::error(ToolError::new("cancelled", message)).after(age));
+        return end(tx, id, CallEnd::error(ToolError::new(CallCode::Cancelled, message)).after(age));
     }
     if may_have_started {
         let message = format!("{why} while it ran; whether it had its effect is not known");
-        end(tx, id, CallEnd::error(ToolError::new("unknown", message)));
+        end(tx, id, CallEnd::error(ToolError::new(CallCode::Unknown, message)));
     } else {
         end(tx, id, CallResult::skipped(why).into());
     }

@@ -5,7 +5,7 @@ use crate::domain::hitl::{Suspension, SuspensionKind};
 use crate::domain::ids::{CallId, ItemId, StreamId, SuspensionId};
 use crate::domain::task::{Slot, Task};
 use crate::domain::tool::{CallRecord, CallStatus, ToolClass, ToolStatus};
-use crate::pes::state::{Item, ItemLoop, ModelCall, State, outcome};
+use crate::pes::state::{Item, ItemLoop, ModelCall, State};
 
 /// The number from which on calls belong to the item's current attempt.
 fn first_ord_of(item: &Item) -> i64 {
@@ -121,10 +121,8 @@ impl State {
         let calls = item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord >= first);
         calls.map(|call| &call.record).filter(|record| {
             let error = record.result.as_ref().and_then(|result| result.error.as_ref());
-            let may_have_run = error.is_some_and(|error| {
-                let is_open_ended = outcome::is_open_ended(&error.code);
-                is_open_ended && (record.epoch.is_some() || error.is_lost())
-            });
+            let may_have_run =
+                error.is_some_and(|error| error.is_open_ended() && (record.epoch.is_some() || error.is_lost()));
             let is_safe = record.idempotent || record.class == Some(ToolClass::Read);
             may_have_run && !is_safe
         })

@@ -9,14 +9,12 @@ use crate::domain::model::Phase;
 use crate::domain::payload;
 use crate::domain::plan::ItemStatus;
 use crate::domain::run::{ResultStatus, RunError, RunFailure};
-use crate::domain::tool::{CallRecord, ToolStatus};
+use crate::domain::tool::{CallCode, CallRecord, ToolError, ToolStatus};
 use crate::pes::state::{Item, State, text};
 
 /// How many failures a result lists.
 const MAX_LISTED_FAILURES: usize = 50;
 const MAX_MESSAGE_CHARS: usize = 500;
-/// The reason of an item whose required call a person or a policy refused.
-pub(crate) const REJECTED: &str = "rejected";
 
 impl State {
     /// In list order. Last come, always and in addition, the messages that no planner considered, and the error that
@@ -97,8 +95,7 @@ fn result_words(item: &Item) -> Option<Cow<'_, str>> {
 
 fn is_error(record: &CallRecord) -> bool {
     record.result.as_ref().is_some_and(|result| {
-        let code = result.error.as_ref().map(|error| error.code.as_str());
-        result.status == ToolStatus::Error && !is_refusal(code)
+        result.status == ToolStatus::Error && !result.error.as_ref().is_some_and(ToolError::is_refusal)
     })
 }
 
@@ -123,7 +120,7 @@ fn of_item(item: &Item) -> Option<RunFailure> {
             Some((code, message)) => (code.to_owned(), message.to_owned()),
             None => (reason.clone(), reason),
         },
-        ItemStatus::Cancelled if !item.progress.edited_away => ("cancelled".to_owned(), reason),
+        ItemStatus::Cancelled if !item.progress.edited_away => (CallCode::Cancelled.into(), reason),
         ItemStatus::Cancelled
         | ItemStatus::Completed
         | ItemStatus::Pending
@@ -132,29 +129,6 @@ fn of_item(item: &Item) -> Option<RunFailure> {
     };
     let item_id = Some(item.def.id.clone());
     Some(RunFailure { phase: Phase::Execution, code, message, item_id, call_id: None, tool_name: None })
-}
-
-/// The code of a refusal by a person or a policy: the model sees it, and is not told to make the call again.
-pub(crate) fn is_refusal(code: Option<&str>) -> bool {
-    matches!(code, Some(REJECTED | "denied"))
-}
-
-/// The code of a call that may have had its effect if it was started: its end was not observed, its result could not be
-/// stored, or its agent was no longer waited for.
-pub(crate) fn is_open_ended(code: &str) -> bool {
-    matches!(
-        code,
-        "skipped"
-            | "unknown"
-            | "cancelled"
-            | "panicked"
-            | "timeout"
-            | "invalid_output"
-            | "output_too_deep"
-            | "output_too_large"
-            | "peer_lost"
-            | "peer_removed"
-    )
 }
 
 /// The status as people read it.

@@ -10,7 +10,9 @@ use crate::domain::ids::{CallId, ItemId};
 use crate::domain::settings::StateSavingStrategy;
 use crate::domain::task::Delegation;
 use crate::domain::thread::AgentState;
-use crate::domain::tool::{CallRecord, CallStatus, Judgement, Proposal, ToolCall, ToolError, ToolOutcome, Verdict};
+use crate::domain::tool::{
+    CallCode, CallRecord, CallStatus, Judgement, Proposal, ToolCall, ToolError, ToolOutcome, Verdict,
+};
 use crate::parse::CallDraft;
 use crate::pes::people::suspend;
 use crate::pes::plan::{merge, redo, review};
@@ -64,7 +66,7 @@ fn judge(tx: &Tx<'_>, draft: &CallDraft) -> Judgement {
             let (thread, settings, tool) = (&run.thread_id, &run.settings, draft.name.as_str());
             tx.world.tools.judge(&Proposal { thread, settings, tool, arguments })
         }
-        Err(why) => Verdict::Refuse(ToolError::new("invalid_arguments", why.clone())).into(),
+        Err(why) => Verdict::Refuse(ToolError::new(CallCode::InvalidArguments, why.clone())).into(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! An item's loop: it begins, stores the model's replies, and opens further model calls.
 
 use crate::domain::ids::{CallId, ItemId};
-use crate::domain::plan::ItemStatus;
+use crate::domain::plan::{ItemCode, ItemStatus};
 use crate::pes::plan::redo;
 use crate::pes::settle::item;
 use crate::pes::state::{ItemLoop, ModelCall, ReceivedReply, TurnContent};
@@ -27,7 +27,7 @@ pub(crate) fn count_iteration(tx: &mut Tx<'_>, id: &ItemId) -> bool {
     let work = tx.state.item(id).and_then(|item| item.progress.work.as_ref());
     let (used, most) = work.map_or((0, 1), |work| (work.iteration, work.max_iterations(execution)));
     if used >= most {
-        item::fail(tx, id, "max_iterations", format!("not finished after {most} model calls"));
+        item::fail(tx, id, ItemCode::MaxIterations.as_str(), format!("not finished after {most} model calls"));
         return false;
     }
     tx.change_loop(id, |work| work.iteration += 1);

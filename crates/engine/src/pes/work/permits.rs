@@ -1,6 +1,7 @@
 //! The `maxParallelItems` permits: which items hold one, and which item is next.
 
 use crate::domain::ids::ItemId;
+use crate::domain::tool::CallCode;
 use crate::pes::plan::names;
 use crate::pes::settle::item;
 use crate::pes::state::{ModelCall, State};
@@ -50,7 +51,8 @@ pub(crate) fn grant(tx: &mut Tx<'_>, id: &ItemId) -> bool {
         });
     } else if let Some(tool) = names::unknown_tool_of(tx, id) {
         item_loop::begin(tx, id, None);
-        item::fail(tx, id, "unknown_tool", format!("it requires {tool}, and there is no such tool here"));
+        let why = format!("it requires {tool}, and there is no such tool here");
+        item::fail(tx, id, CallCode::UnknownTool.as_str(), why);
         return false;
     } else if tx.state.simple.is_some() {
         item_loop::begin(tx, id, None);

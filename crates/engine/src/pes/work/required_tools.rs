@@ -5,9 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::domain::ids::ItemId;
-use crate::domain::plan::{ToolValidationMode, ValidationStatus};
-use crate::domain::tool::{CallRecord, ToolError, ToolStatus};
-use crate::pes::state::outcome::{self, REJECTED};
+use crate::domain::plan::{ItemCode, ToolValidationMode, ValidationStatus};
+use crate::domain::tool::{CallCode, CallRecord, ToolError, ToolStatus};
 use crate::pes::state::{ModelCall, State, TurnContent};
 use crate::pes::tx::Tx;
 use crate::prompt;
@@ -32,12 +31,10 @@ pub(crate) fn check(state: &State, id: &ItemId) -> RequiredTools {
     let mut erred = perhaps_done.clone();
     for call in state.calls_of(item) {
         let Some(result) = &call.result else { continue };
-        let code = result.error.as_ref().map(|error| error.code.as_str());
+        let is_refusal = result.error.as_ref().is_some_and(ToolError::is_refusal);
         match result.status {
             ToolStatus::Success => called.insert(call.tool_name.clone()),
-            ToolStatus::Error | ToolStatus::Skipped if outcome::is_refusal(code) => {
-                refused.insert(call.tool_name.clone())
-            }
+            ToolStatus::Error | ToolStatus::Skipped if is_refusal => refused.insert(call.tool_name.clone()),
             ToolStatus::Error => {
                 let (tool, error) = error_of(call);
                 erred.insert(tool, error).is_none()
@@ -58,12 +55,12 @@ pub(crate) fn check(state: &State, id: &ItemId) -> RequiredTools {
     let enforced = item.progress.work.as_ref().map_or(0, |work| work.enforcements);
     let is_strict = item.def.tool_validation_mode.unwrap_or(ToolValidationMode::Strict) == ToolValidationMode::Strict;
     match (open.is_empty(), is_strict) {
-        (true, _) => RequiredTools::Failed(REJECTED, format!("refused: {}", missing.join(", "))),
+        (true, _) => RequiredTools::Failed(CallCode::Rejected.as_str(), format!("refused: {}", missing.join(", "))),
         (false, false) => RequiredTools::Passed(Some(ValidationStatus::Failed)),
         (false, true) if !again.is_empty() && enforced < state.run_settings().execution.taef_max_retries => {
             RequiredTools::Enforce(prompt::enforcement(&again))
         }
-        (false, true) => RequiredTools::Failed("required_tools", why_missing(&open, &erred)),
+        (false, true) => RequiredTools::Failed(ItemCode::RequiredTools.as_str(), why_missing(&open, &erred)),
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::domain::ids::ItemId;
 use crate::domain::model::{ModelReply, Phase};
-use crate::domain::plan::{ItemStatus, ValidationStatus};
+use crate::domain::plan::{ItemCode, ItemStatus, ValidationStatus};
 use crate::parse::{self, CallDraft, Decision, StepDraft, TOO_LONG};
 use crate::pes::plan::merge;
 use crate::pes::settle::item;
@@ -140,7 +140,7 @@ fn repair(tx: &mut Tx<'_>, id: &ItemId, replied: &ReceivedReply<'_>, content: St
         if replied.reply.is_cut() {
             return StepOutcome::CutOff { content };
         }
-        item::fail(tx, id, "empty_reply", "the model kept answering nothing".into());
+        item::fail(tx, id, ItemCode::EmptyReply.as_str(), "the model kept answering nothing".into());
         return StepOutcome::Settled;
     }
     if replied.reply.is_cut() && !replied.reply.text.trim().is_empty() {
