@@ -12,6 +12,14 @@ pub struct LookupKey {
     pub digest: String,
 }
 
+/// The lookup keys of a query, or of an answer. If a query joins another run, its keys lead to that run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunLookups {
+    /// The run that is answered, or the id that a new run gets.
+    pub run: RunId,
+    pub keys: Vec<LookupKey>,
+}
+
 /// A run that was found under a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundRun {

@@ -111,7 +111,7 @@ impl<T: Serialize> Settled<T> {
 pub(crate) fn settle<T: DeserializeOwned>(answered: Answered<T>, status: StatusCode) -> Result<Settled<T>, Fault> {
     let (status, is_replay) = match &answered {
         Answered::Fresh(_) => (status, false),
-        Answered::Replayed { status, .. } => (StatusCode::from_u16(*status).map_err(once::damaged)?, true),
+        Answered::Replayed(stored) => (StatusCode::from_u16(stored.status).map_err(once::damaged)?, true),
     };
     Ok(Settled { value: answered.into_value()?, status, is_replay })
 }

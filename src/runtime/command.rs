@@ -11,7 +11,7 @@ use super::snapshot::plan_of;
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::RunId;
-use crate::domain::lookup::LookupKey;
+use crate::domain::lookup::{LookupKey, RunLookups};
 use crate::domain::run::Run;
 use crate::domain::thread::{AgentState, ThreadProfile};
 use crate::engine::event::Event;
@@ -77,13 +77,6 @@ impl CommitExtras {
 pub(crate) struct NewReceiver {
     pub(crate) target: PushTarget,
     pub(crate) by: String,
-}
-
-/// The lookup keys of a query. If the query joins another run, the keys lead to that run.
-pub(crate) struct RunLookups {
-    /// The id that a new run gets.
-    pub(crate) run: RunId,
-    pub(crate) keys: Vec<LookupKey>,
 }
 
 impl RunLookups {

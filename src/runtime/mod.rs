@@ -53,7 +53,7 @@ mod wakeups;
 use std::sync::Arc;
 
 pub(crate) use command::{
-    AuditedAction, CommandError, CommitExtras, DecisionResult, IdempotencyRowFn, NewReceiver, ProfileEdit, RunLookups,
+    AuditedAction, CommandError, CommitExtras, DecisionResult, IdempotencyRowFn, NewReceiver, ProfileEdit,
 };
 pub(crate) use shared::find_core;
 pub(crate) use snapshot::ThreadSnapshot;

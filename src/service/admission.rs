@@ -3,9 +3,9 @@
 
 use metrics::counter;
 
-use super::{Result, Service, spending};
+use super::spending::{self, Payer};
+use super::{Result, Service};
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::TenantPk;
 use crate::domain::settings::{Budget, RunSettings};
 use crate::domain::spend::{Amount, Capped, SpendCaps, Unit};
 use crate::domain::usage::Price;
@@ -19,15 +19,15 @@ const RETRY_AFTER_MS: i64 = 1_000;
 /// run is committed.
 pub(super) async fn check(
     service: &Service,
-    (tenant, payer): (TenantPk, &str),
+    payer: Payer<'_>,
     settings: &RunSettings,
     query: &str,
 ) -> Result<Reservation> {
     if let Some(budget) = &settings.budget {
         check_budget(service, budget, settings)?;
     }
-    check_caps(service, (tenant, payer), settings, query).await?;
-    service.runtime.admit_to_model(tenant, settings).ok_or_else(|| {
+    check_caps(service, payer, settings, query).await?;
+    service.runtime.admit_to_model(payer.tenant, settings).ok_or_else(|| {
         let detail = "Too many calls wait for the model already; ask again soon.";
         Fault::new(Code::ProviderSaturated, detail).retry_after(RETRY_AFTER_MS)
     })
@@ -50,13 +50,8 @@ fn unpriced(service: &Service, settings: &RunSettings) -> Option<String> {
 }
 
 /// Amounts that running calls have reserved are not counted: most calls use less, and an accepted run waits for them.
-async fn check_caps(
-    service: &Service,
-    (tenant, payer): (TenantPk, &str),
-    settings: &RunSettings,
-    query: &str,
-) -> Result<()> {
-    let caps = service.runtime.spend_caps(tenant);
+async fn check_caps(service: &Service, payer: Payer<'_>, settings: &RunSettings, query: &str) -> Result<()> {
+    let caps = service.runtime.spend_caps(payer.tenant);
     if caps.is_none() {
         return Ok(());
     }
@@ -70,7 +65,7 @@ async fn check_caps(
         return Err(Fault::new(Code::Invalid, format!("There is a cap in US dollars ({place}), and {why}")));
     }
     let (provider, model) = settings.choice(0).unwrap_or_default();
-    let tools = service.tools.toolset(tenant).await;
+    let tools = service.tools.toolset(payer.tenant).await;
     let cost = |price: Price| least_cost(&price, settings, query, &*tools);
     let cost = service.runtime.price(provider, model).map_or(0, cost);
     let tokens = least_tokens(settings, query, &*tools);
@@ -78,7 +73,7 @@ async fn check_caps(
         Unit::Usd => cost,
         Unit::Tokens => tokens,
     };
-    match reached_cap(service, (tenant, payer), &caps, least).await? {
+    match reached_cap(service, payer, &caps, least).await? {
         Some((capped, words)) => {
             counter!("pes_spend_refused_total", "cap" => capped.as_str()).increment(1);
             Err(at_cap(service, capped, format!("No run is accepted: {words}.")))
@@ -88,9 +83,9 @@ async fn check_caps(
 }
 
 /// Refuses to ask models outside of a run when a cap is reached.
-pub(super) async fn check_reached_caps(service: &Service, (tenant, payer): (TenantPk, &str)) -> Result<()> {
-    let caps = service.runtime.spend_caps(tenant);
-    match reached_cap(service, (tenant, payer), &caps, |_| 1).await? {
+pub(super) async fn check_reached_caps(service: &Service, payer: Payer<'_>) -> Result<()> {
+    let caps = service.runtime.spend_caps(payer.tenant);
+    match reached_cap(service, payer, &caps, |_| 1).await? {
         Some((capped, words)) => Err(at_cap(service, capped, format!("No model is asked: {words}."))),
         None => Ok(()),
     }
@@ -99,12 +94,12 @@ pub(super) async fn check_reached_caps(service: &Service, (tenant, payer): (Tena
 /// The first cap that leaves less than `least`, in words. Webhooks are notified of it.
 async fn reached_cap(
     service: &Service,
-    (tenant, payer): (TenantPk, &str),
+    payer: Payer<'_>,
     caps: &SpendCaps,
     least: impl Fn(Unit) -> Amount,
 ) -> Result<Option<(Capped, String)>> {
     let now = service.now();
-    for (spent, capped, cap) in spending::spent(service, (tenant, payer), caps, now).await? {
+    for (spent, capped, cap) in spending::spent(service, payer, caps, now).await? {
         if spent.used + least(capped.unit()) > cap {
             service.runtime.announce_cap_reached(&spent, capped, cap).await;
             return Ok(Some((capped, capped.words(cap, now))));

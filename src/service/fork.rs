@@ -34,7 +34,7 @@ pub async fn fork(
     key: Option<Idempotent>,
 ) -> Result<Answered<Thread>> {
     service.runtime.accepting()?;
-    once::perform(service, caller, key.as_ref(), copy(service, caller, id, at, new_id, &key)).await
+    once::perform(service, caller, key.as_ref(), copy(service, caller, id, at, new_id, key.as_ref())).await
 }
 
 async fn copy(
@@ -43,7 +43,7 @@ async fn copy(
     id: &ThreadId,
     at: Option<i64>,
     new_id: Option<ThreadId>,
-    key: &Option<Idempotent>,
+    key: Option<&Idempotent>,
 ) -> Result<Thread, CommandError> {
     let row = threads::row(service, caller, id).await?;
     let at = within(&row, at.unwrap_or(row.last_seq), "/at")?;
@@ -81,7 +81,7 @@ async fn copy(
     let profile = ThreadProfile { forked_from: Some(from), title, ..row.profile };
     let new_thread = Thread { items, ..threads::fresh(&new, &profile) };
     let extras = CommitExtras {
-        idempotency: key.clone().map(|key| stored_response(caller, key, &new_thread)),
+        idempotency: key.cloned().map(|key| stored_response(caller, key, &new_thread)),
         create: Some((new, profile)),
         ..CommitExtras::audited(caller.name.clone(), "fork", serde_json::json!({ "from": id, "at": at }))
     };

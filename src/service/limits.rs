@@ -38,7 +38,7 @@ pub struct RunsOfTenant {
 
 pub async fn get(service: &Service, caller: &Caller) -> Result<Limits> {
     let (caps, now) = (service.runtime.spend_caps(caller.tenant), service.now());
-    let spent = spending::spent(service, (caller.tenant, &caller.name), &caps, now).await?;
+    let spent = spending::spent(service, caller.into(), &caps, now).await?;
     // The usage of the whole server is shown to operators only.
     let is_shown = |capped: Capped| capped.spender() != Spender::Server || caller.may(Scope::Operator);
     let shown = spent.iter().filter(|(_, capped, _)| is_shown(*capped));

@@ -26,7 +26,7 @@ const CHECK_RUN: &str = "check";
 /// All models, and whether each responds now. Each gets a short test call, with the keys of the caller's tenant, within the
 /// limits on calls to its provider. The calls count like those of runs; at a cap on spending none is made.
 pub async fn check_models(service: &Service, caller: &Caller) -> Result<Vec<ModelInfo>> {
-    admission::check_reached_caps(service, (caller.tenant, &caller.name)).await?;
+    admission::check_reached_caps(service, caller.into()).await?;
     // In a task of its own, so that the calls count although the client disconnects.
     let (service, caller) = (service.clone(), caller.clone());
     let checked = tokio::spawn(async move { check_and_count(&service, &caller).await });

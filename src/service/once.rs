@@ -41,14 +41,23 @@ pub struct Idempotent {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answered<T> {
     Fresh(T),
-    Replayed { status: u16, body: String, location: Option<String> },
+    Replayed(StoredResponse),
+}
+
+/// A response that is stored under an idempotency key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredResponse {
+    pub status: u16,
+    /// JSON.
+    pub body: String,
+    pub location: Option<String>,
 }
 
 impl<T> Answered<T> {
     pub(crate) fn map<U>(self, fresh: impl FnOnce(T) -> U) -> Answered<U> {
         match self {
             Answered::Fresh(value) => Answered::Fresh(fresh(value)),
-            Answered::Replayed { status, body, location } => Answered::Replayed { status, body, location },
+            Answered::Replayed(stored) => Answered::Replayed(stored),
         }
     }
 }
@@ -58,7 +67,7 @@ impl<T: DeserializeOwned> Answered<T> {
     pub(crate) fn into_value(self) -> Result<T> {
         match self {
             Answered::Fresh(value) => Ok(value),
-            Answered::Replayed { body, .. } => serde_json::from_str(&body).map_err(damaged),
+            Answered::Replayed(stored) => serde_json::from_str(&stored.body).map_err(damaged),
         }
     }
 }
@@ -70,12 +79,8 @@ pub(crate) fn damaged(error: impl Display) -> Fault {
 
 impl Idempotent {
     /// The row that stores a response under this key.
-    pub(crate) fn row(
-        &self,
-        tenant: TenantPk,
-        created_at: Millis,
-        (status, body, location): (u16, String, Option<String>),
-    ) -> IdempotencyRow {
+    pub(crate) fn row(&self, tenant: TenantPk, created_at: Millis, response: StoredResponse) -> IdempotencyRow {
+        let StoredResponse { status, body, location } = response;
         let Self { key, scope, fingerprint } = self.clone();
         IdempotencyRow { tenant, scope, key, fingerprint, status, body, location, created_at }
     }
@@ -135,7 +140,7 @@ pub(crate) fn sealed(
     } else {
         plain
     };
-    Ok(key.row(caller.tenant, service.now(), (status, body, None)))
+    Ok(key.row(caller.tenant, service.now(), StoredResponse { status, body, location: None }))
 }
 
 fn replayed<T>(service: &Service, row: IdempotencyRow) -> Result<Answered<T>> {
@@ -148,7 +153,7 @@ fn replayed<T>(service: &Service, row: IdempotencyRow) -> Result<Answered<T>> {
             Fault::new(Code::SecretUnreadable, detail)
         })?;
     }
-    Ok(Answered::Replayed { status, body, location })
+    Ok(Answered::Replayed(StoredResponse { status, body, location }))
 }
 
 /// Tenant, scope and idempotency key.

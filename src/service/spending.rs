@@ -2,19 +2,33 @@
 
 use super::{Result, Service};
 use crate::domain::Millis;
+use crate::domain::caller::Caller;
 use crate::domain::ids::TenantPk;
 use crate::domain::spend::{Amount, Capped, SpendCaps};
 use crate::store::{SpendKey, Spent};
 
-/// For each cap that applies to this key of the tenant: what was spent in the current period, the cap, and its amount.
+/// The key against whose caps something counts.
+#[derive(Clone, Copy)]
+pub(super) struct Payer<'a> {
+    pub tenant: TenantPk,
+    pub key: &'a str,
+}
+
+impl<'a> From<&'a Caller> for Payer<'a> {
+    fn from(caller: &'a Caller) -> Self {
+        Self { tenant: caller.tenant, key: &caller.name }
+    }
+}
+
+/// For each cap that applies to the payer: what was spent in the current period, the cap, and its amount.
 pub(super) async fn spent(
     service: &Service,
-    (tenant, key): (TenantPk, &str),
+    payer: Payer<'_>,
     caps: &SpendCaps,
     now: Millis,
 ) -> Result<Vec<(Spent, Capped, Amount)>> {
     let caps: Vec<_> = Capped::ALL.into_iter().filter_map(|capped| Some((capped, caps.of(capped)?))).collect();
-    let row = |capped: Capped| SpendKey::of(capped, tenant, Some(key), now);
+    let row = |capped: Capped| SpendKey::of(capped, payer.tenant, Some(payer.key), now);
     let (rows, caps): (Vec<SpendKey>, Vec<_>) =
         caps.into_iter().filter_map(|(capped, cap)| Some((row(capped)?, (capped, cap)))).unzip();
     let spent = service.store.spent(&rows).await?;

@@ -129,7 +129,7 @@ pub(super) fn tagged<V: Serialize>(Versioned { value, version }: Versioned<V>) -
 pub(super) fn changed<V: Serialize + DeserializeOwned>(answered: Answered<Versioned<V>>) -> Result<Response, Fault> {
     match answered {
         Answered::Fresh(changed) => Ok(tagged(changed)),
-        replayed @ Answered::Replayed { .. } => {
+        replayed @ Answered::Replayed(_) => {
             let settled = settle(replayed.map(|changed| changed.value), StatusCode::OK)?;
             let headers: HeaderMap = settled.headers();
             Ok((settled.status, headers, Json(settled.value)).into_response())

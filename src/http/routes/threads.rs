@@ -58,9 +58,7 @@ pub(crate) async fn create(
     let (answered, status) = match answered {
         Answered::Fresh((thread, true)) => (Answered::Fresh(thread), StatusCode::CREATED),
         Answered::Fresh((thread, false)) => (Answered::Fresh(thread), StatusCode::OK),
-        Answered::Replayed { status, body, location } => {
-            (Answered::Replayed { status, body, location }, StatusCode::CREATED)
-        }
+        Answered::Replayed(stored) => (Answered::Replayed(stored), StatusCode::CREATED),
     };
     Ok(created(&preferences, settle(answered, status)?))
 }

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::model_failed;
 use super::reply::ReplyBuilder;
+use crate::config::ModelRef;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::ids::{StreamId, TenantPk, ThreadPk};
 use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelReply, ModelRequest, Phase};
@@ -62,18 +63,18 @@ impl ModelCall {
         failpoint::reached("model.before");
         let Self { shared, pk, tenant, stream, attempt, request, head, lease, interrupt } = self;
         let began = Instant::now();
-        let (provider, model) = (request.provider.clone(), request.model.clone());
+        let model = ModelRef { provider: request.provider.clone(), model: request.model.clone() };
         let (fit, prompt_digest) = (request.context.fit, Some(prompt::digest(&request.messages)));
-        let client = match shared.model(tenant, &provider) {
+        let client = match shared.model(tenant, &model.provider) {
             Ok(client) => client,
             Err(fault) => return Some(model_failed(&stream, attempt, FailureKind::Refused, &fault.detail)),
         };
-        let (gates, owner) = (&shared.gates, shared.call_owner(tenant, &provider));
+        let (gates, owner) = (&shared.gates, shared.call_owner(tenant, &model.provider));
         let enter = async {
             if request.context.has_other {
-                gates.acquire_soon(&provider, owner).await
+                gates.acquire_soon(&model.provider, owner).await
             } else {
-                gates.acquire(&provider, owner).await
+                gates.acquire(&model.provider, owner).await
             }
         };
         let entered = interrupt.run_until_cancelled(enter).await;
@@ -102,7 +103,7 @@ impl ModelCall {
             Err(failure) => return Some(failed(failure)),
         };
         let mut tokens = TokenStream::open(shared.hub.clone(), pk, head);
-        let answered = read_reply(deltas, &interrupt, reply, &mut tokens, &prompt_size, (provider, model)).await;
+        let answered = read_reply(deltas, &interrupt, reply, &mut tokens, &prompt_size, model).await;
         failpoint::reached("model.replied");
         Some(match answered {
             Ok(reply) => {
@@ -145,7 +146,7 @@ async fn read_reply(
     mut reply: ReplyBuilder,
     tokens: &mut TokenStream,
     prompt_size: &PromptSize,
-    (provider, model): (String, String),
+    model: ModelRef,
 ) -> Result<ModelReply, ModelFailure> {
     let mut ends = pin!(interrupt.cancelled());
     loop {
@@ -167,7 +168,7 @@ async fn read_reply(
     }
     tokens.flush();
     reply.estimate_missing_usage(|| prompt_size.tokens());
-    reply.finish(provider, model).map_err(|reply| {
+    reply.finish(model).map_err(|reply| {
         let incomplete = ModelFailure::new(FailureKind::Incomplete, "The reply ended without saying why.");
         broken_off(incomplete, &reply, tokens, prompt_size)
     })

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use crate::config::ModelRef;
 use crate::domain::model::{Delta, ModelReply, RawToolCall, StopReason, Usage};
 use crate::domain::size::tokens;
 
@@ -79,7 +80,7 @@ impl ReplyBuilder {
     }
 
     /// The whole reply. The error returns the builder: the provider sent no stop reason.
-    pub(super) fn finish(self, provider: String, model: String) -> Result<ModelReply, Box<Self>> {
+    pub(super) fn finish(self, model: ModelRef) -> Result<ModelReply, Box<Self>> {
         let since = |at: Instant| i64::try_from(at.duration_since(self.began).as_millis()).unwrap_or(i64::MAX);
         let Some(stop) = self.stop.clone() else { return Err(Box::new(self)) };
         Ok(ModelReply {
@@ -92,8 +93,8 @@ impl ReplyBuilder {
             tool_calls: without_repeated_ids(self.calls.into_iter().map(|(_, call)| call).collect()),
             replay: self.replay,
             usage: self.usage,
-            provider,
-            model,
+            provider: model.provider,
+            model: model.model,
             fit: None,
             prompt_digest: None,
         })
@@ -178,7 +179,7 @@ mod tests {
         ] {
             reply.take(delta).unwrap();
         }
-        let calls = reply.finish("p".into(), "m".into()).unwrap().tool_calls;
+        let calls = reply.finish("p:m".parse().unwrap()).unwrap().tool_calls;
         assert_eq!(
             calls.iter().map(|c| (&*c.name, &*c.arguments)).collect::<Vec<_>>(),
             [("second", "{\"x\":1}"), ("first", "{}")]
@@ -192,7 +193,7 @@ mod tests {
             reply.take(piece(index, Some(if index == 2 { "b" } else { "a" }), Some("f"), "{}")).unwrap();
         }
         reply.take(Delta::Stop(StopReason::ToolUse)).unwrap();
-        let calls = reply.finish("p".into(), "m".into()).unwrap().tool_calls;
+        let calls = reply.finish("p:m".parse().unwrap()).unwrap().tool_calls;
         assert_eq!(calls.iter().map(|call| call.id.as_deref()).collect::<Vec<_>>(), [Some("a"), None, Some("b")]);
     }
 
@@ -222,6 +223,6 @@ mod tests {
         let mut reply = ReplyBuilder::new(Instant::now(), 4);
         assert_eq!(reply.take(Delta::Text("1234".into())), Ok(()));
         assert_eq!(reply.take(Delta::Text("5".into())), Err(TooLarge));
-        assert!(reply.finish("p".into(), "m".into()).is_err());
+        assert!(reply.finish("p:m".parse().unwrap()).is_err());
     }
 }

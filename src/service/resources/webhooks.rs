@@ -9,7 +9,7 @@ use crate::domain::ids::{DeliveryId, ThreadPk};
 use crate::domain::webhook::{DeliveryResource, WebhookResource, WebhookSpec};
 use crate::egress::{Destination, SigningSecret};
 use crate::outbox::{StoredWebhook, Webhook};
-use crate::service::once::{self, Answered, Idempotent};
+use crate::service::once::{self, Answered, Idempotent, StoredResponse};
 use crate::service::{Result, Service};
 use crate::store::documents::{Document, DocumentKind, owner_of_document};
 use crate::store::outbox::{Delivery, DeliveryStatus, TargetKind};
@@ -139,7 +139,8 @@ pub async fn replay(
 ) -> Result<Answered<()>> {
     let work = async {
         let now = service.now();
-        let response = key.as_ref().map(|key| key.row(caller.tenant, now, (202, "null".to_owned(), None)));
+        let response = StoredResponse { status: 202, body: "null".to_owned(), location: None };
+        let response = key.as_ref().map(|key| key.row(caller.tenant, now, response));
         let audit = AuditRow {
             tenant: caller.tenant,
             thread: ThreadPk::NONE,

@@ -31,7 +31,7 @@ pub async fn create<R: Collection>(
             // The refused write has refreshed the cache.
             let is_taken = service.documents.get(caller.tenant, R::KIND, &id).is_some();
             let why = if is_taken { R::id_taken() } else { too_many(R::KIND, most) };
-            return Err(not_first(service, caller, &key, why).await?);
+            return Err(not_first(service, caller, key.as_ref(), why).await?);
         }
         R::follow_up(service, caller, &id).await;
         Ok(view)
@@ -104,7 +104,9 @@ async fn change<R: Resource>(
             stored_response.map(|(key, answer)| once::sealed(service, caller, key, 200, answer)).transpose()?;
         let change = change_by(service, caller, R::KIND, id, next.body.clone());
         let Some(version) = service.documents.write_once(change, expected, stored_response).await? else {
-            return Err(not_first(service, caller, &key, Fault::new(Code::PreconditionFailed, R::CONFLICT)).await?);
+            return Err(
+                not_first(service, caller, key.as_ref(), Fault::new(Code::PreconditionFailed, R::CONFLICT)).await?
+            );
         };
         next.version = version;
         let value = match answer {
@@ -149,7 +151,7 @@ fn change_by(service: &Service, caller: &Caller, kind: DocumentKind, id: &str, b
 async fn not_first(
     service: &Service,
     caller: &Caller,
-    key: &Option<Idempotent>,
+    key: Option<&Idempotent>,
     otherwise: Fault,
 ) -> Result<CommandError> {
     match key {

@@ -9,14 +9,14 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension, SuspensionStatus};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId, ThreadPk};
-use crate::domain::lookup::LookupKey;
+use crate::domain::lookup::RunLookups;
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::run::{Run, RunStatus};
 use crate::engine::event::{Event, PersonEvent};
 use crate::engine::step::RowKind;
 use crate::failpoint;
+use crate::runtime::CommitExtras;
 use crate::runtime::rows::read;
-use crate::runtime::{CommitExtras, RunLookups};
 use crate::service::a2a::pushes;
 use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Result, Service, threads};
@@ -38,15 +38,11 @@ pub async fn resume_with_lookups(
     caller: &Caller,
     id: &ThreadId,
     answer: Answer,
-    lookups_of_run: (RunId, Vec<LookupKey>),
+    lookups: RunLookups,
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
-    let extras = CommitExtras { lookups: lookups(Some(lookups_of_run)), ..CommitExtras::default() };
+    let extras = CommitExtras { lookups: Some(lookups), ..CommitExtras::default() };
     settle(service, caller, id, answer, None, extras, key).await
-}
-
-fn lookups(found: Option<(RunId, Vec<LookupKey>)>) -> Option<RunLookups> {
-    found.map(|(asked, keys)| RunLookups { run: asked, keys })
 }
 
 /// Answers a suspension, once, with a message that joins the conversation.
@@ -66,7 +62,7 @@ pub async fn reply(
         }
         None => (None, Vec::new()),
     };
-    let extras = CommitExtras { pushes, lookups: lookups(message.lookups), ..CommitExtras::default() };
+    let extras = CommitExtras { pushes, lookups: message.lookups, ..CommitExtras::default() };
     let said = ConversationMessage {
         message_id: service.mint().message(),
         thread_id: id.clone(),
@@ -171,7 +167,7 @@ async fn act(
     service.runtime.accepting()?;
     let work = async {
         let row = threads::row(service, caller, id).await?;
-        let extras = CommitExtras { idempotency: stored_receipt(caller, &key, id, None), ..extras };
+        let extras = CommitExtras { idempotency: stored_receipt(caller, key.as_ref(), id, None), ..extras };
         let decided = service.runtime.decide(row.pk, event, extras).await?;
         Ok(receipt(id, None, &decided).ok_or_else(no_run)?)
     };

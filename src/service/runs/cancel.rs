@@ -12,7 +12,7 @@ use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::run::{Run, RunStatus};
 use crate::engine::event::{CancelEvent, Event};
 use crate::runtime::{CommandError, CommitExtras, DecisionResult, IdempotencyRowFn};
-use crate::service::once::{self, Answered, Idempotent};
+use crate::service::once::{self, Answered, Idempotent, StoredResponse};
 use crate::service::{Result, Service, runs, threads};
 
 /// How long a takeover of the thread may take after the owner's lease has expired.
@@ -27,7 +27,7 @@ pub async fn cancel_thread(
 ) -> Result<Answered<CancelReceipt>> {
     let work = async {
         let row = threads::row(service, caller, id).await?;
-        request(service, caller, row.pk, None, &key).await
+        request(service, caller, row.pk, None, key.as_ref()).await
     };
     await_replayed(service, caller, once::perform(service, caller, key.as_ref(), work).await?).await
 }
@@ -47,7 +47,7 @@ pub async fn cancel(
                 Err(Fault::new(Code::RunFinished, detail).with("status", run.status.as_str()).into())
             }
             RunStatus::Queued | RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting => {
-                request(service, caller, pk, Some(run.run_id), &key).await
+                request(service, caller, pk, Some(run.run_id), key.as_ref()).await
             }
         }
     };
@@ -59,12 +59,12 @@ async fn request(
     caller: &Caller,
     pk: ThreadPk,
     run: Option<RunId>,
-    key: &Option<Idempotent>,
+    key: Option<&Idempotent>,
 ) -> Result<CancelReceipt, CommandError> {
     service.runtime.accepting()?;
     let detail = run.as_ref().map_or(Value::Null, |run| json!({ "runId": run }));
     let extras = CommitExtras {
-        idempotency: key.clone().map(|key| stored_response(caller, key, run.clone())),
+        idempotency: key.cloned().map(|key| stored_response(caller, key, run.clone())),
         ..CommitExtras::audited(caller.name.clone(), "cancel", detail)
     };
     let event = Event::Cancel(CancelEvent::Asked { run: run.clone(), by: caller.name.clone() });
@@ -82,8 +82,8 @@ async fn await_replayed(
     caller: &Caller,
     answered: Answered<CancelReceipt>,
 ) -> Result<Answered<CancelReceipt>> {
-    if let Answered::Replayed { body, .. } = &answered
-        && let Ok(receipt) = serde_json::from_str::<CancelReceipt>(body)
+    if let Answered::Replayed(stored) = &answered
+        && let Ok(receipt) = serde_json::from_str::<CancelReceipt>(&stored.body)
     {
         for run in &receipt.run_ids {
             await_stop(service, caller, run).await?;
@@ -129,7 +129,7 @@ fn stored_response(caller: &Caller, key: Idempotent, run: Option<RunId>) -> Idem
         let receipt = receipt(run.as_ref(), decided);
         let status = if receipt.already { 200 } else { 202 };
         let body = serde_json::to_string(&receipt).expect("a receipt is plain data");
-        key.row(tenant, now, (status, body, None))
+        key.row(tenant, now, StoredResponse { status, body, location: None })
     })
 }
 

@@ -13,7 +13,7 @@ use crate::a2a::types::PushConfig;
 use crate::a2a::wire::Version;
 use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::{ItemId, RunId, ThreadId};
-use crate::domain::lookup::LookupKey;
+use crate::domain::lookup::{LookupKey, RunLookups};
 use crate::domain::message::HistoryMessage;
 use crate::domain::run::{OnBusy, RunResource, RunStatus};
 use crate::domain::settings::CallOptions;
@@ -64,8 +64,8 @@ pub struct ReplyMessage {
     pub metadata: Option<Map<String, Value>>,
     /// A push receiver of the run's changes from this message on.
     pub push: Option<PushRegistration>,
-    /// The run that is answered, and further keys under which it is found.
-    pub lookups: Option<(RunId, Vec<LookupKey>)>,
+    /// Further keys under which the run is found.
+    pub lookups: Option<RunLookups>,
 }
 
 /// A push receiver for the changes of a run. `version` is the protocol version that the client speaks.

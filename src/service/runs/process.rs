@@ -8,16 +8,18 @@ use super::{ProcessAsk, Receipt, rewind};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
+use crate::domain::lookup::RunLookups;
 use crate::domain::message::HistoryMessage;
 use crate::domain::run::{Ask, OnBusy, RunStatus};
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::engine::event::Event;
 use crate::failpoint;
-use crate::runtime::{CommandError, CommitExtras, DecisionResult, IdempotencyRowFn, RunLookups};
+use crate::runtime::{CommandError, CommitExtras, DecisionResult, IdempotencyRowFn};
 use crate::service::a2a::pushes;
 use crate::service::feed::EarlySubscription;
-use crate::service::once::{self, Answered, Idempotent};
+use crate::service::once::{self, Answered, Idempotent, StoredResponse};
+use crate::service::spending::Payer;
 use crate::service::{Result, Service, admission, settings, threads};
 use crate::store::{NewThread, ThreadRow};
 
@@ -66,7 +68,7 @@ async fn process_as(
     };
     Ok(match answered? {
         Answered::Fresh((receipt, early)) => (Answered::Fresh(receipt), early),
-        Answered::Replayed { status, body, location } => (Answered::Replayed { status, body, location }, None),
+        Answered::Replayed(stored) => (Answered::Replayed(stored), None),
     })
 }
 
@@ -79,7 +81,7 @@ async fn accept_once(
     subscribes: bool,
 ) -> Result<Answered<(Receipt, Option<EarlySubscription>)>> {
     // Boxed, because each of the futures that await it would contain it.
-    let accepted = accept(service, caller, id, ask, &key, subscribes).boxed();
+    let accepted = accept(service, caller, id, ask, key.as_ref(), subscribes).boxed();
     once::perform(service, caller, key.as_ref(), accepted).await
 }
 
@@ -88,7 +90,7 @@ async fn accept(
     caller: &Caller,
     id: &ThreadId,
     ask: ProcessAsk,
-    key: &Option<Idempotent>,
+    key: Option<&Idempotent>,
     subscribes: bool,
 ) -> Result<(Receipt, Option<EarlySubscription>), CommandError> {
     service.tools.toolset(caller.tenant).await.check_client_tools(&ask.options.client_tools)?;
@@ -106,8 +108,8 @@ async fn accept(
         let last_seq = row.as_ref().map(|row| row.last_seq);
         let settings = settings::of_run(service, caller, &core, &profile.config, &ask.options)?;
         // A schedule's run counts against the caps of the key that wrote the schedule last, which is the first in `shaped_by`.
-        let payer = ask.shaped_by.first().unwrap_or(&caller.name);
-        let _permit = admission::check(service, (caller.tenant, payer), &settings, &ask.query).await?;
+        let payer = Payer { tenant: caller.tenant, key: ask.shaped_by.first().unwrap_or(&caller.name) };
+        let _permit = admission::check(service, payer, &settings, &ask.query).await?;
         let rewind = rewind::of(service, caller, id, row.as_ref(), &ask).await?;
         let has_rewind = rewind.is_some();
         // Subscribed after the rewind, so that the caller does not receive the end of the run that was cancelled for it.
@@ -207,16 +209,16 @@ pub(super) fn receipt(id: &ThreadId, run: Option<&RunId>, decided: &DecisionResu
 /// Builds the response that is stored under the idempotency key: the receipt, with status 202.
 pub(super) fn stored_receipt(
     caller: &Caller,
-    key: &Option<Idempotent>,
+    key: Option<&Idempotent>,
     id: &ThreadId,
     run: Option<&RunId>,
 ) -> Option<IdempotencyRowFn> {
-    let (key, tenant, id, run) = (key.clone()?, caller.tenant, id.clone(), run.cloned());
+    let (key, tenant, id, run) = (key?.clone(), caller.tenant, id.clone(), run.cloned());
     Some(Box::new(move |decided, now| {
         let receipt = receipt(&id, run.as_ref(), decided);
         let location = receipt.as_ref().map(|receipt| receipt.run_url.clone());
         let body = serde_json::to_string(&receipt).expect("a receipt is plain data");
-        key.row(tenant, now, (202, body, location))
+        key.row(tenant, now, StoredResponse { status: 202, body, location })
     }))
 }
 

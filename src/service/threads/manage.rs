@@ -13,7 +13,7 @@ use crate::domain::thread::{ItemCounts, Thread, ThreadProfile, ThreadStatus};
 use crate::domain::usage::usd;
 use crate::engine::event::{Event, SystemEvent};
 use crate::runtime::{CommandError, CommitExtras};
-use crate::service::once::{self, Answered, Idempotent};
+use crate::service::once::{self, Answered, Idempotent, StoredResponse};
 use crate::service::{Result, Service, settings};
 use crate::store::{Committed, NewThread, Outline, Page, PageAsk, ThreadFilter, ThreadRow};
 
@@ -26,14 +26,14 @@ pub async fn create(
     key: Option<Idempotent>,
 ) -> Result<Answered<(Thread, bool)>> {
     service.runtime.accepting()?;
-    once::perform(service, caller, key.as_ref(), make(service, caller, ask, &key)).await
+    once::perform(service, caller, key.as_ref(), make(service, caller, ask, key.as_ref())).await
 }
 
 async fn make(
     service: &Service,
     caller: &Caller,
     ask: NewThreadAsk,
-    key: &Option<Idempotent>,
+    key: Option<&Idempotent>,
 ) -> Result<(Thread, bool), CommandError> {
     let id = ask.thread_id.unwrap_or_else(|| new_id(service));
     check_id(service, &id)?;
@@ -47,7 +47,7 @@ async fn make(
     let created_by = caller.name.clone();
     let new = NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: service.now(), created_by };
     let fresh = fresh(&new, &profile);
-    let kept = key.as_ref().map(|key| key.row(caller.tenant, fresh.created_at, answer(&fresh)));
+    let kept = key.map(|key| key.row(caller.tenant, fresh.created_at, answer(&fresh)));
     let pk = service.runtime.new_pk();
     match service.store.create_thread(pk, new, profile.clone(), kept).await? {
         Committed::Done => {
@@ -74,9 +74,9 @@ async fn make(
 }
 
 /// The response for a new thread: status 201, body and location.
-pub(crate) fn answer(thread: &Thread) -> (u16, String, Option<String>) {
+pub(crate) fn answer(thread: &Thread) -> StoredResponse {
     let body = serde_json::to_string(thread).expect("a thread is plain data");
-    (201, body, Some(format!("/threads/{}", thread.thread_id)))
+    StoredResponse { status: 201, body, location: Some(format!("/threads/{}", thread.thread_id)) }
 }
 
 pub async fn list(service: &Service, caller: &Caller, filter: ThreadFilter, page: PageAsk) -> Result<Page<Thread>> {

@@ -34,7 +34,7 @@ async fn ask(instance: &Instance, thread: &str) -> pes::domain::ids::RunId {
     let (service, caller) = (instance.service(), instance.caller());
     match runs::process(service, caller, &thread.into(), ask, None).await.unwrap() {
         Answered::Fresh(receipt) => receipt.run_id,
-        Answered::Replayed { .. } => panic!("there was no key"),
+        Answered::Replayed(_) => panic!("there was no key"),
     }
 }
 

@@ -54,7 +54,7 @@ async fn asked(aging: &Aging) -> Option<RunId> {
             runs::wait(service, caller, &receipt.run_id, WAIT).await.unwrap();
             Some(receipt.run_id)
         }
-        Answered::Replayed { .. } => None,
+        Answered::Replayed(_) => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use pes::Instance;
 use pes::domain::fault::Code;
-use pes::domain::lookup::LookupKey;
+use pes::domain::lookup::{LookupKey, RunLookups};
 use pes::domain::run::OnBusy;
 use pes::service::lookups;
 use pes::service::once::Answered;
@@ -19,7 +19,7 @@ async fn ask(instance: &Instance, on_busy: OnBusy, digest: &str) -> Result<Recei
     let ask = ProcessAsk { query, on_busy, lookups: vec![key(digest)], ..ProcessAsk::default() };
     match runs::process(instance.service(), instance.caller(), &"t".into(), ask, None).await {
         Ok(Answered::Fresh(receipt)) => Ok(receipt),
-        Ok(Answered::Replayed { .. }) => panic!("no key was sent"),
+        Ok(Answered::Replayed(_)) => panic!("no key was sent"),
         Err(fault) => Err(fault.code),
     }
 }
@@ -44,7 +44,7 @@ async fn what_was_accepted_is_found_and_what_was_refused_is_not() {
     let waited = runs::wait(service, caller, &first.run_id, std::time::Duration::ZERO).await.unwrap();
     let asked = waited.suspensions[0]["suspensionId"].clone();
     let answer = serde_json::from_value(serde_json::json!({ "suspensionId": asked, "approved": true })).unwrap();
-    let under = (first.run_id.clone(), vec![key("answered")]);
+    let under = RunLookups { run: first.run_id.clone(), keys: vec![key("answered")] };
     runs::resume_with_lookups(service, caller, &"t".into(), answer, under, None).await.unwrap();
     assert_eq!(found("answered").await[0].run_id, first.run_id);
 

@@ -212,6 +212,6 @@ pub async fn ask(instance: &Instance, thread: &str, query: &str) -> RunId {
     let answered = runs::process(instance.service(), instance.caller(), &thread.into(), ask, None).await;
     match answered.expect("it is accepted") {
         Answered::Fresh(receipt) => receipt.run_id,
-        Answered::Replayed { .. } => panic!("there was no key"),
+        Answered::Replayed(_) => panic!("there was no key"),
     }
 }

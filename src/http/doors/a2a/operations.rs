@@ -131,7 +131,7 @@ async fn cancel(ctx: &A2aRequest, query: TaskQuery) -> Result<Task, A2aError> {
     let over = || Fault::new(Error::TaskNotCancelable, "The task is over; there is nothing to cancel.");
     match runs::cancel(&ctx.app.service, &ctx.caller, &id, None).await {
         Ok(Answered::Fresh(receipt)) if receipt.already => return Err(over().into()),
-        Ok(Answered::Fresh(_) | Answered::Replayed { .. }) => {}
+        Ok(Answered::Fresh(_) | Answered::Replayed(_)) => {}
         Err(fault) if fault.code == Code::RunFinished => return Err(over().into()),
         Err(fault) => return Err(fault.into()),
     }

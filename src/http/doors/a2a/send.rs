@@ -106,7 +106,7 @@ async fn start_task(ctx: &A2aRequest, request: &SendRequest, wants_events: bool)
     };
     match answered {
         Answered::Fresh(receipt) => Ok(AcceptedMessage { task: receipt.run_id, complaint: None, early, is_new: true }),
-        stored @ Answered::Replayed { .. } => Ok(AcceptedMessage::unchanged(stored.into_value()?.run_id, None)),
+        stored @ Answered::Replayed(_) => Ok(AcceptedMessage::unchanged(stored.into_value()?.run_id, None)),
     }
 }
 

@@ -161,7 +161,7 @@ async fn status(ctx: &McpRequest, arguments: Value) -> Result<CallOutcome, Fault
 async fn cancel(ctx: &McpRequest, arguments: Value) -> Result<CallOutcome, Fault> {
     let run = RunId::from(Cancel::read(arguments)?.run_id);
     match runs::cancel(&ctx.app.service, &ctx.caller, &run, None).await {
-        Ok(Answered::Fresh(_) | Answered::Replayed { .. }) => {}
+        Ok(Answered::Fresh(_) | Answered::Replayed(_)) => {}
         // The run's result says how it ended.
         Err(fault) if fault.code == Code::RunFinished => {}
         Err(fault) => return Err(fault),

@@ -12,7 +12,7 @@ use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension, SuspensionKind};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
-use crate::domain::lookup::LookupKey;
+use crate::domain::lookup::{LookupKey, RunLookups};
 use crate::domain::message::HistoryMessage;
 use crate::domain::run::{OnBusy, RunStatus};
 use crate::domain::settings::{CallOptions, ThreadConfig};
@@ -205,7 +205,8 @@ impl RunReply<'_> {
             let is_approval = self.approvals.contains_key(&open.suspension_id);
             let is_said = open.kind != SuspensionKind::ClientTool && !is_approval;
             let approval = is_approval.then(|| approval_key(self.ctx, &open.suspension_id));
-            let found = (open.run_id.clone(), self.lookups.iter().cloned().chain(approval).collect());
+            let keys = self.lookups.iter().cloned().chain(approval).collect();
+            let found = RunLookups { run: open.run_id.clone(), keys };
             let answered = if is_said {
                 let message =
                     ReplyMessage { content: self.text.to_owned(), lookups: Some(found), ..ReplyMessage::default() };
