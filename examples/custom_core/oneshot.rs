@@ -156,7 +156,7 @@ impl Turn<'_> {
             trace_id: ask.trace_id,
             trace: ask.trace,
             requested_by: vec![ask.requested_by],
-            standing: CallerStatus::Running,
+            caller_status: CallerStatus::Running,
             since: self.stamp.now,
             created_at: self.stamp.now,
             started_at: Some(self.stamp.now),

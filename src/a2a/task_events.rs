@@ -55,7 +55,7 @@ impl StreamedAnswer {
 
 impl TaskEvents {
     /// The observation types that must be passed to `apply`.
-    pub const OBSERVATION_TYPES: [ObservationType; 7] = ObservationType::STANDING;
+    pub const OBSERVATION_TYPES: [ObservationType; 7] = ObservationType::OF_CALLER_STATUS;
 
     /// Starts from this state; `open` are the open questions, oldest first.
     pub fn new(task_id: &str, context_id: &str, state: TaskState, open: Vec<AskedQuestion>) -> Self {
@@ -158,7 +158,7 @@ impl TaskEvents {
     fn status_if_changed(&mut self, at: Millis) -> Vec<StreamEvent> {
         let oldest = self.open.first();
         let asked = oldest.map(|oldest| oldest.suspension_id.clone());
-        let state = view::standing(&self.open);
+        let state = view::state_of_questions(&self.open);
         if state == self.state && asked == self.last_question {
             return Vec::new();
         }

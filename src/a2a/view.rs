@@ -144,8 +144,8 @@ fn status(
     TaskStatus { state, message: asked.or(why), timestamp: Some(since) }
 }
 
-fn of(standing: CallerStatus) -> TaskState {
-    match standing {
+fn of(status: CallerStatus) -> TaskState {
+    match status {
         CallerStatus::Queued => TaskState::Submitted,
         CallerStatus::Running | CallerStatus::Waiting => TaskState::Working,
         CallerStatus::NeedsAuth => TaskState::AuthRequired,
@@ -163,7 +163,7 @@ pub fn failed(code: Option<Code>) -> TaskState {
 }
 
 /// The state of a run in progress, by its open questions, oldest first.
-pub fn standing(open: &[AskedQuestion]) -> TaskState {
+pub fn state_of_questions(open: &[AskedQuestion]) -> TaskState {
     of(CallerStatus::of(RunStatus::Running, open.first().map(|oldest| oldest.kind)))
 }
 

@@ -71,7 +71,7 @@ impl Encoded {
             kind: observation.kind,
             run_id: observation.run_id.clone(),
         };
-        let content = if ObservationType::STANDING.contains(&observation.kind) {
+        let content = if ObservationType::OF_CALLER_STATUS.contains(&observation.kind) {
             FrameContent::Observation(Box::new(observation.clone()))
         } else {
             FrameContent::BytesOnly
@@ -145,7 +145,7 @@ impl Encoded {
         self.json.slice(self.data.clone())
     }
 
-    /// The observation, if its type is one of [`ObservationType::STANDING`].
+    /// The observation, if its type is one of [`ObservationType::OF_CALLER_STATUS`].
     pub fn as_observation(&self) -> Option<&Observation> {
         match &self.content {
             FrameContent::Observation(observation) => Some(observation),

@@ -65,7 +65,7 @@ impl LoadedThread {
         let recipient = |target: PushTarget| {
             let is_active = active.as_ref() == Some(&target.run_id);
             let open = if is_active { open.clone() } else { Vec::new() };
-            let state = if is_active { view::standing(&open) } else { TaskState::Submitted };
+            let state = if is_active { view::state_of_questions(&open) } else { TaskState::Submitted };
             let task_events = TaskEvents::new(target.run_id.as_str(), self.row.thread_id.as_str(), state, open);
             (target, task_events.linked(urls.cloned()))
         };

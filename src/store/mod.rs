@@ -59,7 +59,7 @@ pub use open::{await_connection, open, open_beside};
 pub use pace::{Chores, Pace};
 pub use page::{Page, PageAsk};
 pub use retention::{Compaction, Dropped, RetentionStore, RunEnd};
-pub use rows::{FoundRow, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted};
+pub use rows::{FoundRow, RowStore, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted};
 pub use schedules::{Due, Fire, PlannedSchedule, ScheduleMove, ScheduleState, ScheduleStore};
 pub use sessions::{SessionRow, SessionStore};
 pub use spend::{NewSpendNotice, PastPeriods, SpendChange, SpendKey, SpendNotice, SpendStore, Spent};

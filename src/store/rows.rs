@@ -25,11 +25,11 @@ pub struct FoundRow {
 
 /// Which runs to list.
 #[derive(Clone, Debug)]
-pub struct StandingAsk {
+pub struct RunsByStatusAsk {
     pub tenant: TenantPk,
     pub thread: Option<ThreadPk>,
     /// Empty = all.
-    pub standings: Vec<CallerStatus>,
+    pub statuses: Vec<CallerStatus>,
     /// Only those whose status changed at this time or later.
     pub since: Option<Millis>,
     pub page: PageAsk,
@@ -75,12 +75,12 @@ pub trait RowStore: Send + Sync + 'static {
     /// The tasks that the tenant's threads delegated to other agents, newest first.
     async fn tasks(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<FoundRow>>;
     /// The tenant's runs by caller status, the most recently changed first.
-    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<Page<FoundRow>>;
+    async fn runs_by_caller_status(&self, ask: &RunsByStatusAsk) -> Result<Page<FoundRow>>;
     /// How many runs there are on all pages.
-    async fn count_by_standing(&self, ask: &StandingAsk) -> Result<u64>;
+    async fn count_by_caller_status(&self, ask: &RunsByStatusAsk) -> Result<u64>;
 }
 
-impl StandingAsk {
+impl RunsByStatusAsk {
     /// The earliest change.
     pub(crate) fn since(&self) -> Millis {
         self.since.unwrap_or(Millis::MIN)
@@ -88,8 +88,8 @@ impl StandingAsk {
 
     /// The bodies of the status rows to find.
     pub(crate) fn bodies(&self) -> Vec<String> {
-        let text = |standing: &CallerStatus| serde_json::to_string(standing).expect("a word is JSON");
-        self.standings.iter().map(text).collect()
+        let text = |status: &CallerStatus| serde_json::to_string(status).expect("a word is JSON");
+        self.statuses.iter().map(text).collect()
     }
 
     /// The position before which the page begins.
@@ -195,6 +195,6 @@ pub(crate) fn page_by_id(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<Fo
 }
 
 /// A page of runs; `since` is when the status of each changed last.
-pub(crate) fn page_by_standing(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<FoundRow>> {
+pub(crate) fn page_by_caller_status(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<FoundRow>> {
     page_of(rows, ask, FoundRow::read, |row, run| Ok(Cursor::new(row.number("since")?, run.row.id.clone())))
 }

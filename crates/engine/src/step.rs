@@ -24,7 +24,7 @@ pub struct Step {
     pub rows: Vec<Row>,
     pub records: Vec<Record>,
     /// Runs whose resource changed, as they are now (they are in `rows` too); clients get a `run` frame for each. If a
-    /// run's caller status changed, `standing` has the new one and `since` the time of the change; the run is listed
+    /// run's caller status changed, `caller_status` has the new one and `since` the time of the change; the run is listed
     /// under that status from then on.
     pub runs: Vec<Run>,
     /// Large values made by this step (they are in `rows` too), so that live readers need not fetch them.
@@ -163,7 +163,7 @@ impl Step {
             id: run.run_id.to_string(),
             ord: run.since,
             keep: Keep::Never,
-            body: serde_json::to_string(&run.standing).expect("a standing is a word"),
+            body: serde_json::to_string(&run.caller_status).expect("a status is a word"),
         }));
     }
 

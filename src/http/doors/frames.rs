@@ -8,7 +8,7 @@ use crate::domain::frame::{Token, ToolStarted};
 use crate::domain::ids::{ItemId, RunId};
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::run::RunStatus;
-use crate::domain::standing::RunActivity;
+use crate::domain::run_activity::RunActivity;
 use crate::live::{Encoded, EncodedKind};
 
 /// What the stream of one run receives. Observations, tokens and calls may be of other runs of the thread.
@@ -87,13 +87,13 @@ fn decode_observation(frame: &Encoded) -> serde_json::Result<DecodedObservation>
 
 impl DecodedObservation {
     /// Whether this observation makes a suspended run go on.
-    pub(super) fn resumes(&self, standing: &RunActivity) -> bool {
-        standing.is_resumed_by(self.at, self.fact())
+    pub(super) fn resumes(&self, activity: &RunActivity) -> bool {
+        activity.is_resumed_by(self.at, self.fact())
     }
 
-    pub(super) fn apply_to(&self, standing: &mut RunActivity) {
+    pub(super) fn apply_to(&self, activity: &mut RunActivity) {
         if let Some(fact) = self.fact() {
-            standing.apply(self.item.as_ref(), self.at, fact);
+            activity.apply(self.item.as_ref(), self.at, fact);
         }
     }
 

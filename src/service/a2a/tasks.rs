@@ -16,7 +16,7 @@ use crate::engine::step::{Row, RowKind};
 use crate::runtime::rows::{legible, read};
 use crate::service::pages::Entries;
 use crate::service::{Result, Service, runs, threads};
-use crate::store::{FoundRow, Page, PageAsk, StandingAsk};
+use crate::store::{FoundRow, Page, PageAsk, RunsByStatusAsk};
 
 /// How many messages are read at once.
 const CHUNK: u32 = 100;
@@ -41,7 +41,7 @@ pub struct RunSnapshot {
 pub struct RunSnapshotAsk {
     pub thread: Option<ThreadId>,
     /// Empty = all.
-    pub standings: Vec<CallerStatus>,
+    pub statuses: Vec<CallerStatus>,
     /// Only runs whose status changed at this time or later.
     pub since: Option<Millis>,
     pub with_messages: bool,
@@ -61,7 +61,7 @@ pub async fn wait(service: &Service, caller: &Caller, id: &RunId, at_most: Durat
     let mut waiter = service.runtime.wait_on(id);
     loop {
         let (pk, run) = runs::stored(service, caller, id).await?;
-        let asks = matches!(run.standing, CallerStatus::Suspended | CallerStatus::NeedsAuth);
+        let asks = matches!(run.caller_status, CallerStatus::Suspended | CallerStatus::NeedsAuth);
         let is_settled = asks || run.status.is_terminal() || run.status == RunStatus::Suspended;
         if is_settled || timeout_at(until, waiter.changed(pk)).await.is_err() {
             return Ok(());
@@ -95,13 +95,13 @@ pub async fn list(service: &Service, caller: &Caller, ask: RunSnapshotAsk) -> Re
         Some(id) => Some(threads::row(service, caller, id).await?.pk),
         None => None,
     };
-    let (tenant, standings, with_messages) = (caller.tenant, ask.standings, ask.with_messages);
+    let (tenant, statuses, with_messages) = (caller.tenant, ask.statuses, ask.with_messages);
     let (known, page) = split_total(ask.page);
-    let ask = StandingAsk { tenant, thread, standings, since: ask.since, page };
-    let page = service.reads.runs_by_standing(&ask).await?;
+    let ask = RunsByStatusAsk { tenant, thread, statuses, since: ask.since, page };
+    let page = service.reads.runs_by_caller_status(&ask).await?;
     let total = match known {
         Some(total) => total,
-        None => service.reads.count_by_standing(&ask).await?,
+        None => service.reads.count_by_caller_status(&ask).await?,
     };
     let mut items = Vec::with_capacity(page.items.len());
     for found in page.items {
@@ -121,7 +121,7 @@ fn split_total(page: PageAsk) -> (Option<u64>, PageAsk) {
 }
 
 async fn snapshot(service: &Service, found: &FoundRow, run: Run, with_messages: bool) -> Result<RunSnapshot> {
-    let open = match run.standing {
+    let open = match run.caller_status {
         CallerStatus::Suspended | CallerStatus::NeedsAuth => {
             open_questions(service, found.pk, found.row.ord, &run).await?
         }

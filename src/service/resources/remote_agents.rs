@@ -18,7 +18,7 @@ use crate::runtime::rows::read;
 use crate::service::pages::Entries;
 use crate::service::{Result, Service};
 use crate::store::documents::{Document, DocumentKind, Illegible};
-use crate::store::{PageAsk, StandingAsk};
+use crate::store::{PageAsk, RunsByStatusAsk};
 use crate::tool::Toolset;
 
 /// Runs read at once.
@@ -161,12 +161,11 @@ fn unreadable(why: Illegible) -> Fault {
 
 /// Checks the tasks of an agent now instead of at their next poll.
 async fn check_tasks_now(service: &Service, tenant: TenantPk, agent: &str) -> Result<()> {
-    let standings =
-        vec![CallerStatus::Running, CallerStatus::Waiting, CallerStatus::Suspended, CallerStatus::NeedsAuth];
+    let statuses = vec![CallerStatus::Running, CallerStatus::Waiting, CallerStatus::Suspended, CallerStatus::NeedsAuth];
     let first = PageAsk { cursor: None, limit: CHUNK };
     let mut runs = Entries::from(first, |page| {
-        let ask = StandingAsk { tenant, thread: None, standings: standings.clone(), since: None, page };
-        async move { service.reads.runs_by_standing(&ask).await }
+        let ask = RunsByStatusAsk { tenant, thread: None, statuses: statuses.clone(), since: None, page };
+        async move { service.reads.runs_by_caller_status(&ask).await }
     });
     while let Some(run) = runs.next().await? {
         let Some((_, rows)) = service.reads.load(run.pk).await? else { continue };

@@ -15,7 +15,7 @@ use crate::domain::run::{CallerStatus, Run, RunResource, RunStatus};
 use crate::engine::step::{Keep, RowKind};
 use crate::runtime::rows::{legible, read};
 use crate::service::{Result, Service, threads};
-use crate::store::{FoundRow, Page, PageAsk, StandingAsk};
+use crate::store::{FoundRow, Page, PageAsk, RunsByStatusAsk};
 
 pub async fn get(service: &Service, caller: &Caller, id: &RunId) -> Result<RunResource> {
     let (pk, run) = stored(service, caller, id).await?;
@@ -62,7 +62,7 @@ async fn has_happened(service: &Service, what: WaitsFor, pk: ThreadPk, run: &Run
         return Ok(true);
     }
     // The thread is read only if the run has an open question.
-    let asks = matches!(run.standing, CallerStatus::Suspended | CallerStatus::NeedsAuth);
+    let asks = matches!(run.caller_status, CallerStatus::Suspended | CallerStatus::NeedsAuth);
     if what == WaitsFor::Suspension || !asks {
         return Ok(false);
     }
@@ -95,9 +95,9 @@ pub async fn list(
         Some(id) => Some(threads::row(service, caller, id).await?.pk),
         None => None,
     };
-    let standings = status.map(standings).unwrap_or_default();
-    let ask = StandingAsk { tenant: caller.tenant, thread, standings, since: None, page };
-    let page = service.reads.runs_by_standing(&ask).await?;
+    let statuses = status.map(caller_statuses).unwrap_or_default();
+    let ask = RunsByStatusAsk { tenant: caller.tenant, thread, statuses, since: None, page };
+    let page = service.reads.runs_by_caller_status(&ask).await?;
     let mut items = Vec::with_capacity(page.items.len());
     for found in page.items {
         let Some(run) = legible::<Run>(&found.row) else { continue };
@@ -157,7 +157,7 @@ async fn pending_questions(service: &Service, pk: ThreadPk, run: &RunId) -> Resu
 }
 
 /// The caller statuses that a run with this status may have.
-fn standings(status: RunStatus) -> Vec<CallerStatus> {
+fn caller_statuses(status: RunStatus) -> Vec<CallerStatus> {
     match status {
         RunStatus::Queued => vec![CallerStatus::Queued],
         RunStatus::Running => vec![CallerStatus::Running, CallerStatus::Suspended, CallerStatus::NeedsAuth],

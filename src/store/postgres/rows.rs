@@ -12,11 +12,11 @@ use crate::domain::message::ConversationMessage;
 use crate::engine::step::{Row, RowKind};
 use crate::store::columns::Columns as _;
 use crate::store::rows::{
-    self, SUSPENSIONS, TASKS, page_by_id, page_by_standing, page_of_rows, read_row, rows_from, suspensions_after,
+    self, SUSPENSIONS, TASKS, page_by_caller_status, page_by_id, page_of_rows, read_row, rows_from, suspensions_after,
     tasks_before,
 };
 use crate::store::{
-    FoundRow, MAX_SCANNED, Page, PageAsk, Result, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted,
+    FoundRow, MAX_SCANNED, Page, PageAsk, Result, RowStore, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted,
 };
 
 const ROW: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = $1 AND kind = $2 AND id = $3";
@@ -106,7 +106,7 @@ SELECT r.id, r.body FROM unnest($2::text[]) WITH ORDINALITY w (id, place) CROSS 
 ORDER BY w.place";
 
 /// A page of the caller statuses of runs, without rows of deleted threads.
-macro_rules! standing {
+macro_rules! status_page {
     ($which:literal) => {
         concat!(
             "SELECT s.pk, s.id, s.ord, t.thread_id FROM thread_rows s
@@ -120,11 +120,11 @@ macro_rules! standing {
 
 /// The runs of such a page. A plain join would read all runs; and if a kind were a parameter, the planner would use the
 /// primary key.
-macro_rules! standing_runs {
-    ($($standing:tt)*) => {
+macro_rules! runs_page {
+    ($($page:tt)*) => {
         concat!(
             "SELECT s.pk, s.thread_id, r.kind, r.id, r.ord, r.keep, r.body, s.ord AS since FROM (",
-            $($standing)*,
+            $($page)*,
             ") s CROSS JOIN LATERAL (
                  SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = s.pk AND kind = $6 AND id = s.id LIMIT 1) r
              ORDER BY s.ord DESC, s.id DESC"
@@ -132,22 +132,22 @@ macro_rules! standing_runs {
     };
 }
 
-const STANDING: &str = standing_runs!(standing!("s.kind = 12"));
+const RUNS: &str = runs_page!(status_page!("s.kind = 12"));
 
 /// Reads a page of each of these statuses.
-const STANDING_SO: &str = standing_runs!(
+const RUNS_OF_STATUS: &str = runs_page!(
     "SELECT o.* FROM UNNEST($7::text[]) w (body) CROSS JOIN LATERAL (",
-    standing!("s.kind = 12 AND s.body = w.body"),
+    status_page!("s.kind = 12 AND s.body = w.body"),
     ") o ORDER BY o.ord DESC, o.id DESC LIMIT $5"
 );
 
 /// Reads all runs of the thread, and no others.
-const STANDING_OF_THREAD: &str =
-    standing_runs!(standing!("s.pk = $8 AND s.kind = $9 AND ($7::text[] = '{}' OR s.body = ANY ($7))"));
+const RUNS_OF_THREAD: &str =
+    runs_page!(status_page!("s.pk = $8 AND s.kind = $9 AND ($7::text[] = '{}' OR s.body = ANY ($7))"));
 
 const COUNT: &str = "SELECT count(*) AS total FROM thread_rows WHERE tenant = $1 AND kind = 12 AND ord >= $2";
 
-const COUNT_SO: &str = "
+const COUNT_OF_STATUS: &str = "
 SELECT coalesce(sum(c.n), 0)::bigint AS total FROM UNNEST($3::text[]) w (body) CROSS JOIN LATERAL (
     SELECT count(*) AS n FROM thread_rows s
     WHERE s.tenant = $1 AND s.kind = 12 AND s.ord >= $2 AND s.body = w.body) c";
@@ -261,25 +261,25 @@ impl RowStore for Postgres {
         page_by_id(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
     }
 
-    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<Page<FoundRow>> {
-        let list = match (ask.thread, ask.standings.is_empty()) {
-            (Some(_), _) => STANDING_OF_THREAD,
-            (None, true) => STANDING,
-            (None, false) => STANDING_SO,
+    async fn runs_by_caller_status(&self, ask: &RunsByStatusAsk) -> Result<Page<FoundRow>> {
+        let list = match (ask.thread, ask.statuses.is_empty()) {
+            (Some(_), _) => RUNS_OF_THREAD,
+            (None, true) => RUNS,
+            (None, false) => RUNS_OF_STATUS,
         };
         let before = ask.before()?;
         let query = sqlx::query(list).bind(ask.tenant.0).bind(ask.since()).bind(before.at).bind(escaped(&before.id));
         let query = query.bind(ask.page.rows()).bind(RowKind::Run.code()).bind(ask.bodies());
         let query = query.bind(ask.thread.map(|pk| pk.0)).bind(RowKind::CallerStatus.code());
         let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
-        page_by_standing(&found, &ask.page)
+        page_by_caller_status(&found, &ask.page)
     }
 
-    async fn count_by_standing(&self, ask: &StandingAsk) -> Result<u64> {
-        let count = match (ask.thread, ask.standings.is_empty()) {
+    async fn count_by_caller_status(&self, ask: &RunsByStatusAsk) -> Result<u64> {
+        let count = match (ask.thread, ask.statuses.is_empty()) {
             (Some(_), _) => COUNT_OF_THREAD,
             (None, true) => COUNT,
-            (None, false) => COUNT_SO,
+            (None, false) => COUNT_OF_STATUS,
         };
         let query = sqlx::query(count).bind(ask.tenant.0).bind(ask.since()).bind(ask.bodies());
         let query = query.bind(ask.thread.map(|pk| pk.0)).bind(RowKind::CallerStatus.code());

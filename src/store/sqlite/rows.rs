@@ -16,11 +16,11 @@ use crate::domain::message::ConversationMessage;
 use crate::engine::step::{Row, RowKind};
 use crate::store::columns::Columns as _;
 use crate::store::rows::{
-    self, SUSPENSIONS, TASKS, page_by_id, page_by_standing, page_of_rows, read_known_rows, read_row, rows_from,
+    self, SUSPENSIONS, TASKS, page_by_caller_status, page_by_id, page_of_rows, read_known_rows, read_row, rows_from,
     suspensions_after, tasks_before,
 };
 use crate::store::{
-    FoundRow, MAX_SCANNED, Page, PageAsk, Result, RowStore, StandingAsk, SuspensionAsk, SuspensionsWanted,
+    FoundRow, MAX_SCANNED, Page, PageAsk, Result, RowStore, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted,
 };
 
 const ONE: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ? AND kind = +? AND id = ?";
@@ -136,11 +136,11 @@ ORDER BY ord DESC, id DESC LIMIT ?3";
 const PAYLOADS: &str =
     "SELECT id, body FROM thread_rows WHERE pk = ? AND kind = +? AND id IN (SELECT value FROM json_each(?))";
 
-macro_rules! standing_runs {
-    ($standing:literal, $of:literal) => {
+macro_rules! runs_page {
+    ($rows:literal, $of:literal) => {
         concat!(
             "SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body, s.ord AS since FROM ",
-            $standing,
+            $rows,
             " CROSS JOIN thread_rows r ON r.pk = s.pk AND r.kind = 1 AND r.id = s.id JOIN threads t ON t.pk = s.pk ",
             $of,
             " ORDER BY s.ord DESC, s.id DESC LIMIT ?5"
@@ -148,12 +148,12 @@ macro_rules! standing_runs {
     };
 }
 
-pub(super) const STANDING: &str =
-    standing_runs!("thread_rows s", "WHERE s.tenant = ?1 AND s.kind = 12 AND s.ord >= ?2 AND (s.ord, s.id) < (?3, ?4)");
+pub(super) const RUNS: &str =
+    runs_page!("thread_rows s", "WHERE s.tenant = ?1 AND s.kind = 12 AND s.ord >= ?2 AND (s.ord, s.id) < (?3, ?4)");
 
 /// Reads a page of each of these statuses, with the named index: otherwise SQLite would scan all runs of the tenant, because
 /// these are ordered, too. Rows of deleted threads are left out.
-pub(super) const STANDING_SO: &str = standing_runs!(
+pub(super) const RUNS_OF_STATUS: &str = runs_page!(
     "json_each(?6) w CROSS JOIN thread_rows s ON s.rowid IN (
          SELECT o.rowid FROM thread_rows o INDEXED BY rows_by_standing
          WHERE o.tenant = ?1 AND o.kind = 12 AND o.body = w.value AND o.ord >= ?2 AND (o.ord, o.id) < (?3, ?4)
@@ -163,7 +163,7 @@ pub(super) const STANDING_SO: &str = standing_runs!(
 );
 
 /// Reads all runs of the thread, and no others.
-pub(super) const STANDING_OF_THREAD: &str = standing_runs!(
+pub(super) const RUNS_OF_THREAD: &str = runs_page!(
     "(SELECT pk, id, ord FROM thread_rows
          WHERE pk = ?7 AND kind = 12 AND +tenant = ?1 AND ord >= ?2 AND (ord, id) < (?3, ?4)
              AND (?6 = '[]' OR body IN (SELECT value FROM json_each(?6)))
@@ -174,7 +174,7 @@ pub(super) const STANDING_OF_THREAD: &str = standing_runs!(
 pub(super) const COUNT: &str =
     "SELECT count(*) AS total FROM thread_rows WHERE tenant = ?1 AND kind = 12 AND ord >= ?2";
 
-pub(super) const COUNT_SO: &str = "
+pub(super) const COUNT_OF_STATUS: &str = "
 SELECT count(*) AS total FROM thread_rows INDEXED BY rows_by_standing
 WHERE tenant = ?1 AND kind = 12 AND ord >= ?2 AND body IN (SELECT value FROM json_each(?3))";
 
@@ -277,23 +277,23 @@ impl RowStore for Sqlite {
         page_by_id(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
     }
 
-    async fn runs_by_standing(&self, ask: &StandingAsk) -> Result<Page<FoundRow>> {
-        let list = match (ask.thread, ask.standings.is_empty()) {
-            (Some(_), _) => STANDING_OF_THREAD,
-            (None, true) => STANDING,
-            (None, false) => STANDING_SO,
+    async fn runs_by_caller_status(&self, ask: &RunsByStatusAsk) -> Result<Page<FoundRow>> {
+        let list = match (ask.thread, ask.statuses.is_empty()) {
+            (Some(_), _) => RUNS_OF_THREAD,
+            (None, true) => RUNS,
+            (None, false) => RUNS_OF_STATUS,
         };
         let before = ask.before()?;
         let query = sqlx::query(list).bind(ask.tenant.0).bind(ask.since()).bind(before.at).bind(before.id);
         let query = query.bind(ask.page.rows()).bind(bodies(ask)).bind(ask.thread.map(|pk| pk.0));
-        page_by_standing(&query.fetch_all(&self.readers).await.map_err(unreadable)?, &ask.page)
+        page_by_caller_status(&query.fetch_all(&self.readers).await.map_err(unreadable)?, &ask.page)
     }
 
-    async fn count_by_standing(&self, ask: &StandingAsk) -> Result<u64> {
-        let count = match (ask.thread, ask.standings.is_empty()) {
+    async fn count_by_caller_status(&self, ask: &RunsByStatusAsk) -> Result<u64> {
+        let count = match (ask.thread, ask.statuses.is_empty()) {
             (Some(_), _) => COUNT_OF_THREAD,
             (None, true) => COUNT,
-            (None, false) => COUNT_SO,
+            (None, false) => COUNT_OF_STATUS,
         };
         let query = sqlx::query(count).bind(ask.tenant.0).bind(ask.since()).bind(bodies(ask));
         let query = query.bind(ask.thread.map(|pk| pk.0));
@@ -301,6 +301,6 @@ impl RowStore for Sqlite {
     }
 }
 
-fn bodies(ask: &StandingAsk) -> String {
+fn bodies(ask: &RunsByStatusAsk) -> String {
     serde_json::to_string(&ask.bodies()).expect("texts are JSON")
 }

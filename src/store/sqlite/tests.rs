@@ -145,17 +145,17 @@ async fn what_people_list_is_found_in_its_order_and_counted_by_what_it_is() {
     let of_thread = "sqlite_autoindex_thread_rows_1 (pk=? AND kind=?)";
     for (sql, index) in [
         (outbox::LIST_OF_TENANT, "deliveries_by_status (tenant=? AND target_kind=? AND status=? AND rowid<?)"),
-        (rows::STANDING, "rows_standing (tenant=? AND ord>? AND (ord,id)<(?,?))"),
-        (rows::STANDING_SO, "rows_by_standing (tenant=? AND body=? AND ord>? AND (ord,id)<(?,?))"),
-        (rows::STANDING_OF_THREAD, of_thread),
+        (rows::RUNS, "rows_standing (tenant=? AND ord>? AND (ord,id)<(?,?))"),
+        (rows::RUNS_OF_STATUS, "rows_by_standing (tenant=? AND body=? AND ord>? AND (ord,id)<(?,?))"),
+        (rows::RUNS_OF_THREAD, of_thread),
         (rows::COUNT, "rows_standing (tenant=? AND ord>?)"),
-        (rows::COUNT_SO, "rows_by_standing (tenant=? AND body=? AND ord>?)"),
+        (rows::COUNT_OF_STATUS, "rows_by_standing (tenant=? AND body=? AND ord>?)"),
         (rows::COUNT_OF_THREAD, of_thread),
         (usage::SUMS_OF_THREAD, of_thread),
     ] {
         let plan = plan(&store, sql).await;
         assert!(plan.iter().any(|step| step.contains(index)), "{sql}: {plan:?}");
-        if [outbox::LIST_OF_TENANT, rows::STANDING].contains(&sql) {
+        if [outbox::LIST_OF_TENANT, rows::RUNS].contains(&sql) {
             assert!(!plan.iter().any(|step| step.contains("TEMP B-TREE")), "{sql}: {plan:?}");
         }
     }

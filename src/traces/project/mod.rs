@@ -19,7 +19,7 @@ use crate::domain::Millis;
 use crate::domain::facts::{ErrorBody, Fact, ItemStatusChangeBody, PlanSource, RunFinishedBody, RunStartedBody};
 use crate::domain::ids::{CallId, ItemId, RunId, StreamId, TaskId, ThreadId};
 use crate::domain::plan::ItemStatus;
-use crate::domain::standing::RunActivity;
+use crate::domain::run_activity::RunActivity;
 
 /// Bounds a text in a span.
 const MAX_TEXT_BYTES: usize = 32 * 1024;
@@ -65,7 +65,7 @@ struct Activation {
 #[derive(Clone)]
 pub(super) struct Projection {
     subject: Subject,
-    standing: RunActivity,
+    activity: RunActivity,
     activation: Option<Activation>,
     activations: i64,
     /// The attributes of the run that every activation has.
@@ -88,7 +88,7 @@ impl Projection {
     pub(super) fn new(subject: Subject) -> Self {
         Self {
             subject,
-            standing: RunActivity::default(),
+            activity: RunActivity::default(),
             activation: None,
             activations: 0,
             run_attributes: Vec::new(),
@@ -107,16 +107,16 @@ impl Projection {
     /// Applies the next fact of the run.
     pub(super) fn apply(&mut self, seq: i64, item: Option<&ItemId>, at: Millis, fact: &Fact) {
         self.seq = seq;
-        if self.standing.is_resumed_by(at, Some(fact)) {
+        if self.activity.is_resumed_by(at, Some(fact)) {
             self.end_activation();
         }
-        let was_suspended = self.standing.is_suspended();
-        if self.activation.is_none() && (!was_suspended || self.standing.is_resumed_by(at, Some(fact))) {
+        let was_suspended = self.activity.is_suspended();
+        if self.activation.is_none() && (!was_suspended || self.activity.is_resumed_by(at, Some(fact))) {
             self.begin_activation(at);
         }
         self.update_spans(item, at, fact);
-        self.standing.apply(item, at, fact);
-        let is_at_rest = self.standing.is_suspended() || matches!(fact, Fact::RunFinished(_));
+        self.activity.apply(item, at, fact);
+        let is_at_rest = self.activity.is_suspended() || matches!(fact, Fact::RunFinished(_));
         if let Some(activation) =
             self.activation.as_mut().filter(|activation| activation.at_rest.is_none() && is_at_rest)
         {

@@ -31,9 +31,9 @@ async fn its_runs_are_listed_where_they_stand_though_it_writes_no_row_for_that()
     let thread = NewThreadAsk { thread_id: Some("t1".into()), config, ..NewThreadAsk::default() };
     threads::create(instance.service(), instance.caller(), thread, None).await.unwrap();
     instance.process(AgentProps::new("t1", "go")).await.unwrap();
-    let listed = async |standing| {
+    let listed = async |status| {
         let page = PageAsk { cursor: None, limit: 9 };
-        let ask = RunSnapshotAsk { thread: None, standings: vec![standing], since: None, with_messages: false, page };
+        let ask = RunSnapshotAsk { thread: None, statuses: vec![status], since: None, with_messages: false, page };
         tasks::list(instance.service(), instance.caller(), ask).await.unwrap().1
     };
     assert_eq!((listed(CallerStatus::Completed).await, listed(CallerStatus::Running).await), (1, 0));

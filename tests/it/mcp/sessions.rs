@@ -28,7 +28,7 @@ use crate::support::store::fresh_store;
 
 /// The endpoint's state, and its scripted behaviour.
 #[derive(Default)]
-struct CallerStatus {
+struct EndpointState {
     /// The current session, counted from 1.
     session: u32,
     is_forgotten: bool,
@@ -46,7 +46,7 @@ struct CallerStatus {
 
 #[derive(Clone)]
 struct Endpoint {
-    standing: Arc<Mutex<CallerStatus>>,
+    state: Arc<Mutex<EndpointState>>,
     slow_began: Arc<Notify>,
     slow_ends: Arc<Notify>,
 }
@@ -58,25 +58,25 @@ struct Bed {
 }
 
 impl Bed {
-    async fn new(change: impl FnOnce(&mut CallerStatus)) -> Self {
+    async fn new(change: impl FnOnce(&mut EndpointState)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let mut standing = CallerStatus { pages: vec![vec!["plain", "slow"]], ..CallerStatus::default() };
-        change(&mut standing);
-        let standing = Arc::new(Mutex::new(standing));
-        let endpoint = Endpoint { standing, slow_began: Arc::default(), slow_ends: Arc::default() };
+        let mut state = EndpointState { pages: vec![vec!["plain", "slow"]], ..EndpointState::default() };
+        change(&mut state);
+        let state = Arc::new(Mutex::new(state));
+        let endpoint = Endpoint { state, slow_began: Arc::default(), slow_ends: Arc::default() };
         let refused = async || ([(CONNECTION, "close")], StatusCode::METHOD_NOT_ALLOWED);
         let routes = Router::new().route("/mcp", post(answer).get(refused)).with_state(endpoint.clone());
         let serving = tokio::spawn(async move { axum::serve(listener, routes).await.expect("it serves") });
         Self { catalog: catalog(address).await, endpoint, serving }
     }
 
-    fn change(&self, change: impl FnOnce(&mut CallerStatus)) {
-        change(&mut self.endpoint.standing.lock().unwrap());
+    fn change(&self, change: impl FnOnce(&mut EndpointState)) {
+        change(&mut self.endpoint.state.lock().unwrap());
     }
 
     fn carried_out(&self) -> u32 {
-        self.endpoint.standing.lock().unwrap().carried_out
+        self.endpoint.state.lock().unwrap().carried_out
     }
 
     async fn until(&self, what: impl Fn(&ServerView) -> bool) -> ServerView {
@@ -140,14 +140,14 @@ impl Endpoint {
             return ([("mcp-session-id", session)], result(said)).into_response();
         }
         if !self.knows(headers) {
-            let said = self.standing.lock().unwrap().says_of_forgotten.clone();
+            let said = self.state.lock().unwrap().says_of_forgotten.clone();
             return said.unwrap_or((StatusCode::NOT_FOUND, String::new())).into_response();
         }
         match asked["method"].as_str() {
             Some("tools/list") => result(self.page(&asked["params"]["cursor"])).into_response(),
             Some("tools/call") => match self.carry_out() {
                 Err(StatusCode::BAD_REQUEST) => {
-                    let words = self.standing.lock().unwrap().words;
+                    let words = self.state.lock().unwrap().words;
                     let words = words.unwrap_or(|id| refusal(id, "not like this"));
                     (StatusCode::BAD_REQUEST, words(&asked["id"])).into_response()
                 }
@@ -168,34 +168,34 @@ impl Endpoint {
     }
 
     fn begin(&self) -> String {
-        let mut standing = self.standing.lock().unwrap();
-        standing.session += 1;
-        standing.is_forgotten = false;
-        format!("s{}", standing.session)
+        let mut state = self.state.lock().unwrap();
+        state.session += 1;
+        state.is_forgotten = false;
+        format!("s{}", state.session)
     }
 
     /// A request without a session needs none.
     fn knows(&self, headers: &HeaderMap) -> bool {
-        let standing = self.standing.lock().unwrap();
-        let known = format!("s{}", standing.session);
-        headers.get("mcp-session-id").is_none_or(|id| !standing.is_forgotten && id == known.as_str())
+        let state = self.state.lock().unwrap();
+        let known = format!("s{}", state.session);
+        headers.get("mcp-session-id").is_none_or(|id| !state.is_forgotten && id == known.as_str())
     }
 
     fn carry_out(&self) -> Result<(), StatusCode> {
-        let mut standing = self.standing.lock().unwrap();
-        standing.refuses.map_or(Ok(()), Err)?;
-        standing.carried_out += 1;
+        let mut state = self.state.lock().unwrap();
+        state.refuses.map_or(Ok(()), Err)?;
+        state.carried_out += 1;
         Ok(())
     }
 
     fn page(&self, cursor: &Value) -> Value {
-        let standing = self.standing.lock().unwrap();
+        let state = self.state.lock().unwrap();
         let at: usize = cursor.as_str().map_or(0, |cursor| cursor.parse().unwrap());
-        let names = standing.pages.get(at).map(Vec::as_slice).unwrap_or_default();
+        let names = state.pages.get(at).map(Vec::as_slice).unwrap_or_default();
         let tools: Vec<Value> =
             names.iter().map(|name| json!({ "name": name, "inputSchema": { "type": "object" } })).collect();
         let mut page = json!({ "tools": tools });
-        if standing.has_endless_pages || at + 1 < standing.pages.len() {
+        if state.has_endless_pages || at + 1 < state.pages.len() {
             page["nextCursor"] = json!((at + 1).to_string());
         }
         page
@@ -210,7 +210,7 @@ fn refusal(id: &Value, message: &str) -> String {
 async fn a_session_that_is_forgotten_is_begun_anew_and_its_call_was_not_carried_out() {
     let bed = Bed::new(|_| ()).await;
     assert_eq!(bed.call("plain").await.unwrap().output, "done");
-    bed.change(|standing| standing.is_forgotten = true);
+    bed.change(|state| state.is_forgotten = true);
     let error = bed.call("plain").await.unwrap_err();
     assert_eq!(error.code, "unavailable", "{error:?}");
     assert_eq!(bed.call("plain").await.unwrap().output, "done", "the next one waits for the new session");
@@ -225,9 +225,9 @@ async fn a_forgotten_session_that_is_refused_as_a_bad_request_is_begun_anew() {
     let error = json!({ "code": -32000, "message": "Bad Request: No valid session ID provided" });
     let page = format!("<html>{}</html>", "no such session ".repeat(1_000));
     for said in [json!({ "jsonrpc": "2.0", "id": null, "error": error }).to_string(), page] {
-        let bed = Bed::new(|standing| standing.says_of_forgotten = Some((StatusCode::BAD_REQUEST, said))).await;
+        let bed = Bed::new(|state| state.says_of_forgotten = Some((StatusCode::BAD_REQUEST, said))).await;
         assert_eq!(bed.call("plain").await.unwrap().output, "done");
-        bed.change(|standing| standing.is_forgotten = true);
+        bed.change(|state| state.is_forgotten = true);
         let error = bed.call("plain").await.unwrap_err();
         assert_eq!(error.code, "unavailable", "{error:?}");
         assert_eq!(bed.call("plain").await.unwrap().output, "done", "the next one waits for the new session");
@@ -245,14 +245,14 @@ async fn a_call_that_is_refused_as_a_bad_request_leaves_its_session_alone() {
     ];
     let bed = Bed::new(|_| ()).await;
     for words in forms {
-        bed.change(|standing| (standing.refuses, standing.words) = (Some(StatusCode::BAD_REQUEST), Some(words)));
+        bed.change(|state| (state.refuses, state.words) = (Some(StatusCode::BAD_REQUEST), Some(words)));
         let error = bed.call("plain").await.unwrap_err();
         assert_eq!((error.code.as_str(), error.retry_after_ms), ("failed", None), "{error:?}");
-        bed.change(|standing| standing.refuses = None);
+        bed.change(|state| state.refuses = None);
         assert_eq!(bed.call("plain").await.unwrap().output, "done");
     }
     assert_eq!(bed.until(|view| view.health == Health::Ready).await.restarts, 0);
-    assert_eq!(bed.endpoint.standing.lock().unwrap().session, 1, "none was begun anew");
+    assert_eq!(bed.endpoint.state.lock().unwrap().session, 1, "none was begun anew");
 }
 
 #[tokio::test]
@@ -260,7 +260,7 @@ async fn a_call_that_was_taken_is_answered_although_its_session_is_forgotten() {
     let bed = Bed::new(|_| ()).await;
     let (slow, ()) = tokio::join!(bed.call("slow"), async {
         soon(bed.endpoint.slow_began.notified()).await;
-        bed.change(|standing| standing.is_forgotten = true);
+        bed.change(|state| state.is_forgotten = true);
         assert_eq!(bed.call("plain").await.unwrap_err().code, "unavailable");
         assert_eq!(bed.call("plain").await.unwrap().output, "done");
         bed.endpoint.slow_ends.notify_one();
@@ -290,12 +290,12 @@ async fn a_call_that_is_refused_or_reaches_nobody_is_not_lost() {
     let mut bed = Bed::new(|_| ()).await;
     let refused = [(400, None), (401, None), (403, None), (413, None), (415, None), (429, Some(30_000))];
     for (status, wait) in refused {
-        bed.change(|standing| standing.refuses = Some(StatusCode::from_u16(status).unwrap()));
+        bed.change(|state| state.refuses = Some(StatusCode::from_u16(status).unwrap()));
         let error = bed.call("plain").await.unwrap_err();
         assert_eq!((error.code.as_str(), error.retry_after_ms), ("failed", wait), "{status}: {error:?}");
     }
     assert_eq!(bed.until(|view| view.health == Health::Ready).await.restarts, 0, "the session is the same");
-    bed.change(|standing| standing.refuses = Some(StatusCode::BAD_GATEWAY));
+    bed.change(|state| state.refuses = Some(StatusCode::BAD_GATEWAY));
     let error = bed.call("plain").await.unwrap_err();
     assert!(error.is_lost(), "somebody may have passed it on: {error:?}");
     bed.serving.abort();
@@ -306,7 +306,7 @@ async fn a_call_that_is_refused_or_reaches_nobody_is_not_lost() {
 
 #[tokio::test]
 async fn a_page_without_tools_is_not_the_last_one() {
-    let bed = Bed::new(|standing| standing.pages = vec![vec!["plain"], vec![], vec!["later"]]).await;
+    let bed = Bed::new(|state| state.pages = vec![vec!["plain"], vec![], vec!["later"]]).await;
     assert_eq!(bed.call("later").await.unwrap().output, "done");
     let view = bed.until(|view| view.health == Health::Ready).await;
     assert!(!view.has_more_tools);
@@ -314,7 +314,7 @@ async fn a_page_without_tools_is_not_the_last_one() {
 
 #[tokio::test]
 async fn pages_without_end_end() {
-    let bed = Bed::new(|standing| standing.has_endless_pages = true).await;
+    let bed = Bed::new(|state| state.has_endless_pages = true).await;
     let view = bed.until(|view| view.health == Health::Ready).await;
     assert!(view.has_more_tools && view.tools.len() == 2, "{view:?}");
 }

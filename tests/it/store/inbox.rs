@@ -4,7 +4,9 @@ use pes::domain::hitl::SuspensionKind;
 use pes::domain::hitl::SuspensionStatus;
 use pes::domain::run::{CallerStatus, RunStatus};
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::{FoundRow, MAX_SCANNED, OpenQuestions, Page, PageAsk, StandingAsk, SuspensionAsk, SuspensionsWanted};
+use pes::store::{
+    FoundRow, MAX_SCANNED, OpenQuestions, Page, PageAsk, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted,
+};
 use serde_json::json;
 
 use super::bed::{Bed, page, row};
@@ -140,8 +142,8 @@ async fn rows_are_found_by_their_ids_whichever_they_are(bed: Bed) {
 
 async fn runs_are_listed_by_the_time_of_their_last_change(bed: Bed) {
     let (a, b) = (bed.thread("a").await, bed.thread("b").await);
-    let stands = |id: &str, since: i64, standing: &CallerStatus| Row {
-        body: serde_json::to_string(standing).unwrap(),
+    let stands = |id: &str, since: i64, status: &CallerStatus| Row {
+        body: serde_json::to_string(status).unwrap(),
         ..row(RowKind::CallerStatus, id, since, Keep::Never)
     };
     let run = |id: &str| row(RowKind::Run, id, 3, Keep::Always);
@@ -152,28 +154,28 @@ async fn runs_are_listed_by_the_time_of_their_last_change(bed: Bed) {
     let theirs = other.thread("a").await;
     bed.write(theirs, vec![run("run_5"), stands("run_5", 99, &done)]).await;
 
-    let all = StandingAsk { tenant: bed.tenant, thread: None, standings: vec![], since: None, page: page(9) };
-    let ids = async |ask: StandingAsk| {
-        let page = bed.store.runs_by_standing(&ask).await.unwrap();
-        let total = bed.store.count_by_standing(&ask).await.unwrap();
+    let all = RunsByStatusAsk { tenant: bed.tenant, thread: None, statuses: vec![], since: None, page: page(9) };
+    let ids = async |ask: RunsByStatusAsk| {
+        let page = bed.store.runs_by_caller_status(&ask).await.unwrap();
+        let total = bed.store.count_by_caller_status(&ask).await.unwrap();
         (page.items.into_iter().map(|found| found.row.id).collect::<Vec<_>>(), total)
     };
     assert_eq!(ids(all.clone()).await.0, ["run_2", "run_4", "run_3", "run_1"]);
     for (ask, wanted) in [
-        (StandingAsk { thread: Some(a), ..all.clone() }, &["run_2", "run_1"][..]),
-        (StandingAsk { standings: vec![CallerStatus::Completed], ..all.clone() }, &["run_3", "run_1"]),
-        (StandingAsk { standings: vec![CallerStatus::Running], ..all.clone() }, &[]),
+        (RunsByStatusAsk { thread: Some(a), ..all.clone() }, &["run_2", "run_1"][..]),
+        (RunsByStatusAsk { statuses: vec![CallerStatus::Completed], ..all.clone() }, &["run_3", "run_1"]),
+        (RunsByStatusAsk { statuses: vec![CallerStatus::Running], ..all.clone() }, &[]),
         (
-            StandingAsk {
-                standings: vec![CallerStatus::Running, CallerStatus::Suspended],
+            RunsByStatusAsk {
+                statuses: vec![CallerStatus::Running, CallerStatus::Suspended],
                 since: Some(21),
                 ..all.clone()
             },
             &["run_2"],
         ),
-        (StandingAsk { since: Some(20), ..all.clone() }, &["run_2", "run_4", "run_3"]),
-        (StandingAsk { tenant: other.tenant, ..all.clone() }, &["run_5"]),
-        (StandingAsk { tenant: other.tenant, thread: Some(a), ..all.clone() }, &[]),
+        (RunsByStatusAsk { since: Some(20), ..all.clone() }, &["run_2", "run_4", "run_3"]),
+        (RunsByStatusAsk { tenant: other.tenant, ..all.clone() }, &["run_5"]),
+        (RunsByStatusAsk { tenant: other.tenant, thread: Some(a), ..all.clone() }, &[]),
     ] {
         assert_eq!(
             ids(ask.clone()).await,
@@ -182,14 +184,14 @@ async fn runs_are_listed_by_the_time_of_their_last_change(bed: Bed) {
         );
     }
     // A row that moves between two pages is not shown twice, and one that stays is not left out.
-    let two = StandingAsk { page: page(2), ..all.clone() };
-    let total = bed.store.count_by_standing(&two).await.unwrap();
-    let first = bed.store.runs_by_standing(&two).await.unwrap();
+    let two = RunsByStatusAsk { page: page(2), ..all.clone() };
+    let total = bed.store.count_by_caller_status(&two).await.unwrap();
+    let first = bed.store.runs_by_caller_status(&two).await.unwrap();
     assert_eq!((first.items[0].thread_id.as_str(), first.items[0].pk, total), ("a", a, 4));
     bed.write(a, vec![stands("run_2", 40, &done)]).await;
     let rest = PageAsk { cursor: first.next_cursor, limit: 2 };
-    assert_eq!(ids(StandingAsk { page: rest, ..all.clone() }).await.0, ["run_3", "run_1"]);
-    assert_eq!(ids(StandingAsk { standings: vec![CallerStatus::Suspended], ..all.clone() }).await.0, ["run_4"]);
+    assert_eq!(ids(RunsByStatusAsk { page: rest, ..all.clone() }).await.0, ["run_3", "run_1"]);
+    assert_eq!(ids(RunsByStatusAsk { statuses: vec![CallerStatus::Suspended], ..all.clone() }).await.0, ["run_4"]);
 
     // With a filter by status the last changed comes first as well, and rows of deleted threads take no place on a
     // page.
@@ -198,9 +200,9 @@ async fn runs_are_listed_by_the_time_of_their_last_change(bed: Bed) {
     bed.write(c, payloads.chain([run("run_9"), stands("run_9", 99, &done)]).collect()).await;
     assert!(bed.erase(c).await);
     let mut some =
-        StandingAsk { standings: vec![CallerStatus::Completed, CallerStatus::Suspended], page: page(1), ..all };
+        RunsByStatusAsk { statuses: vec![CallerStatus::Completed, CallerStatus::Suspended], page: page(1), ..all };
     for (nth, wanted) in ["run_2", "run_4", "run_3", "run_1"].into_iter().enumerate() {
-        let found = bed.store.runs_by_standing(&some).await.unwrap();
+        let found = bed.store.runs_by_caller_status(&some).await.unwrap();
         assert_eq!(found.items.iter().map(|found| &*found.row.id).collect::<Vec<_>>(), [wanted]);
         assert_eq!(found.next_cursor.is_some(), nth < 3);
         some.page.cursor = found.next_cursor;

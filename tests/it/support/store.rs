@@ -25,8 +25,8 @@ use pes::store::{
     Commit, Committed, Compaction, Dropped, Erasure, ErasureStore, Error, FigureStore, Figures, FoundRow, HeldCounts,
     IdempotencyRow, IdempotencyStore, KeyRow, KeyStore, LeaseStore, LogStore, LookupStore, Mark, NewImport, NewLinks,
     NewSpendNotice, ObservationAsk, Outline, Page, PageAsk, PastPeriods, PlannedSchedule, Pooled, Registration,
-    RestoreHold, Result, RetentionStore, Rotation, RowStore, RunEnd, ScheduleMove, ScheduleState, ScheduleStore,
-    SessionRow, SessionStore, SpendChange, SpendKey, SpendStore, Spent, StandingAsk, Store, SuspensionAsk,
+    RestoreHold, Result, RetentionStore, Rotation, RowStore, RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleState,
+    ScheduleStore, SessionRow, SessionStore, SpendChange, SpendKey, SpendStore, Spent, Store, SuspensionAsk,
     ThreadFilter, ThreadRow, ThreadStore, Traffic, TransferStore, UnchainedLine, UsageAsk, UsageStore,
 };
 use serde_json::Value;

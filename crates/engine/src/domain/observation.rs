@@ -56,7 +56,7 @@ kinds! {
 
 impl ObservationType {
     /// The types that determine a run's caller status: its start, its questions, their answers, and its end.
-    pub const STANDING: [ObservationType; 7] = [
+    pub const OF_CALLER_STATUS: [ObservationType; 7] = [
         ObservationType::RunStarted,
         ObservationType::AgentSuspended,
         ObservationType::AgentResumed,

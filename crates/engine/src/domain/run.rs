@@ -107,9 +107,9 @@ impl Run {
 
     /// Sets the status of a run without open questions, and its caller status.
     pub fn set_status(&mut self, status: RunStatus, now: Millis) {
-        let standing = CallerStatus::at_end(status, self.outcome.as_ref());
-        if self.standing != standing {
-            (self.standing, self.since) = (standing, now);
+        let caller_status = CallerStatus::at_end(status, self.outcome.as_ref());
+        if self.caller_status != caller_status {
+            (self.caller_status, self.since) = (caller_status, now);
         }
         self.status = status;
     }
@@ -221,8 +221,8 @@ pub struct Run {
     /// The names of the keys that asked for it, steered it or edited its plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requested_by: Vec<String>,
-    #[serde(default)]
-    pub standing: CallerStatus,
+    #[serde(default, rename = "standing")]
+    pub caller_status: CallerStatus,
     /// Since when it has this caller status.
     #[serde(default)]
     pub since: Millis,

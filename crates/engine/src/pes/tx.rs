@@ -294,9 +294,9 @@ impl<'a> Tx<'a> {
             run.counters = active.counters.clone();
         }
         let asked = self.state.suspensions.values().next().map(|oldest| oldest.kind);
-        let standing = CallerStatus::of(status, asked);
-        if run.standing != standing {
-            (run.standing, run.since) = (standing, self.stamp.now);
+        let caller_status = CallerStatus::of(status, asked);
+        if run.caller_status != caller_status {
+            (run.caller_status, run.since) = (caller_status, self.stamp.now);
             self.is_run_changed = true;
         }
         if run.status != status {

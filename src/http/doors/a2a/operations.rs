@@ -100,14 +100,14 @@ async fn list(ctx: &A2aRequest, query: ListQuery) -> Result<TaskPage, A2aError> 
         return Err(Fault::invalid("/pageSize", format!("is not from 1 to {MAX_PAGE_SIZE}")).into());
     }
     let none = TaskPage { tasks: Vec::new(), next_page_token: String::new(), page_size: size, total_size: 0 };
-    let standings = query.status.map(task::run_statuses);
-    if standings.is_some_and(<[_]>::is_empty) {
+    let statuses = query.status.map(task::run_statuses);
+    if statuses.is_some_and(<[_]>::is_empty) {
         return Ok(none);
     }
     let detail = TaskDetail { history: query.history_length, artifacts: query.include_artifacts };
     let ask = RunSnapshotAsk {
         thread: query.context_id.map(Into::into),
-        standings: standings.unwrap_or_default().to_vec(),
+        statuses: statuses.unwrap_or_default().to_vec(),
         since: query.status_timestamp_after,
         with_messages: detail.wants_messages(),
         page: PageAsk { cursor: query.page_token, limit: size },

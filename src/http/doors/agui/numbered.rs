@@ -10,7 +10,7 @@ use super::stream::started;
 use super::text_events::reasoning_message_start;
 use crate::domain::facts::Fact;
 use crate::domain::frame::Token;
-use crate::domain::standing::RunActivity;
+use crate::domain::run_activity::RunActivity;
 use crate::http::doors::frames::{DecodedObservation, ObservationContent};
 
 /// An event and its id.

@@ -10,7 +10,7 @@ use pes::store::outbox::{Delivery, DeliveryOutcome, DeliveryStatus, OutboxStore 
 use pes::store::postgres::Postgres;
 use pes::store::{
     Commit, Committed, Fence, FoundRow, KeyStore as _, NewThread, Page, PageAsk, RetentionStore as _, RowStore as _,
-    StandingAsk, Store as _, ThreadStore as _, UsageAsk, UsageStore as _,
+    RunsByStatusAsk, Store as _, ThreadStore as _, UsageAsk, UsageStore as _,
 };
 use sqlx::PgConnection;
 
@@ -240,11 +240,11 @@ async fn few_runs_and_calls_of_a_tenant_are_found_without_looking_at_all() {
     assert_eq!(early.commit(creation(ThreadPk(7))).await.unwrap(), Committed::Done);
     let page = PageAsk { cursor: None, limit: 5 };
     let failed =
-        StandingAsk { tenant, thread: None, standings: vec![CallerStatus::Failed], since: None, page: page.clone() };
-    let all = StandingAsk { standings: vec![], ..failed.clone() };
+        RunsByStatusAsk { tenant, thread: None, statuses: vec![CallerStatus::Failed], since: None, page: page.clone() };
+    let all = RunsByStatusAsk { statuses: vec![], ..failed.clone() };
     let of_run = UsageAsk { tenant, group: UsageGroup::Run, thread: Some(ThreadPk(9)), from: 0, to: i64::MAX, page };
     let ids = |page: Page<FoundRow>| page.items.into_iter().map(|found| found.row.id).collect::<Vec<_>>();
-    assert_eq!(ids(early.runs_by_standing(&failed).await.unwrap()), [""; 0]);
+    assert_eq!(ids(early.runs_by_caller_status(&failed).await.unwrap()), [""; 0]);
     assert_eq!(early.usage(&of_run).await.unwrap().items, []);
     for sql in [RUNS, CALLS] {
         sqlx::query(sql).bind(tenant.0).execute(&mut watcher).await.unwrap();
@@ -252,9 +252,9 @@ async fn few_runs_and_calls_of_a_tenant_are_found_without_looking_at_all() {
     let fresh = process(&database).await;
     sqlx::query("ANALYZE thread_rows").execute(&mut watcher).await.unwrap();
     for store in [early, fresh] {
-        assert_eq!(ids(store.runs_by_standing(&failed).await.unwrap()), ["run_40007", "run_20007", "run_7"]);
-        assert_eq!(store.count_by_standing(&failed).await.unwrap(), 3);
-        assert_eq!(ids(store.runs_by_standing(&all).await.unwrap()).len(), 5);
+        assert_eq!(ids(store.runs_by_caller_status(&failed).await.unwrap()), ["run_40007", "run_20007", "run_7"]);
+        assert_eq!(store.count_by_caller_status(&failed).await.unwrap(), 3);
+        assert_eq!(ids(store.runs_by_caller_status(&all).await.unwrap()).len(), 5);
         assert_eq!(store.usage(&of_run).await.unwrap().items[0].calls, 3);
         store.close().await;
     }

@@ -42,8 +42,8 @@ passed_on! {
     rows_by_id(wanted: &[(ThreadPk, RowKind, String)]) -> Vec<(ThreadPk, Row)>;
     suspensions(ask: &SuspensionAsk) -> Page<FoundRow>;
     tasks(tenant: TenantPk, page: &PageAsk) -> Page<FoundRow>;
-    runs_by_standing(ask: &StandingAsk) -> Page<FoundRow>;
-    count_by_standing(ask: &StandingAsk) -> u64;
+    runs_by_caller_status(ask: &RunsByStatusAsk) -> Page<FoundRow>;
+    count_by_caller_status(ask: &RunsByStatusAsk) -> u64;
 }
 
 passed_on! {

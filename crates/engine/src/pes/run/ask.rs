@@ -77,7 +77,7 @@ fn new_run(tx: &Tx<'_>, run_id: RunId, message_id: MessageId, ask: Ask) -> Run {
         trace_id: ask.trace_id,
         trace: ask.trace,
         requested_by,
-        standing: CallerStatus::Queued,
+        caller_status: CallerStatus::Queued,
         since: tx.stamp.now,
         created_at: tx.stamp.now,
         started_at: None,

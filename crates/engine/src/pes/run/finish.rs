@@ -130,7 +130,7 @@ pub(crate) fn end(tx: &mut Tx<'_>, status: RunStatus, outcome: Option<Outcome>) 
 
 fn conclude(tx: &mut Tx<'_>, ord: i64, mut run: Run, status: RunStatus, outcome: Option<Outcome>) {
     (run.status, run.reason) = (status, None);
-    (run.standing, run.since) = (CallerStatus::at_end(status, outcome.as_ref()), tx.stamp.now);
+    (run.caller_status, run.since) = (CallerStatus::at_end(status, outcome.as_ref()), tx.stamp.now);
     run.finished_at = Some(tx.stamp.now);
     tx.record_run_finished(&run, outcome.as_ref());
     run.outcome = outcome;

@@ -251,7 +251,7 @@ fn unreadable_run(run_id: RunId, thread_id: ThreadId) -> Run {
         trace_id: String::new(),
         trace: TraceOrigin::default(),
         requested_by: Vec::new(),
-        standing: CallerStatus::Running,
+        caller_status: CallerStatus::Running,
         since: 0,
         created_at: 0,
         started_at: None,

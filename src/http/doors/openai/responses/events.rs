@@ -22,7 +22,7 @@ use crate::domain::ids::{CallId, StreamId};
 use crate::domain::model::{Phase, Usage};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
-use crate::domain::standing::RunActivity;
+use crate::domain::run_activity::RunActivity;
 use crate::http::doors::frames::{DecodedObservation, ObservationContent, RunFrame};
 use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::progress::ProgressLines;
