@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::domain::caller::LOCAL;
 use crate::domain::{Millis, hex};
 use crate::runtime::clock::{Clock, System};
-use crate::store::sqlite::{self, AuditedAction, RestoreMode};
+use crate::store::sqlite::{self, DatabaseAction, RestoreMode};
 
 const FORMAT: &str = "pes-backup/1";
 
@@ -50,7 +50,7 @@ pub(super) fn backup(config: &Config, to: &Path) -> Result<(), Error> {
     let part = with_suffix(to, ".part");
     // Left by an interrupted backup.
     let _ = fs::remove_file(&part);
-    let act = AuditedAction { by: LOCAL, at: taken_at, detail: json!({ "program": env!("CARGO_PKG_VERSION") }) };
+    let act = DatabaseAction { by: LOCAL, at: taken_at, detail: json!({ "program": env!("CARGO_PKG_VERSION") }) };
     sqlite::back_up(&config.store.data_dir, &part, &act)?;
     let (bytes, sha256) = sum(&part)?;
     let said = Manifest {
@@ -114,7 +114,7 @@ fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
     }
     let as_of = said.taken_at;
     let resumed =
-        || AuditedAction { by: LOCAL, at: System::default().now(), detail: json!({ "asOf": as_of, "resumed": true }) };
+        || DatabaseAction { by: LOCAL, at: System::default().now(), detail: json!({ "asOf": as_of, "resumed": true }) };
     let how = if resumes { RestoreMode::Resumed(resumed()) } else { RestoreMode::Held { as_of } };
     sqlite::put_back(from, &config.store.data_dir, how)?;
     let next = if resumes {

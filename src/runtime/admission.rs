@@ -9,7 +9,7 @@ use crate::domain::settings::RunSettings;
 use crate::domain::spend::{Amount, Capped, SpendCaps};
 use crate::domain::usage::{ModelUse, Price};
 use crate::engine::ModelBook;
-use crate::provider::gate::{CallOwner, CallPass, Health, Reservation};
+use crate::provider::gate::{CallOwner, CallPass, Health, QueuePlace};
 use crate::store::{self, Spent};
 
 impl Shared {
@@ -21,7 +21,7 @@ impl Shared {
 
 impl Runtime {
     /// Reserves a place at the first model of these settings that has one, until the result is dropped; `None`: none has.
-    pub(crate) fn admit_to_model(&self, tenant: TenantPk, settings: &RunSettings) -> Option<Reservation> {
+    pub(crate) fn admit_to_model(&self, tenant: TenantPk, settings: &RunSettings) -> Option<QueuePlace> {
         let mut providers = (0..).map_while(|n| settings.choice(n)).map(|(provider, _)| provider);
         providers.find_map(|provider| self.0.gates.reserve(provider, self.0.call_owner(tenant, provider)))
     }
@@ -72,6 +72,6 @@ impl Runtime {
     }
 
     pub(crate) fn price(&self, provider: &str, model: &str) -> Option<Price> {
-        self.0.model_facts.price(provider, model)
+        self.0.configured_models.price(provider, model)
     }
 }

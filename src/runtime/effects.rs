@@ -9,7 +9,7 @@ use tracing::{Instrument, Span};
 use super::actor::Actor;
 use super::lease::Lease;
 use super::loaded::LoadedThread;
-use super::perform::{ModelCall, PeerCall, ToolRun, model_failed};
+use super::perform::{ModelAttempt, PeerAttempt, ToolAttempt, model_failed};
 use super::shared::Shared;
 use crate::domain::hitl::Reply;
 use crate::domain::ids::{StreamId, ThreadId, ThreadPk};
@@ -49,7 +49,7 @@ impl Actor {
                         tracing::error!(threadId = %loaded.row.thread_id, callId = %call, "the slot is running but the core has no invocation for it; not started");
                         continue;
                     };
-                    let run = ToolRun {
+                    let run = ToolAttempt {
                         shared: self.shared.clone(),
                         pk: self.pk,
                         tenant: loaded.row.tenant,
@@ -68,7 +68,7 @@ impl Actor {
                         tracing::error!(threadId = %loaded.row.thread_id, taskId = %task, "the slot is running but the core has no peer call input for it; not started");
                         continue;
                     };
-                    let call = PeerCall {
+                    let call = PeerAttempt {
                         shared: self.shared.clone(),
                         pk: self.pk,
                         tenant: loaded.row.tenant,
@@ -124,8 +124,17 @@ impl Actor {
         let head = head(loaded, &stream, &request);
         let (shared, tenant, interrupt) = (self.shared.clone(), loaded.row.tenant, self.effects.interrupt());
         let lease_of_call = lease.clone();
-        let call =
-            ModelCall { shared, pk: self.pk, tenant, stream, attempt, request, head, lease: lease_of_call, interrupt };
+        let call = ModelAttempt {
+            shared,
+            pk: self.pk,
+            tenant,
+            stream,
+            attempt,
+            request,
+            head,
+            lease: lease_of_call,
+            interrupt,
+        };
         let span = span(loaded);
         self.effects.start(effect, lease, call.perform().instrument(span));
         // Lets the request be sent before the next one's prompt is read.

@@ -27,7 +27,7 @@ mod lease;
 mod listening;
 mod load;
 mod loaded;
-mod model_facts;
+mod model_book;
 mod model_meters;
 mod outgoing;
 mod past;

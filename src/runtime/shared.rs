@@ -16,7 +16,7 @@ use super::crash_watch::CrashWatch;
 use super::followed::PreparedSpans;
 use super::lease::LeaseKeeper;
 use super::listening::ListenedTasks;
-use super::model_facts::ModelFacts;
+use super::model_book::ConfiguredModels;
 use super::model_meters::ModelMeters;
 use super::probation::Probation;
 use super::sweep::Alarm;
@@ -67,7 +67,7 @@ pub(super) struct Shared {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) config: Arc<Config>,
     pub(super) limits: Limits,
-    pub(super) model_facts: ModelFacts,
+    pub(super) configured_models: ConfiguredModels,
     pub(super) model_meters: ModelMeters,
     pub(super) gates: Gates,
     pub(super) tenant_runs: TenantRuns,
@@ -135,7 +135,7 @@ impl Shared {
     pub(super) fn world<'a>(&'a self, tools: &'a Toolset) -> World<'a> {
         World {
             tools,
-            models: &self.model_facts,
+            models: &self.configured_models,
             limits: &self.limits,
             allowance: &Allowance::Uncapped,
             begin: RunAdmission::Now,

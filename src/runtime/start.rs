@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use super::Runtime;
 use super::clock::Clock;
 use super::lease::LeaseKeeper;
-use super::model_facts::ModelFacts;
+use super::model_book::ConfiguredModels;
 use super::model_meters::ModelMeters;
 use super::shared::Shared;
 use super::tenant_runs::TenantRuns;
@@ -81,7 +81,7 @@ impl Runtime {
         let shared = Arc::new(Shared {
             keyed,
             limits: parts.config.of_threads(),
-            model_facts: ModelFacts::new(&parts.config, parts.models.clone()),
+            configured_models: ConfiguredModels::new(&parts.config, parts.models.clone()),
             model_meters: ModelMeters::new(parts.config.models.chosen()),
             gates: Gates::new(&parts.config.models.gate),
             tenant_runs: TenantRuns::default(),

@@ -10,7 +10,7 @@ use crate::domain::settings::{Budget, RunSettings};
 use crate::domain::spend::{Amount, Capped, SpendCaps, Unit};
 use crate::domain::usage::Price;
 use crate::engine::pes::{least_cost, least_tokens};
-use crate::provider::gate::Reservation;
+use crate::provider::gate::QueuePlace;
 
 const RETRY_AFTER_MS: i64 = 1_000;
 
@@ -22,7 +22,7 @@ pub(super) async fn check(
     payer: Payer<'_>,
     settings: &RunSettings,
     query: &str,
-) -> Result<Reservation> {
+) -> Result<QueuePlace> {
     if let Some(budget) = &settings.budget {
         check_budget(service, budget, settings)?;
     }

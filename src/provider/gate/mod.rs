@@ -97,10 +97,10 @@ impl Gates {
     }
 
     /// Reserves room for the first call of a run that is about to be accepted: it would be served by this provider or
-    /// may wait, by all limits that apply. The reservation ends when the value is dropped.
-    pub fn reserve(&self, provider: &str, owner: CallOwner) -> Option<Reservation> {
-        let Some(gate) = self.gate(provider) else { return Some(Reservation { _entry: None }) };
-        Some(Reservation { _entry: Some(gate.permits.reserve(owner)?) })
+    /// may wait, by all limits that apply. The place is free again when the value is dropped.
+    pub fn reserve(&self, provider: &str, owner: CallOwner) -> Option<QueuePlace> {
+        let Some(gate) = self.gate(provider) else { return Some(QueuePlace { _entry: None }) };
+        Some(QueuePlace { _entry: Some(gate.permits.reserve(owner)?) })
     }
 
     /// The provider's health; `None`: it has no gate.
@@ -163,8 +163,8 @@ fn saturated(why: Saturation) -> ModelFailure {
     )
 }
 
-/// The reserved room for a run that is about to be accepted.
-pub struct Reservation {
+/// The reserved place of a run that is about to be accepted, among the calls to a provider or in their queue.
+pub struct QueuePlace {
     _entry: Option<QueueEntry>,
 }
 

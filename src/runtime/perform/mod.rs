@@ -28,11 +28,11 @@ use crate::engine::event::Event;
 use crate::runtime::lease::Lease;
 
 pub(super) use failed::{model_failed, peer_failed, tool_failed};
-pub(super) use model::ModelCall;
-pub(super) use peer::PeerCall;
+pub(super) use model::ModelAttempt;
+pub(super) use peer::PeerAttempt;
 pub(super) use peer_connection::{PeerConnection, RemoteTaskRef};
 pub(super) use people::CallQuestion;
-pub(super) use tool::ToolRun;
+pub(super) use tool::ToolAttempt;
 
 /// Bounds how long a stop waits for code that does not yield.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);

@@ -24,7 +24,7 @@ use crate::provider::DeltaStream;
 use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
 
-pub(in crate::runtime) struct ModelCall {
+pub(in crate::runtime) struct ModelAttempt {
     pub(in crate::runtime) shared: Arc<Shared>,
     pub(in crate::runtime) pk: ThreadPk,
     pub(in crate::runtime) tenant: TenantPk,
@@ -37,7 +37,7 @@ pub(in crate::runtime) struct ModelCall {
     pub(in crate::runtime) interrupt: CancellationToken,
 }
 
-impl ModelCall {
+impl ModelAttempt {
     /// `None`: the lease ended before the request was sent.
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
         let (phase, began) = (self.head.phase, Instant::now());

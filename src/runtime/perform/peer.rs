@@ -21,7 +21,7 @@ use crate::runtime::lease::Lease;
 use crate::runtime::listening::StreamedTask;
 use crate::runtime::shared::Shared;
 
-pub(in crate::runtime) struct PeerCall {
+pub(in crate::runtime) struct PeerAttempt {
     pub(in crate::runtime) shared: Arc<Shared>,
     pub(in crate::runtime) pk: ThreadPk,
     pub(in crate::runtime) tenant: TenantPk,
@@ -29,7 +29,7 @@ pub(in crate::runtime) struct PeerCall {
     pub(in crate::runtime) lease: Lease,
 }
 
-impl PeerCall {
+impl PeerAttempt {
     /// `None`: the lease ended before anything was sent.
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
         failpoint::reached("peer.before");

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{CallQuestion, ModelCall, RunningEffects, ToolRun, peer_failed};
+use super::{CallQuestion, ModelAttempt, RunningEffects, ToolAttempt, peer_failed};
 use crate::a2a::directory::Directory as Agents;
 use crate::config::{Config, Environment, Synchronous};
 use crate::domain::fault::Fault;
@@ -201,8 +201,8 @@ async fn a_call_asks_one_question_at_a_time_and_another_is_declined() {
     assert!(said.as_str().is_some_and(|said| said.ends_with("Ok(Declined)") && said.contains("yes")), "{said}");
 }
 
-fn run(shared: &Arc<Shared>, tool: &str, lease: Lease, questions: mpsc::Sender<CallQuestion>) -> ToolRun {
-    ToolRun {
+fn run(shared: &Arc<Shared>, tool: &str, lease: Lease, questions: mpsc::Sender<CallQuestion>) -> ToolAttempt {
+    ToolAttempt {
         shared: shared.clone(),
         pk: ThreadPk(1),
         tenant: TenantPk(1),
@@ -230,7 +230,7 @@ fn run(shared: &Arc<Shared>, tool: &str, lease: Lease, questions: mpsc::Sender<C
 async fn a_model_is_called_under_a_lease_that_holds_and_not_otherwise() {
     let counted = Arc::new(Counted::default());
     let (shared, _folder) = shared(&counted).await;
-    let call = |lease: Lease| ModelCall {
+    let call = |lease: Lease| ModelAttempt {
         tenant: TenantPk(1),
         shared: shared.clone(),
         pk: ThreadPk(1),

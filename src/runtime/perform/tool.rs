@@ -22,7 +22,7 @@ use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
 use crate::tool::{self, Nature, ToolContext};
 
-pub(in crate::runtime) struct ToolRun {
+pub(in crate::runtime) struct ToolAttempt {
     pub(in crate::runtime) shared: Arc<Shared>,
     pub(in crate::runtime) pk: ThreadPk,
     pub(in crate::runtime) tenant: TenantPk,
@@ -41,7 +41,7 @@ enum AttemptEnd<T> {
     Stopped,
 }
 
-impl ToolRun {
+impl ToolAttempt {
     /// `None`: the lease ended before the tool was called.
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
         failpoint::reached("tool.before");

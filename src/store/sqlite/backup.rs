@@ -29,13 +29,13 @@ INSERT INTO audit (pk, tenant, at, thread_id, actor, action, detail)
 SELECT 0, pk, ?1, NULL, ?2, ?3, ?4 FROM tenants ORDER BY pk";
 
 /// An action on the whole database, for the audit of each tenant.
-pub struct AuditedAction<'a> {
+pub struct DatabaseAction<'a> {
     pub by: &'a str,
     pub at: Millis,
     pub detail: Value,
 }
 
-impl AuditedAction<'_> {
+impl DatabaseAction<'_> {
     fn record(&self, connection: &Connection, action: &str) -> rusqlite::Result<()> {
         connection.execute(TELL, params![self.at, self.by, action, self.detail.to_string()]).map(drop)
     }
@@ -43,7 +43,7 @@ impl AuditedAction<'_> {
 
 /// Records the backup in the audit, then copies the database of this folder into a new file. Servers continue to read and
 /// write in the meantime. The copy is synced when this returns.
-pub fn back_up(folder: &Path, to: &Path, act: &AuditedAction<'_>) -> Result<()> {
+pub fn back_up(folder: &Path, to: &Path, act: &DatabaseAction<'_>) -> Result<()> {
     let path = folder.join("pes.db");
     if !path.exists() {
         return Err(Error::Unusable(format!("{} has no database; name it with PES_DATA_DIR", folder.display())));
@@ -64,7 +64,7 @@ pub enum RestoreMode<'a> {
     /// The next start holds them, and records the time of the backup.
     Held { as_of: Millis },
     /// They are resumed.
-    Resumed(AuditedAction<'a>),
+    Resumed(DatabaseAction<'a>),
 }
 
 /// Copies this file into the folder as its database. The copy is marked as restored as of `as_of`; or, if its runs are

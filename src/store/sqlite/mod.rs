@@ -52,7 +52,7 @@ use super::{Chores, Result, Store, Traffic};
 use crate::config::Synchronous;
 use writer::Writer;
 
-pub use backup::{AuditedAction, RestoreMode, back_up, put_back};
+pub use backup::{DatabaseAction, RestoreMode, back_up, put_back};
 pub use lock::{announce, served};
 
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pes::Instance;
 use pes::config::{Config, Synchronous};
 use pes::domain::ids::TenantPk;
-use pes::store::sqlite::{self, AuditedAction, RestoreMode, Sqlite};
+use pes::store::sqlite::{self, DatabaseAction, RestoreMode, Sqlite};
 use pes::store::{PageAsk, Store};
 use serde_json::{Value, json};
 
@@ -78,7 +78,7 @@ async fn a_backup_is_told_to_each_tenant_before_anything_is_copied() {
     let folder = tempfile::tempdir().unwrap();
     let (store, tenants) = two_tenants(&folder.path().join("data")).await;
     let detail = json!({ "program": "1.2.3" });
-    let act = || AuditedAction { by: "ann", at: 7, detail: detail.clone() };
+    let act = || DatabaseAction { by: "ann", at: 7, detail: detail.clone() };
     let copy = folder.path().join("copy.db");
     sqlite::back_up(&folder.path().join("data"), &copy, &act()).unwrap();
     let line = ("ann".to_owned(), "backup".to_owned(), 7, detail.clone());
@@ -89,7 +89,7 @@ async fn a_backup_is_told_to_each_tenant_before_anything_is_copied() {
     sqlite::back_up(&folder.path().join("data"), &copy, &act()).unwrap_err();
     assert_eq!(told(&*store, tenants[0]).await.len(), 2);
     // The copy's audit records that it is a copy.
-    let resumed = AuditedAction { by: "bob", at: 9, detail: json!({ "asOf": 7, "resumed": true }) };
+    let resumed = DatabaseAction { by: "bob", at: 9, detail: json!({ "asOf": 7, "resumed": true }) };
     sqlite::put_back(&copy, &folder.path().join("restored"), RestoreMode::Resumed(resumed)).unwrap();
     let (restored, tenants) = two_tenants(&folder.path().join("restored")).await;
     for tenant in tenants {

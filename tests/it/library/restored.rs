@@ -10,7 +10,7 @@ use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::domain::observation::Observation;
 use pes::engine::step::RowKind;
 use pes::store::postgres::Postgres;
-use pes::store::sqlite::{self, AuditedAction, RestoreMode, Sqlite};
+use pes::store::sqlite::{self, DatabaseAction, RestoreMode, Sqlite};
 use pes::store::{ObservationAsk, PageAsk, Store, SuspensionAsk, SuspensionsWanted};
 use pes::{AgentProps, Instance};
 use serde_json::json;
@@ -31,8 +31,8 @@ async fn shared(database: &Database) -> Arc<dyn Store> {
     Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())
 }
 
-fn act() -> AuditedAction<'static> {
-    AuditedAction { by: "ann", at: 7, detail: json!({}) }
+fn act() -> DatabaseAction<'static> {
+    DatabaseAction { by: "ann", at: 7, detail: json!({}) }
 }
 
 /// A backup taken during a call of an idempotent tool.

@@ -8,18 +8,19 @@ use crate::engine::ModelBook;
 use crate::provider::Catalog;
 use crate::usage::Prices;
 
-pub(super) struct ModelFacts {
+/// The models of the configuration and of the catalog.
+pub(super) struct ConfiguredModels {
     prices: Prices,
     models: Arc<dyn Catalog>,
 }
 
-impl ModelFacts {
+impl ConfiguredModels {
     pub(super) fn new(config: &Config, models: Arc<dyn Catalog>) -> Self {
         Self { prices: Prices::new(config.prices.clone()), models }
     }
 }
 
-impl ModelBook for ModelFacts {
+impl ModelBook for ConfiguredModels {
     fn window(&self, provider: &str, model: &str) -> Option<u64> {
         self.models.facts(provider, model).context_window
     }
