@@ -132,13 +132,14 @@ impl Audience {
         let mut headers = http::HeaderMap::new();
         headers.insert("content-type", "application/json".parse().expect("a header's value"));
         headers.insert("prefer", "wait=60".parse().expect("a header's value"));
-        let post = pes::egress::Post {
+        let request = pes::egress::OutgoingRequest {
+            method: http::Method::POST,
             to: pes::egress::Destination::Operator(format!("{}/process", self.url).parse().expect("a URL")),
             headers,
             body: r#"{"query":"Say much."}"#.into(),
             bounds,
         };
-        let answer = self.http.post(post).await.expect("an answer");
+        let answer = self.http.send(request).await.expect("an answer");
         assert_eq!(answer.status().as_u16(), 200);
     }
 

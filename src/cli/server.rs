@@ -15,7 +15,7 @@ use super::client::line;
 use crate::auth::{ApiKey, Issued, KeyRotation, NewKey};
 use crate::config::env::Variables;
 use crate::domain::fault::{Pointed, in_full};
-use crate::egress::{self, Answer, Bounds, Destination, Egress, Post, retry_after};
+use crate::egress::{self, Bounds, Destination, Egress, IncomingResponse, OutgoingRequest, retry_after};
 
 const BOUNDS: Bounds = Bounds {
     headers: Duration::from_secs(30),
@@ -138,7 +138,7 @@ impl Server {
     }
 
     /// An endless stream of events.
-    pub(super) async fn events(&self, path: &str) -> Result<Answer, Error> {
+    pub(super) async fn events(&self, path: &str) -> Result<IncomingResponse, Error> {
         let mut headers = self.headers.clone();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         let answer = self.send(Method::GET, path, headers, Vec::new(), STREAM_BOUNDS).await?;
@@ -146,13 +146,13 @@ impl Server {
     }
 
     /// A long text, in pieces.
-    pub(super) async fn lines(&self, path: &str) -> Result<Answer, Error> {
+    pub(super) async fn lines(&self, path: &str) -> Result<IncomingResponse, Error> {
         let answer = self.send(Method::GET, path, self.headers.clone(), Vec::new(), STREAM_BOUNDS).await?;
         if answer.status().is_success() { Ok(answer) } else { Err(refused(answer, &self.base).await) }
     }
 
     /// The next piece; `None`: the end.
-    pub(super) async fn piece(&self, answer: &mut Answer) -> Result<Option<Bytes>, Error> {
+    pub(super) async fn piece(&self, answer: &mut IncomingResponse) -> Result<Option<Bytes>, Error> {
         answer.chunk().await.map_err(|error| unreachable(&self.base, &error))
     }
 
@@ -177,11 +177,12 @@ impl Server {
         headers: HeaderMap,
         body: Vec<u8>,
         bounds: Bounds,
-    ) -> Result<Answer, Error> {
+    ) -> Result<IncomingResponse, Error> {
         let wrong = |error| Error::Usage(format!("`{}` is no URL: {error}", self.base));
         let url: Url = format!("{}{path}", self.base).parse().map_err(wrong)?;
-        let post = Post { to: Destination::Operator(url), headers, body: Bytes::from(body), bounds };
-        self.egress.send(method, post).await.map_err(|error| unreachable(&self.base, &error))
+        let request =
+            OutgoingRequest { method, to: Destination::Operator(url), headers, body: Bytes::from(body), bounds };
+        self.egress.send(request).await.map_err(|error| unreachable(&self.base, &error))
     }
 }
 
@@ -189,7 +190,7 @@ fn unreachable(base: &str, error: &egress::Error) -> Error {
     Error::Unreachable(format!("{base} does not answer: {error}. Start a server with `pes serve`, or set PES_URL."))
 }
 
-async fn whole(mut answer: Answer, base: &str) -> Result<Vec<u8>, Error> {
+async fn whole(mut answer: IncomingResponse, base: &str) -> Result<Vec<u8>, Error> {
     if !answer.status().is_success() {
         return Err(refused(answer, base).await);
     }
@@ -201,7 +202,7 @@ async fn whole(mut answer: Answer, base: &str) -> Result<Vec<u8>, Error> {
 }
 
 /// Converts a refusal to the error by which a caller can act.
-async fn refused(mut answer: Answer, base: &str) -> Error {
+async fn refused(mut answer: IncomingResponse, base: &str) -> Error {
     let status = answer.status();
     let again_in = retry_after(answer.headers()).map(|ms| Duration::from_millis(ms.unsigned_abs()));
     let said = format!("{base}: {}", said(status.as_u16(), &answer.read_up_to(64 << 10).await));

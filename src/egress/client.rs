@@ -4,17 +4,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use http::Method;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use url::{Position, Url};
 
-use super::answer::Answer;
 use super::connect::{self, Resolver};
 use super::connection::{Connection, SendError};
 use super::guard::{AddressCheck, DnsLookup, Guard, SystemDns};
 use super::pool::Pool;
-use super::{Allow, Destination, Error, Post, redirect, request};
+use super::response::IncomingResponse;
+use super::{Allow, Destination, Error, OutgoingRequest, redirect, request};
 use crate::domain::ids::TenantPk;
 
 /// How many redirects are followed.
@@ -81,26 +80,21 @@ impl Egress {
         Self { operator_client, default_client: guarded(rules.allow.clone()), tenants }
     }
 
-    /// Sends a POST once and returns as soon as status and headers arrived.
-    pub async fn post(&self, post: Post) -> Result<Answer, Error> {
-        self.send(Method::POST, post).await
-    }
-
-    /// Like [`post`](Self::post) with any method; an empty body means no body. Redirects are returned, not followed.
-    pub async fn send(&self, method: Method, post: Post) -> Result<Answer, Error> {
-        let deadline = Instant::now() + post.bounds.total;
-        self.send_once(&method, &post, deadline).await
+    /// Sends the request once and returns as soon as status and headers arrived. Redirects are returned, not followed.
+    pub async fn send(&self, request: OutgoingRequest) -> Result<IncomingResponse, Error> {
+        let deadline = Instant::now() + request.bounds.total;
+        self.send_once(&request, deadline).await
     }
 
     /// Sends the request and follows up to three redirects, each checked like the first URL. The bounds apply to all
     /// requests together. Returns the final URL with the response.
-    pub async fn follow(&self, mut method: Method, mut post: Post) -> Result<(Url, Answer), Error> {
-        let deadline = Instant::now() + post.bounds.total;
+    pub async fn follow(&self, mut request: OutgoingRequest) -> Result<(Url, IncomingResponse), Error> {
+        let deadline = Instant::now() + request.bounds.total;
         for _ in 0..=MAX_REDIRECTS {
-            let answer = self.send_once(&method, &post, deadline).await?;
-            match redirect::next(&method, &post, &answer)? {
-                None => return Ok((post.to.into_url(), answer)),
-                Some(next) => (method, post) = next,
+            let response = self.send_once(&request, deadline).await?;
+            match redirect::next(&request, &response)? {
+                None => return Ok((request.to.into_url(), response)),
+                Some(next) => request = next,
             }
         }
         Err(Error::Refused(format!("more than {MAX_REDIRECTS} redirects are not followed")))
@@ -115,8 +109,8 @@ impl Egress {
         }
     }
 
-    async fn send_once(&self, method: &Method, post: &Post, deadline: Instant) -> Result<Answer, Error> {
-        let client = match &post.to {
+    async fn send_once(&self, request: &OutgoingRequest, deadline: Instant) -> Result<IncomingResponse, Error> {
+        let client = match &request.to {
             Destination::Operator(_) => &self.operator_client,
             Destination::Untrusted { url, tenant } => {
                 let guarded = self.guarded_client(*tenant);
@@ -126,10 +120,10 @@ impl Egress {
                 }
             }
         };
-        let until = deadline.min(Instant::now() + post.bounds.headers);
-        match timeout_at(until, client.send(method, post, deadline)).await {
+        let until = deadline.min(Instant::now() + request.bounds.headers);
+        match timeout_at(until, client.send(request, deadline)).await {
             Ok(sent) => sent,
-            Err(_) => Err(Error::NoHeaders(post.bounds.headers.min(post.bounds.total))),
+            Err(_) => Err(Error::NoHeaders(request.bounds.headers.min(request.bounds.total))),
         }
     }
 
@@ -144,21 +138,21 @@ impl Client {
     }
 
     /// Uses a pooled connection if there is one, else opens a new one.
-    async fn send(&self, method: &Method, post: &Post, deadline: Instant) -> Result<Answer, Error> {
-        let url = post.to.url();
+    async fn send(&self, outgoing: &OutgoingRequest, deadline: Instant) -> Result<IncomingResponse, Error> {
+        let url = outgoing.to.url();
         let origin = &url[..Position::AfterPort];
-        let mut request = request::of(method, post)?;
+        let mut request = request::of(outgoing)?;
         loop {
             let (mut connection, is_new) = match self.pool.take(origin) {
                 Some(connection) => (connection, false),
                 None => (self.connect(url).await?, true),
             };
-            tracing::trace!(%method, to = connect::host_and_port(url), is_new, "a request is sent");
+            tracing::trace!(method = %outgoing.method, to = connect::host_and_port(url), is_new, "a request is sent");
             match connection.send(request).await {
                 Ok(response) => {
                     tracing::trace!(status = response.status().as_u16(), "an answer begins");
                     let pooled = (self.pool.clone(), origin.into());
-                    return Ok(Answer::new(response, connection, pooled, post.bounds, deadline));
+                    return Ok(IncomingResponse::new(response, connection, pooled, outgoing.bounds, deadline));
                 }
                 Err(SendError::Unsent(unsent)) if !is_new => request = *unsent,
                 Err(SendError::Unsent(_)) => return Err(Error::Cut("it closed the connection at once".to_owned())),

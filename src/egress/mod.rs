@@ -9,13 +9,12 @@
 //!   name resolves to. The addresses that are connected to are the ones that were checked, so DNS rebinding has no
 //!   effect. An allow-list ([`Allow`], `PES_EGRESS_ALLOW`, and one per tenant) adds hosts and ranges that are not public.
 //!
-//! A caller builds a [`Post`]. [`Egress::send`] is for a known service (a webhook, a JSON-RPC call), where a redirect
-//! is an error. [`Egress::follow`] is for documents (a page, a key set, an agent card). [`Egress::judge`] checks a URL
-//! when it is configured, with the checks of a later call.
+//! A caller builds an [`OutgoingRequest`]. [`Egress::send`] is for a known service (a webhook, a JSON-RPC call), where a
+//! redirect is an error. [`Egress::follow`] is for documents (a page, a key set, an agent card). [`Egress::judge`] checks
+//! a URL when it is configured, with the checks of a later call.
 
 mod address;
 mod allow;
-mod answer;
 mod client;
 mod connect;
 mod connection;
@@ -23,6 +22,7 @@ mod guard;
 mod pool;
 mod redirect;
 mod request;
+mod response;
 mod retry_after;
 mod signature;
 pub(crate) mod sse;
@@ -31,16 +31,16 @@ mod trace;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, Method};
 use url::Url;
 
 use crate::domain::ids::TenantPk;
 
 pub use allow::Allow;
-pub use answer::Answer;
 pub use client::{Egress, EgressRules};
 #[cfg(feature = "internals")]
 pub use guard::{DnsLookup, SystemDns};
+pub use response::IncomingResponse;
 pub(crate) use retry_after::{MAX_RETRY_AFTER, retry_after};
 pub use signature::{SigningSecret, sign};
 pub(crate) use trace::insert_trace_headers;
@@ -70,10 +70,12 @@ impl Destination {
 
 /// A request, sent at most once.
 #[derive(Clone, Debug)]
-pub struct Post {
+pub struct OutgoingRequest {
+    pub method: Method,
     pub to: Destination,
     /// Mark secrets as sensitive, so that they are not logged.
     pub headers: HeaderMap,
+    /// Empty: no body.
     pub body: Bytes,
     pub bounds: Bounds,
 }

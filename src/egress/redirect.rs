@@ -5,37 +5,38 @@ use http::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, HeaderMap, HeaderName,
 use http::{Method, StatusCode};
 use url::Url;
 
-use super::{Answer, Destination, Error, Post};
+use super::{Destination, Error, IncomingResponse, OutgoingRequest};
 
 /// The only request headers that are sent to another origin: any other may hold a credential.
 const CROSS_ORIGIN_HEADERS: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT];
 
-/// The next request, if `answer` is a redirect. Another origin gets only harmless headers and no body, and a redirect
+/// The next request, if `response` is a redirect. Another origin gets only harmless headers and no body, and a redirect
 /// from https to http is refused.
-pub(super) fn next(method: &Method, post: &Post, answer: &Answer) -> Result<Option<(Method, Post)>, Error> {
-    let keeps_method = match answer.status() {
+pub(super) fn next(request: &OutgoingRequest, response: &IncomingResponse) -> Result<Option<OutgoingRequest>, Error> {
+    let keeps_method = match response.status() {
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
         // As browsers do: the POST was processed, its result is fetched with GET.
         StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {
-            matches!(*method, Method::GET | Method::HEAD)
+            matches!(request.method, Method::GET | Method::HEAD)
         }
         _ => return Ok(None),
     };
-    let Some(location) = answer.headers().get(LOCATION) else { return Ok(None) };
-    let from = post.to.url();
+    let Some(location) = response.headers().get(LOCATION) else { return Ok(None) };
+    let from = request.to.url();
     let target = location.to_str().ok().and_then(|text| from.join(text).ok());
     let target = target.ok_or_else(|| Error::Refused("the answer redirects to no URL".to_owned()))?;
     let is_same = target.origin() == from.origin();
     if from.scheme() == "https" && target.scheme() != "https" {
         return Err(Error::Refused("the answer redirects from https to something else".to_owned()));
     }
-    let (method, body) = if keeps_method { (method.clone(), post.body.clone()) } else { (Method::GET, Bytes::new()) };
+    let (method, body) =
+        if keeps_method { (request.method.clone(), request.body.clone()) } else { (Method::GET, Bytes::new()) };
     if !is_same && !body.is_empty() {
         return Err(Error::Refused("the answer redirects the request's body to another origin".to_owned()));
     }
-    let to = redirected(&post.to, target, is_same)?;
-    let headers = if is_same { post.headers.clone() } else { cross_origin_headers(&post.headers) };
-    Ok(Some((method, Post { to, headers, body, bounds: post.bounds })))
+    let to = redirected(&request.to, target, is_same)?;
+    let headers = if is_same { request.headers.clone() } else { cross_origin_headers(&request.headers) };
+    Ok(Some(OutgoingRequest { method, to, headers, body, bounds: request.bounds }))
 }
 
 /// The operator's trust in one origin does not extend to another.

@@ -7,12 +7,12 @@ use http::header::{
     ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
     PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
-use http::{Method, Request, Uri};
+use http::{Request, Uri};
 use http_body_util::Full;
 use percent_encoding::percent_decode_str;
 use url::{Position, Url};
 
-use super::{Destination, Error, Post};
+use super::{Destination, Error, OutgoingRequest};
 
 /// Headers that control the transport or the target host: only the operator's calls may set them.
 const RESERVED_HEADERS: [HeaderName; 10] = [
@@ -28,17 +28,16 @@ const RESERVED_HEADERS: [HeaderName; 10] = [
     UPGRADE,
 ];
 
-/// An empty body means no body.
-pub(super) fn of(method: &Method, post: &Post) -> Result<Request<Full<Bytes>>, Error> {
-    let url = post.to.url();
+pub(super) fn of(outgoing: &OutgoingRequest) -> Result<Request<Full<Bytes>>, Error> {
+    let url = outgoing.to.url();
     let refuse = |why: String| Error::Refused(format!("the URL cannot be sent: {why}"));
     let target = url[Position::BeforePath..Position::AfterQuery].parse::<Uri>();
-    let mut request = Request::new(Full::new(post.body.clone()));
-    *request.method_mut() = method.clone();
+    let mut request = Request::new(Full::new(outgoing.body.clone()));
+    *request.method_mut() = outgoing.method.clone();
     *request.uri_mut() = target.map_err(|error| refuse(error.to_string()))?;
     let headers = request.headers_mut();
-    *headers = post.headers.clone();
-    if let Destination::Untrusted { .. } = post.to {
+    *headers = outgoing.headers.clone();
+    if let Destination::Untrusted { .. } = outgoing.to {
         RESERVED_HEADERS.iter().for_each(|name| drop(headers.remove(name)));
     }
     if !headers.contains_key(HOST) {

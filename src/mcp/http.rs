@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::tasks::TaskTools;
-use crate::egress::{self, Answer, Bounds, Destination, Egress, Post, retry_after};
+use crate::egress::{self, Bounds, Destination, Egress, IncomingResponse, OutgoingRequest, retry_after};
 
 /// How much of an error's body is read.
 const MAX_ERROR_BYTES: usize = 4 << 10;
@@ -66,10 +66,10 @@ impl HttpTransport {
         body: Vec<u8>,
         extra: RequestHeaders,
         bounds: Bounds,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<IncomingResponse, Failure> {
         let headers = extra.headers().map_err(|why| StreamableHttpError::UnexpectedServerResponse(why.into()))?;
-        let post = Post { to: self.to.clone(), headers, body: Bytes::from(body), bounds };
-        let answer = self.egress.send(method, post).await.map_err(StreamableHttpError::Client)?;
+        let request = OutgoingRequest { method, to: self.to.clone(), headers, body: Bytes::from(body), bounds };
+        let answer = self.egress.send(request).await.map_err(StreamableHttpError::Client)?;
         let status = answer.status();
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             let asked = answer.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
@@ -84,7 +84,7 @@ impl HttpTransport {
         Bounds { headers: request_timeout, stall: request_timeout, total: request_timeout, bytes: self.message_bytes }
     }
 
-    fn events(&self, answer: Answer) -> BoxStream<'static, Result<Sse, SseError>> {
+    fn events(&self, answer: IncomingResponse) -> BoxStream<'static, Result<Sse, SseError>> {
         let tasks = self.tasks.clone();
         let look = move |event: &Result<Sse, SseError>| {
             if let Some(data) = event.as_ref().ok().and_then(|event| event.data.as_deref()) {
@@ -124,7 +124,7 @@ impl HttpTransport {
     }
 
     /// The body of a response that is no stream; only its beginning if the status is no success.
-    async fn body(&self, answer: &mut Answer) -> Result<Vec<u8>, Failure> {
+    async fn body(&self, answer: &mut IncomingResponse) -> Result<Vec<u8>, Failure> {
         let read = async {
             if answer.status().is_success() {
                 read_all(answer, self.message_bytes).await
@@ -248,7 +248,7 @@ impl StreamableHttpClient for HttpTransport {
     }
 }
 
-fn is_type(answer: &Answer, mime: &str) -> bool {
+fn is_type(answer: &IncomingResponse, mime: &str) -> bool {
     let kind = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     kind.is_some_and(|kind| kind.trim_start().starts_with(mime))
 }
@@ -292,7 +292,7 @@ fn correlated(said: ServerJsonRpcMessage, asked: &ClientJsonRpcMessage) -> Serve
     }
 }
 
-async fn read_all(answer: &mut Answer, most: usize) -> Result<Vec<u8>, Failure> {
+async fn read_all(answer: &mut IncomingResponse, most: usize) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await.map_err(StreamableHttpError::Client)? {
         body.extend_from_slice(&chunk);
@@ -312,7 +312,7 @@ enum EventError {
 }
 
 /// The events of a response; none may be larger than `most`.
-fn events(answer: Answer, most: usize) -> BoxStream<'static, Result<Sse, SseError>> {
+fn events(answer: IncomingResponse, most: usize) -> BoxStream<'static, Result<Sse, SseError>> {
     let pieces = stream::unfold(Some(answer), async |answer| {
         let mut answer = answer?;
         match answer.chunk().await.transpose()? {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde::Deserialize;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -18,7 +18,7 @@ use super::unanswered::Receiver;
 use super::{Outbox, POLL_INTERVAL, PushTarget};
 use crate::domain::Millis;
 use crate::domain::trace::{CallTrace, TraceOrigin};
-use crate::egress::{Bounds, Destination, Error, Post, insert_trace_headers, sign};
+use crate::egress::{Bounds, Destination, Error, OutgoingRequest, insert_trace_headers, sign};
 use crate::engine::step::RowKind;
 use crate::failpoint;
 use crate::store::documents::{Illegible, Unreadable};
@@ -137,11 +137,12 @@ impl Worker {
         let bounds = Bounds { headers: time, stall: time, total: time, bytes: MAX_ANSWER_BYTES };
         let body = Bytes::from(delivery.body.clone());
         let receiver = Receiver::at(&to);
-        self.attempt_in_slot(receiver, slot, self.post(Post { to, headers, body, bounds })).await
+        let request = OutgoingRequest { method: Method::POST, to, headers, body, bounds };
+        self.attempt_in_slot(receiver, slot, self.send(request)).await
     }
 
-    async fn post(&self, post: Post) -> AttemptResult {
-        match self.outbox.egress.post(post).await {
+    async fn send(&self, request: OutgoingRequest) -> AttemptResult {
+        match self.outbox.egress.send(request).await {
             Ok(answer) => {
                 let status = answer.status();
                 answer.drain(Duration::from_secs(1)).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use secrecy::SecretString;
 use url::{Host, Url};
 
@@ -12,7 +12,7 @@ use super::key::{Key, KeyHeader, redact_secret};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::model::{FailureKind, ModelFailure};
 use crate::domain::trace::CallTrace;
-use crate::egress::{Answer, Bounds, Destination, Egress, Post, insert_trace_headers};
+use crate::egress::{Bounds, Destination, Egress, IncomingResponse, OutgoingRequest, insert_trace_headers};
 
 /// Error texts are cut to this length after redaction.
 const MAX_MESSAGE_CHARS: usize = 500;
@@ -77,18 +77,24 @@ impl Endpoint {
     }
 
     /// Sends once. A response that is no success is returned as a classified failure.
-    pub(crate) async fn post(&self, url: Url, body: Vec<u8>, trace: &CallTrace) -> Result<Answer, ModelFailure> {
+    pub(crate) async fn post(
+        &self,
+        url: Url,
+        body: Vec<u8>,
+        trace: &CallTrace,
+    ) -> Result<IncomingResponse, ModelFailure> {
         let mut headers = self.headers.clone();
         insert_trace_headers(&mut headers, trace);
         self.key.iter().for_each(|key| key.add_to(&mut headers));
-        let post = Post {
+        let request = OutgoingRequest {
+            method: Method::POST,
             to: Destination::Operator(url),
             headers: headers.clone(),
             body: body.into(),
             // A reply is limited by its content (`size.rs`), and of an error's body only a part is read.
             bounds: Bounds { bytes: usize::MAX, ..self.bounds },
         };
-        let answer = self.egress.post(post).await.map_err(|error| self.redacted(egress_failure(&error)))?;
+        let answer = self.egress.send(request).await.map_err(|error| self.redacted(egress_failure(&error)))?;
         if !answer.status().is_success() {
             let failure = response_failure(answer).await;
             let is_renewed =

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::retry;
 use crate::domain::model::{FailureKind, ModelFailure};
-use crate::egress::{Answer, Error};
+use crate::egress::{Error, IncomingResponse};
 
 /// How much of an error's body is read.
 const MAX_ERROR_BYTES: usize = 16 * 1024;
@@ -36,7 +36,7 @@ pub(crate) fn egress_failure(error: &Error) -> ModelFailure {
 }
 
 /// Reads and classifies a response that is no success.
-pub(crate) async fn response_failure(mut answer: Answer) -> ModelFailure {
+pub(crate) async fn response_failure(mut answer: IncomingResponse) -> ModelFailure {
     let (status, headers) = (answer.status(), answer.headers().clone());
     let body = answer.read_up_to(MAX_ERROR_BYTES).await;
     classify(status, &headers, &body)

@@ -11,7 +11,7 @@ use super::DeltaStream;
 use super::http::egress_failure;
 use super::wire::{ReplyDecoder, Wire};
 use crate::domain::model::{Delta, ModelFailure};
-use crate::egress::Answer;
+use crate::egress::IncomingResponse;
 
 /// How long the connection may take to end after the reply, so that it can be reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(50);
@@ -20,7 +20,7 @@ const MAX_BYTES_PER_POLL: usize = 64 << 10;
 
 struct ReplyStream<W> {
     /// `None` once the reply has ended.
-    source: Option<(Answer, ReplyDecoder<W>)>,
+    source: Option<(IncomingResponse, ReplyDecoder<W>)>,
     deltas: VecDeque<Delta>,
     failure: Option<ModelFailure>,
     /// Drains the connection of a complete reply, so that it returns to the pool.
@@ -28,7 +28,7 @@ struct ReplyStream<W> {
 }
 
 /// The deltas of a successful response. Adjacent texts that have already arrived are merged into one delta.
-pub(crate) fn stream<W: Wire + 'static>(answer: Answer, body: ReplyDecoder<W>) -> DeltaStream {
+pub(crate) fn stream<W: Wire + 'static>(answer: IncomingResponse, body: ReplyDecoder<W>) -> DeltaStream {
     let mut reply = ReplyStream { source: Some((answer, body)), deltas: VecDeque::new(), failure: None, release: None };
     stream::poll_fn(move |context| reply.poll_next(context)).boxed()
 }

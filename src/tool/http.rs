@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 
 use super::http_errors::{call_error, read_all, status_error};
 use super::{Tool, ToolContext, ToolOutput};
 use crate::domain::ids::TenantPk;
 use crate::domain::tool::{CallCode, ToolError, ToolSpec};
-use crate::egress::{Bounds, Destination, Egress, Error, Post, SigningSecret, insert_trace_headers, sign};
+use crate::egress::{Bounds, Destination, Egress, Error, OutgoingRequest, SigningSecret, insert_trace_headers, sign};
 use crate::store::documents::{DocumentKind, Unreadable};
 
 /// The endpoint of an HTTP tool and the secrets that it shares with us.
@@ -83,8 +83,9 @@ impl Tool for HttpTool {
         }
         insert_trace_headers(&mut headers, &context.trace);
         sign(&mut headers, secrets, context.call_id.as_str(), context.now / 1_000, body.as_bytes());
-        let post = Post { to: self.to.clone(), headers, body: body.into(), bounds: self.bounds() };
-        let mut answer = self.egress.post(post).await.map_err(|error| self.error(error))?;
+        let (to, bounds) = (self.to.clone(), self.bounds());
+        let request = OutgoingRequest { method: Method::POST, to, headers, body: body.into(), bounds };
+        let mut answer = self.egress.send(request).await.map_err(|error| self.error(error))?;
         if !answer.status().is_success() {
             return Err(status_error(answer, self.spec.class).await);
         }

@@ -3,7 +3,7 @@
 use http::StatusCode;
 
 use crate::domain::tool::{CallCode, ToolClass, ToolError};
-use crate::egress::{Answer, Error, retry_after};
+use crate::egress::{Error, IncomingResponse, retry_after};
 
 /// How much of a response's body goes into an error message.
 const MAX_BODY_IN_MESSAGE: usize = 1_000;
@@ -32,7 +32,7 @@ pub(super) fn call_error(error: &Error, class: ToolClass) -> ToolError {
 
 /// The error of a response that is no success, with the beginning of its body. A response that a proxy made after it
 /// lost the service is reported as lost, because the call may have had its effect.
-pub(super) async fn status_error(mut answer: Answer, class: ToolClass) -> ToolError {
+pub(super) async fn status_error(mut answer: IncomingResponse, class: ToolClass) -> ToolError {
     let status = answer.status();
     let retry_after_ms = is_retryable(status).then(|| retry_after(answer.headers()).unwrap_or(0));
     let body = answer.read_up_to(MAX_BODY_IN_MESSAGE).await;
@@ -70,7 +70,7 @@ fn is_retryable(status: StatusCode) -> bool {
 }
 
 /// The whole body; an error if it exceeds the call's bounds.
-pub(super) async fn read_all(answer: &mut Answer) -> Result<Vec<u8>, Error> {
+pub(super) async fn read_all(answer: &mut IncomingResponse) -> Result<Vec<u8>, Error> {
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await? {
         body.extend_from_slice(&chunk);

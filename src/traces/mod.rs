@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use crate::config::telemetry::{Content, Sampler, Telemetry};
@@ -28,7 +28,7 @@ use crate::domain::hex;
 use crate::domain::ids::RunId;
 use crate::domain::run::Run;
 use crate::domain::trace::{TraceOrigin, is_trace_id};
-use crate::egress::{Bounds, Destination, Egress, Post};
+use crate::egress::{Bounds, Destination, Egress, OutgoingRequest};
 pub use followed::FollowedRun;
 use requests::Ring;
 pub use requests::{RequestInfo, RequestSpan};
@@ -163,8 +163,9 @@ impl Traces {
         let mut headers = self.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
         let bounds = Bounds { headers: timeout, stall: timeout, total: timeout, bytes: MAX_ANSWER_BYTES };
-        let post = Post { to: self.to.clone(), headers, body: Bytes::from(body), bounds };
-        match self.egress.post(post).await {
+        let request =
+            OutgoingRequest { method: Method::POST, to: self.to.clone(), headers, body: Bytes::from(body), bounds };
+        match self.egress.send(request).await {
             Ok(answer) => {
                 let status = answer.status();
                 answer.drain(Duration::from_secs(1)).await;

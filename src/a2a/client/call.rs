@@ -10,7 +10,7 @@ use super::super::fault::{self, Fault};
 use super::interface::Request;
 use super::{Binding, ChosenInterface, Client, Error};
 use crate::domain::{Millis, depth};
-use crate::egress::{self, Answer, Bounds, Post, insert_trace_headers};
+use crate::egress::{self, Bounds, IncomingResponse, OutgoingRequest, insert_trace_headers};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -51,7 +51,7 @@ impl Client {
         request: Request,
         accepted: HeaderValue,
         bounds: Bounds,
-    ) -> Result<Answer, Error> {
+    ) -> Result<IncomingResponse, Error> {
         let Request { verb, url, body } = request;
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accepted);
@@ -62,8 +62,8 @@ impl Client {
         headers.extend(peer.authorization()?.map(|token| (AUTHORIZATION, token)));
         insert_trace_headers(&mut headers, &peer.trace);
         let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
-        let post = Post { to: peer.destination(url), headers, body, bounds };
-        self.egress.send(verb, post).await.map_err(of_egress)
+        let request = OutgoingRequest { method: verb, to: peer.destination(url), headers, body, bounds };
+        self.egress.send(request).await.map_err(of_egress)
     }
 }
 
@@ -103,7 +103,7 @@ pub(in crate::a2a) fn of_egress(error: egress::Error) -> Error {
     }
 }
 
-pub(in crate::a2a) async fn whole(answer: &mut Answer) -> Result<Vec<u8>, Error> {
+pub(in crate::a2a) async fn whole(answer: &mut IncomingResponse) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     while let Some(chunk) = answer.chunk().await.map_err(of_egress)? {
         bytes.extend_from_slice(&chunk);
@@ -112,7 +112,7 @@ pub(in crate::a2a) async fn whole(answer: &mut Answer) -> Result<Vec<u8>, Error>
 }
 
 /// Only the form in seconds is supported.
-fn retry_after(answer: &Answer) -> Option<Millis> {
+fn retry_after(answer: &IncomingResponse) -> Option<Millis> {
     let seconds: Millis = answer.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
     Some(seconds.clamp(0, 86_400) * 1_000)
 }

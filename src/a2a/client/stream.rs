@@ -14,7 +14,7 @@ use super::{Binding, ChosenInterface, Client, Error, segment};
 use crate::domain::depth;
 use crate::domain::task::PeerState;
 use crate::egress::sse::Decoder;
-use crate::egress::{Answer, Bounds};
+use crate::egress::{Bounds, IncomingResponse};
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 /// The stream is closed if nothing arrives for this long, not even a keep-alive.
@@ -26,7 +26,7 @@ const MAX_EVENT_BYTES: usize = 4 << 20;
 
 /// The events of one task. Dropping it closes the stream.
 pub struct Events {
-    answer: Answer,
+    answer: IncomingResponse,
     decoder: Decoder,
     /// Bytes that are not decoded yet.
     rest: Bytes,

@@ -18,7 +18,7 @@ use super::super::wire;
 use super::Peer;
 use crate::domain::depth;
 use crate::domain::ids::TenantPk;
-use crate::egress::{Bounds, Egress, Post};
+use crate::egress::{Bounds, Egress, OutgoingRequest};
 
 /// The age after which a card is requested again.
 pub(super) const MAX_AGE: Duration = Duration::from_secs(300);
@@ -88,13 +88,14 @@ impl Cards {
         headers.extend(etag.map(|etag| (IF_NONE_MATCH, etag)));
         headers.extend(peer.authorization()?.map(|token| (AUTHORIZATION, token)));
         let bounds = Bounds { headers: self.time, stall: self.time, total: self.time, bytes: MAX_CARD_BYTES };
-        let post = Post { to: peer.destination(peer.card.clone()), headers, body: Bytes::new(), bounds };
+        let to = peer.destination(peer.card.clone());
+        let request = OutgoingRequest { method: Method::GET, to, headers, body: Bytes::new(), bounds };
         let not_yet = |why: String| Error::Unreachable { why: format!("its card: {why}"), retry_after_ms: None };
         let unsent = |error: Error| match error {
             Error::Unknown(why) => not_yet(why),
             other @ (Error::Unreachable { .. } | Error::Fault(_) | Error::Refused(_)) => other,
         };
-        let (_, mut answer) = self.egress.follow(Method::GET, post).await.map_err(|it| unsent(of_egress(it)))?;
+        let (_, mut answer) = self.egress.follow(request).await.map_err(|it| unsent(of_egress(it)))?;
         if answer.status() == StatusCode::NOT_MODIFIED {
             return Ok(None);
         }

@@ -22,7 +22,7 @@ use crate::config::{Algorithm, OidcIssuer};
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
-use crate::egress::{Answer, Bounds, Destination, Egress, Post};
+use crate::egress::{Bounds, Destination, Egress, IncomingResponse, OutgoingRequest};
 
 const KEY_TTL: Millis = 3_600_000;
 const MAX_KEY_AGE: Millis = 24 * 3_600_000;
@@ -232,8 +232,8 @@ impl Issuer {
         };
         let bounds =
             Bounds { headers: CALL_TIMEOUT, stall: CALL_TIMEOUT, total: CALL_TIMEOUT, bytes: MAX_DOCUMENT_BYTES };
-        let post = Post { to, headers, body, bounds };
-        let answer = self.egress.send(method, post).await.map_err(|error| format!("{url_text}: {error}"))?;
+        let request = OutgoingRequest { method, to, headers, body, bounds };
+        let answer = self.egress.send(request).await.map_err(|error| format!("{url_text}: {error}"))?;
         let status = answer.status();
         let body = read_all(answer).await.map_err(|error| format!("{url_text}: {error}"))?;
         Ok((status, body))
@@ -255,7 +255,7 @@ impl Issuer {
     }
 }
 
-async fn read_all(mut answer: Answer) -> Result<Bytes, crate::egress::Error> {
+async fn read_all(mut answer: IncomingResponse) -> Result<Bytes, crate::egress::Error> {
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await? {
         body.extend_from_slice(&chunk);

@@ -10,7 +10,7 @@ use crate::cli::server::Server;
 use crate::domain::Millis;
 use crate::domain::ids::{ItemId, ThreadId};
 use crate::domain::run::RunResource;
-use crate::egress::Answer;
+use crate::egress::IncomingResponse;
 
 /// Delays before reconnects, in seconds.
 const PAUSES: [u64; 6] = [1, 2, 4, 8, 16, 30];
@@ -111,7 +111,7 @@ pub(super) struct Events<'s> {
     after: i64,
     until: Option<String>,
     with_tokens: bool,
-    connection: Option<(Answer, Blocks)>,
+    connection: Option<(IncomingResponse, Blocks)>,
     /// Delay before the reconnect after a lost connection.
     pause: Duration,
     failures: usize,

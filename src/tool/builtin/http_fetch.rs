@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::domain::tool::{CallCode, ToolClass, ToolError, ToolSpec};
-use crate::egress::{Answer, Bounds, Destination, Egress, Error, Post};
+use crate::egress::{Bounds, Destination, Egress, Error, IncomingResponse, OutgoingRequest};
 use crate::tool::http_errors::{call_error, lost_error};
 use crate::tool::{Nature, Tool, ToolContext, ToolOutput};
 
@@ -85,15 +85,15 @@ impl Tool for HttpFetch {
         let class = if is_read_only(&arguments) { ToolClass::Read } else { ToolClass::External };
         let url = arguments.get("url").and_then(Value::as_str).unwrap_or_default();
         let url: Url = url.parse().map_err(|error| invalid("/url", format!("This is no URL: {error}.")))?;
-        let post = Post {
+        let request = OutgoingRequest {
+            method: method(&arguments),
             to: Destination::Untrusted { url, tenant: context.tenant },
             headers: headers(&arguments)?,
             body: arguments.get("body").and_then(Value::as_str).unwrap_or_default().to_owned().into(),
             // A larger body is truncated, not refused.
             bounds: Bounds { headers: TOTAL_TIMEOUT, stall: STALL_TIMEOUT, total: TOTAL_TIMEOUT, bytes: usize::MAX },
         };
-        let (url, mut answer) =
-            self.egress.follow(method(&arguments), post).await.map_err(|error| call_error(&error, class))?;
+        let (url, mut answer) = self.egress.follow(request).await.map_err(|error| call_error(&error, class))?;
         let (body, is_truncated) = read_beginning(&mut answer).await.map_err(|error| call_error(&error, class))?;
         if let Some(lost) = lost_error(answer.status(), &body, class) {
             return Err(lost);
@@ -125,7 +125,7 @@ fn headers(arguments: &Value) -> Result<HeaderMap, ToolError> {
 }
 
 /// The beginning of the body, and whether it was truncated.
-async fn read_beginning(answer: &mut Answer) -> Result<(Vec<u8>, bool), Error> {
+async fn read_beginning(answer: &mut IncomingResponse) -> Result<(Vec<u8>, bool), Error> {
     let mut body = Vec::new();
     while let Some(chunk) = answer.chunk().await? {
         body.extend_from_slice(&chunk);
@@ -137,7 +137,7 @@ async fn read_beginning(answer: &mut Answer) -> Result<(Vec<u8>, bool), Error> {
     Ok((body, false))
 }
 
-fn output_of(url: &Url, answer: &Answer, body: Vec<u8>, is_truncated: bool) -> Value {
+fn output_of(url: &Url, answer: &IncomingResponse, body: Vec<u8>, is_truncated: bool) -> Value {
     let text_of = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
     let headers: Map<String, Value> =
         SHOWN_HEADERS.iter().filter_map(|name| Some(((*name).to_owned(), text_of(name)?.into()))).collect();

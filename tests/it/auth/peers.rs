@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use pes::config::OidcIssuer;
 use pes::domain::fault::Code;
-use pes::egress::{Bounds, Destination, Egress, Post};
+use pes::egress::{Bounds, Destination, Egress, OutgoingRequest};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpListener;
@@ -71,8 +71,8 @@ impl Provider {
         let headers = [("content-type", "application/x-www-form-urlencoded"), ("authorization", &basic)];
         let headers =
             headers.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).into_iter().collect();
-        let post = Post { to, headers, body: form.into(), bounds };
-        let mut answer = Egress::new(patience).post(post).await.unwrap();
+        let request = OutgoingRequest { method: http::Method::POST, to, headers, body: form.into(), bounds };
+        let mut answer = Egress::new(patience).send(request).await.unwrap();
         let body: Value = serde_json::from_slice(&answer.read_up_to(64 << 10).await).unwrap();
         body["access_token"].as_str().unwrap_or_else(|| panic!("{body}")).to_owned()
     }

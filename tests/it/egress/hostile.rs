@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use http::Method;
 use pes::config::Mcp;
 use pes::domain::tool::{ToolClass, ToolSpec};
 use pes::egress::{Egress, Error};
@@ -12,7 +11,7 @@ use pes::tool::http::HttpTool;
 use pes::tool::{Tool, builtin};
 use serde_json::json;
 
-use super::{Canary, egress, fickle, post, untrusted};
+use super::{Canary, egress, fickle, get, untrusted};
 use crate::mcp::bed::caller;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
@@ -176,8 +175,8 @@ async fn a_hostile_url_reaches_nobody_from_any_place_that_takes_one() {
         let fetched = fetch.call(json!({ "url": url }), context()).await.expect_err(url);
         assert!(["egress_refused", "invalid_arguments"].contains(&fetched.code.as_str()), "{url}: {fetched:?}");
         let Some(to) = untrusted(url) else { continue };
-        assert!(matches!(egress.send(Method::GET, post(to.clone())).await, Err(Error::Refused(_))), "{url}");
-        assert!(matches!(egress.follow(Method::GET, post(to)).await, Err(Error::Refused(_))), "{url}");
+        assert!(matches!(egress.send(get(to.clone())).await, Err(Error::Refused(_))), "{url}");
+        assert!(matches!(egress.follow(get(to)).await, Err(Error::Refused(_))), "{url}");
         let called = service(url, &egress).unwrap().call(json!({}), context()).await.expect_err(url);
         assert_eq!(called.code, "egress_refused", "{url}: {called:?}");
     }

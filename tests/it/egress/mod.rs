@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use pes::domain::ids::TenantPk;
-use pes::egress::{Allow, Bounds, Destination, DnsLookup, Egress, EgressRules, Post};
+use pes::egress::{Allow, Bounds, Destination, DnsLookup, Egress, EgressRules, OutgoingRequest};
 use tokio::net::TcpListener;
 
 const TENANT: TenantPk = TenantPk(1);
@@ -79,8 +79,14 @@ fn untrusted(url: &str) -> Option<Destination> {
     Some(Destination::Untrusted { url: url.parse().ok()?, tenant: TENANT })
 }
 
-fn post(to: Destination) -> Post {
+fn get(to: Destination) -> OutgoingRequest {
     let second = Duration::from_secs(10);
     let bounds = Bounds { headers: second, stall: second, total: second, bytes: 1 << 20 };
-    Post { to, headers: http::HeaderMap::new(), body: bytes::Bytes::new(), bounds }
+    OutgoingRequest {
+        method: http::Method::GET,
+        to,
+        headers: http::HeaderMap::new(),
+        body: bytes::Bytes::new(),
+        bounds,
+    }
 }

@@ -2,9 +2,9 @@
 
 use http::header::{ACCEPT, AUTHORIZATION, HeaderName};
 use http::{HeaderValue, Method};
-use pes::egress::{Egress, Error, Post};
+use pes::egress::{Egress, Error, OutgoingRequest};
 
-use super::{Canary, egress, fickle, post, untrusted};
+use super::{Canary, egress, fickle, get, untrusted};
 use crate::support::wire::{Step, Wire, answer};
 
 fn to(status: &str, location: &str) -> Vec<Step> {
@@ -15,12 +15,12 @@ async fn good(host: &str, exchanges: Vec<Vec<Step>>) -> Wire {
     Wire::at(&format!("{host}:0"), exchanges).await
 }
 
-fn with_credentials(url: &str) -> Post {
-    let mut post = post(untrusted(url).unwrap());
-    post.headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer s"));
-    post.headers.insert(HeaderName::from_static("x-api-key"), HeaderValue::from_static("s"));
-    post.headers.insert(ACCEPT, HeaderValue::from_static("text/plain"));
-    post
+fn with_credentials(url: &str) -> OutgoingRequest {
+    let mut request = get(untrusted(url).unwrap());
+    request.headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer s"));
+    request.headers.insert(HeaderName::from_static("x-api-key"), HeaderValue::from_static("s"));
+    request.headers.insert(ACCEPT, HeaderValue::from_static("text/plain"));
+    request
 }
 
 fn outside() -> std::sync::Arc<Egress> {
@@ -47,7 +47,7 @@ async fn a_redirect_inside_reaches_nobody() {
         let egress = outside();
         for target in &targets {
             let url = format!("http://{}/", host.address);
-            let followed = egress.follow(Method::GET, post(untrusted(&url).unwrap())).await;
+            let followed = egress.follow(get(untrusted(&url).unwrap())).await;
             assert!(matches!(followed, Err(Error::Refused(_))), "{status} {target}: {:?}", followed.err());
         }
         assert_eq!(host.waiting(), targets.len(), "{status}: each was told where to go");
@@ -61,8 +61,7 @@ async fn three_redirects_are_followed_and_a_fourth_is_not() {
         let mut exchanges: Vec<_> = (0..hops).map(|hop| to("302 Found", &format!("/{hop}"))).collect();
         exchanges.push(answer("200 OK", "", "there"));
         let host = good("127.0.0.2", exchanges).await;
-        let followed =
-            outside().follow(Method::GET, post(untrusted(&format!("http://{}/", host.address)).unwrap())).await;
+        let followed = outside().follow(get(untrusted(&format!("http://{}/", host.address)).unwrap())).await;
         match followed {
             Ok((url, mut answer)) => {
                 assert_eq!((hops, url.path(), answer.read_up_to(10).await), (3, "/2", b"there".to_vec()));
@@ -77,7 +76,7 @@ async fn another_origin_sees_no_credentials() {
     let mut other = good("127.0.0.3", vec![answer("200 OK", "", "")]).await;
     let exchanges = vec![to("302 Found", "/same"), to("302 Found", &format!("http://{}/", other.address))];
     let mut first = good("127.0.0.2", exchanges).await;
-    outside().follow(Method::GET, with_credentials(&format!("http://{}/", first.address))).await.unwrap();
+    outside().follow(with_credentials(&format!("http://{}/", first.address))).await.unwrap();
     for _ in 0..2 {
         let request = first.request().await;
         assert_eq!((request.header("authorization"), request.header("x-api-key")), (Some("Bearer s"), Some("s")));
@@ -94,10 +93,10 @@ async fn a_body_stays_where_it_was_sent() {
     let first = good("127.0.0.2", vec![to("307 Temporary", &away), to("303 See Other", &away)]).await;
     let egress = outside();
     let url = format!("http://{}/", first.address);
-    let with_body = || Post { body: "secret".into(), ..post(untrusted(&url).unwrap()) };
-    let kept = egress.follow(Method::POST, with_body()).await;
+    let with_body = || OutgoingRequest { method: Method::POST, body: "secret".into(), ..get(untrusted(&url).unwrap()) };
+    let kept = egress.follow(with_body()).await;
     assert!(matches!(kept, Err(Error::Refused(_))), "{:?}", kept.err());
-    let followed = egress.follow(Method::POST, with_body()).await;
+    let followed = egress.follow(with_body()).await;
     assert_eq!(followed.unwrap().1.status(), 200);
     let request = other.request().await;
     assert!(request.line.starts_with("GET /"), "{}", request.line);

@@ -17,7 +17,7 @@ use super::pool::Pool;
 use super::{Bounds, Error};
 
 /// Dropping it aborts the call, unless the body was read to its end.
-pub struct Answer {
+pub struct IncomingResponse {
     status: StatusCode,
     headers: HeaderMap,
     body: Incoming,
@@ -35,7 +35,7 @@ pub struct Answer {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl Answer {
+impl IncomingResponse {
     pub(super) fn new(
         response: Response<Incoming>,
         connection: Connection,
@@ -131,8 +131,11 @@ impl Answer {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for IncomingResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").field("status", &self.status).field("headers", &self.headers).finish_non_exhaustive()
+        f.debug_struct("IncomingResponse")
+            .field("status", &self.status)
+            .field("headers", &self.headers)
+            .finish_non_exhaustive()
     }
 }
