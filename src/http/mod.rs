@@ -5,9 +5,9 @@
 //! needs: the scope, the ids, the parameters, the body.
 
 mod app_state;
-mod at_once;
 mod caller;
 mod challenge;
+mod concurrent_requests;
 mod console;
 mod cors;
 mod doors;

@@ -1,7 +1,7 @@
 //! Rate limits: requests of a key and of a tenant (`limits.requests_per_key`, `limits.requests_per_tenant`), and wrong
-//! keys from an address (`limits.wrong_keys_per_address`). `at_once.rs` limits concurrent requests. Each process counts
-//! for itself, in memory, with the generic cell rate algorithm: for each caller it stores the time at which the
-//! requests so far are paid for, and each request moves that time forward.
+//! keys from an address (`limits.wrong_keys_per_address`). `concurrent_requests.rs` limits concurrent requests. Each
+//! process counts for itself, in memory, with the generic cell rate algorithm: for each caller it stores the time at
+//! which the requests so far are paid for, and each request moves that time forward.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,7 +12,7 @@ use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use tokio::time::{Duration, Instant};
 
-use super::at_once::{ConcurrencyLimit, RequestSlot};
+use super::concurrent_requests::{ConcurrencyLimit, RequestSlot};
 use crate::config::{Limits, Rate};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
@@ -72,7 +72,7 @@ pub(crate) struct Rates {
     of_key: Option<Limiter<(TenantPk, String)>>,
     of_tenant: Option<Limiter<TenantPk>>,
     wrong_keys: Option<Limiter<IpAddr>>,
-    at_once: ConcurrencyLimit,
+    concurrent: ConcurrencyLimit,
 }
 
 impl Rates {
@@ -81,7 +81,7 @@ impl Rates {
             of_key: limits.requests_per_key.map(|rate| Limiter::new("key", rate)),
             of_tenant: limits.requests_per_tenant.map(|rate| Limiter::new("tenant", rate)),
             wrong_keys: limits.wrong_keys_per_address.map(|rate| Limiter::new("address", rate)),
-            at_once: ConcurrencyLimit::new(limits.requests_at_once_per_key),
+            concurrent: ConcurrencyLimit::new(limits.requests_at_once_per_key),
         }
     }
 
@@ -109,7 +109,7 @@ impl Rates {
         let Some(notice) = notice else { return Ok(()) };
         // A request has only one caller.
         let _ = notice.0.tenant.set(caller.tenant);
-        if let Some(slot) = self.at_once.acquire(caller)? {
+        if let Some(slot) = self.concurrent.acquire(caller)? {
             let _ = notice.0.slot.set(slot);
         }
         if !left.is_empty() {

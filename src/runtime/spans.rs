@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
 
-use super::followed::FollowedRuns;
 use super::loaded::LoadedThread;
+use super::prepared_spans::FollowedRuns;
 use super::rows;
 use super::shared::Shared;
 use crate::domain::Millis;

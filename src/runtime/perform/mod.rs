@@ -1,10 +1,10 @@
 //! Running effects: one task each. The result of an effect is an event; a panic is a failure like any other.
 
+mod call_questions;
 mod failed;
 mod model;
 mod peer;
 mod peer_connection;
-mod people;
 mod reply;
 #[cfg(test)]
 mod tests;
@@ -27,11 +27,11 @@ use crate::engine::effect::Effect;
 use crate::engine::event::Event;
 use crate::runtime::lease::Lease;
 
+pub(super) use call_questions::CallQuestion;
 pub(super) use failed::{model_failed, peer_failed, tool_failed};
 pub(super) use model::ModelAttempt;
 pub(super) use peer::PeerAttempt;
 pub(super) use peer_connection::{PeerConnection, RemoteTaskRef};
-pub(super) use people::CallQuestion;
 pub(super) use tool::ToolAttempt;
 
 /// Bounds how long a stop waits for code that does not yield.

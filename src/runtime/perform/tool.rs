@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use super::people::{CallQuestion, QuestionsOfCall};
+use super::call_questions::{CallQuestion, QuestionsOfCall};
 use super::tool_failed;
 use crate::domain::digest;
 use crate::domain::frame::ToolStarted;

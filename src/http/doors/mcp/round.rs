@@ -11,7 +11,7 @@ use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
-use crate::service::carried::{open, seal};
+use crate::service::client_sealed::{open, seal};
 use crate::service::runs::{self, Waited};
 
 /// The purpose for which the state is sealed.

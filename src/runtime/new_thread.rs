@@ -1,4 +1,4 @@
-//! The state of an imported thread, decided like that of a fork. Nothing is committed here.
+//! The first state of a thread that is imported, decided like that of a fork. Nothing is committed here.
 
 use super::command::CommandError;
 use super::shared::Shared;
