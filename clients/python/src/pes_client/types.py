@@ -10,7 +10,7 @@ BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
 
 CallId: TypeAlias = str
 
-# Where a call stands.
+# The status of a call.
 CallStatus: TypeAlias = Literal["ready", "running", "parked", "atPeer", "done"]
 
 ChangeType: TypeAlias = Literal["added", "modified", "removed"]
@@ -27,7 +27,7 @@ ExpiryPolicy: TypeAlias = Literal["deny", "fail", "remind"]
 
 Forever: TypeAlias = Literal["forever"]
 
-# Who said a message of a conversation that was held elsewhere.
+# Who sent a message of a conversation from elsewhere.
 HistoryRole: TypeAlias = Literal["user", "assistant"]
 
 InDoubtAction: TypeAlias = Literal["retry", "done", "skip", "abort"]
@@ -57,10 +57,10 @@ OnBusy: TypeAlias = Literal["enqueue", "steer", "interrupt", "reject"]
 
 OnItemFailure: TypeAlias = Literal["continue", "replan", "stop"]
 
-# What is missing and what cannot be compared (a text with a number) counts against the call: the condition holds in
-# rules that ask or deny, and does not in rules that allow. `exists` alone says whether something is there. Rules
-# that ask or deny compare texts also as people read them: without case, in NFKC, without blanks at the ends and
-# without invisible characters; rules that allow take nothing that is not exactly so.
+# An argument that is missing or cannot be compared (a text with a number) counts against the call: the condition
+# holds in rules that ask or deny, and does not hold in rules that allow. Only `exists` tests whether an argument is
+# there. Rules that ask or deny also compare texts as people read them: without case, in NFKC, without blanks at the
+# ends and without invisible characters; in rules that allow, texts must match exactly.
 Op: TypeAlias = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "contains", "starts_with", "matches", "exists", "email_domain", "host", "number"]
 
 # On whose word a server is called.
@@ -83,18 +83,18 @@ PlanSource: TypeAlias = Literal["planner", "refinement", "agent", "user"]
 
 PolicyAction: TypeAlias = Literal["auto", "ask", "deny"]
 
-# What a model call is made for, where that is not a step of the run's own.
+# The purpose of a model call that is not a step of the run itself.
 Purpose: TypeAlias = Literal["summary"]
 
 # Why a run is queued on a thread that has no active one.
 QueuedReason: TypeAlias = Literal["tenant_busy"]
 
-# What stands in `metadata.status` of a final response.
+# The `metadata.status` of a final response.
 ResultStatus: TypeAlias = Literal["success", "partial", "error"]
 
 RiskLevel: TypeAlias = Literal["low", "medium", "high", "critical"]
 
-# Whose rule it is, from the widest to the narrowest; `default` is none's.
+# Whose rule it is, from the widest to the narrowest; `default`: no rule applied.
 RuleScope: TypeAlias = Literal["default", "server", "tenant", "thread"]
 
 RunId: TypeAlias = str
@@ -118,19 +118,19 @@ SuspensionKind: TypeAlias = Literal["approval", "input", "in_doubt", "client_too
 
 SuspensionStatus: TypeAlias = Literal["pending", "resolved", "expired", "cancelled"]
 
-# Where the writing of the answer stands.
+# The progress of the synthesis.
 SynthesisStatus: TypeAlias = Literal["started", "completed"]
 
 TaskId: TypeAlias = str
 
-# Where a task stands. A terminal status is written once.
+# The status of a task. A terminal status is written once.
 TaskStatus: TypeAlias = Literal["sending", "working", "input_required", "auth_required", "in_doubt", "completed", "failed", "rejected", "canceled", "lost"]
 
 ThreadId: TypeAlias = str
 
 ThreadMode: TypeAlias = Literal["new", "fixed"]
 
-# Where a thread stands: its active run's status; without one idle, or failed if the last run did; or quarantined
+# The status of a thread: that of its active run; without one idle, or failed if the last run failed; quarantined
 # after repeated crashes.
 ThreadStatus: TypeAlias = Literal["idle", "running", "suspended", "waiting", "failed", "quarantined"]
 
@@ -154,14 +154,14 @@ WebhookEvent: TypeAlias = Literal["run.finished", "run.failed", "suspension.requ
 
 
 class A2aTaskBody(TypedDict):
-    """`A2A_TASK`: how a task stands that another agent has."""
+    """`A2A_TASK`: the state of a task that another agent works on."""
 
     agentId: str
     callId: CallId
     deadline: int
-    # The agent's last words.
+    # The agent's last message.
     message: NotRequired[str]
-    # Why it ended as it did, if not by itself.
+    # Why it ended, if not by itself.
     reason: NotRequired[str]
     remoteContextId: NotRequired[str]
     remoteTaskId: NotRequired[str]
@@ -178,7 +178,7 @@ class A2aTaskObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -189,14 +189,14 @@ class A2aTaskObservation(TypedDict):
 
 
 class A2aWait(TypedDict):
-    """A delegated task that is not over, as `A2A_TASK` tells of it."""
+    """A delegated task that has not ended, as in `A2A_TASK`."""
 
     agentId: str
     callId: CallId
     deadline: int
-    # The agent's last words.
+    # The agent's last message.
     message: NotRequired[str]
-    # Why it ended as it did, if not by itself.
+    # Why it ended, if not by itself.
     reason: NotRequired[str]
     remoteContextId: NotRequired[str]
     remoteTaskId: NotRequired[str]
@@ -236,13 +236,13 @@ class AgentFinalResponse(TypedDict):
 
 
 class AgentProps(TypedDict):
-    """`AgentProps`: what the agent is asked."""
+    """`AgentProps`: the query, and the options of its run."""
 
-    # The id of a message of the thread, or `start`: the thread goes back there first, and what was said after it
-    # counts no more. A thread with a run goes back only with `onBusy: interrupt`.
+    # The id of a message of the thread, or `start`: the thread goes back there first, and later messages are
+    # superseded. A thread with an active run goes back only with `onBusy: interrupt`.
     after: NotRequired[str]
-    # A conversation that was held elsewhere, oldest first, for a thread on which nothing has happened yet: its own
-    # begins with it.
+    # A conversation from elsewhere, oldest first, with which the thread's own begins. Only for a thread on which
+    # nothing has happened yet.
     history: NotRequired[list[HistoryMessage]]
     # What to do when a run is active.
     onBusy: NotRequired[OnBusy]
@@ -259,7 +259,7 @@ class AgentResumedBody(TypedDict):
     callId: NotRequired[CallId]
     decidedBy: str
     decision: Decision
-    # Of tool and arguments as they were approved.
+    # The digest of the tool and the arguments as they were approved.
     digest: NotRequired[str]
     reason: NotRequired[str]
     suspensionId: SuspensionId
@@ -273,7 +273,7 @@ class AgentResumedObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -286,13 +286,13 @@ class AgentResumedObservation(TypedDict):
 class AgentSpec(TypedDict):
     """The body of `POST /agents`."""
 
-    # Where its agent card is.
+    # The URL of its agent card.
     card: str
-    # It takes a message once, however often it is sent: what may have been lost is sent again.
+    # It processes a message once, however often it is sent: messages that may have been lost are sent again.
     dedupes: NotRequired[bool]
-    # As `delegate_to_agent` names it.
+    # The name by which `delegate_to_agent` addresses it.
     id: str
-    # How long it may take for one task.
+    # The longest time for one task.
     timeoutMs: NotRequired[int]
     # Sent to it as a bearer token; never shown again.
     token: NotRequired[str]
@@ -312,7 +312,7 @@ class AgentSuspendedObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -346,9 +346,9 @@ class ApiKeyList(TypedDict):
 
 
 class Approval(TypedDict):
-    """What was looked at before it is trusted."""
+    """The definition of a tool that is approved."""
 
-    # The tool's `hash` as it was shown; if given, it must still be that.
+    # The tool's `hash` as it was shown; if given, it must still be the current one.
     hash: NotRequired[str]
 
 
@@ -381,7 +381,8 @@ class AuditLine(TypedDict):
     """Who did what, and when."""
 
     action: str
-    # A key's name; `policy` and `timer` are the server itself.
+    # The name of a key or of an issuer's person, `local` without keys, or one of the server's own names: `policy`,
+    # `timer`, `engine`, `interrupt`, `peer`, `server` and `retention`.
     actor: str
     at: int
     detail: Any
@@ -404,17 +405,17 @@ class Budget(TypedDict):
 class CallOptions(TypedDict):
     """`options` of `process`."""
 
-    # The answer is to be JSON that fits this JSON Schema. A run that does not come to such an answer fails.
+    # The answer must be JSON that fits this JSON Schema. A run without such an answer fails.
     answerSchema: NotRequired[Any]
     budget: NotRequired[Budget]
-    # Tools that the caller carries out itself: a call becomes a suspension of kind `client_tool`.
+    # Tools that the caller executes itself: a call becomes a suspension of kind `client_tool`.
     clientTools: NotRequired[list[ClientTool]]
     executionConfig: NotRequired[ExecutionOverrides]
     llmParams: NotRequired[dict[str, Any]]
     persona: NotRequired[Persona]
     providerConfig: NotRequired[ProviderConfig]
-    # As `llmParams`, and before them, for the call alone that writes the answer; of a core without a synthesis that
-    # may be any call.
+    # Like `llmParams`, and with precedence over them, for the call that writes the answer only; in a core without a
+    # synthesis that may be any call.
     synthesisParams: NotRequired[dict[str, Any]]
     systemPrompt: NotRequired[SystemPrompt]
 
@@ -443,7 +444,7 @@ class CallPrompt(TypedDict):
     streamId: StreamId
     # The names of the tools that it could call; a planner is only told of them.
     tools: list[str]
-    # How many tokens the model reads and writes in one call; absent where nobody said.
+    # How many tokens the model reads and writes in one call; absent if unknown.
     window: NotRequired[int]
 
 
@@ -529,7 +530,7 @@ class ClientTool(TypedDict):
 
 
 class Condition(TypedDict):
-    """What must be true of a call's arguments."""
+    """A condition on a call's arguments."""
 
     op: Op
     # JSON Pointer into the arguments.
@@ -538,7 +539,7 @@ class Condition(TypedDict):
 
 
 class ConditionalRuling(TypedDict):
-    """What a rule says of calls with such arguments."""
+    """What a rule decides about calls with such arguments."""
 
     policy: Ruling
     # All must hold.
@@ -549,7 +550,7 @@ class ConversationMessage(TypedDict):
     content: str
     messageId: MessageId
     metadata: NotRequired[dict[str, Any]]
-    # The name of the key that said it; absent on what no caller said.
+    # The name of the key that sent it; absent if no caller did.
     requestedBy: NotRequired[str]
     role: MessageRole
     # The run it belongs to; contexts leave out messages of queued runs.
@@ -648,7 +649,7 @@ class DryRunReport(TypedDict):
 
 
 class Durability(TypedDict):
-    """What an acknowledgement is worth."""
+    """How durable an acknowledged request is."""
 
     # Why it is degraded.
     detail: NotRequired[str]
@@ -670,7 +671,7 @@ class EffectivePolicy(TypedDict):
 class ErrorBody(TypedDict):
     """`ERROR`: something failed."""
 
-    # How often models were asked, all of the list together.
+    # How many calls were made, to all models of the list together.
     attempts: NotRequired[int]
     code: str
     # It ends the run.
@@ -678,9 +679,9 @@ class ErrorBody(TypedDict):
     message: str
     model: NotRequired[str]
     phase: Phase
-    # Whose model did not answer; absent where the failure is none of a model's.
+    # The provider whose model did not answer; absent if the failure is not that of a model.
     provider: NotRequired[str]
-    # The same may go well another time.
+    # Another attempt may succeed.
     retryable: bool
 
 
@@ -691,7 +692,7 @@ class ErrorObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -715,13 +716,13 @@ class Executed(TypedDict):
     """What a tool was called with, and when."""
 
     at: int
-    # Of tool and arguments, made of what the tool was given.
+    # The digest of the tool and the arguments that it was given.
     digest: str
 
 
 class ExecutionMetadata(TypedDict):
     error: NotRequired[RunError]
-    # Whatever failed, also of a run that came to an answer.
+    # The parts that failed, also of a run with an answer.
     errors: NotRequired[list[RunFailure]]
     llmCalls: int
     llmCost: NotRequired[float]
@@ -751,7 +752,7 @@ class ExecutionOverrides(TypedDict):
     # Whether a person is asked before a plan, or a changed one, runs.
     planReview: NotRequired[PlanReview]
     suspensionExpiry: NotRequired[ExpiryPolicy]
-    # How long a question to a person stays open; absent = for ever.
+    # How long a question to a person stays open; absent = without limit.
     suspensionTimeoutMs: NotRequired[int]
     taefMaxRetries: NotRequired[int]
     toolResultMaxLength: NotRequired[int]
@@ -776,7 +777,7 @@ class ExpectedCost(TypedDict):
 
 
 class FeedbackSchema(TypedDict):
-    """How an answer must look; a client can draw a form from it."""
+    """The form of an answer; a client can render it."""
 
     allowModifyArgs: NotRequired[bool]
     # JSON Schema of `value`, for `custom`.
@@ -787,10 +788,10 @@ class FeedbackSchema(TypedDict):
 
 
 class FinalResponseBody(TypedDict):
-    """`FINAL_RESPONSE`: the message in which a run ends."""
+    """`FINAL_RESPONSE`: the answer of a run."""
 
     message: ConversationMessage
-    # What the answer brings besides its text; the same stands in the metadata of the message.
+    # What the answer has besides its text; the metadata of the message has the same.
     uiMetadata: NotRequired[Any]
 
 
@@ -801,7 +802,7 @@ class FinalResponseObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -825,7 +826,7 @@ class Forecast(TypedDict):
 
 
 class ForkRequest(TypedDict):
-    """Where to fork, and what to call it."""
+    """Where to fork, and the id of the new thread."""
 
     # The seq of an observation; absent: the last one.
     at: NotRequired[int]
@@ -833,7 +834,7 @@ class ForkRequest(TypedDict):
 
 
 class ForkedFrom(TypedDict):
-    """Where a thread comes from that began as a copy: the log's first observation says it."""
+    """The origin of a thread that is a copy, as in the first observation of its log."""
 
     # The last observation that was copied.
     seq: int
@@ -851,14 +852,14 @@ class GapFrame(TypedDict):
 
 
 class Healthy(TypedDict):
-    """A server that is well."""
+    """The process is alive."""
 
     # `ok`.
     status: str
 
 
 class HistoryMessage(TypedDict):
-    """A message of a conversation that was held elsewhere, and goes on in a thread of this server."""
+    """A message of a conversation from elsewhere that continues in a thread of this server."""
 
     content: str
     role: HistoryRole
@@ -930,7 +931,7 @@ class Imported(TypedDict):
     threadId: str
 
 
-# What this server is, and where its parts are.
+# The name of this server, and links to its parts.
 Index = TypedDict(
     "Index",
     {
@@ -947,7 +948,7 @@ Index = TypedDict(
 
 
 class IntentBody(TypedDict):
-    """`INTENT`: what the user wants, in the words of the model."""
+    """`INTENT`: what the user wants, as the model understood it."""
 
     intent: str
 
@@ -959,7 +960,7 @@ class IntentObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -977,31 +978,31 @@ class Issued(TypedDict):
 
 
 class ItemCounts(TypedDict):
-    """How many items a plan has, and how far they are."""
+    """How many items a plan has, by status."""
 
     cancelled: NotRequired[int]
     # Completed.
     done: int
     failed: int
-    # At work, or asking a person.
+    # In progress, or asking a person.
     running: NotRequired[int]
     total: int
-    # For other agents.
+    # Waiting for other agents.
     waiting: NotRequired[int]
 
 
 class ItemForecast(TypedDict):
-    """An item, and what it may call."""
+    """An item, and the tools that it may call."""
 
     dependencies: NotRequired[list[ItemId]]
     description: str
     expectedOutcome: NotRequired[str]
     id: ItemId
-    # The tools that it names; empty for an item that is over.
+    # The tools that it names; empty for an item that has ended.
     mayCall: NotRequired[list[MayCall]]
-    # It names no tool and may call every one of `tools`.
+    # It names no tool, so it may call any of `tools`.
     mayCallAny: NotRequired[bool]
-    # It was completed before and is done again.
+    # It was completed before and is redone.
     redone: NotRequired[bool]
     requiredTools: NotRequired[list[str]]
     status: ItemStatus
@@ -1012,7 +1013,7 @@ class ItemForecast(TypedDict):
 class ItemMembers(TypedDict):
     """The members of an item that a change of its status sets."""
 
-    # Those that started, with the arguments that ran.
+    # The calls that started, with the arguments that ran.
     actualToolCalls: NotRequired[list[ToolCall]]
     reason: NotRequired[str]
     result: NotRequired[Any]
@@ -1024,7 +1025,7 @@ class ItemMembers(TypedDict):
     validationStatus: NotRequired[ValidationStatus]
 
 
-# `ITEM_STATUS_CHANGE`: an item begins, waits, or is over.
+# `ITEM_STATUS_CHANGE`: an item begins, waits or ends.
 ItemStatusChangeBody = TypedDict(
     "ItemStatusChangeBody",
     {
@@ -1046,7 +1047,7 @@ class ItemStatusChangeObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -1078,17 +1079,19 @@ class KeyRotation(TypedDict):
 class KnownAgent(TypedDict):
     """`GET /agents/{id}`: an agent, and what its card said when it was last read."""
 
+    # Where its agent card is; of an agent of the server's configuration only the origin.
     card: str
     dedupes: bool
     description: NotRequired[str]
     id: str
-    # Of the server's configuration: every tenant has it, and none can remove it.
+    # It is in the server's configuration: every tenant has it, and none can remove it.
     isFixed: bool
     name: NotRequired[str]
     # Why nothing is sent to it: its token cannot be opened.
     secretError: NotRequired[str]
     skills: list[KnownSkill]
-    # Why it cannot be used: what is stored of it cannot be read. Nothing else is known of it; replace or delete it.
+    # Why it cannot be used: its stored definition cannot be read. Nothing else is known of it; replace or delete
+    # it.
     storedError: NotRequired[str]
     timeoutMs: NotRequired[int]
 
@@ -1110,9 +1113,9 @@ class KnownSkill(TypedDict):
 class LastRun(TypedDict):
     """A thread's newest run, in short."""
 
-    # What was asked: the first 200 characters.
+    # The first 200 characters of the query.
     query: str
-    # Absent until it has ended, and where it was cancelled.
+    # Absent until it has ended, and if it was cancelled.
     resultStatus: NotRequired[ResultStatus]
     runId: RunId
     status: RunStatus
@@ -1185,7 +1188,7 @@ class LlmStreamEndObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -1214,7 +1217,7 @@ class LlmStreamErrorObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -1225,24 +1228,24 @@ class LlmStreamErrorObservation(TypedDict):
 
 
 class LlmStreamMetadataBody(TypedDict):
-    """`LLM_STREAM_METADATA`: what a reply took."""
+    """`LLM_STREAM_METADATA`: the tokens, the times and the cost of a reply."""
 
-    # Among the input.
+    # Included in the input.
     cachedInputTokens: int
     costUsd: NotRequired[float]
     inputTokens: int
     model: str
     outputTokens: int
-    # Of the messages that were sent: whoever renders them again knows by it whether they are the same.
+    # The digest of the messages that were sent, to compare with messages that are rendered again.
     promptDigest: NotRequired[str]
-    # Who answered.
+    # The provider that answered.
     provider: str
-    # How long the call waited for a place at the provider, which counts in the times beside it; absent where there
-    # was one at once.
+    # How long the call waited in the queue for the provider, which is included in the times beside it; absent if it
+    # did not wait.
     queuedMs: NotRequired[int]
     stopReason: str
     streamId: StreamId
-    # Among the output.
+    # Included in the output.
     thinkingTokens: int
     # `null`: it was not measured.
     timeToFirstTokenMs: int | None
@@ -1256,7 +1259,7 @@ class LlmStreamMetadataObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -1270,7 +1273,7 @@ class LlmStreamStartBody(TypedDict):
     """`LLM_STREAM_START`: an attempt at a model call."""
 
     attempt: int
-    # Of an item's loop.
+    # The iteration of an item's loop.
     iteration: NotRequired[int]
     model: str
     phase: Phase
@@ -1286,7 +1289,7 @@ class LlmStreamStartObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -1297,11 +1300,11 @@ class LlmStreamStartObservation(TypedDict):
 
 
 class LlmTotals(TypedDict):
-    # Among the input.
+    # Included in the input.
     cachedInputTokens: NotRequired[int]
     inputTokens: NotRequired[int]
     outputTokens: NotRequired[int]
-    # Among the output.
+    # Included in the output.
     thinkingTokens: NotRequired[int]
     totalGenerationTimeMs: int
 
@@ -1399,7 +1402,7 @@ class ModelChoice(TypedDict):
 
 
 class ModelFacts(TypedDict):
-    """How much a model reads and writes in one call, in tokens; `None` = nobody said."""
+    """How much a model reads and writes in one call, in tokens; `None` = unknown."""
 
     # Prompt and reply together.
     contextWindow: NotRequired[int]
@@ -1445,7 +1448,7 @@ class NackFrame(TypedDict):
 
 
 class NewAgentState(TypedDict):
-    """What the application keeps. `version` as it was read is a precondition, like `If-Match`."""
+    """The application's state. `version`, if given, must be the current version, like `If-Match`."""
 
     data: Any
     version: NotRequired[int]
@@ -1485,11 +1488,11 @@ NewMcpServer = TypedDict(
 
 
 class NewRetention(TypedDict):
-    """How long a thread is to be kept; what is absent is as it is for all of its tenant."""
+    """How long a thread is kept; what is absent is as for the whole tenant."""
 
-    # Nothing of the thread may be deleted, whoever asks and however old it is; absent: it may be.
+    # If present, nothing of the thread may be deleted, whoever asks and however old it is.
     hold: NotRequired[NewHold]
-    # The observations of runs that are over: a number of days, or `forever`.
+    # The observations of finished runs: a number of days, or `forever`.
     logDays: NotRequired[Kept]
     # The thread, from its last activity on: a number of days, or `forever`.
     threadDays: NotRequired[Kept]
@@ -1500,7 +1503,7 @@ class NewThread(TypedDict):
 
     config: NotRequired[ThreadConfig]
     metadata: NotRequired[dict[str, Any]]
-    # 1 to 128 characters of `[A-Za-z0-9._:-]`, at least one letter or digit. Absent: the server makes one.
+    # 1 to 128 characters of `[A-Za-z0-9._:-]`, at least one letter or digit. Absent: the server generates one.
     threadId: NotRequired[str]
     title: NotRequired[str]
 
@@ -1545,15 +1548,15 @@ OpenSuspension = TypedDict(
 
 
 class PESAgentStateData(TypedDict):
-    # Tasks that other agents have.
+    # The tasks that other agents work on.
     a2aWaits: list[A2aWait]
     currentStepId: ItemId | None
     intent: str
-    # Any question is open.
+    # Whether any question is open.
     isPaused: bool
     lastSeq: int
     minSeq: int
-    # What the item waits for that has waited longest.
+    # The tasks of the item that has waited longest.
     pendingA2ATasks: NotRequired[PendingA2ATasks]
     # Absent in a state of the past.
     phase: NotRequired[AgentPhase]
@@ -1590,9 +1593,9 @@ class PendingQuestion(TypedDict):
 
     # The running code has the reply.
     isTold: NotRequired[bool]
-    # Which of its attempt's questions it is, from 1.
+    # Its number among the questions of the attempt, from 1.
     number: int
-    # What the call is told; absent while the question is open. May hold a payload reference in storage.
+    # The reply to the call; absent while the question is open. May hold a payload reference in storage.
     reply: NotRequired[Reply]
     suspensionId: SuspensionId
 
@@ -1636,7 +1639,7 @@ class PlanObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -1653,7 +1656,7 @@ class PlanUpdateObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -1664,20 +1667,20 @@ class PlanUpdateObservation(TypedDict):
 
 
 class PolicyRule(TypedDict):
-    """Which calls it is about, and what becomes of them."""
+    """A rule: the calls to which it applies, and what happens to them."""
 
     action: PolicyAction
     # Who may answer: names of keys, people of an issuer by `iss#sub`, their groups by `group:NAME`; empty =
     # everybody with the scope `approve`.
     approvers: NotRequired[list[str]]
-    # How long the question stays open; absent = as the run's settings say.
+    # How long the question stays open; absent = as in the run's settings.
     expiresAfterMs: NotRequired[int]
     # Whoever shaped the call (asked for the run, steered it, edited its plan or the arguments) may not approve it.
     fourEyes: NotRequired[bool]
-    # How decisions name it; absent = they name its tool.
+    # The name of the rule in decisions; absent = that of its tool.
     id: NotRequired[str]
     onExpiry: NotRequired[ExpiryPolicy]
-    # Told to the model when it is denied, and to the person who is asked.
+    # The reason for the model when a call is denied, and for the person who is asked.
     reason: NotRequired[str]
     # Name or glob (`*` = any characters); absent = every thread.
     thread: NotRequired[str]
@@ -1688,7 +1691,7 @@ class PolicyRule(TypedDict):
 
 
 class PolicyRules(TypedDict):
-    """What a tenant's policy is: the body of `PUT /policy`."""
+    """A tenant's policy: the body of `PUT /policy`."""
 
     rules: list[PolicyRule]
 
@@ -1721,17 +1724,17 @@ class Problem(TypedDict):
 
 
 class ProcessOp(TypedDict):
-    """`AgentProps`: what the agent is asked."""
+    """`AgentProps`: the query, and the options of its run."""
 
     op: Literal["process"]
     # As the client named the op; null where it did not.
     id: NotRequired[Any]
     idempotencyKey: NotRequired[str]
-    # The id of a message of the thread, or `start`: the thread goes back there first, and what was said after it
-    # counts no more. A thread with a run goes back only with `onBusy: interrupt`.
+    # The id of a message of the thread, or `start`: the thread goes back there first, and later messages are
+    # superseded. A thread with an active run goes back only with `onBusy: interrupt`.
     after: NotRequired[str]
-    # A conversation that was held elsewhere, oldest first, for a thread on which nothing has happened yet: its own
-    # begins with it.
+    # A conversation from elsewhere, oldest first, with which the thread's own begins. Only for a thread on which
+    # nothing has happened yet.
     history: NotRequired[list[HistoryMessage]]
     # What to do when a run is active.
     onBusy: NotRequired[OnBusy]
@@ -1754,20 +1757,20 @@ class PromptPart(TypedDict):
 
 
 class ProtectedResource(TypedDict):
-    """What a client must know to ask an issuer for a token."""
+    """What a client needs to get a token from an issuer."""
 
     authorization_servers: list[str]
     bearer_methods_supported: list[str]
     # The URL that clients of MCP call, and name to the issuer as the resource.
     resource: str
     resource_name: str
-    # Words that mean something here, as the issuers spell them.
+    # The scopes that this server knows, as the issuers spell them.
     scopes_supported: list[str]
 
 
 class ProviderConfig(TypedDict):
     adapterOptions: NotRequired[dict[str, Any]]
-    # Tried in order when the model above does not answer. Who names a model and no fallbacks gets none.
+    # Tried in order when the model above does not answer. With a model and without fallbacks there are none.
     fallbacks: NotRequired[list[ModelChoice]]
     modelId: NotRequired[str]
     providerName: NotRequired[str]
@@ -1807,7 +1810,7 @@ class PublicKeys(TypedDict):
 
 
 class Ready(TypedDict):
-    """A server that takes requests."""
+    """The server can serve requests."""
 
     durability: Durability
     # `ready`.
@@ -1852,7 +1855,7 @@ class Resolution(TypedDict):
     decidedAt: int
     decidedBy: str
     decision: Decision
-    # Of tool and arguments as they were approved.
+    # The digest of the tool and the arguments as they were approved.
     digest: NotRequired[str]
     reason: NotRequired[str]
 
@@ -1866,7 +1869,7 @@ class ResumeOp(TypedDict):
     idempotencyKey: NotRequired[str]
     action: NotRequired[InDoubtAction]
     approved: NotRequired[bool]
-    # The suspension's `digest` as the person saw it; if given, it must still be that.
+    # The suspension's `digest` as the person saw it; if given, it must still be the current one.
     digest: NotRequired[str]
     # What is approved instead: the arguments of a call, or `{"todoList": [...]}`, the whole list, for a plan
     # review.
@@ -1881,7 +1884,7 @@ class ResumeRequest(TypedDict):
 
     action: NotRequired[InDoubtAction]
     approved: NotRequired[bool]
-    # The suspension's `digest` as the person saw it; if given, it must still be that.
+    # The suspension's `digest` as the person saw it; if given, it must still be the current one.
     digest: NotRequired[str]
     # What is approved instead: the arguments of a call, or `{"todoList": [...]}`, the whole list, for a plan
     # review.
@@ -1905,7 +1908,7 @@ class Retention(TypedDict):
 
 
 class Retrying(TypedDict):
-    """An idempotent call whose attempts failed, and is made again."""
+    """An idempotent call whose attempts failed and which is retried."""
 
     failures: int
     notBefore: int
@@ -1914,7 +1917,7 @@ class Retrying(TypedDict):
 
 
 class Ruling(TypedDict):
-    """What was decided about a call, and by what."""
+    """What was decided about a call, and by which rule."""
 
     approvers: NotRequired[list[str]]
     expiresAfterMs: NotRequired[int]
@@ -1922,12 +1925,12 @@ class Ruling(TypedDict):
     onExpiry: NotRequired[ExpiryPolicy]
     action: PolicyAction
     reason: NotRequired[str]
-    # The rule's id, or words that name it.
+    # The rule's id, or a description of it.
     rule: str
     scope: RuleScope
-    # Of the policy that the tenant had written, if the rule stands there.
+    # The version of the tenant's policy, if the rule is in it.
     version: NotRequired[int]
-    # The conditions of the rule, which the arguments met.
+    # The conditions of the rule that the arguments met.
     when: NotRequired[list[Condition]]
 
 
@@ -1938,7 +1941,7 @@ class RunError(TypedDict):
 
 
 class RunFailure(TypedDict):
-    """Something of a run that failed: an item, a tool's last call in an item, or the run itself."""
+    """A part of a run that failed: an item, a tool's last call in an item, or the run itself."""
 
     callId: NotRequired[CallId]
     code: str
@@ -1953,7 +1956,7 @@ class RunFinishedBody(TypedDict):
 
     costUsd: NotRequired[float]
     llmCalls: int
-    # Absent where the run was cancelled.
+    # Absent if the run was cancelled.
     resultStatus: NotRequired[ResultStatus]
     status: RunStatus
     toolCalls: int
@@ -1968,7 +1971,7 @@ class RunFinishedObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -1984,13 +1987,13 @@ class RunFrame(TypedDict):
 
 
 class RunOptions(TypedDict):
-    """The settings of a run in effect, as merged of server, thread and call: `options` in what is told of it. What
-    is said to the model (prompt, persona) and tools of the caller's own are left out."""
+    """The settings of a run in effect, merged from server, thread and call: the `options` that clients see. The
+    texts for the model (prompt, persona) and the client tools are left out."""
 
     agentCore: NotRequired[str]
-    # What the answer must fit, which then is JSON.
+    # The JSON Schema that the answer must fit.
     answerSchema: NotRequired[Any]
-    # As it is now: a person may have extended it.
+    # The current budget: a person may have extended it.
     budget: NotRequired[Budget]
     # Names or globs; absent = all.
     enabledTools: NotRequired[list[str]]
@@ -1999,7 +2002,7 @@ class RunOptions(TypedDict):
     llmParams: NotRequired[dict[str, Any]]
     providerConfig: NotRequired[ProviderConfig]
     stateSavingStrategy: NotRequired[StateSavingStrategy]
-    # Of the call that writes the answer.
+    # The parameters of the call that writes the answer.
     synthesisParams: NotRequired[dict[str, Any]]
     toolPolicy: NotRequired[dict[str, PolicyAction]]
 
@@ -2007,7 +2010,7 @@ class RunOptions(TypedDict):
 class RunResource(TypedDict):
     """`GET /runs/{runId}` and the `run` event."""
 
-    # The client's own name of the trace, if it gave one that is no W3C trace id.
+    # The client's own id of the trace, if that is not a W3C trace id.
     clientTraceId: NotRequired[str]
     costUsd: NotRequired[float]
     createdAt: int
@@ -2017,7 +2020,7 @@ class RunResource(TypedDict):
     options: NotRequired[RunOptions]
     provider: str
     query: str
-    # Why it is queued, where it is not the thread's active run that it waits for.
+    # Why it is queued, if it does not wait for the thread's active run.
     reason: NotRequired[QueuedReason]
     # The names of the keys that asked for it, steered it or edited its plan.
     requestedBy: NotRequired[list[str]]
@@ -2028,7 +2031,7 @@ class RunResource(TypedDict):
     threadId: ThreadId
     toolCalls: int
     traceId: str
-    # Its place in the page for people; absent where no address is known under which they reach the server.
+    # The URL of the run in the console page; absent if no address of the server for people is known.
     url: NotRequired[str]
     usage: Usage
     userId: NotRequired[str]
@@ -2046,7 +2049,7 @@ class RunStartedBody(TypedDict):
 
     message: ConversationMessage
     model: str
-    # The settings in effect, as merged of server, thread and call; absent in old logs.
+    # The settings in effect, merged from server, thread and call; absent in old logs.
     options: NotRequired[RunOptions]
     provider: str
     # The text of `message`.
@@ -2060,7 +2063,7 @@ class RunStartedObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -2192,9 +2195,9 @@ class SelectOption(TypedDict):
 
 
 class SignInIssuers(TypedDict):
-    """Where a browser may sign in."""
+    """The issuers at which people can sign in."""
 
-    # Names of issuers: `/session/oidc/{name}` leads there.
+    # Names of issuers; `/session/oidc/{name}` starts a sign-in.
     names: list[str]
 
 
@@ -2220,23 +2223,23 @@ class SpentOfCap(TypedDict):
 
 
 class StateUpdateBody(TypedDict):
-    """`STATE_UPDATE`: what `keys` name was written."""
+    """`STATE_UPDATE`: the parts named by `keys` were written."""
 
-    # The application's state, whole.
+    # The whole application state.
     data: NotRequired[Any]
-    # Where the thread comes from that begins here.
+    # The origin of the thread, if it begins here as a copy.
     forkedFrom: NotRequired[ForkedFrom]
     keys: list[str]
-    # Of the conversation; that of a run that waits has the key `queue`.
+    # A message of the conversation; for the message of a queued run, `keys` contains `queue`.
     message: NotRequired[ConversationMessage]
-    # A conversation that was held elsewhere, oldest first: the thread's own begins with it.
+    # A conversation from elsewhere, oldest first, with which the thread's own begins.
     messages: NotRequired[list[ConversationMessage]]
-    # What of the application's state changed: a merge patch.
+    # The change of the application's state: a merge patch.
     patch: NotRequired[Any]
-    # Of the application's state.
+    # The version of the application's state.
     stateVersion: int
     summary: NotRequired[Summary]
-    # The messages that count no more: the thread went back to before them.
+    # The messages that are superseded, because the thread went back to before them.
     superseded: NotRequired[list[MessageId]]
 
 
@@ -2247,7 +2250,7 @@ class StateUpdateObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -2281,18 +2284,18 @@ class SubscribeOp(TypedDict):
 
 
 class Summary(TypedDict):
-    """What stands for the oldest messages."""
+    """The summary that replaces the oldest messages."""
 
-    # How long it is, in bytes.
+    # Its length in bytes.
     bytes: int
-    # How many messages it tells of.
+    # How many messages it covers.
     messages: int
     text: str
-    # The last message that it tells of.
+    # The last message that it covers.
     upto: MessageId
 
 
-# A question to a person: what the inbox lists and what `AGENT_SUSPENDED` told.
+# A question to a person, as the inbox lists it and `AGENT_SUSPENDED` announced it.
 Suspension = TypedDict(
     "Suspension",
     {
@@ -2344,7 +2347,7 @@ class SuspensionTimeoutObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -2355,7 +2358,7 @@ class SuspensionTimeoutObservation(TypedDict):
 
 
 class SynthesisBody(TypedDict):
-    """`SYNTHESIS`: the work is done, and the answer is written."""
+    """`SYNTHESIS`: the items are settled, and the answer is being written."""
 
     completedItems: int
     failedItems: int
@@ -2369,7 +2372,7 @@ class SynthesisObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -2393,7 +2396,7 @@ class TaskResource(TypedDict):
 
     agentId: str
     callId: CallId
-    # Whether the agent heard that it should stop; absent unless it was to.
+    # Whether the agent accepted the cancel; absent if it was not cancelled.
     cancelHeard: NotRequired[bool]
     createdAt: int
     deadline: int
@@ -2401,9 +2404,9 @@ class TaskResource(TypedDict):
     itemId: NotRequired[ItemId]
     # The agent's last message.
     message: NotRequired[str]
-    # When the agent is asked next, if it does not call back before.
+    # When the agent is polled next, if it does not call back before.
     nextAskAt: NotRequired[int]
-    # Why it ended as it did, if not by itself.
+    # Why it ended, if not by itself.
     reason: NotRequired[str]
     remoteContextId: NotRequired[str]
     remoteTaskId: NotRequired[str]
@@ -2452,7 +2455,7 @@ class TenantRunLimits(TypedDict):
 
 
 class Terms(TypedDict):
-    """On which terms a person is asked."""
+    """The terms on which a person is asked."""
 
     approvers: NotRequired[list[str]]
     expiresAfterMs: NotRequired[int]
@@ -2461,7 +2464,7 @@ class Terms(TypedDict):
 
 
 class ThoughtsBody(TypedDict):
-    """`THOUGHTS`: what a model thought before it answered."""
+    """`THOUGHTS`: the thinking of a model before its answer."""
 
     phase: Phase
     streamId: StreamId
@@ -2475,7 +2478,7 @@ class ThoughtsObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -2489,23 +2492,23 @@ class Thread(TypedDict):
     """`GET /threads/{id}`."""
 
     config: ThreadConfig
-    # What its runs cost so far; absent where no call had a price.
+    # The cost of its runs so far; absent if no call had a price.
     costUsd: NotRequired[float]
     createdAt: int
-    # Absent where the thread began by itself.
+    # Absent if the thread is not a copy.
     forkedFrom: NotRequired[ForkedFrom]
-    # The items of the plan as it is now.
+    # The items of the current plan.
     items: NotRequired[ItemCounts]
-    # The newest run, begun or not; absent where there was none.
+    # The newest run, begun or not; absent if there was none.
     lastRun: NotRequired[LastRun]
     lastSeq: int
     metadata: dict[str, Any]
-    # What a person is asked and has not answered.
+    # The number of open questions to people.
     openQuestions: NotRequired[int]
     status: ThreadStatus
     threadId: ThreadId
     title: str
-    # Who wrote each entry of the `toolPolicy`: the names of keys.
+    # The name of the key that wrote each entry of the `toolPolicy`.
     toolPolicyBy: NotRequired[dict[str, str]]
     # The last activity.
     updatedAt: int
@@ -2550,7 +2553,7 @@ class ThreadList(TypedDict):
 
 
 class TitleBody(TypedDict):
-    """`TITLE`: what the thread is called."""
+    """`TITLE`: the title of the thread."""
 
     title: str
 
@@ -2562,7 +2565,7 @@ class TitleObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -2581,7 +2584,7 @@ class TodoItem(TypedDict):
     id: ItemId
     # Why it failed or was cancelled.
     reason: NotRequired[str]
-    # It was completed before and is done again: its calls that are not idempotent ask a person.
+    # It was completed before and is redone: a person is asked about its calls that are not idempotent.
     redone: NotRequired[bool]
     requiredTools: NotRequired[list[str]]
     # May be a payload reference in storage.
@@ -2606,7 +2609,7 @@ class TodoItemChange(TypedDict):
 
 
 class TodoListChanges(TypedDict):
-    """The contract's `changes` of a `PLAN_UPDATE`: the last three repeat `changes` by kind."""
+    """The `changes` of a `PLAN_UPDATE`: the last three members repeat `changes` by kind."""
 
     added: list[TodoItemChange]
     changes: list[TodoItemChange]
@@ -2646,9 +2649,9 @@ class ToolCall(TypedDict):
 
 
 class ToolCallBody(TypedDict):
-    """`TOOL_CALL`: what a reply called."""
+    """`TOOL_CALL`: the calls of a reply."""
 
-    # Of the item's loop.
+    # The iteration of the item's loop.
     iteration: int
     # Absent: no model asked for these calls.
     streamId: NotRequired[StreamId]
@@ -2662,7 +2665,7 @@ class ToolCallObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -2687,7 +2690,7 @@ class ToolExecutionObservation(TypedDict):
     id: ObservationId
     metadata: NotRequired[Any]
     parentId: NotRequired[ItemId]
-    # Empty, as is `traceId`, where no run was active: what people change on an idle thread.
+    # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
     seq: int
     threadId: ThreadId
@@ -2697,7 +2700,7 @@ class ToolExecutionObservation(TypedDict):
     type: Literal["TOOL_EXECUTION"]
 
 
-# What policy will say of a tool's calls.
+# What the policy will decide about a tool's calls.
 ToolForecast = TypedDict(
     "ToolForecast",
     {
@@ -2713,12 +2716,12 @@ ToolForecast = TypedDict(
 
 
 class ToolResult(TypedDict):
-    """What a call came to; exactly one per call."""
+    """The result of a call; exactly one per call."""
 
     callId: CallId
     durationMs: int
     error: NotRequired[ToolError]
-    # Of a call that was approved: with what its tool was called.
+    # For an approved call: the arguments that its tool was called with.
     executed: NotRequired[Executed]
     metadata: NotRequired[Any]
     output: NotRequired[Any]
@@ -2726,7 +2729,7 @@ class ToolResult(TypedDict):
     toolName: str
 
 
-# What a tool tells about itself.
+# The definition of a tool.
 ToolSpec = TypedDict(
     "ToolSpec",
     {
@@ -2783,25 +2786,25 @@ class TriedCall(TypedDict):
 
 
 class Usage(TypedDict):
-    # Among the input.
+    # Included in the input.
     cachedInputTokens: NotRequired[int]
     inputTokens: NotRequired[int]
     outputTokens: NotRequired[int]
-    # Among the output.
+    # Included in the output.
     thinkingTokens: NotRequired[int]
 
 
 class UsageRow(TypedDict):
-    """The calls of one group, summed; what the group is called depends on `groupBy`."""
+    """The calls of one group, summed; `groupBy` determines which members name the group."""
 
-    # Among the input.
+    # Included in the input.
     cachedInputTokens: NotRequired[int]
     inputTokens: NotRequired[int]
     outputTokens: NotRequired[int]
-    # Among the output.
+    # Included in the output.
     thinkingTokens: NotRequired[int]
     calls: int
-    # Of the calls whose price is known.
+    # The cost of the calls with a known price.
     costUsd: float
     # In UTC.
     day: NotRequired[str]
@@ -2809,10 +2812,10 @@ class UsageRow(TypedDict):
     itemId: NotRequired[str]
     model: NotRequired[str]
     provider: NotRequired[str]
-    # `deleted`: the calls of deleted threads.
+    # `deleted`: the calls of deleted threads. `check`: those of `GET /models?check=true`.
     runId: NotRequired[str]
     tenant: NotRequired[str]
-    # The others.
+    # The calls without a known price.
     unpricedCalls: int
 
 
@@ -2824,7 +2827,7 @@ class UsageRowList(TypedDict):
 
 
 class Version(TypedDict):
-    """What this server is."""
+    """The name and the version of this server."""
 
     name: str
     version: str
@@ -2867,9 +2870,9 @@ class WebhookSpec(TypedDict):
 
 
 class Whoami(TypedDict):
-    """Who a caller is to this server."""
+    """The caller, as this server identifies it."""
 
-    # What decisions are told by: the key's name, or `local` where no key is needed.
+    # The name under which decisions are recorded: the key's name, or `local` if no key is needed.
     keyName: str
     # No key is needed: nobody has to sign in.
     open: bool
@@ -2879,20 +2882,20 @@ class Whoami(TypedDict):
 
 
 class WholePlan(TypedDict):
-    """`PLAN`: what is to be done, as it is read."""
+    """`PLAN`: the plan, as clients read it."""
 
     plan: str
     planVersion: int
-    # What the model replied.
+    # The reply of the model.
     rawOutput: str
-    # What its settled items came to, of a plan that is told whole in the place of another.
+    # The results of its settled items, if the plan is recorded as a whole in place of another.
     stepOutputs: NotRequired[dict[str, StepOutputEntry]]
     # In execution order.
     todoList: list[TodoItem]
 
 
 class WholePlanUpdate(TypedDict):
-    """`PLAN_UPDATE`: what changed in the plan, as it is read."""
+    """`PLAN_UPDATE`: the changes of the plan, as clients read them."""
 
     changes: TodoListChanges
     # Present if the text changed.
@@ -2912,13 +2915,13 @@ Kept: TypeAlias = int | Forever
 # One server-sent event, or one message of a WebSocket.
 LiveFrame: TypeAlias = ObservationFrame | TokenFrame | RunFrame | ToolStartedFrame | CaughtUpFrame | GapFrame | ThreadFrame | ThreadDeletedFrame | SuspensionFrame | DrainingFrame
 
-# An observation as the contract shows it.
+# An observation as clients see it.
 Observation: TypeAlias = RunStartedObservation | IntentObservation | TitleObservation | PlanObservation | PlanUpdateObservation | ItemStatusChangeObservation | LlmStreamStartObservation | LlmStreamMetadataObservation | LlmStreamEndObservation | LlmStreamErrorObservation | ThoughtsObservation | ToolCallObservation | ToolExecutionObservation | AgentSuspendedObservation | AgentResumedObservation | SuspensionTimeoutObservation | A2aTaskObservation | StateUpdateObservation | SynthesisObservation | FinalResponseObservation | ErrorObservation | RunFinishedObservation
 
-# What a call is told that asked.
+# The reply to a call that asked.
 Reply: TypeAlias = Reply1 | Reply2 | Reply3
 
-# A policy as it was asked for.
+# The tenant's own rules, or everything that decides.
 ShownPolicy: TypeAlias = EffectivePolicy | PolicyRules
 
 # What the server says over a WebSocket: the live frames, and the answers to ops.
