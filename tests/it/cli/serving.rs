@@ -10,7 +10,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value};
 
 use super::{PATIENCE, command, run};
-use crate::support::issuer::{Issuer, Signer};
 
 /// A server on a free port, stopped when dropped.
 pub(super) struct Served {
@@ -168,50 +167,6 @@ fn what_failed_is_a_warning_with_code_cause_provider_thread_and_run() {
         ["cause", "runId", "traceId", "model"].iter().all(|name| !warned[*name].as_str().unwrap().is_empty()),
         "{warned:?}"
     );
-}
-
-#[test]
-fn the_doctor_looks_at_everything_around() {
-    let folder = tempfile::tempdir().unwrap();
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let somebody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let there = somebody.local_addr().unwrap();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let issuer = runtime.block_on(Issuer::with(&[&Signer::eddsa("k1"), &Signer::es256("k2")]));
-    std::fs::create_dir(folder.path().join("config")).unwrap();
-    let settings = format!(
-        "[[webhooks]]\nid = \"ops\"\nurl = \"http://{nobody}/\"\nevents = [\"run.failed\"]\n\
-         [[agents]]\nid = \"peer\"\ncard = \"http://{there}/card.json\"\n\
-         [mcp.servers.gone]\ncommand = \"no-such-program\"\n\
-         [auth.oidc.away]\nissuer = \"http://{nobody}\"\naudience = \"pes\"\ntenant = \"acme\"\n\
-         [auth.oidc.corp]\nissuer = \"{}\"\naudience = \"pes\"\ntenant = \"acme\"\n",
-        issuer.url
-    );
-    std::fs::write(folder.path().join("config/local.toml"), settings).unwrap();
-    let output = run(folder.path(), &["doctor"], &[("PATH", "/bin")]);
-    let said = text(&output.stdout);
-    for line in [
-        "ok   database  ",
-        "ok   folder  ",
-        "ok   sealing key  ",
-        &format!("FAIL webhook ops  {nobody} cannot be reached: "),
-        &format!("ok   agent peer  {there} takes connections"),
-        &format!("FAIL issuer away  http://{nobody}/.well-known/openid-configuration: cannot reach "),
-        "ok   issuer corp  publishes keys: 2",
-        "FAIL mcp server gone  there is no program `no-such-program`; ",
-        "ok   model demo:demo-scripted (default)  answers in ",
-    ] {
-        assert!(said.lines().any(|told| told.starts_with(line)), "{line}\nis not in\n{said}");
-    }
-    assert_eq!(output.status.code(), Some(1));
-    assert!(!folder.path().join("data").exists(), "looking makes nothing");
-
-    std::fs::remove_file(folder.path().join("config/local.toml")).unwrap();
-    let served = serve(folder.path(), &[]);
-    let output = run(folder.path(), &["doctor"], &[]);
-    let said = text(&output.stdout);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains(&format!("ok   database  in use by the server at {}", served.url)), "{said}");
 }
 
 /// A limit on file sizes simulates a full disk: the file beside the log cannot be created.
