@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Millis;
+use super::fault::Code;
 use super::hitl::{FeedbackSchema, Reply, RiskLevel};
 use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
 use super::policy::Ruling;
@@ -206,9 +207,10 @@ impl ToolError {
         CallCode::parse(&self.code).is_some_and(CallCode::is_refusal)
     }
 
-    /// Whether the call may have had its effect, if it was started.
+    /// Whether the call may have had its effect, if it was started; also one that ran and whose change of the
+    /// application state was too large.
     pub fn is_open_ended(&self) -> bool {
-        CallCode::parse(&self.code).is_some_and(CallCode::is_open_ended)
+        self.code == Code::StateTooLarge.as_str() || CallCode::parse(&self.code).is_some_and(CallCode::is_open_ended)
     }
 }
 

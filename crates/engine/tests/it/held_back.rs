@@ -161,6 +161,26 @@ fn what_ran_and_brought_nothing_that_could_be_kept_is_not_ordered_again() {
     }
 }
 
+/// The tool ran to its end, and its result is lost with the change of the application state that came with it.
+#[test]
+fn what_ran_and_would_have_made_the_state_too_large_is_not_ordered_again() {
+    let mut sim = must_call("write");
+    sim.limits.state_bytes = 10;
+    sim.ask("go").unwrap();
+    until_it_runs(&mut sim);
+    let [Effect::CallTool { call, attempt }] = &sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
+    let (call, attempt) = (call.clone(), *attempt);
+    let outcome = Box::new(ToolOutcome {
+        result: Ok(json!("written")),
+        metadata: None,
+        state_patch: Some(json!({ "k": "x".repeat(20) })),
+        duration_ms: 0,
+        executed: None,
+    });
+    sim.apply(Event::Tool(ToolEvent::Returned { call, attempt, outcome })).unwrap();
+    ends_without_it(&mut sim, "state_too_large");
+}
+
 /// A call that is declared idempotent may be made again whatever became of it, also where its tool reaches outside.
 #[test]
 fn what_is_idempotent_is_ordered_again_although_its_end_is_not_known() {
