@@ -275,27 +275,42 @@ fn an_attempt_that_failed_after_it_began_to_be_answered_counts_what_it_took() {
     assert_eq!(held(&sim), 0);
 }
 
+/// How the process of a call ends.
+#[derive(Debug, PartialEq)]
+enum End {
+    Crash,
+    /// After it the thread is quarantined.
+    LastCrash,
+    /// It stops its calls itself.
+    Stop,
+}
+
 /// Nobody will say what it used, or whether it was sent. A call that its process stopped says so itself.
 #[test]
 fn a_call_whose_process_died_counts_what_it_had_reserved() {
-    for (is_cancelled, dies) in [(false, true), (true, true), (true, false)] {
+    for (is_cancelled, end, is_over) in
+        [(false, End::Crash, false), (true, End::Crash, true), (true, End::Stop, true), (false, End::LastCrash, true)]
+    {
         let mut sim = capped();
         ask(&mut sim, OnBudget::Stop);
         let reserved = sim.machine.reservations().remove(0);
         if is_cancelled {
             sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
         }
-        if dies {
-            sim.crash();
-        } else {
-            sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+        match end {
+            End::Crash => drop(sim.crash()),
+            End::LastCrash => {
+                sim.epoch += 1;
+                sim.apply(Event::System(SystemEvent::Quarantined { crashes: 3 })).unwrap();
+            }
+            End::Stop => drop(sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap()),
         }
         let took: Vec<(String, ModelUse)> = sim
             .rows()
             .filter(|row| row.kind == RowKind::Usage)
             .map(|row| (row.id.clone(), serde_json::from_str(&row.body).unwrap()))
             .collect();
-        if !dies {
+        if end == End::Stop {
             assert_eq!((took, held(&sim)), (Vec::new(), 0));
             continue;
         }
@@ -304,10 +319,10 @@ fn a_call_whose_process_died_counts_what_it_had_reserved() {
         let total = took.usage.input_tokens + took.usage.output_tokens;
         assert_eq!((i64::try_from(total), took.usage.output_tokens), (Ok(reserved.tokens), 4_096));
         assert_eq!(took.cost_nanos, Some(reserved.cost));
-        assert_eq!(sim.is_idle(), is_cancelled);
+        assert_eq!(sim.is_idle(), is_over, "{end:?}");
         sim.go();
         let counted = sim.run("run_1").counters.usage.output_tokens;
-        let later = if is_cancelled { 0 } else { 5 * 500 };
+        let later = if is_over { 0 } else { 5 * 500 };
         assert_eq!((counted, held(&sim)), (4_096 + later, 0), "the other calls count besides");
     }
 }

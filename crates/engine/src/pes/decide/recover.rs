@@ -23,9 +23,7 @@ pub(crate) fn recover(tx: &mut Tx<'_>) -> HandlerResult {
     }
     let cancelled = tx.active().cancel.is_some();
     if cancelled {
-        for (item, call) in lost_model_calls(tx) {
-            reply::count_reserved(tx, item.as_ref(), &call);
-        }
+        count_lost(tx);
         end_early::complete_cancel(tx);
         return Ok(EventOutcome::Applied);
     }
@@ -37,6 +35,13 @@ pub(crate) fn recover(tx: &mut Tx<'_>) -> HandlerResult {
         recover_item(tx, item);
     }
     Ok(EventOutcome::Applied)
+}
+
+/// Counts what the model calls that nobody will answer have reserved, before they end with their run.
+pub(crate) fn count_lost(tx: &mut Tx<'_>) {
+    for (item, call) in lost_model_calls(tx) {
+        reply::count_reserved(tx, item.as_ref(), &call);
+    }
 }
 
 /// The model calls that nobody will answer: of the planner or the synthesizer, and of the items.
