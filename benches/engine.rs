@@ -36,6 +36,10 @@ impl ModelBook for Open {
         None
     }
 
+    fn max_output(&self, _: &str, _: &str) -> Option<u64> {
+        None
+    }
+
     fn price(&self, _: &str, _: &str) -> Option<Price> {
         None
     }

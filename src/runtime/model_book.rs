@@ -1,4 +1,4 @@
-//! The facts about models that the engine may use: context window and price.
+//! The facts about models that the engine may use: context window, longest reply and price.
 
 use std::sync::Arc;
 
@@ -23,6 +23,10 @@ impl ConfiguredModels {
 impl ModelBook for ConfiguredModels {
     fn window(&self, provider: &str, model: &str) -> Option<u64> {
         self.models.facts(provider, model).context_window
+    }
+
+    fn max_output(&self, provider: &str, model: &str) -> Option<u64> {
+        self.models.facts(provider, model).max_output
     }
 
     fn price(&self, provider: &str, model: &str) -> Option<Price> {

@@ -149,6 +149,8 @@ pub trait Toolbox: Send + Sync {
 pub trait ModelBook: Send + Sync {
     /// The context window: how many tokens it reads and writes in one call. `None`: not known.
     fn window(&self, provider: &str, model: &str) -> Option<u64>;
+    /// How many tokens it writes in one call at most, thinking included. `None`: not known.
+    fn max_output(&self, provider: &str, model: &str) -> Option<u64>;
     /// Its price. `None`: not known.
     fn price(&self, provider: &str, model: &str) -> Option<Price>;
 }

@@ -219,23 +219,36 @@ fn a_reply_of_any_length_is_reserved_for_whatever_was_asked_for() {
 /// Providers count thinking as a part of the reply, so it is reserved with it, and all of that is asked for.
 #[test]
 fn thinking_is_reserved_with_the_reply() {
-    let reserved = |params: serde_json::Value| {
+    let reserved = |params: serde_json::Value, window: Option<u64>, max_output: Option<u64>| {
         let mut sim = capped();
+        (sim.book.window, sim.book.max_output) = (window, max_output);
         let llm_params = params.as_object().unwrap().clone();
         sim.ask_with("go", OnBusy::Enqueue, RunSettings { llm_params, ..RunSettings::default() }).unwrap();
         let Prompt::Call(request) = sim.prompt(&sim.in_flight[0]) else { panic!("it fits") };
         (sim.machine.reservations()[0].tokens, request.params["maxTokens"].as_i64().unwrap())
     };
-    let (plain, _) = reserved(json!({}));
+    let (plain, _) = reserved(json!({}), None, None);
+    let most = || json!({ "reasoningEffort": "xhigh" });
     let table = [
-        (json!({}), 4_096),
-        (json!({ "reasoningEffort": "none" }), 4_096),
-        (json!({ "reasoningEffort": "high" }), 24_576),
-        (json!({ "reasoningEffort": "xhigh" }), 32_000),
-        (json!({ "reasoningEffort": "high", "maxTokens": 5_000 }), 5_000),
+        (json!({}), None, None, 4_096),
+        (json!({ "reasoningEffort": "none" }), None, None, 4_096),
+        (json!({ "reasoningEffort": "high" }), None, None, 24_576),
+        (most(), None, None, 32_000),
+        (json!({ "reasoningEffort": "high", "maxTokens": 5_000 }), None, None, 5_000),
+        // The prompt may fill three quarters of the window.
+        (most(), Some(128_000), None, 32_000),
+        (most(), Some(40_960), None, 10_240),
+        (json!({ "reasoningEffort": "low" }), Some(40_960), None, 8_192),
+        (most(), Some(16_384), None, 4_096),
+        (most(), Some(8_192), None, 4_096),
+        // Providers refuse a longer reply than the model can write.
+        (most(), Some(128_000), Some(8_192), 8_192),
+        (most(), None, Some(4_000), 4_096),
+        (json!({ "reasoningEffort": "xhigh", "maxTokens": 20_000 }), Some(40_960), Some(8_192), 20_000),
     ];
-    for (params, length) in table {
-        assert_eq!(reserved(params.clone()), (plain - 4_096 + length, length), "{params}");
+    for (params, window, max_output, length) in table {
+        let asked = reserved(params.clone(), window, max_output);
+        assert_eq!(asked, (plain - 4_096 + length, length), "{params} {window:?} {max_output:?}");
     }
 }
 

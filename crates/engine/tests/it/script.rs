@@ -24,11 +24,16 @@ use serde_json::{Value, json};
 pub struct Book {
     pub price: Option<Price>,
     pub window: Option<u64>,
+    pub max_output: Option<u64>,
 }
 
 impl ModelBook for Book {
     fn window(&self, _: &str, _: &str) -> Option<u64> {
         self.window
+    }
+
+    fn max_output(&self, _: &str, _: &str) -> Option<u64> {
+        self.max_output
     }
 
     fn price(&self, _: &str, _: &str) -> Option<Price> {

@@ -12,7 +12,7 @@ use crate::domain::settings::{Budget, RunSettings};
 use crate::domain::size::tokens;
 use crate::domain::usage::{Nanos, Price, nanos};
 use crate::pes::state::{ModelCall, Phase, Reserved, Shape, State};
-use crate::{Allowance, CapRoom, Remaining, Reservation, Toolbox, World};
+use crate::{Allowance, CapRoom, ModelBook, Remaining, Reservation, Toolbox, World};
 
 /// A shorter reply, in tokens, is not worth asking for.
 const MIN_OUTPUT_TOKENS: u64 = 256;
@@ -79,17 +79,26 @@ impl State {
     }
 }
 
-/// The length of a reply, in tokens, if it is not shortened.
-fn whole_output(state: &State, settings: &RunSettings, call: &ModelCall) -> u64 {
+/// The length of a reply, in tokens, if it is not shortened: what the settings say, or the assumed length and at most
+/// `room` for thinking.
+fn whole_output(state: &State, settings: &RunSettings, call: &ModelCall, room: u64) -> u64 {
     let of_answer = state.may_answer(call).then_some(&settings.synthesis_params);
     let asked = |name: &str| of_answer.and_then(|params| params.get(name)).or_else(|| settings.llm_params.get(name));
     let effort = asked("reasoningEffort").and_then(|effort| effort.as_str());
     let length = asked("maxTokens").and_then(|length| length.as_u64());
-    length.unwrap_or(DEFAULT_OUTPUT_TOKENS + effort.map_or(0, thinking_tokens)).min(MAX_OUTPUT_TOKENS)
+    let thinking = effort.map_or(0, thinking_tokens).min(room);
+    length.unwrap_or(DEFAULT_OUTPUT_TOKENS + thinking).min(MAX_OUTPUT_TOKENS)
 }
 
-/// How much a model thinks at most, in tokens: providers count it as a part of the reply. A reply with the most
-/// thinking is not longer than what each model that thinks can write.
+/// How much thinking may add to a reply of the assumed length, in tokens: no more than the model can write, and than
+/// fits beside a prompt that fills three quarters of the context window.
+fn room_for_thinking(models: &dyn ModelBook, provider: &str, model: &str) -> u64 {
+    let beside_prompt = models.window(provider, model).map(|window| window / 4);
+    let longest = beside_prompt.into_iter().chain(models.max_output(provider, model)).min();
+    longest.map_or(u64::MAX, |longest| longest.saturating_sub(DEFAULT_OUTPUT_TOKENS))
+}
+
+/// How much a model thinks at most, in tokens: providers count it as a part of the reply.
 fn thinking_tokens(effort: &str) -> u64 {
     match effort {
         "none" => 0,
@@ -161,7 +170,9 @@ fn reserve<'a>(
         |(tokens, cost): (u64, Nanos), it: Reserved| (tokens.saturating_add(it.tokens), cost.saturating_add(it.cost));
     let (held_tokens, held_cost) = held.fold((0, 0), add);
     let input = prompt_estimate(state, world);
-    let mut output = whole_output(state, &run.settings, call);
+    let (provider, model) = run.settings.choice(call.choice).unwrap_or_default();
+    let room = room_for_thinking(world.models, provider, model);
+    let mut output = whole_output(state, &run.settings, call, room);
     let least = MIN_OUTPUT_TOKENS.min(output);
     if let Some(most) = budget.max_tokens {
         let used = counters.usage.input_tokens.saturating_add(counters.usage.output_tokens).saturating_add(held_tokens);
@@ -171,7 +182,6 @@ fn reserve<'a>(
             return Err(Shortage::Budget(TOKENS_SPENT));
         }
     }
-    let (provider, model) = run.settings.choice(call.choice).unwrap_or_default();
     let price = world.models.price(provider, model).unwrap_or_default();
     if let Some(most) = budget.max_cost_usd {
         let left = nanos(most).saturating_add(granted.cost);
