@@ -59,14 +59,14 @@ const nothing = () => null;
 /* Pages. */
 export const Compare = later('Compare', styled(() => import('./compare.js')), stage);
 export const Inbox = later('Inbox', styled(() => import('./inbox.js')), wide);
-export const Login = later('Login', styled(() => import('./login.js')), wide);
-export const NewThread = later('NewThread', styled(() => import('./new.js')), stage);
+export const Login = later('Login', styled(() => import('./begin.js')), wide);
+export const NewThread = later('NewThread', styled(() => import('./begin.js')), stage);
 export const Policy = later('Policy', styled(() => import('./policy.js')), wide);
 export const System = later('System', styled(() => import('./system.js')), wide);
 export const Usage = later('Usage', styled(() => import('./usage.js')), wide);
 
 /* Parts of a thread. */
-export const Changes = later('Changes', styled(() => import('./changes.js')));
+export const Changes = later('Changes', styled(() => import('./record.js')));
 export const ContextTab = later('ContextTab', styled(() => import('./modelcall.js')));
 export const EditPlan = later('EditPlan', styled(() => import('./edit.js')));
 export const Extras = later('Extras', () => import('../markdown.js'), nothing);
@@ -74,7 +74,7 @@ export const FailurePanel = later('FailurePanel', () => import('./failure.js'));
 export const Notice = later('Notice', () => import('./failure.js'), nothing);
 export const Forecast = later('Forecast', styled(() => import('./forecast.js')));
 export const ItemTab = later('ItemTab', styled(() => import('./item.js')));
-export const Log = later('Log', styled(() => import('./log.js')));
+export const Log = later('Log', styled(() => import('./record.js')));
 export const Markdown = later('Markdown', () => import('../markdown.js'), nothing);
 export const PlanList = later('PlanList', styled(() => import('./list.js')));
 export const QuestionTab = later('QuestionTab', styled(() => import('./question/tab.js')));

@@ -362,7 +362,7 @@ test('rules of any shape are shown while they are typed', async () => {
 });
 
 for (const [what, file, name, hash, rest] of [
-  ['a pane of the plan', 'views/changes.js', 'Changes', '#/t/Changes/changes', ['head', 'side', 'tape']],
+  ['a pane of the plan', 'views/record.js', 'Changes', '#/t/Changes/changes', ['head', 'side', 'tape']],
   ['a tab beside it', 'views/item.js', 'ItemTab', '#/t/ItemTab?tab=item&sel=write', ['head', 'graph', 'timeline', 'tape']],
   ['a page', 'views/usage.js', 'Usage', '#/usage', ['palette', 'theme']],
 ]) {
