@@ -185,19 +185,29 @@ const served = (path) => app.isOver && path !== WHO && start();
 
 const lacks = (problem) => void (isLacking ||= problem.retryable);
 
+/** For another person: drafts and lists are gone. */
+function leave() {
+  forget();
+  app.me = null;
+  app.lists.stop();
+}
+
 /** Reads the caller and the lists; again after signing in, and what had no answer once the lists have one. */
-async function start() {
+async function start(hasSignedIn = false) {
   const { api } = app;
   isLacking = false;
   try {
     const me = await api.get(WHO);
-    if (app.me && !app.isOver && (me.tenant !== app.me.tenant || me.keyName !== app.me.keyName)) forget();
+    const isOther = me.tenant !== app.me?.tenant || me.keyName !== app.me?.keyName;
+    if (isOther && (hasSignedIn || (app.me && !app.isOver))) leave();
     app.me = me;
     if (app.isOver) app.retryNow();
     app.isOver = false;
   } catch (problem) {
     if (problem.status === 401) return;
     lacks(problem);
+    // It may be another person.
+    if (hasSignedIn) leave();
   }
   app.lists.start();
   readTools();
@@ -261,7 +271,7 @@ function makeContext(app) {
     readTools,
     retryNow: app.retryNow,
     retryAt: app.opened?.retryAt ?? null,
-    signedIn: app.start,
+    signedIn: () => app.start(true),
     isOver: app.isOver,
     openPalette: () => app.openDialog('palette'),
     openKeys: () => app.openDialog('keys'),

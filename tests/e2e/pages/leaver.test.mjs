@@ -1,0 +1,99 @@
+// Who signs in where another person was sees nothing of that person.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { open, quit } from '../support/browser.mjs';
+import { at, done } from '../support/people.mjs';
+import { Server } from '../support/server.mjs';
+
+const INVITE = 'Send the team an invitation to the dinner.';
+const ADMIN = 'pes_test_admin_0123456789abcdef0123456789abcdef';
+const bearer = (key) => ({ authorization: `Bearer ${key}` });
+
+let server;
+before(async () => {
+  server = await Server.start({ env: { PES_API_KEYS: `default/root:read+run+approve+admin:${ADMIN}` } });
+  await server.ask('POST', '/threads/mine/process', { query: INVITE }, { ...bearer(ADMIN), prefer: 'wait=60' });
+});
+after(async () => {
+  await quit();
+  await server?.stop();
+});
+
+/** A key made for a test, and its id. */
+const makeKey = (name) => server.post('/keys', { name, scopes: ['read', 'run', 'admin'], tenant: 'default' }, bearer(ADMIN));
+
+async function signIn(page, key) {
+  await at(page, 'login').waitFor();
+  await at(page, 'key').fill(key);
+  await at(page, 'sign-in').click();
+}
+
+async function signedIn(key, hash) {
+  const page = await open(server, hash);
+  await signIn(page, key);
+  return page;
+}
+
+test('who signs out leaves nothing in the page', async () => {
+  const page = await signedIn(ADMIN, '#/t/mine');
+  await at(page, 'question').waitFor();
+  await page.evaluate(() => { window.isTheSame = true; });
+  await page.keyboard.press('ControlOrMeta+k');
+  await at(page, 'palette-field').fill('sign out');
+  await page.keyboard.press('Enter');
+  await at(page, 'login').waitFor();
+  assert.equal(await page.evaluate(() => window.isTheSame), undefined);
+  await done(page);
+});
+
+test('who leaves where the session has ended signs in, and nothing is left of it', async () => {
+  const { key, keyId } = await makeKey('leaver');
+  const page = await signedIn(key, '#/new');
+  await at(page, 'query').fill('For my eyes only.');
+  await page.evaluate(() => { location.hash = '#/policy'; });
+  await page.locator('details.part').evaluate((part) => { part.open = true; });
+  await at(page, 'rules-json').fill('[]  ');
+  page.on('dialog', (dialog) => dialog.accept());
+  await server.ask('DELETE', `/keys/${keyId}`, undefined, bearer(ADMIN));
+  await at(page, 'login').waitFor();
+  assert.equal(await at(page, 'session-over').count(), 0);
+  await signIn(page, ADMIN);
+  await at(page, 'policy').waitFor();
+  await page.evaluate(() => { location.hash = '#/new'; });
+  await at(page, 'query').waitFor();
+  assert.equal(await at(page, 'query').inputValue(), '');
+  await done(page);
+});
+
+test('who signs in sees no draft of the person before, though the server does not tell who it is', async () => {
+  const { key, keyId } = await makeKey('drafter');
+  const page = await signedIn(key, '#/new');
+  await at(page, 'query').fill('For my eyes only.');
+  await server.ask('DELETE', `/keys/${keyId}`, undefined, bearer(ADMIN));
+  await at(page, 'login').waitFor();
+  const unavailable = { status: 503, contentType: 'application/problem+json', json: { title: 'Not now', code: 'store_unavailable', retryable: true } };
+  await page.route('**/whoami', (route) => route.fulfill(unavailable));
+  await signIn(page, ADMIN);
+  await at(page, 'query').waitFor();
+  assert.equal(await at(page, 'query').inputValue(), '');
+  await at(page, 'query').fill('Mine.');
+  await page.unroute('**/whoami');
+  await page.evaluate(() => dispatchEvent(new Event('focus')));
+  await page.locator('.top [title="What this key may do"]', { hasText: 'root' }).waitFor();
+  assert.equal(await at(page, 'query').inputValue(), 'Mine.');
+  await done(page);
+});
+
+test('who signs in as somebody else without a sign-out gets lists of their own', async () => {
+  const { key } = await makeKey('stayer');
+  const page = await signedIn(key, '#/new');
+  await at(page, 'query').fill('For my eyes only.');
+  await page.evaluate(() => { location.hash = '#/login?to=%23%2Fnew'; });
+  const opened = page.waitForEvent('websocket');
+  await signIn(page, ADMIN);
+  assert.equal(new URL((await opened).url()).pathname, '/events');
+  await at(page, 'query').waitFor();
+  assert.equal(await at(page, 'query').inputValue(), '');
+  await done(page);
+});
