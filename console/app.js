@@ -10,7 +10,7 @@ import { openThread } from './store.js';
 import { plain } from './text.js';
 import { html, render } from './vendor/preact-htm.js';
 import { Boundary } from './views/boundary.js';
-import { isReading, wide } from './views/later.js';
+import { isReading, loadingDialog, wide } from './views/later.js';
 import { forget } from './views/parts.js';
 import { Shell } from './views/shell.js';
 
@@ -306,7 +306,7 @@ addEventListener('beforeunload', (event) => {
   if (unsaved()) event.preventDefault();
 });
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', paint);
-startKeyboard(() => app.dialog && closeDialog);
+startKeyboard(() => (app.dialog ? closeDialog : loadingDialog()));
 startTicking(app.clock, () => conn() !== 'live');
 start();
 openRoute();

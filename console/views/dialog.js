@@ -4,13 +4,14 @@
 import { enc } from '../api.js';
 import { areKeysOn, switchKeys } from '../browser.js';
 import { count, fullTime } from '../format.js';
-import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
+import { html, useLayoutEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { asCurl, Copy, Json } from './code.js';
 import { Button, useFork } from './parts.js';
 
 export function Dialog({ label, close, cls = '', children }) {
   const element = useRef(null);
-  useEffect(() => {
+  // Before the next key.
+  useLayoutEffect(() => {
     const dialog = element.current;
     if (!dialog.open) dialog.showModal();
     return () => dialog.close();

@@ -20,24 +20,31 @@ let reading = 0;
 /** Whether a view to be shown is still loading: it is not painted before. */
 export const isReading = () => reading > 0;
 
+/** What closes the dialogs that are loading. */
+const closing = [];
+
+export const loadingDialog = () => closing.at(-1);
+
 /** A view whose module is loaded when first shown, once the server answers. */
 function later(name, load, meanwhile = (shown) => shown) {
   let View = null;
   return function Later(props) {
     const [state, set] = useState(View ? 'read' : 'reading');
-    const { conn, paint } = props.ctx;
+    const { close, ctx: { conn, paint } } = props;
     const isAwaited = state === 'reading' && conn !== 'held';
     useLayoutEffect(() => {
       // A dialog that cannot be shown now would take the keys.
-      if (!isAwaited && !View) props.close?.();
+      if (!isAwaited && !View) close?.();
       if (!isAwaited) return undefined;
       reading += 1;
+      if (close) closing.push(close);
       load().then((module) => {
         View = module[name];
         set('read');
       }, () => set('missing'));
       return () => {
         reading -= 1;
+        if (close) closing.splice(closing.indexOf(close), 1);
         paint();
       };
     }, [isAwaited]);

@@ -121,6 +121,58 @@ test('what is typed for a dialog that is still being loaded is no command; Escap
   await done(page);
 });
 
+test('what is typed while the confirmation of a cancel is being loaded is no command', async () => {
+  await server.run('asking', INVITE);
+  const page = await open(server, '#/t/asking');
+  await at(page, 'question').waitFor();
+  await hasKeys(page);
+  const sent = [];
+  page.on('request', (request) => request.method() !== 'GET' && sent.push(request.url()));
+  let release;
+  const held = new Promise((resolve) => { release = resolve; });
+  const asked = page.waitForRequest('**/dialog.js');
+  await page.route('**/dialog.js', (route) => held.then(() => route.fallback()));
+  await page.keyboard.press('c');
+  await asked;
+  await page.keyboard.type('pfal');
+  assert.equal(await isArmed(page), false);
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('l');
+  await page.locator('[data-testid=plan-list]').waitFor();
+  release();
+  await page.keyboard.press('c');
+  await at(page, 'cancel-yes').waitFor();
+  assert.deepEqual(sent, []);
+  await done(page);
+});
+
+test('keys do nothing behind a dialog, also when nothing in it has the focus', async () => {
+  await server.run('behind', INVITE);
+  const page = await open(server, '#/t/behind');
+  await at(page, 'question').waitFor();
+  await hasKeys(page);
+  const sent = [];
+  page.on('request', (request) => request.method() !== 'GET' && sent.push(request.url()));
+  const dialog = page.locator('dialog');
+  await page.keyboard.press('j');
+  for (const key of ['r', 'c']) {
+    await page.keyboard.press(key);
+    await dialog.locator('h1').waitFor();
+    // As a click on its text does in some browsers.
+    await page.evaluate(() => document.activeElement.blur());
+    assert.equal(await page.evaluate(() => document.activeElement === document.body), true);
+    await page.keyboard.type('pfal');
+    assert.equal(await isArmed(page), false);
+    await page.keyboard.press('Escape');
+    await dialog.waitFor({ state: 'detached' });
+  }
+  assert.equal(await page.locator('[data-testid=plan-list]').count(), 0);
+  await page.keyboard.press('l');
+  await page.locator('[data-testid=plan-list]').waitFor();
+  assert.deepEqual(sent, []);
+  await done(page);
+});
+
 test('a dialog that could not be loaded takes no keys', async () => {
   const page = await open(server, '#/t/loading');
   await at(page, 'question').waitFor();
