@@ -71,7 +71,7 @@ function paintNow() {
   render(html`<${Boundary} ctx=${ctx} place=${shownHash} wrap=${wide}><${Shell} ctx=${ctx} route=${route} thread=${thread} dialog=${dialog}
     closeDialog=${closeDialog} /></${Boundary}>`, root);
   page.dataset.conn = ctx.conn;
-  if (!isReading()) page.dataset.seq = thread?.seq ?? 0;
+  if (!isReading()) page.dataset.seq = thread?.status === 'ready' ? thread.seq : 0;
   page.dataset.page = route.page;
   document.title = titleOf(route, thread);
   app.announcer.seen(thread);

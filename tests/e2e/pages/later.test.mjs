@@ -56,6 +56,37 @@ test('what is still on its way is not called painted', async () => {
   assert.equal(await page.locator('[data-testid=plan-list]').count(), 1);
 });
 
+test('what is not caught up yet is not called painted', async () => {
+  const page = await open(server, '#/new');
+  await page.locator('[data-testid=first-ask]').waitFor();
+  let release;
+  const held = new Promise((resolve) => {
+    page.routeWebSocket(/dinner/, (socket) => {
+      socket.connectToServer().onMessage((frame) => {
+        if (JSON.parse(frame).event !== 'caught_up') return socket.send(frame);
+        release = () => socket.send(frame);
+        return resolve();
+      });
+    });
+  });
+  await page.reload();
+  await page.evaluate(() => { location.hash = '#/t/dinner'; });
+  await held;
+  const seqs = await page.evaluate(async () => {
+    const seen = [];
+    for (let i = 0; i < 10; i++) {
+      dispatchEvent(new Event('resize'));
+      await new Promise((painted) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(painted))));
+      seen.push(document.documentElement.dataset.seq);
+    }
+    return seen;
+  });
+  assert.deepEqual(seqs, Array(10).fill('0'));
+  release();
+  await painted(page, 10);
+  assert.equal(await page.locator('[data-testid=head]').count(), 1);
+});
+
 test('what could not be read is said, and the page can be loaded again', async () => {
   for (const [file, testid] of [['views/usage.js', 'usage'], ['css/pages.css', 'policy']]) {
     const page = await open(server, '#/t/dinner');
