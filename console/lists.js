@@ -4,8 +4,9 @@ import { eventsUrl, openLive } from './live.js';
 
 /** Threads that are kept: older ones are found by searching. */
 const MOST = 200;
-/** The pause after a request without an answer: the socket may be open. */
+/** The first and the longest pause after a request that failed: the socket may be open. */
 const PAUSE = 3000;
+const LONGEST = 30_000;
 
 const NONE = { threads: null, more: false, questions: null, problem: null };
 
@@ -17,6 +18,7 @@ export function createLists({ api, changed, wereRead = () => {}, open = openLive
   let reading = null;
   let next = null;
   let timer = null;
+  let pause = PAUSE;
   /** Frames since the request began. */
   let meanwhile = [];
 
@@ -31,12 +33,15 @@ export function createLists({ api, changed, wereRead = () => {}, open = openLive
         if (!mine || mine !== live) return;
         Object.assign(lists, { threads: threads.items, more: threads.nextCursor != null, questions: questions.items, problem: null });
         for (const [event, data] of meanwhile) take[event](data);
+        pause = PAUSE;
         wereRead();
       })
       .catch((problem) => {
         if (mine !== live) return;
         lists.problem = problem;
-        if (live && problem.isUnreachable) timer = setTimeout(read, PAUSE);
+        if (!live || !(problem.isUnreachable || problem.status >= 500)) return;
+        timer = setTimeout(read, pause);
+        pause = Math.min(2 * pause, LONGEST);
       })
       .finally(() => {
         reading = null;

@@ -28,7 +28,6 @@ test('threads that cannot be listed are said in their place, and shown when they
   assert.equal(await at(page, 'failure').getAttribute('data-code'), 'unavailable');
   assert.match(page.url(), /#\/$/);
   await page.unroute(/\/threads\?limit=200/);
-  await page.evaluate(() => dispatchEvent(new Event('focus')));
   await at(page, 'head').waitFor();
   assert.match(page.url(), /#\/t\/dinner$/);
   await done(page);

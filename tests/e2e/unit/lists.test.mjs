@@ -12,11 +12,13 @@ function listed(target = null) {
   let reads = 0;
   const api = {
     away: false,
+    refusal: null,
     held: null,
     async get() {
       reads += 1;
       await api.held;
       if (api.away) throw new Problem(0, { title: 'The server does not answer.' });
+      if (api.refusal) throw new Problem(api.refusal, { title: 'Not now' });
       return { items: [row('a')] };
     },
     all: async () => ({ items: [asked('q')] }),
@@ -130,6 +132,37 @@ test('a request without an answer is made again, though the socket is open: afte
   t.mock.timers.tick(3000);
   target.dispatchEvent(new Event('online'));
   assert.equal(reads(), before + 3);
+});
+
+test('an answer that the server cannot give now is asked for again, later each time; a refusal is not', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { lists, api, now, reads } = listed();
+  await lists.read();
+  const failsAfter = async (pauses) => {
+    for (const pause of pauses) {
+      const before = reads();
+      t.mock.timers.tick(pause - 1);
+      assert.equal(reads(), before, `${pause}`);
+      t.mock.timers.tick(1);
+      assert.equal(reads(), before + 1, `${pause}`);
+      await new Promise(setImmediate);
+    }
+  };
+  api.refusal = 503;
+  await lists.read();
+  await failsAfter([3000, 6000, 12_000, 24_000, 30_000]);
+  assert.equal(now.problem.status, 503);
+  api.refusal = null;
+  await failsAfter([30_000]);
+  assert.equal(now.problem, null);
+  api.refusal = 500;
+  await lists.read();
+  await failsAfter([3000]);
+  api.refusal = 403;
+  await lists.read();
+  const before = reads();
+  t.mock.timers.tick(60_000);
+  assert.equal(reads(), before);
 });
 
 test('the newest two hundred threads are kept, and that there are more is known', async () => {
