@@ -19,7 +19,7 @@ const useRows = (ctx, by, from) => useRead(ctx, [by, from], async (signal) => {
   const read = (group) => ctx.api.all(`/usage?groupBy=${group}&limit=1000&from=${enc(from)}`, { signal });
   const [{ items: days }, { items: models }, { items: rows, more }, runs] = await Promise.all([read('day'), read('model'),
     read(by === 'item' ? by : 'run'), ctx.api.get('/runs?limit=200', { signal }).then((page) => page.items, () => [])]);
-  return { days, models, rows, more, runs };
+  return { days, models, rows, more, runs, by, from };
 });
 
 export function Usage({ ctx, route }) {
@@ -32,8 +32,9 @@ export function Usage({ ctx, route }) {
         onChange=${(event) => event.currentTarget.value && ctx.go(to({ from: event.currentTarget.value }))} /></label>
       <nav class="seg right" aria-label="By">${GROUPS.map(([name, label]) => html`<a key=${name} href=${to({ by: name })}
         aria-current=${by === name ? 'true' : null} data-testid=${`by-${name}`}>${label}</a>`)}</nav></div>
-    ${state.problem ? html`<${FailurePanel} ctx=${ctx} problem=${state.problem} />` : !state.days ? html`<${Loading} rows=${8} />`
-      : html`<${Content} ctx=${ctx} state=${state} by=${by} from=${from} />`}
+    ${state.problem ? html`<${FailurePanel} ctx=${ctx} problem=${state.problem} />`
+      : state.by !== by || state.from !== from ? html`<${Loading} rows=${8} />`
+        : html`<${Content} ctx=${ctx} state=${state} by=${by} from=${from} />`}
   </div></main>`;
 }
 

@@ -56,6 +56,25 @@ const brokenNames = (page) => page.locator('.plan .mono').evaluateAll((all) => a
   return false;
 }).map((one) => one.textContent));
 
+test('figures of usage stand only below the choice that they were read for', async () => {
+  const page = await open(server, '#/usage?by=run&from=2099-01-01');
+  const usage = page.locator('[data-testid=usage]');
+  await usage.getByText('since 2099-01-01').waitFor();
+  const choices = [['#/usage?by=run&from=2001-01-01', 'Dearest runs'], ['#/usage?by=item&from=2001-01-01', 'Dearest items']];
+  for (const [hash, heading] of choices) {
+    let release;
+    const held = new Promise((resolve) => { release = resolve; });
+    await page.route(/\/usage\?groupBy/, (route) => held.then(() => route.fallback()));
+    await page.evaluate((to) => { location.hash = to; }, hash);
+    await usage.locator('.loading').waitFor();
+    assert.equal(await usage.locator('section, [data-testid=no-usage], [data-testid=totals]').count(), 0);
+    release();
+    await usage.getByText(heading).waitFor();
+    await page.unroute(/\/usage\?groupBy/);
+  }
+  await page.context().close();
+});
+
 test('names of items and tools are not broken in the list of a plan', async () => {
   const page = await open(server, '#/t/dinner/list');
   await painted(page, 5);
