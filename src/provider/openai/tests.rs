@@ -103,6 +103,7 @@ fn parameters_that_a_family_refuses_are_not_admitted() {
         Some(fault.errors[0].pointer.replace("/options/llmParams/", ""))
     };
     let (cold, low) = (json!({"temperature": 0.2}), json!({"reasoningEffort": "low"}));
+    let stop = json!({"stop": "END"});
     let cold_without = json!({"temperature": 0.2, "reasoningEffort": "none"});
     let cold_with = json!({"temperature": 0.2, "reasoningEffort": "low"});
     let table = [
@@ -110,7 +111,13 @@ fn parameters_that_a_family_refuses_are_not_admitted() {
         ("gpt-5-mini-2025-08-07", &cold, Some("temperature")),
         ("o1", &cold, Some("temperature")),
         ("o3-pro", &json!({"topP": 0.5}), Some("topP")),
-        ("o4-mini", &json!({"stop": "END"}), Some("stop")),
+        ("o4-mini", &stop, Some("stop")),
+        ("o3", &stop, Some("stop")),
+        ("o3-mini", &stop, None),
+        ("o3-mini-2025-01-31", &stop, None),
+        ("o1", &stop, None),
+        ("o1", &json!({"stop": "END", "topP": 0.5}), Some("topP")),
+        ("gpt-5", &stop, Some("stop")),
         ("ft:o4-mini-2025-04-16:us::a", &json!({"presencePenalty": 1}), Some("presencePenalty")),
         ("gpt-5", &json!({"frequencyPenalty": 1}), Some("frequencyPenalty")),
         ("gpt-5", &json!({"temperature": 1, "maxTokens": 9, "seed": 1, "reasoningEffort": "low"}), None),
