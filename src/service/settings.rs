@@ -65,7 +65,7 @@ fn resolve(
 ) -> Result<RunSettings> {
     let layers = [&call.provider_config, &thread.provider_config];
     let (provider, model) = chosen_model(models, layers)?;
-    let fallbacks = fallbacks(models, layers)?;
+    let named = named_fallbacks(layers)?;
     let mut llm_params = Map::new();
     for layer in [&thread.provider_config, &call.provider_config].into_iter().flatten() {
         llm_params.extend(layer.adapter_options.clone().unwrap_or_default());
@@ -80,13 +80,20 @@ fn resolve(
         client.admit(model, &of_answer).map_err(|fault| of_synthesis(fault, &synthesis_params))
     };
     admit(&provider, &model)?;
-    for (at, other) in fallbacks.iter().enumerate() {
-        let admitted = admit(&other.provider_name, &other.model_id);
-        admitted.map_err(|fault| {
-            let pointer = format!("/options/providerConfig/fallbacks/{at}");
-            Fault { errors: Vec::new(), ..fault.clone() }.at(pointer, fault.detail)
-        })?;
-    }
+    let admit_choice = |choice: &ModelChoice| admit(&choice.provider_name, &choice.model_id);
+    let fallbacks = match named {
+        Some(named) => {
+            for (at, choice) in named.iter().enumerate() {
+                admit_choice(choice).map_err(|fault| {
+                    let pointer = format!("/options/providerConfig/fallbacks/{at}");
+                    Fault { errors: Vec::new(), ..fault.clone() }.at(pointer, fault.detail)
+                })?;
+            }
+            named
+        }
+        // The caller has not chosen these, so those that cannot do this run are no reason to refuse it.
+        None => models.fallbacks().into_iter().filter(|choice| is_admitted(choice, admit_choice(choice))).collect(),
+    };
     Ok(RunSettings {
         core: core.to_owned(),
         provider,
@@ -119,6 +126,15 @@ fn resolve(
     })
 }
 
+/// Whether a fallback of the server admits the run. Logs why it does not.
+fn is_admitted(choice: &ModelChoice, admitted: Result<()>) -> bool {
+    let refused = |fault: &Fault| {
+        let (provider, model, why) = (&choice.provider_name, &choice.model_id, &fault.detail);
+        tracing::debug!(provider, model, why, "a run has no use of a fallback of the server");
+    };
+    admitted.inspect_err(refused).is_ok()
+}
+
 /// Points the errors about parameters that only the synthesis has to `synthesisParams`.
 fn of_synthesis(mut fault: Fault, params: &Map<String, Value>) -> Fault {
     for pointed in &mut fault.errors {
@@ -148,19 +164,20 @@ fn check_answer_schema(schema: &Value) -> Result<()> {
 /// How many fallback models a run may name.
 const MAX_FALLBACKS: usize = 8;
 
-/// The fallbacks of the nearest layer that names a model or fallbacks. A run without such a layer gets the server's.
-fn fallbacks(models: &dyn Catalog, layers: [&Option<ProviderConfig>; 2]) -> Result<Vec<ModelChoice>> {
+/// The fallbacks of the nearest layer that names a model or fallbacks. `None`: there is no such layer, and the server's
+/// apply.
+fn named_fallbacks(layers: [&Option<ProviderConfig>; 2]) -> Result<Option<Vec<ModelChoice>>> {
     let nearest = layers
         .into_iter()
         .flatten()
         .find(|layer| layer.fallbacks.is_some() || layer.provider_name.is_some() || layer.model_id.is_some());
-    let Some(layer) = nearest else { return Ok(models.fallbacks()) };
+    let Some(layer) = nearest else { return Ok(None) };
     let named = layer.fallbacks.clone().unwrap_or_default();
     if named.len() > MAX_FALLBACKS {
         let detail = format!("At most {MAX_FALLBACKS} fallbacks may be named.");
         return Err(Fault::new(Code::Invalid, detail.clone()).at("/options/providerConfig/fallbacks", detail));
     }
-    Ok(named)
+    Ok(Some(named))
 }
 
 /// The model of the nearest layer that names a provider or a model. What that layer leaves open is the default.

@@ -1,6 +1,11 @@
 use std::collections::BTreeMap;
 
-use super::substitute;
+use serde_json::json;
+
+use super::{resolve, substitute};
+use crate::config;
+use crate::domain::settings::{CallOptions, ModelChoice, ProviderConfig, ThreadConfig};
+use crate::provider::Models;
 
 fn variables() -> BTreeMap<String, String> {
     BTreeMap::from([("who".to_owned(), "Ada {{who}}".to_owned())])
@@ -26,4 +31,27 @@ fn a_text_full_of_braces_costs_no_more_than_another() {
         let braces = "{".repeat(1 << 20) + end;
         assert_eq!(substitute(&braces, &variables()).as_deref(), Ok(braces.as_str()));
     }
+}
+
+#[test]
+fn only_fallbacks_that_somebody_named_must_admit_the_parameters() {
+    let config = config::Models {
+        choice: ["openai:gpt-4.1", "openai:gpt-5", "openai:gpt-4o"].map(|name| name.parse().unwrap()).into(),
+        openai: config::OpenAi { api_key: Some("sk-a".to_owned().into()), ..config::OpenAi::default() },
+        ..config::Models::default()
+    };
+    let models = Models::new(&config).unwrap();
+    let of = |model: &str| ModelChoice { provider_name: "openai".to_owned(), model_id: model.to_owned() };
+    let settings = |params, named: Option<Vec<ModelChoice>>| {
+        let provider_config = named.map(|named| ProviderConfig { fallbacks: Some(named), ..ProviderConfig::default() });
+        let thread = ThreadConfig { provider_config, ..ThreadConfig::default() };
+        let call = CallOptions { llm_params: serde_json::from_value(params).unwrap(), ..CallOptions::default() };
+        resolve(&config::Agent::default(), &models, "default", "plan", &thread, &call)
+    };
+    let cold = || json!({ "temperature": 0.2 });
+    assert_eq!(settings(json!({}), None).unwrap().fallbacks, [of("gpt-5"), of("gpt-4o")]);
+    assert_eq!(settings(cold(), None).unwrap().fallbacks, [of("gpt-4o")]);
+    assert_eq!(settings(cold(), Some(vec![of("gpt-4o")])).unwrap().fallbacks, [of("gpt-4o")]);
+    let fault = settings(cold(), Some(vec![of("gpt-4o"), of("gpt-5")])).unwrap_err();
+    assert_eq!(fault.errors[0].pointer, "/options/providerConfig/fallbacks/1");
 }
