@@ -55,7 +55,7 @@ use std::sync::Arc;
 pub(crate) use command::{
     AuditedAction, CommandError, CommitExtras, DecisionResult, IdempotencyRowFn, NewReceiver, ProfileEdit,
 };
-pub(crate) use shared::find_core;
+pub(crate) use shared::{find_core, stopping};
 pub(crate) use snapshot::ThreadSnapshot;
 pub use start::{Parts, StartError};
 pub(crate) use tenant_runs::RunLimits;

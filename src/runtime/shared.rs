@@ -148,11 +148,7 @@ impl Shared {
 
     /// Refuses requests that start or change something once the server is stopping.
     pub(super) fn accepting(&self) -> Result<(), Fault> {
-        if self.draining.is_cancelled() {
-            let detail = "The server is stopping; ask again in a moment.";
-            return Err(Fault::new(Code::Draining, detail).retry_after(2_000));
-        }
-        Ok(())
+        if self.draining.is_cancelled() { Err(stopping()) } else { Ok(()) }
     }
 
     /// The URLs of the console; `None`: no address is known.
@@ -183,4 +179,9 @@ impl Shared {
         }
         None
     }
+}
+
+/// The fault of what a stop prevents.
+pub(crate) fn stopping() -> Fault {
+    Fault::new(Code::Draining, "The server is stopping; ask again in a moment.").retry_after(2_000)
 }

@@ -11,6 +11,7 @@ use crate::domain::usage::ModelUse;
 use crate::engine::Toolbox;
 use crate::provider::gate::Health;
 use crate::provider::{self, CheckedModel};
+use crate::runtime::stopping;
 
 pub use crate::provider::ModelInfo;
 
@@ -26,14 +27,16 @@ const CHECK_RUN: &str = "check";
 /// All models, and whether each responds now. Each gets a short test call, with the keys of the caller's tenant, within the
 /// limits on calls to its provider. The calls count like those of runs; at a cap on spending none is made.
 pub async fn check_models(service: &Service, caller: &Caller) -> Result<Vec<ModelInfo>> {
+    service.runtime.accepting()?;
     admission::check_reached_caps(service, caller.into()).await?;
     // In a task of its own, so that the calls count although the client disconnects.
-    let (service, caller) = (service.clone(), caller.clone());
-    let checked = tokio::spawn(async move { check_and_count(&service, &caller).await });
-    checked.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+    let (cloned, caller) = (service.clone(), caller.clone());
+    let checked = service.runtime.spawn_until_halt(async move { check_and_count(&cloned, &caller).await });
+    let checked = checked.await.unwrap_or_else(|error| resume_unwind(error.into_panic()));
+    checked.ok_or_else(stopping)
 }
 
-async fn check_and_count(service: &Service, caller: &Caller) -> Result<Vec<ModelInfo>> {
+async fn check_and_count(service: &Service, caller: &Caller) -> Vec<ModelInfo> {
     let acquire = move |provider: String| async move { service.runtime.acquire_call(caller.tenant, &provider).await };
     let checked = provider::check(&*service.models, &caller.tenant_name, acquire).await;
     let took = |model: &CheckedModel| {
@@ -43,8 +46,14 @@ async fn check_and_count(service: &Service, caller: &Caller) -> Result<Vec<Model
         Some(ModelUse { run: CHECK_RUN.into(), item: None, provider, model, usage, cost_nanos })
     };
     let took = checked.iter().filter_map(took).collect();
-    service.runtime.count_calls(caller.tenant, &caller.name, took).await?;
-    Ok(checked.into_iter().map(|model| model.info).collect())
+    if let Err(error) = service.runtime.count_calls(caller.tenant, &caller.name, took).await {
+        // The calls are paid for. Without their results the client would check again, and pay again.
+        for CheckedModel { info, usage } in &checked {
+            let (tenant, provider, model) = (&caller.tenant_name, &info.provider, &info.model);
+            tracing::error!(%error, tenant, provider, model, ?usage, "the usage of a check of a model was not stored");
+        }
+    }
+    checked.into_iter().map(|model| model.info).collect()
 }
 
 /// The agent cores that a thread may have, the configured one first.

@@ -4,6 +4,7 @@ use pes::domain::usage::Price;
 use serde_json::json;
 
 use crate::support::app::App;
+use crate::support::store::{Mood, Moody};
 use crate::support::wire::{Step, Wire, end, event, event_stream};
 
 /// A model's reply of one word, with its usage.
@@ -40,6 +41,16 @@ async fn a_check_of_the_models_counts() {
     app.get("/models?check=true").await.expect(200);
     let all = sums().await;
     assert_eq!((&all[0]["inputTokens"], &all[0]["outputTokens"]), (&json!(103), &json!(21)));
+}
+
+#[tokio::test]
+async fn a_check_that_was_paid_for_is_answered_although_its_usage_cannot_be_stored() {
+    let (wire, store) = (Wire::serve(vec![reply_of_120_tokens()]).await, Moody::fresh().await);
+    let app = App::of(store.clone(), |config| config.models.openai.base_url = Some(wire.url())).await;
+    store.set("add_usage", Mood::Fails);
+    let checked = app.get("/models?check=true").await.expect(200);
+    assert_eq!(checked["items"][0]["check"]["status"], "ok", "{checked:#}");
+    assert_eq!(store.calls("add_usage"), 1);
 }
 
 /// A dollar per thousand tokens of the demo model.

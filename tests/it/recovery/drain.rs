@@ -1,7 +1,7 @@
 //! On a stop the running step is recorded and nothing new starts; the next start continues.
 
 use pes::domain::fault::Code;
-use pes::service::threads;
+use pes::service::{offers, threads};
 use serde_json::{Value, json};
 
 use super::probe::{Probe, ask, instance};
@@ -102,4 +102,25 @@ async fn a_request_that_a_stop_overtakes_is_told_to_ask_again() {
     let (patched, ()) = soon(async { tokio::join!(patching, stopping) }).await;
     let fault = patched.unwrap_err();
     assert_eq!((fault.code, fault.retry_after_ms.is_some()), (Code::Draining, true), "{fault:?}");
+}
+
+#[tokio::test]
+async fn a_check_of_the_models_ends_with_the_drain_and_none_begins_after_it() {
+    let (store, probe) = (Moody::fresh().await, Probe::new());
+    // The drain waits for nothing.
+    let instance = instance(store.clone(), &probe, |config| config.runtime.drain_ms = 1).await;
+    store.set("add_usage", Mood::Hangs);
+    let (service, caller) = (instance.service(), instance.caller());
+    let checking = offers::check_models(service, caller);
+    let stopping = async {
+        store.holds("add_usage").await;
+        service.drain().await;
+    };
+    let (checked, ()) = soon(async { tokio::join!(checking, stopping) }).await;
+    assert_eq!(checked.unwrap_err().code, Code::Draining);
+    store.set("add_usage", Mood::Well);
+    let calls = store.calls("add_usage");
+    let fault = offers::check_models(service, caller).await.unwrap_err();
+    assert_eq!((fault.code, fault.retry_after_ms.is_some()), (Code::Draining, true), "{fault:?}");
+    assert_eq!((calls, store.calls("add_usage")), (1, 0));
 }
