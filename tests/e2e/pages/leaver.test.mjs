@@ -89,7 +89,10 @@ test('who signs in as somebody else without a sign-out gets lists of their own',
   const { key } = await makeKey('stayer');
   const page = await signedIn(key, '#/new');
   await at(page, 'query').fill('For my eyes only.');
+  // The address is written a little later than the page is shown.
+  await page.waitForURL(/#\/new$/);
   await page.evaluate(() => { location.hash = '#/login?to=%23%2Fnew'; });
+  await at(page, 'login').waitFor();
   const opened = page.waitForEvent('websocket');
   await signIn(page, ADMIN);
   assert.equal(new URL((await opened).url()).pathname, '/events');
