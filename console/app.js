@@ -306,7 +306,7 @@ addEventListener('beforeunload', (event) => {
   if (unsaved()) event.preventDefault();
 });
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', paint);
-startKeyboard(() => (app.dialog ? closeDialog : loadingDialog()));
+startKeyboard(() => loadingDialog() ?? (app.dialog && closeDialog));
 startTicking(app.clock, () => conn() !== 'live');
 start();
 openRoute();

@@ -82,7 +82,7 @@ export function startKeyboard(closing, document = globalThis.document) {
     else field = inside ?? field;
     if (event.defaultPrevented || event.isComposing) return;
     const isSingle = !name.startsWith('Mod+');
-    // In some browsers a click on its text takes the focus out of it.
+    // The focus may be outside of it.
     const isInDialog = document.querySelector('dialog[open]');
     const close = isSingle && !isInDialog && closing();
     if (close) {

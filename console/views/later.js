@@ -21,9 +21,9 @@ let reading = 0;
 export const isReading = () => reading > 0;
 
 /** What closes the dialogs that are loading. */
-const closing = [];
+const closing = new Set();
 
-export const loadingDialog = () => closing.at(-1);
+export const loadingDialog = () => [...closing].at(-1);
 
 /** A view whose module is loaded when first shown, once the server answers. */
 function later(name, load, meanwhile = (shown) => shown) {
@@ -37,14 +37,15 @@ function later(name, load, meanwhile = (shown) => shown) {
       if (!isAwaited && !View) close?.();
       if (!isAwaited) return undefined;
       reading += 1;
-      if (close) closing.push(close);
+      const leave = () => closing.delete(leave) && close();
+      if (close) closing.add(leave);
       load().then((module) => {
         View = module[name];
         set('read');
       }, () => set('missing'));
       return () => {
         reading -= 1;
-        if (close) closing.splice(closing.indexOf(close), 1);
+        closing.delete(leave);
         paint();
       };
     }, [isAwaited]);
