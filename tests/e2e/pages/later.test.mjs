@@ -60,13 +60,13 @@ test('what is not caught up yet is not called painted', async () => {
   const page = await open(server, '#/new');
   await page.locator('[data-testid=first-ask]').waitFor();
   let release;
-  const held = new Promise((resolve) => {
-    page.routeWebSocket(/dinner/, (socket) => {
-      socket.connectToServer().onMessage((frame) => {
-        if (JSON.parse(frame).event !== 'caught_up') return socket.send(frame);
-        release = () => socket.send(frame);
-        return resolve();
-      });
+  let hold;
+  const held = new Promise((resolve) => { hold = resolve; });
+  await page.routeWebSocket(/dinner/, (socket) => {
+    socket.connectToServer().onMessage((frame) => {
+      if (JSON.parse(frame).event !== 'caught_up') return socket.send(frame);
+      release = () => socket.send(frame);
+      return hold();
     });
   });
   await page.reload();
