@@ -31,7 +31,7 @@ test_page() {
     [ $# -gt 0 ] || set -- tests/e2e/unit/ tests/e2e/pages/
     node=$(set_up_page) || return 1
     cargo build --locked || return 1
-    PES_BIN=${PES_BIN:-$(realpath "${CARGO_TARGET_DIR:-target}/debug/pes")} "$node" --test --test-concurrency=1 --test-reporter=tap "$@" 2>&1 |
+    PES_BIN=${PES_BIN:-$(realpath "${CARGO_TARGET_DIR:-target}/debug/pes")} "$node" --test --test-timeout=600000 --test-concurrency=1 --test-reporter=tap "$@" 2>&1 |
         tee -a "$said"
 }
 
