@@ -91,7 +91,7 @@ pub struct Keys {
     /// Callers and when they were read; by the hash of their key, or by `session ` and the hash of their session.
     cached_callers: Mutex<HashMap<String, (Instant, Caller)>>,
     /// How many valid keys a tenant may have in the store.
-    most_keys: usize,
+    max_keys: usize,
     /// Held while a key is made, so that keys are counted one after another.
     issuing: tokio::sync::Mutex<()>,
     /// Whether the store ever contained a key. It stays set: revoking the last key does not open the server.
@@ -139,7 +139,7 @@ impl Keys {
             logins: None,
             tenants: Mutex::default(),
             cached_callers: Mutex::new(HashMap::new()),
-            most_keys: usize::MAX,
+            max_keys: usize::MAX,
             issuing: tokio::sync::Mutex::default(),
             open_checked_at: Mutex::new(None),
             wrong_keys: WrongKeyThrottle::default(),

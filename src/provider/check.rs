@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The same for a local model, which may have to be loaded from disk.
 const LOADING_PATIENCE: Duration = Duration::from_secs(60);
 /// How long the rest of the reply is read, at whose end the usage is reported.
-const REST: Duration = Duration::from_secs(10);
+const REST_TIMEOUT: Duration = Duration::from_secs(10);
 const QUESTION: &str = "Say ok.";
 /// Enough for a word; some models reject smaller values.
 const MAX_TOKENS: u32 = 16;
@@ -167,7 +167,7 @@ async fn ask(
         }
     };
     // It answers, whatever becomes of the rest.
-    let _ = timeout(REST, rest).await;
+    let _ = timeout(REST_TIMEOUT, rest).await;
     Ok(())
 }
 

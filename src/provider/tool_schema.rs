@@ -13,9 +13,9 @@ const REFUSED: [&str; 9] = ["anyOf", "oneOf", "allOf", "not", "enum", "const", "
 /// Those whose properties are offered as optional ones.
 const FOLDED: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 /// Deeper than any useful schema; below this depth nothing is adapted.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 /// The longest name of a property that Anthropic accepts.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// Whose rules a schema must keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ fn adapted(schema: &Value, rules: Rules, depth: usize) -> Option<Value> {
     match schema {
         Value::Bool(true) => Some(json!({})),
         Value::Bool(false) => Some(json!({ "not": {} })),
-        Value::Object(keywords) if depth < DEEPEST => adapted_object(keywords, rules, depth + 1).map(Value::Object),
+        Value::Object(keywords) if depth < MAX_DEPTH => adapted_object(keywords, rules, depth + 1).map(Value::Object),
         Value::Object(_) | Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => None,
     }
 }
@@ -154,7 +154,7 @@ fn required(names: &[Value], properties: &Map<String, Value>, rules: Rules) -> O
 /// Whether the model is told of a property: not of one that must not be given, or whose name the vendor rejects.
 fn is_offered(name: &str, schema: &Value, rules: Rules) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
-    let is_named = || (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(is_plain);
+    let is_named = || (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(is_plain);
     *schema != Value::Bool(false) && (rules == Rules::Common || is_named())
 }
 

@@ -57,7 +57,7 @@ impl Probation {
         self.0.lock().waiting
     }
 
-    /// Takes in whether an admitted thread was reloaded. Threads that are no suspects are ignored.
+    /// Records whether an admitted thread was reloaded. Threads that are no suspects are ignored.
     pub(super) fn reloaded(&self, pk: ThreadPk, is_reloaded: bool) {
         let mut state = self.0.lock();
         if let Some(watch) = state.watched.get_mut(&pk).filter(|watch| !watch.is_reloaded) {

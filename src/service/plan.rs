@@ -62,7 +62,7 @@ pub async fn forecast_edit(service: &Service, caller: &Caller, id: &ThreadId, pa
     let next = settings::of_next_run(service, caller, &thread.row)?;
     let settings = Box::new(next.clone());
     let event = Event::Person(PersonEvent::PlanEdited { expected, list, by: caller.name.clone(), settings });
-    let edited = thread.after(event).map_err(|fault| naming.place(&ids, fault))?;
+    let edited = thread.after(event).map_err(|fault| naming.point_into_patch(&ids, fault))?;
     forecast_of(service, caller, &edited, &next).await
 }
 
@@ -103,7 +103,7 @@ pub async fn edit(
     let audited = CommitExtras::audited(caller.name.clone(), "edit plan", json!({ "basedOn": if_match }));
     let extras = CommitExtras { wants_plan: true, ..audited };
     let decided = service.runtime.decide(row.pk, event, extras).await;
-    let decided = decided.map_err(|refusal| naming.place(&ids, refusal.into()))?;
+    let decided = decided.map_err(|refusal| naming.point_into_patch(&ids, refusal.into()))?;
     let plan = decided.plan.transpose()?.unwrap_or_default();
     Ok((service.with_payloads(row.pk, json!(plan.todo_list)).await?, plan.plan_version))
 }

@@ -130,7 +130,12 @@ fn resolve(
 fn is_admitted(choice: &ModelChoice, admitted: Result<()>) -> bool {
     let refused = |fault: &Fault| {
         let (provider, model, why) = (&choice.provider_name, &choice.model_id, &fault.detail);
-        tracing::debug!(provider, model, why, "a run has no use of a fallback of the server");
+        tracing::debug!(
+            provider,
+            model,
+            why,
+            "a fallback of the server does not admit the run's parameters and is left out"
+        );
     };
     admitted.inspect_err(refused).is_ok()
 }

@@ -44,7 +44,7 @@ pub struct LateThreads {
     /// How many have a due timer, and since when the most overdue is due.
     pub due: u64,
     pub due_since: Option<Millis>,
-    /// The last commit of the running thread that was not committed for the longest.
+    /// The oldest of the last commits of running threads.
     pub running_since: Option<Millis>,
 }
 

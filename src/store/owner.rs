@@ -19,8 +19,8 @@ pub(super) fn give_to_owner_of(folder: &Path, file: &File) {
 
 fn give(folder: &Path, file: &File) -> io::Result<()> {
     let owner = fs::metadata(folder)?;
-    let is = file.metadata()?;
-    if (is.uid(), is.gid()) == (owner.uid(), owner.gid()) {
+    let current = file.metadata()?;
+    if (current.uid(), current.gid()) == (owner.uid(), owner.gid()) {
         return Ok(());
     }
     fchown(file, Some(owner.uid()), Some(owner.gid()))

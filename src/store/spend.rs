@@ -16,8 +16,8 @@ use crate::domain::usage::usd;
 pub struct SpendKey {
     /// [`TenantPk::NONE`]: of the whole server.
     pub tenant: TenantPk,
-    /// The name of a key; empty: all of the tenant.
-    pub key: String,
+    /// The name of an API key; empty: all of the tenant.
+    pub key_name: String,
     /// A day as `2026-11-24` or a month as `2026-11`, in UTC.
     pub period: String,
     pub unit: Unit,
@@ -141,7 +141,7 @@ impl SpendKey {
             Spender::Tenant => (tenant, ""),
             Spender::Key => (tenant, key.filter(|key| !key.is_empty())?),
         };
-        Some(Self { tenant, key: key.to_owned(), period: capped.period(at), unit: capped.unit() })
+        Some(Self { tenant, key_name: key.to_owned(), period: capped.period(at), unit: capped.unit() })
     }
 
     /// The period as it is stored, which includes the unit.
@@ -171,7 +171,7 @@ impl Spent {
         let tokens = |amount: Amount| in_unit(amount, Unit::Tokens);
         SpentOfCap {
             cap: capped,
-            key: Some(self.key.key.clone()).filter(|key| !key.is_empty()),
+            key: Some(self.key.key_name.clone()).filter(|key| !key.is_empty()),
             period: self.key.period.clone(),
             cap_usd: dollars(cap),
             used_usd: dollars(self.used),

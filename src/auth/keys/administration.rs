@@ -9,8 +9,8 @@ use crate::domain::fault::{Code, Fault};
 
 impl Keys {
     /// Bounds the valid keys that a tenant may have in the store. Without it their number is not limited.
-    pub fn with_most(mut self, most: usize) -> Self {
-        self.most_keys = most;
+    pub fn with_max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys;
         self
     }
 
@@ -35,7 +35,7 @@ impl Keys {
 
     /// Refuses a further key if the tenant has as many valid ones as it may.
     async fn check_count(&self, tenant: &str) -> Result<(), Fault> {
-        let (most, now) = (self.most_keys, (self.now)());
+        let (most, now) = (self.max_keys, (self.now)());
         let tenant = self.store.tenant(tenant, now).await.map_err(unavailable)?;
         let keys = self.store.keys_of(tenant).await.map_err(unavailable)?;
         if keys.iter().filter(|key| ledger::is_valid(key, now)).count() < most {

@@ -20,7 +20,7 @@ const MIN_OUTPUT: u64 = 1_024;
 /// The smallest thinking budget that the API accepts.
 const MIN_THINKING: u64 = 1_024;
 /// What thinking leaves of a requested length for the reply itself, but at most half of the length.
-const ANSWER: u64 = 4_096;
+const MIN_ANSWER: u64 = 4_096;
 
 /// The output limit: what the model can write, within the room that the prompt leaves in the context window. The API
 /// rejects a larger value instead of reducing it.
@@ -96,7 +96,7 @@ fn thinking(request: &ModelRequest, conversation: &Conversation<'_>, most_output
         _ => 32_768,
     };
     let room = match asked_output(request).map(|asked| asked.min(most_output)) {
-        Some(length) => length - (length / 2).min(ANSWER),
+        Some(length) => length - (length / 2).min(MIN_ANSWER),
         None => most_output / 2,
     };
     let budget = budget.min(room);

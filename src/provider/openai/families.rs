@@ -9,23 +9,23 @@ use crate::provider::params;
 /// Parameters that a model does not accept while it thinks.
 const OF_SAMPLING: [&str; 5] = ["temperature", "topP", "frequencyPenalty", "presencePenalty", "stop"];
 /// Families that accept `stop` although they think.
-const STOPPING: [&str; 2] = ["o1", "o3-mini"];
+const WITH_STOP: [&str; 2] = ["o1", "o3-mini"];
 /// Families that do not think before they answer.
-const SILENT: [&str; 4] = ["chatgpt-4o", "gpt-3.5", "gpt-4", "gpt-5-chat"];
+const NOT_THINKING: [&str; 4] = ["chatgpt-4o", "gpt-3.5", "gpt-4", "gpt-5-chat"];
 /// Families that always think.
 const THINKING: [&str; 4] = ["gpt-5", "o1", "o3", "o4"];
 
 pub(super) fn admit(model: &str, params: &Map<String, Value>) -> Result<(), Fault> {
     let name = plain_name(model);
     let effort = params.get("reasoningEffort");
-    let is_silent = SILENT.iter().any(|family| name.starts_with(family));
-    if is_silent && effort.is_some() {
+    let never_thinks = NOT_THINKING.iter().any(|family| name.starts_with(family));
+    if never_thinks && effort.is_some() {
         return Err(params::unsupported("reasoningEffort", "this model does not think before it answers"));
     }
-    let always_thinks = !is_silent && THINKING.iter().any(|family| is_of(name, family));
+    let always_thinks = !never_thinks && THINKING.iter().any(|family| is_of(name, family));
     // The later versions think only if they are asked to.
     let is_asked_to = name.starts_with("gpt-5.") && effort.is_some_and(|effort| effort != "none");
-    let takes_stop = STOPPING.iter().any(|family| is_of(name, family));
+    let takes_stop = WITH_STOP.iter().any(|family| is_of(name, family));
     let given = |name: &&str| match (*name, params.get(*name)) {
         ("temperature", Some(value)) => value.as_f64() != Some(1.0),
         ("stop", _) if takes_stop => false,

@@ -38,7 +38,7 @@ impl Naming {
     }
 
     /// A fault of the list that the patch makes, as a fault of the patch. `ids`: those of that list.
-    pub(super) fn place(self, ids: &[String], fault: Fault) -> Fault {
+    pub(super) fn point_into_patch(self, ids: &[String], fault: Fault) -> Fault {
         if fault.code != Code::PlanInvalid {
             return fault;
         }

@@ -40,7 +40,7 @@ impl Resource for Webhooks {
     }
 
     fn check_change(service: &Service, caller: &Caller, id: &str) -> Result<()> {
-        check_own(service, caller, id)
+        refuse_configured(service, caller, id)
     }
 
     fn replaced_body(
@@ -100,7 +100,7 @@ impl Collection for Webhooks {
     }
 
     fn check_removal(service: &Service, caller: &Caller, id: &str) -> Result<()> {
-        check_own(service, caller, id)
+        refuse_configured(service, caller, id)
     }
 
     /// Drops its pending deliveries, with a reason.
@@ -166,9 +166,9 @@ pub async fn replay(
 }
 
 /// Refuses a change of a webhook of the configuration.
-fn check_own(service: &Service, caller: &Caller, id: &str) -> Result<()> {
+fn refuse_configured(service: &Service, caller: &Caller, id: &str) -> Result<()> {
     if service.outbox.directory.fixed(caller.tenant).any(|webhook| webhook.id == id) {
-        let why = "This webhook stands in the server's configuration; only its operator can change or remove it.";
+        let why = "This webhook is part of the server's configuration; only its operator can change or remove it.";
         return Err(Fault::new(Code::Forbidden, why));
     }
     Ok(())

@@ -236,7 +236,7 @@ fn with_spend(query: Statement, prepared_commits: &[PreparedCommit]) -> Statemen
     query
         .bind(column(&changes, |(pk, _)| *pk))
         .bind(column(&changes, |(_, change)| change.key.tenant.0))
-        .bind(column(&changes, |(_, change)| escaped(&change.key.key)))
+        .bind(column(&changes, |(_, change)| escaped(&change.key.key_name)))
         .bind(column(&changes, |(_, change)| change.key.stored_period()))
         .bind(column(&changes, |(_, change)| change.used))
         .bind(column(&changes, |(_, change)| change.held))
@@ -256,7 +256,7 @@ fn with_notices(query: Statement, prepared_commits: &[PreparedCommit]) -> Statem
         .bind(column(&notices, |(p, ..)| p.commit.pk.0))
         .bind(column(&notices, |(p, ..)| p.commit.now))
         .bind(column(&notices, |(_, change, ..)| change.key.tenant.0))
-        .bind(column(&notices, |(_, change, ..)| escaped(&change.key.key)))
+        .bind(column(&notices, |(_, change, ..)| escaped(&change.key.key_name)))
         .bind(column(&notices, |(_, change, ..)| change.key.stored_period()))
         .bind(column(&notices, |(_, change, ..)| match change.key.unit {
             Unit::Usd => 1_000_000_000_i64,

@@ -44,7 +44,7 @@ pub(super) fn open<'a>(
 ) -> Query<'static, sqlx::Postgres, PgArguments> {
     sqlx::query(OPEN)
         .bind(changes.clone().map(|change| change.key.tenant.0).collect::<Vec<i64>>())
-        .bind(changes.clone().map(|change| escaped(&change.key.key).into_owned()).collect::<Vec<String>>())
+        .bind(changes.clone().map(|change| escaped(&change.key.key_name).into_owned()).collect::<Vec<String>>())
         .bind(changes.map(|change| change.key.stored_period()).collect::<Vec<String>>())
 }
 
@@ -56,12 +56,12 @@ pub(super) async fn change(connection: &mut PgConnection, changes: &[SpendChange
     }
     open(changes.iter()).execute(&mut *connection).await.map_err(error)?;
     for SpendChange { key, used, held, cap: _, notices } in changes {
-        let change = sqlx::query(CHANGE).bind(key.tenant.0).bind(escaped(&key.key)).bind(key.stored_period());
+        let change = sqlx::query(CHANGE).bind(key.tenant.0).bind(escaped(&key.key_name)).bind(key.stored_period());
         change.bind(used).bind(held).execute(&mut *connection).await.map_err(error)?;
         if notices.is_empty() {
             continue;
         }
-        let row = sqlx::query(ROW).bind(key.tenant.0).bind(escaped(&key.key)).bind(key.stored_period());
+        let row = sqlx::query(ROW).bind(key.tenant.0).bind(escaped(&key.key_name)).bind(key.stored_period());
         let spent = Spent::read(key, &row.fetch_one(&mut *connection).await.map_err(error)?)?;
         for notice in notices.iter().filter(|notice| spent.used >= notice.from) {
             if mark_sent(&mut *connection, key, notice.percent, notice.cap).await? {
@@ -75,7 +75,7 @@ pub(super) async fn change(connection: &mut PgConnection, changes: &[SpendChange
 
 /// Records a notice. `false`: one of at least this percentage of this cap was sent before.
 async fn mark_sent(connection: &mut PgConnection, key: &SpendKey, percent: i64, cap: Amount) -> Result<bool> {
-    let tell = sqlx::query(TELL).bind(key.tenant.0).bind(escaped(&key.key)).bind(key.stored_period());
+    let tell = sqlx::query(TELL).bind(key.tenant.0).bind(escaped(&key.key_name)).bind(key.stored_period());
     let told = tell.bind(percent).bind(cap).execute(connection).await.map_err(error)?;
     Ok(told.rows_affected() == 1)
 }
@@ -97,7 +97,7 @@ impl SpendStore for Postgres {
     async fn spent(&self, keys: &[SpendKey]) -> Result<Vec<Spent>> {
         let mut all = Vec::new();
         for key in keys {
-            let query = sqlx::query(ROW).bind(key.tenant.0).bind(escaped(&key.key)).bind(key.stored_period());
+            let query = sqlx::query(ROW).bind(key.tenant.0).bind(escaped(&key.key_name)).bind(key.stored_period());
             let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
             all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);
         }

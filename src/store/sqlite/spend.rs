@@ -36,7 +36,7 @@ pub(super) fn fits(tx: &Transaction<'_>, changes: &[SpendChange]) -> rusqlite::R
     for SpendChange { key, used, held, cap, notices: _ } in changes {
         let Some(cap) = cap else { continue };
         let before: Option<i64> =
-            taken.query_row(params![key.tenant.0, key.key, key.stored_period()], |row| row.get(0)).optional()?;
+            taken.query_row(params![key.tenant.0, key.key_name, key.stored_period()], |row| row.get(0)).optional()?;
         if before.unwrap_or(0).saturating_add(*used).saturating_add(*held) > *cap {
             return Ok(false);
         }
@@ -47,14 +47,14 @@ pub(super) fn fits(tx: &Transaction<'_>, changes: &[SpendChange]) -> rusqlite::R
 /// Changes the rows, and adds the notices that become due to the outbox.
 pub(super) fn change(tx: &Transaction<'_>, changes: &[SpendChange], now: Millis) -> rusqlite::Result<()> {
     for SpendChange { key, used, held, cap: _, notices } in changes {
-        tx.prepare_cached(CHANGE)?.execute(params![key.tenant.0, key.key, key.stored_period(), used, held])?;
+        tx.prepare_cached(CHANGE)?.execute(params![key.tenant.0, key.key_name, key.stored_period(), used, held])?;
         if notices.is_empty() {
             continue;
         }
         let row = |row: &rusqlite::Row<'_>| Ok(Spent { used: row.get(0)?, held: row.get(1)?, ..key.unspent() });
-        let spent = tx.prepare_cached(ROW)?.query_row(params![key.tenant.0, key.key, key.stored_period()], row)?;
+        let spent = tx.prepare_cached(ROW)?.query_row(params![key.tenant.0, key.key_name, key.stored_period()], row)?;
         for notice in notices.iter().filter(|notice| spent.used >= notice.from) {
-            let arguments = params![key.tenant.0, key.key, key.stored_period(), notice.percent, notice.cap];
+            let arguments = params![key.tenant.0, key.key_name, key.stored_period(), notice.percent, notice.cap];
             if tx.prepare_cached(TELL)?.execute(arguments)? == 0 {
                 continue;
             }
@@ -72,7 +72,7 @@ impl SpendStore for Sqlite {
         let mut all = Vec::new();
         for key in keys {
             const ROW: &str = "SELECT used, held, told, told_of FROM spend WHERE tenant = ? AND key = ? AND period = ?";
-            let query = sqlx::query(ROW).bind(key.tenant.0).bind(&key.key).bind(key.stored_period());
+            let query = sqlx::query(ROW).bind(key.tenant.0).bind(&key.key_name).bind(key.stored_period());
             let found = query.fetch_optional(&self.readers).await.map_err(unreadable)?;
             all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);
         }
@@ -82,7 +82,7 @@ impl SpendStore for Sqlite {
     async fn add_spend_notice(&self, notice: NewSpendNotice) -> Result<bool> {
         let tell = move |tx: &Transaction<'_>| {
             let NewSpendNotice { key, percent, cap, now, deliveries } = &notice;
-            let arguments = params![key.tenant.0, key.key, key.stored_period(), percent, cap];
+            let arguments = params![key.tenant.0, key.key_name, key.stored_period(), percent, cap];
             let is_new = tx.prepare_cached(TELL)?.execute(arguments)? == 1;
             for new in deliveries.iter().filter(|_| is_new) {
                 outbox::insert(tx, ThreadPk::NONE, key.tenant.0, new, *now)?;

@@ -37,9 +37,9 @@ impl Tool for Named {
 }
 
 /// Its generation is the number of its tools.
-struct Shelf(Mutex<Vec<Arc<dyn Tool>>>);
+struct ChangingSource(Mutex<Vec<Arc<dyn Tool>>>);
 
-impl ToolSource for Shelf {
+impl ToolSource for ChangingSource {
     fn generation(&self, _: TenantPk) -> u64 {
         self.0.lock().len() as u64
     }
@@ -53,12 +53,13 @@ fn a_schema_is_compiled_once() {
     let recorder = PrometheusBuilder::new().build_recorder();
     let compiled = recorder.handle();
     metrics::with_local_recorder(&recorder, || {
-        let shelf = Arc::new(Shelf(Mutex::new((0..MANY).map(|n| tool(&format!("shop__find_{n}"))).collect())));
-        let registry = Registry::new(Vec::new(), Environment::Development).unwrap().with_sources(vec![shelf.clone()]);
+        let source =
+            Arc::new(ChangingSource(Mutex::new((0..MANY).map(|n| tool(&format!("shop__find_{n}"))).collect())));
+        let registry = Registry::new(Vec::new(), Environment::Development).unwrap().with_sources(vec![source.clone()]);
         let cell = registry.cell(TENANT);
         registry.build(&cell, TENANT);
         assert_eq!(count(&compiled.render()), MANY as u64);
-        shelf.0.lock().push(tool("shop__one_more"));
+        source.0.lock().push(tool("shop__one_more"));
         assert!(registry.current(&cell, TENANT).is_none(), "another generation");
         let toolset = registry.build(&cell, TENANT);
         assert_eq!(toolset.specs().len(), MANY + 1);

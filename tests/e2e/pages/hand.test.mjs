@@ -95,19 +95,25 @@ test('what the person closes by a click takes no keys with it', async () => {
   await done(page);
 });
 
-test('what is typed for a dialog that is still being loaded is no command; Escape closes it', async () => {
-  await server.run('loading', INVITE);
-  const page = await open(server, '#/t/loading');
+/** A run that asks, where a key was pressed whose file of the page arrives only after `release`. */
+async function loading(thread, file, key) {
+  await server.run(thread, INVITE);
+  const page = await open(server, `#/t/${thread}`);
   await at(page, 'question').waitFor();
   await hasKeys(page);
   const sent = [];
   page.on('request', (request) => request.method() !== 'GET' && sent.push(request.url()));
   let release;
   const held = new Promise((resolve) => { release = resolve; });
-  const asked = page.waitForRequest('**/palette.js');
-  await page.route('**/palette.js', (route) => held.then(() => route.fallback()));
-  await page.keyboard.press('Control+k');
+  const asked = page.waitForRequest(`**/${file}`);
+  await page.route(`**/${file}`, (route) => held.then(() => route.fallback()));
+  await page.keyboard.press(key);
   await asked;
+  return { page, sent, release };
+}
+
+test('what is typed for a dialog that is still being loaded is no command; Escape closes it', async () => {
+  const { page, sent, release } = await loading('loading', 'palette.js', 'Control+k');
   await page.keyboard.type('pfcaxlaa?');
   assert.equal(await isArmed(page), false);
   await page.keyboard.press('Escape');
@@ -122,18 +128,7 @@ test('what is typed for a dialog that is still being loaded is no command; Escap
 });
 
 test('what is typed while the confirmation of a cancel is being loaded is no command', async () => {
-  await server.run('asking', INVITE);
-  const page = await open(server, '#/t/asking');
-  await at(page, 'question').waitFor();
-  await hasKeys(page);
-  const sent = [];
-  page.on('request', (request) => request.method() !== 'GET' && sent.push(request.url()));
-  let release;
-  const held = new Promise((resolve) => { release = resolve; });
-  const asked = page.waitForRequest('**/dialog.js');
-  await page.route('**/dialog.js', (route) => held.then(() => route.fallback()));
-  await page.keyboard.press('c');
-  await asked;
+  const { page, sent, release } = await loading('asking', 'dialog.js', 'c');
   await page.keyboard.type('pfal');
   assert.equal(await isArmed(page), false);
   await page.keyboard.press('Escape');

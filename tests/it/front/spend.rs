@@ -40,7 +40,7 @@ pub(super) async fn tenant(store: &dyn Store) -> TenantPk {
 /// The tenant's row of this month.
 pub async fn this_month(store: &dyn Store) -> Spent {
     let (key, period) = (String::new(), Capped::TenantMonth.period(now()));
-    let of = SpendKey { tenant: tenant(store).await, key, period, unit: Unit::Usd };
+    let of = SpendKey { tenant: tenant(store).await, key_name: key, period, unit: Unit::Usd };
     store.spent(&[of]).await.unwrap().remove(0)
 }
 

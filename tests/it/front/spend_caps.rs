@@ -365,7 +365,7 @@ async fn what_webhooks_are_told_is_there_as_soon_as_it_is_spent() {
         assert_eq!(told, usize::from(used >= 8_000), "{used} tokens");
         if told > 0 {
             let (key, period, unit) = (String::new(), Capped::TenantMonth.period(now()), Unit::Tokens);
-            let of = SpendKey { tenant: tenant(&*store).await, key, period, unit };
+            let of = SpendKey { tenant: tenant(&*store).await, key_name: key, period, unit };
             assert_eq!(store.spent(&[of]).await.unwrap()[0].told, 80);
             return;
         }

@@ -74,7 +74,7 @@ async fn of_a_day_that_is_over_nobody_is_told_how_much_of_its_cap_is_used() {
     };
     let (late, ()) = soon(async { tokio::join!(aging.instance.process(AgentProps::new("t", "hello")), passes) }).await;
     assert_eq!(late.unwrap().response.content, "late");
-    let day = SpendKey { tenant: caller.tenant, key: String::new(), period: yesterday, unit: Unit::Usd };
+    let day = SpendKey { tenant: caller.tenant, key_name: String::new(), period: yesterday, unit: Unit::Usd };
     let spent = store.spent(&[day]).await.unwrap().remove(0);
     assert_eq!((spent.used, spent.held, spent.told), (99_010, 0, 0));
     assert_eq!(told(&*store, caller.tenant, &hook).await, 0);

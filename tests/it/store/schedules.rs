@@ -123,7 +123,7 @@ async fn a_commit_that_is_refused_fires_nothing(bed: Bed) {
         let duplicate = Commit { fire: fire(), idempotency: Some(bed.key("k")), ..known };
         assert_eq!(bed.store.commit(duplicate).await.unwrap(), Committed::Duplicate);
     }
-    let key = SpendKey { tenant: bed.tenant, key: String::new(), period: "2026-11-24".into(), unit: Unit::Usd };
+    let key = SpendKey { tenant: bed.tenant, key_name: String::new(), period: "2026-11-24".into(), unit: Unit::Usd };
     let spend = vec![SpendChange { key, used: 0, held: 2, cap: Some(1), notices: Vec::new() }];
     let capped = Commit { fire: fire(), spend, ..bed.creating("t3") };
     assert_eq!(bed.store.commit(capped).await.unwrap(), Committed::Capped);

@@ -29,7 +29,7 @@ super::on_every_store!(
 );
 
 fn of(bed: &Bed, key: &str, period: &str) -> SpendKey {
-    SpendKey { tenant: bed.tenant, key: key.to_owned(), period: period.to_owned(), unit: Unit::Usd }
+    SpendKey { tenant: bed.tenant, key_name: key.to_owned(), period: period.to_owned(), unit: Unit::Usd }
 }
 
 fn day(bed: &Bed) -> SpendKey {

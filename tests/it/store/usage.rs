@@ -177,7 +177,7 @@ async fn old_usage_is_forgotten(bed: Bed) {
 }
 
 async fn calls_of_no_thread_count(bed: Bed) {
-    let of = SpendKey { tenant: bed.tenant, key: "ann".into(), period: "2026-11".into(), unit: Unit::Usd };
+    let of = SpendKey { tenant: bed.tenant, key_name: "ann".into(), period: "2026-11".into(), unit: Unit::Usd };
     let took = ["m", "n"].map(|model| ModelUse {
         run: "check".into(),
         item: None,

@@ -18,7 +18,7 @@ use crate::support::postgres::Database;
 /// Of the tenant of [`creation`].
 fn day() -> SpendKey {
     let tenant = creation().create.expect("it creates").tenant;
-    SpendKey { tenant, key: String::new(), period: "2026-11-24".to_owned(), unit: Unit::Usd }
+    SpendKey { tenant, key_name: String::new(), period: "2026-11-24".to_owned(), unit: Unit::Usd }
 }
 
 fn holds(held: i64, cap: i64) -> Vec<SpendChange> {
