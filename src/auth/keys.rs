@@ -24,7 +24,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::store::{self, KeyRow, Store};
 
-pub(crate) use administration::name_taken;
+pub(crate) use administration::{name_taken, too_many_keys};
 
 /// The tenant of a server that needs no keys.
 pub const OPEN_TENANT: &str = "default";
@@ -92,8 +92,6 @@ pub struct Keys {
     cached_callers: Mutex<HashMap<String, (Instant, Caller)>>,
     /// How many valid keys a tenant may have in the store.
     max_keys: usize,
-    /// Held while a key is made, so that keys are counted one after another.
-    issuing: tokio::sync::Mutex<()>,
     /// Whether the store ever contained a key. It stays set: revoking the last key does not open the server.
     is_locked: AtomicBool,
     open_checked_at: Mutex<Option<Instant>>,
@@ -140,7 +138,6 @@ impl Keys {
             tenants: Mutex::default(),
             cached_callers: Mutex::new(HashMap::new()),
             max_keys: usize::MAX,
-            issuing: tokio::sync::Mutex::default(),
             open_checked_at: Mutex::new(None),
             wrong_keys: WrongKeyThrottle::default(),
             refused: RefusedLogins::default(),

@@ -11,7 +11,7 @@ use crate::domain::Millis;
 use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::{AuditRow, KeyRow, Result, Rotation, Store};
+use crate::store::{AuditRow, KeyAdded, KeyRow, Result, Rotation, Store};
 
 /// What a key is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -117,8 +117,19 @@ pub struct ApiKey {
     pub former_until: Option<Millis>,
 }
 
-/// Creates a key that was checked; after `Ok` it is stored and valid. `None`: its name is taken.
-pub async fn issue(store: &dyn Store, new: &NewKey, by: &str, now: Millis) -> Result<Option<Issued>> {
+/// What became of a new key.
+#[derive(Debug)]
+pub enum IssueResult {
+    /// It is stored and valid.
+    Made(Issued),
+    /// The tenant has, or had, a key with this name.
+    NameTaken,
+    /// The tenant already has as many valid keys as it may.
+    TooMany,
+}
+
+/// Creates a key that was checked, if the tenant has fewer than `max_keys` valid ones.
+pub async fn issue(store: &dyn Store, new: &NewKey, max_keys: usize, by: &str, now: Millis) -> Result<IssueResult> {
     let issued = Issued { key_id: mint_id(), key: mint_key() };
     let scopes: Vec<&str> = new.scopes.iter().copied().map(scope_name).collect();
     let row = KeyRow {
@@ -136,7 +147,11 @@ pub async fn issue(store: &dyn Store, new: &NewKey, by: &str, now: Millis) -> Re
         former_until: None,
     };
     let line = audit_line(&row, "make key", by, now);
-    Ok(store.add_key(row, line).await?.then_some(issued))
+    Ok(match store.add_key(row, max_keys, line).await? {
+        KeyAdded::Stored => IssueResult::Made(issued),
+        KeyAdded::NameTaken => IssueResult::NameTaken,
+        KeyAdded::TooMany => IssueResult::TooMany,
+    })
 }
 
 /// The audit line for a key.
@@ -234,7 +249,7 @@ pub(super) fn refusal_cause(key: &KeyRow, hash: &str, now: Millis) -> Option<Ref
 }
 
 /// Whether anybody is admitted with the key.
-pub(super) fn is_valid(key: &KeyRow, now: Millis) -> bool {
+fn is_valid(key: &KeyRow, now: Millis) -> bool {
     key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)
 }
 

@@ -18,10 +18,12 @@ mod wrong_key_throttle;
 pub use audit_key::{AuditKey, PublicKey, Signed, VerifyingKey, signer};
 #[cfg(feature = "internals")]
 pub use keys::Now;
-pub(crate) use keys::name_taken;
 pub use keys::{Keys, OPEN_TENANT, Pass, RECHECK_INTERVAL};
+pub(crate) use keys::{name_taken, too_many_keys};
 pub(crate) use ledger::overlaps;
-pub use ledger::{ApiKey, Issued, KeyRotation, NewKey, RotationResult, check_tenant, issue, list, revoke, rotate};
+pub use ledger::{
+    ApiKey, IssueResult, Issued, KeyRotation, NewKey, RotationResult, check_tenant, issue, list, revoke, rotate,
+};
 #[cfg(feature = "internals")]
 pub use mint::hash;
 pub use mint::mint_key;

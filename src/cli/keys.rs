@@ -11,10 +11,10 @@ use super::client::{print, tell};
 use super::server::Server;
 use super::which_server::{named, only_asks};
 use super::{Error, health};
-use crate::auth::{self, ApiKey, Issued, KeyRotation, NewKey, OPEN_TENANT, RotationResult};
+use crate::auth::{self, ApiKey, IssueResult, Issued, KeyRotation, NewKey, OPEN_TENANT, RotationResult};
+use crate::config::Config;
 use crate::config::auth::scope_name;
 use crate::config::env::Variables;
-use crate::config::{Auth, Config};
 use crate::domain::Millis;
 use crate::domain::caller::{LOCAL, Scope};
 use crate::runtime::clock::{Clock, System};
@@ -39,8 +39,7 @@ pub(super) async fn keys(
 /// Where the keys are managed.
 enum KeysLocation {
     Server(Box<Server>),
-    /// Together with the configured keys.
-    Store(Arc<dyn Store>, Auth),
+    Store(Arc<dyn Store>, Box<Config>),
 }
 
 async fn run(command: KeysCommand, place: &KeysLocation) -> Result<(), Error> {
@@ -148,15 +147,15 @@ impl KeysLocation {
                 )));
             }
         }
-        Ok(KeysLocation::Store(crate::store::open(store).await?, config.auth))
+        Ok(KeysLocation::Store(crate::store::open(store).await?, Box::new(config)))
     }
 
     /// Whether no key exists yet.
     async fn is_first(&self) -> Result<bool, Error> {
         match self {
             KeysLocation::Server(server) => Ok(!server.has_key() && server.list().await?.is_empty()),
-            KeysLocation::Store(store, configured) => {
-                Ok(configured.keys.is_empty() && auth::list(&**store).await?.is_empty())
+            KeysLocation::Store(store, config) => {
+                Ok(config.auth.keys.is_empty() && auth::list(&**store).await?.is_empty())
             }
         }
     }
@@ -180,10 +179,14 @@ impl KeysLocation {
     async fn issue(&self, new: &NewKey) -> Result<Issued, Error> {
         match self {
             KeysLocation::Server(server) => server.issue(new).await,
-            KeysLocation::Store(store, _) => match auth::issue(&**store, new, LOCAL, System::default().now()).await? {
-                Some(issued) => Ok(issued),
-                None => Err(Error::Failed(auth::name_taken(&new.name).detail)),
-            },
+            KeysLocation::Store(store, config) => {
+                let (max_keys, now) = (config.limits.keys_per_tenant, System::default().now());
+                match auth::issue(&**store, new, max_keys, LOCAL, now).await? {
+                    IssueResult::Made(issued) => Ok(issued),
+                    IssueResult::NameTaken => Err(Error::Failed(auth::name_taken(&new.name).detail)),
+                    IssueResult::TooMany => Err(Error::Failed(auth::too_many_keys(max_keys).detail)),
+                }
+            }
         }
     }
 

@@ -55,8 +55,8 @@ section! {
         /// Documents of each kind that a tenant may create over the API: webhooks, HTTP tools, agents, MCP servers,
         /// schedules: too_many_documents.
         documents: usize = 100, by_path();
-        /// Valid keys that a tenant may have in the store, where keys are made over the API: too_many_documents.
-        /// Configured, revoked and expired ones do not count.
+        /// Valid keys that a tenant may have in the store: too_many_documents. Configured, revoked and expired ones do
+        /// not count.
         keys_per_tenant: usize = 1000, by_path();
         /// Entries on one page of a list, at most 1000; a larger `limit` is reduced to this, with a cursor to the rest.
         page: u32 = 1000, by_path();

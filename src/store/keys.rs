@@ -29,6 +29,16 @@ pub struct KeyRow {
     pub former_until: Option<Millis>,
 }
 
+/// What became of a new key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum KeyAdded {
+    Stored,
+    /// The tenant has, or had, a key with this name.
+    NameTaken,
+    /// The tenant already has as many valid keys as it may.
+    TooMany,
+}
+
 /// A new secret for a key that keeps its id and name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rotation {
@@ -53,8 +63,8 @@ pub trait KeyStore: Send + Sync + 'static {
     /// `false`: no tenant has the old name, or the other one has threads, documents or usage. `Unusable` while processes are
     /// registered that share the database, because they cache names.
     async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool>;
-    /// Stores a key with its audit line. `false`: the tenant has, or had, a key with this name.
-    async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool>;
+    /// Stores a key with its audit line, if the tenant has fewer than `max_keys` keys that are valid when it is created.
+    async fn add_key(&self, key: KeyRow, max_keys: usize, audit: AuditRow) -> Result<KeyAdded>;
     async fn keys(&self) -> Result<Vec<KeyRow>>;
     /// The keys of the tenant, in no order.
     async fn keys_of(&self, tenant: TenantPk) -> Result<Vec<KeyRow>>;

@@ -51,7 +51,7 @@ pub use commit::{Commit, Committed, NewThread};
 pub use erasure::{Erasure, ErasureStore};
 pub use figures::{DueSchedule, FigureStore, Figures, LateThreads, MostSpent, OpenQuestions, Pooled, Size};
 pub use idempotency::{AnswerToStore, IdempotencyRow, IdempotencyStore};
-pub use keys::{KeyRow, KeyStore, Rotation};
+pub use keys::{KeyAdded, KeyRow, KeyStore, Rotation};
 pub use leases::*;
 pub use log::{LogStore, NewEntry, ObservationAsk};
 pub use lookups::{LookupStore, NewLookup};

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::super::ledger::{self, ApiKey, Issued, KeyRotation, NewKey, RotationResult, overlaps};
+use super::super::ledger::{self, ApiKey, IssueResult, Issued, KeyRotation, NewKey, RotationResult, overlaps};
 use super::{Keys, unavailable};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
@@ -25,25 +25,15 @@ impl Keys {
         if others.any(|other| other == (&new.tenant, &new.name)) {
             return Err(name_taken(&new.name));
         }
-        let _one_at_a_time = self.issuing.lock().await;
-        self.check_count(&new.tenant).await?;
-        let issued = ledger::issue(&*self.store, new, &caller.name, (self.now)()).await.map_err(unavailable)?;
-        let issued = issued.ok_or_else(|| name_taken(&new.name))?;
-        self.is_locked.store(true, Ordering::Relaxed);
-        Ok(issued)
-    }
-
-    /// Refuses a further key if the tenant has as many valid ones as it may.
-    async fn check_count(&self, tenant: &str) -> Result<(), Fault> {
-        let (most, now) = (self.max_keys, (self.now)());
-        let tenant = self.store.tenant(tenant, now).await.map_err(unavailable)?;
-        let keys = self.store.keys_of(tenant).await.map_err(unavailable)?;
-        if keys.iter().filter(|key| ledger::is_valid(key, now)).count() < most {
-            return Ok(());
+        let now = (self.now)();
+        match ledger::issue(&*self.store, new, self.max_keys, &caller.name, now).await.map_err(unavailable)? {
+            IssueResult::Made(issued) => {
+                self.is_locked.store(true, Ordering::Relaxed);
+                Ok(issued)
+            }
+            IssueResult::NameTaken => Err(name_taken(&new.name)),
+            IssueResult::TooMany => Err(too_many_keys(self.max_keys)),
         }
-        let detail =
-            format!("This tenant has {most} valid keys, as many as `limits.keys_per_tenant` allows; revoke one first.");
-        Err(Fault::new(Code::TooManyDocuments, detail))
     }
 
     /// The stored keys of the caller's tenant.
@@ -84,6 +74,12 @@ impl Keys {
             RotationResult::Overlaps(until) => Err(overlaps(until)),
         }
     }
+}
+
+pub(crate) fn too_many_keys(max_keys: usize) -> Fault {
+    let detail =
+        format!("This tenant has {max_keys} valid keys, as many as `limits.keys_per_tenant` allows; revoke one first.");
+    Fault::new(Code::TooManyDocuments, detail)
 }
 
 /// Names are never reused: the audit refers to them even after a key was revoked.

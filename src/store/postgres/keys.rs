@@ -10,7 +10,7 @@ use super::fault::error;
 use super::nul::{escaped, unescaped};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::{AuditRow, Error, KeyRow, KeyStore, Result, Rotation};
+use crate::store::{AuditRow, Error, KeyAdded, KeyRow, KeyStore, Result, Rotation};
 
 macro_rules! select_key {
     ($rest:literal) => {
@@ -32,6 +32,12 @@ const BY_ID: &str = select_key!("WHERE k.key_id = $1");
 const BY_HASH: &str = select_key!("WHERE k.hash = $1 OR k.former_hash = $1 ORDER BY k.created_at, k.key_id");
 
 const BY_NAME: &str = select_key!("WHERE k.tenant = $1 AND k.name = $2");
+
+/// Keys of one tenant are added one after another, so that each is counted by the next. References to the tenant go on.
+const LOCK_TENANT: &str = "SELECT pk FROM tenants WHERE pk = $1 FOR NO KEY UPDATE";
+
+const COUNT_VALID: &str = "
+SELECT count(*) FROM api_keys WHERE tenant = $1 AND revoked_at IS NULL AND coalesce(expires_at, $2 + 1) > $2";
 
 const ADD_KEY: &str = "
 INSERT INTO api_keys (key_id, tenant, name, hash, scopes, created_at, revoked_at, expires_at)
@@ -82,17 +88,8 @@ impl KeyStore for Postgres {
         self.pool.with_connection(async |connection| rename(connection, from, to, by, now).await).await
     }
 
-    async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool> {
-        let add = sqlx::query(ADD_KEY)
-            .bind(key.key_id)
-            .bind(key.tenant.0)
-            .bind(escaped(&key.name).into_owned())
-            .bind(key.hash)
-            .bind(key.scopes)
-            .bind(key.created_at)
-            .bind(key.revoked_at)
-            .bind(key.expires_at);
-        self.pool.with_connection(async |connection| change_with_audit(connection, add, &audit).await).await
+    async fn add_key(&self, key: KeyRow, max_keys: usize, audit: AuditRow) -> Result<KeyAdded> {
+        self.pool.with_connection(async |connection| add(connection, key, max_keys, &audit).await).await
     }
 
     async fn keys(&self) -> Result<Vec<KeyRow>> {
@@ -152,6 +149,31 @@ impl KeyStore for Postgres {
         let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
         found.as_ref().map(KeyRow::read).transpose()
     }
+}
+
+async fn add(connection: &mut PgConnection, key: KeyRow, max_keys: usize, audit: &AuditRow) -> Result<KeyAdded> {
+    // Dropped without a commit, it is rolled back.
+    let mut transaction = connection.begin().await.map_err(error)?;
+    sqlx::query(LOCK_TENANT).bind(key.tenant.0).execute(&mut *transaction).await.map_err(error)?;
+    let count = sqlx::query_scalar::<_, i64>(COUNT_VALID).bind(key.tenant.0).bind(key.created_at);
+    if count.fetch_one(&mut *transaction).await.map_err(error)?.unsigned_abs() >= max_keys as u64 {
+        return Ok(KeyAdded::TooMany);
+    }
+    let add = sqlx::query(ADD_KEY)
+        .bind(key.key_id)
+        .bind(key.tenant.0)
+        .bind(escaped(&key.name))
+        .bind(key.hash)
+        .bind(key.scopes)
+        .bind(key.created_at)
+        .bind(key.revoked_at)
+        .bind(key.expires_at);
+    if add.execute(&mut *transaction).await.map_err(error)?.rows_affected() == 0 {
+        return Ok(KeyAdded::NameTaken);
+    }
+    insert(&mut transaction, audit).await?;
+    transaction.commit().await.map_err(error)?;
+    Ok(KeyAdded::Stored)
 }
 
 async fn rename(connection: &mut PgConnection, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {

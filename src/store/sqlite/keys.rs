@@ -8,7 +8,7 @@ use super::fault::unreadable;
 use super::{Sqlite, audit};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::{AuditRow, KeyRow, KeyStore, Result, Rotation};
+use crate::store::{AuditRow, KeyAdded, KeyRow, KeyStore, Result, Rotation};
 
 const NEW_TENANT: &str = "INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 
@@ -17,6 +17,9 @@ const TENANT: &str = "SELECT pk FROM tenants WHERE name = ?1";
 const ADD: &str = "
 INSERT INTO api_keys (key_id, tenant, name, hash, scopes, created_at, revoked_at, expires_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (tenant, name) DO NOTHING";
+
+const COUNT_VALID: &str = "
+SELECT count(*) FROM api_keys WHERE tenant = ?1 AND revoked_at IS NULL AND coalesce(expires_at, ?2 + 1) > ?2";
 
 /// Whether a tenant has more than keys.
 const IS_USED: &str = "
@@ -75,12 +78,16 @@ impl KeyStore for Sqlite {
         self.writer.write(move |tx| rename(tx, &from, &to, by, now)).await
     }
 
-    async fn add_key(&self, key: KeyRow, audit: AuditRow) -> Result<bool> {
+    async fn add_key(&self, key: KeyRow, max_keys: usize, audit: AuditRow) -> Result<KeyAdded> {
         let add = move |tx: &Transaction<'_>| {
+            let valid: i64 = tx.query_row(COUNT_VALID, params![key.tenant.0, key.created_at], |row| row.get(0))?;
+            if valid.unsigned_abs() >= max_keys as u64 {
+                return Ok(KeyAdded::TooMany);
+            }
             let KeyRow { key_id, tenant, name, hash, scopes, created_at, revoked_at, expires_at, .. } = key;
             let values = params![key_id, tenant.0, name, hash, scopes, created_at, revoked_at, expires_at];
             let added = tx.execute(ADD, values)?;
-            audit_if_changed(tx, added, &audit)
+            Ok(if audit_if_changed(tx, added, &audit)? { KeyAdded::Stored } else { KeyAdded::NameTaken })
         };
         self.writer.write(add).await
     }

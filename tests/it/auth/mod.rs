@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::support::store::{Moody, fresh_store};
-use pes::auth::{Issued, KeyRotation, Keys, NewKey, Pass, issue, list, mint_key, revoke};
+use pes::auth::{IssueResult, Issued, KeyRotation, Keys, NewKey, Pass, issue, list, mint_key, revoke};
 use pes::config::{Auth, ConfiguredKey};
 use pes::domain::caller::Scope;
 use pes::domain::fault::Code;
@@ -26,7 +26,10 @@ fn new_key(scopes: &[Scope]) -> NewKey {
 }
 
 async fn made(store: &dyn Store, scopes: &[Scope]) -> Issued {
-    issue(store, &new_key(scopes), "ann", 1).await.unwrap().expect("the name is free")
+    match issue(store, &new_key(scopes), usize::MAX, "ann", 1).await.unwrap() {
+        IssueResult::Made(issued) => issued,
+        refused => panic!("{refused:?}"),
+    }
 }
 
 #[tokio::test]

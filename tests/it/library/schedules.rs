@@ -16,7 +16,7 @@ use pes::service::if_match::IfMatch;
 use pes::service::resources::{self, Resource, Schedules};
 use pes::service::{changes, runs, schedules};
 use pes::store::sqlite::Sqlite;
-use pes::store::{AuditRow, BackupStore, KeyRow, PageAsk, Store};
+use pes::store::{AuditRow, BackupStore, KeyAdded, KeyRow, PageAsk, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -96,7 +96,8 @@ impl Clocked {
             former_hash: None,
             former_until: None,
         };
-        assert!(self.store.add_key(key, self.line("make key")).await.unwrap());
+        let added = self.store.add_key(key, usize::MAX, self.line("make key")).await.unwrap();
+        assert_eq!(added, KeyAdded::Stored);
         caller
     }
 

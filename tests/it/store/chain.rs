@@ -3,7 +3,7 @@
 use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::service::audit::chain;
 use pes::store::chain::{NO_HASH, link};
-use pes::store::{AuditRow, ChainedLine, Checkpoint, Commit, KeyRow, NewLinks};
+use pes::store::{AuditRow, ChainedLine, Checkpoint, Commit, KeyAdded, KeyRow, NewLinks};
 
 use super::bed::{Bed, together};
 
@@ -158,7 +158,7 @@ async fn lines_of_a_tenant_that_is_taken_over_are_chained_behind_the_others(bed:
         former_until: None,
     };
     let line = AuditRow { tenant: acme, ..bed.audit_line(ThreadPk::NONE, "k") };
-    assert!(bed.store.add_key(key, line).await.unwrap());
+    assert_eq!(bed.store.add_key(key, usize::MAX, line).await.unwrap(), KeyAdded::Stored);
     chain(&*bed.store, None, 1).await.unwrap();
     assert!(bed.store.rename_tenant("default", "acme", "ann", 2).await.unwrap());
     chain(&*bed.store, None, 3).await.unwrap();

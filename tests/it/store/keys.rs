@@ -1,7 +1,8 @@
 //! Tenants and their keys.
 
+use futures_util::future::join_all;
 use pes::domain::ids::ThreadPk;
-use pes::store::{AuditRow, KeyRow, Rotation};
+use pes::store::{AuditRow, KeyAdded, KeyRow, Rotation};
 use uuid::Uuid;
 
 use super::bed::{Bed, page};
@@ -12,6 +13,7 @@ super::on_every_store!(
     a_key_is_revoked_once,
     a_key_is_rotated_while_it_counts_and_its_use_is_written_once_an_hour,
     a_name_is_used_once_in_a_tenant,
+    as_many_valid_keys_are_stored_as_a_tenant_may_have,
     making_and_revoking_a_key_leave_a_line_each,
     a_tenant_takes_over_what_another_has_if_it_has_nothing_itself,
     it_answers_a_ping,
@@ -39,7 +41,11 @@ fn line(bed: &Bed, action: &str) -> AuditRow {
 }
 
 async fn add(bed: &Bed, key: KeyRow) -> bool {
-    bed.store.add_key(key, line(bed, "make key")).await.unwrap()
+    match bed.store.add_key(key, usize::MAX, line(bed, "make key")).await.unwrap() {
+        KeyAdded::Stored => true,
+        KeyAdded::NameTaken => false,
+        KeyAdded::TooMany => panic!("there is no bound"),
+    }
 }
 
 async fn revoke(bed: &Bed, key_id: &str, now: i64) -> bool {
@@ -91,6 +97,22 @@ async fn a_name_is_used_once_in_a_tenant(bed: Bed) {
     assert_eq!(bed.store.keys().await.unwrap().len(), 2);
 }
 
+async fn as_many_valid_keys_are_stored_as_a_tenant_may_have(bed: Bed) {
+    assert!(add(&bed, key(&bed, "revoked")).await);
+    assert!(revoke(&bed, "revoked", 5).await);
+    assert!(add(&bed, KeyRow { expires_at: Some(7), ..key(&bed, "expired") }).await, "at the time of the others");
+    assert!(add(&bed, KeyRow { expires_at: Some(8), ..key(&bed, "valid") }).await);
+    let other = bed.other_tenant().await;
+    assert!(add(&other, key(&other, "of another")).await);
+    let ids: Vec<String> = (0..20).map(|n| format!("k{n}")).collect();
+    let bounded = ids.iter().map(|id| bed.store.add_key(key(&bed, id), 3, line(&bed, "make key")));
+    let added: Vec<KeyAdded> = join_all(bounded).await.into_iter().map(Result::unwrap).collect();
+    let count = |which: KeyAdded| added.iter().filter(|added| **added == which).count();
+    assert_eq!((count(KeyAdded::Stored), count(KeyAdded::TooMany)), (2, 18), "at once, each counts the one before");
+    let lines = bed.store.audit_of_tenant(bed.tenant, &page(10)).await.unwrap().items;
+    assert_eq!(lines.len(), 3 + 1 + 2, "what was refused leaves no line");
+}
+
 async fn making_and_revoking_a_key_leave_a_line_each(bed: Bed) {
     assert!(add(&bed, key(&bed, "k1")).await);
     assert!(!add(&bed, KeyRow { name: "name of k1".into(), ..key(&bed, "k2") }).await);
@@ -112,7 +134,8 @@ async fn a_tenant_takes_over_what_another_has_if_it_has_nothing_itself(bed: Bed)
     assert!(rename("default", "first").await, "to a name that is free");
     let acme = bed.store.tenant("acme", 1).await.unwrap();
     let of_acme = KeyRow { tenant: acme, tenant_name: "acme".into(), ..key(&bed, "k1") };
-    assert!(bed.store.add_key(of_acme, AuditRow { tenant: acme, ..line(&bed, "make key") }).await.unwrap());
+    let made = AuditRow { tenant: acme, ..line(&bed, "make key") };
+    assert_eq!(bed.store.add_key(of_acme, usize::MAX, made).await.unwrap(), KeyAdded::Stored);
     assert!(rename("first", "acme").await, "or to one that has keys alone, which come along");
     assert_eq!(bed.store.tenant("acme", 1).await.unwrap(), bed.tenant);
     assert_eq!(bed.store.thread(bed.tenant, &"t".into()).await.unwrap().unwrap().pk, pk);

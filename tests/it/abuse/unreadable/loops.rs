@@ -11,7 +11,7 @@ use pes::service::audit::chain;
 use pes::service::resources::{self, Schedules};
 use pes::service::schedules;
 use pes::store::sqlite::Sqlite;
-use pes::store::{AuditRow, ChainStore as _, KeyRow, KeyStore as _};
+use pes::store::{AuditRow, ChainStore as _, KeyAdded, KeyRow, KeyStore as _};
 use serde_json::json;
 use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
@@ -52,7 +52,7 @@ async fn add_key(store: &Sqlite, tenant: TenantPk, tenant_name: &str, name: &str
     let (actor, action) = ("boss".to_owned(), "make key".to_owned());
     let thread = ThreadPk::NONE;
     let audit = AuditRow { tenant, thread, thread_id: None, at: TODAY, actor, action, detail: json!({}) };
-    assert!(store.add_key(key, audit).await.unwrap());
+    assert_eq!(store.add_key(key, usize::MAX, audit).await.unwrap(), KeyAdded::Stored);
 }
 
 /// Two schedules are due, each written by a key of its own; something of one cannot be read.

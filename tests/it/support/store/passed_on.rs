@@ -128,7 +128,7 @@ passed_on! {
     tenant(name: &str, now: Millis) -> TenantPk;
     tenant_name(tenant: TenantPk) -> Option<String>;
     rename_tenant(from: &str, to: &str, by: &str, now: Millis) -> bool;
-    add_key(key: KeyRow, audit: AuditRow) -> bool;
+    add_key(key: KeyRow, max_keys: usize, audit: AuditRow) -> KeyAdded;
     keys() -> Vec<KeyRow>;
     keys_of(tenant: TenantPk) -> Vec<KeyRow>;
     key(key_id: &str) -> Option<KeyRow>;
