@@ -147,16 +147,22 @@ impl Queue {
             self.retain(|entry| !matches!(entry, QueueEntry::Text(piece) if !piece.is_catch_up));
         }
         if self.weight > self.limit {
-            self.retain(|entry| !is_observation(entry));
-            self.has_overflowed = true;
-            if !std::mem::replace(&mut self.has_gap, true) {
-                self.entries.push_back(QueueEntry::Gap);
-            }
+            self.replace_observations_by_gap();
             self.retain_newest_runs();
         }
         if self.weight > self.limit {
             self.retain(|entry| !matches!(entry, QueueEntry::Frame(_)));
         }
+    }
+
+    /// The gap comes where the first observation, or an earlier gap, was. So a run still comes after all that it follows from.
+    fn replace_observations_by_gap(&mut self) {
+        let is_replaced = |entry: &QueueEntry| is_observation(entry) || matches!(entry, QueueEntry::Gap);
+        let first = self.entries.iter().position(is_replaced).unwrap_or(self.entries.len());
+        self.entries.retain(|entry| !is_replaced(entry));
+        self.entries.insert(first, QueueEntry::Gap);
+        (self.has_gap, self.has_overflowed) = (true, true);
+        self.recompute_weight();
     }
 
     /// Merges later pieces of a stream into its first waiting one. The order that matters is kept: the first waiting piece comes

@@ -9,6 +9,7 @@ use super::*;
 use crate::domain::frame::{Frame, Token, TokenKind, TokenType};
 use crate::domain::ids::ThreadPk;
 use crate::domain::observation::{Observation, ObservationType};
+use crate::domain::run::RunResource;
 
 const PK: ThreadPk = ThreadPk(1);
 
@@ -38,6 +39,15 @@ fn observation(seq: i64, size: usize) -> Observation {
         content: json!({"text": "x".repeat(size)}),
         metadata: None,
     }
+}
+
+/// A run at the time of an observation, which its query names first.
+fn run(after_seq: i64, size: usize) -> RunResource {
+    let run = json!({
+        "runId": "run", "threadId": "t", "status": "completed", "query": format!("{after_seq} {}", "x".repeat(size)),
+        "traceId": "trace", "model": "m", "provider": "p", "createdAt": 1, "llmCalls": 0, "toolCalls": 0, "usage": {},
+    });
+    serde_json::from_value(run).expect("a run")
 }
 
 fn json(frame: &Encoded) -> Value {
@@ -279,6 +289,26 @@ fn a_full_queue_merges_tokens_then_drops_them_then_tells_of_a_gap() {
     assert_eq!(frame(&mut reader), None);
     hub.publish_observation(PK, &observation(5, 10));
     assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 5);
+}
+
+/// Whoever stops at the end of a run has been sent to the log before.
+#[test]
+fn a_run_that_does_not_fit_comes_after_the_gap() {
+    let hub = Hub::new(2000);
+    let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
+    hub.publish_observation(PK, &observation(1, 500));
+    hub.publish_run(PK, &run(1, 1500));
+    assert_eq!(frame(&mut reader), Some(json!("gap")));
+    assert_eq!(frame(&mut reader).unwrap()["event"], "run");
+    assert_eq!(frame(&mut reader), None);
+
+    hub.publish_observation(PK, &observation(2, 500));
+    hub.publish_run(PK, &run(2, 10));
+    hub.publish_gap(PK);
+    hub.publish_run(PK, &run(2, 1500));
+    assert_eq!(frame(&mut reader), Some(json!("gap")), "an earlier one is put where the first of what was dropped was");
+    assert_eq!(frame(&mut reader).unwrap()["event"], "run");
+    assert_eq!(frame(&mut reader), None, "only the newest state of a run is left");
 }
 
 #[test]

@@ -14,6 +14,7 @@ enum Op {
     Token(u8, Channel, String),
     Close(u8),
     Observe(usize),
+    Run(usize),
     Subscribe,
     /// A reader takes up to n frames.
     Read(usize, usize),
@@ -26,6 +27,7 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (0u8..3, channel(), "[aé\"\n]{1,30}").prop_map(|(s, c, text)| Op::Token(s, c, text)),
         1 => (0u8..3).prop_map(Op::Close),
         3 => (0usize..600).prop_map(Op::Observe),
+        1 => (0usize..400).prop_map(Op::Run),
         1 => Just(Op::Subscribe),
         4 => (0usize..4, 0usize..12).prop_map(|(r, n)| Op::Read(r, n)),
         1 => (0usize..4).prop_map(Op::Leave),
@@ -79,6 +81,11 @@ impl Reader {
             }
             return;
         }
+        if frame["event"] == "run" {
+            let (seq, _) = data["query"].as_str().unwrap().split_once(' ').unwrap();
+            assert!(self.last_seq >= seq.parse().unwrap(), "a run came before what it follows from");
+            return;
+        }
         let key = (data["streamId"].as_str().unwrap().to_owned(), data["tokenType"].as_str().unwrap().to_owned());
         let (offset, text) = (data["offset"].as_u64().unwrap() as usize, data["data"].as_str().unwrap());
         let received = self.received.entry(key.clone()).or_default();
@@ -119,6 +126,7 @@ fn play(ops: Vec<Op>, queue_bytes: usize, keeps_up: bool) {
                 published.seq += 1;
                 hub.publish_observation(PK, &observation(published.seq, size));
             }
+            Op::Run(size) => hub.publish_run(PK, &run(published.seq, size)),
             Op::Subscribe if readers.len() < 4 => readers.push(Reader {
                 subscription: hub.subscribe(PK, SubscriptionFilter::default()),
                 received: closed_texts(&published),
