@@ -140,9 +140,7 @@ impl Actor {
 
     fn halt(mut self) {
         self.abort_effects();
-        self.mailbox.close();
-        while self.mailbox.try_recv().is_ok() {}
-        self.shared.actors.remove_if_idle(self.pk, &self.mailbox);
+        self.shared.actors.remove(self.pk);
     }
 
     async fn handle(&mut self, command: Command) {

@@ -52,7 +52,8 @@ impl Actors {
         true
     }
 
-    fn remove(&self, pk: ThreadPk) {
+    /// No further command is sent to the actor.
+    pub(super) fn remove(&self, pk: ThreadPk) {
         let mut live = self.0.lock();
         live.remove(&pk);
     }
@@ -76,8 +77,15 @@ impl Shared {
                 TrySendError::Closed(_) => return Err(self.task_ended()),
                 TrySendError::Full(command) => command,
             };
-            // Only waits for room. The command is sent under the lock, so that an actor that ends leaves no command behind.
-            timeout_at(until, mailbox.reserve()).await.map_err(|_| mailbox_full())?.ok();
+            let room = timeout_at(until, mailbox.reserve()).await.map_err(|_| mailbox_full())?;
+            // Under the lock under which an actor ends, so that none leaves a command behind.
+            let live = self.actors.0.lock();
+            if let Ok(room) = room
+                && live.get(&pk).is_some_and(|current| current.same_channel(&mailbox))
+            {
+                room.send(command);
+                return Ok(());
+            }
         }
     }
 
