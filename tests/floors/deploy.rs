@@ -1,8 +1,9 @@
-//! The files that operators install name only existing metrics, runbooks and settings.
+//! The files that operators install name only existing metrics, runbooks and settings, and the build of the image gets
+//! all that it reads.
 
 use std::collections::BTreeSet;
 
-use super::root;
+use super::{Source, all_sources, root};
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap()
@@ -144,4 +145,56 @@ fn every_scrape_is_of_the_job_that_the_alert_is_about() {
     }
     let alerts = read("deploy/prometheus/alerts.yml");
     assert!(alerts.contains("expr: up{job=\"pes\"} == 0 or absent(up{job=\"pes\"})\n"));
+}
+
+/// Whether `.dockerignore` lets this path through. It leaves out everything, and lists what comes back.
+fn is_let_through(ignore: &str, path: &str) -> bool {
+    let mut patterns = ignore.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    assert_eq!(patterns.next(), Some("*"), "everything is left out first");
+    let kept = |pattern: &str| {
+        let kept = pattern.strip_prefix('!').unwrap_or_else(|| panic!("`{pattern}` takes something away again"));
+        path.strip_prefix(kept).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    patterns.map(kept).fold(false, |is_any, is_kept| is_any || is_kept)
+}
+
+/// The files that a source embeds but in its tests, from the root of the repository.
+fn embedded(source: &Source) -> Vec<String> {
+    let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let lines: Vec<&str> = source.text.lines().collect();
+    let code = lines[..lines.len() - source.test_lines()].join("\n");
+    ["include_str!(\"", "include_bytes!(\"", "include!(\""]
+        .into_iter()
+        .flat_map(|start| code.split(start).skip(1).filter_map(|rest| Some(rest.split_once('"')?.0)))
+        .map(|target| {
+            let mut parts: Vec<&str> = folder.split('/').collect();
+            target.split('/').for_each(|part| match part {
+                ".." => drop(parts.pop()),
+                part => parts.push(part),
+            });
+            parts.join("/")
+        })
+        .collect()
+}
+
+/// The image is built from what `.dockerignore` lets through, so that is all that the build reads.
+#[test]
+fn the_image_is_built_with_all_that_the_build_reads() {
+    let (ignore, script, manifest) = (read(".dockerignore"), read("build.rs"), read("Cargo.toml"));
+    let embedded_files: Vec<String> = all_sources("src").iter().flat_map(embedded).collect();
+    assert!(embedded_files.len() >= 30, "{embedded_files:?}");
+    let watched: Vec<&str> =
+        script.split("cargo::rerun-if-changed=").skip(1).filter_map(|rest| rest.split(['"', '\\']).next()).collect();
+    assert_eq!(watched, ["console"]);
+    let named = manifest.lines().filter_map(|line| line.strip_prefix("path = \"")?.split('"').next());
+    let members = manifest.split("members = [").nth(1).unwrap().split(']').next().unwrap();
+    let members = members.split(',').map(|member| member.trim().trim_matches('"'));
+    let cargo = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", "build.rs", "src/main.rs"];
+    let needed: Vec<&str> = cargo.into_iter().chain(watched).chain(named).chain(members).collect();
+    for path in needed.into_iter().chain(embedded_files.iter().map(String::as_str)) {
+        assert!(root().join(path).exists(), "{path} is not there");
+        assert!(is_let_through(&ignore, path), "{path} is not in the image's build: add it to .dockerignore");
+    }
+    assert!(!is_let_through("# None.\n*\n!src\n!config/default.toml\n", "config"));
+    assert!(!is_let_through("*\n!console\n", "console.rs") && is_let_through("*\n!src\n", "src/main.rs"));
 }
