@@ -6,10 +6,6 @@ use secrecy::ExposeSecret;
 
 use super::cidr::Cidr;
 use super::{Config, Environment, Error};
-use crate::domain::depth::MOST_DEPTH;
-
-/// The smallest useful limit: a request of one or two lines fits.
-const MIN_BODY_BYTES: usize = 512;
 
 impl Config {
     /// All checks that are possible without the store.
@@ -33,15 +29,9 @@ impl Config {
         for range in &server.trusted_proxies {
             let _: Cidr = range.parse().map_err(|error| Error(format!("server.trusted_proxies: {error}")))?;
         }
-        if self.limits.json_depth > MOST_DEPTH {
-            return Err(Error(format!("limits.json_depth: at most {MOST_DEPTH}; what is deeper could not be stored")));
-        }
-        if self.limits.body_bytes < MIN_BODY_BYTES {
-            return Err(Error(format!("limits.body_bytes: at least {MIN_BODY_BYTES}; no query would fit")));
-        }
+        self.check_bounds()?;
         self.store.check()?;
         self.auth.check(self.env)?;
-        self.models.gate.check()?;
         self.limits.spend.check()?;
         self.limits.tenant.check()?;
         for (model, price) in &self.prices {
@@ -50,6 +40,9 @@ impl Config {
                     "prices: `{model}` must be provider:model or provider:*, with prices of 0 or more"
                 )));
             }
+        }
+        if let Some(model) = self.models.facts.keys().find(|model| !model.contains(':')) {
+            return Err(Error(format!("models.facts: `{model}` must be provider:model")));
         }
         self.mcp.check()?;
         self.a2a.check()?;

@@ -1,6 +1,5 @@
 //! `[models.gate]`
 
-use super::Error;
 use super::section::by_path;
 
 section! {
@@ -21,20 +20,5 @@ section! {
         breaker_failures: u32 = 5, by_path();
         /// For how long, in milliseconds; then one call probes whether the provider works again.
         breaker_ms: u64 = 15_000, by_path();
-    }
-}
-
-impl Gate {
-    pub(super) fn check(&self) -> Result<(), Error> {
-        let places = [("per_provider", self.per_provider), ("per_key", self.per_key), ("per_tenant", self.per_tenant)];
-        match places.into_iter().find(|(_, places)| *places == 0) {
-            Some((key, _)) => {
-                Err(Error(format!("models.gate.{key}: 0 would let no call through; it must be 1 or more")))
-            }
-            None if self.breaker_failures == 0 => {
-                Err(Error("models.gate.breaker_failures: it must be 1 or more".to_owned()))
-            }
-            None => Ok(()),
-        }
     }
 }

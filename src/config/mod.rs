@@ -9,6 +9,7 @@ mod section;
 pub mod a2a;
 pub mod agent;
 pub mod auth;
+mod bounds;
 pub mod check;
 pub mod cidr;
 pub mod delegation;

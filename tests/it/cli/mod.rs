@@ -7,6 +7,7 @@ mod doctor;
 mod leaving;
 mod long;
 mod questions;
+mod refused;
 mod serving;
 mod shown;
 mod terminal;

@@ -43,7 +43,7 @@ async fn a_card_of_a_tenant_is_not_read_where_the_tenant_may_not_call() {
 #[tokio::test]
 async fn a_message_does_not_follow_who_sends_it_elsewhere() {
     let (peer, inside) = (Peer::start(Dialect::JsonRpc1).await, Wire::serve(vec![]).await);
-    let app = registered::app("127.0.0.1", 1).await;
+    let app = registered::app("127.0.0.1", 10).await;
     app.post("/agents", json!({ "id": "helper", "card": peer.card() })).await.expect(201);
     assert_eq!(app.get("/agents/helper").await.expect(200)["name"], "Helper", "its card is known");
     peer.becomes(|told| told.moved = Some(inside.address));
@@ -58,7 +58,7 @@ async fn an_agent_that_takes_a_message_once_is_sent_it_until_it_answers() {
     peer.becomes(|told| told.silent = 3);
     peer.says("COMPLETED");
     let app = App::with(|config| {
-        knows(config, peer.card(), 1);
+        knows(config, peer.card(), 10);
         config.delegation.call_ms = 300;
         config.agents[0].dedupes = true;
     })

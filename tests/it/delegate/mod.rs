@@ -42,7 +42,7 @@ async fn knowing(card: String, poll_ms: i64) -> App {
 
 fn knows(config: &mut Config, card: String, poll_ms: i64) {
     config.delegation.poll_ms = poll_ms;
-    config.delegation.poll_most_ms = poll_ms.max(1);
+    config.delegation.poll_most_ms = poll_ms;
     let id = "helper".to_owned();
     config.agents.push(RemoteAgent { id, card, token: None, dedupes: false, timeout_ms: None });
 }
