@@ -6,6 +6,7 @@ use std::str::FromStr;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
+use super::env::Variables;
 use super::secret::{self, REDACTED};
 use super::section::{file_only, named};
 use super::{Environment, Error, OidcIssuer, oidc};
@@ -20,7 +21,7 @@ section! {
         /// "tenant:scope+scope:key" or "tenant/name:scope+scope:key", with the scopes read, run, approve, admin,
         /// operator. Decisions are recorded under the name; without one it is `configured-` and a part of the key's
         /// digest. Keys created with `pes keys new` are valid, too; they never have `operator`, the scope for
-        /// operations on the whole server.
+        /// operations on the whole server. The key may be `env:NAME` or `file:PATH`, as each secret of this section.
         keys: Vec<ConfiguredKey> = Vec::new(), named("PES_API_KEYS").secret();
         /// Seals secrets in the database: any long text, the same for all replicas. Unset = a file in `store.data_dir`;
         /// with `DATABASE_URL` secrets are then rejected.
@@ -56,6 +57,11 @@ pub struct ConfiguredKey {
     pub key: SecretString,
 }
 
+const KEYS: &str = "auth.keys (PES_API_KEYS)";
+const CURRENT: &str = "auth.sealing_key (PES_SEALING_KEY)";
+const OLD: &str = "auth.sealing_keys_old (PES_SEALING_KEYS_OLD)";
+const AUDIT: &str = "auth.audit_key (PES_AUDIT_KEY)";
+
 const FORM: &str = "an API key is written tenant:scope+scope:key or tenant/name:scope+scope:key";
 
 impl FromStr for ConfiguredKey {
@@ -79,23 +85,38 @@ impl FromStr for ConfiguredKey {
 }
 
 impl Auth {
+    /// Replaces references to variables and files by what is there. The error names the setting, never a key.
+    pub(super) fn resolve(&mut self, variables: &Variables) -> Result<(), Error> {
+        let follow = |secret: &mut SecretString, place: &str| -> Result<(), Error> {
+            let text = secret.expose_secret();
+            if text.starts_with("env:") || text.starts_with("file:") {
+                *secret = variables.referred(text).map_err(|error| Error(format!("{place}: {error}")))?;
+            }
+            Ok(())
+        };
+        self.keys.iter_mut().try_for_each(|key| follow(&mut key.key, KEYS))?;
+        self.sealing_keys_old.iter_mut().try_for_each(|key| follow(&mut key.0, OLD))?;
+        self.sealing_key.iter_mut().try_for_each(|key| follow(key, CURRENT))?;
+        self.audit_key.iter_mut().try_for_each(|key| follow(key, AUDIT))
+    }
+
     /// Rejects keys that can be guessed, and duplicates.
     pub(crate) fn check(&self, env: Environment) -> Result<(), Error> {
         oidc::check(&self.oidc, env)?;
         for (place, key) in self.keys.iter().enumerate() {
             let (place, secret) = (place + 1, key.key.expose_secret());
             if is_weak(secret) {
-                return Err(Error(format!("auth.keys (PES_API_KEYS): the key of entry {place} {WEAK}")));
+                return Err(Error(format!("{KEYS}: the key of entry {place} {WEAK}")));
             }
             for (earlier, other) in self.keys[..place - 1].iter().enumerate().map(|(at, other)| (at + 1, other)) {
                 if other.key.expose_secret() == secret {
                     return Err(Error(format!(
-                        "auth.keys (PES_API_KEYS): the entries {earlier} and {place} have the same key; give each its own"
+                        "{KEYS}: the entries {earlier} and {place} have the same key; give each its own"
                     )));
                 }
                 if key.name.is_some() && (&key.tenant, &key.name) == (&other.tenant, &other.name) {
                     return Err(Error(format!(
-                        "auth.keys (PES_API_KEYS): the entries {earlier} and {place} have the same name in one tenant"
+                        "{KEYS}: the entries {earlier} and {place} have the same name in one tenant"
                     )));
                 }
             }
@@ -109,16 +130,11 @@ impl Auth {
         if key.len() == 64 && key.bytes().all(|digit| digit.is_ascii_hexdigit()) && !is_weak(key) {
             return Ok(());
         }
-        Err(Error(
-            "auth.audit_key (PES_AUDIT_KEY): it must be 64 hexadecimal digits; `openssl rand -hex 32` makes some"
-                .into(),
-        ))
+        Err(Error(format!("{AUDIT}: it must be 64 hexadecimal digits; `openssl rand -hex 32` makes some")))
     }
 
     /// All sealing keys must differ, and be writable in a list.
     fn check_sealing(&self) -> Result<(), Error> {
-        const CURRENT: &str = "auth.sealing_key (PES_SEALING_KEY)";
-        const OLD: &str = "auth.sealing_keys_old (PES_SEALING_KEYS_OLD)";
         let current = self.sealing_key.as_ref().map(ExposeSecret::expose_secret);
         if let Some(key) = current {
             if is_weak(key) {

@@ -25,6 +25,7 @@ impl Layers {
         self.tables()?.into_iter().for_each(|(_, layer)| merge(&mut merged, layer));
         let mut config: Config = merged.try_into().map_err(|error| one_line("configuration", error))?;
         config.models.resolve(&self.variables)?;
+        config.auth.resolve(&self.variables)?;
         config.check()?;
         Ok(config)
     }
@@ -140,6 +141,9 @@ fn check_names(variables: &Variables, known: &[Leaf], layers: &[(String, Table)]
     referred.extend(variables.iter().filter_map(|(_, text)| text.strip_prefix(REFERENCE)).map(str::to_owned));
     let lent = layers.iter().filter_map(|(_, layer)| at(layer, &["mcp", "tenant_env"])?.as_array()).flatten();
     referred.extend(lent.filter_map(Value::as_str).map(str::to_owned));
+    let keys = layers.iter().filter_map(|(_, layer)| at(layer, &["auth", "keys"])?.as_array()).flatten();
+    let keys = keys.filter_map(|entry| entry.as_str()?.splitn(3, ':').nth(2)?.strip_prefix(REFERENCE));
+    referred.extend(keys.map(str::to_owned));
     let names: Vec<String> = known
         .iter()
         .flat_map(|leaf| {

@@ -176,6 +176,43 @@ fn any_secret_may_come_from_a_file() {
     assert!(error.starts_with("PES_API_KEYS_FILE: /nowhere/keys cannot be read"), "{error}");
 }
 
+/// A reference that is taken for the secret would be a secret that anybody can read in the settings.
+#[test]
+fn the_servers_own_secrets_are_followed_to_where_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let (sealing, key) = (folder.path().join("sealing"), folder.path().join("key"));
+    std::fs::write(&sealing, "sealing-0123456789\n").unwrap();
+    std::fs::write(&key, "api-of-file-0123456789\n").unwrap();
+    let audit = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    let text = format!(
+        "[auth]\nkeys = [\"acme:read:file:{}\", \"zeta:read:env:PES_ZETA\"]\nsealing_key = \"file:{}\"\n\
+         sealing_keys_old = [\"env:MY_OLD\"]\naudit_key = \"env:MY_AUDIT\"\n",
+        key.display(),
+        sealing.display()
+    );
+    let set = [("PES_ZETA", "api-of-env-0123456789"), ("MY_OLD", "old-0123456789abc"), ("MY_AUDIT", audit)];
+    let auth = load_file(&text, &set).unwrap().auth;
+    let keys = auth.keys.iter().map(|key| key.key.expose_secret());
+    let sealing = auth.sealing_key.iter().chain(auth.sealing_keys_old.iter().map(|key| &key.0));
+    let others = sealing.chain(&auth.audit_key).map(|secret| secret.expose_secret());
+    assert_eq!(
+        keys.chain(others).collect::<Vec<_>>(),
+        ["api-of-file-0123456789", "api-of-env-0123456789", "sealing-0123456789", "old-0123456789abc", audit]
+    );
+    let by_variable = [("PES_SEALING_KEY", "env:MY_SEAL"), ("MY_SEAL", "sealing-0123456789")];
+    assert_eq!(load(&by_variable).unwrap().auth.sealing_key.unwrap().expose_secret(), "sealing-0123456789");
+    for (setting, expected) in [
+        (
+            "sealing_key = \"env:MY_NO\"",
+            "auth.sealing_key (PES_SEALING_KEY): the secret `env:MY_NO` is empty; set MY_NO",
+        ),
+        ("keys = [\"acme:read:file:/no\"]", "auth.keys (PES_API_KEYS): the secret `file:/no` cannot be read: "),
+    ] {
+        let error = load_file(&format!("[auth]\n{setting}\n"), &[]).unwrap_err();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
 /// A provider's key may change while the server runs: the source of the key is stored, not the key, however it was set.
 #[test]
 fn the_file_of_a_providers_key_is_referred_to() {
