@@ -21,14 +21,15 @@ section! {
         /// "tenant:scope+scope:key" or "tenant/name:scope+scope:key", with the scopes read, run, approve, admin,
         /// operator. Decisions are recorded under the name; without one it is `configured-` and a part of the key's
         /// digest. Keys created with `pes keys new` are valid, too; they never have `operator`, the scope for
-        /// operations on the whole server. The key may be `env:NAME` or `file:PATH`, as each secret of this section.
+        /// operations on the whole server. In the environment separated by commas or line ends. The key may be
+        /// `env:NAME` or `file:PATH`, as each secret of this section.
         keys: Vec<ConfiguredKey> = Vec::new(), named("PES_API_KEYS").secret();
         /// Seals secrets in the database: any long text, the same for all replicas. Unset = a file in `store.data_dir`;
         /// with `DATABASE_URL` secrets are then rejected.
         #[serde(with = "super::secret")]
         sealing_key: Option<SecretString> = None, named("PES_SEALING_KEY").secret().example("\"what nobody guesses: 16 characters or more\"");
-        /// Earlier sealing keys: they only open what they have sealed. In the environment separated by commas. After
-        /// `pes reseal` they are no longer needed.
+        /// Earlier sealing keys: they only open what they have sealed. In the environment separated by commas or line
+        /// ends. After `pes reseal` they are no longer needed.
         sealing_keys_old: Vec<secret::Key> = Vec::new(), named("PES_SEALING_KEYS_OLD").secret();
         /// Signs audit checkpoints and receipts: 64 hexadecimal digits, the same for all replicas. Unset = they are not
         /// signed.
@@ -107,6 +108,12 @@ impl Auth {
             let (place, secret) = (place + 1, key.key.expose_secret());
             if is_weak(secret) {
                 return Err(Error(format!("{KEYS}: the key of entry {place} {WEAK}")));
+            }
+            if secret.contains(char::is_control) {
+                return Err(Error(format!(
+                    "{KEYS}: the key of entry {place} has a line end or another control character, which no request can \
+                     carry; write one key per line"
+                )));
             }
             for (earlier, other) in self.keys[..place - 1].iter().enumerate().map(|(at, other)| (at + 1, other)) {
                 if other.key.expose_secret() == secret {

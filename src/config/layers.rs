@@ -198,7 +198,7 @@ fn typed(name: &str, text: &str, like: Option<&Value>) -> Result<Value, Error> {
             Err(_) => Err(Error(format!("{name}: `{text}` is neither true nor false"))),
         },
         Some(Value::Array(_)) => Ok(text
-            .split(',')
+            .split([',', '\n'])
             .map(str::trim)
             .filter(|part| !part.is_empty())
             .map(Value::from)

@@ -213,6 +213,34 @@ fn the_servers_own_secrets_are_followed_to_where_they_are() {
     }
 }
 
+/// A file with one key per line is what people write.
+#[test]
+fn the_file_of_a_list_has_commas_or_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys");
+    std::fs::write(
+        &file,
+        "acme:read:one-0123456789abc\r\nops:operator:two-0123456789abc\n\nzeta:run:six-0123456789abc,b:run:ten-0123456789abc\n",
+    )
+    .unwrap();
+    let keys = load(&[("PES_API_KEYS_FILE", file.to_str().unwrap())]).unwrap().auth.keys;
+    let keys: Vec<(&str, &str)> = keys.iter().map(|key| (key.tenant.as_str(), key.key.expose_secret())).collect();
+    assert_eq!(
+        keys,
+        [
+            ("acme", "one-0123456789abc"),
+            ("ops", "two-0123456789abc"),
+            ("zeta", "six-0123456789abc"),
+            ("b", "ten-0123456789abc")
+        ]
+    );
+    std::fs::write(&file, "old-0123456789abc\nolder-0123456789abc\n").unwrap();
+    let set = [("PES_SEALING_KEYS_OLD_FILE", file.to_str().unwrap()), ("PES_SEALING_KEY", "sealing-0123456789")];
+    let old = load(&set).unwrap().auth.sealing_keys_old;
+    let old: Vec<&str> = old.iter().map(|key| key.0.expose_secret()).collect();
+    assert_eq!(old, ["old-0123456789abc", "older-0123456789abc"]);
+}
+
 /// A provider's key may change while the server runs: the source of the key is stored, not the key, however it was set.
 #[test]
 fn the_file_of_a_providers_key_is_referred_to() {

@@ -74,6 +74,10 @@ fn what_is_unknown_or_wrong_is_named() {
             load(&[("PES_API_KEYS", "acme/ann:read:key-0123456789abcdef,acme/ann:read:key-fedcba9876543210")]),
             "auth.keys (PES_API_KEYS): the entries 1 and 2 have the same name in one tenant",
         ),
+        (
+            load_file("[auth]\nkeys = [\"acme:read:hush-0123456789abc\\nops:admin:hush-fedcba9876543\"]\n", &[]),
+            "auth.keys (PES_API_KEYS): the key of entry 1 has a line end or another control character, ",
+        ),
         (load(&[("DATABASE_URL", "sqlite:data/pes.db")]), "store.url (DATABASE_URL): SQLite needs none; "),
         (load(&[("DATABASE_URL", "mysql://u:hush@h/d")]), "store.url (DATABASE_URL): `mysql:` is not taken; "),
         (load(&[("DATABASE_URL", "hush")]), "store.url (DATABASE_URL) is no URL; "),
