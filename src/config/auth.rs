@@ -80,7 +80,8 @@ impl FromStr for ConfiguredKey {
         let (tenant, name) = whose.split_once('/').map_or((whose, None), |(tenant, name)| (tenant, Some(name)));
         check_name(tenant).map_err(|how| format!("a key's tenant {how}"))?;
         name.map_or(Ok(()), check_key_name).map_err(|how| format!("a key's name {how}"))?;
-        let scopes = scopes.split('+').map(scope).collect::<Result<_, _>>()?;
+        let scopes = scopes.split('+').map(scope).collect::<Result<Vec<_>, _>>();
+        let scopes = scopes.map_err(|_| format!("{FORM}, with the scopes read, run, approve, admin or operator"))?;
         Ok(Self { tenant: tenant.to_owned(), name: name.map(str::to_owned), scopes, key: key.into() })
     }
 }

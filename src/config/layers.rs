@@ -85,7 +85,18 @@ fn syntax(name: &str, text: &str, error: &toml::de::Error) -> Error {
 }
 
 fn one_line(place: &str, error: toml::de::Error) -> Error {
-    Error(format!("{place}: {}", error.to_string().trim().replace('\n', " ")))
+    Error(format!("{place}: {}", without_value(error.to_string().trim()).replace('\n', " ")))
+}
+
+/// What serde says of a wrong type without the value, which may be a secret that stands in the wrong place.
+fn without_value(message: &str) -> String {
+    const WRONG_TYPE: &str = "invalid type: ";
+    let found = message.split_once(WRONG_TYPE).and_then(|(before, found)| {
+        let (value, expected) = found.rsplit_once(", expected ")?;
+        let kind = value.split(['"', '`']).next()?.trim_end();
+        Some(format!("{before}{WRONG_TYPE}{kind}, expected {expected}"))
+    });
+    found.unwrap_or_else(|| message.to_owned())
 }
 
 fn check_types(place: &str, table: &Table) -> Result<(), Error> {

@@ -130,7 +130,8 @@ impl McpServer {
             (Some(command), None) if command.is_empty() => return refuse("the command is empty"),
             (None, Some(url)) => match url::Url::parse(url) {
                 Ok(parsed) if matches!(parsed.scheme(), "http" | "https") => {}
-                Ok(_) | Err(_) => return Err(format!("`{url}` is not an http or https URL")),
+                // Not repeated: it may contain a password.
+                Ok(_) | Err(_) => return refuse("its url is not an http or https URL"),
             },
             (Some(_), None) => {}
         }

@@ -156,9 +156,10 @@ impl OidcIssuer {
 
 /// Checks the issuer's URL, which is the prefix of other URLs and of people's names: nothing may follow its path.
 fn check_issuer(issuer: &str, env: Environment) -> Result<(), String> {
-    let url = Url::parse(issuer).map_err(|error| format!("issuer: `{issuer}` is no URL: {error}"))?;
+    let url = Url::parse(issuer).map_err(|error| format!("issuer: it is no URL: {error}"))?;
     if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() || url.password().is_some() {
-        return Err(format!("issuer: `{issuer}` must have no user, no query and no fragment"));
+        // Not repeated: there may be a password in it.
+        return Err("issuer: it must have no user, no query and no fragment".to_owned());
     }
     match url.scheme() {
         "https" => Ok(()),

@@ -18,7 +18,8 @@ pub(super) fn url(config: &Telemetry) -> Result<Option<Url>, String> {
         (None, Some(base)) => ("telemetry.endpoint", format!("{}/v1/traces", base.trim_end_matches('/'))),
         (None, None) => return Ok(None),
     };
-    let wrong = |why: String| format!("{name}: `{text}` is no URL of a collector: {why}");
+    // The URL is not repeated: it may contain a password.
+    let wrong = |why: String| format!("{name}: it is no URL of a collector: {why}");
     let url: Url = text.parse().map_err(|error: url::ParseError| wrong(error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("it begins with http:// or https://".to_owned()));
@@ -28,8 +29,9 @@ pub(super) fn url(config: &Telemetry) -> Result<Option<Url>, String> {
 
 pub(super) fn headers(config: &Telemetry) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
-    for (name, value) in pairs("telemetry.headers", config.headers.as_ref().map(ExposeSecret::expose_secret))? {
-        let wrong = || format!("telemetry.headers: `{name}` is no header that can be sent");
+    let pairs = pairs("telemetry.headers", config.headers.as_ref().map(ExposeSecret::expose_secret))?;
+    for (at, (name, value)) in pairs.into_iter().enumerate() {
+        let wrong = || format!("telemetry.headers: entry {} is no header that can be sent; write name=value", at + 1);
         let name = HeaderName::try_from(&name).map_err(|_| wrong())?;
         let mut value = HeaderValue::try_from(&value).map_err(|_| wrong())?;
         value.set_sensitive(true);
@@ -48,14 +50,15 @@ pub(super) fn resource(config: &Telemetry) -> Result<Attributes, String> {
     Ok(ours.into_iter().chain(given.iter().map(|(name, value)| (name.clone().into(), value.clone().into()))).collect())
 }
 
-/// `name=value,name=value`.
+/// `name=value,name=value`. The error repeats none of it: it may contain a secret.
 fn pairs(setting: &str, text: Option<&str>) -> Result<Vec<(String, String)>, String> {
     let pairs = text.unwrap_or_default().split(',').map(str::trim).filter(|pair| !pair.is_empty());
     pairs
-        .map(|pair| {
+        .enumerate()
+        .map(|(at, pair)| {
             let (name, value) = pair.split_once('=').ok_or_else(|| format!("{setting}: write name=value"))?;
             let value = percent_decode_str(value.trim()).decode_utf8();
-            let value = value.map_err(|_| format!("{setting}: the value of `{name}` is no text"))?;
+            let value = value.map_err(|_| format!("{setting}: the value of entry {} is no text", at + 1))?;
             Ok((name.trim().to_owned(), value.into_owned()))
         })
         .collect()

@@ -10,10 +10,7 @@ fn what_is_unknown_or_wrong_is_named() {
         (load_file("[server]\nprot = 1\n", &[]), "my.toml: unknown key `server.prot`; did you mean `port`?"),
         (load_file("[serve]\nport = 1\n", &[]), "my.toml: unknown key `serve`; did you mean `server`?"),
         (load_file("a = [", &[]), "my.toml:1: "),
-        (
-            load_file("[server]\nport = \"x\"\n", &[]),
-            "my.toml: invalid type: string \"x\", expected u16 in `server.port`",
-        ),
+        (load_file("[server]\nport = \"x\"\n", &[]), "my.toml: invalid type: string, expected u16 in `server.port`"),
         (load_file("[agent.execution]\nmaxIteration = 1\n", &[]), "my.toml: unknown field `maxIteration`"),
         (load(&[("PES_MODLE", "a:b")]), "environment: unknown name `PES_MODLE`; did you mean `PES_MODEL`?"),
         (
@@ -51,7 +48,11 @@ fn what_is_unknown_or_wrong_is_named() {
             "PES_RETENTION_LOG_DAYS: `never` is no number of days; write one, or forever",
         ),
         (load(&[("PORT", "70000")]), "PORT: invalid value: integer `70000`, expected u16"),
-        (load(&[("PES_API_KEYS", "acme:write:key")]), "PES_API_KEYS: `write` is no scope"),
+        (
+            load(&[("PES_API_KEYS", "acme:write:key")]),
+            "PES_API_KEYS: an API key is written tenant:scope+scope:key or tenant/name:scope+scope:key, with the scopes \
+             read, run, approve, admin or operator",
+        ),
         (load(&[("PES_SERVER_BASE_PATH", "x/")]), "server.base_path: `x/` must begin with /"),
         (load(&[("PES_PUBLIC_URL", "ftp://x")]), "server.public_url: `ftp://x` is not an http"),
         (load(&[("PES_SERVER_TRUSTED_PROXIES", "10/8")]), "server.trusted_proxies: `10/8` is neither"),
@@ -88,6 +89,52 @@ fn what_is_unknown_or_wrong_is_named() {
         let error = result.unwrap_err();
         assert!(error.starts_with(expected), "{error}\nshould start with\n{expected}");
         assert!(!error.contains('\n') && !error.contains("hush"), "{error}");
+    }
+}
+
+/// Each of these is a slip of somebody who knows another program, or the environment's form of the setting.
+#[test]
+fn a_secret_in_the_wrong_form_is_not_repeated() {
+    for (text, expected) in [
+        ("[auth]\nkeys = \"acme/ann:read+run:hush\"", "invalid type: string, expected a sequence in `auth.keys`"),
+        ("[auth]\nkeys = [\"acme:hush:read\"]", "an API key is written tenant:scope+scope:key or "),
+        ("[auth]\nkeys = [{ key = \"hush\" }]", "invalid type: map, expected a string in `auth.keys`"),
+        (
+            "[auth]\nsealing_keys_old = 'hush\", expected hush'",
+            "invalid type: string, expected a sequence in `auth.sealing_keys_old`",
+        ),
+        ("[auth]\nsealing_key = 4711042", "invalid type: integer, expected a string in `auth.sealing_key`"),
+        (
+            "[[webhooks]]\nid = \"a\"\nurl = \"http://x\"\nevents = []\nsecrets = \"whsec_hush\"",
+            "invalid type: string, expected a sequence in `webhooks",
+        ),
+        ("[models.tenant_keys]\nacme = \"hush\"", "invalid type: string, expected a map in `models.tenant_keys.acme`"),
+        (
+            "[models.providers]\ngroq = \"hush\"",
+            "invalid type: string, expected struct Provider in `models.providers.groq`",
+        ),
+        (
+            "[mcp.servers.shop]\ncommand = \"shop\"\nenv = \"TOKEN=hush\"",
+            "invalid type: string, expected a map in `mcp.servers.shop.env`",
+        ),
+        (
+            "[mcp.servers.shop]\nurl = \"http://me:hush/1@shop\"",
+            "mcp.servers.shop: its url is not an http or https URL",
+        ),
+        ("[models.openai]\napi_key = hush", "my.toml:2: "),
+        (
+            "[auth.oidc.corp]\nissuer = \"https://me:hush@login.example\"\naudience = \"pes\"\ntenant = \"acme\"",
+            "auth.oidc.corp: issuer: it must have no user, ",
+        ),
+        (
+            "[auth.oidc.corp]\nissuer = \"https://me:hush/1@login.example\"\naudience = \"pes\"\ntenant = \"acme\"",
+            "auth.oidc.corp: issuer: it is no URL: ",
+        ),
+    ] {
+        let error = load_file(text, &[]).unwrap_err();
+        let told = error.trim_start_matches("my.toml: ");
+        assert!(told.starts_with(expected), "{error}\nshould start with\n{expected}");
+        assert!(!error.contains("hush") && !error.contains("4711042"), "{error}");
     }
 }
 
