@@ -9,7 +9,11 @@ use super::Error;
 
 /// A snapshot of the variables; empty ones count as unset.
 #[derive(Clone, Debug, Default)]
-pub struct Variables(BTreeMap<String, String>);
+pub struct Variables {
+    values: BTreeMap<String, String>,
+    /// The names of those whose values are not UTF-8.
+    unreadable: Vec<String>,
+}
 
 /// How a secret was given.
 enum Given<'v> {
@@ -18,17 +22,23 @@ enum Given<'v> {
 }
 
 impl Variables {
-    /// The variables of this process. Values that are not UTF-8 are ignored: none of ours can be.
+    /// The variables of this process.
     #[allow(clippy::disallowed_methods, reason = "the one place that reads the environment")]
     pub fn of_process() -> Self {
-        let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
-        };
-        std::env::vars_os().filter_map(text).collect()
+        let mut variables = Self::default();
+        for (name, value) in std::env::vars_os() {
+            let name = name.to_string_lossy().into_owned();
+            match value.into_string() {
+                Ok(value) if value.is_empty() => {}
+                Ok(value) => drop(variables.values.insert(name, value)),
+                Err(_) => variables.unreadable.push(name),
+            }
+        }
+        variables
     }
 
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.values.get(name).map(String::as_str)
     }
 
     /// The value of `name`, or the content of the file in `<name>_FILE`.
@@ -86,13 +96,19 @@ impl Variables {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The names of the variables whose values are not UTF-8: they have no value here.
+    pub fn unreadable(&self) -> &[String] {
+        &self.unreadable
     }
 }
 
 impl FromIterator<(String, String)> for Variables {
     fn from_iter<I: IntoIterator<Item = (String, String)>>(pairs: I) -> Self {
-        Self(pairs.into_iter().filter(|(_, value)| !value.is_empty()).collect())
+        let values = pairs.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+        Self { values, unreadable: Vec::new() }
     }
 }
 

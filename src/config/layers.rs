@@ -145,7 +145,7 @@ fn environment(variables: &Variables, known: &[Leaf]) -> Result<Table, Error> {
 }
 
 /// Rejects variables with our prefix that are neither a setting nor another known name, nor referred to by a layer or
-/// variable.
+/// variable; and known ones whose value cannot be read.
 fn check_names(variables: &Variables, known: &[Leaf], layers: &[(String, Table)]) -> Result<(), Error> {
     let mut referred = Vec::new();
     layers.iter().flat_map(|(_, layer)| layer.values()).for_each(|value| add_referred(value, &mut referred));
@@ -164,6 +164,10 @@ fn check_names(variables: &Variables, known: &[Leaf], layers: &[(String, Table)]
         .chain(env::OTHERS.iter().map(|name| (*name).to_owned()))
         .chain(referred)
         .collect();
+    let is_ours = |name: &&String| name.starts_with("PES_") || names.contains(*name);
+    if let Some(name) = variables.unreadable().iter().find(is_ours) {
+        return Err(Error(format!("environment: the value of `{name}` is not UTF-8")));
+    }
     for (name, value) in variables.iter() {
         if name.starts_with("PES_") && !env::is_injected(name, value) && !names.iter().any(|known| known == name) {
             let hint = did_you_mean(name, names.iter().map(String::as_str));

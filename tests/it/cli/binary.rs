@@ -1,9 +1,11 @@
 //! Commands that need no server: what they print, and the exit codes of impossible requests.
 
+use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::Output;
 
-use super::run as pes;
+use super::{command, run as pes};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
@@ -45,6 +47,19 @@ fn an_unusable_configuration_is_one_line_and_exit_2() {
     refused(&run(&["--model", "gpt"], &[]), 2, "pes: configuration: flags: `gpt` is not provider:model");
     refused(&run(&[], &[("RUST_LOG", "pes=loud")]), 2, "pes: configuration: log.filter (RUST_LOG): `pes=loud`");
     assert!(!at.join("data").exists(), "nothing may be touched");
+}
+
+/// A folder or key that is ignored would be another one: an empty database, or an open server.
+#[test]
+fn a_variable_that_is_not_utf_8_is_refused_if_it_is_a_setting() {
+    let folder = tempfile::tempdir().unwrap();
+    let latin_1 = OsStr::from_bytes(b"d\xe9p\xf4t");
+    for name in ["PES_DATA_DIR", "PES_API_KEYS", "PES_ANYTHING", "DATABASE_URL"] {
+        let output = command(folder.path(), &["config"], &[]).env(name, latin_1).output().unwrap();
+        refused(&output, 2, &format!("pes: configuration: environment: the value of `{name}` is not UTF-8"));
+    }
+    let others = command(folder.path(), &["config"], &[]).env("UNRELATED", latin_1).output().unwrap();
+    assert!(others.status.success(), "{}", text(&others.stderr));
 }
 
 #[test]
