@@ -1,5 +1,6 @@
 //! Merges the layers into one configuration.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
@@ -70,13 +71,30 @@ fn file_layer(path: &Path, required: bool) -> Result<Table, Error> {
     let name = path.display().to_string();
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => return Ok(Table::new()),
-        Err(error) => return Err(Error(format!("{name} cannot be read: {error}"))),
+        Err(error) if error.kind() == ErrorKind::NotFound && !required => return Ok(Table::new()),
+        Err(error) => return Err(unreadable(&name, &error, closed_folder(path).as_deref())),
     };
     let table: Table = toml::from_str(&text).map_err(|error| syntax(&name, &text, &error))?;
     check_keys(&name, &table, &Config::keys(), &mut Vec::new())?;
     check_types(&name, &table)?;
     Ok(table)
+}
+
+/// The working directory, if nobody can tell whether it has such a file: the user may not enter it.
+fn closed_folder(path: &Path) -> Option<PathBuf> {
+    let is_closed =
+        path.is_relative() && Path::new(".").metadata().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+    is_closed.then(|| std::env::current_dir().unwrap_or_else(|_| ".".into()))
+}
+
+fn unreadable(name: &str, error: &std::io::Error, closed_folder: Option<&Path>) -> Error {
+    match closed_folder {
+        Some(folder) => Error(format!(
+            "{name} cannot be looked for in the working directory {}, which this user may not enter; go to another one",
+            folder.display()
+        )),
+        None => Error(format!("{name} cannot be read: {error}")),
+    }
 }
 
 fn syntax(name: &str, text: &str, error: &toml::de::Error) -> Error {
@@ -250,4 +268,21 @@ pub fn did_you_mean<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Str
         .min()
         .map(|(_, candidate)| format!("; did you mean `{candidate}`?"))
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_looked_for_is_not_what_is_wrong() {
+        let error = std::io::Error::from(ErrorKind::PermissionDenied);
+        let told = |folder: Option<&str>| unreadable("config/default.toml", &error, folder.map(Path::new)).0;
+        assert_eq!(
+            told(Some("/root")),
+            "config/default.toml cannot be looked for in the working directory /root, which this user may not enter; go \
+             to another one"
+        );
+        assert_eq!(told(None), "config/default.toml cannot be read: permission denied");
+    }
 }

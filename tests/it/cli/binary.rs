@@ -1,9 +1,11 @@
 //! Commands that need no server: what they print, and the exit codes of impossible requests.
 
 use std::ffi::OsStr;
+use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::process::Output;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Output};
 
 use super::{command, run as pes};
 
@@ -60,6 +62,22 @@ fn a_variable_that_is_not_utf_8_is_refused_if_it_is_a_setting() {
     }
     let others = command(folder.path(), &["config"], &[]).env("UNRELATED", latin_1).output().unwrap();
     assert!(others.status.success(), "{}", text(&others.stderr));
+}
+
+/// `sudo -u pes pes keys ls` in the home of root. Nothing is closed to root itself.
+#[test]
+fn a_working_directory_that_may_not_be_entered_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "chmod 0 . && exec \"$0\" config", env!("CARGO_BIN_EXE_pes")]);
+    let output = shell.current_dir(folder.path()).env_clear().env("PATH", "/usr/bin:/bin").output().unwrap();
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+    if rustix::process::geteuid().is_root() {
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    } else {
+        let expected = "pes: configuration: config/default.toml cannot be looked for in the working directory /";
+        refused(&output, 2, expected);
+    }
 }
 
 #[test]
