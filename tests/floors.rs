@@ -20,6 +20,8 @@ mod lexer;
 mod marks;
 #[path = "floors/matches.rs"]
 mod matches;
+#[path = "floors/migrations.rs"]
+mod migrations;
 #[path = "floors/proofs.rs"]
 mod proofs;
 #[path = "floors/rooms.rs"]

@@ -57,9 +57,10 @@ pub(super) fn error(error: sqlx::Error) -> Error {
     }
 }
 
-/// Whether a lock was not acquired in time.
+/// Whether others held a lock: it was not acquired in time, or each waited for the other and PostgreSQL ended this one.
 pub(super) fn is_locked(error: &sqlx::Error) -> bool {
-    database_error(error).is_some_and(|error| error.code() == code::LOCK_NOT_AVAILABLE)
+    database_error(error)
+        .is_some_and(|error| matches!(error.code(), code::LOCK_NOT_AVAILABLE | code::DEADLOCK_DETECTED))
 }
 
 /// Whether the server cannot be reached, or accepts no connections at present: it starts, recovers after a power failure,

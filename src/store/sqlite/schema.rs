@@ -12,7 +12,7 @@ use super::open::unusable;
 use crate::store::{Error, Result, schema_line};
 
 /// One file until the first release; from then on files are appended and never edited.
-const MIGRATIONS: [(i64, &str, &str); 15] = [
+const MIGRATIONS: [(i64, &str, &str); 16] = [
     (1, "schema", include_str!("../../../migrations/sqlite/0001_schema.sql")),
     (2, "erasure", include_str!("../../../migrations/sqlite/0002_erasure.sql")),
     (3, "retention", include_str!("../../../migrations/sqlite/0003_retention.sql")),
@@ -27,7 +27,8 @@ const MIGRATIONS: [(i64, &str, &str); 15] = [
     (12, "runs that wait to begin", include_str!("../../../migrations/sqlite/0012_waits_to_begin.sql")),
     (13, "deliveries of tenants", include_str!("../../../migrations/sqlite/0013_deliveries_of_tenants.sql")),
     (14, "deliveries to collectors", include_str!("../../../migrations/sqlite/0014_deliveries_to_collectors.sql")),
-    (15, "lists of tenants", include_str!("../../../migrations/sqlite/0015_lists_of_tenants.sql")),
+    (15, "deliveries by status", include_str!("../../../migrations/sqlite/0015_deliveries_by_status.sql")),
+    (16, "runs by standing", include_str!("../../../migrations/sqlite/0016_runs_by_standing.sql")),
 ];
 
 /// The current time in the unit of the audit.

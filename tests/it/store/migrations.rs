@@ -1,7 +1,7 @@
 //! Each migration adds one audit line in its own transaction.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pes::config::Synchronous;
 use pes::store::postgres::Postgres;
@@ -31,18 +31,22 @@ async fn sqlite(folder: &Path) -> SqliteConnection {
     connection
 }
 
-async fn postgres(database: &Database) -> PgConnection {
+/// A database with the migrations up to this one, and two tenants.
+pub async fn postgres_at(version: i64, database: &Database) -> PgConnection {
     let mut connection = database.connect().await;
-    let sql = include_str!("../../../migrations/postgres/0001_schema.sql");
-    first(sql).run_direct(None, &mut connection, false).await.unwrap();
+    let migrator = Migrator::new(folder("postgres")).await.unwrap();
+    migrator.run_direct(Some(version), &mut connection, false).await.unwrap();
     connection.execute(TENANTS).await.unwrap();
     connection
 }
 
+fn folder(database: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations").join(database)
+}
+
 /// How many migrations a database has.
-fn newest(database: &str) -> i64 {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations").join(database);
-    std::fs::read_dir(folder).unwrap().count() as i64
+pub fn newest(database: &str) -> i64 {
+    std::fs::read_dir(folder(database)).unwrap().count() as i64
 }
 
 /// The audit lines of each tenant, the oldest first.
@@ -80,7 +84,7 @@ async fn each_migration_is_told_once_on_sqlite() {
 #[tokio::test]
 async fn each_migration_is_told_once_on_postgresql() {
     let database = Database::fresh().await;
-    postgres(&database).await.close().await.unwrap();
+    postgres_at(1, &database).await.close().await.unwrap();
     for _ in 0..2 {
         let store = Postgres::open(&database.url().into(), 2).await.unwrap();
         assert_eq!(told(&store).await, each_up_to(newest("postgres")));

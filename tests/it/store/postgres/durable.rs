@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use pes::domain::ids::ThreadPk;
-use pes::store::postgres::Postgres;
 use pes::store::{KeyStore as _, LeaseStore as _, Store};
 use sqlx::{AssertSqlSafe, Connection, Executor};
 use tokio::task::JoinSet;
@@ -74,26 +73,4 @@ const HALF: i64 = 2;
 fn looking<S: Store + ?Sized + 'static>(store: &Arc<S>) -> JoinSet<()> {
     let look = |store: Arc<S>| async move { drop(store.thread_by_pk(ThreadPk(1)).await) };
     (0..8).map(|_| look(store.clone())).collect()
-}
-
-/// A migration that waits for a lock blocks everybody after it: so it waits briefly, and tries again.
-#[tokio::test]
-async fn a_lock_in_the_way_of_a_start_is_waited_for_a_little_at_a_time() {
-    let database = Database::fresh().await;
-    process(&database).await.close().await;
-    let (mut blocker, mut watcher) = (database.connect().await, database.connect().await);
-    let mut lock = blocker.begin().await.unwrap();
-    lock.execute("LOCK TABLE _sqlx_migrations IN ACCESS EXCLUSIVE MODE").await.unwrap();
-    let url = database.url();
-    let opening = tokio::spawn(async move { Postgres::open(&url.into(), 1).await });
-    let waits_twice = async {
-        for _ in 0..2 {
-            while waiting(&mut watcher).await == 0 {}
-            while waiting(&mut watcher).await > 0 {}
-        }
-    };
-    soon(waits_twice).await;
-    assert!(!opening.is_finished(), "it tries again");
-    lock.rollback().await.unwrap();
-    soon(opening).await.unwrap().unwrap();
 }

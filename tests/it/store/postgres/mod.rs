@@ -6,6 +6,7 @@ mod fences;
 mod imports;
 mod looks;
 mod lost;
+mod migrating;
 mod open;
 mod shared;
 mod view;
