@@ -47,12 +47,15 @@ const SESSION: [(&str, &str); 9] = [
     ("default_transaction_isolation", "read committed"),
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
-    ("idle_in_transaction_session_timeout", "30s"),
+    IDLE_TIMEOUT,
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
     ("random_page_cost", "0.01"),
     ("jit", "off"),
 ];
+
+/// Ends the transaction of a process that is gone without closing its connection, and releases its locks.
+const IDLE_TIMEOUT: (&str, &str) = ("idle_in_transaction_session_timeout", "30s");
 
 pub(super) fn options(url: &SecretString) -> Result<PgConnectOptions> {
     PgConnectOptions::from_str(url.expose_secret())
@@ -83,6 +86,13 @@ pub(super) fn ending_given_up(session: &PgConnectOptions, server: &Server) -> Pg
     if server.can_check { session.clone().options([CHECK_INTERVAL]) } else { session.clone() }
 }
 
+/// Turns the check on for this connection. `false`: the server cannot check.
+async fn check_client(connection: &mut PgConnection) -> bool {
+    let (name, interval) = CHECK_INTERVAL;
+    let set = sqlx::query("SELECT set_config(name, $2, false) FROM pg_settings WHERE name = $1");
+    matches!(set.bind(name).bind(interval).fetch_optional(connection).await, Ok(Some(_)))
+}
+
 /// The pause before something is retried that another process prevents.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
@@ -91,12 +101,14 @@ const LOCK_TIMEOUT: &str = "2s";
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Migrates the schema. Replicas that start together take turns. Additions of newer versions are kept; if they removed
-/// something that this version needs, it refuses to start.
+/// something that this version needs, it refuses to start. If this process is killed meanwhile, the server ends the
+/// migration, whose locks keep commits waiting.
 pub(super) async fn migrate(options: &PgConnectOptions) -> Result<()> {
     let (place, until) = (location(options), Instant::now() + MIGRATION_TIMEOUT);
-    let session = options.clone().options([("lock_timeout", LOCK_TIMEOUT)]);
+    let session = options.clone().options([("lock_timeout", LOCK_TIMEOUT), IDLE_TIMEOUT]);
     loop {
         let mut connection = connect(&session).await?;
+        check_client(&mut connection).await;
         let migrated = match migrator().run_direct(None, &mut connection, false).await {
             Ok(()) => Ok(floor(&mut connection).await.map_err(fault::error)?),
             Err(error) => Err(error),
@@ -178,11 +190,9 @@ pub(super) struct Server {
 pub(super) async fn server(session: &PgConnectOptions) -> Result<Server> {
     let mut connection = connect(session).await?;
     let weakness = weakness(&mut connection).await?;
-    let (name, interval) = CHECK_INTERVAL;
-    let set = sqlx::query("SELECT set_config(name, $2, false) FROM pg_settings WHERE name = $1");
-    let set = set.bind(name).bind(interval).fetch_optional(&mut connection).await;
+    let can_check = check_client(&mut connection).await;
     let _ = connection.close().await;
-    Ok(Server { weakness, can_check: matches!(set, Ok(Some(_))) })
+    Ok(Server { weakness, can_check })
 }
 
 async fn weakness(connection: &mut PgConnection) -> Result<Option<String>> {

@@ -2,7 +2,7 @@
 
 use pes::store::Store as _;
 use pes::store::postgres::Postgres;
-use sqlx::{Connection, Executor};
+use sqlx::{Connection, Executor, PgConnection};
 
 use super::{process, waiting};
 use crate::store::migrations;
@@ -47,4 +47,49 @@ async fn a_migration_that_a_deadlock_ended_begins_again() {
     soon(lock.execute("LOCK TABLE document_revision IN ROW EXCLUSIVE MODE")).await.unwrap();
     lock.rollback().await.unwrap();
     soon(opening).await.unwrap().unwrap();
+}
+
+/// Its locks keep every commit waiting.
+#[tokio::test]
+async fn a_migration_whose_process_is_gone_is_ended_at_once() {
+    let database = Database::fresh().await;
+    let mut watcher = migrations::postgres_at(14, &database).await;
+    let slow = "CREATE FUNCTION slow() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(3600); END';
+        CREATE EVENT TRIGGER slow ON ddl_command_end WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION slow()";
+    watcher.execute(slow).await.unwrap();
+    let url = database.url();
+    let opening = tokio::spawn(async move { Postgres::open(&url.into(), 1).await });
+    soon(async { while building(&mut watcher).await == 0 {} }).await;
+    let mut early = watcher.begin().await.unwrap();
+    let error = early.execute("LOCK TABLE deliveries IN ROW EXCLUSIVE MODE NOWAIT").await.err().unwrap();
+    assert_eq!(error.as_database_error().unwrap().code().unwrap(), "55P03", "the migration holds it: {error}");
+    early.rollback().await.unwrap();
+    opening.abort();
+    soon(async { while building(&mut watcher).await > 0 {} }).await;
+    let mut commit = watcher.begin().await.unwrap();
+    soon(commit.execute("LOCK TABLE deliveries IN ROW EXCLUSIVE MODE")).await.unwrap();
+}
+
+/// How many migrations of the store are building an index that takes an hour.
+async fn building(watcher: &mut PgConnection) -> i64 {
+    let count = "SELECT count(*) FROM pg_stat_activity
+        WHERE application_name = 'pes' AND datname = current_database() AND wait_event = 'PgSleep'";
+    sqlx::query_scalar(count).fetch_one(watcher).await.unwrap()
+}
+
+/// A process whose machine is gone closes no connection: its transaction ends all the same.
+#[tokio::test]
+async fn a_migration_is_ended_when_its_process_says_nothing_more() {
+    let database = Database::fresh().await;
+    let mut watcher = migrations::postgres_at(14, &database).await;
+    let looks = "CREATE TABLE seen (idle text, looks text);
+        CREATE FUNCTION look() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO seen VALUES
+            (current_setting('idle_in_transaction_session_timeout'), current_setting('client_connection_check_interval'));
+        END $$;
+        CREATE EVENT TRIGGER look ON ddl_command_end WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION look()";
+    watcher.execute(looks).await.unwrap();
+    process(&database).await.close().await;
+    let seen: Vec<(String, String)> =
+        sqlx::query_as("SELECT DISTINCT idle, looks FROM seen").fetch_all(&mut watcher).await.unwrap();
+    assert_eq!(seen, [("30s".to_owned(), "500ms".to_owned())]);
 }
