@@ -55,7 +55,7 @@ pub use keys::{KeyAdded, KeyRow, KeyStore, Rotation};
 pub use leases::*;
 pub use log::{LogStore, NewEntry, ObservationAsk};
 pub use lookups::{LookupStore, NewLookup};
-pub use open::{await_connection, open, open_beside};
+pub use open::{OldSchema, await_connection, old_schema, open, open_beside};
 pub use pace::{Chores, Pace};
 pub use page::{Page, PageAsk};
 pub use retention::{Compaction, Dropped, RetentionStore, RunEnd};

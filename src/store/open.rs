@@ -8,12 +8,30 @@ use super::sqlite::Sqlite;
 use super::{Result, Store};
 use crate::config;
 
-/// Opens the same store for reading, even while a server holds the folder of an embedded one. Nothing may be written.
+/// Opens the same store for reading, beside servers too. Nothing may be written, and nothing is migrated: a store with an
+/// older schema is `Unusable`.
 pub async fn open_beside(config: &config::Store) -> Result<Arc<dyn Store>> {
     Ok(match &config.url {
-        Some(url) => Arc::new(Postgres::open(url, config.connections).await?),
+        Some(url) => Arc::new(Postgres::open_beside(url, config.connections).await?),
         None => Arc::new(Sqlite::open_beside(&config.data_dir).await?),
     })
+}
+
+/// The schema of a database that a start would migrate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OldSchema {
+    /// 0: it has no tables yet.
+    pub found: i64,
+    pub needed: i64,
+}
+
+/// The schema of the database that the configuration names, if `open` would migrate it; this changes nothing. `Unusable` if
+/// there is none, or if it cannot be used.
+pub async fn old_schema(config: &config::Store) -> Result<Option<OldSchema>> {
+    match &config.url {
+        Some(url) => Postgres::old_schema(url).await,
+        None => Sqlite::old_schema(&config.data_dir, config.synchronous).await,
+    }
 }
 
 /// How long the start waits for PostgreSQL. After a power failure it may start later than this server, and recovers first.

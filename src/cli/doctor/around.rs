@@ -16,7 +16,7 @@ use crate::auth::{AuditKey, Issuers};
 use crate::config::Config;
 use crate::config::env::Variables;
 use crate::store::documents::Fingerprints;
-use crate::store::{self, Store, sqlite};
+use crate::store::{self, OldSchema, Store, sqlite};
 
 /// How long a connect may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -43,7 +43,7 @@ pub(super) async fn findings(config: &Config, variables: &Variables) -> Vec<Find
     findings
 }
 
-/// Opens the database as a server would. If a server holds it, reports it as in use. Never creates one.
+/// Opens the database as a server would. If a server holds it, reports it as in use. Never creates or migrates one.
 async fn database(config: &Config) -> Vec<Finding> {
     let store = &config.store;
     let of = |found| vec![Finding::of("database", found)];
@@ -54,13 +54,20 @@ async fn database(config: &Config) -> Vec<Finding> {
         match store.data_dir.join("pes.db").try_exists() {
             Ok(true) => {}
             Ok(false) => {
-                let mut findings =
-                    of(Ok(format!("{} has none yet; the first start makes it", store.data_dir.display())));
-                findings.extend(keyless(config, false));
-                return findings;
+                return empty(config, format!("{} has none yet; the first start makes it", store.data_dir.display()));
             }
             Err(error) => return of(Err(unseen(&store.data_dir, &error))),
         }
+    }
+    match store::old_schema(store).await {
+        Ok(None) => {}
+        Ok(Some(OldSchema { found: 0, .. })) => {
+            return empty(config, "it has no tables yet; the first start makes them".to_owned());
+        }
+        Ok(Some(OldSchema { found, needed })) => {
+            return of(Ok(format!("it has schema {found}; the first start migrates it to {needed}")));
+        }
+        Err(error) => return of(Err(error.to_string())),
     }
     let opened = match store::open(store).await {
         Ok(opened) => opened,
@@ -75,6 +82,11 @@ async fn database(config: &Config) -> Vec<Finding> {
     findings.extend(secrets(config, &*opened).await);
     opened.close().await;
     findings
+}
+
+/// The findings about a database that holds nothing yet.
+fn empty(config: &Config, said: String) -> Vec<Finding> {
+    [Finding::of("database", Ok(said))].into_iter().chain(keyless(config, false)).collect()
 }
 
 /// The error of a start that needs keys and has none.

@@ -39,9 +39,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
+use sqlx::postgres::PgConnectOptions;
 
 use super::committer::{Bounds, Committer};
-use super::{Chores, Result, Store, Traffic};
+use super::{Chores, OldSchema, Result, Store, Traffic};
 use pool::Pool;
 use writer::Writer;
 
@@ -74,13 +75,30 @@ impl Postgres {
     pub async fn open(url: &SecretString, connections: u32) -> Result<Self> {
         let options = open::options(url)?;
         open::migrate(&options).await?;
-        let session = open::session(&options);
+        Self::opened(&options, open::session(&options), connections).await
+    }
+
+    /// Opens the database for reading, also beside servers, as a role that may only SELECT. Nothing can be written.
+    /// `Unusable` if it cannot be reached, or if it is of another version of pes.
+    pub async fn open_beside(url: &SecretString, connections: u32) -> Result<Self> {
+        let options = open::options(url)?;
+        open::check_up_to_date(&options).await?;
+        Self::opened(&options, open::reading_session(&options), connections).await
+    }
+
+    /// The schema of a database that `open` would migrate; this changes nothing. `Unusable` if it cannot be reached, or was
+    /// migrated by a newer program.
+    pub async fn old_schema(url: &SecretString) -> Result<Option<OldSchema>> {
+        open::old_schema(&open::options(url)?).await
+    }
+
+    async fn opened(options: &PgConnectOptions, session: PgConnectOptions, connections: u32) -> Result<Self> {
         let server = open::server(&session).await?;
         let reading = open::ending_given_up(&session, &server);
         let half = connections.div_ceil(2);
         let writers = (0..COMMITTERS).map(|_| Writer::new(session.clone()));
         Ok(Self {
-            location: open::location(&options),
+            location: open::location(options),
             weakness: server.weakness,
             pool: Pool::lazy(reading.clone(), half),
             for_readers: Some(Pool::lazy(reading.clone(), half)),

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::fault;
 use super::writer::CONNECT_TIMEOUT;
-use crate::store::{Error, Result, schema_line};
+use crate::store::{Error, OldSchema, Result, schema_line};
 
 /// One file until the first release; from then on files are appended and never edited.
 const MIGRATIONS: [(i64, &str, &str); 16] = [
@@ -34,6 +34,9 @@ const MIGRATIONS: [(i64, &str, &str); 16] = [
     (15, "deliveries by status", include_str!("../../../migrations/postgres/0015_deliveries_by_status.sql")),
     (16, "runs by standing", include_str!("../../../migrations/postgres/0016_runs_by_standing.sql")),
 ];
+
+/// The schema that this program needs.
+const KNOWN: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
 
 /// The current time in the unit of the audit.
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
@@ -131,13 +134,52 @@ async fn floor(connection: &mut PgConnection) -> sqlx::Result<i64> {
     sqlx::query_scalar("SELECT least FROM schema_floor").fetch_one(connection).await
 }
 
+/// The schema of a database that a start would migrate. Changes nothing. `Unusable` if it needs a newer program.
+pub(super) async fn old_schema(options: &PgConnectOptions) -> Result<Option<OldSchema>> {
+    let mut connection = connect(&session(options)).await?;
+    let found = schema_and_floor(&mut connection).await;
+    let _ = connection.close().await;
+    let (found, least) = found.map_err(fault::error)?;
+    refuse_newer(&location(options), least)?;
+    Ok((found < KNOWN).then_some(OldSchema { found, needed: KNOWN }))
+}
+
+/// The newest migration of the database, and the lowest schema that a program must know; both are 0 if it has no tables yet.
+async fn schema_and_floor(connection: &mut PgConnection) -> sqlx::Result<(i64, i64)> {
+    let is_there = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL");
+    let is_there: bool = is_there.fetch_one(&mut *connection).await?;
+    if !is_there {
+        return Ok((0, 0));
+    }
+    let newest = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations");
+    let newest: Option<i64> = newest.fetch_one(&mut *connection).await?;
+    match newest {
+        Some(newest) => Ok((newest, floor(connection).await?)),
+        None => Ok((0, 0)),
+    }
+}
+
+/// Refuses a database that is not migrated to the current schema, without changing it.
+pub(super) async fn check_up_to_date(options: &PgConnectOptions) -> Result<()> {
+    let Some(OldSchema { found, needed }) = old_schema(options).await? else { return Ok(()) };
+    Err(Error::Unusable(format!(
+        "the database at {} cannot be used: it has schema {found}, and this version of pes needs {needed}; start the \
+         server on it once",
+        location(options)
+    )))
+}
+
+/// A session in which nothing can be written.
+pub(super) fn reading_session(options: &PgConnectOptions) -> PgConnectOptions {
+    session(options).options([("default_transaction_read_only", "on")])
+}
+
 fn refuse_newer(place: &str, least: i64) -> Result<()> {
-    let known = MIGRATIONS[MIGRATIONS.len() - 1].0;
-    if least <= known {
+    if least <= KNOWN {
         return Ok(());
     }
     Err(Error::Unusable(format!(
-        "the database at {place} is too new: it needs a program that knows schema {least}, this one knows {known}; \
+        "the database at {place} is too new: it needs a program that knows schema {least}, this one knows {KNOWN}; \
          start the newer program"
     )))
 }

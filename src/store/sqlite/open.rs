@@ -17,7 +17,7 @@ use super::{Sqlite, damage, private, schema};
 use crate::config::Synchronous;
 use crate::failpoint;
 use crate::store::committer::{Bounds, Committer};
-use crate::store::{Chores, Error, Result};
+use crate::store::{Chores, Error, OldSchema, Result};
 
 /// The pragmas of every connection. A checkpoint every 16 MB instead of every 4 MB writes fewer pages twice. Deleted content
 /// is overwritten in place at once.
@@ -84,6 +84,15 @@ impl Sqlite {
         schema::check_version(&path).await?;
         schema::check_up_to_date(&path).await?;
         Self::opened(path.clone(), options(&path, Synchronous::Full), Synchronous::Full, None)
+    }
+
+    /// The schema of the database of this folder, if `open` would migrate it; this changes nothing. `Unusable` if it is
+    /// damaged, or a newer version wrote it.
+    pub async fn old_schema(folder: &Path, synchronous: Synchronous) -> Result<Option<OldSchema>> {
+        let path = folder.join("pes.db");
+        damage::check(&path, synchronous == Synchronous::Full)?;
+        schema::check_version(&path).await?;
+        schema::old_schema(&path).await
     }
 
     fn opened(

@@ -9,7 +9,7 @@ use sqlx::{ConnectOptions, Connection, SqlStr};
 
 use super::fault::{is_read_only, why_not_opened};
 use super::open::unusable;
-use crate::store::{Error, Result, schema_line};
+use crate::store::{Error, OldSchema, Result, schema_line};
 
 /// One file until the first release; from then on files are appended and never edited.
 const MIGRATIONS: [(i64, &str, &str); 16] = [
@@ -31,16 +31,18 @@ const MIGRATIONS: [(i64, &str, &str); 16] = [
     (16, "runs by standing", include_str!("../../../migrations/sqlite/0016_runs_by_standing.sql")),
 ];
 
+/// The schema that this program needs.
+const KNOWN: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
+
 /// The current time in the unit of the audit.
 const NOW: &str = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
 
 /// Refuses, without changing it, a file that a newer version has changed so that this one cannot use it, and a file that is
 /// not a database of this server.
 pub(super) async fn check_version(path: &Path) -> Result<()> {
-    let known = MIGRATIONS[MIGRATIONS.len() - 1].0;
     match floor(path).await.map_err(|error| unusable(path, why_not_opened(&error)))? {
-        Some(least) if least > known => Err(Error::Unusable(format!(
-            "{} needs a program that knows schema {least}, and this version of pes knows schemas up to {known}; start \
+        Some(least) if least > KNOWN => Err(Error::Unusable(format!(
+            "{} needs a program that knows schema {least}, and this version of pes knows schemas up to {KNOWN}; start \
              a newer pes. Nothing was changed.",
             path.display()
         ))),
@@ -51,13 +53,15 @@ pub(super) async fn check_version(path: &Path) -> Result<()> {
 
 /// Refuses a file that is not migrated to the current schema, without changing it.
 pub(super) async fn check_up_to_date(path: &Path) -> Result<()> {
-    let known = MIGRATIONS[MIGRATIONS.len() - 1].0;
+    let Some(OldSchema { found, needed }) = old_schema(path).await? else { return Ok(()) };
+    let why = format!("it has schema {found}, and this version of pes needs {needed}; start the server on it once");
+    Err(unusable(path, why))
+}
+
+/// The schema of a file that a start would migrate.
+pub(super) async fn old_schema(path: &Path) -> Result<Option<OldSchema>> {
     let found = version(path).await.map_err(|error| unusable(path, why_not_opened(&error)))?;
-    if found < known {
-        let why = format!("it has schema {found}, and this version of pes needs {known}; start the server on it once");
-        return Err(unusable(path, why));
-    }
-    Ok(())
+    Ok((found < KNOWN).then_some(OldSchema { found, needed: KNOWN }))
 }
 
 async fn version(path: &Path) -> std::result::Result<i64, sqlx::Error> {

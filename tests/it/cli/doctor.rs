@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 use super::client::http;
 use super::run as pes;
 use super::serving::{ask, serve, text};
+use crate::store::migrations::{self, NEWEST};
 use crate::support::issuer::{Issuer, Signer};
+use crate::support::postgres::Database;
 
 /// The doctor's output for an unhealthy setup.
 fn doctor(folder: &Path, variables: &[(&str, &str)]) -> String {
@@ -111,6 +113,31 @@ fn a_folder_that_cannot_be_made_or_looked_at_is_not_well() {
     has(&said, "FAIL folder  plain/data cannot be looked at: ");
     has(&said, "FAIL database  plain/data cannot be looked at: ");
     has(&said, "ok   settings  ");
+}
+
+#[tokio::test]
+async fn the_doctor_migrates_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("data")).unwrap();
+    let mut file = migrations::sqlite(&folder.path().join("data")).await;
+    let said = text(&pes(folder.path(), &["doctor"], &[]).stdout);
+    let newest = migrations::newest("sqlite");
+    has(&said, &format!("ok   database  it has schema 1; the first start migrates it to {newest}"));
+    let left: i64 = sqlx::query_scalar(NEWEST).fetch_one(&mut file).await.unwrap();
+    assert_eq!(left, 1);
+
+    let database = Database::fresh().await;
+    let url = database.url();
+    let shared = [("DATABASE_URL", url.as_str()), ("HOST", "0.0.0.0")];
+    let said = doctor(folder.path(), &shared);
+    has(&said, "ok   database  it has no tables yet; the first start makes them");
+    has(&said, "FAIL keys  0.0.0.0 is not loopback and there are no API keys; ");
+    let mut connection = migrations::postgres_at(1, &database).await;
+    let said = doctor(folder.path(), &shared);
+    let newest = migrations::newest("postgres");
+    has(&said, &format!("ok   database  it has schema 1; the first start migrates it to {newest}"));
+    let left: i64 = sqlx::query_scalar(NEWEST).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(left, 1);
 }
 
 /// A person who declines is not told to look at the log.

@@ -22,7 +22,7 @@ fn first(sql: &'static str) -> Migrator {
     Migrator::with_migrations(vec![first])
 }
 
-async fn sqlite(folder: &Path) -> SqliteConnection {
+pub async fn sqlite(folder: &Path) -> SqliteConnection {
     let options = SqliteConnectOptions::new().filename(folder.join("pes.db")).create_if_missing(true);
     let mut connection = options.connect().await.unwrap();
     let sql = include_str!("../../../migrations/sqlite/0001_schema.sql");
@@ -118,6 +118,9 @@ async fn a_migration_that_fails_is_not_told_on_sqlite() {
     assert_eq!(told(&store).await, each_up_to(newest("sqlite")));
     store.close().await;
 }
+
+/// The newest migration of a database.
+pub const NEWEST: &str = "SELECT max(version) FROM _sqlx_migrations";
 
 async fn lines(connection: &mut SqliteConnection) -> i64 {
     sqlx::query_scalar("SELECT count(*) FROM audit").fetch_one(connection).await.unwrap()

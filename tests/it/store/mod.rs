@@ -18,7 +18,7 @@ mod inbox;
 mod keys;
 mod log;
 mod lookups;
-mod migrations;
+pub mod migrations;
 mod newer;
 mod postgres;
 mod retention;

@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
+use pes::service::audit::verify::{VerifyAsk, verify};
 use pes::store::postgres::Postgres;
-use pes::store::{BackupStore as _, Committed, Error, LeaseStore as _, Registration, Store as _, ThreadStore as _};
-use sqlx::Executor;
+use pes::store::{
+    BackupStore as _, Committed, Error, KeyStore as _, LeaseStore as _, Registration, Store as _, ThreadStore as _,
+};
+use sqlx::{AssertSqlSafe, Executor};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, UnixStream};
 
 use super::{creation, process};
+use crate::store::migrations::{self, NEWEST};
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 
@@ -143,4 +147,43 @@ async fn a_start_waits_no_longer_than_it_is_told_and_for_nothing_that_waiting_ca
     let database = Database::fresh().await;
     let line = soon(refused(database.url().replace("/test_", "/no_such_"), LONG)).await;
     assert!(line.contains("does not exist"), "{line}");
+}
+
+#[tokio::test]
+async fn whoever_only_reads_migrates_nothing() {
+    let database = Database::fresh().await;
+    let mut connection = migrations::postgres_at(1, &database).await;
+    let Err(Error::Unusable(line)) = Postgres::open_beside(&database.url().into(), 1).await else {
+        panic!("it opened")
+    };
+    let newest = migrations::newest("postgres");
+    let why = format!("it has schema 1, and this version of pes needs {newest}; start the server on it once");
+    assert!(line.ends_with(&format!(" cannot be used: {why}")), "{line}");
+    let left: i64 = sqlx::query_scalar(NEWEST).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(left, 1);
+}
+
+#[tokio::test]
+async fn whoever_only_reads_needs_no_right_to_write_and_writes_nothing() {
+    let database = Database::fresh().await;
+    let store = process(&database).await;
+    store.tenant("acme", 1).await.unwrap();
+    store.close().await;
+    let mut connection = database.connect().await;
+    let name: String = sqlx::query_scalar("SELECT current_database()").fetch_one(&mut connection).await.unwrap();
+    let role = format!("reader_of_{name}");
+    let rights = format!(
+        "CREATE ROLE {role} LOGIN; REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+         GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}"
+    );
+    connection.execute(AssertSqlSafe(rights)).await.unwrap();
+    let url = database.url().replace("user=postgres", &format!("user={role}"));
+    let store = Postgres::open_beside(&url.into(), 1).await.unwrap();
+    let chains = verify(&store, &VerifyAsk::default()).await.unwrap();
+    assert!(chains.iter().all(|chain| chain.broken.is_none()), "{chains:?}");
+    assert_eq!(chains.iter().map(|chain| chain.tenant.as_str()).collect::<Vec<_>>(), ["acme"]);
+    store.close().await;
+    let store = Postgres::open_beside(&database.url().into(), 1).await.unwrap();
+    let Err(Error::Unavailable(why)) = store.tenant("other", 1).await else { panic!("it was written") };
+    assert!(why.contains("read-only transaction"), "{why}");
 }
