@@ -87,6 +87,8 @@ impl App {
     pub(crate) async fn assemble(mut config: Config, mut components: Components) -> Result<Self, Error> {
         install_metrics(&config);
         config.check()?;
+        service::check_system_prompt(&config.agent)?;
+        service::check_execution(&config.agent)?;
         check_prices(&config, &*components.models)?;
         let script = provider::demo_script(&config.models)?;
         config.a2a.reused_message_ids.extend_from_slice(script.reused_message_ids());

@@ -4,6 +4,7 @@ use super::{Components, Error, check_prices, outward};
 use crate::config::{self, Config};
 use crate::provider;
 use crate::runtime;
+use crate::service;
 use crate::tool::{Registry, builtin, policy};
 use crate::traces::Traces;
 
@@ -28,6 +29,8 @@ pub(crate) fn check(config: &Config) -> Vec<Error> {
         core,
         tools,
         provider::demo_script(&config.models).map(drop).map_err(Error::from),
+        service::check_system_prompt(&config.agent).map_err(Error::from),
+        service::check_execution(&config.agent).map_err(Error::from),
         policy::check_server(config).map_err(Error::from),
         outward::tenant_allows(config).map(drop).map_err(Error::from),
         outward::webhooks(config).map(drop).map_err(Error::from),

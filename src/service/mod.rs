@@ -41,5 +41,6 @@ pub mod usage;
 use crate::domain::fault::Fault;
 
 pub use handle::{Parts, Service};
+pub(crate) use settings::{check_execution, check_system_prompt};
 
 type Result<T, E = Fault> = std::result::Result<T, E>;

@@ -54,6 +54,18 @@ pub(super) fn check(service: &Service, caller: &Caller, core: &str, thread: &Thr
     Err(fault)
 }
 
+/// Checks the server's own system prompt, of which every run has a part.
+pub(crate) fn check_system_prompt(server: &config::Agent) -> std::result::Result<(), config::Error> {
+    let composed = compose(&server.templates, &[("agent.system_prompt", &server.system_prompt)]);
+    composed.map(drop).map_err(|fault| config::Error(format!("agent.system_prompt: {}", fault.detail)))
+}
+
+/// Checks the server's own `executionConfig`, which every run has.
+pub(crate) fn check_execution(server: &config::Agent) -> std::result::Result<(), config::Error> {
+    let resolved = execution(&[Some(&server.execution)]);
+    resolved.map(drop).map_err(|fault| config::Error(format!("agent.execution: {}", fault.detail)))
+}
+
 /// Resolves the settings of a run, and checks with the provider of each model that it accepts these parameters.
 fn resolve(
     server: &config::Agent,
@@ -108,14 +120,14 @@ fn resolve(
         history_limit: thread.history_limit.unwrap_or(server.history_limit),
         system_prompt: compose(
             &server.templates,
-            [
-                ("the server's agent.system_prompt", &server.system_prompt),
+            &[
+                ("agent.system_prompt", &server.system_prompt),
                 ("/config/systemPrompt", &thread.system_prompt),
                 ("/options/systemPrompt", &call.system_prompt),
             ],
         )?,
         persona: persona([Some(&server.persona), thread.persona.as_ref(), call.persona.as_ref()]),
-        execution: execution([
+        execution: execution(&[
             Some(&server.execution),
             thread.execution_config.as_ref(),
             call.execution_config.as_ref(),
@@ -210,7 +222,7 @@ fn chosen_model(models: &dyn Catalog, layers: [&Option<ProviderConfig>; 2]) -> R
 }
 
 /// Joins the layers with blank lines, each after or before those below it, and substitutes the variables.
-fn compose(templates: &BTreeMap<String, String>, layers: [(&str, &Option<SystemPrompt>); 3]) -> Result<String> {
+fn compose(templates: &BTreeMap<String, String>, layers: &[(&str, &Option<SystemPrompt>)]) -> Result<String> {
     let mut parts: Vec<String> = Vec::new();
     for (place, layer) in layers {
         let (texts, strategy) = match layer {
@@ -291,9 +303,9 @@ fn persona(layers: [Option<&Persona>; 3]) -> Persona {
     })
 }
 
-fn execution(layers: [Option<&ExecutionOverrides>; 3]) -> Result<ExecutionConfig> {
+fn execution(layers: &[Option<&ExecutionOverrides>]) -> Result<ExecutionConfig> {
     let mut config = ExecutionConfig::default();
-    for layer in layers.into_iter().flatten() {
+    for layer in layers.iter().copied().flatten() {
         for (field, least, most, value, into) in [
             ("maxIterations", 1, 100, layer.max_iterations, &mut config.max_iterations),
             ("taefMaxRetries", 0, 10, layer.taef_max_retries, &mut config.taef_max_retries),

@@ -104,6 +104,27 @@ fn the_doctor_refuses_the_settings_that_a_start_refuses() {
 }
 
 #[test]
+fn mistakes_in_the_servers_layer_are_told_at_the_start_and_by_the_doctor() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("config")).unwrap();
+    let agent = "[agent.templates]\nsupport = \"You help.\"\n[agent.system_prompt]\ntag = \"suport\"\n";
+    let execution = "[agent.execution]\nmaxParallelItems = 0\n";
+    let told = [
+        (agent, "agent.system_prompt: There is no template `suport`; known: support."),
+        (execution, "agent.execution: `maxParallelItems` is 0; it must be 1 to 64."),
+    ];
+    for (settings, why) in told {
+        std::fs::write(folder.path().join("config/local.toml"), settings).unwrap();
+        let start = pes(folder.path(), &["--port", "0"], &[]);
+        assert_eq!(text(&start.stderr).trim(), format!("pes: configuration: {why}"));
+        assert_eq!(start.status.code(), Some(2));
+    }
+    std::fs::write(folder.path().join("config/local.toml"), [agent, execution].concat()).unwrap();
+    let said = doctor(folder.path(), &[]);
+    told.iter().for_each(|(_, why)| has(&said, &format!("FAIL settings  {why}")));
+}
+
+#[test]
 fn a_folder_that_cannot_be_made_or_looked_at_is_not_well() {
     let folder = tempfile::tempdir().unwrap();
     let said = doctor(folder.path(), &[("PES_DATA_DIR", "/proc/nobody/data")]);
