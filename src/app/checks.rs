@@ -1,6 +1,7 @@
 //! Checks the settings as a start would, without starting.
 
 use super::{Components, Error, check_prices, outward};
+use crate::auth::Issuers;
 use crate::config::{self, Config};
 use crate::provider;
 use crate::runtime;
@@ -35,6 +36,7 @@ pub(crate) fn check(config: &Config) -> Vec<Error> {
         outward::tenant_allows(config).map(drop).map_err(Error::from),
         outward::webhooks(config).map(drop).map_err(Error::from),
         outward::operator_agents(config).map(drop).map_err(Error::from),
+        Issuers::new(&config.auth.oidc, &egress).map(drop).map_err(|why| config::Error(why).into()),
         Traces::new(&config.telemetry, egress.clone()).map(drop).map_err(|why| config::Error(why).into()),
     ];
     found.into_iter().filter_map(Result::err).collect()

@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{Error, health};
-use crate::app::{self, App};
+use crate::app::{self, App, checks};
 use crate::config::Config;
 use crate::config::env::Variables;
 use crate::config::models::ModelRef;
@@ -16,6 +16,10 @@ use crate::{shutdown, telemetry};
 
 pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), Error> {
     telemetry::install(&config.log, variables)?;
+    // Before the database is awaited, migrated or made: a server that cannot start changes nothing.
+    if let Some(error) = checks::check(&config).into_iter().next() {
+        return Err(unusable(error));
+    }
     let listener = bind(&config).await?;
     let metrics = bind_metrics(&config).await?;
     let address = listener.local_addr().map_err(|error| Error::Failed(format!("no address: {error}")))?;

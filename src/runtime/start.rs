@@ -16,7 +16,7 @@ use super::clock::Clock;
 use super::lease::LeaseKeeper;
 use super::model_book::ConfiguredModels;
 use super::model_meters::ModelMeters;
-use super::shared::Shared;
+use super::shared::{Shared, find_core};
 use super::tenant_runs::TenantRuns;
 use crate::a2a::directory::Directory;
 use crate::config::Config;
@@ -71,6 +71,8 @@ pub enum StartError {
 impl Runtime {
     /// Registers this process and starts the background tasks. Every unfinished run continues.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
+        // Before the process is registered: one that ends without unregistering counts as crashed.
+        find_core(&parts.cores, &parts.config.agent.core)?;
         let runtime = &parts.config.runtime;
         let name = runtime.replica.clone();
         let lease_keeper = LeaseKeeper::begin(&*parts.store, runtime.lease_ms, name, parts.clock.clone()).await?;
@@ -117,7 +119,6 @@ impl Runtime {
             halted: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
-        shared.core(&shared.config.agent.core)?;
         shared.look_for_crashes().await?;
         shared.hold_back_restored().await?;
         let keeper = shared.clone();

@@ -203,13 +203,10 @@ async fn reach(url: &str) -> Result<String, String> {
 
 /// Asks each issuer for its keys, as a server does for the first token.
 async fn issuers(config: &Config) -> Vec<Finding> {
-    let issuers = outward::common_egress(config)
-        .map_err(|error| error.to_string())
-        .and_then(|egress| Issuers::new(&config.auth.oidc, &egress));
-    match issuers {
-        Err(why) => vec![Finding::of("issuers", Err(why))],
-        Ok(issuers) => issuers.fetch_keys().await.into_iter().map(|(name, asked)| issuer(&name, asked)).collect(),
-    }
+    // A mistake in their settings is a finding about the settings.
+    let Ok(egress) = outward::common_egress(config) else { return Vec::new() };
+    let Ok(issuers) = Issuers::new(&config.auth.oidc, &egress) else { return Vec::new() };
+    issuers.fetch_keys().await.into_iter().map(|(name, asked)| issuer(&name, asked)).collect()
 }
 
 fn issuer(name: &str, asked: Result<usize, String>) -> Finding {

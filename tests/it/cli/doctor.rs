@@ -104,6 +104,21 @@ fn the_doctor_refuses_the_settings_that_a_start_refuses() {
 }
 
 #[test]
+fn a_start_with_wrong_settings_opens_nothing_and_waits_for_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let away = format!("postgres://pes@{free}/pes");
+    for more in [vec![], vec![("DATABASE_URL", away.as_str())]] {
+        let wrong = [vec![("PES_AGENT_CORE", "nope")], more].concat();
+        let start = pes(folder.path(), &["--port", "0"], &wrong);
+        let said = text(&start.stderr);
+        assert_eq!(start.status.code(), Some(2), "{said}");
+        assert!(said.starts_with("pes: configuration: There is no agent core `nope`; "), "{said}");
+        assert!(!folder.path().join("data").exists(), "{wrong:?}");
+    }
+}
+
+#[test]
 fn mistakes_in_the_servers_layer_are_told_at_the_start_and_by_the_doctor() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("config")).unwrap();

@@ -20,8 +20,10 @@ use pes::store::postgres::Postgres;
 use pes::{AgentProps, Config, Instance};
 use serde_json::Value;
 use tokio::time::sleep;
+use uuid::Uuid;
 
 use super::probe::{Probe, ask, equipped, instance};
+use crate::store::bed::registration;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody, fresh_store};
@@ -307,4 +309,16 @@ async fn a_thread_that_cannot_even_be_rebuilt_is_set_aside() {
     threads::release(service, caller, &"p".into()).await.unwrap();
     let next = ask(&process, "p", "call").await;
     assert_eq!(ended(&process, &next).await, (RunStatus::Completed, None));
+}
+
+#[tokio::test]
+async fn a_start_that_refuses_its_settings_is_no_crash() {
+    let store = fresh_store().await;
+    let mut config = Config::default();
+    config.agent.core = "nope".to_owned();
+    let refused = Instance::build(config).store(store.clone()).open().await.err().expect("there is no such core");
+    assert!(refused.to_string().starts_with("There is no agent core `nope`; "), "{refused}");
+    // The next start counts whoever is still registered.
+    store.register(registration(Uuid::new_v4()), 60_000).await.unwrap();
+    assert_eq!(store.process_crashes().await.unwrap(), 0);
 }
