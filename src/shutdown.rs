@@ -17,6 +17,9 @@ const SOCKET_NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bounds how long it may take, after the drain, to store the audit of refused logins.
 const AUDIT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Bounds how long a scrape may still wait for the store when the process ends.
+const SCRAPE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Bounds the connections of the metrics listener.
 const MAX_SCRAPERS: usize = 16;
 
@@ -60,10 +63,31 @@ pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken
     }
 }
 
-/// Serves only `/metrics` on `listener`, until the token is cancelled.
-pub fn serve_metrics(listener: TcpListener, state: AppState, closing: CancellationToken) -> JoinHandle<()> {
-    let limits = Limits { connections: MAX_SCRAPERS, ..state.config.limits.clone() };
-    tokio::spawn(http::serve::serve(listener, http::metrics_router(state), limits, closing, Vec::new()))
+/// A listener that serves only `/metrics`.
+pub struct MetricsListener {
+    serving: JoinHandle<()>,
+    closing: CancellationToken,
+}
+
+impl MetricsListener {
+    /// Serves until [`close`](Self::close).
+    pub fn serve(listener: TcpListener, state: AppState) -> Self {
+        let closing = CancellationToken::new();
+        let limits = Limits { connections: MAX_SCRAPERS, ..state.config.limits.clone() };
+        let router = http::metrics_router(state);
+        let serving = tokio::spawn(http::serve::serve(listener, router, limits, closing.clone(), Vec::new()));
+        Self { serving, closing }
+    }
+
+    /// Finishes the responses that have begun. A scrape for which the store does not answer soon is given up.
+    pub async fn close(self) {
+        self.closing.cancel();
+        match timeout(SCRAPE_TIMEOUT, self.serving).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "the accept loop of the metrics broke"),
+            Err(_) => tracing::warn!("a scrape of the metrics was given up: the store did not answer"),
+        }
+    }
 }
 
 async fn drain(

@@ -4,13 +4,13 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::net::SocketAddr;
 
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 use super::{Error, health};
 use crate::app::{self, App, checks};
 use crate::config::Config;
 use crate::config::env::Variables;
 use crate::config::models::ModelRef;
+use crate::shutdown::MetricsListener;
 use crate::store::{self, sqlite};
 use crate::{shutdown, telemetry};
 
@@ -36,18 +36,14 @@ pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), E
         tracing::warn!(%error, "commands beside this server will not find it");
     }
     let mut facts = facts(&app, address, state.url(), variables).await;
-    let closing = CancellationToken::new();
-    let serving_metrics = metrics.map(|(listener, address)| {
+    let metrics = metrics.map(|(listener, address)| {
         facts.insert(facts.len() - 1, format!("metrics  http://{address}/metrics"));
-        shutdown::serve_metrics(listener, state.clone(), closing.clone())
+        MetricsListener::serve(listener, state.clone())
     });
     say(&facts);
     shutdown::run(listener, state, stop).await;
-    closing.cancel();
-    if let Some(serving) = serving_metrics
-        && let Err(error) = serving.await
-    {
-        tracing::error!(%error, "the accept loop of the metrics broke");
+    if let Some(metrics) = metrics {
+        metrics.close().await;
     }
     app.close().await;
     Ok(())

@@ -1,8 +1,13 @@
 //! A stop accepts nothing new, notifies the sockets, and keeps what is committed.
 
+use pes::Config;
+use pes::shutdown::MetricsListener;
 use serde_json::json;
+use tokio::net::TcpListener;
 
 use crate::support::app::App;
+use crate::support::http::{Ask, soon};
+use crate::support::store::{Mood, Moody};
 
 #[tokio::test]
 async fn sockets_are_told_and_closed() {
@@ -70,4 +75,21 @@ async fn whoever_waits_is_answered_before_the_end() {
     let (said, ()) = tokio::join!(asked.send(), stop);
     assert_eq!(said.expect(202)["status"], "running");
     app.stopped().await;
+}
+
+#[tokio::test]
+async fn a_scrape_that_the_store_leaves_waiting_does_not_hold_up_the_end() {
+    let store = Moody::fresh().await;
+    let app = pes::app::App::with_store(store.clone(), Config::default()).await.unwrap_or_else(|e| panic!("{e}"));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let metrics = MetricsListener::serve(listener, app.state(address).unwrap());
+    store.set("figures", Mood::Hangs);
+    let scraping = tokio::spawn(async move { Ask::new(address, "GET", "/metrics").send().await.status });
+    soon(store.holds("figures")).await;
+    soon(metrics.close()).await;
+    assert!(!scraping.is_finished(), "it waits for the store");
+    store.set("figures", Mood::Well);
+    assert_eq!(soon(scraping).await.unwrap(), 200);
+    soon(app.close()).await;
 }
