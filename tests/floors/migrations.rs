@@ -1,7 +1,9 @@
-//! A migration runs beside servers that commit: each locks one of their tables at most.
+//! A migration runs beside servers that commit: each locks one of their tables at most, and what reads a whole
+//! table is documented.
 
 use std::collections::BTreeSet;
 
+use super::docs::read;
 use super::{keep, root};
 
 /// The migrations of a database in their order: name and statements.
@@ -66,4 +68,23 @@ fn a_migration_locks_at_most_one_table_that_commits_write() {
     let own = "CREATE TABLE spend (a int);\n-- Of spend.\nCREATE INDEX s ON spend (a); CREATE INDEX a ON audit (n);";
     let both = "CREATE UNIQUE INDEX d ON deliveries (id);\nALTER TABLE thread_rows ADD COLUMN a bigint;";
     assert_eq!([tuned, own, both].map(two), [None, None, Some("deliveries, thread_rows".to_owned())]);
+}
+
+/// The rows of the table of migrations, without their last column.
+fn documented(text: &str) -> BTreeSet<&str> {
+    let table = text.split("\n| migration | reads |\n").nth(1).unwrap_or_default();
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    rows.filter_map(|row| row.split(" | ").next()).flat_map(|names| names.split('`').skip(1).step_by(2)).collect()
+}
+
+#[test]
+fn every_migration_that_reads_a_whole_table_is_documented() {
+    let text = read("docs/OPERATIONS.md");
+    let named = documented(&text);
+    let reads = |database| migrations(database).into_iter().filter(|(_, sql)| !indexed(sql).is_empty());
+    let reading: BTreeSet<String> = ["sqlite", "postgres"].into_iter().flat_map(reads).map(|(name, _)| name).collect();
+    assert!(reading.contains("0003_retention"), "{reading:?}");
+    assert_eq!(named, reading.iter().map(String::as_str).collect::<BTreeSet<_>>());
+    let row = "\n| migration | reads |\n|---|---|\n| `0001_a`, `0002_b` | all of `c` |\n\n| `0003_d` |";
+    assert_eq!(documented(row), BTreeSet::from(["0001_a", "0002_b"]));
 }
