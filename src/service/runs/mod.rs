@@ -26,7 +26,7 @@ pub use process::{process, process_subscribed};
 pub use read::{get, list, of_thread, wait, wait_for};
 pub use rewind::ContinueAt;
 
-pub(crate) use read::{resource, stored};
+pub(crate) use read::{legible_run, resource, stored};
 
 /// The body of `process`, plus what headers say.
 #[derive(Clone, Debug, Default, PartialEq)]

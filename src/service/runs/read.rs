@@ -15,7 +15,7 @@ use crate::domain::run::{CallerStatus, Run, RunResource, RunStatus};
 use crate::engine::step::{Keep, RowKind};
 use crate::runtime::rows::{legible, read};
 use crate::service::{Result, Service, threads};
-use crate::store::{FoundRow, Page, PageAsk, RunsByStatusAsk};
+use crate::store::{self, FoundRow, Page, PageAsk, RunsByStatusAsk};
 
 pub async fn get(service: &Service, caller: &Caller, id: &RunId) -> Result<RunResource> {
     let (pk, run) = stored(service, caller, id).await?;
@@ -110,19 +110,33 @@ pub async fn list(
 
 /// Reads a run. An unfinished run that cannot be read is ended, so that no caller waits for it.
 pub(crate) async fn stored(service: &Service, caller: &Caller, id: &RunId) -> Result<(ThreadPk, Run)> {
-    let found = async || {
-        let found = service.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
-        found.ok_or_else(|| Fault::not_found("run"))
-    };
-    let FoundRow { pk, row, .. } = found().await?;
-    match read(&row) {
-        Ok(run) => Ok((pk, run)),
-        Err(_) if row.keep == Keep::Always => {
-            service.runtime.look_after(pk).await?;
-            Ok((pk, read(&found().await?.row)?))
+    found(service, caller, id).await??.ok_or_else(|| Fault::not_found("run"))
+}
+
+/// Like [`stored`], for lists. `None`: there is no such run, or it is over and cannot be read, which is logged.
+pub(crate) async fn legible_run(service: &Service, caller: &Caller, id: &RunId) -> Result<Option<(ThreadPk, Run)>> {
+    match found(service, caller, id).await? {
+        Err(error) if error.is_of_data() => {
+            tracing::error!(%error, run = %id, "a run that is over cannot be read and is left out");
+            Ok(None)
         }
-        Err(damaged) => Err(damaged.into()),
+        found => Ok(found?),
     }
+}
+
+/// Reads a run, if it exists. The inner error is that of reading it; an unfinished run is ended first.
+async fn found(service: &Service, caller: &Caller, id: &RunId) -> Result<store::Result<Option<(ThreadPk, Run)>>> {
+    let find = async || service.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await;
+    let FoundRow { pk, row, .. } = match find().await {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(Ok(None)),
+        Err(error) => return Ok(Err(error)),
+    };
+    match read(&row) {
+        Err(_) if row.keep == Keep::Always => service.runtime.look_after(pk).await?,
+        run => return Ok(run.map(|run| Some((pk, run)))),
+    }
+    Ok(find().await.and_then(|found| found.map(|FoundRow { pk, row, .. }| Ok((pk, read(&row)?))).transpose()))
 }
 
 pub(crate) async fn resource(service: &Service, pk: ThreadPk, run: Run) -> Result<RunResource> {

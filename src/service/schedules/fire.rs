@@ -138,11 +138,9 @@ impl DueTime<'_> {
             wanted => service.store.lookups(self.acting.tenant, &key, wanted).await?,
         };
         for (at, found) in last.into_iter().enumerate() {
-            let status = match runs::stored(service, &self.acting, &found.run_id).await {
-                Ok((_, run)) => run.status,
-                Err(fault) if fault.code == Code::NotFound => continue,
-                Err(fault) => return Err(fault),
-            };
+            // A run that is over and cannot be read is no reason to fire nothing.
+            let Some((_, run)) = runs::legible_run(service, &self.acting, &found.run_id).await? else { continue };
+            let status = run.status;
             // A failure before the schedule was last written does not count.
             let is_new = found.created_at > self.document.updated_at;
             if at == 0 && is_new && status == RunStatus::Failed && spec.pause_on_failure {

@@ -56,11 +56,9 @@ pub async fn runs_of(service: &Service, caller: &Caller, id: &str, limit: u32) -
     let found = service.reads.lookups(caller.tenant, &key_of(caller.tenant, &stored), limit).await?;
     let mut shown = Vec::new();
     for found in found {
-        match runs::get(service, caller, &found.run_id).await {
-            Ok(run) => shown.push(run),
-            // Its thread was deleted in the meantime.
-            Err(fault) if fault.code == Code::NotFound => {}
-            Err(fault) => return Err(fault),
+        // `None`: its thread was deleted in the meantime, or it cannot be read.
+        if let Some((pk, run)) = runs::legible_run(service, caller, &found.run_id).await? {
+            shown.push(runs::resource(service, pk, run).await?);
         }
     }
     Ok(shown)

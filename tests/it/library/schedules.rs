@@ -1,5 +1,6 @@
 //! Each time of a schedule gets one run, and overlapping runs follow its setting. The tests advance the clock.
 
+mod faults;
 mod late;
 
 use std::sync::Arc;
