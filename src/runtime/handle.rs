@@ -1,9 +1,13 @@
 //! The methods of [`Runtime`]: commands for a thread's task, and facts that only this process knows.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use super::Runtime;
 use super::command::{AuditedAction, Command, CommandError, CommitExtras, DecisionResult, ProfileEdit};
@@ -21,6 +25,9 @@ use crate::engine::step::{Row, Step};
 use crate::store::NewThread;
 use crate::tool::Toolset;
 use crate::traces::Traces;
+
+/// The pause before a background task that panicked begins again.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
 impl Runtime {
     /// Has the thread's task decide on `event`, and commit the decision together with `extras`.
@@ -163,10 +170,13 @@ impl Runtime {
         self.0.resource(run, answer)
     }
 
-    /// Spawns work that is dropped when the server drains.
-    pub(crate) fn spawn_until_drain(&self, work: impl Future<Output = ()> + Send + 'static) {
+    /// Spawns a background task that is dropped when the server drains. If it panics, `work` makes it again.
+    pub(crate) fn spawn_until_drain<W>(&self, name: &'static str, work: impl Fn() -> W + Send + 'static)
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
         let draining = self.0.draining.clone();
-        self.0.tasks.spawn(async move { draining.run_until_cancelled(work).await });
+        self.0.tasks.spawn(async move { draining.run_until_cancelled(again_after_panics(name, work)).await });
     }
 
     /// Spawns work that the drain waits for, until its time is up. `None`: the work was dropped then.
@@ -176,5 +186,28 @@ impl Runtime {
     ) -> JoinHandle<Option<T>> {
         let halted = self.0.halted.clone();
         self.0.tasks.spawn(async move { halted.run_until_cancelled(work).await })
+    }
+}
+
+/// Does the work of a background task, and begins it again whenever it panics.
+async fn again_after_panics<W: Future<Output = ()>>(name: &'static str, work: impl Fn() -> W) {
+    while AssertUnwindSafe(work()).catch_unwind().await.is_err() {
+        tracing::error!(task = name, "a background task panicked; it begins again in a second");
+        sleep(RESTART_PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_background_task_that_panics_begins_again() {
+        let begun = AtomicUsize::new(0);
+        let work = || async { assert!(begun.fetch_add(1, Ordering::Relaxed) == 2, "the first two panic") };
+        again_after_panics("test", work).await;
+        assert_eq!(begun.into_inner(), 3);
     }
 }

@@ -102,15 +102,23 @@ impl Service {
             readiness: Default::default(),
             schedules: Default::default(),
         }));
-        let (documents, agents) = (service.documents.clone(), service.agents.clone());
-        service.runtime.spawn_until_drain(async move { documents.follow().await });
-        service.runtime.spawn_until_drain(async move { agents.follow().await });
-        service.runtime.spawn_until_drain(housekeeping::run(service.clone()));
-        service.runtime.spawn_until_drain(housekeeping::run_erasure(service.clone()));
-        service.runtime.spawn_until_drain(audit::run(service.clone()));
-        service.runtime.spawn_until_drain(retention::run(service.clone()));
-        service.runtime.spawn_until_drain(schedules::run(service.clone()));
+        service.spawn("documents", |service| async move { service.documents.follow().await });
+        service.spawn("agents", |service| async move { service.agents.follow().await });
+        service.spawn("housekeeping", housekeeping::run);
+        service.spawn("erasure", housekeeping::run_erasure);
+        service.spawn("audit", audit::run);
+        service.spawn("retention", retention::run);
+        service.spawn("schedules", schedules::run);
         Ok(service)
+    }
+
+    /// Spawns a background task, which ends when the server drains, and begins again if it panics.
+    fn spawn<W>(&self, name: &'static str, task: impl Fn(Service) -> W + Send + 'static)
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
+        let service = self.clone();
+        self.runtime.spawn_until_drain(name, move || task(service.clone()));
     }
 
     /// Starts no new effects and commits the results of the running ones, for at most `runtime.drain_ms`; those that take

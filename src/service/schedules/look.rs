@@ -1,8 +1,9 @@
 //! The background task that fires due schedules. Every process runs it; the store decides which one is first.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use tokio::time::timeout;
 
 use super::{fire, pause, plan};
@@ -67,13 +68,18 @@ pub async fn fire_due(service: &Service) -> Result<()> {
     }
 }
 
-/// Fires one schedule. Returns whether its state has changed.
+/// Fires one schedule. Returns whether its state has changed. If a tool source or a model of the embedding program panics,
+/// only this schedule waits.
 async fn fire_one(service: &Service, state: ScheduleState) -> bool {
     let id = state.id.clone();
-    match fire::due(service, state).await {
-        Ok(moved) => moved,
-        Err(error) => {
+    match AssertUnwindSafe(fire::due(service, state)).catch_unwind().await {
+        Ok(Ok(moved)) => moved,
+        Ok(Err(error)) => {
             tracing::warn!(schedule = id, %error, "a schedule that is due waits a moment longer");
+            false
+        }
+        Err(_) => {
+            tracing::error!(schedule = id, "firing a schedule panicked; it stays due and is tried again");
             false
         }
     }

@@ -1,14 +1,22 @@
 //! What breaks for one schedule stops neither its next times nor other schedules.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use pes::config::Synchronous;
+use pes::Instance;
+use pes::config::{Config, Synchronous};
+use pes::domain::caller::Caller;
+use pes::domain::ids::TenantPk;
 use pes::domain::run::RunStatus;
+use pes::runtime::clock::Manual;
+use pes::service::schedules;
 use pes::store::sqlite::Sqlite;
+use pes::tool::{Tool, ToolSource};
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 
-use super::{Clocked, MINUTE, TODAY};
+use super::{Clocked, HOUR, MINUTE, TODAY};
+use crate::support::store::fresh_store;
 
 /// What may be stored of a run: text that is no JSON, and bytes that are no text.
 const NO_JSON: &str = "UPDATE thread_rows SET body = '{' WHERE kind = 1";
@@ -39,4 +47,45 @@ async fn a_finished_run_that_cannot_be_read_stops_no_schedule(
     let runs = clocked.runs().await;
     assert_eq!(runs.len(), 1, "that of the second time");
     assert_ne!(runs[0].run_id, first.run_id);
+}
+
+/// A source of the embedding program, with no tools, that breaks for one tenant.
+struct Breaking {
+    tenant: TenantPk,
+    /// It breaks while this is odd.
+    generation: AtomicU64,
+}
+
+impl ToolSource for Breaking {
+    fn generation(&self, _: TenantPk) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]> {
+        assert!(tenant != self.tenant || self.generation(tenant) & 1 == 0, "the tools of one tenant break");
+        Arc::new([])
+    }
+}
+
+#[tokio::test]
+async fn a_panic_at_the_tools_of_one_tenant_delays_no_other_schedule() {
+    let (store, clock) = (fresh_store().await, Arc::new(Manual::at(TODAY)));
+    let tenant = store.tenant("hurt", TODAY).await.unwrap();
+    let source = Arc::new(Breaking { tenant, generation: AtomicU64::new(0) });
+    let mut config = Config::default();
+    config.models.demo.pace_ms = 0;
+    config.runtime.lease_ms = 24 * HOUR;
+    let built = Instance::build(config).store(store.clone()).clock(clock.clone()).tools_of(source.clone());
+    let clocked =
+        Clocked { instance: built.open().await.unwrap(), store, clock, _folder: tempfile::tempdir().unwrap() };
+    let hurt = Caller { tenant, tenant_name: "hurt".to_owned(), ..clocked.caller().clone() };
+    let hurt_runs = async || schedules::runs_of(clocked.instance.service(), &hurt, "s", 9).await.unwrap().len();
+    clocked.schedule_by(&hurt, json!({})).await;
+    clocked.schedule(json!({})).await;
+    source.generation.fetch_add(1, Ordering::SeqCst);
+    clocked.passes(MINUTE).await;
+    assert_eq!((hurt_runs().await, clocked.runs().await.len()), (0, 1));
+    source.generation.fetch_add(1, Ordering::SeqCst);
+    clocked.passes(0).await;
+    assert_eq!(hurt_runs().await, 1, "that time is still due");
 }
