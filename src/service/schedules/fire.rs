@@ -22,7 +22,7 @@ use crate::store::{Due, Fire, Result, ScheduleMove, ScheduleState};
 const RETRY_DELAY: Millis = 5_000;
 /// The same while an earlier run is unfinished; checking that costs little.
 const OVERLAP_RETRY_DELAY: Millis = 1_000;
-/// How many of the schedule's last runs are checked for being unfinished.
+/// How many of the schedule's last runs are read, to find the unfinished ones and the newest one that is over.
 const MAX_LAST_RUNS: u32 = 20;
 
 /// A due time of a schedule, as this process has read it.
@@ -132,22 +132,29 @@ impl DueTime<'_> {
     async fn decide(&self) -> std::result::Result<FireDecision, Fault> {
         let (spec, service) = (&self.stored.spec, self.service);
         let key = key_of(self.acting.tenant, self.stored);
-        let mut open: Vec<RunId> = Vec::new();
-        let last = match self.last_runs() {
-            0 => Vec::new(),
-            wanted => service.store.lookups(self.acting.tenant, &key, wanted).await?,
+        let needs_open = self.needs_open_runs();
+        let last = if needs_open || spec.pause_on_failure {
+            service.store.lookups(self.acting.tenant, &key, MAX_LAST_RUNS).await?
+        } else {
+            Vec::new()
         };
-        for (at, found) in last.into_iter().enumerate() {
+        let (mut open, mut is_any_over) = (Vec::new(), false);
+        for found in last {
             // A run that is over and cannot be read is no reason to fire nothing.
             let Some((_, run)) = runs::legible_run(service, &self.acting, &found.run_id).await? else { continue };
-            let status = run.status;
+            if !run.status.is_terminal() {
+                open.push(run.run_id);
+                continue;
+            }
             // A failure before the schedule was last written does not count.
             let is_new = found.created_at > self.document.updated_at;
-            if at == 0 && is_new && status == RunStatus::Failed && spec.pause_on_failure {
+            // Newer runs may be unfinished for as long as it takes them to fail, too.
+            if !is_any_over && is_new && run.status == RunStatus::Failed && spec.pause_on_failure {
                 return Ok(FireDecision::Pause);
             }
-            if !status.is_terminal() {
-                open.push(found.run_id);
+            is_any_over = true;
+            if !needs_open {
+                break;
             }
         }
         Ok(match (spec.thread.mode, spec.overlap) {
@@ -167,13 +174,11 @@ impl DueTime<'_> {
         })
     }
 
-    /// How many of the last runs the decision needs.
-    fn last_runs(&self) -> u32 {
-        let spec = &self.stored.spec;
-        match (spec.thread.mode, spec.overlap) {
-            (ThreadMode::New, Overlap::Skip | Overlap::Queue | Overlap::Cancel) => MAX_LAST_RUNS,
-            // Only the last one, to see whether it failed.
-            (ThreadMode::New, Overlap::Allow) | (ThreadMode::Fixed, _) => u32::from(spec.pause_on_failure),
+    /// Whether the overlap rule needs the unfinished runs. On one thread the thread itself keeps runs apart.
+    fn needs_open_runs(&self) -> bool {
+        match (self.stored.spec.thread.mode, self.stored.spec.overlap) {
+            (ThreadMode::New, Overlap::Skip | Overlap::Queue | Overlap::Cancel) => true,
+            (ThreadMode::New, Overlap::Allow) | (ThreadMode::Fixed, _) => false,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod faults;
 mod late;
+mod overlaps;
 
 use std::sync::Arc;
 
