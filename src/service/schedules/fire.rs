@@ -9,8 +9,8 @@ use super::plan::due as due_at;
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{RunId, TenantPk, ThreadId};
-use crate::domain::run::{OnBusy, RunStatus, SCHEDULE_PREFIX};
+use crate::domain::ids::{TenantPk, ThreadId};
+use crate::domain::run::{OnBusy, Run, RunStatus, SCHEDULE_PREFIX};
 use crate::domain::schedule::{DueTimes, Overlap, StoredSchedule, ThreadMode, Timing};
 use crate::failpoint;
 use crate::service::Service;
@@ -143,7 +143,7 @@ impl DueTime<'_> {
             // A run that is over and cannot be read is no reason to fire nothing.
             let Some((_, run)) = runs::legible_run(service, &self.acting, &found.run_id).await? else { continue };
             if !run.status.is_terminal() {
-                open.push(run.run_id);
+                open.push(run);
                 continue;
             }
             // A failure before the schedule was last written does not count.
@@ -158,14 +158,24 @@ impl DueTime<'_> {
             }
         }
         Ok(match (spec.thread.mode, spec.overlap) {
+            // Checked after reading those runs: otherwise one of them may be the run of this due time, started by another
+            // process.
+            (ThreadMode::New | ThreadMode::Fixed, Overlap::Cancel) if !self.is_unchanged().await? => {
+                FireDecision::Leave
+            }
             (ThreadMode::Fixed, Overlap::Skip) => FireDecision::Start(OnBusy::Reject),
-            (ThreadMode::Fixed, Overlap::Cancel) => FireDecision::Start(OnBusy::Interrupt),
+            (ThreadMode::Fixed, Overlap::Cancel) => {
+                // The active run of the thread is cancelled by the commit that accepts the new one. If it were cancelled
+                // before, the next queued query, which may be anybody's, would begin and be cancelled, too.
+                let is_active =
+                    |run: &Run| run.status != RunStatus::Queued && Some(&run.thread_id) == spec.thread.id.as_ref();
+                open.retain(|run| !is_active(run));
+                self.cancel(&open).await?;
+                FireDecision::Start(OnBusy::Interrupt)
+            }
             (ThreadMode::Fixed, Overlap::Queue | Overlap::Allow) => FireDecision::Start(OnBusy::Enqueue),
             (ThreadMode::New, Overlap::Skip) if !open.is_empty() => FireDecision::Skip,
             (ThreadMode::New, Overlap::Queue) if !open.is_empty() => FireDecision::Wait,
-            // Checked after reading those runs: otherwise one of them may be the run of this due time, started by another
-            // process.
-            (ThreadMode::New, Overlap::Cancel) if !self.is_unchanged().await? => FireDecision::Leave,
             (ThreadMode::New, Overlap::Cancel) => {
                 self.cancel(&open).await?;
                 FireDecision::Start(OnBusy::Enqueue)
@@ -174,17 +184,20 @@ impl DueTime<'_> {
         })
     }
 
-    /// Whether the overlap rule needs the unfinished runs. On one thread the thread itself keeps runs apart.
+    /// Whether the overlap rule needs the unfinished runs.
     fn needs_open_runs(&self) -> bool {
         match (self.stored.spec.thread.mode, self.stored.spec.overlap) {
-            (ThreadMode::New, Overlap::Skip | Overlap::Queue | Overlap::Cancel) => true,
-            (ThreadMode::New, Overlap::Allow) | (ThreadMode::Fixed, _) => false,
+            (ThreadMode::New, Overlap::Skip | Overlap::Queue)
+            | (ThreadMode::New | ThreadMode::Fixed, Overlap::Cancel) => true,
+            // A fixed thread itself has one run at a time.
+            (ThreadMode::Fixed, Overlap::Skip | Overlap::Queue)
+            | (ThreadMode::New | ThreadMode::Fixed, Overlap::Allow) => false,
         }
     }
 
-    async fn cancel(&self, open: &[RunId]) -> std::result::Result<(), Fault> {
+    async fn cancel(&self, open: &[Run]) -> std::result::Result<(), Fault> {
         for run in open {
-            match runs::cancel(self.service, &self.acting, run, None).await {
+            match runs::cancel(self.service, &self.acting, &run.run_id, None).await {
                 // The run has ended in the meantime, or its thread was deleted.
                 Err(fault) if matches!(fault.code, Code::RunFinished | Code::NotFound) => {}
                 answered => drop(answered?),
