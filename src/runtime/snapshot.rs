@@ -11,6 +11,7 @@ use crate::domain::forecast::PlanForecast;
 use crate::domain::ids::ThreadPk;
 use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
+use crate::domain::usage::Nanos;
 use crate::engine::event::Event;
 use crate::engine::history::ShownPlan;
 use crate::engine::{Machine, Stamp};
@@ -55,6 +56,11 @@ impl ThreadSnapshot {
     /// The active run.
     pub(crate) fn run(&self) -> Option<&Run> {
         self.machine.run()
+    }
+
+    /// The money that is left of the active run's budget. `None`: no run is active, or its money is not bounded.
+    pub(crate) fn budget_left(&self) -> Option<Nanos> {
+        self.machine.budget_left()
     }
 
     /// The snapshot after a decision on this event. Nothing is started or stored. The error says why the event is refused.

@@ -12,6 +12,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
 use crate::domain::plan::TodoItem;
 use crate::domain::settings::RunSettings;
+use crate::domain::usage::nanos;
 use crate::engine::event::{Event, PersonEvent};
 use crate::runtime::{CommitExtras, ThreadSnapshot};
 
@@ -77,7 +78,11 @@ async fn forecast_of(
         let detail = format!("The agent core `{core}` works without a plan; there is nothing to foresee.");
         Fault::new(Code::PlanNotEditable, detail)
     })?;
-    let cost = cost::expected(service, caller, &plan, thread.run(), next).await?;
+    let (settings, left) = match thread.run() {
+        Some(run) => (&run.settings, thread.budget_left()),
+        None => (next, next.budget.as_ref().and_then(|budget| budget.max_cost_usd).map(nanos)),
+    };
+    let cost = cost::expected(service, caller, &plan, settings, left).await?;
     Ok(Forecast { plan, cost })
 }
 

@@ -19,6 +19,7 @@ use crate::domain::task::Task;
 use crate::domain::thread::AgentState;
 use crate::domain::tool::PendingQuestion;
 use crate::domain::trace::CallTrace;
+use crate::domain::usage::Nanos;
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::history::ShownPlan;
@@ -94,6 +95,11 @@ pub trait Machine: Send + Sync {
     /// `None`: this core has no plan.
     fn forecast(&self, world: &World<'_>, next: &RunSettings) -> Option<PlanForecast> {
         let _ = (world, next);
+        None
+    }
+    /// The money that is left of the active run's budget, with what people added to it. `None`: no run is active, or its
+    /// budget does not bound the money.
+    fn budget_left(&self) -> Option<Nanos> {
         None
     }
     /// What the model calls in flight may cost at most: those that were reserved under a spending cap.

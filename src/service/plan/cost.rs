@@ -7,9 +7,8 @@ use crate::domain::caller::Caller;
 use crate::domain::expected_cost::{CostBasis, ExpectedCost};
 use crate::domain::forecast::PlanForecast;
 use crate::domain::ids::{ItemId, RunId};
-use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
-use crate::domain::usage::{ModelUse, Nanos, nanos, usd};
+use crate::domain::usage::{ModelUse, Nanos, usd};
 use crate::service::{Result, Service};
 
 const DAYS: u32 = 30;
@@ -17,30 +16,27 @@ const DAY_MS: Millis = 86_400_000;
 /// How many past calls are read, the latest first.
 const MAX_CALLS: u32 = 2_000;
 
-/// `active` is the run that works on the plan. If there is none, `next` has the settings of the next run.
+/// `settings` are those of the run that works on the plan, or of the next run, and `left` is what is left of its budget.
 pub(super) async fn expected(
     service: &Service,
     caller: &Caller,
     plan: &PlanForecast,
-    active: Option<&Run>,
-    next: &RunSettings,
+    settings: &RunSettings,
+    left: Option<Nanos>,
 ) -> Result<ExpectedCost> {
-    let settings = active.map_or(next, |run| &run.settings);
     let items = plan.items.iter().filter(|item| !item.status.is_settled()).count() as u64;
     let from = service.now() - Millis::from(DAYS) * DAY_MS;
     let calls = service.reads.latest_calls(caller.tenant, from, MAX_CALLS).await?;
     let past = PastCalls { are_older: calls.len() == MAX_CALLS as usize, calls };
     let (basis, tenths) = past.of_model(&settings.provider, &settings.model);
     let times = |cost: Nanos| usd(cost.saturating_mul(items as i64));
-    let spent = active.and_then(|run| run.counters.cost_nanos).unwrap_or_default();
-    let budget = settings.budget.as_ref().and_then(|budget| budget.max_cost_usd);
     Ok(ExpectedCost {
         provider: settings.provider.clone(),
         model: settings.model.clone(),
         items,
         low_usd: tenths.map(|(low, _)| times(low)),
         high_usd: tenths.map(|(_, high)| times(high)),
-        at_most_usd: budget.map(|most| usd((nanos(most) - spent).max(0))),
+        at_most_usd: left.map(|left| usd(left.max(0))),
         basis,
     })
 }

@@ -149,3 +149,21 @@ async fn what_a_plan_may_cost_names_its_basis_on_postgresql() {
     let store = Postgres::open(&database.url().into(), 4).await.unwrap();
     the_cost_names_its_basis(Arc::new(store)).await;
 }
+
+/// The answer adds money but no calls, so the run asks again.
+#[tokio::test]
+async fn what_a_plan_may_cost_includes_what_a_person_added_to_the_budget() {
+    let price = Price { input_per_million: 1_000.0, output_per_million: 1_000.0, ..Price::default() };
+    let app = App::with(|config| config.prices.extend([("demo:*".to_owned(), price)])).await;
+    let budget = json!({ "maxCostUsd": 50.0, "maxLlmCalls": 1 });
+    let options = json!({ "budget": budget, "executionConfig": { "onBudget": "ask" } });
+    let ask = app.ask("POST", "/threads/t1/process").header("prefer", "wait=30");
+    let asked = ask.json(&json!({ "query": "send", "options": options })).send().await.expect(202);
+    let planning = app.get("/usage?groupBy=run").await.expect(200)["items"][0]["costUsd"].as_f64().unwrap();
+    let left = async || app.get("/threads/t1/plan/forecast").await.expect(200)["cost"]["atMostUsd"].as_f64().unwrap();
+    assert!((left().await - (50.0 - planning)).abs() < 1e-6);
+    let more = json!({ "approved": true, "value": { "maxCostUsd": 5.0 } });
+    let again = answer(&app, &asked["suspensions"][0], more).await.expect(202);
+    assert_eq!(again["suspensions"][0]["kind"], "budget", "{again:#}");
+    assert!((left().await - (55.0 - planning)).abs() < 1e-6);
+}

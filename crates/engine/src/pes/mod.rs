@@ -27,6 +27,7 @@ use crate::domain::ids::{CallId, TaskId};
 use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
 use crate::domain::tool::PendingQuestion;
+use crate::domain::usage::Nanos;
 use crate::effect::Effect;
 use crate::event::Event;
 use crate::history::{ShownPlan, view};
@@ -134,6 +135,9 @@ impl Machine for State {
     }
     fn run(&self) -> Option<&Run> {
         self.run.as_ref()
+    }
+    fn budget_left(&self) -> Option<Nanos> {
+        State::budget_left(self)
     }
     fn reservations(&self) -> Vec<Reservation> {
         funds::reservations(self)

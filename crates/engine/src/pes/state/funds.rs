@@ -73,6 +73,14 @@ impl State {
         active.budget_question.is_none().then(|| active.granted.until.unwrap_or(until))
     }
 
+    /// The money that is left of the active run's budget, with what people added. What calls in flight have reserved is not
+    /// deducted. `None`: the budget does not bound the money.
+    pub(crate) fn budget_left(&self) -> Option<Nanos> {
+        let (run, active) = (self.run.as_ref()?, self.head.active.as_ref()?);
+        let most = nanos(run.settings.budget.as_ref()?.max_cost_usd?).saturating_add(active.granted.cost);
+        Some(most.saturating_sub(active.counters.cost_nanos.unwrap_or(0)))
+    }
+
     /// Whether `synthesisParams` apply to this call, because its reply may be the answer: without a plan, any may.
     pub(crate) fn may_answer(&self, call: &ModelCall) -> bool {
         call.sums.is_none() && (self.phase() == Phase::Synthesizing || self.shape == Shape::Single)
@@ -183,9 +191,8 @@ fn reserve<'a>(
         }
     }
     let price = world.models.price(provider, model).unwrap_or_default();
-    if let Some(most) = budget.max_cost_usd {
-        let left = nanos(most).saturating_add(granted.cost);
-        let left = left.saturating_sub(counters.cost_nanos.unwrap_or(0)).saturating_sub(held_cost);
+    if let Some(left) = state.budget_left() {
+        let left = left.saturating_sub(held_cost);
         output = affordable_output(&price, input, least..=output, left).ok_or(Shortage::Budget(MONEY_SPENT))?;
     }
     match world.allowance {
