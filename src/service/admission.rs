@@ -91,7 +91,8 @@ pub(super) async fn check_reached_caps(service: &Service, payer: Payer<'_>) -> R
     }
 }
 
-/// The first cap that leaves less than `least`, in words. Webhooks are notified of it.
+/// Of the caps that leave less than `least` the one whose period ends last, in words: until then nothing is accepted.
+/// Webhooks are notified of each.
 async fn reached_cap(
     service: &Service,
     payer: Payer<'_>,
@@ -99,13 +100,17 @@ async fn reached_cap(
     least: impl Fn(Unit) -> Amount,
 ) -> Result<Option<(Capped, String)>> {
     let now = service.now();
+    let mut last: Option<(Capped, Amount)> = None;
     for (spent, capped, cap) in spending::spent(service, payer, caps, now).await? {
-        if spent.used + least(capped.unit()) > cap {
-            service.runtime.announce_cap_reached(&spent, capped, cap).await;
-            return Ok(Some((capped, capped.words(cap, now))));
+        if spent.used + least(capped.unit()) <= cap {
+            continue;
+        }
+        service.runtime.announce_cap_reached(&spent, capped, cap).await;
+        if last.is_none_or(|(other, _)| other.ends_at(now) < capped.ends_at(now)) {
+            last = Some((capped, cap));
         }
     }
-    Ok(None)
+    Ok(last.map(|(capped, cap)| (capped, capped.words(cap, now))))
 }
 
 fn at_cap(service: &Service, capped: Capped, detail: String) -> Fault {

@@ -1,18 +1,20 @@
-//! No webhook reports the use of a cap whose day has ended.
+//! No webhook reports the use of a cap whose day has ended; of several caps that are reached, all are reported.
 
 use std::sync::Arc;
 
 use pes::AgentProps;
-use pes::config::Config;
+use pes::config::{Config, Webhook};
+use pes::domain::fault::Code;
 use pes::domain::ids::TenantPk;
 use pes::domain::retention::Kept;
 use pes::domain::spend::{Capped, Unit};
 use pes::domain::usage::Price;
+use pes::domain::webhook::WebhookEvent;
 use pes::runtime::clock::Clock;
 use pes::service::once::Answered;
 use pes::service::resources::{self, Webhooks};
 use pes::store::outbox::TargetKind;
-use pes::store::{PageAsk, SpendKey, Store};
+use pes::store::{PageAsk, SpendChange, SpendKey, Store};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -81,5 +83,36 @@ async fn of_a_day_that_is_over_nobody_is_told_how_much_of_its_cap_is_used() {
     // It would have been sent during its day.
     soon(aging.instance.process(AgentProps::new("u", "hello"))).await.unwrap();
     assert_eq!(told(&*store, caller.tenant, &hook).await, 1);
+    aging.instance.close().await;
+}
+
+/// Only when the month has ended there is room again.
+#[tokio::test]
+async fn of_caps_that_are_reached_the_one_that_ends_last_is_named_and_all_are_announced() {
+    let store = fresh_store().await;
+    let aging = Aging::on(store.clone(), |config| {
+        let spend = &mut config.limits.spend;
+        (spend.tenant_day_tokens, spend.tenant_month_tokens) = (Some(20), Some(200));
+        config.egress.allow.push("127.0.0.1:1".to_owned());
+        config.webhooks.push(Webhook {
+            id: "ops".to_owned(),
+            url: "http://127.0.0.1:1/hook".to_owned(),
+            events: vec![WebhookEvent::SpendThreshold],
+            secrets: Vec::new(),
+            tenant: None,
+        });
+    })
+    .await;
+    let (now, tenant) = (aging.clock.now(), aging.instance.caller().tenant);
+    let both = [Capped::TenantDayTokens, Capped::TenantMonthTokens];
+    let both = both.map(|capped| SpendKey::of(capped, tenant, None, now).unwrap());
+    let change = |key: &SpendKey| SpendChange { key: key.clone(), used: 200, held: 0, cap: None, notices: Vec::new() };
+    store.add_usage(tenant, now, Vec::new(), both.iter().map(change).collect()).await.unwrap();
+    let fault = aging.instance.process(AgentProps::new("t", "hello")).await.unwrap_err();
+    assert_eq!((fault.code, fault.retry_after_ms), (Code::SpendCapReached, Some(10 * DAY)));
+    let month = "the cap of 200 tokens a month of the tenant is reached until 2026-12-01T00:00:00Z";
+    assert!(fault.detail.contains(month), "{}", fault.detail);
+    let told: Vec<i64> = store.spent(&both).await.unwrap().iter().map(|spent| spent.told).collect();
+    assert_eq!(told, [100, 100]);
     aging.instance.close().await;
 }
