@@ -189,3 +189,18 @@ fn a_deadline_that_is_extended_counts_from_the_answer() {
     sim.go();
     assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "success");
 }
+
+#[test]
+fn a_later_yes_takes_no_time_away() {
+    let mut sim = asking(Budget { max_llm_calls: Some(2), deadline_ms: Some(5_000), ..Budget::default() });
+    let hour = json!({ "maxLlmCalls": 1, "deadlineMs": 3_600_000 });
+    sim.answer(0, |answer| (answer.approved, answer.value) = (Some(true), Some(hour))).unwrap();
+    let until = sim.now + 3_600_000;
+    assert_eq!(sim.steps.last().unwrap().wake_at, Some(until));
+    sim.go();
+    assert_eq!((sim.prompts.len(), sim.suspensions()[0].kind), (3, SuspensionKind::Budget));
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    assert_eq!(sim.steps.last().unwrap().wake_at, Some(until));
+    sim.go();
+    assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "success");
+}

@@ -53,12 +53,15 @@ fn ask(tx: &mut Tx<'_>, message: String, schema: FeedbackSchema) {
 
 /// Extends the budget; the run continues.
 pub(crate) fn extend(tx: &mut Tx<'_>, more: &Budget) {
-    let now = tx.stamp.now;
+    let (now, end) = (tx.stamp.now, tx.state.budget_end());
     let active = tx.active();
     active.budget_question = None;
     let granted = &mut active.granted;
     granted.tokens = granted.tokens.saturating_add(more.max_tokens.unwrap_or(0));
     granted.cost = granted.cost.saturating_add(nanos(more.max_cost_usd.unwrap_or(0.0)));
     granted.calls = granted.calls.saturating_add(more.max_llm_calls.unwrap_or(0));
-    granted.until = more.deadline_ms.map(|after| now.saturating_add(after)).or(granted.until);
+    if let Some(after) = more.deadline_ms {
+        // An answer about something else takes no time away.
+        granted.until = Some(now.saturating_add(after)).max(end);
+    }
 }

@@ -67,10 +67,16 @@ impl State {
     /// When the budget's time is used up and the run must end. `None` also while a person is asked to extend the
     /// budget.
     pub(crate) fn budget_deadline(&self) -> Option<Millis> {
+        let is_asked = self.head.active.as_ref()?.budget_question.is_some();
+        self.budget_end().filter(|_| !is_asked)
+    }
+
+    /// When the time of the active run's budget ends, with what people added.
+    pub(crate) fn budget_end(&self) -> Option<Millis> {
         let (run, active) = (self.run.as_ref()?, self.head.active.as_ref()?);
         let after = run.settings.budget.as_ref()?.deadline_ms?;
         let until = run.started_at.unwrap_or(run.created_at).saturating_add(after);
-        active.budget_question.is_none().then(|| active.granted.until.unwrap_or(until))
+        Some(active.granted.until.unwrap_or(until))
     }
 
     /// The money that is left of the active run's budget, with what people added. What calls in flight have reserved is not
