@@ -130,6 +130,11 @@ impl Runtime {
         self.0.now()
     }
 
+    /// The system's clock, with its steps: for times that are compared with those of other machines.
+    pub(crate) fn wall(&self) -> Millis {
+        self.0.clock.wall()
+    }
+
     pub(crate) fn mint(&self) -> Mint {
         self.0.mint()
     }

@@ -31,8 +31,9 @@ pub(super) async fn pause(service: &Service, document: &Document, why: &str) -> 
     Ok(())
 }
 
-/// Why the key that wrote the schedule last gives no rights any more. `None`: it is valid. The key of a caller that is not
-/// stored (one of the configuration, or of a server without keys) never ends.
+/// Why the key that wrote the schedule last gives no rights any more, by the clock by which its requests are refused.
+/// `None`: it is valid. The key of a caller that is not stored (one of the configuration, or of a server without keys) never
+/// ends.
 pub(super) async fn of_ended_key(
     service: &Service,
     tenant: TenantPk,
@@ -42,7 +43,7 @@ pub(super) async fn of_ended_key(
     let Some(key) = service.store.key_by_name(tenant, name).await? else { return Ok(None) };
     let how = if key.revoked_at.is_some() {
         "was revoked"
-    } else if key.expires_at.is_some_and(|end| end <= service.now()) {
+    } else if key.expires_at.is_some_and(|end| end <= service.runtime.wall()) {
         "has expired"
     } else {
         return Ok(None);

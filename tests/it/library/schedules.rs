@@ -1,6 +1,7 @@
 //! Each time of a schedule gets one run, and overlapping runs follow its setting. The tests advance the clock.
 
 mod faults;
+mod keys;
 mod late;
 mod overlaps;
 
