@@ -127,6 +127,9 @@ fn body(
         })?;
     }
     tools.check_client_tools(&spec.options.client_tools)?;
+    if let Some(budget) = &spec.options.budget {
+        budget.check("/options/budget")?;
+    }
     let core = &service.config.agent.core;
     settings::of_run(service, caller, core, &ThreadConfig::default(), &spec.options)?;
     let (uid, mut writers) = match known {

@@ -57,6 +57,7 @@ async fn what_cannot_be_is_refused_where_it_stands() {
             json!({ "options": { "providerConfig": { "providerName": "nobody" } } }),
             "/options/providerConfig/providerName",
         ),
+        (json!({ "options": { "budget": { "maxLlmCalls": 0 } } }), "/options/budget/maxLlmCalls"),
         (json!({ "backfill": true }), "/backfill"),
     ] {
         let mut spec = nightly();
