@@ -16,17 +16,21 @@ const RETRY_AFTER_MS: i64 = 1_000;
 
 /// Refuses a run whose budget cannot be enforced, a run for which a cap on spending leaves nothing, and any run while none
 /// of the models that it could call has capacity. The returned permit reserves that capacity; the caller holds it until the
-/// run is committed.
+/// run is committed. `is_scheduled`: a refusal only postpones the run, and is not counted as a refused run.
 pub(super) async fn check(
     service: &Service,
     payer: Payer<'_>,
     settings: &RunSettings,
     query: &str,
+    is_scheduled: bool,
 ) -> Result<QueuePlace> {
     if let Some(budget) = &settings.budget {
         check_budget(service, budget, settings)?;
     }
-    check_caps(service, payer, settings, query).await?;
+    if let Some((capped, words)) = cap_without_room(service, payer, settings, query).await? {
+        counter!("pes_spend_refused_total", "cap" => capped.as_str()).increment(u64::from(!is_scheduled));
+        return Err(at_cap(service, capped, format!("No run is accepted: {words}.")));
+    }
     service.runtime.admit_to_model(payer.tenant, settings).ok_or_else(|| {
         let detail = "Too many calls wait for the model already; ask again soon.";
         Fault::new(Code::ProviderSaturated, detail).retry_after(RETRY_AFTER_MS)
@@ -49,11 +53,17 @@ fn unpriced(service: &Service, settings: &RunSettings) -> Option<String> {
     Some(format!("`prices` of the server's configuration does not say what {provider}:{model} costs."))
 }
 
-/// Amounts that running calls have reserved are not counted: most calls use less, and an accepted run waits for them.
-async fn check_caps(service: &Service, payer: Payer<'_>, settings: &RunSettings, query: &str) -> Result<()> {
+/// A cap that leaves nothing for the run, in words. Fails if a cap in US dollars applies to a model without a price. Amounts
+/// that running calls have reserved are not counted: most calls use less, and an accepted run waits for them.
+async fn cap_without_room(
+    service: &Service,
+    payer: Payer<'_>,
+    settings: &RunSettings,
+    query: &str,
+) -> Result<Option<(Capped, String)>> {
     let caps = service.runtime.spend_caps(payer.tenant);
     if caps.is_none() {
-        return Ok(());
+        return Ok(None);
     }
     let is_in_money = |capped: &Capped| capped.unit() == Unit::Usd && caps.of(*capped).is_some();
     let in_money = Capped::ALL.into_iter().find(is_in_money);
@@ -73,13 +83,7 @@ async fn check_caps(service: &Service, payer: Payer<'_>, settings: &RunSettings,
         Unit::Usd => cost,
         Unit::Tokens => tokens,
     };
-    match reached_cap(service, payer, &caps, least).await? {
-        Some((capped, words)) => {
-            counter!("pes_spend_refused_total", "cap" => capped.as_str()).increment(1);
-            Err(at_cap(service, capped, format!("No run is accepted: {words}.")))
-        }
-        None => Ok(()),
-    }
+    reached_cap(service, payer, &caps, least).await
 }
 
 /// Refuses to ask models outside of a run when a cap is reached.

@@ -62,7 +62,11 @@ pub const COUNTED: &[Family] = &[
     ("pes_model_tokens_total", Counter, "Tokens, by direction: input, output, thinking, cached_input."),
     ("pes_model_cost_usd_total", Counter, "What model calls cost whose price is known, in US dollars."),
     ("pes_model_unpriced_calls_total", Counter, "Answered model calls whose price is not known."),
-    ("pes_spend_refused_total", Counter, "Runs that were not accepted because a cap is reached, by cap."),
+    (
+        "pes_spend_refused_total",
+        Counter,
+        "Runs that were not accepted because a cap is reached, by cap; not postponed times of schedules.",
+    ),
     ("pes_tool_calls_total", Counter, "Tool calls, by tool (`tenant`: not the operator's) and outcome."),
     ("pes_tool_call_duration_seconds", Histogram, "How long tool calls took."),
     ("pes_tool_schemas_compiled_total", Counter, "JSON Schemas of tools that were compiled."),

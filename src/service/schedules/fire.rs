@@ -18,8 +18,9 @@ use crate::service::runs::{self, ProcessAsk};
 use crate::store::documents::{Document, DocumentKind};
 use crate::store::{Due, Fire, Result, ScheduleMove, ScheduleState};
 
-/// How long a due time is postponed if its run cannot be accepted now.
+/// How long a due time is postponed if its run cannot be accepted now: as long as the refusal says, within these bounds.
 const RETRY_DELAY: Millis = 5_000;
+const MAX_RETRY_DELAY: Millis = 60_000;
 /// The same while an earlier run is unfinished; checking that costs little.
 const OVERLAP_RETRY_DELAY: Millis = 1_000;
 /// How many of the schedule's last runs are read, to find the unfinished ones and the newest one that is over.
@@ -239,7 +240,8 @@ impl DueTime<'_> {
             return self.skip("skipped", "the thread had a run").await;
         }
         if fault.code.retryable() {
-            return self.postpone(RETRY_DELAY, Some(fault.detail)).await;
+            let wait = fault.retry_after_ms.unwrap_or(RETRY_DELAY).clamp(RETRY_DELAY, MAX_RETRY_DELAY);
+            return self.postpone(wait, Some(fault.detail)).await;
         }
         let (schedule, code, detail) = (&self.state.id, fault.code.as_str(), &fault.detail);
         tracing::warn!(schedule, code, detail, "the run of a schedule was refused");

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use metrics_exporter_prometheus::PrometheusBuilder;
+use pes::AgentProps;
+use pes::domain::fault::Code;
 use pes::runtime::clock::Clock as _;
 use pes::service::{figures, schedules};
 use pes::store::{DueSchedule, Figures};
@@ -50,4 +53,25 @@ async fn jitter_is_no_delay() {
         clocked.clock.advance(now - clocked.clock.now());
         assert_eq!(schedules::lag(service, &figures), late);
     }
+}
+
+/// The cap is looked at once a minute, and only the run that a caller asks for is a refused one.
+#[tokio::test]
+async fn a_time_at_a_cap_is_postponed_by_a_minute_and_is_no_refused_run() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let clocked = Clocked::with(fresh_store().await, TODAY, |config| {
+        config.limits.spend.tenant_month_tokens = Some(1);
+    })
+    .await;
+    clocked.schedule(json!({})).await;
+    clocked.passes(MINUTE).await;
+    let state = clocked.store.schedule_state(clocked.caller().tenant, "s").await.unwrap().unwrap();
+    assert!(state.said.unwrap().starts_with("No run is accepted: the cap of 1 tokens a month"));
+    let next = state.next.unwrap();
+    assert_eq!((next.due, next.look_at), (TODAY + MINUTE, TODAY + 2 * MINUTE));
+    let asked = clocked.instance.process(AgentProps::new("t", "hello")).await;
+    assert_eq!(asked.unwrap_err().code, Code::SpendCapReached);
+    let counted = recorder.handle().render();
+    assert!(counted.contains("pes_spend_refused_total{cap=\"tenant_month_tokens\"} 1\n"), "{counted}");
 }
