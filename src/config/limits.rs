@@ -41,8 +41,8 @@ section! {
         tool_output_bytes: usize = 1 << 20, by_path();
         /// Requests that wait for one thread: too_many_requests.
         mailbox: usize = 64, by_path();
-        /// Rate of requests with one key, including its sockets, as `600/60s`: too_many_requests. Each process counts
-        /// for itself.
+        /// Rate of requests with one key, including its sockets: too_many_requests. `600/60s` allows 600 at once, and 600
+        /// in each further 60 s. Each process counts for itself.
         requests_per_key: Option<Rate> = None, by_path().example("\"600/60s\"");
         /// The same for all keys of a tenant together.
         requests_per_tenant: Option<Rate> = None, by_path().example("\"3000/60s\"");
