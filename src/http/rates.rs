@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, OnceLock};
 
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Duration, Instant};
 
 use super::concurrent_requests::{ConcurrencyLimit, RequestSlot};
@@ -89,33 +89,38 @@ impl Rates {
     /// was wrong.
     pub(crate) fn count_wrong_key(&self, from: IpAddr) -> Result<(), Fault> {
         let Some(limiter) = &self.wrong_keys else { return Ok(()) };
-        limiter.charge(network(from), Instant::now()).map(|_| ()).map_err(|fault| {
+        limiter.charge(network(from), Instant::now()).map(drop).map_err(|fault| {
             let detail = "Too many wrong keys came from this address; send this again later, with a right one.";
             Fault { detail: detail.to_owned(), ..fault }
         })
     }
 
-    /// Counts a request of this caller. Fails if it exceeds a limit.
+    /// Counts a request of this caller. Fails if it exceeds a limit. The notice has what is left in both cases.
     pub(crate) fn count(&self, caller: &Caller, notice: Option<&RateNotice>) -> Result<(), Fault> {
-        let now = Instant::now();
-        let mut left = Vec::new();
-        if let Some(limiter) = &self.of_key {
-            left.push(limiter.charge((caller.tenant, caller.name.clone()), now)?);
-        }
-        if let Some(limiter) = &self.of_tenant {
-            left.push(limiter.charge(caller.tenant, now)?);
-        }
+        let (left, counted) = self.count_at(caller, Instant::now());
         // A socket's ops belong to the request that opened it, and have no notice.
-        let Some(notice) = notice else { return Ok(()) };
+        let Some(notice) = notice else { return counted };
         // A request has only one caller.
         let _ = notice.0.tenant.set(caller.tenant);
-        if let Some(slot) = self.concurrent.acquire(caller)? {
-            let _ = notice.0.slot.set(slot);
-        }
         if !left.is_empty() {
             let _ = notice.0.left.set(left);
         }
+        counted?;
+        if let Some(slot) = self.concurrent.acquire(caller)? {
+            let _ = notice.0.slot.set(slot);
+        }
         Ok(())
+    }
+
+    /// Counts a request under the limits of its key and of its tenant, or under neither if one refuses it. Returns what is
+    /// left, too.
+    fn count_at(&self, caller: &Caller, now: Instant) -> (Vec<Quota>, Result<(), Fault>) {
+        let key = self.of_key.as_ref().map(|limiter| limiter.begin((caller.tenant, caller.name.clone()), now));
+        let tenant = self.of_tenant.as_ref().map(|limiter| limiter.begin(caller.tenant, now));
+        let refusal = key.as_ref().and_then(Charge::refusal).or_else(|| tenant.as_ref()?.refusal());
+        let is_refused = refusal.is_some();
+        let quotas = [key.map(|charge| charge.end(is_refused)), tenant.map(|charge| charge.end(is_refused))];
+        (quotas.into_iter().flatten().collect(), refusal.map_or(Ok(()), Err))
     }
 }
 
@@ -147,36 +152,66 @@ impl<Who: Eq + Hash> Limiter<Who> {
         Self { name, rate, entries: Mutex::new(LimiterEntries { paid_at: HashMap::new(), max_stored: MIN_STORED }) }
     }
 
+    /// Counts a request, unless it exceeds the limit.
     fn charge(&self, who: Who, now: Instant) -> Result<Quota, Fault> {
-        let each = self.rate.window / self.rate.count;
+        let charge = self.begin(who, now);
+        let refusal = charge.refusal();
+        let quota = charge.end(refusal.is_some());
+        refusal.map_or(Ok(quota), Err)
+    }
+
+    fn begin(&self, who: Who, now: Instant) -> Charge<'_, Who> {
         let mut entries = self.entries.lock();
         let LimiterEntries { paid_at, max_stored } = &mut *entries;
         if paid_at.len() >= *max_stored {
             paid_at.retain(|_, at| *at > now);
             *max_stored = MIN_STORED.max(2 * paid_at.len());
         }
-        let before = paid_at.get(&who).copied().unwrap_or(now).max(now);
-        let after = before + each;
-        let debt = after - now;
-        if debt > self.rate.window {
-            return Err(self.limit_exceeded(debt - self.rate.window));
-        }
-        paid_at.insert(who, after);
-        let free = (self.rate.window - debt).as_nanos() / each.as_nanos().max(1);
-        Ok(Quota { name: self.name, rate: self.rate, remaining: u32::try_from(free).unwrap_or(u32::MAX), reset: debt })
+        let owed = paid_at.get(&who).map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+        Charge { limiter: self, entries, who, now, owed }
     }
 
-    fn limit_exceeded(&self, wait: Duration) -> Fault {
-        metrics::counter!("pes_rate_limited_total", "limit" => self.name).increment(1);
+    /// The time that pays for one request.
+    fn each(&self) -> Duration {
+        self.rate.window / self.rate.count
+    }
+}
+
+/// A request that is looked at under a limit. Until it ends, no other request is counted there.
+struct Charge<'a, Who> {
+    limiter: &'a Limiter<Who>,
+    entries: MutexGuard<'a, LimiterEntries<Who>>,
+    who: Who,
+    now: Instant,
+    /// The time that pays for the caller's requests before this one.
+    owed: Duration,
+}
+
+impl<Who: Eq + Hash> Charge<'_, Who> {
+    /// Why the request exceeds the limit. `None`: it does not.
+    fn refusal(&self) -> Option<Fault> {
+        let Rate { count, window } = self.limiter.rate;
+        let wait = (self.owed + self.limiter.each()).checked_sub(window).filter(|wait| !wait.is_zero())?;
+        let (name, seconds) = (self.limiter.name, window.as_secs());
+        metrics::counter!("pes_rate_limited_total", "limit" => name).increment(1);
         let detail = format!(
-            "This {} may make {} requests in {} s; send this again later.",
-            self.name,
-            self.rate.count,
-            self.rate.window.as_secs()
+            "This {name} may make {count} requests at once, and {count} in each further {seconds} s; send this again later."
         );
         let mut fault = Fault::new(Code::TooManyRequests, detail);
         fault.retry_after_ms = i64::try_from(wait.as_millis()).ok();
-        fault
+        Some(fault)
+    }
+
+    /// Counts the request, unless some limit refuses it. Returns what is left.
+    fn end(mut self, is_refused: bool) -> Quota {
+        let each = self.limiter.each();
+        if !is_refused {
+            self.owed += each;
+            self.entries.paid_at.insert(self.who, self.now + self.owed);
+        }
+        let Limiter { name, rate, .. } = *self.limiter;
+        let free = rate.window.saturating_sub(self.owed).as_nanos() / each.as_nanos().max(1);
+        Quota { name, rate, remaining: u32::try_from(free).unwrap_or(u32::MAX), reset: self.owed }
     }
 }
 
@@ -185,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_in_any_stretch_and_each_one_for_itself() {
+    fn so_many_at_once_then_so_many_in_each_stretch_and_each_one_for_itself() {
         let limiter = Limiter::new("key", "3/60s".parse().expect("a rate"));
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
@@ -196,6 +231,28 @@ mod tests {
         // A third of the stretch pays for one.
         assert!(limiter.charge("a", at(20)).is_ok() && limiter.charge("a", at(20)).is_err());
         assert_eq!(limiter.charge("a", at(200)).expect("all is paid").remaining, 2);
+    }
+
+    #[test]
+    fn what_the_tenants_limit_refuses_is_not_counted_for_the_key() {
+        let rate = |text: &str| Some(text.parse().expect("a rate"));
+        let limits =
+            Limits { requests_per_key: rate("3/60s"), requests_per_tenant: rate("2/60s"), ..Limits::default() };
+        let rates = Rates::new(&limits);
+        let caller = Caller {
+            tenant: TenantPk(1),
+            tenant_name: "one".to_owned(),
+            name: "ann".to_owned(),
+            scopes: Vec::new(),
+            groups: Vec::new(),
+        };
+        let start = Instant::now();
+        let left = || {
+            let (left, counted) = rates.count_at(&caller, start);
+            (left.iter().map(|quota| quota.remaining).collect::<Vec<_>>(), counted.is_ok())
+        };
+        assert_eq!([left(), left()], [(vec![2, 1], true), (vec![1, 0], true)]);
+        assert_eq!([left(), left()], [(vec![1, 0], false), (vec![1, 0], false)]);
     }
 
     #[test]

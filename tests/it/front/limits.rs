@@ -149,7 +149,8 @@ async fn rate(app: &App, name: &str) {
     assert_eq!(refused["data"]["problem"]["code"], "too_many_requests", "{refused}");
     let third = app.get("/threads").await;
     assert_eq!(third.header("retry-after"), Some("30"));
-    assert!(third.header("ratelimit").is_none());
+    assert_eq!(third.header("ratelimit-policy"), Some(format!("\"{name}\";q=2;w=60").as_str()));
+    assert_eq!(third.header("ratelimit"), Some(format!("\"{name}\";r=0;t=60").as_str()));
     third.problem("too_many_requests");
     // Requests of monitoring do not count.
     app.get("/readyz").await.expect(200);
