@@ -21,6 +21,7 @@ use crate::http::reply_preferences::ReplyPreferences;
 /// (`Accept: text/event-stream`), or as a page of the log.
 #[utoipa::path(get, path = "/threads/{thread}/events", operation_id = "listEvents", tag = "events",
     params(("after" = Option<String>, Query, description = "a seq, or `latest`"), ("limit" = Option<u32>, Query),
+        ("cursor" = Option<String>, Query, description = "for a page: `nextCursor` of the one before"),
         ("types" = Option<String>, Query, description = "observation types, comma-separated"),
         ("tokens" = Option<bool>, Query), ("until" = Option<String>, Query, description = "a run id"),
         ("Last-Event-ID" = Option<String>, Header)),

@@ -112,9 +112,12 @@ fn add_ops(schemas: &mut Map<String, Value>) {
 }
 
 fn op_schema(op: &str, mut body: Value) -> Value {
-    let mut own = json!({ "op": { "type": "string", "enum": [op] }, "id": named_op() });
+    let text = json!({ "type": "string" });
+    let mut own = json!({
+        "op": { "type": "string", "enum": [op] }, "id": named_op(), "traceparent": text, "tracestate": text,
+    });
     if !matches!(op, "ping" | "subscribe") {
-        own["idempotencyKey"] = json!({ "type": "string" });
+        own["idempotencyKey"] = text;
     }
     let mut required = vec![json!("op")];
     required.extend(body["required"].as_array().into_iter().flatten().cloned());

@@ -82,6 +82,11 @@ fn complete_operation(path: &str, operation: &mut Map<String, Value>) {
     operation.insert("security".to_owned(), keys);
 }
 
+fn text_list(description: &str) -> Value {
+    json!({ "type": "array", "items": { "type": "string" }, "description": description })
+}
+
+/// Every member that a fault may add is described: tests read problems with this schema closed.
 fn problem() -> Value {
     let table: Vec<_> = Code::ALL
         .iter()
@@ -111,6 +116,21 @@ fn problem() -> Value {
                     "properties": { "pointer": { "type": "string" }, "detail": { "type": "string" } },
                 },
             },
+            "approvers": text_list("not_an_approver: who may answer"),
+            "by": { "type": "string", "description": "on_hold: who set the hold" },
+            "at": { "type": "integer", "format": "int64", "description": "on_hold: when it was set" },
+            "currentVersion": { "type": "integer", "format": "int64", "description": "precondition_failed: the version as it is now" },
+            "digest": { "type": "string", "description": "approval_mismatch: the digest of what is asked now" },
+            "failing": text_list("store_unavailable, draining: what is not ready"),
+            "hash": { "type": "string", "description": "approval_mismatch: the hash of the tool as its server describes it now" },
+            "limit": { "type": "integer", "description": "body_too_large, headers_too_large: the most bytes" },
+            "line": { "type": "integer", "description": "import_invalid: the line that is wrong" },
+            "minSeq": { "type": "integer", "format": "int64", "description": "history_compacted: the first observation that is left" },
+            "planVersion": { "type": "integer", "description": "precondition_failed: the version of the plan as it is now" },
+            "resolution": { "$ref": "#/components/schemas/Resolution" },
+            "runStatus": { "$ref": "#/components/schemas/RunStatus" },
+            "scope": { "$ref": "#/components/schemas/Scope" },
+            "threadStatus": { "$ref": "#/components/schemas/ThreadStatus" },
         },
         "x-codes": table,
     })

@@ -32,7 +32,7 @@ pub(crate) async fn list(
 /// Add an agent of the tenant. Its token is never shown again. `GET` shows what its card says.
 #[utoipa::path(post, path = "/agents", operation_id = "createAgent", tag = "server", request_body = AgentSpec,
     params(("Idempotency-Key" = Option<String>, Header)),
-    responses((status = 201, body = KnownAgent)))]
+    responses((status = 201, body = KnownAgent, headers(("Location" = String)))))]
 pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,

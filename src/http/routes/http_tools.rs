@@ -32,7 +32,7 @@ pub(crate) async fn list(
 /// Add a tool. If the request has no secret, one is generated. It is shown only in this response.
 #[utoipa::path(post, path = "/http-tools", operation_id = "createHttpTool", tag = "tools", request_body = HttpToolSpec,
     params(("Idempotency-Key" = Option<String>, Header)),
-    responses((status = 201, body = HttpToolResource)))]
+    responses((status = 201, body = HttpToolResource, headers(("Location" = String)))))]
 pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,

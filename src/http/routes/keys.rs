@@ -41,7 +41,7 @@ pub(crate) async fn create(
 /// The new key is shown only in this response. The old one stays valid for `overlapMs`; during that time the key is not
 /// rotated again with an overlap.
 #[utoipa::path(post, path = "/keys/{key}/rotate", operation_id = "rotateKey", tag = "keys",
-    request_body = KeyRotation, responses((status = 200, body = Issued)))]
+    request_body = Option<KeyRotation>, responses((status = 200, body = Issued)))]
 pub(crate) async fn rotate(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,

@@ -34,7 +34,7 @@ pub(crate) async fn list(
 /// Add a server. Its tools appear once it has been reached, which `health` shows.
 #[utoipa::path(post, path = "/mcp-servers", operation_id = "createMcpServer", tag = "tools", request_body = Endpoint,
     params(("Idempotency-Key" = Option<String>, Header)),
-    responses((status = 201, body = ServerView)))]
+    responses((status = 201, body = ServerView, headers(("Location" = String)))))]
 pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,

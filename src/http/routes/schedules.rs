@@ -40,7 +40,7 @@ pub(crate) async fn list(
 /// Add a schedule. Its runs have the rights of the key that wrote it last. That key may not approve their calls.
 #[utoipa::path(post, path = "/schedules", operation_id = "createSchedule", tag = "schedules", request_body = ScheduleSpec,
     params(("Idempotency-Key" = Option<String>, Header)),
-    responses((status = 201, body = ScheduleResource)))]
+    responses((status = 201, body = ScheduleResource, headers(("Location" = String)))))]
 pub(crate) async fn create(
     MayRun(caller): MayRun,
     State(app): State<AppState>,
@@ -115,7 +115,8 @@ pub(crate) async fn delete(
 
 /// Run a schedule now, even if it is paused. Its times stay as they are.
 #[utoipa::path(post, path = "/schedules/{schedule}/trigger", operation_id = "triggerSchedule", tag = "schedules",
-    params(("Idempotency-Key" = Option<String>, Header)), responses((status = 202, body = Receipt)))]
+    params(("Idempotency-Key" = Option<String>, Header)),
+    responses((status = 202, body = Receipt, headers(("Location" = String)))))]
 pub(crate) async fn trigger(
     MayRun(caller): MayRun,
     State(app): State<AppState>,

@@ -33,7 +33,7 @@ pub(crate) async fn list(
 /// Add a webhook. If the request has no secret, one is generated. It is shown only in this response.
 #[utoipa::path(post, path = "/webhooks", operation_id = "createWebhook", tag = "webhooks", request_body = WebhookSpec,
     params(("Idempotency-Key" = Option<String>, Header)),
-    responses((status = 201, body = WebhookResource)))]
+    responses((status = 201, body = WebhookResource, headers(("Location" = String)))))]
 pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,

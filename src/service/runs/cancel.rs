@@ -44,7 +44,7 @@ pub async fn cancel(
             RunStatus::Cancelled => Ok(CancelReceipt { run_ids: vec![run.run_id], already: true }),
             RunStatus::Completed | RunStatus::Failed => {
                 let detail = "The run is over; there is nothing to cancel.";
-                Err(Fault::new(Code::RunFinished, detail).with("status", run.status.as_str()).into())
+                Err(Fault::new(Code::RunFinished, detail).with("runStatus", run.status.as_str()).into())
             }
             RunStatus::Queued | RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting => {
                 request(service, caller, pk, Some(run.run_id), key.as_ref()).await

@@ -10,7 +10,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::lookup::RunLookups;
 use crate::domain::message::HistoryMessage;
-use crate::domain::run::{Ask, OnBusy, RunStatus};
+use crate::domain::run::{Ask, OnBusy};
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::engine::event::Event;
@@ -224,7 +224,6 @@ pub(super) fn stored_receipt(
 
 pub(super) fn no_run() -> Fault {
     Fault::new(Code::RunFinished, "There is no active run on this thread.")
-        .with("status", RunStatus::Completed.as_str())
 }
 
 /// The run's trace. If the client's trace id is a W3C trace id, the run joins that trace. Any other text is kept as the

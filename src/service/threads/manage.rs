@@ -111,7 +111,7 @@ pub async fn release(service: &Service, caller: &Caller, id: &ThreadId) -> Resul
             "`{id}` is not quarantined: there is nothing to release. A run that is paused goes on when its question is \
              answered: POST /threads/{id}/resume with \"approved\": true."
         );
-        return Err(Fault::new(Code::NotQuarantined, detail).with("status", json!(row.status)));
+        return Err(Fault::new(Code::NotQuarantined, detail).with("threadStatus", json!(row.status)));
     }
     service.store.forget_crashes(&[row.pk], false).await?;
     let extras = CommitExtras::audited(caller.name.clone(), "release", Value::Null);

@@ -37,8 +37,7 @@ impl Schemas {
         for (name, schema) in schemas.as_object_mut().unwrap() {
             // A schema used in an `allOf` cannot be closed itself.
             let is_object = schema.get("properties").is_some() || schema.get("allOf").is_some();
-            // Problems have members of their own, by code.
-            if is_object && name != "Problem" && !parts.contains(name) && schema.get("additionalProperties").is_none() {
+            if is_object && !parts.contains(name) && schema.get("additionalProperties").is_none() {
                 schema["unevaluatedProperties"] = false.into();
             }
         }

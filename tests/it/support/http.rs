@@ -1,6 +1,8 @@
 //! A small HTTP client that hides nothing: one request per connection, and the unprocessed response.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -178,12 +180,23 @@ impl Said {
             assert!(problem[member].as_str().is_some_and(|text| !text.is_empty()), "{member}: {problem:#}");
         }
         assert!(problem["retryable"].is_boolean());
+        for member in problem.as_object().into_iter().flat_map(|members| members.keys()) {
+            assert!(PROBLEM_MEMBERS.contains(member), "{member} is no member of the schema: {problem:#}");
+        }
         if matches!(self.status, 429 | 503) {
             assert!(self.header("retry-after").is_some(), "{:?}", self.headers);
         }
         problem
     }
 }
+
+/// The members that OpenAPI describes.
+static PROBLEM_MEMBERS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let document = pes::http::openapi();
+    let members =
+        document["components"]["schemas"]["Problem"]["properties"].as_object().expect("the schema of problems");
+    members.keys().cloned().collect()
+});
 
 /// A stream of server-sent events.
 pub struct Events {

@@ -32,7 +32,7 @@ struct Envelope<'v> {
 /// `POST /a2a/message:send`, `GET /a2a/tasks`, `GET /a2a/tasks/{id}`, `POST /a2a/tasks/{id}:cancel` and so on.
 #[utoipa::path(post, path = "/a2a", operation_id = "callA2a", tag = "agents", request_body = Object,
     params(("A2A-Version" = Option<String>, Header, example = "1.0"), ("A2A-Extensions" = Option<String>, Header)),
-    responses((status = 200, body = Object)))]
+    responses((status = 200, content((Object = "application/json"), (String = "text/event-stream")))))]
 pub(crate) async fn rpc(State(app): State<AppState>, request: Request) -> Response {
     let mut id = Value::Null;
     match answer(&app, request, &mut id).await {

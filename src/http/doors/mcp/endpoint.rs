@@ -26,7 +26,8 @@ use crate::http::reply_preferences::ReplyPreferences;
 /// Hosts of MCP: this agent as tools (Streamable HTTP, 2025-06-18 to 2026-07-28, without sessions).
 #[utoipa::path(post, path = "/mcp", operation_id = "callMcp", tag = "agents", request_body = Object,
     params(("MCP-Protocol-Version" = Option<String>, Header, example = "2025-11-25")),
-    responses((status = 200, body = Object), (status = 202, description = "A notification was taken in")))]
+    responses((status = 200, content((Object = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "A notification was taken in")))]
 pub(crate) async fn endpoint(State(app): State<AppState>, request: Request) -> Response {
     let mut id = Value::Null;
     match answer(&app, request, &mut id).await {
