@@ -267,7 +267,7 @@ install_ag_ui() {
 }
 
 # The clients in clients/, built and packed as for a release, and installed from their packages; see tests/peers/our_client.mts
-# and tests/peers/our_client.py.
+# and tests/peers/our_client.py, and beside each its `_faults`.
 install_our_clients() {
     local ts=$PEERS/our-ts py=$PEERS/our-py typescript=typescript@5.9.3 build=1.3.0 mypy=2.4.1
     need_node || return 1
@@ -279,7 +279,7 @@ install_our_clients() {
     (cd clients/typescript && npm ci --no-audit --no-fund --silent && npm pack --silent --pack-destination "$OLDPWD/$ts") >&2 || return 1
     rm -rf "$ts/node_modules/pes-client"
     npm install --prefix "$ts" --no-audit --no-fund --silent --no-save --no-package-lock "$ts"/pes-client-*.tgz || return 1
-    cp tests/peers/our_client.mts examples/approve.mts "$ts"
+    cp tests/peers/our_client.mts tests/peers/our_client_faults.mts examples/approve.mts "$ts"
     "$ts/node_modules/.bin/tsc" --strict --target es2022 --module nodenext --types node --typeRoots "$ts/node_modules/@types" \
         --outDir "$ts/built" "$ts"/*.mts >&2 || return 1
     if ! { has_python "$py" build "$build" && has_python "$py" mypy "$mypy"; }; then
@@ -289,5 +289,5 @@ install_our_clients() {
     rm -rf "$py/dist"
     "$py/bin/python" -m build --outdir "$py/dist" clients/python >"$py/build.log" 2>&1 || { tail -n 20 "$py/build.log" >&2; return 1; }
     "$py/bin/pip" install -q --disable-pip-version-check --force-reinstall "$py"/dist/*.whl >&2 || return 1
-    "$py/bin/mypy" --strict --cache-dir "$py/mypy" tests/peers/our_client.py examples/approve.py >&2
+    "$py/bin/mypy" --strict --cache-dir "$py/mypy" tests/peers/our_client.py tests/peers/our_client_faults.py examples/approve.py >&2
 }

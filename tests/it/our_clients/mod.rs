@@ -1,6 +1,7 @@
 //! The clients in `clients/`, as their users install them: built, packed, installed, and run through a whole scenario.
 
 mod examples;
+mod faults;
 mod stories;
 mod wire;
 

@@ -58,13 +58,17 @@ class Http:
         content = None if body is None else json.dumps(body).encode()
         if content is not None:
             sent.setdefault("content-type", "application/json")
+        url = httpx.URL(self.base + path)
         params = {name: value for name, value in (query or {}).items() if value is not None}
+        if params:
+            # Given as `params` of the request they would replace the query of `path`.
+            url = url.copy_merge_params(params)
         is_repeatable = method == "GET" or idempotency_key is not None
         until = time.monotonic() + self.retry_for
         attempt = 0
         while True:
             try:
-                return await self._attempt(method, path, content=content, params=params, headers=sent, timeout=timeout)
+                return await self._attempt(method, url, content=content, headers=sent, timeout=timeout)
             except Failed as failed:
                 pause = backoff(attempt) if failed.after is None else failed.after
                 if not is_repeatable or not failed.may_repeat or time.monotonic() + pause > until:
@@ -72,11 +76,11 @@ class Http:
             await asyncio.sleep(pause)
             attempt += 1
 
-    async def _attempt(self, method: str, path: str, **sent: Any) -> Any:
+    async def _attempt(self, method: str, url: httpx.URL, **sent: Any) -> Any:
         try:
-            response = await self.client.request(method, self.base + path, **sent)
+            response = await self.client.request(method, url, **sent)
         except httpx.TransportError as cause:
-            error = PesUnreachable(f"{method} {self.base}{path}: {cause or type(cause).__name__}")
+            error = PesUnreachable(f"{method} {url}: {cause or type(cause).__name__}")
             error.__cause__ = cause
             raise Failed(error, may_repeat=True) from cause
         return read(response.status_code, response.headers.get("retry-after"), response.content)
