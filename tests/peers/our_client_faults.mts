@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { type IncomingMessage, createServer } from "node:http";
+import { setTimeout } from "node:timers/promises";
 import { Pes } from "pes-client";
 
 interface Asked {
@@ -41,6 +42,21 @@ const stories: Record<string, () => Promise<void>> = {
       const both = await pes.request("GET", "/runs?status=failed&limit=1", { query: { limit: 5 } });
       assert.equal(both, "GET /runs?status=failed&limit=5");
     });
+  },
+
+  async "a failure later than retryForMs is repeated"() {
+    const retryForMs = 500;
+    let attempts = 0;
+    const failsLate: Answer = async () => {
+      attempts++;
+      if (attempts > 1) return ['{"runId": "run_1", "status": "completed"}', "application/json"];
+      await setTimeout(retryForMs + 100);
+      return undefined;
+    };
+    await withServer(failsLate, async (url) => {
+      assert.equal((await new Pes({ url, retryForMs }).settled("run_1")).status, "completed");
+    });
+    assert.equal(attempts, 2);
   },
 };
 

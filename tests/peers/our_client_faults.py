@@ -67,8 +67,31 @@ async def the_query_of_a_path_is_sent() -> None:
         assert both == "GET /runs?status=failed&limit=5", both
 
 
+async def a_failure_later_than_retry_for_is_repeated() -> None:
+    retry_for = 0.5
+    attempts = 0
+
+    async def fails_late(_: Asked) -> tuple[str, str] | None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            await asyncio.sleep(retry_for + 0.1)
+            return None
+        return '{"runId": "run_1", "status": "completed"}', "application/json"
+
+    async with server(fails_late) as url, Pes(url, retry_for=retry_for) as pes:
+        assert (await pes.settled("run_1"))["status"] == "completed"
+    assert attempts == 2, attempts
+
+
+STORIES = (
+    the_query_of_a_path_is_sent,
+    a_failure_later_than_retry_for_is_repeated,
+)
+
+
 async def main() -> None:
-    for story in (the_query_of_a_path_is_sent,):
+    for story in STORIES:
         await story()
         print(story.__name__)
 

@@ -8,7 +8,7 @@ export interface PesOptions {
   url: string;
   /** An API key, if the server wants one. */
   key?: string;
-  /** How long a request is repeated while the server cannot be reached or says to come back. */
+  /** How long a request is repeated after its first failure, if the server cannot be reached or says to come back. */
   retryForMs?: number;
   /** What the platform lacks, or what a test puts in its place. */
   fetch?: typeof globalThis.fetch;
@@ -81,13 +81,16 @@ export class Http {
   }
 
   async request<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
-    const until = Date.now() + (this.options.retryForMs ?? RETRY_FOR_MS);
+    let until: number | undefined;
     const isRepeatable = method === "GET" || options.idempotencyKey !== undefined;
     for (let attempt = 0; ; attempt++) {
       const outcome = await this.attempt(method, path, options);
       if ("answer" in outcome) return outcome.answer as T;
+      const now = Date.now();
+      // An attempt may take longer than `retryForMs`, and is repeated nevertheless.
+      until ??= now + (this.options.retryForMs ?? RETRY_FOR_MS);
       const pause = outcome.afterMs ?? backoff(attempt);
-      if (!isRepeatable || !outcome.mayRepeat || Date.now() + pause > until) throw outcome.error;
+      if (!isRepeatable || !outcome.mayRepeat || now + pause >= until) throw outcome.error;
       await sleep(pause, options.signal);
     }
   }

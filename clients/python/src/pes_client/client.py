@@ -39,7 +39,7 @@ class Question(TypedDict):
 
 
 class Pes:
-    """`async with Pes(url, key) as pes`. `retry_for`: how many seconds a request is repeated while nobody answers it."""
+    """`async with Pes(url, key) as pes`. `retry_for`: how many seconds after its first failure a request is repeated."""
 
     def __init__(self, url: str, key: str | None = None, *, retry_for: float = 30.0) -> None:
         self._http = Http(url, key, retry_for)

@@ -64,14 +64,17 @@ class Http:
             # Given as `params` of the request they would replace the query of `path`.
             url = url.copy_merge_params(params)
         is_repeatable = method == "GET" or idempotency_key is not None
-        until = time.monotonic() + self.retry_for
+        until: float | None = None
         attempt = 0
         while True:
             try:
                 return await self._attempt(method, url, content=content, headers=sent, timeout=timeout)
             except Failed as failed:
+                now = time.monotonic()
+                # An attempt may take longer than `retry_for`, and is repeated nevertheless.
+                until = now + self.retry_for if until is None else until
                 pause = backoff(attempt) if failed.after is None else failed.after
-                if not is_repeatable or not failed.may_repeat or time.monotonic() + pause > until:
+                if not is_repeatable or not failed.may_repeat or now + pause >= until:
                     raise failed.error from failed.error.__cause__
             await asyncio.sleep(pause)
             attempt += 1
