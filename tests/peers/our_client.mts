@@ -128,13 +128,17 @@ const stories: Record<string, () => Promise<void>> = {
 
   async "a wire that breaks while a model speaks"() {
     const { runId } = await pes.process("breath", "hang");
+    const waits = await pes.process("breath", { query: "hello", onBusy: "enqueue" });
     let said = "";
     let isBroken = false;
     const seen = await follow("breath", runId, undefined, async (frame) => {
       if (frame.event === "caught_up" && isBroken) await pes.cancel("breath");
-      if (frame.event !== "token") return;
-      said += frame.data.data;
-      if (said !== "one two three") return;
+      if (frame.event === "token") {
+        said += frame.data.data;
+        if (said === "one two three") await pes.request("POST", `/runs/${waits.runId}/cancel`, { idempotencyKey: "breath" });
+      }
+      if (frame.event !== "observation" || frame.data.type !== "RUN_FINISHED" || isBroken) return;
+      assert.equal(frame.data.runId, waits.runId, "it ends while the other one speaks");
       isBroken = true;
       await order("break 0");
     });

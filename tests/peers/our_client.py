@@ -139,6 +139,7 @@ async def broken(pes: Pes) -> None:
 
 async def breath(pes: Pes) -> None:
     receipt = await pes.process("breath", "hang")
+    waits = await pes.process("breath", "hello", on_busy="enqueue")
     said = ""
     is_broken = False
 
@@ -149,8 +150,11 @@ async def breath(pes: Pes) -> None:
         if frame["event"] == "token":
             said += frame["data"]["data"]
             if said == "one two three":
-                is_broken = True
-                await order("break 0")
+                await pes.request("POST", f"/runs/{waits['runId']}/cancel", idempotency_key="breath")
+        if frame["event"] == "observation" and frame["data"]["type"] == "RUN_FINISHED" and not is_broken:
+            assert frame["data"]["runId"] == waits["runId"], "it ends while the other one speaks"
+            is_broken = True
+            await order("break 0")
 
     seen = await follow(pes, "breath", receipt["runId"], look=look)
     assert said == "one two three", said

@@ -32,6 +32,40 @@ async function withServer(answer: Answer, use: (url: string) => Promise<void>): 
   }
 }
 
+/**
+ * A WebSocket whose nth connection brings the nth frames and breaks then; the last one is closed with 1000. Where there is
+ * `undefined` in place of frames, none is opened.
+ */
+function sockets(connections: (unknown[] | undefined)[]): typeof WebSocket {
+  let begun = 0;
+  class Scripted {
+    onopen = () => {};
+    onmessage = (_: { data: string }) => {};
+    onclose = (_: { code: number }) => {};
+
+    constructor() {
+      const frames = connections[begun++];
+      const code = begun < connections.length ? 1006 : 1000;
+      setImmediate(() => {
+        if (frames) this.onopen();
+        for (const frame of frames ?? []) this.onmessage({ data: JSON.stringify(frame) });
+        this.onclose({ code });
+      });
+    }
+
+    close() {}
+  }
+  return Scripted as unknown as typeof WebSocket;
+}
+
+/** What an answer to `GET …/events` holds where that is all the same. */
+const page: Answer = async () => ['{"items": [], "lastSeq": 9, "minSeq": 9}', "application/json"];
+const observation = (seq: number, runId: string, type: string) => ({ event: "observation", data: { seq, runId, type } });
+const run = (runId: string, status: string) => ({ event: "run", data: { runId, status } });
+const token = (runId: string, offset: number, data: string) => ({
+  event: "token", data: { runId, streamId: `stream of ${runId}`, tokenType: "PLANNING_LLM_RESPONSE", offset, data },
+});
+
 const stories: Record<string, () => Promise<void>> = {
   async "the query of a path is sent"() {
     const echo: Answer = async ({ request }) => [JSON.stringify(`${request.method} ${request.url}`), "application/json"];
@@ -57,6 +91,18 @@ const stories: Record<string, () => Promise<void>> = {
       assert.equal((await new Pes({ url, retryForMs }).settled("run_1")).status, "completed");
     });
     assert.equal(attempts, 2);
+  },
+
+  async "tokens come once, whichever other run ends"() {
+    const first = [observation(1, "b", "RUN_STARTED"), token("b", 0, "one two "), observation(2, "c", "RUN_FINISHED"), run("c", "cancelled")];
+    const second = [token("b", 0, "one two three"), observation(3, "b", "RUN_FINISHED"), run("b", "completed")];
+    await withServer(page, async (url) => {
+      const said: [number, string][] = [];
+      for await (const frame of new Pes({ url, WebSocket: sockets([first, second]) }).events("t", { until: "b" })) {
+        if (frame.event === "token") said.push([frame.data.offset, frame.data.data]);
+      }
+      assert.deepEqual(said, [[0, "one two "], [8, "three"]]);
+    });
   },
 };
 

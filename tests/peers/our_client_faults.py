@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pes_client import Pes
+from websockets.asyncio.server import ServerConnection, serve as serve_sockets
+from websockets.datastructures import Headers
+from websockets.http11 import Request, Response
 
 
 @dataclass
@@ -56,6 +59,50 @@ async def server(answer: Answer) -> AsyncGenerator[str]:
         yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
 
 
+# The status and the problem with which a request is refused.
+Refuse = Callable[[Request], tuple[int, Any] | None]
+PAGE = {"items": [], "lastSeq": 9, "minSeq": 9}
+
+
+@asynccontextmanager
+async def sockets(connections: list[list[Any]], refuse: Refuse = lambda _: None) -> AsyncGenerator[str]:
+    """The URL of a server whose nth WebSocket sends the nth frames and breaks then; the last one closes with 1000."""
+    opened = 0
+
+    def answer(_: ServerConnection, request: Request) -> Response | None:
+        refused = refuse(request)
+        if refused is None and "upgrade" in request.headers:
+            return None
+        status, content = refused or (200, PAGE)
+        body = json.dumps(content).encode()
+        headers = Headers({"content-type": "application/json", "content-length": str(len(body)), "retry-after": "0"})
+        return Response(status, "", headers, body)
+
+    async def speak(socket: ServerConnection) -> None:
+        nonlocal opened
+        opened += 1
+        for frame in connections[opened - 1]:
+            await socket.send(json.dumps(frame))
+        if opened < len(connections):
+            socket.transport.close()
+
+    async with serve_sockets(speak, "127.0.0.1", 0, process_request=answer) as listening:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+
+
+def observation(seq: int, run: str, kind: str) -> Any:
+    return {"event": "observation", "data": {"seq": seq, "runId": run, "type": kind}}
+
+
+def token(run: str, offset: int, text: str) -> Any:
+    data = {"runId": run, "streamId": f"stream of {run}", "tokenType": "PLANNING_LLM_RESPONSE", "offset": offset, "data": text}
+    return {"event": "token", "data": data}
+
+
+def run(run: str, status: str) -> Any:
+    return {"event": "run", "data": {"runId": run, "status": status}}
+
+
 async def the_query_of_a_path_is_sent() -> None:
     async def echo(asked: Asked) -> tuple[str, str]:
         return json.dumps(f"{asked.method} {asked.target}"), "application/json"
@@ -84,9 +131,19 @@ async def a_failure_later_than_retry_for_is_repeated() -> None:
     assert attempts == 2, attempts
 
 
+async def tokens_come_once_whichever_other_run_ends() -> None:
+    first = [observation(1, "b", "RUN_STARTED"), token("b", 0, "one two "), observation(2, "c", "RUN_FINISHED"), run("c", "cancelled")]
+    second = [token("b", 0, "one two three"), observation(3, "b", "RUN_FINISHED"), run("b", "completed")]
+    async with sockets([first, second]) as url, Pes(url) as pes:
+        frames = [frame async for frame in pes.events("t", until="b")]
+    said = [(frame["data"]["offset"], frame["data"]["data"]) for frame in frames if frame["event"] == "token"]
+    assert said == [(0, "one two "), (8, "three")], said
+
+
 STORIES = (
     the_query_of_a_path_is_sent,
     a_failure_later_than_retry_for_is_repeated,
+    tokens_come_once_whichever_other_run_ends,
 )
 
 

@@ -63,8 +63,8 @@ export async function* events(http: Http, thread: string, options: EventsOptions
 
 /** What was yielded so far. */
 class Heard {
-  /** Bytes of each stream of tokens. */
-  private readonly said = new Map<string, number>();
+  /** Bytes of each stream of tokens, by run. */
+  private readonly said = new Map<string, Map<string, number>>();
 
   constructor(
     public last: number,
@@ -82,7 +82,10 @@ class Heard {
       case "observation":
         if (frame.data.seq <= this.last) return undefined;
         this.last = frame.data.seq;
-        if (frame.data.type === "RUN_FINISHED") this.said.clear();
+        if (frame.data.type === "RUN_FINISHED") this.said.delete(frame.data.runId);
+        return frame;
+      case "run":
+        if (OVER.includes(frame.data.status)) this.said.delete(frame.data.runId);
         return frame;
       case "caught_up":
         this.last = Math.max(this.last, frame.data.seq);
@@ -97,7 +100,6 @@ class Heard {
       }
       case "draining":
         return undefined;
-      case "run":
       case "tool_started":
       case "thread":
       case "thread_deleted":
@@ -107,12 +109,14 @@ class Heard {
   }
 
   private rest(token: Token): Token | undefined {
+    const said = this.said.get(token.runId) ?? new Map<string, number>();
+    this.said.set(token.runId, said);
     const stream = `${token.streamId} ${token.tokenType}`;
-    const known = this.said.get(stream) ?? 0;
+    const known = said.get(stream) ?? 0;
     const bytes = new TextEncoder().encode(token.data);
     const end = token.offset + bytes.length;
     if (end <= known) return undefined;
-    this.said.set(stream, end);
+    said.set(stream, end);
     if (token.offset >= known) return token;
     return { ...token, offset: known, data: new TextDecoder().decode(bytes.subarray(known - token.offset)) };
   }

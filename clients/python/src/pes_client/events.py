@@ -97,8 +97,8 @@ class Heard:
     def __init__(self, last: int, is_whole: bool) -> None:
         self.last = last
         self.is_whole = is_whole
-        # Bytes of each stream of tokens.
-        self.said: dict[tuple[str, str], int] = {}
+        # Bytes of each stream of tokens, by run.
+        self.said: dict[str, dict[tuple[str, str], int]] = {}
 
     def is_broken(self, frame: LiveFrame) -> bool:
         """Whether an observation is missing before this one that nobody said is gone."""
@@ -111,7 +111,10 @@ class Heard:
                 return None
             self.last = frame["data"]["seq"]
             if frame["data"]["type"] == "RUN_FINISHED":
-                self.said.clear()
+                self.said.pop(frame["data"]["runId"], None)
+        elif frame["event"] == "run":
+            if frame["data"]["status"] in OVER:
+                self.said.pop(frame["data"]["runId"], None)
         elif frame["event"] == "caught_up":
             self.last = max(self.last, frame["data"]["seq"])
         elif frame["event"] == "gap":
@@ -126,13 +129,14 @@ class Heard:
         return frame
 
     def rest(self, token: Token) -> Token | None:
+        said = self.said.setdefault(token["runId"], {})
         stream = (token["streamId"], token["tokenType"])
-        known = self.said.get(stream, 0)
+        known = said.get(stream, 0)
         data = token["data"].encode()
         end = token["offset"] + len(data)
         if end <= known:
             return None
-        self.said[stream] = end
+        said[stream] = end
         if token["offset"] >= known:
             return token
         return {**token, "offset": known, "data": data[known - token["offset"] :].decode()}
