@@ -104,6 +104,30 @@ const stories: Record<string, () => Promise<void>> = {
       assert.deepEqual(said, [[0, "one two "], [8, "three"]]);
     });
   },
+
+  async "whoever waits for runs keeps no other request waiting"() {
+    const most = 101;
+    let waiting = 0;
+    let allWait = () => {};
+    let end = () => {};
+    const areWaiting = new Promise<void>((resolve) => (allWait = resolve));
+    const isOver = new Promise<void>((resolve) => (end = resolve));
+    const holds: Answer = async ({ request }) => {
+      if (request.method === "GET") {
+        if (++waiting === most) allWait();
+        await isOver;
+      }
+      return ['{"runIds": [], "status": "completed"}', "application/json"];
+    };
+    await withServer(holds, async (url) => {
+      const pes = new Pes(url);
+      const runs = Array.from({ length: most }, (_, at) => pes.settled(`run_${at}`));
+      await areWaiting;
+      assert.deepEqual((await pes.cancel("t")).runIds, []);
+      end();
+      await Promise.all(runs);
+    });
+  },
 };
 
 for (const [name, story] of Object.entries(stories)) {

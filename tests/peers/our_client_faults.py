@@ -140,10 +140,34 @@ async def tokens_come_once_whichever_other_run_ends() -> None:
     assert said == [(0, "one two "), (8, "three")], said
 
 
+async def whoever_waits_for_runs_keeps_no_other_request_waiting() -> None:
+    most = 101
+    waiting = 0
+    all_wait = asyncio.Event()
+    over = asyncio.Event()
+
+    async def holds(asked: Asked) -> tuple[str, str]:
+        nonlocal waiting
+        if asked.method == "GET":
+            waiting += 1
+            if waiting == most:
+                all_wait.set()
+            await over.wait()
+        return '{"runIds": [], "status": "completed"}', "application/json"
+
+    async with server(holds) as url, Pes(url) as pes, asyncio.timeout(20), asyncio.TaskGroup() as group:
+        for number in range(most):
+            group.create_task(pes.settled(f"run_{number}"))
+        await all_wait.wait()
+        assert (await pes.cancel("t"))["runIds"] == []
+        over.set()
+
+
 STORIES = (
     the_query_of_a_path_is_sent,
     a_failure_later_than_retry_for_is_repeated,
     tokens_come_once_whichever_other_run_ends,
+    whoever_waits_for_runs_keeps_no_other_request_waiting,
 )
 
 

@@ -39,7 +39,9 @@ class Http:
         if key is not None:
             self.headers["authorization"] = f"Bearer {key}"
         self.retry_for = retry_for
-        self.client = httpx.AsyncClient(headers=self.headers)
+        # No limit: requests that wait for a run would keep all others waiting.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+        self.client = httpx.AsyncClient(headers=self.headers, limits=limits)
 
     async def request(
         self,
