@@ -11,8 +11,8 @@ interface Asked {
   body: string;
 }
 
-/** The body of a 200 and its content type; `undefined` closes the connection without an answer. */
-type Answer = (asked: Asked) => Promise<[body: string, type: string] | undefined>;
+/** A body, its content type and the status, or 200; `undefined` closes the connection without an answer. */
+type Answer = (asked: Asked) => Promise<[body: string, type: string, status?: number] | undefined>;
 
 /** Calls `use` with the URL of a server that answers one request on each connection. */
 async function withServer(answer: Answer, use: (url: string) => Promise<void>): Promise<void> {
@@ -21,7 +21,7 @@ async function withServer(answer: Answer, use: (url: string) => Promise<void>): 
     for await (const part of request) body += part;
     const said = await answer({ request, body });
     if (said === undefined) request.socket.destroy();
-    else response.writeHead(200, { "content-type": said[1], connection: "close" }).end(said[0]);
+    else response.writeHead(said[2] ?? 200, { "content-type": said[1], "retry-after": "0", connection: "close" }).end(said[0]);
   });
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
   try {
@@ -58,6 +58,7 @@ function sockets(connections: (unknown[] | undefined)[]): typeof WebSocket {
   return Scripted as unknown as typeof WebSocket;
 }
 
+const UNAVAILABLE = JSON.stringify({ title: "Unavailable", status: 503, detail: "…", code: "store_unavailable", retryable: true });
 /** What an answer to `GET …/events` holds where that is all the same. */
 const page: Answer = async () => ['{"items": [], "lastSeq": 9, "minSeq": 9}', "application/json"];
 const observation = (seq: number, runId: string, type: string) => ({ event: "observation", data: { seq, runId, type } });
@@ -127,6 +128,18 @@ const stories: Record<string, () => Promise<void>> = {
       end();
       await Promise.all(runs);
     });
+  },
+
+  async "a refusal of a WebSocket that passes is waited out"() {
+    let refused = 0;
+    const refuse: Answer = async (asked) => (++refused > 8 ? page(asked) : [UNAVAILABLE, "application/problem+json", 503]);
+    const end = [observation(1, "a", "RUN_FINISHED"), run("a", "completed")];
+    await withServer(refuse, async (url) => {
+      const frames = [];
+      for await (const frame of new Pes({ url, WebSocket: sockets([undefined, end]) }).events("t", { until: "a" })) frames.push(frame);
+      assert.deepEqual(frames, end);
+    });
+    assert.equal(refused, 9);
   },
 };
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pes_client import Pes
+from pes_client import Pes, PesError
 from websockets.asyncio.server import ServerConnection, serve as serve_sockets
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
@@ -61,6 +61,7 @@ async def server(answer: Answer) -> AsyncGenerator[str]:
 
 # The status and the problem with which a request is refused.
 Refuse = Callable[[Request], tuple[int, Any] | None]
+UNAVAILABLE = {"title": "Unavailable", "status": 503, "detail": "…", "code": "store_unavailable", "retryable": True}
 PAGE = {"items": [], "lastSeq": 9, "minSeq": 9}
 
 
@@ -163,11 +164,35 @@ async def whoever_waits_for_runs_keeps_no_other_request_waiting() -> None:
         over.set()
 
 
+async def a_refusal_of_a_websocket_that_passes_is_waited_out() -> None:
+    refused = 0
+
+    def refuse(_: Request) -> tuple[int, Any] | None:
+        nonlocal refused
+        refused += 1
+        return None if refused > 9 else (503, UNAVAILABLE)
+
+    end = [observation(1, "a", "RUN_FINISHED"), run("a", "completed")]
+    async with sockets([end], refuse) as url, Pes(url) as pes:
+        assert [frame async for frame in pes.events("t", until="a")] == end
+
+
+async def a_refusal_of_every_websocket_is_told() -> None:
+    async with sockets([], lambda asked: (503, UNAVAILABLE) if "upgrade" in asked.headers else None) as url, Pes(url) as pes:
+        try:
+            await anext(pes.events("t"))
+            raise AssertionError("no WebSocket opens")
+        except PesError as error:
+            assert error.code == "store_unavailable", error
+
+
 STORIES = (
     the_query_of_a_path_is_sent,
     a_failure_later_than_retry_for_is_repeated,
     tokens_come_once_whichever_other_run_ends,
     whoever_waits_for_runs_keeps_no_other_request_waiting,
+    a_refusal_of_a_websocket_that_passes_is_waited_out,
+    a_refusal_of_every_websocket_is_told,
 )
 
 

@@ -39,10 +39,11 @@ async def events(
         after = page["lastSeq"]
     heard = Heard(after, is_whole=not types)
     failures = 0
+    error: Exception | None = None
     while failures < MOST_FAILURES:
         wanted = {"after": heard.last, "types": ",".join(types or []), "tokens": str(tokens).lower(), "until": until}
         query = urlencode({name: value for name, value in wanted.items() if value not in (None, "")})
-        pause = None
+        error, pause, is_cut = None, None, False
         try:
             async with aclosing(connection(http, f"{path}?{query}")) as frames:
                 async for frame in frames:
@@ -62,13 +63,15 @@ async def events(
         except Failed as failed:
             if not failed.may_repeat:
                 raise failed.error from failed.error.__cause__
-            pause = failed.after
+            error, pause, is_cut = failed.error, failed.after, True
         except (ConnectionClosed, InvalidHandshake, EOFError, OSError, TimeoutError):
-            # Waits while nobody answers, and tells what is refused.
-            await http.request("GET", path, query={"after": heard.last, "limit": 1})
+            is_cut = True
         await asyncio.sleep(backoff(failures) if pause is None else pause)
+        if is_cut:
+            # Waits while nobody answers or the server says to come back, and tells what is refused.
+            await http.request("GET", path, query={"after": heard.last, "limit": 1})
         failures += 1
-    raise PesUnreachable(f"{http.base}{path}: the server answers, but no WebSocket holds. Does a proxy pass it on?")
+    raise error or PesUnreachable(f"{http.base}{path}: the server answers, but no WebSocket holds. Does a proxy pass it on?")
 
 
 async def connection(http: Http, path: str) -> AsyncGenerator[LiveFrame, None]:
