@@ -141,6 +141,14 @@ const stories: Record<string, () => Promise<void>> = {
     });
     assert.equal(refused, 9);
   },
+
+  async "what cannot be sent is refused at once"() {
+    const pes = new Pes({ url: "http://127.0.0.1:9", retryForMs: 0, fetch: async () => assert.fail("it is sent") });
+    const question = { suspensionId: "sus_1" };
+    await assert.rejects(pes.answer("t", question, 1n), TypeError);
+    await assert.rejects(pes.answer("t", question, 1, { idempotencyKey: "\n€" }), TypeError);
+    await assert.rejects(new Pes("nowhere").run("run_1"), TypeError);
+  },
 };
 
 for (const [name, story] of Object.entries(stories)) {

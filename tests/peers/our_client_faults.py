@@ -186,6 +186,16 @@ async def a_refusal_of_every_websocket_is_told() -> None:
             assert error.code == "store_unavailable", error
 
 
+async def what_cannot_be_sent_is_refused_at_once() -> None:
+    async with Pes("http://127.0.0.1:9", retry_for=0) as pes:
+        for value, key, mistake in (({1}, None, TypeError), (1, "€", UnicodeEncodeError)):
+            try:
+                await pes.answer("t", {"suspensionId": "sus_1"}, value, idempotency_key=key)
+                raise AssertionError("it is sent")
+            except mistake:
+                pass
+
+
 STORIES = (
     the_query_of_a_path_is_sent,
     a_failure_later_than_retry_for_is_repeated,
@@ -193,6 +203,7 @@ STORIES = (
     whoever_waits_for_runs_keeps_no_other_request_waiting,
     a_refusal_of_a_websocket_that_passes_is_waited_out,
     a_refusal_of_every_websocket_is_told,
+    what_cannot_be_sent_is_refused_at_once,
 )
 
 

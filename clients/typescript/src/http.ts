@@ -81,39 +81,37 @@ export class Http {
   }
 
   async request<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
+    const { body, query, signal, idempotencyKey, timeoutMs = TIMEOUT_MS } = options;
+    // Made before anything is sent: what cannot be sent at all is the caller's mistake, and not repeated.
+    const url = this.address(path, query);
+    const headers = new Headers({ accept: "application/json", ...options.headers });
+    if (this.options.key !== undefined) headers.set("authorization", `Bearer ${this.options.key}`);
+    if (idempotencyKey !== undefined) headers.set("idempotency-key", idempotencyKey);
+    if (body !== undefined && !headers.has("content-type")) headers.set("content-type", "application/json");
+    const init = { method, headers, body: body === undefined ? null : JSON.stringify(body) };
+    const isRepeatable = method === "GET" || idempotencyKey !== undefined;
     let until: number | undefined;
-    const isRepeatable = method === "GET" || options.idempotencyKey !== undefined;
     for (let attempt = 0; ; attempt++) {
-      const outcome = await this.attempt(method, path, options);
+      const outcome = await this.attempt(url, init, timeoutMs, signal);
       if ("answer" in outcome) return outcome.answer as T;
       const now = Date.now();
       // An attempt may take longer than `retryForMs`, and is repeated nevertheless.
       until ??= now + (this.options.retryForMs ?? RETRY_FOR_MS);
       const pause = outcome.afterMs ?? backoff(attempt);
       if (!isRepeatable || !outcome.mayRepeat || now + pause >= until) throw outcome.error;
-      await sleep(pause, options.signal);
+      await sleep(pause, signal);
     }
   }
 
-  private async attempt(method: string, path: string, options: RequestOptions): Promise<Attempt> {
-    const { body, query, signal, idempotencyKey, timeoutMs = TIMEOUT_MS } = options;
-    const headers: Record<string, string> = { accept: "application/json", ...options.headers };
-    if (this.options.key !== undefined) headers["authorization"] = `Bearer ${this.options.key}`;
-    if (idempotencyKey !== undefined) headers["idempotency-key"] = idempotencyKey;
-    if (body !== undefined) headers["content-type"] ??= "application/json";
+  private async attempt(url: URL, init: RequestInit, timeoutMs: number, signal?: AbortSignal): Promise<Attempt> {
     const timeout = AbortSignal.timeout(timeoutMs);
     const call = this.options.fetch ?? globalThis.fetch;
     try {
-      const response = await call(this.address(path, query), {
-        method,
-        headers,
-        body: body === undefined ? null : JSON.stringify(body),
-        signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
-      });
+      const response = await call(url, { ...init, signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
       return read(response, await response.text());
     } catch (cause) {
       if (signal?.aborted) throw signal.reason;
-      return { error: new PesUnreachable(`${method} ${this.base + path}: ${cause}`, { cause }), mayRepeat: true };
+      return { error: new PesUnreachable(`${init.method} ${url}: ${cause}`, { cause }), mayRepeat: true };
     }
   }
 }
