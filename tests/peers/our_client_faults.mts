@@ -59,6 +59,7 @@ function sockets(connections: (unknown[] | undefined)[]): typeof WebSocket {
 }
 
 const UNAVAILABLE = JSON.stringify({ title: "Unavailable", status: 503, detail: "…", code: "store_unavailable", retryable: true });
+const COMPACTED = JSON.stringify({ title: "Gone", status: 410, detail: "…", code: "history_compacted", retryable: false });
 /** What an answer to `GET …/events` holds where that is all the same. */
 const page: Answer = async () => ['{"items": [], "lastSeq": 9, "minSeq": 9}', "application/json"];
 const observation = (seq: number, runId: string, type: string) => ({ event: "observation", data: { seq, runId, type } });
@@ -148,6 +149,18 @@ const stories: Record<string, () => Promise<void>> = {
     await assert.rejects(pes.answer("t", question, 1n), TypeError);
     await assert.rejects(pes.answer("t", question, 1, { idempotencyKey: "\n€" }), TypeError);
     await assert.rejects(new Pes("nowhere").run("run_1"), TypeError);
+  },
+
+  async "whoever comes again behind a shortened log gets a gap"() {
+    const shortened: Answer = async (asked) =>
+      asked.request.url?.includes("after=latest") ? page(asked) : [COMPACTED, "application/problem+json", 410];
+    const rest = [{ event: "gap", data: { fromSeq: 9 } }, observation(9, "a", "RUN_FINISHED"), run("a", "completed")];
+    await withServer(shortened, async (url) => {
+      const frames = [];
+      const pes = new Pes({ url, WebSocket: sockets([undefined, rest]) });
+      for await (const frame of pes.events("t", { after: 3, until: "a" })) frames.push(frame);
+      assert.deepEqual(frames, rest);
+    });
   },
 };
 

@@ -62,6 +62,7 @@ async def server(answer: Answer) -> AsyncGenerator[str]:
 # The status and the problem with which a request is refused.
 Refuse = Callable[[Request], tuple[int, Any] | None]
 UNAVAILABLE = {"title": "Unavailable", "status": 503, "detail": "…", "code": "store_unavailable", "retryable": True}
+COMPACTED = {"title": "Gone", "status": 410, "detail": "…", "code": "history_compacted", "retryable": False}
 PAGE = {"items": [], "lastSeq": 9, "minSeq": 9}
 
 
@@ -196,6 +197,21 @@ async def what_cannot_be_sent_is_refused_at_once() -> None:
                 pass
 
 
+async def whoever_comes_again_behind_a_shortened_log_gets_a_gap() -> None:
+    is_first = True
+
+    def shortened(asked: Request) -> tuple[int, Any] | None:
+        nonlocal is_first
+        if "upgrade" not in asked.headers:
+            return None if "after=latest" in asked.path else (410, COMPACTED)
+        is_first, was_first = False, is_first
+        return (503, UNAVAILABLE) if was_first else None
+
+    rest = [{"event": "gap", "data": {"fromSeq": 9}}, observation(9, "a", "RUN_FINISHED"), run("a", "completed")]
+    async with sockets([rest], shortened) as url, Pes(url) as pes:
+        assert [frame async for frame in pes.events("t", after=3, until="a")] == rest
+
+
 STORIES = (
     the_query_of_a_path_is_sent,
     a_failure_later_than_retry_for_is_repeated,
@@ -204,6 +220,7 @@ STORIES = (
     a_refusal_of_a_websocket_that_passes_is_waited_out,
     a_refusal_of_every_websocket_is_told,
     what_cannot_be_sent_is_refused_at_once,
+    whoever_comes_again_behind_a_shortened_log_gets_a_gap,
 )
 
 

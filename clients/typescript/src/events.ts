@@ -31,9 +31,8 @@ const OVER: RunStatus[] = ["completed", "failed", "cancelled"];
 export async function* events(http: Http, thread: string, options: EventsOptions): AsyncGenerator<LiveFrame, void> {
   const { types, tokens, until, signal } = options;
   const path = `/threads/${encodeURIComponent(thread)}/events`;
-  const page = (after: string | number) =>
-    http.request<EventsPage>("GET", path, { query: { after, limit: 1 }, ...(signal && { signal }) });
-  const heard = new Heard(options.after === "latest" ? (await page("latest")).lastSeq : (options.after ?? 0), !types?.length);
+  const latest = () => http.request<EventsPage>("GET", path, { query: { after: "latest", limit: 1 }, ...(signal && { signal }) });
+  const heard = new Heard(options.after === "latest" ? (await latest()).lastSeq : (options.after ?? 0), !types?.length);
   for (let failures = 0; ; failures++) {
     if (failures === MOST_FAILURES) {
       throw new PesUnreachable(`${http.base + path}: the server answers, but no WebSocket holds. Does a proxy pass it on?`);
@@ -56,8 +55,9 @@ export async function* events(http: Http, thread: string, options: EventsOptions
     }
     if (socket.closed === 1000) return;
     await sleep(pause ?? backoff(Math.max(failures, 0)), signal);
-    // A browser does not tell why a WebSocket was refused; this does. It waits while nobody answers.
-    if (!socket.wasOpen) await page(heard.last);
+    // A browser does not tell why a WebSocket was refused; this does. It waits while nobody answers. Without a place in the
+    // log, as a page from a place that is gone is refused, while the stream goes on behind a `gap`.
+    if (!socket.wasOpen) await latest();
   }
 }
 

@@ -68,8 +68,9 @@ async def events(
             is_cut = True
         await asyncio.sleep(backoff(failures) if pause is None else pause)
         if is_cut:
-            # Waits while nobody answers or the server says to come back, and tells what is refused.
-            await http.request("GET", path, query={"after": heard.last, "limit": 1})
+            # Waits while nobody answers or the server says to come back, and tells what is refused. Without a place in the
+            # log, as a page from a place that is gone is refused, while the stream goes on behind a `gap`.
+            await http.request("GET", path, query={"after": "latest", "limit": 1})
         failures += 1
     raise error or PesUnreachable(f"{http.base}{path}: the server answers, but no WebSocket holds. Does a proxy pass it on?")
 
