@@ -2,6 +2,7 @@
 
 use std::process::Stdio;
 
+use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
@@ -40,17 +41,23 @@ fn shown(app: &App, readme: &str, file: &str) {
         .expect("its folder is there");
 }
 
+/// The second program goes on with the thread of the first, whose question is answered.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the clients below target/peers: scripts/test --peers"]
-async fn what_each_readme_shows_is_a_peer() {
-    let app = demo().await;
-    shown(&app, "clients/typescript/README.md", "target/peers/our-ts/readme.mjs");
-    let said = printed(&app, "node", &["--experimental-websocket", "target/peers/our-ts/readme.mjs"], "").await;
-    assert!(said.contains(ANSWER), "{said}");
-    let app = demo().await;
-    shown(&app, "clients/python/README.md", "target/peers/our-py/readme.py");
-    let said = printed(&app, "target/peers/our-py/bin/python", &["target/peers/our-py/readme.py"], "").await;
-    assert!(said.contains(ANSWER), "{said}");
+async fn what_each_readme_shows_is_a_peer_twice() {
+    for (readme, file, program, arguments) in [
+        ("clients/typescript/README.md", "target/peers/our-ts/readme.mjs", "node", "--experimental-websocket"),
+        ("clients/python/README.md", "target/peers/our-py/readme.py", "target/peers/our-py/bin/python", "-B"),
+    ] {
+        let app = demo().await;
+        shown(&app, readme, file);
+        let said = printed(&app, program, &[arguments, file], "").await;
+        assert!(said.contains(ANSWER), "{said}");
+        printed(&app, program, &[arguments, file], "").await;
+        let runs = app.get("/threads/dinner/runs").await.expect(200);
+        let runs: Vec<&Value> = runs["items"].as_array().expect("a list").iter().map(|run| &run["status"]).collect();
+        assert_eq!(runs, ["completed", "completed"]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
