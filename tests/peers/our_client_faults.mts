@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { type IncomingMessage, createServer } from "node:http";
 import { setTimeout } from "node:timers/promises";
-import { Pes } from "pes-client";
+import { Pes, PesUnreachable } from "pes-client";
 
 interface Asked {
   request: IncomingMessage;
@@ -161,6 +161,27 @@ const stories: Record<string, () => Promise<void>> = {
       for await (const frame of pes.events("t", { after: 3, until: "a" })) frames.push(frame);
       assert.deepEqual(frames, rest);
     });
+  },
+
+  async "text is passed through where it is asked for"() {
+    const lines = '{"a": 1}\n';
+    const exports: Answer = async ({ request, body }) => {
+      if (request.method === "GET") return [lines, "application/x-ndjson"];
+      return [JSON.stringify([body, request.headers["content-type"]]), "application/json; charset=utf-8"];
+    };
+    await withServer(exports, async (url) => {
+      const pes = new Pes({ url, retryForMs: 0 });
+      assert.equal(await pes.request("GET", "/threads/t/export"), lines);
+      for (const [body, type, sent] of [
+        [lines, "application/x-ndjson", lines],
+        ["a", "application/json", '"a"'],
+        [{ a: 1 }, "application/merge-patch+json", '{"a":1}'],
+      ] as const) {
+        assert.deepEqual(await pes.request("POST", "/imports", { body, headers: { "content-type": type } }), [sent, type]);
+      }
+    });
+    const portal: Answer = async () => ["<p>Sign in</p>", "text/html"];
+    await withServer(portal, (url) => assert.rejects(new Pes({ url, retryForMs: 0 }).process("t", "hello"), PesUnreachable));
   },
 };
 

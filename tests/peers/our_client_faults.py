@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pes_client import Pes, PesError
+from pes_client import Pes, PesError, PesUnreachable
 from websockets.asyncio.server import ServerConnection, serve as serve_sockets
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
@@ -212,6 +212,35 @@ async def whoever_comes_again_behind_a_shortened_log_gets_a_gap() -> None:
         assert [frame async for frame in pes.events("t", after=3, until="a")] == rest
 
 
+async def text_is_passed_through_where_it_is_asked_for() -> None:
+    lines = '{"a": 1}\n'
+
+    async def exports(asked: Asked) -> tuple[str, str]:
+        if asked.method == "GET":
+            return lines, "application/x-ndjson"
+        return json.dumps([asked.body.decode(), *asked.all("content-type")]), "application/json; charset=utf-8"
+
+    async with server(exports) as url, Pes(url, retry_for=0) as pes:
+        assert await pes.request("GET", "/threads/t/export") == lines
+        for body, kind, sent in (
+            (lines, "application/x-ndjson", lines),
+            ("a", "application/json", '"a"'),
+            ({"a": 1}, "application/merge-patch+json", '{"a": 1}'),
+        ):
+            said = await pes.request("POST", "/imports", body=body, headers={"content-type": kind})
+            assert said == [sent, kind], said
+
+    async def portal(_: Asked) -> tuple[str, str]:
+        return "<p>Sign in</p>", "text/html"
+
+    async with server(portal) as url, Pes(url, retry_for=0) as pes:
+        try:
+            await pes.process("t", "hello")
+            raise AssertionError("it is no server")
+        except PesUnreachable:
+            pass
+
+
 STORIES = (
     the_query_of_a_path_is_sent,
     a_failure_later_than_retry_for_is_repeated,
@@ -221,6 +250,7 @@ STORIES = (
     a_refusal_of_every_websocket_is_told,
     what_cannot_be_sent_is_refused_at_once,
     whoever_comes_again_behind_a_shortened_log_gets_a_gap,
+    text_is_passed_through_where_it_is_asked_for,
 )
 
 

@@ -80,7 +80,8 @@ export class Http {
     return url;
   }
 
-  async request<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
+  /** `mayBeText`: an answer of a content type that is not JSON is returned as text; else it is none of this server. */
+  async request<T>(method: string, path: string, options: RequestOptions = {}, mayBeText = false): Promise<T> {
     const { body, query, signal, idempotencyKey, timeoutMs = TIMEOUT_MS } = options;
     // Made before anything is sent: what cannot be sent at all is the caller's mistake, and not repeated.
     const url = this.address(path, query);
@@ -88,11 +89,12 @@ export class Http {
     if (this.options.key !== undefined) headers.set("authorization", `Bearer ${this.options.key}`);
     if (idempotencyKey !== undefined) headers.set("idempotency-key", idempotencyKey);
     if (body !== undefined && !headers.has("content-type")) headers.set("content-type", "application/json");
-    const init = { method, headers, body: body === undefined ? null : JSON.stringify(body) };
+    const isText = typeof body === "string" && isOtherThanJson(headers);
+    const init = { method, headers, body: body === undefined ? null : isText ? body : JSON.stringify(body) };
     const isRepeatable = method === "GET" || idempotencyKey !== undefined;
     let until: number | undefined;
     for (let attempt = 0; ; attempt++) {
-      const outcome = await this.attempt(url, init, timeoutMs, signal);
+      const outcome = await this.attempt(url, init, timeoutMs, signal, mayBeText);
       if ("answer" in outcome) return outcome.answer as T;
       const now = Date.now();
       // An attempt may take longer than `retryForMs`, and is repeated nevertheless.
@@ -103,17 +105,29 @@ export class Http {
     }
   }
 
-  private async attempt(url: URL, init: RequestInit, timeoutMs: number, signal?: AbortSignal): Promise<Attempt> {
+  private async attempt(
+    url: URL,
+    init: RequestInit,
+    timeoutMs: number,
+    signal: AbortSignal | undefined,
+    mayBeText: boolean,
+  ): Promise<Attempt> {
     const timeout = AbortSignal.timeout(timeoutMs);
     const call = this.options.fetch ?? globalThis.fetch;
     try {
       const response = await call(url, { ...init, signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
-      return read(response, await response.text());
+      const text = await response.text();
+      return mayBeText && response.ok && isOtherThanJson(response.headers) ? { answer: text } : read(response, text);
     } catch (cause) {
       if (signal?.aborted) throw signal.reason;
       return { error: new PesUnreachable(`${init.method} ${url}: ${cause}`, { cause }), mayRepeat: true };
     }
   }
+}
+
+function isOtherThanJson(headers: Headers): boolean {
+  const type = headers.get("content-type") ?? "application/json";
+  return !/^application\/([^;]+\+)?json *(;|$)/i.test(type);
 }
 
 function read(response: Response, text: string): Attempt {

@@ -106,9 +106,13 @@ export class Pes {
     return this.pages<ListedSuspension, ListedSuspensionList>("/suspensions", { threadId: thread }, options);
   }
 
-  /** Anything else of the API. Only what has an `idempotencyKey`, or is a GET, is repeated when an answer is lost. */
+  /**
+   * Anything else of the API that is answered at once; an answer that is not JSON, such as an export, is returned as text.
+   * A `body` of text is sent as it is if `headers` name its content type, which is not JSON. Only what has an
+   * `idempotencyKey`, or is a GET, is repeated when an answer is lost.
+   */
   request<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
-    return this.http.request(method, path, options);
+    return this.http.request(method, path, options, true);
   }
 
   private get<T>(path: string, query: NonNullable<RequestOptions["query"]>, options: Abortable): Promise<T> {

@@ -90,14 +90,14 @@ class Pes:
         return events(self._http, thread, after, types, tokens, until)
 
     async def run(self, run_id: str) -> RunResource:
-        run: RunResource = await self.request("GET", f"/runs/{quote(run_id, safe='')}")
+        run: RunResource = await self._http.request("GET", f"/runs/{quote(run_id, safe='')}")
         return run
 
     async def settled(self, run_id: str) -> RunResource:
         """The run, when it is over or waits for a person."""
         path = f"/runs/{quote(run_id, safe='')}"
         while True:
-            run: RunResource = await self.request("GET", path, query={"wait": WAIT}, timeout=WAIT + 20)
+            run: RunResource = await self._http.request("GET", path, query={"wait": WAIT}, timeout=WAIT + 20)
             if run["status"] in SETTLED:
                 return run
 
@@ -144,11 +144,11 @@ class Pes:
         return receipt
 
     async def plan(self, thread: str) -> list[TodoItem]:
-        plan: list[TodoItem] = await self.request("GET", f"{at(thread)}/plan")
+        plan: list[TodoItem] = await self._http.request("GET", f"{at(thread)}/plan")
         return plan
 
     async def state(self, thread: str) -> PESAgentStateData:
-        state: PESAgentStateData = await self.request("GET", f"{at(thread)}/state")
+        state: PESAgentStateData = await self._http.request("GET", f"{at(thread)}/state")
         return state
 
     def messages(self, thread: str) -> AsyncGenerator[ConversationMessage, None]:
@@ -170,18 +170,29 @@ class Pes:
         idempotency_key: str | None = None,
         timeout: float = TIMEOUT,
     ) -> Any:
-        """Anything else of the API. Only what has an `idempotency_key`, or is a GET, is repeated when an answer is lost."""
+        """Anything else of the API that is answered at once; an answer that is not JSON, such as an export, is returned as text.
+
+        A `body` of text is sent as it is if `headers` name its content type, which is not JSON. Only what has an
+        `idempotency_key`, or is a GET, is repeated when an answer is lost.
+        """
         return await self._http.request(
-            method, path, body=body, query=query, headers=headers, idempotency_key=idempotency_key, timeout=timeout
+            method,
+            path,
+            body=body,
+            query=query,
+            headers=headers,
+            idempotency_key=idempotency_key,
+            timeout=timeout,
+            may_be_text=True,
         )
 
     async def _post(self, path: str, body: object, idempotency_key: str | None) -> Any:
-        return await self.request("POST", path, body=body, idempotency_key=idempotency_key or uuid.uuid4().hex)
+        return await self._http.request("POST", path, body=body, idempotency_key=idempotency_key or uuid.uuid4().hex)
 
     async def _pages(self, path: str, query: dict[str, Any]) -> AsyncGenerator[Any, None]:
         cursor = None
         while True:
-            page = await self.request("GET", path, query={**query, "cursor": cursor, "limit": 200})
+            page = await self._http.request("GET", path, query={**query, "cursor": cursor, "limit": 200})
             for item in page["items"]:
                 yield item
             cursor = page.get("nextCursor")

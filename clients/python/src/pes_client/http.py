@@ -53,12 +53,17 @@ class Http:
         headers: dict[str, str] | None = None,
         idempotency_key: str | None = None,
         timeout: float = TIMEOUT,
+        may_be_text: bool = False,
     ) -> Any:
+        """`may_be_text`: an answer of a content type that is not JSON is returned as text; else it is none of this server."""
         sent = dict(headers or {})
         if idempotency_key is not None:
             sent["idempotency-key"] = idempotency_key
-        content = None if body is None else json.dumps(body).encode()
-        if content is not None:
+        content = None
+        if isinstance(body, str) and is_other_than_json(sent.get("content-type")):
+            content = body.encode()
+        elif body is not None:
+            content = json.dumps(body).encode()
             sent.setdefault("content-type", "application/json")
         url = httpx.URL(self.base + path)
         params = {name: value for name, value in (query or {}).items() if value is not None}
@@ -70,7 +75,7 @@ class Http:
         attempt = 0
         while True:
             try:
-                return await self._attempt(method, url, content=content, headers=sent, timeout=timeout)
+                return await self._attempt(method, url, may_be_text, content=content, headers=sent, timeout=timeout)
             except Failed as failed:
                 now = time.monotonic()
                 # An attempt may take longer than `retry_for`, and is repeated nevertheless.
@@ -81,14 +86,21 @@ class Http:
             await asyncio.sleep(pause)
             attempt += 1
 
-    async def _attempt(self, method: str, url: httpx.URL, **sent: Any) -> Any:
+    async def _attempt(self, method: str, url: httpx.URL, may_be_text: bool, **sent: Any) -> Any:
         try:
             response = await self.client.request(method, url, **sent)
         except httpx.TransportError as cause:
             error = PesUnreachable(f"{method} {url}: {cause or type(cause).__name__}")
             error.__cause__ = cause
             raise Failed(error, may_repeat=True) from cause
+        if may_be_text and response.is_success and is_other_than_json(response.headers.get("content-type")):
+            return response.text
         return read(response.status_code, response.headers.get("retry-after"), response.content)
+
+
+def is_other_than_json(content_type: str | None) -> bool:
+    kind = (content_type or "application/json").partition(";")[0].strip().lower()
+    return kind != "application/json" and not kind.endswith("+json")
 
 
 def read(status: int, retry_after: str | None, content: bytes) -> Any:
