@@ -183,6 +183,19 @@ const stories: Record<string, () => Promise<void>> = {
     const portal: Answer = async () => ["<p>Sign in</p>", "text/html"];
     await withServer(portal, (url) => assert.rejects(new Pes({ url, retryForMs: 0 }).process("t", "hello"), PesUnreachable));
   },
+
+  async "each header is sent once, in any case"() {
+    const echo: Answer = async ({ request: { headersDistinct: sent } }) =>
+      [JSON.stringify([sent.accept, sent["content-type"], sent["idempotency-key"] ?? []]), "application/json"];
+    const headers = { Accept: "application/xml", "Content-Type": "application/json-patch+json", "Idempotency-Key": "mine" };
+    await withServer(echo, async (url) => {
+      const pes = new Pes(url);
+      const said = await pes.request("PATCH", "/threads/t/plan", { body: [], headers, idempotencyKey: "yours" });
+      assert.deepEqual(said, [["application/xml"], ["application/json-patch+json"], ["yours"]]);
+      const plain = await pes.request("PATCH", "/threads/t/plan", { body: [] });
+      assert.deepEqual(plain, [["application/json"], ["application/json"], []]);
+    });
+  },
 };
 
 for (const [name, story] of Object.entries(stories)) {

@@ -241,6 +241,18 @@ async def text_is_passed_through_where_it_is_asked_for() -> None:
             pass
 
 
+async def each_header_is_sent_once_in_any_case() -> None:
+    async def echo(asked: Asked) -> tuple[str, str]:
+        return json.dumps([asked.all("accept"), asked.all("content-type"), asked.all("idempotency-key")]), "application/json"
+
+    own = {"Accept": "application/xml", "Content-Type": "application/json-patch+json", "Idempotency-Key": "mine"}
+    async with server(echo) as url, Pes(url) as pes:
+        said = await pes.request("PATCH", "/threads/t/plan", body=[], headers=own, idempotency_key="yours")
+        assert said == [["application/xml"], ["application/json-patch+json"], ["yours"]], said
+        said = await pes.request("PATCH", "/threads/t/plan", body=[])
+        assert said == [["application/json"], ["application/json"], []], said
+
+
 STORIES = (
     the_query_of_a_path_is_sent,
     a_failure_later_than_retry_for_is_repeated,
@@ -251,6 +263,7 @@ STORIES = (
     what_cannot_be_sent_is_refused_at_once,
     whoever_comes_again_behind_a_shortened_log_gets_a_gap,
     text_is_passed_through_where_it_is_asked_for,
+    each_header_is_sent_once_in_any_case,
 )
 
 

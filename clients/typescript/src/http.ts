@@ -85,7 +85,9 @@ export class Http {
     const { body, query, signal, idempotencyKey, timeoutMs = TIMEOUT_MS } = options;
     // Made before anything is sent: what cannot be sent at all is the caller's mistake, and not repeated.
     const url = this.address(path, query);
-    const headers = new Headers({ accept: "application/json", ...options.headers });
+    // Names of any case: a second `content-type` beside the caller's own would be refused.
+    const headers = new Headers(options.headers);
+    if (!headers.has("accept")) headers.set("accept", "application/json");
     if (this.options.key !== undefined) headers.set("authorization", `Bearer ${this.options.key}`);
     if (idempotencyKey !== undefined) headers.set("idempotency-key", idempotencyKey);
     if (body !== undefined && !headers.has("content-type")) headers.set("content-type", "application/json");

@@ -56,7 +56,8 @@ class Http:
         may_be_text: bool = False,
     ) -> Any:
         """`may_be_text`: an answer of a content type that is not JSON is returned as text; else it is none of this server."""
-        sent = dict(headers or {})
+        # Names of any case: a second `content-type` beside the caller's own would be refused.
+        sent = {name.lower(): value for name, value in (headers or {}).items()}
         if idempotency_key is not None:
             sent["idempotency-key"] = idempotency_key
         content = None
