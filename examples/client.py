@@ -6,6 +6,7 @@
 PES_URL names the server (http://127.0.0.1:7070), PES_TOKEN a key if it wants one, PES_THREAD the conversation. Only the
 standard library is needed.
 """
+import http.client
 import json
 import os
 import sys
@@ -27,15 +28,20 @@ def call(method, path, body=None, **headers):
         with urllib.request.urlopen(request) as response:
             return json.load(response)
     except urllib.error.HTTPError as error:
-        problem = json.load(error)
-        wrong = [f"\n  {error['pointer']}: {error['detail']}" for error in problem.get("errors", [])]
-        sys.exit(f"{problem['title']}: {problem['detail']}" + "".join(wrong))
+        give_up(error)
+
+
+def give_up(refused):
+    problem = json.load(refused)
+    wrong = [f"\n  {error['pointer']}: {error['detail']}" for error in problem.get("errors", [])]
+    sys.exit(f"{problem['title']}: {problem['detail']}" + "".join(wrong))
 
 
 def frames(run, after):
     """Every frame of the run after that seq, each once: a stream that breaks is opened again where it broke."""
     while True:
         path = f"{URL}/threads/{THREAD}/events?after={after}&until={run}"
+        pause = ""
         request = urllib.request.Request(path, headers=HEADERS | {"accept": "text/event-stream"})
         try:
             with urllib.request.urlopen(request) as stream:
@@ -51,9 +57,14 @@ def frames(run, after):
                         yield event, frame
                         if event == "run" and frame["status"] in ("completed", "failed", "cancelled"):
                             return
-        except (urllib.error.URLError, ConnectionError):
+        except urllib.error.HTTPError as error:
+            if error.code < 500 and error.code not in (408, 429):
+                give_up(error)
+            pause = error.headers.get("retry-after", "")
+            print(f"(the server answers {error.code}; trying again)", file=sys.stderr)
+        except (OSError, http.client.HTTPException):
             print("(the connection is lost; trying again)", file=sys.stderr)
-        time.sleep(1)
+        time.sleep(int(pause) if pause.isdigit() else 1)
 
 
 def answer(suspension):
