@@ -6,6 +6,11 @@ P, L = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
 D = -121665 * pow(121666, -1, P) % P
 
 
+def need(holds, why):  # Not `assert`, which `python -O` leaves out.
+    if not holds:
+        sys.exit(why)
+
+
 def plus(p, q):  # Points of edwards25519 are added in extended coordinates (RFC 8032, 5.1.4).
     a, b = (p[1] - p[0]) * (q[1] - q[0]), (p[1] + p[0]) * (q[1] + q[0])
     c, d = 2 * p[3] * q[3] * D, 2 * p[2] * q[2]
@@ -26,7 +31,7 @@ def point(text):
     square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
     x = pow(square, (P + 3) // 8, P)
     x = x if (x * x - square) % P == 0 else x * pow(2, (P - 1) // 4, P) % P
-    assert (x * x - square) % P == 0, "no point of the curve"
+    need((x * x - square) % P == 0, "no point of the curve")
     x = x if x & 1 == text[31] >> 7 else P - x
     return x, y, 1, x * y % P
 
@@ -48,7 +53,7 @@ def opened(jws, typ, keys):  # The signed content, if one of these keys signed i
     said = json.loads(decoded(header))
     key = next(key for key in keys if key["kid"] == said["kid"])
     is_ours = said["alg"] == "EdDSA" and said["typ"] == typ
-    assert is_ours and is_signed(decoded(key["x"]), f"{header}.{payload}".encode(), decoded(signature)), "a signature is wrong"
+    need(is_ours and is_signed(decoded(key["x"]), f"{header}.{payload}".encode(), decoded(signature)), "a signature is wrong")
     return json.loads(decoded(payload))
 
 
@@ -62,7 +67,7 @@ answer, keys = (json.load(open(path, encoding="utf-8")) for path in sys.argv[1:3
 if "jws" not in answer:
     sys.exit("the receipt is not signed: the server had no PES_AUDIT_KEY, or this is no receipt")
 receipt = opened(answer["jws"], "pes-receipt+jwt", keys["keys"])
-assert receipt == answer["receipt"], "the receipt is not what was signed"
+need(receipt == answer["receipt"], "the receipt is not what was signed")
 decision, executed, lines = receipt["decision"], receipt["executed"], []
 for proof in receipt["lines"]:
     digest = proof["before"]
@@ -70,14 +75,14 @@ for proof in receipt["lines"]:
         digest = sha256(bytes.fromhex(digest) + bytes.fromhex(step))
     signed = opened(proof["checkpoint"]["jws"], "pes-audit-checkpoint+jwt", keys["keys"])
     n = proof["n"] + len(proof["after"])
-    assert (signed["hash"], signed["n"], signed["tenant"]) == (digest, n, receipt["tenant"]), "a line is not of the chain"
+    need((signed["hash"], signed["n"], signed["tenant"]) == (digest, n, receipt["tenant"]), "a line is not of the chain")
     lines.append(json.loads(proof["line"]))
-    assert lines[-1]["threadId"] == receipt["threadId"] and lines[-1]["detail"]["callId"] == receipt["callId"], "another call"
+    need(lines[-1]["threadId"] == receipt["threadId"] and lines[-1]["detail"]["callId"] == receipt["callId"], "another call")
 if decision:
     said = [line for line in lines if line["actor"] == decision["by"] and line["action"] == decision["decision"]]
-    assert any(line["at"] == decision["at"] and line["detail"].get("digest") == decision["digest"] for line in said), "nobody decided so"
-    assert sha256(receipt["asked"]) == receipt["shown"], "something else was shown"
+    need(any(line["at"] == decision["at"] and line["detail"].get("digest") == decision["digest"] for line in said), "nobody decided so")
+    need(sha256(receipt["asked"]) == receipt["shown"], "something else was shown")
 if executed:
-    assert sha256(receipt["edited"] or receipt["asked"]) == executed["digest"], "something else was called"
-    assert decision and (decision["digest"] or receipt["shown"]) == executed["digest"], "something else was approved"
+    need(sha256(receipt["edited"] or receipt["asked"]) == executed["digest"], "something else was called")
+    need(decision and (decision["digest"] or receipt["shown"]) == executed["digest"], "something else was approved")
 print(f"{receipt['callId']}: {len(lines)} lines of the audit; {decision and decision['decision']} by {decision and decision['by']}")
