@@ -164,8 +164,7 @@ impl Follower<'_> {
             Said::Gap { from_seq } => self.begin_later(from_seq).await,
             Said::Run(run) if run.run_id.as_str() == self.watched.run => {
                 self.status = run.status;
-                let is_over = matches!(run.status, RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled);
-                if is_over {
+                if run.status.is_terminal() {
                     self.is_caught_up = true;
                     self.draw();
                     self.screen.leave();
@@ -175,15 +174,8 @@ impl Follower<'_> {
                     return Ok(Some(Ended::Run(run)));
                 }
             }
-            Said::Run(other) => match other.status {
-                RunStatus::Suspended => self.ahead = Some(other.run_id),
-                RunStatus::Queued
-                | RunStatus::Running
-                | RunStatus::Waiting
-                | RunStatus::Completed
-                | RunStatus::Failed
-                | RunStatus::Cancelled => self.ahead = self.ahead.take().filter(|ahead| *ahead != other.run_id),
-            },
+            Said::Run(other) if other.status == RunStatus::Suspended => self.ahead = Some(other.run_id),
+            Said::Run(other) => self.ahead = self.ahead.take().filter(|ahead| *ahead != other.run_id),
             Said::Other => {}
         }
         Ok(None)
@@ -351,14 +343,13 @@ impl Follower<'_> {
     fn waits(&mut self) -> Option<Ended> {
         let open: Vec<AskedQuestion> = self.view.questions.iter().map(|one| one.asked.clone()).collect();
         let is_for_others = |asked: &AskedQuestion| !self.can_ask() || self.left.contains(&asked.suspension_id);
+        // A call that asks keeps its run running until it is answered.
+        let call_asks = open.iter().any(|asked| asked.while_running);
         let stands = match self.status {
             RunStatus::Suspended => true,
-            RunStatus::Queued => self.ahead.is_some(),
-            RunStatus::Running
-            | RunStatus::Waiting
-            | RunStatus::Completed
-            | RunStatus::Failed
-            | RunStatus::Cancelled => false,
+            RunStatus::Queued => self.ahead.is_some() || call_asks,
+            RunStatus::Running | RunStatus::Waiting => call_asks,
+            RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => false,
         };
         let stands = stands && self.is_caught_up && !open.is_empty();
         (stands && open.iter().all(is_for_others)).then(|| Ended::Waits(open))

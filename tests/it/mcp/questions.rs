@@ -8,6 +8,7 @@ use pes::domain::ids::TenantPk;
 use pes::domain::tool::ToolError;
 use pes::tool::{People, ToolContext};
 use serde_json::{Value, json};
+use tokio::process::Command;
 
 use super::bed::{Bed, TENANT, asking_app, context, evil};
 use crate::support::app::App;
@@ -111,6 +112,19 @@ async fn a_servers_question_is_a_suspension_of_the_running_call() {
     let call = app.get(&format!("/threads/t1/tool-calls/{call}")).await.expect(200);
     let output: Value = serde_json::from_str(call["result"]["output"].as_str().unwrap()).unwrap();
     assert_eq!(output, json!({ "action": "accept", "content": { "colour": "red" } }));
+}
+
+#[tokio::test]
+async fn a_command_that_asks_nobody_ends_when_a_call_asks() {
+    let (app, folder) = asking_app().await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pes"));
+    command.args(["run", "ask", "--thread", "t1", "--no-input"]).current_dir(folder.path()).env_clear();
+    command.env("PES_URL", format!("http://{}", app.address)).kill_on_drop(true);
+    let output = soon(command.output()).await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let waits = said.contains("The run waits for a person: evil__elicit (sus_");
+    assert_eq!((output.status.code(), waits), (Some(4), true), "{said}");
+    assert_eq!(app.asked("t1").await["whileRunning"], true, "the call still runs");
 }
 
 const TWO_STEPS: &str = r#"

@@ -39,11 +39,21 @@ fn run(status: &str) -> String {
     }))
 }
 
-fn open(run: &str) -> String {
-    let asked = json!({
+fn question(run: &str) -> serde_json::Value {
+    json!({
         "suspensionId": "sus_1", "threadId": "t", "runId": run, "kind": "approval", "status": "pending",
         "message": "May it?", "feedbackSchema": { "inputType": "confirm", "prompt": "May it?" }, "createdAt": 1
-    });
+    })
+}
+
+fn open(run: &str) -> String {
+    found(&json!({ "items": [question(run)] }))
+}
+
+/// A call of the run asks, and keeps running.
+fn open_in_a_call(run: &str) -> String {
+    let mut asked = question(run);
+    (asked["kind"], asked["whileRunning"]) = (json!("input"), json!(true));
     found(&json!({ "items": [asked] }))
 }
 
@@ -61,6 +71,13 @@ async fn a_question_from_before_what_is_watched_is_waited_for() {
 async fn a_run_that_is_queued_behind_one_that_asks_waits_for_a_person() {
     let thread = found(&json!({ "status": "suspended" }));
     assert_eq!(waits_for(&[STREAM, &run("queued"), &thread, &open("run_1")]).await, ["sus_1"]);
+}
+
+#[tokio::test]
+async fn a_run_whose_call_asks_waits_for_a_person_while_it_runs() {
+    assert_eq!(waits_for(&[STREAM, &run("running"), &open_in_a_call("run_2")]).await, ["sus_1"]);
+    let thread = found(&json!({ "status": "running" }));
+    assert_eq!(waits_for(&[STREAM, &run("queued"), &thread, &open_in_a_call("run_1")]).await, ["sus_1"]);
 }
 
 #[tokio::test]
