@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::early::EarlySubscription;
 use super::log::{CHUNK, LogReader};
+use super::run_frames::RunFrames;
 use super::{After, FeedAsk};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::observation::ObservationType;
-use crate::domain::run::{Run, RunStatus};
-use crate::live::{Encoded, EncodedKind, Hub, Live, Subscription, SubscriptionFilter};
+use crate::domain::run::{Run, RunResource, RunStatus};
+use crate::live::{Encoded, EncodedKind, Live, Subscription, SubscriptionFilter};
 use crate::service::{Result, Service, fork, runs, threads};
 
 /// A subscriber that takes longer than this for one frame is slow. One that only overflowed in a burst reads the store
@@ -24,34 +26,6 @@ const SLOW_READER_AFTER: Duration = Duration::from_millis(500);
 
 /// How many bytes of a backlog are in memory for one subscriber. The rest is read after those are sent.
 const MAX_BACKLOG_BYTES: usize = 256 << 10;
-
-/// A subscription that was created before an event was committed, so that nothing of the event is missed.
-pub struct EarlySubscription {
-    live: Subscription,
-    /// The last seq of the log when the subscription was created.
-    after: i64,
-}
-
-impl EarlySubscription {
-    /// Subscribes to a thread that does not exist yet.
-    pub(crate) fn of_new(hub: &Arc<Hub>, pk: ThreadPk) -> Self {
-        Self { live: hub.subscribe(pk, SubscriptionFilter { tokens: true, types: Vec::new() }), after: 0 }
-    }
-
-    /// Subscribes to an existing thread.
-    pub(crate) async fn of(service: &Service, pk: ThreadPk) -> Result<Self> {
-        let live = service.hub.subscribe(pk, SubscriptionFilter { tokens: true, types: Vec::new() });
-        // Read after the subscription, which receives everything that is committed from here on.
-        let after = service.store.thread_by_pk(pk).await?.map_or(0, |row| row.last_seq);
-        live.mark_read(after);
-        Ok(Self { live, after })
-    }
-
-    /// The position in the log at which the subscription began.
-    pub fn after(&self) -> After {
-        After::Seq(self.after)
-    }
-}
 
 /// The events of one thread for one subscriber. Dropping it unsubscribes.
 pub struct Feed {
@@ -72,6 +46,7 @@ pub struct Feed {
     /// `types`, and those that the feed needs to detect its end.
     subscribed_types: Vec<ObservationType>,
     until: Option<EndCondition>,
+    runs: RunFrames,
     /// When the last frame was handed over, and whether the subscriber was slow since it last caught up.
     last_sent_at: Option<Instant>,
     is_slow: bool,
@@ -93,7 +68,8 @@ struct EndCondition {
 
 /// The state of the run of `until`.
 enum RunState {
-    Unfinished,
+    /// `None`: the feed has no `until`.
+    Unfinished(Option<Box<Run>>),
     Ended(Box<Run>),
     /// The run was deleted with its thread.
     Erased,
@@ -185,6 +161,7 @@ async fn begin(
         types: ask.types,
         subscribed_types,
         until: ask.until.map(|run| EndCondition { run, ends_suspended: ask.ends_suspended }),
+        runs: RunFrames::default(),
         last_sent_at: None,
         is_slow: false,
     })
@@ -280,6 +257,9 @@ impl Feed {
                     return None;
                 }
                 self.cursor = *seq;
+                if self.is_caught_up {
+                    self.runs.observe(run_id);
+                }
                 let is_end = *kind == ObservationType::RunFinished;
                 if is_end && self.until.as_ref().is_some_and(|until| until.run == *run_id) {
                     self.finish();
@@ -288,6 +268,7 @@ impl Feed {
                 (self.types.is_empty() || self.types.contains(kind)).then_some(frame)
             }
             EncodedKind::Run { run_id, status } => {
+                self.runs.know(run_id, *status);
                 // After a run has ended, the feed continues to its RUN_FINISHED.
                 let is_end =
                     |until: &EndCondition| until.run == *run_id && !status.is_terminal() && until.is_met(*status);
@@ -317,6 +298,7 @@ impl Feed {
 
     fn handle_received(&mut self, received: Live) {
         match received {
+            Live::Frame(frame) if self.runs.repeats(&frame.kind) => {}
             Live::Frame(frame) => self.ready.push_back(frame),
             Live::Gap { overflowed: true } if self.is_slow => {
                 self.ready.push_back(Arc::new(Encoded::gap(self.cursor + 1)));
@@ -329,8 +311,9 @@ impl Feed {
 
     /// Reads the next page of the backlog. After the last page the subscriber has caught up.
     async fn read(&mut self) -> Result<()> {
-        // Read first: if the run has ended by now, its last observation is in the next page or was sent before.
+        // Read first: what the runs are by now follows from observations in the next page, or from those sent before.
         let run_state = self.run_state().await?;
+        let changed = self.changed_runs(&run_state).await?;
         let page = self.log.page(self.cursor, CHUNK, &self.subscribed_types, MAX_BACKLOG_BYTES).await?.items;
         if !page.is_empty() {
             self.ready.extend(page.iter().map(|observation| Arc::new(Encoded::observation(observation))));
@@ -348,7 +331,11 @@ impl Feed {
             self.ready.push_back(Arc::new(Encoded::caught_up(self.cursor)));
         }
         self.source = match run_state {
-            RunState::Unfinished => FeedSource::Live,
+            RunState::Unfinished(_) => {
+                self.runs.make(&changed);
+                self.ready.extend(changed.iter().map(|run| Arc::new(Encoded::run(run))));
+                FeedSource::Live
+            }
             RunState::Ended(run) => {
                 // The run as of before the page was read. It may have continued since, but what it did is not part of this
                 // feed.
@@ -362,9 +349,21 @@ impl Feed {
         Ok(())
     }
 
+    /// The runs whose new status the subscriber does not know. One that has not caught up knows the status of `until`.
+    async fn changed_runs(&mut self, state: &RunState) -> Result<Vec<RunResource>> {
+        let RunState::Unfinished(until) = state else { return Ok(Vec::new()) };
+        match until {
+            Some(run) if self.is_caught_up => self.runs.observe(&run.run_id),
+            Some(run) => self.runs.know(&run.run_id, run.status),
+            None => {}
+        }
+        self.runs.changed(&self.service, self.pk, until.as_deref()).await
+    }
+
     /// The approximate memory of the feed in bytes, without the buffered frames.
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.log.bytes() + self.ready.capacity() * size_of::<Arc<Encoded>>()
+        let beside = self.log.bytes() + self.runs.bytes() + self.ready.capacity() * size_of::<Arc<Encoded>>();
+        size_of::<Self>() + beside
     }
 
     /// The frame with the run of `until` as it ended. `None` if it was deleted in the meantime.
@@ -376,10 +375,10 @@ impl Feed {
     }
 
     async fn run_state(&self) -> Result<RunState> {
-        let Some(until) = &self.until else { return Ok(RunState::Unfinished) };
+        let Some(until) = &self.until else { return Ok(RunState::Unfinished(None)) };
         match runs::stored(&self.service, &self.caller, &until.run).await {
             Ok((_, run)) if until.is_met(run.status) => Ok(RunState::Ended(Box::new(run))),
-            Ok(_) => Ok(RunState::Unfinished),
+            Ok((_, run)) => Ok(RunState::Unfinished(Some(Box::new(run)))),
             Err(fault) if fault.code == Code::NotFound => Ok(RunState::Erased),
             Err(fault) => Err(fault),
         }

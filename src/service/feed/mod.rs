@@ -1,15 +1,18 @@
 //! A thread's log as clients read it: page by page, or as a live feed.
 
+mod early;
 mod folds;
 mod live;
 mod log;
+mod run_frames;
 
 use serde::Serialize;
 
 use crate::domain::ids::RunId;
 use crate::domain::observation::{Observation, ObservationType};
 
-pub use live::{EarlySubscription, Feed, before, behind, continued, open, subscribe};
+pub use early::EarlySubscription;
+pub use live::{Feed, before, behind, continued, open, subscribe};
 pub use log::page;
 
 pub(super) use folds::FoldCache;

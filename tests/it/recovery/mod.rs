@@ -28,6 +28,7 @@ mod tenant_runs;
 mod crashes;
 mod housekeeping;
 mod leases;
+mod listeners;
 pub mod probe;
 mod replicas;
 mod schedules;

@@ -25,7 +25,7 @@ use pes::service::runs;
 use pes::service::threads;
 
 /// Far longer than any step may take: no test relies on this time-out.
-const LONG: i64 = 600_000;
+pub(super) const LONG: i64 = 600_000;
 /// Waits for something that must happen at once, not at the next renewal of a lease.
 const AT_ONCE: Duration = Duration::from_secs(15);
 
@@ -33,7 +33,7 @@ async fn store(database: &Database) -> Arc<dyn Store> {
     Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())
 }
 
-async fn replica(database: &Database, probe: &Probe, lease_ms: i64) -> Instance {
+pub(super) async fn replica(database: &Database, probe: &Probe, lease_ms: i64) -> Instance {
     instance(store(database).await, probe, |config| config.runtime.lease_ms = lease_ms).await
 }
 
@@ -64,7 +64,7 @@ async fn finished(instance: &Instance, run: &RunId) -> RunStatus {
 }
 
 /// The answer to a question.
-fn said(question: &serde_json::Value, value: &str) -> Answer {
+pub(super) fn said(question: &serde_json::Value, value: &str) -> Answer {
     Answer {
         suspension_id: question["suspensionId"].as_str().unwrap().into(),
         value: Some(value.into()),

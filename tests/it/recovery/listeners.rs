@@ -1,0 +1,62 @@
+//! Subscribers at a process that does not own the thread.
+
+use pes::domain::ids::RunId;
+use pes::domain::run::RunStatus;
+use pes::live::EncodedKind;
+use pes::service::feed::{self, After, Feed, FeedAsk};
+use pes::service::runs;
+
+use super::probe::{Probe, ask, asked};
+use super::replicas::{LONG, replica, said};
+use crate::support::http::soon;
+use crate::support::postgres::Database;
+
+/// A `run` frame, and the seq of the last observation before it.
+type Heard = (RunId, RunStatus, i64);
+
+/// Listens until it has heard each of these; all `run` frames up to then.
+async fn hears(feed: &mut Feed, expected: &[(&RunId, RunStatus)]) -> Vec<Heard> {
+    let (mut heard, mut last_seq) = (Vec::<Heard>::new(), 0);
+    let is_heard = |heard: &[Heard], (run, status): &(&RunId, RunStatus)| {
+        heard.iter().any(|(heard, stands, _)| heard == *run && stands == status)
+    };
+    while !expected.iter().all(|expected| is_heard(&heard, expected)) {
+        let frame = soon(feed.next()).await.expect("it goes on");
+        if let EncodedKind::Observation { seq, .. } = &frame.kind {
+            last_seq = *seq;
+        }
+        if let EncodedKind::Run { run_id, status } = &frame.kind {
+            heard.push((run_id.clone(), *status, last_seq));
+        }
+    }
+    heard
+}
+
+#[tokio::test]
+async fn who_listens_elsewhere_hears_how_each_run_stands() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
+    let first = ask(&owner, "t", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    let second = ask(&owner, "t", "ask").await;
+    let mut feeds = Vec::new();
+    for until in [None, Some(second.clone())] {
+        let listen = FeedAsk { after: After::Latest, until, ..FeedAsk::default() };
+        let mut feed = feed::open(other.service(), other.caller(), &"t".into(), listen).await.unwrap();
+        while soon(feed.next()).await.unwrap().kind != EncodedKind::CaughtUp {}
+        feeds.push(feed);
+    }
+    runs::cancel(owner.service(), owner.caller(), &first, None).await.unwrap();
+    let (question, asked_at) = asked(&owner, "t", 0).await;
+    for feed in &mut feeds {
+        let heard = hears(feed, &[(&first, RunStatus::Cancelled), (&second, RunStatus::Suspended)]).await;
+        let suspended: Vec<&Heard> = heard.iter().filter(|(_, status, _)| *status == RunStatus::Suspended).collect();
+        let [(run, _, seq)] = suspended[..] else { panic!("{heard:?}") };
+        assert!(*run == second && *seq >= asked_at, "it comes after the question, which is {asked_at}: {heard:?}");
+    }
+    runs::resume(owner.service(), owner.caller(), &"t".into(), said(&question, "well"), None).await.unwrap();
+    for feed in &mut feeds {
+        let heard = hears(feed, &[(&second, RunStatus::Completed)]).await;
+        assert!(heard.iter().all(|(_, status, _)| *status != RunStatus::Suspended), "it was heard before: {heard:?}");
+    }
+}
