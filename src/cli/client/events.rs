@@ -123,7 +123,8 @@ impl<'s> Events<'s> {
         Self { server, thread, after, until, with_tokens, connection: None, pause: Duration::ZERO, failures: 0 }
     }
 
-    /// The next frame. Fails if the first connection gets no answer, or if the server refuses for good. Cancel safe.
+    /// The next frame. Fails if the server refuses for good; one that does not answer is asked again, also the first time, as the
+    /// caller had its answer to a request just before. Cancel safe.
     pub async fn next(&mut self) -> Result<Next, Error> {
         loop {
             if self.connection.is_none()
@@ -162,9 +163,7 @@ impl<'s> Events<'s> {
         }
         match self.server.events(&path).await {
             Ok(answer) => self.connection = Some((answer, Blocks::default())),
-            Err(Error::Unreachable(why)) if self.failures > 0 || self.after > 0 => {
-                return Ok(Some(self.lost(why, None)));
-            }
+            Err(Error::Unreachable(why)) => return Ok(Some(self.lost(why, None))),
             Err(Error::Unavailable { said, again_in } | Error::TooManyRequests { said, again_in }) => {
                 return Ok(Some(self.lost(said, again_in)));
             }

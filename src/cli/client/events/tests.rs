@@ -48,6 +48,13 @@ async fn a_stream_goes_on_behind_what_came_before_the_server_was_away() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_away_before_the_first_frame_is_asked_again() {
+    let server = answers(&[]);
+    let next = Events::new(&server, "t", 0, None, false).next().await;
+    assert!(matches!(next, Ok(Next::Lost { again_in, .. }) if again_in == Duration::from_secs(1)));
+}
+
+#[tokio::test]
 async fn a_refusal_is_final() {
     let server = answers(&["HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"]);
     assert!(Events::new(&server, "t", 4, None, false).next().await.is_err());
