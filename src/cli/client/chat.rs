@@ -7,7 +7,7 @@ use super::args::Output;
 use super::follow::{Ended, Watched, follow};
 use super::input::Input;
 use super::leave::unless_left;
-use super::run::{Receipt, Thread, outcome, thread_of};
+use super::run::{Thread, outcome, process, thread_of};
 use super::terminal::{ask, can_ask, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
@@ -35,15 +35,12 @@ pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut In
             }
         };
         let thread = here.thread_id;
-        let (path, query) = (format!("/threads/{thread}/process"), json!({ "query": query }));
-        let Ok(sent) = unless_left(server.post::<Receipt>(&path, &query), &mut interrupts, None).await else {
-            tell(&format!("\nThe query may have been sent. `pes watch {thread}` shows it."));
-            return Ok(());
-        };
+        let sent = process(server, &thread, &json!({ "query": query }), &mut interrupts, None).await;
+        let Ok(sent) = sent else { return Ok(()) };
         let receipt = sent?;
         let output = Output { json: false, tokens: false };
         let (run, after, title) = (receipt.run_id, here.last_seq, here.title);
-        let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask: true, timeout: None };
+        let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask: true, deadline: None };
         let ended = follow(server, watched, input).await?;
         let is_left = matches!(ended, Ended::Detached);
         match outcome(server, &thread, ended, false) {

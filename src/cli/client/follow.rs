@@ -44,7 +44,8 @@ pub(super) struct Watched {
     pub output: Output,
     /// Whether questions may be put to the person at this terminal.
     pub may_ask: bool,
-    pub timeout: Option<Duration>,
+    /// When the client stops waiting for the run.
+    pub deadline: Option<Instant>,
 }
 
 pub(super) enum Ended {
@@ -77,8 +78,6 @@ struct Follower<'s> {
     /// The run that waits for a person while this one is queued behind it.
     ahead: Option<RunId>,
     input: &'s mut Input,
-    /// When the client stops waiting for the run.
-    deadline: Option<Instant>,
 }
 
 pub(super) async fn follow(server: &Server, watched: Watched, input: &mut Input) -> Result<Ended, Error> {
@@ -89,7 +88,6 @@ pub(super) async fn follow(server: &Server, watched: Watched, input: &mut Input)
         server,
         is_drawn: is_drawn() && !watched.output.json,
         view: PlanView { title: line(&watched.title), ..PlanView::default() },
-        deadline: watched.timeout.map(|timeout| Instant::now() + timeout),
         watched,
         screen: Screen::default(),
         style: Style::of_environment(),
@@ -117,7 +115,7 @@ impl Follower<'_> {
         let mut ticks = interval(DRAW_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
-            let (asks, deadline) = (self.asking.is_some(), self.deadline);
+            let (asks, deadline) = (self.asking.is_some(), self.watched.deadline);
             tokio::select! {
                 next = frames.next() => match next.expect("it never ends")? {
                     Next::Frame(frame) => {
@@ -280,7 +278,7 @@ impl Follower<'_> {
         };
         // An answer may need further input, which the person may break off.
         let understood = prompt::understood(&asked, text.trim(), self.input);
-        let understood = match unless_left(understood, interrupts, self.deadline).await {
+        let understood = match unless_left(understood, interrupts, self.watched.deadline).await {
             Ok(understood) => understood,
             Err(left) => return self.leave(left, interrupts).await.map(Some),
         };
@@ -306,7 +304,7 @@ impl Follower<'_> {
         interrupts: &mut Signal,
     ) -> Result<Option<Ended>, Error> {
         let sending = answer::send(self.server, &self.watched.thread, &asked, answer);
-        match unless_left(sending, interrupts, self.deadline).await {
+        match unless_left(sending, interrupts, self.watched.deadline).await {
             Ok(sent) => {
                 let sent = match draft {
                     Some(draft) => draft.settle(sent),

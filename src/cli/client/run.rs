@@ -1,11 +1,14 @@
 //! `pes run` and `pes watch`.
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 
 use super::args::{RunArguments, WatchArguments};
 use super::follow::{Ended, Watched, follow};
 use super::input::Input;
+use super::leave::{Left, unless_left};
 use super::plan_view::subject;
 use super::show::{block, line};
 use super::terminal::{print, tell};
@@ -39,20 +42,54 @@ pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut In
     if query.trim().is_empty() {
         return Err(Error::Usage("Nothing is asked: the query is empty.".to_owned()));
     }
-    let Thread { thread_id: thread, last_seq: after, title, .. } = thread_of(server, thread).await?;
+    // More time than the clock can count is no bound.
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let found = match unless_left(thread_of(server, thread), &mut interrupts, deadline).await {
+        Ok(found) => found?,
+        Err(left) => {
+            tell("\nNothing was asked.");
+            return unanswered(left);
+        }
+    };
+    let Thread { thread_id: thread, last_seq: after, title, .. } = found;
     let mut body = json!({ "query": query });
     if review {
         body["options"] = json!({ "executionConfig": { "planReview": "always" } });
     }
-    let receipt: Receipt = server.post(&format!("/threads/{thread}/process"), &body).await?;
+    let receipt = match process(server, &thread, &body, &mut interrupts, deadline).await {
+        Ok(receipt) => receipt?,
+        Err(left) => return unanswered(left),
+    };
     if detach {
         tell(&format!("It runs. `pes watch {thread}` shows it."));
         return print(&thread);
     }
     let (run, may_ask) = (receipt.run_id, !no_input);
-    let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask, timeout };
+    let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask, deadline };
     let ended = follow(server, watched, input).await?;
     outcome(server, &thread, ended, output.json)
+}
+
+/// Sends a query. If the wait for the answer ends first, says that the query may have been sent.
+pub(super) async fn process(
+    server: &Server,
+    thread: &str,
+    query: &Value,
+    interrupts: &mut Signal,
+    deadline: Option<Instant>,
+) -> Result<Result<Receipt, Error>, Left> {
+    let path = format!("/threads/{thread}/process");
+    let sent = unless_left(server.post(&path, query), interrupts, deadline).await;
+    sent.inspect_err(|_| tell(&format!("\nThe query may have been sent. `pes watch {thread}` shows it.")))
+}
+
+/// The result of a command that was left before the server answered.
+fn unanswered(left: Left) -> Result<(), Error> {
+    match left {
+        Left::Interrupted => Ok(()),
+        Left::TooLate => Err(Error::TimedOut("The server did not answer in time.".to_owned())),
+    }
 }
 
 /// The thread for a query.
@@ -77,7 +114,7 @@ pub(super) async fn watch(server: &Server, arguments: WatchArguments, input: &mu
         )));
     };
     let run = run.run_id.as_str().to_owned();
-    let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask: true, timeout: None };
+    let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask: true, deadline: None };
     let ended = follow(server, watched, input).await?;
     outcome(server, &thread, ended, output.json)
 }

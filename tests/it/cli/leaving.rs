@@ -119,8 +119,44 @@ fn whoever_waits_for_so_long_only_does_not_wait_for_a_silent_server() {
     let output = run(folder.path(), &arguments, &[("PES_URL", &silent.url)]);
     let said = text(&output.stderr);
     silent.is_asked("GET /runs/run_1 ");
-    assert_eq!(output.status.code(), Some(124), "{said}");
+    let told = said.contains("The run is not over in time; it goes on. Try: pes watch t");
+    assert_eq!((output.status.code(), told), (Some(124), true), "{said}");
     assert!(began.elapsed() < SOON, "it waited for the server: {said}");
+}
+
+#[test]
+fn nor_where_the_server_is_silent_from_the_beginning() {
+    let folder = tempfile::tempdir().unwrap();
+    let began = Instant::now();
+    let timed = |silent: &Silent| {
+        let arguments = ["run", "x", "--thread", "t", "--timeout", "1s"];
+        let output = run(folder.path(), &arguments, &[("PES_URL", &silent.url)]);
+        (output.status.code(), text(&output.stderr))
+    };
+    let silent = Silent::after(Vec::new());
+    let late = "\nNothing was asked.\npes: The server did not answer in time.\n";
+    assert_eq!(timed(&silent), (Some(124), late.to_owned()));
+    silent.is_asked("GET /threads/t ");
+    let silent = Silent::after(vec![thread()]);
+    let (code, said) = timed(&silent);
+    silent.is_asked("POST /threads/t/process ");
+    let told = said.contains("The query may have been sent. `pes watch t` shows it.");
+    assert_eq!((code, told), (Some(124), true), "{said}");
+    assert!(began.elapsed() < SOON, "it waited for the server: {said}");
+}
+
+#[test]
+fn control_c_is_heard_while_a_query_is_on_its_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let silent = Silent::after(vec![thread()]);
+    let mut command = command(folder.path(), &["run", "x", "--thread", "t"], &[("PES_URL", &silent.url)]);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    silent.is_asked("POST /threads/t/process ");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    let told = said.contains("The query may have been sent. `pes watch t` shows it.");
+    assert_eq!((output.status.code(), told), (Some(0), true), "{said}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::{Ended, Watched, follow};
 use crate::cli::client::args::Output;
@@ -22,7 +23,7 @@ async fn waits_for(all: &[&str]) -> Vec<String> {
         after: 4,
         output: Output { json: true, tokens: false },
         may_ask: false,
-        timeout: Some(Duration::from_secs(30)),
+        deadline: Some(Instant::now() + Duration::from_secs(30)),
     };
     match follow(&server, watched, &mut Input::of_terminal()).await {
         Ok(Ended::Waits(open)) => open.iter().map(|asked| asked.suspension_id.to_string()).collect(),
