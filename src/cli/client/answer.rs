@@ -118,7 +118,8 @@ async fn only_one(server: &Server) -> Result<Suspension, Error> {
         (Some(found), true) => Ok(found),
         (Some(last), false) => {
             open.push(last);
-            lists::print_questions(&open)?;
+            // The exit code stays correct if stdout is closed.
+            let _ = lists::print_questions(&open);
             Err(Error::Usage("There are several. Name one: pes approve ID".to_owned()))
         }
         (None, _) => Err(Error::NotFound("Nobody is asked anything.".to_owned())),

@@ -21,7 +21,7 @@ use super::replay::Base;
 use super::screen::Screen;
 use super::show::line;
 use super::standing::Standing;
-use super::terminal::{Style, can_ask, is_drawn, print, size, tell};
+use super::terminal::{Lines, Style, can_ask, is_drawn, size, tell};
 use super::{answer, card, plain, tree};
 use crate::cli::Error;
 use crate::cli::server::Server;
@@ -63,6 +63,8 @@ struct Follower<'s> {
     screen: Screen,
     style: Style,
     is_drawn: bool,
+    /// The frames of `--json`. If nobody reads them, the run is still followed, for the exit code.
+    printed: Lines,
     is_caught_up: bool,
     /// When to ask the server again for the run's status, after it failed to answer.
     catch_up_at: Option<Instant>,
@@ -90,6 +92,7 @@ pub(super) async fn follow(server: &Server, watched: Watched, input: &mut Input)
         view: PlanView { title: line(&watched.title), ..PlanView::default() },
         watched,
         screen: Screen::default(),
+        printed: Lines::default(),
         style: Style::of_environment(),
         is_caught_up: false,
         catch_up_at: None,
@@ -120,7 +123,7 @@ impl Follower<'_> {
                 next = frames.next() => match next.expect("it never ends")? {
                     Next::Frame(frame) => {
                         if self.watched.output.json && frame.event != "caught_up" {
-                            print(&frame.json())?;
+                            self.printed.print(&frame.json())?;
                         }
                         let said = frame.said()?;
                         match unless_left(self.take(said), &mut interrupts, deadline).await {

@@ -12,6 +12,27 @@ pub(in crate::cli) fn print(line: &str) -> Result<(), Error> {
     Ok(out.flush()?)
 }
 
+/// Result lines whose reader may go away before the last one. The others are then left out, which is no error.
+#[derive(Default)]
+pub(super) struct Lines {
+    is_closed: bool,
+}
+
+impl Lines {
+    pub(super) fn print(&mut self, line: &str) -> Result<(), Error> {
+        if self.is_closed {
+            return Ok(());
+        }
+        match print(line) {
+            Err(Error::OutputClosed) => {
+                self.is_closed = true;
+                Ok(())
+            }
+            printed => printed,
+        }
+    }
+}
+
 /// Writes a progress line to stderr.
 pub(in crate::cli) fn tell(line: &str) {
     // Progress output is optional.

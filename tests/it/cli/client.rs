@@ -281,6 +281,11 @@ fn a_closed_pipe_changes_no_exit_code() {
     refuse_plan(&stage, &id);
     assert_eq!(unread(&["watch", "t"]), Some(3), "its answer is partial, whoever reads it");
     assert_eq!(unread(&["watch", "nothing"]), Some(7));
+    for thread in ["m", "n"] {
+        let arguments = ["run", MAIL, "--thread", thread, "--json", "--no-input"];
+        assert_eq!(unread(&arguments), Some(4), "it still waits for a person");
+    }
+    assert_eq!((unread(&["approve"]), unread(&["plan"])), (Some(2), Some(2)), "nothing was chosen");
     assert_eq!((unread(&["version"]), unread(&["completions", "bash"])), (Some(0), Some(0)));
 }
 
