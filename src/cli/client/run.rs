@@ -103,12 +103,14 @@ pub(super) async fn thread_of(server: &Server, thread: Option<String>) -> Result
 
 pub(super) async fn watch(server: &Server, arguments: WatchArguments, input: &mut Input) -> Result<(), Error> {
     let WatchArguments { thread, after, output } = arguments;
-    let (title, newest) = match server.get::<Thread>(&format!("/threads/{thread}")).await {
-        Ok(found) => (found.title, found.last_run),
+    let found = match server.get::<Thread>(&format!("/threads/{thread}")).await {
+        Ok(found) => found,
         Err(Error::NotFound(_)) => return Err(no_such(server, &thread).await),
         Err(error) => return Err(error),
     };
-    let Some(run) = newest else {
+    // What comes after the end of the log is watched from its end.
+    let (title, after) = (found.title, after.min(found.last_seq));
+    let Some(run) = found.last_run else {
         return Err(Error::NotFound(format!(
             "Nothing was asked in {thread} yet. Try: pes run --thread {thread} \"…\""
         )));

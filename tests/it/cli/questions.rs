@@ -85,6 +85,19 @@ fn a_question_from_before_what_is_watched_is_seen() {
 }
 
 #[test]
+fn whoever_watches_from_beyond_the_end_is_asked_what_comes() {
+    let stage = Stage::new();
+    stage.refused(&["run", MAIL, "--thread", "m", "--review", "--no-input"], 4, "waits for a person: the plan");
+    let terminal = terminal(&stage);
+    terminal.line(&format!("{} watch m --after 1000000; echo code $?", pes()));
+    terminal.shows(&["[a]pprove"]);
+    terminal.line("a");
+    terminal.shows(&["◆ demo_send_email  high risk", "cannot be undone"]);
+    terminal.line("a");
+    terminal.shows(&["The invitation to the team dinner was written, approved", "code 0"]);
+}
+
+#[test]
 fn a_run_behind_one_that_asks_waits_for_a_person_too() {
     let stage = Stage::new();
     stage.refused(&["run", MAIL, "--thread", "m", "--no-input"], 4, "waits for a person");
