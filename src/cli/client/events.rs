@@ -112,6 +112,8 @@ pub(super) struct Events<'s> {
     until: Option<String>,
     with_tokens: bool,
     connection: Option<(IncomingResponse, Blocks)>,
+    /// The connection has brought no frame yet.
+    is_new: bool,
     /// Delay before the reconnect after a lost connection.
     pause: Duration,
     failures: usize,
@@ -120,7 +122,8 @@ pub(super) struct Events<'s> {
 impl<'s> Events<'s> {
     pub fn new(server: &'s Server, thread: &str, after: i64, until: Option<String>, with_tokens: bool) -> Self {
         let thread = thread.to_owned();
-        Self { server, thread, after, until, with_tokens, connection: None, pause: Duration::ZERO, failures: 0 }
+        let (pause, failures) = (Duration::ZERO, 0);
+        Self { server, thread, after, until, with_tokens, connection: None, is_new: false, pause, failures }
     }
 
     /// The next frame. Fails if the server refuses for good; one that does not answer is asked again, also the first time, as the
@@ -134,6 +137,10 @@ impl<'s> Events<'s> {
             }
             let (answer, blocks) = self.connection.as_mut().expect("just connected");
             if let Some(frame) = blocks.next() {
+                if self.leads_nowhere(&frame) {
+                    self.connection = None;
+                    return Ok(self.lost("it cannot read the log".to_owned(), None));
+                }
                 if let Some(frame) = self.take(frame) {
                     return Ok(Next::Frame(frame));
                 }
@@ -162,7 +169,10 @@ impl<'s> Events<'s> {
             path.push_str(&format!("&until={run}"));
         }
         match self.server.events(&path).await {
-            Ok(answer) => self.connection = Some((answer, Blocks::default())),
+            Ok(answer) => {
+                self.connection = Some((answer, Blocks::default()));
+                self.is_new = true;
+            }
             Err(Error::Unreachable(why)) => return Ok(Some(self.lost(why, None))),
             Err(Error::Unavailable { said, again_in } | Error::TooManyRequests { said, again_in }) => {
                 return Ok(Some(self.lost(said, again_in)));
@@ -179,8 +189,14 @@ impl<'s> Events<'s> {
         Next::Lost { why, again_in }
     }
 
+    /// Whether a connection begins with a gap at the place from which it was to read: another one at once would do the same.
+    fn leads_nowhere(&self, frame: &Frame) -> bool {
+        self.is_new && matches!(frame.said(), Ok(Said::Gap { from_seq }) if from_seq <= self.after + 1)
+    }
+
     /// Updates the cursor from the frame; `None`: the frame only concerns this reader.
     fn take(&mut self, frame: Frame) -> Option<Frame> {
+        self.is_new = false;
         self.failures = 0;
         self.pause = Duration::ZERO;
         if frame.event == "token" || frame.event == "run" {

@@ -48,6 +48,21 @@ async fn a_stream_goes_on_behind_what_came_before_the_server_was_away() {
 }
 
 #[tokio::test]
+async fn a_gap_that_leads_nowhere_is_followed_by_a_pause() {
+    let gap = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: gap\ndata: {\"fromSeq\":9}\n\n";
+    let server = answers(&[gap, gap]);
+    let mut events = Events::new(&server, "t", 4, None, false);
+    assert!(matches!(events.next().await, Ok(Next::Frame(next)) if next == frame("gap", r#"{"fromSeq":9}"#)));
+    match events.next().await {
+        Ok(Next::Lost { why, again_in }) => {
+            assert_eq!((why.as_str(), again_in), ("it cannot read the log", Duration::from_secs(1)));
+        }
+        Ok(Next::Frame(frame)) => panic!("{frame:?}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_is_away_before_the_first_frame_is_asked_again() {
     let server = answers(&[]);
     let next = Events::new(&server, "t", 0, None, false).next().await;
