@@ -14,19 +14,29 @@ use crate::cli::args::Flags;
 use crate::cli::server::Server;
 use crate::cli::which_server::only_asks;
 use crate::config::Config;
+use crate::config::env::Variables;
 use crate::store::sqlite;
 
 /// How many times a starting server is polled, and the interval.
 const PATIENCE: u32 = 300;
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Offers to start a server if none answers and the caller named none. A server that answers was started without these flags.
-pub(super) async fn offer(server: &Server, here: Option<(&Config, &Flags)>, input: &mut Input) -> Result<(), Error> {
-    let Some((config, flags)) = here else { return Ok(()) };
+/// Offers to start a server if none answers and the caller named none; returns the one to ask. A server that answers was
+/// started without these flags.
+pub(super) async fn offer(
+    server: Server,
+    here: Option<(&Config, &Flags)>,
+    variables: &Variables,
+    input: &mut Input,
+) -> Result<Server, Error> {
+    let Some((config, flags)) = here else { return Ok(server) };
     if server.is_pes().await {
         // Folder and address may both be given if they belong to the same server.
         let is_holder = || sqlite::served(&config.store.data_dir).is_some_and(|holder| holder == server.base());
-        return if !flags.names_model() && is_holder() { Ok(()) } else { only_asks(flags) };
+        if flags.names_model() || !is_holder() {
+            only_asks(flags)?;
+        }
+        return Ok(server);
     }
     let place = server.base();
     if !can_ask() {
@@ -36,12 +46,17 @@ pub(super) async fn offer(server: &Server, here: Option<(&Config, &Flags)>, inpu
     }
     ask(&format!("No server answers at {place}. Start one here? [Y/n] "));
     match input.line().await.map(|text| text.trim().to_lowercase()).as_deref() {
-        Some("" | "y" | "yes") => start(server, config, &flags.as_arguments()).await,
+        Some("" | "y" | "yes") => start(server, config, &flags.as_arguments(), variables).await,
         Some(_) | None => Err(Error::Unreachable("Nothing was started. Try: pes serve".to_owned())),
     }
 }
 
-async fn start(server: &Server, config: &Config, arguments: &[OsString]) -> Result<(), Error> {
+async fn start(
+    server: Server,
+    config: &Config,
+    arguments: &[OsString],
+    variables: &Variables,
+) -> Result<Server, Error> {
     let failed = |why: std::io::Error| Error::Failed(format!("The server cannot be started: {why}. Try: pes serve"));
     // As the server itself creates it: private to the user.
     DirBuilder::new().recursive(true).mode(0o700).create(&config.store.data_dir).map_err(failed)?;
@@ -56,16 +71,22 @@ async fn start(server: &Server, config: &Config, arguments: &[OsString]) -> Resu
         .stdout(output);
     // Ctrl-C here must not stop the server.
     let mut child = command.process_group(0).spawn().map_err(failed)?;
+    let pid = child.id();
     for _ in 0..PATIENCE {
         if let Some(status) = child.try_wait().map_err(failed)? {
             return Err(Error::Failed(format!("The server ended at once ({status}); {} says why.", log.display())));
         }
-        if server.is_pes().await {
-            let pid = child.id();
+        // A server on a free port says where it listens in the folder that it holds.
+        let free = sqlite::served(&config.store.data_dir).filter(|_| config.server.port == 0);
+        let free = free.map(|base| Server::at(&base, variables)).transpose()?;
+        if free.as_ref().unwrap_or(&server).is_pes().await {
             tell(&format!("A server runs as process {pid}, and goes on when this ends; stop it with: kill {pid}"));
-            return Ok(());
+            return Ok(free.unwrap_or(server));
         }
         tokio::time::sleep(EVERY).await;
     }
-    Err(Error::Failed(format!("The server does not get ready; {} says why.", log.display())))
+    Err(Error::Failed(format!(
+        "The server is not ready yet; {} says why. It goes on as process {pid}; stop it with: kill {pid}",
+        log.display()
+    )))
 }

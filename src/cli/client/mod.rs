@@ -65,11 +65,11 @@ pub(super) async fn client(
     let mut input = Input::of_terminal();
     match command {
         ClientCommand::Run(run) => {
-            local_server::offer(&server, here, &mut input).await?;
+            let server = local_server::offer(server, here, variables, &mut input).await?;
             run::run(&server, run, &mut input).await
         }
         ClientCommand::Chat { thread } => {
-            local_server::offer(&server, here, &mut input).await?;
+            let server = local_server::offer(server, here, variables, &mut input).await?;
             chat::chat(&server, thread, &mut input).await
         }
         ClientCommand::Watch(watch) => run::watch(&server, watch, &mut input).await,
@@ -90,9 +90,10 @@ pub(super) async fn client(
 }
 
 /// The address of the server that holds the database's folder. Without one, or if flags give an address: the address in the
-/// configuration.
+/// configuration. Port 0 stands for any port, so it is no address.
 fn local(config: &Config, flags: &Flags) -> String {
-    let holder = sqlite::served(&config.store.data_dir).filter(|_| !flags.names_address());
+    let is_named = flags.names_address() && config.server.port != 0;
+    let holder = sqlite::served(&config.store.data_dir).filter(|_| !is_named);
     holder.unwrap_or_else(|| super::health::local(&config.server))
 }
 

@@ -246,3 +246,23 @@ fn whoever_has_no_server_is_offered_one_that_stays() {
     terminal.line(&format!("clear; echo an''other; {} threads; kill {pid}; echo code $?", pes()));
     terminal.shows(&["another", "Team dinner", "code 0"]);
 }
+
+#[test]
+fn one_that_was_started_on_a_free_port_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let terminal = Terminal::new(110, 30, &[("LANG", "C.UTF-8")]);
+    let chat = format!("{} chat talk --port 0; echo code $?", pes());
+    terminal.line(&format!("cd {}; {chat}", folder.path().display()));
+    terminal.shows(&["Start one here? [Y/n]"]);
+    terminal.line("y");
+    let shown = terminal.shows(&["A server runs as process", "Thread talk."]);
+    let pid = shown.split_once("as process ").unwrap().1.split(',').next().unwrap().to_owned();
+    terminal.line("");
+    terminal.shows(&["code 0"]);
+    terminal.line(&format!("clear; echo an''other; {chat}"));
+    terminal.shows(&["another", "Thread talk."]);
+    terminal.line("");
+    terminal.shows(&["another", "code 0"]);
+    terminal.line(&format!("clear; kill {pid}; echo killed $?"));
+    terminal.shows(&["killed 0"]);
+}
