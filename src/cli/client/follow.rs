@@ -21,7 +21,7 @@ use super::replay::Base;
 use super::screen::Screen;
 use super::show::line;
 use super::standing::Standing;
-use super::terminal::{Lines, Style, can_ask, is_drawn, size, tell};
+use super::terminal::{ResultLines, Style, can_ask, is_drawn, size, tell};
 use super::{answer, card, plain, tree};
 use crate::cli::Error;
 use crate::cli::server::Server;
@@ -64,7 +64,7 @@ struct Follower<'s> {
     style: Style,
     is_drawn: bool,
     /// The frames of `--json`. If nobody reads them, the run is still followed, for the exit code.
-    printed: Lines,
+    printed: ResultLines,
     is_caught_up: bool,
     /// When to ask the server again for the run's status, after it failed to answer.
     catch_up_at: Option<Instant>,
@@ -92,7 +92,7 @@ pub(super) async fn follow(server: &Server, watched: Watched, input: &mut Input)
         view: PlanView { title: line(&watched.title), ..PlanView::default() },
         watched,
         screen: Screen::default(),
-        printed: Lines::default(),
+        printed: ResultLines::default(),
         style: Style::of_environment(),
         is_caught_up: false,
         catch_up_at: None,

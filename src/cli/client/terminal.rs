@@ -14,11 +14,11 @@ pub(in crate::cli) fn print(line: &str) -> Result<(), Error> {
 
 /// Result lines whose reader may go away before the last one. The others are then left out, which is no error.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(super) struct ResultLines {
     is_closed: bool,
 }
 
-impl Lines {
+impl ResultLines {
     pub(super) fn print(&mut self, line: &str) -> Result<(), Error> {
         if self.is_closed {
             return Ok(());

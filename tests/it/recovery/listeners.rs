@@ -12,12 +12,12 @@ use crate::support::http::soon;
 use crate::support::postgres::Database;
 
 /// A `run` frame, and the seq of the last observation before it.
-type Heard = (RunId, RunStatus, i64);
+type HeardRun = (RunId, RunStatus, i64);
 
 /// Listens until it has heard each of these; all `run` frames up to then.
-async fn hears(feed: &mut Feed, expected: &[(&RunId, RunStatus)]) -> Vec<Heard> {
-    let (mut heard, mut last_seq) = (Vec::<Heard>::new(), 0);
-    let is_heard = |heard: &[Heard], (run, status): &(&RunId, RunStatus)| {
+async fn hears(feed: &mut Feed, expected: &[(&RunId, RunStatus)]) -> Vec<HeardRun> {
+    let (mut heard, mut last_seq) = (Vec::<HeardRun>::new(), 0);
+    let is_heard = |heard: &[HeardRun], (run, status): &(&RunId, RunStatus)| {
         heard.iter().any(|(heard, stands, _)| heard == *run && stands == status)
     };
     while !expected.iter().all(|expected| is_heard(&heard, expected)) {
@@ -50,7 +50,7 @@ async fn who_listens_elsewhere_hears_how_each_run_stands() {
     let (question, asked_at) = asked(&owner, "t", 0).await;
     for feed in &mut feeds {
         let heard = hears(feed, &[(&first, RunStatus::Cancelled), (&second, RunStatus::Suspended)]).await;
-        let suspended: Vec<&Heard> = heard.iter().filter(|(_, status, _)| *status == RunStatus::Suspended).collect();
+        let suspended: Vec<&HeardRun> = heard.iter().filter(|(_, status, _)| *status == RunStatus::Suspended).collect();
         let [(run, _, seq)] = suspended[..] else { panic!("{heard:?}") };
         assert!(*run == second && *seq >= asked_at, "it comes after the question, which is {asked_at}: {heard:?}");
     }
