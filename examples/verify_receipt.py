@@ -68,7 +68,7 @@ if "jws" not in answer:
     sys.exit("the receipt is not signed: the server had no PES_AUDIT_KEY, or this is no receipt")
 receipt = opened(answer["jws"], "pes-receipt+jwt", keys["keys"])
 need(receipt == answer["receipt"], "the receipt is not what was signed")
-decision, executed, lines = receipt["decision"], receipt["executed"], []
+decision, executed, lines, calls = receipt["decision"], receipt["executed"], [], {}
 for proof in receipt["lines"]:
     digest = proof["before"]
     for step in [sha256(proof["line"])] + proof["after"]:
@@ -77,9 +77,14 @@ for proof in receipt["lines"]:
     n = proof["n"] + len(proof["after"])
     need((signed["hash"], signed["n"], signed["tenant"]) == (digest, n, receipt["tenant"]), "a line is not of the chain")
     lines.append(json.loads(proof["line"]))
+    detail = lines[-1]["detail"]  # The line of a timer names no call, but the question about it.
+    asked = detail.get("suspensionId", proof["n"])
+    calls[asked] = detail.setdefault("callId", calls.get(asked))
     need(lines[-1]["threadId"] == receipt["threadId"] and lines[-1]["detail"]["callId"] == receipt["callId"], "another call")
 if decision:
-    said = [line for line in lines if line["actor"] == decision["by"] and line["action"] == decision["decision"]]
+    asked = receipt["question"]["suspensionId"]
+    said = [line for line in lines if (line["actor"], line["action"]) == (decision["by"], decision["decision"])]
+    said = [line for line in said if line["detail"].get("suspensionId") == asked]
     need(any(line["at"] == decision["at"] and line["detail"].get("digest") == decision["digest"] for line in said), "nobody decided so")
     need(sha256(receipt["asked"]) == receipt["shown"], "something else was shown")
 if executed:

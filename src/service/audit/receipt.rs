@@ -11,6 +11,7 @@ use crate::domain::actor::ServerActor;
 use crate::domain::caller::Caller;
 use crate::domain::digest;
 use crate::domain::fault::Fault;
+use crate::domain::hitl::ExpiryPolicy;
 use crate::domain::ids::{CallId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::tool::{COPIED, CallRecord};
 use crate::engine::step::RowKind;
@@ -76,23 +77,31 @@ pub async fn receipt(service: &Service, caller: &Caller, id: &ThreadId, call: &C
     Ok(CallReceipt { receipt, jws })
 }
 
-/// The audit lines about a call of this thread, oldest first. Lines of other threads that had its id are left out.
+/// The audit lines about a call of this thread, oldest first: those that name the call, and those of timers, which name only
+/// the question whether it may run.
 async fn lines_of(service: &Service, thread: &ThreadRow, call: &CallId) -> Result<Vec<AuditRow>> {
     let (tenant, id, pk) = (thread.tenant, &thread.thread_id, thread.pk);
     let page = PageAsk { limit: PAGE, ..PageAsk::default() };
     let mut of_thread = Entries::from(page, |page| async move { service.store.audit(tenant, id, &page).await });
-    let mut lines = Vec::new();
+    let mut lines: Vec<AuditRow> = Vec::new();
     while let Some(line) = of_thread.next().await? {
-        if line.thread == pk && line.detail["callId"] == call.as_str() {
+        let names_call = line.detail["callId"] == call.as_str();
+        let ends = |question: &AuditRow| is_question(question) && is_answer(&line, question);
+        if line.thread == pk && (names_call || lines.iter().any(ends)) {
             lines.push(line);
         }
     }
     Ok(lines)
 }
 
-/// Whether the line records that a person was asked, and not the decision.
+/// Whether the line records that a person was asked whether the call may run, and not the decision.
 fn is_question(line: &AuditRow) -> bool {
     line.actor == ServerActor::Policy.as_str() && line.detail["suspensionId"].is_string()
+}
+
+/// Whether the line records what became of this question.
+fn is_answer(line: &AuditRow, question: &AuditRow) -> bool {
+    line.detail["suspensionId"] == question.detail["suspensionId"] && !is_question(line)
 }
 
 /// The text of which the digest of a call is made.
@@ -118,13 +127,15 @@ impl Proofs<'_> {
         Ok(json!({ "suspensionId": id, "at": line.at, "expiresAt": expires_at }))
     }
 
-    /// The last decision, and the key that made it.
+    /// The decision about the last question, and the key that made it. Answers to other questions about the call are no
+    /// decisions whether it may run.
     async fn decision(&self, lines: &[AuditRow]) -> Result<Value> {
-        let decided =
-            |line: &&AuditRow| line.actor != ServerActor::Policy.as_str() && line.detail["suspensionId"].is_string();
-        let Some(line) = lines.iter().rfind(decided) else { return Ok(Value::Null) };
-        // A tenant never uses the name of a key again for another one.
+        let Some(question) = lines.iter().rfind(|line| is_question(line)) else { return Ok(Value::Null) };
+        let decided = |line: &&AuditRow| is_answer(line, question) && line.action != ExpiryPolicy::Remind.as_str();
+        let Some(line) = lines.iter().find(decided) else { return Ok(Value::Null) };
+        // Among the keys that are stored, a tenant never uses a name again. A key in the settings may have had it before.
         let key = self.service.store.key_by_name(self.caller.tenant, &line.actor).await?;
+        let key = key.filter(|key| key.created_at <= line.at);
         Ok(json!({
             "decision": line.action,
             "by": line.actor,

@@ -3,6 +3,7 @@
 mod acts;
 mod arguments;
 mod command;
+mod decisions;
 mod forgotten;
 mod receipts;
 pub mod signed;

@@ -11,7 +11,7 @@ use super::signed::{self, KEY};
 use crate::support::app::App;
 use crate::support::http::Said;
 
-const BOSS: &str = "boss-0123456789abcdef0123456789ab";
+pub const BOSS: &str = "boss-0123456789abcdef0123456789ab";
 
 async fn office(is_signed: bool) -> App {
     App::with(|config| {
@@ -34,12 +34,12 @@ async fn mail(app: &App, thread: &str, edited: Option<Value>) -> Value {
     asked
 }
 
-async fn receipt(app: &App, thread: &str, call: &Value) -> Said {
+pub async fn receipt(app: &App, thread: &str, call: &Value) -> Said {
     app.get(&format!("/threads/{thread}/tool-calls/{}/receipt", call.as_str().unwrap())).await
 }
 
 /// The script's output for it, which is the same where Python leaves assertions out.
-fn verified(answer: &Value, keys: &Value) -> Result<String, String> {
+pub fn verified(answer: &Value, keys: &Value) -> Result<String, String> {
     let folder = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/verify_receipt.py");
     let files = [("receipt.json", answer), ("keys.json", keys)].map(|(name, value)| {
