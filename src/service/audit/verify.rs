@@ -8,11 +8,9 @@ mod signatures;
 
 use std::collections::VecDeque;
 
-use serde_json::Value;
-
 use self::base::DeletionRecords;
 use self::signatures::{Signatures, SignedBy};
-use crate::auth::{AuditKey, Signed, VerifyingKey};
+use crate::auth::{AuditKey, VerifyingKey};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::store::chain::{NO_HASH, link};
@@ -214,7 +212,7 @@ impl<'a> ChainWalk<'a> {
         let base = base::find(self.store, self.tenant).await?;
         if let Some(base) = &base {
             (self.base, self.is_base_believed) = (base.n, begun >= base.n);
-            if let Err(young) = base::check_age(base, &self.kept, self.oldest) {
+            if let Err(young) = self.check_base(base) {
                 return Ok(Err(young));
             }
             self.kept.retain(|kept| kept.n >= base.n);
@@ -241,6 +239,14 @@ impl<'a> ChainWalk<'a> {
         (self.begun, self.n, self.known) = (begun, begun, begun);
         self.checkpoints = self.store.checkpoints(self.tenant, begun, PAGE).await?.into();
         Ok(Ok(()))
+    }
+
+    /// Checks that everything up to the base was too old, unless that is trusted.
+    fn check_base(&mut self, base: &Checkpoint) -> Match {
+        if !self.is_base_believed {
+            base::check_age(base, self.oldest, &mut self.signatures)?;
+        }
+        base::check_kept(base, &self.kept, self.oldest)
     }
 
     /// The line of the last checkpoint at or before this time.
@@ -304,7 +310,7 @@ impl<'a> ChainWalk<'a> {
                 let (n, file) = (kept.n, &kept.file);
                 return Ok(Err(format!("line {n} is not the one that {file} knows: lines up to it were written anew")));
             }
-            if let Err(broken) = self.check_signature(kept.n, kept.jws.as_deref(), &kept.payload) {
+            if let Err(broken) = self.signatures.checkpoint(kept.n, kept.jws.as_deref(), &kept.payload) {
                 return Ok(Err(format!("{broken}, in {}", kept.file)));
             }
         }
@@ -315,7 +321,7 @@ impl<'a> ChainWalk<'a> {
                 return Ok(Err(inserted.unwrap_or_else(|| self.rewritten())));
             }
             let payload = checkpoint.payload("");
-            let signed_by = match self.check_signature(checkpoint.n, checkpoint.jws.as_deref(), &payload) {
+            let signed_by = match self.signatures.checkpoint(checkpoint.n, checkpoint.jws.as_deref(), &payload) {
                 Ok(signed_by) => signed_by,
                 Err(broken) => return Ok(Err(broken)),
             };
@@ -327,10 +333,6 @@ impl<'a> ChainWalk<'a> {
             }
         }
         Ok(Ok(()))
-    }
-
-    fn check_signature(&mut self, n: i64, jws: Option<&str>, payload: &Value) -> std::result::Result<SignedBy, String> {
-        self.signatures.check(format!("checkpoint {n}"), Signed::Checkpoint, jws, payload, &["n", "hash", "at"])
     }
 
     /// The mismatch of a checkpoint that no single line explains.

@@ -1,10 +1,11 @@
 //! Deletes audit lines that are too old, oldest first and up to a checkpoint, so that the rest of the chain is verified from
 //! there. Before that, a line that records the deletion is written and chained: missing lines without such a record are
-//! tampering. If there is a key, the record is signed, so that write access to the database is not enough to forge one.
+//! tampering. If there is a key, the record is signed, so that write access to the database is not enough to forge one, nor
+//! to have young lines deleted: only a checkpoint that was signed proves the age of the lines before it.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::auth::Signed;
+use crate::auth::{AuditKey, Signed, signer};
 use crate::domain::Millis;
 use crate::domain::actor::ServerActor;
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -27,8 +28,19 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
     }
     let mut detail = json!({ "upto": last.n, "hash": last.hash });
     if let Some(key) = &service.audit_key {
-        let name = service.store.tenant_name(tenant).await?.unwrap_or_default();
-        detail["jws"] = key.sign(Signed::Forgotten, &forgotten(&name, last.n, &last.hash)).into();
+        match signed_by(&last, key) {
+            SignedBy::This | SignedBy::Another => {
+                let name = service.store.tenant_name(tenant).await?.unwrap_or_default();
+                detail["jws"] = key.sign(Signed::Forgotten, &forgotten(&name, last.n, &last.hash)).into();
+            }
+            // It was made before there was a key.
+            SignedBy::Nobody => {}
+            SignedBy::ThisBeforeChange => {
+                let (tenant, n) = (tenant.0, last.n);
+                tracing::error!(tenant, n, "no audit lines are deleted: a checkpoint is not the one that was signed");
+                return Ok(());
+            }
+        }
     }
     let line = AuditRow {
         tenant,
@@ -57,6 +69,29 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
         pace.rest(&*service.store).await;
     }
     Ok(())
+}
+
+/// Who signed a checkpoint.
+enum SignedBy {
+    This,
+    /// The key signed it, but what is stored is something else.
+    ThisBeforeChange,
+    /// The server does not know former keys. `pes verify` is given them.
+    Another,
+    Nobody,
+}
+
+fn signed_by(checkpoint: &Checkpoint, key: &AuditKey) -> SignedBy {
+    let Some((jws, id)) = checkpoint.jws.as_deref().and_then(|jws| Some((jws, signer(jws)?))) else {
+        return SignedBy::Nobody;
+    };
+    if id != key.id() {
+        return SignedBy::Another;
+    }
+    let stored = checkpoint.payload("");
+    let is_stored = |signed: &Value| ["n", "hash", "at"].iter().all(|member| signed[member] == stored[member]);
+    let signed = key.verifying().open(Signed::Checkpoint, jws);
+    if signed.as_ref().is_some_and(is_stored) { SignedBy::This } else { SignedBy::ThisBeforeChange }
 }
 
 /// The last checkpoint up to which all lines are too old, and none belongs to a thread on hold.

@@ -4,7 +4,7 @@
 use pes::auth::{AuditKey, Signed, VerifyingKey};
 use pes::domain::ids::ThreadPk;
 use pes::service::audit::chain;
-use pes::service::audit::verify::{Since, VerifyAsk, verify};
+use pes::service::audit::verify::{KeptCheckpoint, Since, VerifyAsk, verify};
 use pes::store::chain::{FORGOTTEN, forgotten};
 use pes::store::{AuditRow, Commit};
 use rstest::rstest;
@@ -186,6 +186,54 @@ async fn whoever_says_so_believes_what_was_forgotten_before_there_was_a_key(
     let place = Tampered::sqlite().await;
     let hash = chained(&place.bed, &key).await;
     forget(&place, &key, json!({ "upto": 2, "hash": hash })).await;
-    let found = broken(&place.bed, &VerifyAsk { key: Some(&key), since, ..VerifyAsk::default() }).await;
+    // By today's settings they were too young to be deleted.
+    let ask = VerifyAsk { key: Some(&key), since, oldest: Some(100), ..VerifyAsk::default() };
+    let found = broken(&place.bed, &ask).await;
     assert_eq!(found.is_some(), is_refused, "{found:?}");
+}
+
+#[rstest]
+#[case(Since::Beginning, 101, None)]
+#[case(Since::Beginning, 100, Some("lines 1 to 2 were taken away before they were as old"))]
+#[case(Since::Line(2), 100, None)]
+#[tokio::test]
+async fn lines_that_were_too_young_were_taken_away(
+    #[case] since: Since,
+    #[case] oldest: i64,
+    #[case] named: Option<&str>,
+) {
+    let key = key();
+    let place = Tampered::sqlite().await;
+    let hash = chained(&place.bed, &key).await;
+    let jws = key.sign(Signed::Forgotten, &forgotten("default", 2, &hash));
+    forget(&place, &key, line(&hash, jws)).await;
+    let ask = VerifyAsk { key: Some(&key), since, oldest: Some(oldest), ..VerifyAsk::default() };
+    let found = broken(&place.bed, &ask).await;
+    assert_eq!(found.is_some(), named.is_some(), "{found:?}");
+    assert!(found.unwrap_or_default().starts_with(named.unwrap_or_default()));
+    // What is stored elsewhere is compared whatever is trusted in the database.
+    let (file, tenant, payload) = ("kept.json".to_owned(), "default".to_owned(), json!({ "at": oldest }));
+    let kept = [KeptCheckpoint { file, tenant, n: 1, hash: "x".to_owned(), jws: None, payload }];
+    let why = broken(&place.bed, &VerifyAsk { kept: &kept, ..ask }).await.expect("it was too young");
+    assert!(why.starts_with("lines 1 to 2 were taken away before they were as old"), "{why}");
+}
+
+#[rstest]
+#[case::another_time("UPDATE audit_checkpoints SET at = 1 WHERE n = 2", "the signature of checkpoint 2 is wrong")]
+#[case::none(
+    "UPDATE audit_checkpoints SET at = 1, jws = NULL WHERE n = 2",
+    "checkpoint 2, where the chain begins, is not signed"
+)]
+#[tokio::test]
+async fn only_a_signed_time_proves_that_lines_were_too_old(#[case] done: &str, #[case] named: &str) {
+    let key = key();
+    for place in [Tampered::sqlite().await, Tampered::postgres().await] {
+        let hash = chained(&place.bed, &key).await;
+        let jws = key.sign(Signed::Forgotten, &forgotten("default", 2, &hash));
+        forget(&place, &key, line(&hash, jws)).await;
+        place.write(done).await;
+        let ask = VerifyAsk { key: Some(&key), oldest: Some(50), ..VerifyAsk::default() };
+        let why = broken(&place.bed, &ask).await.expect("nothing proves it");
+        assert!(why.starts_with(named), "{named}: {why}");
+    }
 }

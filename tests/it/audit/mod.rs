@@ -7,5 +7,5 @@ mod decisions;
 mod forgotten;
 mod receipts;
 pub mod signed;
-mod tampered;
+pub mod tampered;
 mod tampering;

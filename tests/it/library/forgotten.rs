@@ -5,10 +5,13 @@ use pes::domain::retention::Kept;
 use pes::runtime::clock::Clock as _;
 use pes::service::audit;
 use pes::service::audit::verify::{VerifyAsk, verify};
+use pes::store::chain::FORGOTTEN;
+use rstest::rstest;
 use serde_json::json;
 
-use super::retention::{Aging, of_threads};
+use super::retention::{Aging, DAY, of_threads};
 use crate::audit::signed::{self, KEY};
+use crate::audit::tampered::Tampered;
 use crate::support::store::fresh_store;
 
 /// Somebody who can write to the database cannot have such a line chained that `verify` accepts.
@@ -32,4 +35,43 @@ async fn a_server_with_a_key_signs_that_it_forgot_lines() {
     let said = key.verifying().open(Signed::Forgotten, line.detail["jws"].as_str().unwrap()).unwrap();
     assert_eq!((&said["upto"], &said["hash"]), (&json!(1), &line.detail["hash"]));
     aging.instance.close().await;
+}
+
+/// Somebody who can write to the database makes a young line look old. The server does not vouch for that.
+#[rstest]
+#[case::unsigned(", jws = NULL", 2, &[false], "checkpoint 1, where the chain begins, is not signed")]
+#[case::signed("", 1, &[], "line 1 was changed")]
+#[tokio::test]
+async fn a_server_signs_no_deletion_of_a_line_that_was_made_to_look_old(
+    #[case] also: &str,
+    #[case] first: i64,
+    #[case] signed: &[bool],
+    #[case] named: &str,
+) {
+    let key = signed::key();
+    for place in [Tampered::sqlite().await, Tampered::postgres().await] {
+        let aging = Aging::on(place.bed.store.clone(), |config| {
+            (config.retention.log_days, config.retention.thread_days) = (Kept::FOREVER, Kept::FOREVER);
+            config.retention.audit_days = Kept::Days(100);
+            config.auth.audit_key = Some(KEY.repeat(4).into());
+        })
+        .await;
+        aging.finish("a").await;
+        for _ in 0..2 {
+            aging.keep("a", of_threads(5_000), None).await;
+            audit::chain(&*aging.store, Some(&key), aging.clock.now()).await.unwrap();
+        }
+        place.write("UPDATE audit SET at = 0 WHERE n = 1").await;
+        place.write(&format!("UPDATE audit_checkpoints SET at = 0{also} WHERE n = 1")).await;
+        aging.days_pass(2).await;
+        let lines = aging.store.chained_lines(aging.instance.caller().tenant, 0, 10).await.unwrap();
+        let records = lines.iter().filter(|chained| chained.line.action == FORGOTTEN);
+        let are_signed: Vec<bool> = records.map(|chained| chained.line.detail["jws"].is_string()).collect();
+        assert_eq!((lines[0].n, are_signed.as_slice()), (first, signed));
+        let oldest = Some(aging.clock.now() - 100 * DAY);
+        let ask = VerifyAsk { key: Some(&key), oldest, ..VerifyAsk::default() };
+        let why = verify(&*aging.store, &ask).await.unwrap().remove(0).broken.expect("it was changed");
+        assert!(why.starts_with(named), "{why}");
+        aging.instance.close().await;
+    }
 }

@@ -33,18 +33,39 @@ async fn first_line(store: &dyn Store, tenant: TenantPk) -> Result<Option<i64>> 
     Ok(store.chained_lines(tenant, 0, 1).await?.pop().map(|first| first.n))
 }
 
-/// Checks that neither the base nor any externally stored checkpoint up to it is so young that its line had to be kept.
-pub(super) fn check_age(base: &Checkpoint, kept: &VecDeque<&KeptCheckpoint>, oldest: Option<Millis>) -> Match {
-    let Some(oldest) = oldest else { return Ok(()) };
-    let is_young =
-        |kept: &&KeptCheckpoint| kept.n <= base.n && kept.payload["at"].as_i64().is_some_and(|at| at >= oldest);
-    if base.at < oldest && !kept.iter().any(is_young) {
-        return Ok(());
+/// Checks that everything up to the base was old enough to be deleted, by the time of its checkpoint. Only a signed time
+/// proves it: if keys are known, one of them must have signed the checkpoint.
+pub(super) fn check_age(base: &Checkpoint, oldest: Option<Millis>, signatures: &mut Signatures<'_>) -> Match {
+    let Checkpoint { n, at, jws, .. } = base;
+    match signatures.checkpoint(*n, jws.as_deref(), &base.payload(""))? {
+        SignedBy::Unknown(key) => {
+            return Err(format!(
+                "checkpoint {n}, where the chain begins, is signed with the key {key}: if that was yours, give its public \
+                 half with --keys"
+            ));
+        }
+        SignedBy::Nobody if signatures.are_verified() => {
+            return Err(format!(
+                "checkpoint {n}, where the chain begins, is not signed, so nothing proves that the lines before were too \
+                 old: if it was made before there was a key, --since {n} believes it"
+            ));
+        }
+        SignedBy::Nobody | SignedBy::Current | SignedBy::Former => {}
     }
-    Err(format!(
-        "lines 1 to {} were taken away before they were as old as `retention.audit_days` says, or that was less then",
-        base.n
-    ))
+    if oldest.is_some_and(|oldest| *at >= oldest) { Err(too_young(*n)) } else { Ok(()) }
+}
+
+/// Checks that no externally stored checkpoint up to the base is so young that its line had to be kept.
+pub(super) fn check_kept(base: &Checkpoint, kept: &VecDeque<&KeptCheckpoint>, oldest: Option<Millis>) -> Match {
+    let is_young = |at: i64| oldest.is_some_and(|oldest| at >= oldest);
+    let is_missing = |kept: &&KeptCheckpoint| kept.n <= base.n && kept.payload["at"].as_i64().is_some_and(is_young);
+    if kept.iter().any(is_missing) { Err(too_young(base.n)) } else { Ok(()) }
+}
+
+fn too_young(n: i64) -> String {
+    format!(
+        "lines 1 to {n} were taken away before they were as old as `retention.audit_days` says, or that was less then"
+    )
 }
 
 /// What the lines record about deleted lines.

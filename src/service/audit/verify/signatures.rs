@@ -62,6 +62,11 @@ impl<'a> Signatures<'a> {
         Ok(if is_current { SignedBy::Current } else { SignedBy::Former })
     }
 
+    /// The same for a checkpoint.
+    pub fn checkpoint(&mut self, n: i64, jws: Option<&str>, payload: &Value) -> Result<SignedBy, String> {
+        self.check(format!("checkpoint {n}"), Signed::Checkpoint, jws, payload, &["n", "hash", "at"])
+    }
+
     /// Reports the first signature for a tenant with none of these names.
     pub fn of_others(&self, names: &[String]) -> Option<String> {
         let (of, name) = self.names.iter().find(|(_, name)| !names.contains(name))?;
