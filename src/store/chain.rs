@@ -83,7 +83,8 @@ pub trait ChainStore: Send + Sync + 'static {
     async fn chained_lines_of_thread(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<ChainedLine>>;
     /// At most `limit` checkpoints with a number above `after`.
     async fn checkpoints(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<Checkpoint>>;
-    /// The last checkpoint that was made before this time.
+    /// The last checkpoint before the first that was made at this time or later, in the order of the chain. Its lines are
+    /// older than that, even if a later checkpoint was made while a clock was slow.
     async fn checkpoint_before(&self, tenant: TenantPk, at: Millis) -> Result<Option<Checkpoint>>;
     /// Stores a line that does not belong to another change.
     async fn add_line(&self, line: AuditRow) -> Result<()>;

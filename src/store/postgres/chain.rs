@@ -46,8 +46,12 @@ WHERE tenant = $1 AND thread_id = $2 AND n IS NOT NULL ORDER BY n";
 const CHECKPOINTS: &str =
     "SELECT n, hash, at, jws FROM audit_checkpoints WHERE tenant = $1 AND n > $2 ORDER BY n LIMIT $3";
 
-const CHECKPOINT_BEFORE: &str =
-    "SELECT n, hash, at, jws FROM audit_checkpoints WHERE tenant = $1 AND at < $2 ORDER BY n DESC LIMIT 1";
+/// Clocks are set: a checkpoint with a higher number may have an earlier time.
+const CHECKPOINT_BEFORE: &str = "
+SELECT n, hash, at, jws FROM audit_checkpoints
+WHERE tenant = $1 AND n < coalesce(
+    (SELECT n FROM audit_checkpoints WHERE tenant = $1 AND at >= $2 ORDER BY n LIMIT 1), 9223372036854775807)
+ORDER BY n DESC LIMIT 1";
 
 const FORGET: &str = "
 WITH checkpoints AS (DELETE FROM audit_checkpoints WHERE tenant = $1 AND n < $2)

@@ -44,8 +44,12 @@ WHERE tenant = ? AND thread_id = ? AND n IS NOT NULL ORDER BY n";
 const CHECKPOINTS: &str =
     "SELECT n, hash, at, jws FROM audit_checkpoints WHERE tenant = ? AND n > ? ORDER BY n LIMIT ?";
 
-const CHECKPOINT_BEFORE: &str =
-    "SELECT n, hash, at, jws FROM audit_checkpoints WHERE tenant = ? AND at < ? ORDER BY n DESC LIMIT 1";
+/// Clocks are set: a checkpoint with a higher number may have an earlier time.
+const CHECKPOINT_BEFORE: &str = "
+SELECT n, hash, at, jws FROM audit_checkpoints
+WHERE tenant = ?1 AND n < coalesce(
+    (SELECT n FROM audit_checkpoints WHERE tenant = ?1 AND at >= ?2 ORDER BY n LIMIT 1), 9223372036854775807)
+ORDER BY n DESC LIMIT 1";
 
 #[async_trait]
 impl ChainStore for Sqlite {

@@ -15,6 +15,7 @@ super::on_every_store!(
     each_tenant_has_a_chain_of_its_own,
     lines_of_a_tenant_that_is_taken_over_are_chained_behind_the_others,
     more_lines_than_are_chained_at_once_have_more_checkpoints,
+    a_checkpoint_of_a_slow_clock_makes_no_earlier_line_old,
 );
 
 /// Writes a line for each actor, in one commit each.
@@ -56,6 +57,19 @@ async fn lines_are_chained_in_their_order_with_a_checkpoint(bed: Bed) {
     assert!(bed.erase(pk).await);
     assert_eq!(bed.store.tenants_to_chain().await.unwrap(), [bed.tenant], "erasing it is told");
     assert_eq!(chained(&bed, bed.tenant).await, lines, "and its lines stay");
+}
+
+/// The clock was 50 after it had been 900.
+async fn a_checkpoint_of_a_slow_clock_makes_no_earlier_line_old(bed: Bed) {
+    let pk = bed.thread("t").await;
+    for at in [100, 200, 900, 50, 1_000] {
+        told(&bed, pk, &["ann"]).await;
+        chain(&*bed.store, None, at).await.unwrap();
+    }
+    for (before, last) in [(100, None), (101, Some(1)), (500, Some(2)), (901, Some(4)), (1_001, Some(5))] {
+        let found = bed.store.checkpoint_before(bed.tenant, before).await.unwrap();
+        assert_eq!(found.map(|found| found.n), last, "{before}");
+    }
 }
 
 async fn of_many_that_chain_at_once_one_wins(bed: Bed) {
