@@ -1,11 +1,19 @@
 //! Somebody with write access to the database changes what a person was shown or approved, and `verify` names the call.
 
+use std::time::Duration;
+
+use pes::domain::caller::Caller;
+use pes::engine::step::RowKind;
+use pes::runtime::clock::Clock as _;
 use pes::service::audit::chain;
 use pes::service::audit::verify::{VerifyAsk, verify};
-use pes::store::Store;
+use pes::service::once::Answered;
+use pes::service::runs::{self, Receipt};
+use pes::store::{PageAsk, Store};
 use serde_json::json;
 
 use super::tampered::Tampered;
+use crate::library::retention::Aging;
 use crate::support::app::App;
 
 async fn broken(store: &dyn Store) -> Option<String> {
@@ -44,4 +52,61 @@ async fn a_call_whose_stored_arguments_were_changed_is_named() {
             assert_eq!(broken(&*store).await, None);
         }
     }
+}
+
+/// The model's arguments, those of ann and those of bob, whom eve approves. The log is compacted, and the questions that had
+/// shown those of ann are deleted with it.
+#[tokio::test]
+async fn arguments_that_two_people_edited_are_those_of_the_last() {
+    for place in [Tampered::sqlite().await, Tampered::postgres().await] {
+        let four_eyes = json!({ "tool": "demo_*", "action": "ask", "fourEyes": true });
+        let aging = Aging::on(place.bed.store.clone(), |config| {
+            config.policy.rules.push(serde_json::from_value(four_eyes).unwrap());
+        })
+        .await;
+        aging.suspend("t").await;
+        let asked = aging.state("t", None).await.unwrap()["suspensions"][0].clone();
+        let (call, to) = (asked["callId"].as_str().unwrap(), asked["toolInput"]["to"].as_str().unwrap());
+        for (who, to) in [("ann", Some("b@example.com")), ("bob", Some("c@example.com")), ("eve", None)] {
+            approve(&aging, who, to).await;
+        }
+        chain(&*aging.store, None, aging.clock.now()).await.unwrap();
+        assert_eq!(broken(&*aging.store).await, None, "while the questions are there");
+        aging.days_pass(91).await;
+        let row = aging.store.thread(place.bed.tenant, &"t".into()).await.unwrap().unwrap();
+        let page = PageAsk { limit: 10, ..PageAsk::default() };
+        let questions = aging.store.rows(row.pk, RowKind::Suspension, false, &page).await.unwrap();
+        assert_eq!(questions.items.len(), 0, "they went with the log");
+        assert_eq!(broken(&*aging.store).await, None);
+        for stored in [to, "c@example.com"] {
+            let write = |from: &str, to: &str| {
+                format!("UPDATE thread_rows SET body = replace(body, '{from}', '{to}') WHERE id = '{call}'")
+            };
+            place.write(&write(stored, "mallory@evil.example")).await;
+            let why = broken(&*aging.store).await.expect("it is not what was shown or approved");
+            assert!(
+                why.starts_with(&format!("the stored arguments of the call {call} of thread t were changed")),
+                "{why}"
+            );
+            place.write(&write("mallory@evil.example", stored)).await;
+        }
+        assert_eq!(broken(&*aging.store).await, None);
+        aging.instance.close().await;
+    }
+}
+
+/// Approves the open call, with another receiver if there is one, and waits for what follows.
+async fn approve(aging: &Aging, who: &str, to: Option<&str>) {
+    let asked = aging.state("t", None).await.unwrap()["suspensions"][0].clone();
+    let mut answer = json!({ "suspensionId": asked["suspensionId"], "approved": true });
+    if let Some(to) = to {
+        answer["modifiedArgs"] = asked["toolInput"].clone();
+        answer["modifiedArgs"]["to"] = json!(to);
+    }
+    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    let caller = Caller { name: who.to_owned(), ..caller.clone() };
+    let answer = serde_json::from_value(answer).unwrap();
+    let answered = runs::resume(service, &caller, &"t".into(), answer, None).await.unwrap();
+    let Answered::Fresh(Receipt { run_id, .. }) = answered else { panic!("it was answered once") };
+    runs::wait(service, &caller, &run_id, Duration::from_secs(30)).await.unwrap();
 }

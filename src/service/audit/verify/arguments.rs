@@ -4,21 +4,18 @@ use serde_json::Value;
 
 use super::Match;
 use crate::domain::digest;
-use crate::domain::hitl::Suspension;
-use crate::domain::ids::ThreadPk;
+use crate::domain::hitl::Decision;
 use crate::domain::tool::CallRecord;
 use crate::engine::step::RowKind;
 use crate::runtime::inline;
-use crate::runtime::rows::legible;
 use crate::service::pages::Entries;
-use crate::store::{ChainedLine, PageAsk, Result, Store};
+use crate::store::{AuditRow, ChainedLine, PageAsk, Result, Store};
 
-/// How many questions of a thread are read at once.
-const CHUNK: u32 = 100;
+/// Lines of a thread that are read at once.
+const PAGE: u32 = 500;
 
 /// Checks a line with the digest of a call, if the thread still exists. The digest must be that of the stored arguments, as
-/// the model requested them or as a person changed them. If several people changed them, the questions showed those in
-/// between.
+/// the model requested them or as a person changed them. Those in between, if several people changed them, are not stored.
 pub(super) async fn check(store: &dyn Store, chained: &ChainedLine) -> Result<Match> {
     let detail = &chained.line.detail;
     let (Some(call), Some(expected)) = (detail["callId"].as_str(), detail["digest"].as_str()) else {
@@ -40,7 +37,7 @@ pub(super) async fn check(store: &dyn Store, chained: &ChainedLine) -> Result<Ma
     if of(&record.arguments) || record.modified_arguments.as_ref().is_some_and(of) {
         return Ok(Ok(()));
     }
-    if !record.edited_by.is_empty() && was_shown(store, chained.line.thread, &record, expected).await? {
+    if are_in_between(store, &chained.line).await? {
         return Ok(Ok(()));
     }
     Ok(Err(format!(
@@ -48,18 +45,20 @@ pub(super) async fn check(store: &dyn Store, chained: &ChainedLine) -> Result<Ma
     )))
 }
 
-/// Whether one of the questions that the call led to shows arguments with this digest.
-async fn was_shown(store: &dyn Store, thread: ThreadPk, record: &CallRecord, expected: &str) -> Result<bool> {
-    let mut rows = Entries::from(PageAsk { limit: CHUNK, ..PageAsk::default() }, |page| async move {
-        store.rows(thread, RowKind::Suspension, false, &page).await
+/// Whether a person had made these arguments, and another person then made others of them, as the audit says. Its last lines
+/// may not be chained yet.
+async fn are_in_between(store: &dyn Store, line: &AuditRow) -> Result<bool> {
+    let (tenant, Some(thread)) = (line.tenant, &line.thread_id) else { return Ok(false) };
+    let mut lines = Entries::from(PageAsk { limit: PAGE, ..PageAsk::default() }, |page| async move {
+        store.audit(tenant, thread, &page).await
     });
-    while let Some(row) = rows.next().await? {
-        let Some(question) = legible::<Suspension>(&row) else { continue };
-        let Some(shown) = question.tool_input.filter(|_| question.call_id.as_ref() == Some(&record.call_id)) else {
-            continue;
-        };
-        if digest::of_call(&record.tool_name, &inline::whole(store, thread, shown).await?) == expected {
-            return Ok(true);
+    let mut was_made = false;
+    while let Some(other) = lines.next().await? {
+        if other.action == Decision::Modified.as_str() && other.detail["callId"] == line.detail["callId"] {
+            if was_made {
+                return Ok(true);
+            }
+            was_made = other.detail["digest"] == line.detail["digest"];
         }
     }
     Ok(false)
