@@ -47,6 +47,12 @@ UPDATE erased_threads SET is_empty = NOT EXISTS (SELECT FROM idempotency WHERE p
     AND NOT EXISTS (SELECT FROM observations WHERE pk = $1)
 WHERE pk = $1";
 
+/// Pending messages to webhooks and to the collector are still sent: they have no contents, except for questions, which
+/// nobody can answer any more.
+const DELIVERIES: &str = "
+DELETE FROM deliveries
+WHERE pk = $1 AND (due_at IS NULL OR target_kind NOT IN ('webhook', 'collector') OR event = $2)";
+
 #[async_trait]
 impl ErasureStore for Postgres {
     async fn erase_rows(&self, limit: u32) -> Result<u64> {
@@ -71,12 +77,13 @@ pub(super) async fn erase(connection: &mut PgConnection, erasure: &Erasure) -> R
     let Some(tenant) = gone else { return Ok(false) };
     for sql in [
         "DELETE FROM crashes WHERE pk = $1",
-        "DELETE FROM deliveries WHERE pk = $1",
         // The thread no longer waits for a run slot.
         "DELETE FROM thread_rows WHERE pk = $1 AND kind = 17",
     ] {
         sqlx::query(sql).bind(pk).execute(&mut *transaction).await.map_err(error)?;
     }
+    let deliveries = sqlx::query(DELIVERIES).bind(pk).bind(WebhookEvent::SuspensionRequested.as_str());
+    deliveries.execute(&mut *transaction).await.map_err(error)?;
     let erased = sqlx::query("INSERT INTO erased_threads (pk, erased_at, is_empty) VALUES ($1, $2, false)");
     erased.bind(pk).bind(erasure.now).execute(&mut *transaction).await.map_err(error)?;
     remove(&mut transaction, pk, AT_ONCE).await?;

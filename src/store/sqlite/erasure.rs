@@ -9,11 +9,18 @@ use super::fault::{unavailable, unreadable};
 use super::remains::Layout;
 use super::{Sqlite, audit, outbox, spend, usage};
 use crate::domain::ids::ThreadPk;
+use crate::domain::webhook::WebhookEvent;
 use crate::store::erasure::BYTES_AT_ONCE;
 use crate::store::{Erasure, ErasureStore, Pace, Result};
 
 /// The limits of one transaction: for most threads everything fits.
 pub(super) const MAX_PER_TRANSACTION: DeletionLimit = DeletionLimit { rows: 1_000, bytes: BYTES_AT_ONCE };
+
+/// Pending messages to webhooks and to the collector are still sent: they have no contents, except for questions, which
+/// nobody can answer any more.
+const DELIVERIES: &str = "
+DELETE FROM deliveries
+WHERE pk = ?1 AND (due_at IS NULL OR target_kind NOT IN ('webhook', 'collector') OR event = ?2)";
 
 /// How many pages are cleared before other writes are let in.
 const PAGES_AT_ONCE: usize = 1_024;
@@ -127,7 +134,7 @@ pub(super) fn erase(tx: &Transaction<'_>, erasure: &Erasure) -> rusqlite::Result
     let tenant: Option<i64> = tx.prepare_cached(sql)?.query_row([thread.0, *version], |row| row.get(0)).optional()?;
     let Some(tenant) = tenant else { return Ok(false) };
     tx.prepare_cached("DELETE FROM crashes WHERE pk = ?1")?.execute([thread.0])?;
-    tx.prepare_cached("DELETE FROM deliveries WHERE pk = ?1")?.execute([thread.0])?;
+    tx.prepare_cached(DELIVERIES)?.execute(params![thread.0, WebhookEvent::SuspensionRequested.as_str()])?;
     // The thread no longer waits for a run slot.
     tx.prepare_cached("DELETE FROM thread_rows WHERE pk = ?1 AND kind = 17")?.execute([thread.0])?;
     let is_empty =

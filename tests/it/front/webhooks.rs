@@ -134,6 +134,25 @@ async fn a_failed_attempt_is_made_again_under_the_same_id_until_it_is_given_up()
     assert_eq!((&told[0]["actor"], &told[0]["detail"]), (&json!("local"), &json!({ "deliveryId": name })));
 }
 
+/// The receiver is busy when the thread is deleted.
+#[tokio::test]
+async fn the_end_of_a_run_is_told_although_its_thread_was_deleted() {
+    let deleted = Arc::new(Notify::new());
+    let busy = [vec![Step::Until(deleted.clone())], answer("503 Busy", "", "")].concat();
+    let mut wire = Wire::serve(vec![busy, ok()]).await;
+    let app = app(&wire, |_| {}).await;
+    let id = hook(&app, &wire, &["s"]).await;
+    app.finish("t", "hello").await;
+    let first = wire.request().await;
+    app.ask("DELETE", "/threads/t").send().await.expect(204);
+    deleted.notify_one();
+    let again = wire.request().await;
+    assert_eq!((again.header("webhook-id"), &again.body), (first.header("webhook-id"), &first.body));
+    assert_eq!((&again.body["type"], &again.body["data"]["threadId"]), (&json!("run.finished"), &json!("t")));
+    let known = deliveries(&app, &id, are("delivered")).await;
+    assert_eq!((known.len(), &known[0]["attempts"]), (1, &json!(2)));
+}
+
 /// Its process learns of it within two seconds by itself.
 #[tokio::test]
 async fn a_webhook_that_another_process_made_a_moment_ago_is_told() {

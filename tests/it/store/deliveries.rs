@@ -21,7 +21,7 @@ on_every_store!(
     a_replay_keeps_its_answer_or_does_not_happen,
     what_a_target_was_not_told_is_given_up_with_a_reason,
     what_is_left_after_a_restore_is_held_back_by_one_and_once,
-    a_thread_takes_its_deliveries_with_it,
+    a_thread_takes_its_deliveries_with_it_but_what_webhooks_and_the_collector_wait_for,
     what_an_erased_thread_leaves_is_stored_with_its_end_or_not_at_all,
 );
 
@@ -344,16 +344,26 @@ async fn what_is_left_after_a_restore_is_held_back_by_one_and_once(bed: Bed) {
     assert_eq!(ids(&claim(&bed, 100).await), ["after"]);
 }
 
-async fn a_thread_takes_its_deliveries_with_it(bed: Bed) {
+/// What is over, what its task's receivers would get, and a question that nobody can answer any more go with it.
+async fn a_thread_takes_its_deliveries_with_it_but_what_webhooks_and_the_collector_wait_for(bed: Bed) {
     let pk = bed.thread("t").await;
-    post(&bed, pk, vec![new("d", None)]).await;
+    post(&bed, pk, vec![new("over", None)]).await;
+    claim(&bed, 100).await;
+    assert!(settle(&bed, "over", 1, DeliveryOutcome::Delivered).await);
+    let push = NewDelivery { kind: TargetKind::Push, ..new("push", None) };
+    let question = NewDelivery { event: "suspension.requested".into(), ..new("question", None) };
+    post(&bed, pk, vec![new("end", None), push, question, trace("spans")]).await;
     assert!(bed.erase(pk).await);
-    assert!(claim(&bed, 100).await.is_empty());
+    let told = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
+    assert_eq!(ids(&told), ["end"]);
+    assert_eq!(ids(&claim(&bed, 100).await), ["end"]);
+    assert_eq!(ids(&bed.store.claim_batch(100, 150, 10).await.unwrap()), ["spans"]);
+    assert!(settle(&bed, "end", 1, DeliveryOutcome::Delivered).await);
 }
 
 async fn what_an_erased_thread_leaves_is_stored_with_its_end_or_not_at_all(bed: Bed) {
     let pk = bed.thread("t").await;
-    post(&bed, pk, vec![new("before", None)]).await;
+    post(&bed, pk, vec![NewDelivery { kind: TargetKind::Push, ..new("before", None) }]).await;
     let now = bed.read(pk).await.fence.version;
     let before = bed.everything(pk).await;
     let erase = async |version| {

@@ -120,6 +120,16 @@ async fn what_was_said_leaves_only_where_it_is_asked_for() {
     assert!(holds(&collector.told().await.bytes, WORDS));
 }
 
+/// Its spans are exported half a second later.
+#[tokio::test]
+async fn a_run_whose_thread_is_deleted_at_once_is_traced() {
+    let (app, mut collector) = collected(|_| {}, &[]).await;
+    process(&app, "t", "hello", "01").await;
+    app.ask("DELETE", "/threads/t").send().await.expect(204);
+    let spans = collector.spans().await;
+    assert_eq!(named(&spans, "invoke_agent pes").attributes["gen_ai.conversation.id"], "t");
+}
+
 #[tokio::test]
 async fn a_caller_that_does_not_trace_is_not_traced() {
     let (app, mut collector) = collected(|_| {}, &[]).await;
