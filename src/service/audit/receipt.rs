@@ -80,14 +80,14 @@ pub async fn receipt(service: &Service, caller: &Caller, id: &ThreadId, call: &C
 /// The audit lines about a call of this thread, oldest first: those that name the call, and those of timers, which name only
 /// the question whether it may run.
 async fn lines_of(service: &Service, thread: &ThreadRow, call: &CallId) -> Result<Vec<AuditRow>> {
-    let (tenant, id, pk) = (thread.tenant, &thread.thread_id, thread.pk);
+    let (tenant, id) = (thread.tenant, &thread.thread_id);
     let page = PageAsk { limit: PAGE, ..PageAsk::default() };
     let mut of_thread = Entries::from(page, |page| async move { service.store.audit(tenant, id, &page).await });
     let mut lines: Vec<AuditRow> = Vec::new();
     while let Some(line) = of_thread.next().await? {
         let names_call = line.detail["callId"] == call.as_str();
         let ends = |question: &AuditRow| is_question(question) && is_answer(&line, question);
-        if line.thread == pk && (names_call || lines.iter().any(ends)) {
+        if names_call || lines.iter().any(ends) {
             lines.push(line);
         }
     }

@@ -54,6 +54,29 @@ async fn a_call_whose_stored_arguments_were_changed_is_named() {
     }
 }
 
+/// Which thread a line belongs to stands in it twice: as its id, which is hashed, and as the key of its row, which is not.
+#[tokio::test]
+async fn a_line_with_the_key_of_another_thread_hides_no_changed_arguments() {
+    for place in [Tampered::sqlite().await, Tampered::postgres().await] {
+        let store = place.bed.store.clone();
+        let app = App::of(store.clone(), |_| {}).await;
+        let asked = app.suspend("t", "send").await;
+        let call = asked["callId"].as_str().unwrap();
+        let answer = json!({ "suspensionId": asked["suspensionId"], "approved": true });
+        let resume = app.ask("POST", "/threads/t/resume").header("prefer", "wait=20");
+        resume.json(&answer).send().await.expect(200);
+        chain(&*store, None, 1).await.unwrap();
+        place.write("UPDATE audit SET pk = 4711 WHERE pk <> 0").await;
+        assert_eq!(broken(&*store).await, None);
+        let receipt = app.get(&format!("/threads/t/tool-calls/{call}/receipt")).await.expect(200);
+        assert_eq!(receipt["receipt"]["lines"].as_array().unwrap().len(), 2, "the question and the answer");
+        let change = "UPDATE thread_rows SET body = replace(body, 'a@example.com', 'mallory@evil.example')";
+        place.write(&format!("{change} WHERE id = '{call}'")).await;
+        let why = broken(&*store).await.expect("it is not what was approved");
+        assert!(why.starts_with(&format!("the stored arguments of the call {call} of thread t were changed")), "{why}");
+    }
+}
+
 /// The model's arguments, those of ann and those of bob, whom eve approves. The log is compacted, and the questions that had
 /// shown those of ann are deleted with it.
 #[tokio::test]
