@@ -124,13 +124,13 @@ impl Export {
         }
         let mut items = self.log.page(after, PAGE, &[], MAX_PAGE_BYTES).await?.items;
         items.retain(|seen| seen.seq <= self.thread.last_seq);
-        let Some(last) = items.last().map(|last| last.seq) else { return Err(shortened()) };
+        let Some(last) = items.last().map(|last| last.seq) else { return Err(self.missing(after + 1).await?) };
         let types = vec![ObservationType::Plan, ObservationType::PlanUpdate];
         let ask = ObservationAsk { after, until: Some(last), limit: PAGE, types };
         let mut plans = self.service.reads.observations(self.thread.pk, &ask).await?.into_iter().peekable();
         for (expected, seen) in (after + 1..).zip(items) {
             if seen.seq != expected {
-                return Err(shortened());
+                return Err(self.missing(expected).await?);
             }
             let recorded = plans.next_if(|plan| plan.seq == seen.seq);
             let mut line = json!({ "observation": seen });
@@ -140,6 +140,14 @@ impl Export {
             self.lines.write(&line, text);
         }
         Ok(Section::Observations(last))
+    }
+
+    /// Why the log lacks this observation.
+    async fn missing(&self, seq: i64) -> Result<Fault> {
+        let now = self.service.store.thread_by_pk(self.thread.pk).await?;
+        let is_shorter = now.is_none_or(|now| now.min_seq != self.thread.min_seq);
+        let detail = || format!("The observation {seq} cannot be read, so the thread cannot be exported.");
+        Ok(if is_shorter { shortened() } else { Fault::new(Code::UnreadableState, detail()).with("seq", seq) })
     }
 
     async fn messages(&mut self, mut page: PageAsk, text: &mut Vec<u8>) -> Result<Section> {

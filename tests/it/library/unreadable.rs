@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use pes::config::Synchronous;
+use pes::domain::fault::Code;
 use pes::domain::retention::{Kept, Terms};
 use pes::domain::usage::UsageGroup;
+use pes::service::transfer;
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{PageAsk, UsageAsk};
@@ -109,4 +111,31 @@ async fn usage_of_others_than_a_thread_whose_terms_cannot_be_read_is_forgotten()
     assert_eq!(aging.store.forget_usage(tenant, i64::MAX, 10).await.unwrap(), 1);
     assert_eq!(calls(&aging).await, [1]);
     aging.instance.close().await;
+}
+
+const NO_ENTRY: &str = "UPDATE observations SET body = '{' WHERE pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')
+    AND seq = (SELECT max(seq) FROM observations WHERE pk = (SELECT pk FROM threads WHERE thread_id = 'hurt'))";
+const NO_ENTRIES: &str =
+    "UPDATE observations SET body = '{' WHERE pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')";
+
+/// It is not said to be shortened, because a repetition would end at the same place.
+#[tokio::test]
+async fn an_export_names_the_entry_that_cannot_be_read() {
+    for damage in [NO_ENTRY, NO_ENTRIES] {
+        let (aging, _folder) = spoilt(Terms::default(), damage).await;
+        let (service, caller) = (aging.instance.service(), aging.instance.caller());
+        let readable = aging.page("hurt", 0).await.unwrap().items.len();
+        let mut export = transfer::export(service, caller, &"hurt".into()).await.unwrap();
+        let fault = loop {
+            match export.next().await {
+                Ok(lines) => assert!(lines.is_some(), "it has no end"),
+                Err(fault) => break fault,
+            }
+        };
+        assert_eq!((fault.code, fault.code.retryable()), (Code::UnreadableState, false), "{fault:?}");
+        assert!(fault.detail.starts_with(&format!("The observation {} cannot be read", readable + 1)), "{fault:?}");
+        let mut well = transfer::export(service, caller, &"well".into()).await.unwrap();
+        while well.next().await.unwrap().is_some() {}
+        aging.instance.close().await;
+    }
 }
