@@ -18,17 +18,19 @@ use crate::store::{ChainEnd, Checkpoint, NewLinks, Pace, Result, Store};
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// How many lines are chained at once. At most so many lie between two checkpoints.
 const BATCH: u32 = 200;
+/// How often it is checked that this process's key signed the ends of the chains.
+const SIGN_INTERVAL: Millis = 3_600_000;
 
 /// After this time an unchained line counts as late.
 const MAX_CHAIN_LAG: Millis = 10 * 60_000;
 
 /// Chains new lines periodically, until the server drains.
 pub(in crate::service) async fn run(service: Service) {
-    let (mut behind_since, mut are_signed) = (None, false);
+    let (mut behind_since, mut signed_at) = (None, None);
     loop {
         let since = *behind_since.get_or_insert_with(|| service.now());
-        match chain_once(&service, are_signed).await {
-            Ok(()) => (behind_since, are_signed) = (None, true),
+        match chain_and_sign(&service, signed_at).await {
+            Ok(found) => (behind_since, signed_at) = (None, found),
             Err(error) => tracing::warn!(%error, "lines of the audit are chained a moment later"),
         }
         set_lag("audit", behind_since.map_or(0, |_| service.now() - since));
@@ -36,10 +38,17 @@ pub(in crate::service) async fn run(service: Service) {
     }
 }
 
-async fn chain_once(service: &Service, are_signed: bool) -> Result<()> {
+/// One round of that. `signed_at` is when a round last found the end of every chain signed with the server's key, and so is
+/// the result. Ends are looked at again after an hour: while a key is changed, processes with the former one may still run.
+pub async fn chain_and_sign(service: &Service, signed_at: Option<Millis>) -> Result<Option<Millis>> {
     let chainer = Chainer::of(service);
     chainer.all().await?;
-    if chainer.key.is_some() && !are_signed { chainer.sign_ends().await } else { Ok(()) }
+    let is_recent = signed_at.is_some_and(|at| (0..SIGN_INTERVAL).contains(&(chainer.now - at)));
+    if chainer.key.is_none() || is_recent {
+        return Ok(signed_at);
+    }
+    let has_signed = chainer.sign_ends().await?;
+    Ok((!has_signed).then_some(chainer.now))
 }
 
 /// Chains all unchained lines, except those of tenants whose lines another process is chaining now.
@@ -47,8 +56,9 @@ pub async fn chain(store: &dyn Store, key: Option<&AuditKey>, now: Millis) -> Re
     Chainer { store, key, now, service: None, is_chore: true }.all().await
 }
 
-/// Signs the end of each chain that this key has not signed there. Its signature vouches for all lines before.
-pub async fn sign_ends(store: &dyn Store, key: &AuditKey, now: Millis) -> Result<()> {
+/// Signs the end of each chain that this key has not signed there, and returns whether there was one. Its signature vouches
+/// for all lines before.
+pub async fn sign_ends(store: &dyn Store, key: &AuditKey, now: Millis) -> Result<bool> {
     Chainer { store, key: Some(key), now, service: None, is_chore: true }.sign_ends().await
 }
 
@@ -87,15 +97,17 @@ impl<'a> Chainer<'a> {
         Ok(())
     }
 
-    async fn sign_ends(&self) -> Result<()> {
+    async fn sign_ends(&self) -> Result<bool> {
+        let mut has_signed = false;
         for (tenant, name) in self.store.tenants().await? {
             let ChainEnd { n, hash, jws } = self.store.chain_end(tenant).await?;
             if n > 0 && jws.as_deref().and_then(signer).as_deref() != self.key.map(AuditKey::id) {
                 // If the chain has grown in the meantime, its new end was signed when it was added.
                 self.add(tenant, &name, n, Vec::new(), Checkpoint { n, hash, at: self.now, jws: None }).await?;
+                has_signed = true;
             }
         }
-        Ok(())
+        Ok(has_signed)
     }
 
     async fn of_tenant(&self, tenant: TenantPk) -> Result<()> {

@@ -16,7 +16,7 @@ use crate::domain::caller::Caller;
 use crate::domain::ids::ThreadId;
 use crate::store::{AuditRow, Page, PageAsk};
 
-pub use chain::{chain, sign_ends};
+pub use chain::{chain, chain_and_sign, sign_ends};
 pub(super) use chain::{chain_tenant_now, run};
 pub use export::{AuditExport, export};
 pub use receipt::{CallReceipt, receipt};

@@ -1,13 +1,16 @@
 //! Signed checkpoints, and copies kept elsewhere, reveal changes by somebody with write access to the whole database.
 
 use pes::auth::AuditKey;
+use pes::domain::retention::Terms;
+use pes::runtime::clock::Clock as _;
 use pes::service::audit::verify::{ChainReport, KeptCheckpoint, Since, VerifyAsk, parse_checkpoints, verify};
-use pes::service::audit::{chain, sign_ends};
+use pes::service::audit::{chain, chain_and_sign, sign_ends};
 use pes::store::Commit;
 use pes::store::chain::{NO_HASH, link};
 use rstest::rstest;
 
 use super::tampered::Tampered;
+use crate::library::retention::Aging;
 use crate::store::bed::Bed;
 
 /// Four times this is a key.
@@ -155,6 +158,28 @@ async fn a_key_that_was_set_later_signs_where_the_chains_end() {
         let last = bed.store.checkpoints(bed.tenant, 3, 10).await.unwrap().remove(0);
         assert_eq!((last.n, last.at), (6, 400), "it is signed once");
     }
+}
+
+/// While the key was changed, a process with the former one added to the chain after the last with the new one had started.
+#[tokio::test]
+async fn an_end_that_a_former_key_signed_later_is_signed_again_within_the_hour() {
+    let (key, former) = (key(), other_key());
+    let place = Tampered::sqlite().await;
+    let aging = Aging::on(place.bed.store.clone(), |config| config.auth.audit_key = Some(KEY.repeat(4).into())).await;
+    aging.finish("t").await;
+    aging.keep("t", Terms::default(), None).await;
+    let service = aging.instance.service();
+    let mut signed_at = None;
+    while signed_at.is_none() {
+        signed_at = chain_and_sign(service, signed_at).await.unwrap();
+    }
+    assert_eq!(signed_at, Some(aging.clock.now()));
+    assert!(sign_ends(&*aging.store, &former, aging.clock.now()).await.unwrap(), "it was signed with the new key");
+    aging.clock.advance(3_600_000);
+    chain_and_sign(service, signed_at).await.unwrap();
+    let ask = VerifyAsk { key: Some(&key), ..VerifyAsk::default() };
+    assert_eq!(found(&place.bed, &ask).await.broken, None);
+    aging.instance.close().await;
 }
 
 #[tokio::test]
