@@ -55,6 +55,18 @@ struct FetchedMetadata {
     at: Millis,
 }
 
+impl Cached {
+    /// What was fetched. If that was while the clock was ahead, nobody knows when it was: it counts as stale from now on. A
+    /// request that began a moment before the fetch is no such case.
+    fn found_at(&mut self, now: Millis) -> Option<&FetchedMetadata> {
+        let found = self.found.as_mut()?;
+        if found.at - now > MIN_FETCH_INTERVAL {
+            found.at = now - KEY_TTL;
+        }
+        Some(found)
+    }
+}
+
 /// The issuer's metadata (OpenID Connect Discovery 1.0), as far as it is needed.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Metadata {
@@ -126,23 +138,23 @@ impl Issuer {
 
     /// The issuer's metadata, cached like its keys.
     pub(super) async fn current_metadata(self: &Arc<Self>, now: Millis) -> Result<Arc<Metadata>, Fault> {
-        if let Some(metadata) = self.metadata_since(now - KEY_TTL) {
+        if let Some(metadata) = self.metadata_younger_than(KEY_TTL, now) {
             return Ok(metadata);
         }
         let fetch_lock = self.fetch_lock.clone().lock_owned().await;
         self.refresh(fetch_lock, now).await;
-        self.metadata_since(now - MAX_KEY_AGE).ok_or_else(|| self.keys_unavailable())
+        self.metadata_younger_than(MAX_KEY_AGE, now).ok_or_else(|| self.keys_unavailable())
     }
 
-    fn metadata_since(&self, then: Millis) -> Option<Arc<Metadata>> {
-        let cached = self.cached.lock();
-        cached.found.as_ref().filter(|found| found.at > then).map(|found| found.metadata.clone())
+    fn metadata_younger_than(&self, age: Millis, now: Millis) -> Option<Arc<Metadata>> {
+        let mut cached = self.cached.lock();
+        cached.found_at(now).filter(|found| now - found.at < age).map(|found| found.metadata.clone())
     }
 
     fn look_up(&self, kid: Option<&str>, algorithm: Algorithm, now: Millis) -> KeyLookup {
-        let cached = self.cached.lock();
-        let Some(FetchedMetadata { keys, at, .. }) = &cached.found else { return KeyLookup::NoKeys };
-        let age = now - at;
+        let mut cached = self.cached.lock();
+        let Some(FetchedMetadata { keys, at, .. }) = cached.found_at(now) else { return KeyLookup::NoKeys };
+        let age = now - *at;
         match keys.find(kid, algorithm) {
             _ if age >= MAX_KEY_AGE => KeyLookup::NoKeys,
             Some(key) if age < KEY_TTL => KeyLookup::Fresh(key.clone()),

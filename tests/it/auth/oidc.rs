@@ -88,6 +88,31 @@ async fn while_the_issuer_is_down_its_keys_are_believed_for_a_day() {
     bed.at(24 * HOUR + 30).authenticate(&token).await.unwrap();
 }
 
+/// The server began with a clock that was a year ahead.
+#[tokio::test]
+async fn keys_that_were_fetched_while_the_clock_was_ahead_are_fetched_again() {
+    const YEAR: i64 = 365 * 24 * HOUR;
+    let new = Signer::es256("k2");
+    for is_down in [false, true] {
+        let bed = Bed::new().await;
+        let claims = bed.issuer.claims("ann", NOW + 2 * YEAR);
+        let old = bed.signer.token(&claims);
+        bed.at(YEAR).authenticate(&old).await.unwrap();
+        bed.issuer.publish(&[&new]);
+        bed.issuer.said.lock().is_down = is_down;
+        bed.at(0);
+        if is_down {
+            bed.authenticate(&old).await.unwrap();
+            bed.at(23 * HOUR - 1).authenticate(&old).await.unwrap();
+            assert_eq!(bed.at(23 * HOUR).authenticate(&old).await.unwrap_err().code, Code::IssuerUnavailable);
+        } else {
+            bed.refusal(&old).await;
+            bed.authenticate(&new.token(&claims)).await.unwrap();
+            assert_eq!(bed.issuer.asked_for_keys(), 2);
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_issuer_whose_keys_were_never_fetched_lets_nobody_in() {
     let bed = Bed::new().await;
