@@ -6,9 +6,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pes::config::Config;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::engine::step::RowKind;
 use pes::runtime::clock::Manual;
+use pes::service::retention;
+use pes::store::PageAsk;
 use pes::tool::{Tool, ToolContext, ToolOutput};
-use pes::{AgentProps, Instance};
+use pes::{AgentProps, Builder, Instance};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -17,6 +20,7 @@ use super::collector::Collector;
 use super::named;
 use super::otlp::Span;
 use crate::support::postgres::Database;
+use crate::support::store::fresh_store;
 
 /// Three items, one after the other; each takes longer than a run may go without an export.
 const SCRIPT: &str = r#"
@@ -87,6 +91,10 @@ impl Long {
     }
 
     async fn open(&self) -> Instance {
+        self.builder().open().await.unwrap()
+    }
+
+    fn builder(&self) -> Builder {
         let mut config = Config::default();
         config.store.data_dir = self.folder.path().join("data");
         config.store.url = self.database.as_ref().map(|database| database.url().into());
@@ -98,7 +106,7 @@ impl Long {
         // Longer than the whole test by its clock.
         config.runtime.lease_ms = 3_600_000;
         let tool = TakesLong { clock: self.clock.clone(), permits: self.permits.clone() };
-        Instance::build(config).clock(self.clock.clone()).tool(Arc::new(tool)).open().await.unwrap()
+        Instance::build(config).clock(self.clock.clone()).tool(Arc::new(tool))
     }
 }
 
@@ -146,4 +154,23 @@ async fn a_long_run_is_told_while_it_goes_on_and_each_span_once(#[values(false, 
     assert_eq!((count("execute_tool"), count("plan"), count("invoke_agent")), (3, 1, 1));
     // Two for each item, the plan, and the synthesis.
     assert_eq!(count("chat"), 8, "{all:#?}");
+}
+
+/// How much of it was sent is stored in a row of the thread.
+#[tokio::test]
+async fn what_was_told_of_a_long_run_is_forgotten_with_its_log() {
+    let (long, store) = (Long::on(None).await, fresh_store().await);
+    let instance = long.builder().store(store.clone()).open().await.unwrap();
+    long.permits.add_permits(3);
+    instance.process(AgentProps::new("t", "hello")).await.unwrap();
+    let pk = store.thread(instance.caller().tenant, &"t".into()).await.unwrap().unwrap().pk;
+    let traced = async || {
+        let page = PageAsk { limit: 10, ..PageAsk::default() };
+        store.rows(pk, RowKind::Traced, false, &page).await.unwrap().items.len()
+    };
+    assert_eq!(traced().await, 1);
+    long.clock.advance(91 * 86_400_000);
+    retention::sweep(instance.service()).await.unwrap();
+    assert_eq!(traced().await, 0);
+    instance.close().await;
 }
