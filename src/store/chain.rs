@@ -86,6 +86,8 @@ pub trait ChainStore: Send + Sync + 'static {
     /// The last checkpoint before the first that was made at this time or later, in the order of the chain. Its lines are
     /// older than that, even if a later checkpoint was made while a clock was slow.
     async fn checkpoint_before(&self, tenant: TenantPk, at: Millis) -> Result<Option<Checkpoint>>;
+    /// The first chained line of the tenant's threads on hold, and of those that had their ids; `None`: there is none.
+    async fn first_held_line(&self, tenant: TenantPk) -> Result<Option<i64>>;
     /// Stores a line that does not belong to another change.
     async fn add_line(&self, line: AuditRow) -> Result<()>;
     /// Deletes the lines up to a checkpoint, and the checkpoints before it. The checkpoint is kept: the rest is verified

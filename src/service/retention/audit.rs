@@ -97,7 +97,7 @@ fn signed_by(checkpoint: &Checkpoint, key: &AuditKey) -> SignedBy {
 /// The last checkpoint up to which all lines are too old, and none belongs to a thread on hold.
 async fn last_deletable(service: &Service, tenant: TenantPk, before: Millis) -> Result<Option<Checkpoint>> {
     let Some(last) = service.store.checkpoint_before(tenant, before).await? else { return Ok(None) };
-    let Some(held) = first_held_line(service, tenant).await?.filter(|held| *held <= last.n) else {
+    let Some(held) = service.store.first_held_line(tenant).await?.filter(|held| *held <= last.n) else {
         return Ok(Some(last));
     };
     let (mut after, mut kept) = (0, None);
@@ -108,25 +108,6 @@ async fn last_deletable(service: &Service, tenant: TenantPk, before: Millis) -> 
         kept = page.into_iter().rfind(|checkpoint| checkpoint.n < held).or(kept);
         if end >= held {
             return Ok(kept);
-        }
-    }
-}
-
-async fn first_held_line(service: &Service, tenant: TenantPk) -> Result<Option<i64>> {
-    const PAGE: u32 = 200;
-    let (mut after, mut first) = (ThreadPk::NONE, None);
-    loop {
-        let page = service.store.threads_with_terms(after, PAGE).await?;
-        let Some((end, _)) = page.last() else { return Ok(first) };
-        after = *end;
-        for (pk, _) in page.into_iter().filter(|(_, of)| *of == tenant) {
-            if super::own_terms(service, pk).await?.hold.is_none() {
-                continue;
-            }
-            let Some(row) = service.store.thread_by_pk(pk).await? else { continue };
-            let lines = service.store.chained_lines_of_thread(tenant, &row.thread_id).await?;
-            let n = lines.first().map(|line| line.n);
-            first = first.into_iter().chain(n).min();
         }
     }
 }

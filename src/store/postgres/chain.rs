@@ -53,6 +53,12 @@ WHERE tenant = $1 AND n < coalesce(
     (SELECT n FROM audit_checkpoints WHERE tenant = $1 AND at >= $2 ORDER BY n LIMIT 1), 9223372036854775807)
 ORDER BY n DESC LIMIT 1";
 
+const FIRST_HELD: &str = "
+SELECT min(a.n) FROM thread_rows h
+JOIN threads t ON t.pk = h.pk
+JOIN audit a ON a.tenant = t.tenant AND a.thread_id = t.thread_id
+WHERE h.kind = 14 AND t.tenant = $1 AND h.body::jsonb -> 'hold' IS NOT NULL AND a.n IS NOT NULL";
+
 const FORGET: &str = "
 WITH checkpoints AS (DELETE FROM audit_checkpoints WHERE tenant = $1 AND n < $2)
 DELETE FROM audit WHERE tenant = $1 AND n <= $2";
@@ -103,6 +109,11 @@ impl ChainStore for Postgres {
         let query = sqlx::query(CHECKPOINT_BEFORE).bind(tenant.0).bind(at);
         let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
         found.as_ref().map(Checkpoint::read).transpose()
+    }
+
+    async fn first_held_line(&self, tenant: TenantPk) -> Result<Option<i64>> {
+        let query = sqlx::query_scalar(FIRST_HELD).bind(tenant.0);
+        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
     }
 
     async fn add_line(&self, line: AuditRow) -> Result<()> {

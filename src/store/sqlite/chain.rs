@@ -51,6 +51,14 @@ WHERE tenant = ?1 AND n < coalesce(
     (SELECT n FROM audit_checkpoints WHERE tenant = ?1 AND at >= ?2 ORDER BY n LIMIT 1), 9223372036854775807)
 ORDER BY n DESC LIMIT 1";
 
+/// Terms that cannot be read may contain a hold.
+const FIRST_HELD: &str = "
+SELECT min(a.n) FROM thread_rows h
+CROSS JOIN threads t ON t.pk = h.pk
+CROSS JOIN audit a INDEXED BY audit_of_thread ON a.tenant = t.tenant AND a.thread_id = t.thread_id
+WHERE h.kind = 14 AND t.tenant = ? AND a.n IS NOT NULL
+    AND CASE WHEN json_valid(h.body) THEN h.body ->> '$.hold' IS NOT NULL ELSE 1 END";
+
 #[async_trait]
 impl ChainStore for Sqlite {
     async fn tenants_to_chain(&self) -> Result<Vec<TenantPk>> {
@@ -92,6 +100,10 @@ impl ChainStore for Sqlite {
     async fn checkpoint_before(&self, tenant: TenantPk, at: Millis) -> Result<Option<Checkpoint>> {
         let query = sqlx::query(CHECKPOINT_BEFORE).bind(tenant.0).bind(at);
         query.fetch_optional(&self.readers).await.map_err(unreadable)?.as_ref().map(Checkpoint::read).transpose()
+    }
+
+    async fn first_held_line(&self, tenant: TenantPk) -> Result<Option<i64>> {
+        sqlx::query_scalar(FIRST_HELD).bind(tenant.0).fetch_one(&self.readers).await.map_err(unreadable)
     }
 
     async fn add_line(&self, line: AuditRow) -> Result<()> {

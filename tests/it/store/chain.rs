@@ -1,11 +1,13 @@
 //! Each audit line is chained once, in one order, however many processes chain.
 
 use pes::domain::ids::{TenantPk, ThreadPk};
+use pes::engine::step::{Keep, Row, RowKind};
 use pes::service::audit::chain;
 use pes::store::chain::{NO_HASH, link};
 use pes::store::{AuditRow, ChainedLine, Checkpoint, Commit, KeyAdded, KeyRow, NewLinks};
+use serde_json::{Value, json};
 
-use super::bed::{Bed, together};
+use super::bed::{Bed, row, together};
 
 super::on_every_store!(
     lines_are_chained_in_their_order_with_a_checkpoint,
@@ -16,6 +18,7 @@ super::on_every_store!(
     lines_of_a_tenant_that_is_taken_over_are_chained_behind_the_others,
     more_lines_than_are_chained_at_once_have_more_checkpoints,
     a_checkpoint_of_a_slow_clock_makes_no_earlier_line_old,
+    the_first_line_of_a_thread_on_hold_is_found,
 );
 
 /// Writes a line for each actor, in one commit each.
@@ -70,6 +73,25 @@ async fn a_checkpoint_of_a_slow_clock_makes_no_earlier_line_old(bed: Bed) {
         let found = bed.store.checkpoint_before(bed.tenant, before).await.unwrap();
         assert_eq!(found.map(|found| found.n), last, "{before}");
     }
+}
+
+async fn the_first_line_of_a_thread_on_hold_is_found(bed: Bed) {
+    let other = bed.other_tenant().await;
+    let (a, b, theirs) = (bed.thread("a").await, bed.thread("b").await, other.thread("a").await);
+    for (bed, pk) in [(&bed, a), (&bed, b), (&bed, b), (&other, theirs)] {
+        told(bed, pk, &["ann"]).await;
+    }
+    chain(&*bed.store, None, 1).await.unwrap();
+    let keep = async |bed: &Bed, pk, terms: Value| {
+        bed.write(pk, vec![Row { body: terms.to_string(), ..row(RowKind::Retention, "", 0, Keep::Never) }]).await;
+    };
+    let hold = json!({ "reason": "case 4711", "by": "ann", "at": 1 });
+    keep(&bed, a, json!({ "terms": { "logDays": 7 } })).await;
+    keep(&other, theirs, json!({ "terms": {}, "hold": hold })).await;
+    assert_eq!(bed.store.first_held_line(bed.tenant).await.unwrap(), None);
+    keep(&bed, b, json!({ "terms": {}, "hold": hold })).await;
+    assert_eq!(bed.store.first_held_line(bed.tenant).await.unwrap(), Some(2));
+    assert_eq!(bed.store.first_held_line(other.tenant).await.unwrap(), Some(1));
 }
 
 async fn of_many_that_chain_at_once_one_wins(bed: Bed) {

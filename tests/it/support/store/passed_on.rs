@@ -76,6 +76,7 @@ passed_on! {
     chained_lines_of_thread(tenant: TenantPk, thread: &ThreadId) -> Vec<ChainedLine>;
     checkpoints(tenant: TenantPk, after: i64, limit: u32) -> Vec<Checkpoint>;
     checkpoint_before(tenant: TenantPk, at: Millis) -> Option<Checkpoint>;
+    first_held_line(tenant: TenantPk) -> Option<i64>;
     add_line(line: AuditRow) -> ();
     forget_lines(tenant: TenantPk, upto: i64) -> u64;
 }
