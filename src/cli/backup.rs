@@ -20,6 +20,10 @@ use crate::store::sqlite::{self, DatabaseAction, RestoreMode};
 
 const FORMAT: &str = "pes-backup/1";
 
+/// What a restore brings back although people had taken it back.
+const TAKEN_BACK: &str = "keys that were revoked after the backup are valid again (`pes keys ls`), threads that were deleted are \
+                          there again, and holds are as they were then";
+
 /// The file `FILE.json` beside a backup.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -123,6 +127,7 @@ fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
         "at the next start, runs that were not over wait for a person (`pes questions`)"
     };
     print(&format!("restored into {}: {next}", config.store.data_dir.display()))?;
+    print(TAKEN_BACK)?;
     if let Some(key) =
         said.sealing_key.filter(|key| outward::sealer(config).fingerprints().current.as_ref() != Some(key))
     {
@@ -139,7 +144,8 @@ async fn adopt(config: &Config) -> Result<(), Error> {
     let marked = store.mark_restored(System::default().now()).await;
     store.close().await;
     marked?;
-    print("at the next start, runs that were not over wait for a person (`pes questions`)")
+    print("at the next start, runs that were not over wait for a person (`pes questions`)")?;
+    print(TAKEN_BACK)
 }
 
 fn manifest_of(file: &Path) -> PathBuf {

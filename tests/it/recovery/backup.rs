@@ -56,7 +56,8 @@ fn done(place: &Place, arguments: &[&str]) -> String {
 /// Replaces the data with the backup.
 fn restore(place: &Place, arguments: &[&str], aside: &str) {
     std::fs::rename(place.folder().join("data"), place.folder().join(aside)).unwrap();
-    done(place, &[&["restore", "copy.db"], arguments].concat());
+    let said = done(place, &[&["restore", "copy.db"], arguments].concat());
+    assert!(said.contains("keys that were revoked after the backup are valid again"), "{said}");
 }
 
 #[tokio::test]
@@ -163,6 +164,7 @@ async fn a_database_that_other_tools_put_back_is_adopted(#[case] place: Place) {
     let adopted = adopted.expect("its lease ends");
     let said = String::from_utf8(adopted.stdout).unwrap();
     assert!(adopted.status.success() && said.contains("wait for a person"), "{said}");
+    assert!(said.contains("keys that were revoked after the backup are valid again"), "{said}");
     let server = Server::start(&place, None).await;
     let asked = held_back(server.door).await;
     let refused = place.run(&["restore", "--adopt", "copy.db"]);
