@@ -82,7 +82,7 @@ for proof in receipt["lines"]:
     calls[asked] = detail.setdefault("callId", calls.get(asked))
     need(lines[-1]["threadId"] == receipt["threadId"] and lines[-1]["detail"]["callId"] == receipt["callId"], "another call")
 if decision:
-    asked = receipt["question"]["suspensionId"]
+    asked = receipt["question"] and receipt["question"]["suspensionId"]
     said = [line for line in lines if (line["actor"], line["action"]) == (decision["by"], decision["decision"])]
     said = [line for line in said if line["detail"].get("suspensionId") == asked]
     need(any(line["at"] == decision["at"] and line["detail"].get("digest") == decision["digest"] for line in said), "nobody decided so")
