@@ -7,6 +7,7 @@ use sqlx::{Connection, PgConnection};
 use super::fault::error;
 use super::{Postgres, audit, outbox, spend, usage};
 use crate::domain::ids::TenantPk;
+use crate::domain::webhook::WebhookEvent;
 use crate::store::erasure::BYTES_AT_ONCE;
 use crate::store::{Erasure, ErasureStore, Result};
 

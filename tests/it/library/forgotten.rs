@@ -39,13 +39,13 @@ async fn a_server_with_a_key_signs_that_it_forgot_lines() {
 
 /// Somebody who can write to the database makes a young line look old. The server does not vouch for that.
 #[rstest]
-#[case::unsigned(", jws = NULL", 2, &[false], "checkpoint 1, where the chain begins, is not signed")]
-#[case::signed("", 1, &[], "line 1 was changed")]
+#[case::unsigned(", jws = NULL", 2, Some(false), "checkpoint 1, where the chain begins, is not signed")]
+#[case::signed("", 1, None, "line 1 was changed")]
 #[tokio::test]
 async fn a_server_signs_no_deletion_of_a_line_that_was_made_to_look_old(
     #[case] also: &str,
     #[case] first: i64,
-    #[case] signed: &[bool],
+    #[case] signed: Option<bool>,
     #[case] named: &str,
 ) {
     let key = signed::key();
@@ -65,9 +65,9 @@ async fn a_server_signs_no_deletion_of_a_line_that_was_made_to_look_old(
         place.write(&format!("UPDATE audit_checkpoints SET at = 0{also} WHERE n = 1")).await;
         aging.days_pass(2).await;
         let lines = aging.store.chained_lines(aging.instance.caller().tenant, 0, 10).await.unwrap();
-        let records = lines.iter().filter(|chained| chained.line.action == FORGOTTEN);
-        let are_signed: Vec<bool> = records.map(|chained| chained.line.detail["jws"].is_string()).collect();
-        assert_eq!((lines[0].n, are_signed.as_slice()), (first, signed));
+        let record = lines.iter().find(|chained| chained.line.action == FORGOTTEN);
+        let is_signed = record.map(|chained| chained.line.detail["jws"].is_string());
+        assert_eq!((lines[0].n, is_signed), (first, signed));
         let oldest = Some(aging.clock.now() - 100 * DAY);
         let ask = VerifyAsk { key: Some(&key), oldest, ..VerifyAsk::default() };
         let why = verify(&*aging.store, &ask).await.unwrap().remove(0).broken.expect("it was changed");

@@ -78,8 +78,9 @@ async fn a_checkpoint_of_a_slow_clock_makes_no_earlier_line_old(bed: Bed) {
 async fn the_first_line_of_a_thread_on_hold_is_found(bed: Bed) {
     let other = bed.other_tenant().await;
     let (a, b, theirs) = (bed.thread("a").await, bed.thread("b").await, other.thread("a").await);
-    for (bed, pk) in [(&bed, a), (&bed, b), (&bed, b), (&other, theirs)] {
-        told(bed, pk, &["ann"]).await;
+    for (bed, pk, id) in [(&bed, a, "a"), (&bed, b, "b"), (&bed, b, "b"), (&other, theirs, "a")] {
+        let line = AuditRow { thread_id: Some(id.into()), ..bed.audit_line(pk, "ann") };
+        bed.done(Commit { audit: vec![line], ..bed.next(pk).await }).await;
     }
     chain(&*bed.store, None, 1).await.unwrap();
     let keep = async |bed: &Bed, pk, terms: Value| {
