@@ -1,9 +1,10 @@
-//! Counts of open work on the whole server, for metrics. They are cached, so that frequent scrapes do not load the store.
+//! Counts of open work on the whole server, for metrics. They are cached, so that frequent scrapes do not load the store, and
+//! left out while the store does not answer, so that a scrape still gets what this process counted itself.
 
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::Service;
 use crate::domain::spend::Capped;
@@ -11,30 +12,39 @@ use crate::store::{Figures, MostSpent, Pooled};
 
 /// How old the cached figures may be.
 const MAX_AGE: Duration = Duration::from_secs(15);
+/// How long a read may take: well below the ten seconds after which Prometheus gives up a scrape by default.
+const READ_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long after a failed read the store is not asked again. Scrapes of several Prometheus servers come close together, and
+/// each would wait.
+const FAILURE_PAUSE: Duration = Duration::from_secs(5);
 
-/// The last figures, and when they were read. Concurrent callers wait for one read of the store and share its result.
+/// The result of the last read, and when it ended; `None` for the figures: it failed. Concurrent callers wait for one read of
+/// the store and share its result.
 #[derive(Default)]
-pub(super) struct CachedFigures(Mutex<Option<(Instant, Figures)>>);
+pub(super) struct CachedFigures(Mutex<Option<(Instant, Option<Figures>)>>);
 
-/// Returns `None` if the store cannot be read now.
+/// Returns `None` if the store cannot be read now, or does not answer soon.
 pub async fn read(service: &Service) -> Option<Figures> {
     let mut cached = service.figures.0.lock().await;
-    if let Some((at, figures)) = &*cached
-        && at.elapsed() < MAX_AGE
-    {
-        return Some(figures.clone());
-    }
-    match service.reads.figures(service.now()).await {
-        Ok(figures) => {
-            *cached = Some((Instant::now(), figures.clone()));
-            Some(figures)
+    if let Some((at, figures)) = &*cached {
+        let max_age = if figures.is_some() { MAX_AGE } else { FAILURE_PAUSE };
+        if at.elapsed() < max_age {
+            return figures.clone();
         }
-        Err(error) => {
+    }
+    let figures = match timeout(READ_TIMEOUT, service.reads.figures(service.now())).await {
+        Ok(Ok(figures)) => Some(figures),
+        Ok(Err(error)) => {
             tracing::warn!(%error, "what is open cannot be counted");
-            *cached = None;
             None
         }
-    }
+        Err(_) => {
+            tracing::warn!("what is open cannot be counted: the store does not answer");
+            None
+        }
+    };
+    *cached = Some((Instant::now(), figures.clone()));
+    figures
 }
 
 /// The used share of each cap, by the server or by the tenant or key that used the largest share of its own. 1 is all of it.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use pes::service::changes;
+use pes::service::{changes, figures};
 use pes::{AgentProps, Config, Instance};
+use tokio::time::Instant;
 
 use crate::support::http::soon;
 use crate::support::store::{Mood, Moody};
@@ -29,5 +30,26 @@ async fn changes_that_cannot_be_read_are_asked_for_less_and_less() {
         store.set(call, Mood::Well);
     }
     assert!(!soon(changes.next()).await.is_empty(), "the readers are told to read the lists again");
+    instance.close().await;
+}
+
+/// Prometheus gives up a scrape after ten seconds; then it has no metrics at all, and takes the replica for down.
+#[tokio::test(start_paused = true)]
+async fn figures_that_do_not_arrive_soon_are_left_out_and_not_asked_for_by_each_scrape() {
+    let store = Moody::fresh().await;
+    let instance = Instance::build(Config::default()).store(store.clone()).open().await.unwrap();
+    let service = instance.service();
+    for (mood, seconds) in [(Mood::Hangs, 3), (Mood::Fails, 0)] {
+        store.set("figures", mood);
+        let began = Instant::now();
+        assert!(figures::read(service).await.is_none(), "{mood:?}");
+        assert_eq!(began.elapsed().as_secs(), seconds, "{mood:?}");
+        let began = Instant::now();
+        assert!(figures::read(service).await.is_none(), "{mood:?}: another scrape at the same time");
+        assert_eq!((began.elapsed(), store.calls("figures")), (Duration::ZERO, 1), "{mood:?}");
+        tokio::time::advance(Duration::from_secs(5)).await;
+    }
+    store.set("figures", Mood::Well);
+    assert!(figures::read(service).await.is_some(), "the pause after a failure is over");
     instance.close().await;
 }
