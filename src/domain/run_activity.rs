@@ -18,6 +18,8 @@ pub struct RunActivity {
     /// Calls without a result, and whether another agent has them.
     calls: HashMap<CallId, (Option<ItemId>, bool)>,
     last_asked: Millis,
+    /// When the run came to wait for a person; `None`: something is in progress.
+    suspended_at: Option<Millis>,
 }
 
 impl RunActivity {
@@ -39,8 +41,8 @@ impl RunActivity {
             Some(Fact::AgentResumed(_) | Fact::RunFinished(_)) => true,
             Some(Fact::SuspensionTimeout(body)) => body.policy != ExpiryPolicy::Remind,
             Some(Fact::AgentSuspended(_)) => false,
-            // A fact in the same commit as a question belongs to the work that asked it.
-            Some(_) | None => at != self.last_asked,
+            // A fact in the same commit as a question, or as the end of the last work, belongs to that work.
+            Some(_) | None => at != self.last_asked && self.suspended_at != Some(at),
         };
         is_resumed && self.is_suspended()
     }
@@ -86,6 +88,7 @@ impl RunActivity {
             | Fact::Error(_)
             | Fact::RunFinished(_) => {}
         }
+        self.suspended_at = self.suspended_at.or(Some(at)).filter(|_| self.is_suspended());
     }
 
     /// Removes a call that has its result. After the last result of its calls an item calls its model again.
@@ -100,3 +103,6 @@ impl RunActivity {
         self.open.retain(|open| open.suspension_id != *id);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@ use crate::domain::run::Run;
 use crate::engine::step::Step;
 use crate::traces::{FollowedRun, LogRange, Spans, Traces};
 
-/// A run with more spans is no longer followed.
+/// A run with more spans that wait to be exported is no longer followed.
 const MAX_SPANS_PER_RUN: usize = 1_024;
 /// Bounds the spans that wait for their deliveries, and the sets of them.
 const MAX_WAITING: usize = 8_192;
@@ -44,10 +44,13 @@ impl FollowedRuns {
         self.0.retain(|_, followed| followed.count() <= MAX_SPANS_PER_RUN);
     }
 
-    /// The spans of a range that ends with the last applied record; `None`: the run is not followed.
-    pub(super) fn spans(&mut self, range: &LogRange, has_ended: bool) -> Option<Spans> {
-        let followed = if has_ended { self.0.remove(&range.run_id) } else { self.0.get(&range.run_id).cloned() };
-        followed.map(|followed| followed.spans(range))
+    /// Takes the spans of a range that ends with the last applied record; `None`: the run is not followed.
+    pub(super) fn take_spans(&mut self, range: &LogRange, has_ended: bool) -> Option<Spans> {
+        let spans = self.0.get_mut(&range.run_id).map(|followed| followed.take_spans(range));
+        if has_ended {
+            self.0.remove(&range.run_id);
+        }
+        spans
     }
 }
 

@@ -1,9 +1,9 @@
 //! Exporting traces: a commit puts ranges of the log into the outbox, and the process that claims such a delivery reads the
 //! range and sends its spans.
 //!
-//! The spans of a run are exported when it ends or comes to rest, and every 30 seconds while it runs. The progress of an
-//! export during a run is a row of its thread, written by the commit that queues the range, so that the next process
-//! continues there. A thread with short runs has no such row.
+//! The spans of a run are exported when it ends or waits for a person, and every 30 seconds while it runs. The progress of
+//! the export of a run is a row of its thread, written by the commit that queues the range, so that the next process
+//! continues there. A run that ends soon, without a question, has no such row.
 
 use std::collections::HashMap;
 
@@ -15,16 +15,18 @@ use super::prepared_spans::FollowedRuns;
 use super::rows;
 use super::shared::Shared;
 use crate::domain::Millis;
-use crate::domain::facts::Fact;
 use crate::domain::ids::{RunId, ThreadPk};
 use crate::domain::observation::Recorded;
 use crate::domain::payload::Payloads;
 use crate::domain::run::{Run, RunStatus};
+use crate::domain::thread::ThreadStatus;
+use crate::engine::Machine;
+use crate::engine::effect::Effect;
 use crate::engine::step::{Keep, Row, RowKind, Step};
 use crate::outbox::{AttemptOutcome, AttemptResult};
 use crate::store;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
-use crate::traces::{ExportResult, LogRange, Spans, Traces};
+use crate::traces::{ExportResult, LogRange, Spans, Traces, is_no_work};
 
 /// The bounds of a group of spans that is sent together. A group is sent when it reaches one of them.
 const MAX_GROUP_SPANS: usize = 2_048;
@@ -42,12 +44,17 @@ pub(super) struct TraceProgress {
     followed: FollowedRuns,
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct ExportProgress {
     /// The last exported observation.
     seq: i64,
     /// When it was exported.
     at: Millis,
+    /// How many activations of the run have ended, and the last observation of the last of them.
+    #[serde(default)]
+    activations: i64,
+    #[serde(default)]
+    ended: i64,
 }
 
 impl TraceProgress {
@@ -78,8 +85,8 @@ impl ExportProgress {
 }
 
 impl Shared {
-    /// The deliveries and the progress rows of a step: a range of the log for each run that it ends or brings to rest, and for
-    /// a long run whose next export is due.
+    /// The deliveries and the progress rows of a step: a range of the log for each run of which an activation ends, and for a
+    /// long run whose next export is due.
     pub(super) fn trace_exports(
         &self,
         loaded: &mut LoadedThread,
@@ -96,28 +103,24 @@ impl Shared {
         }
         let (mut deliveries, mut rows) = (Vec::new(), Vec::new());
         for run in runs {
-            let progress = exported.get(&run.run_id);
-            if let Some(progress) = progress.filter(|_| run.status.is_terminal()) {
-                rows.push(progress.row(&run.run_id, Keep::Never));
+            let (known, is_over) = (exported.get(&run.run_id), run.status.is_terminal());
+            rows.extend(known.filter(|_| is_over).map(|known| known.row(&run.run_id, Keep::Never)));
+            let Some(range) = self.traces.as_ref().and_then(|traces| traces.log_range(run, until)) else { continue };
+            let ends = ends_activation(run, step, loaded.row.status, &*loaded.machine);
+            if !ends && !is_due(run, known, step, now) {
+                continue;
             }
-            let (ends_or_asks, is_due) = (ends_or_asks(run, step), is_due(run, progress, step, now));
-            let Some(traces) = self.traces.as_ref().filter(|_| ends_or_asks || is_due) else { continue };
-            let Some(range) = traces.log_range(run, after, until) else { continue };
-            let range = LogRange { exported_until: progress.map_or(0, |progress| progress.seq), ..range };
-            let mut queue = |range: &LogRange| {
-                let delivery = self.export_delivery(range);
-                if let Some(spans) = followed.spans(range, run.status.is_terminal()) {
-                    self.prepared_spans.put(delivery.id.clone(), spans);
-                }
-                deliveries.push(delivery);
-            };
-            if ends_or_asks {
-                queue(&range);
+            let known = known.copied().unwrap_or_default();
+            let (activation, is_open) = (known.activations + 1, !ends);
+            let range = LogRange { after: known.ended, activation, exported_until: known.seq, is_open, ..range };
+            let delivery = self.export_delivery(&range);
+            if let Some(spans) = followed.take_spans(&range, is_over) {
+                self.prepared_spans.put(delivery.id.clone(), spans);
             }
-            if is_due {
-                queue(&LogRange { is_open: true, ..range });
-                rows.push(ExportProgress { seq: until, at: now }.row(&run.run_id, Keep::Always));
-            }
+            deliveries.push(delivery);
+            let (activations, ended) = if ends { (activation, until) } else { (known.activations, known.ended) };
+            let progress = ExportProgress { seq: until, at: now, activations, ended };
+            rows.extend((!is_over).then(|| progress.row(&run.run_id, Keep::Always)));
         }
         (deliveries, rows)
     }
@@ -225,11 +228,28 @@ impl SpanGroup {
     }
 }
 
-/// Whether the step ends or suspends the run, or asks a person.
-fn ends_or_asks(run: &Run, step: &Step) -> bool {
+/// Whether the step ends an activation: it ends the run, or brings it to wait for a person, or something was done while it
+/// waited. `before` is the status of the thread before the step, and the machine is that after it.
+fn ends_activation(run: &Run, step: &Step, before: ThreadStatus, machine: &dyn Machine) -> bool {
     let mut records = step.records.iter().filter(|record| record.run_id == run.run_id);
-    let asks = records.any(|record| matches!(record.fact, Fact::AgentSuspended(_)));
-    run.status.is_terminal() || run.status == RunStatus::Suspended || asks
+    let has_worked = records.any(|record| !is_no_work(&record.fact));
+    match run.status {
+        RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => true,
+        RunStatus::Suspended => has_worked || before != ThreadStatus::Suspended,
+        RunStatus::Running => has_worked && is_asking_meanwhile(machine),
+        RunStatus::Queued | RunStatus::Waiting => false,
+    }
+}
+
+/// Whether nothing runs but calls that wait for a person's answer themselves.
+fn is_asking_meanwhile(machine: &dyn Machine) -> bool {
+    let running = machine.running();
+    let asks = |effect: &Effect| match effect {
+        Effect::CallTool { call, .. } => machine.asked(call).is_some_and(|question| question.reply.is_none()),
+        Effect::AskPeer { .. } | Effect::CancelPeer { .. } => true,
+        Effect::CallModel { .. } | Effect::Delegate { .. } => false,
+    };
+    running.iter().all(asks) && running.iter().any(|effect| !effect.is_background())
 }
 
 /// Whether the run continues and its last export is long ago.

@@ -10,7 +10,6 @@ use crate::domain::observation::Recorded;
 use crate::domain::run::Run;
 
 /// The state of building a run's spans, up to some observation.
-#[derive(Clone)]
 pub struct FollowedRun {
     trace: otlp::TraceId,
     projection: Projection,
@@ -33,10 +32,16 @@ impl Traces {
         let Some(first) = log.first() else { return Ok(Spans(Vec::new())) };
         let mut run =
             self.new_followed_run(&first.thread_id, &range.run_id, &range.trace_id, range.parent.as_deref())?;
-        for recorded in log {
+        let (before, in_range) = log.split_at(log.partition_point(|recorded| recorded.seq <= range.after));
+        let apply = |run: &mut FollowedRun, recorded: &Recorded| {
             run.apply(recorded.seq, recorded.parent_id.as_ref(), recorded.timestamp, &recorded.fact);
+        };
+        before.iter().for_each(|recorded| apply(&mut run, recorded));
+        if !before.is_empty() {
+            run.projection.continue_as(range.activation);
         }
-        Ok(run.spans(range))
+        in_range.iter().for_each(|recorded| apply(&mut run, recorded));
+        Ok(run.take_spans(range))
     }
 
     fn new_followed_run(
@@ -64,13 +69,13 @@ impl FollowedRun {
         self.projection.apply(seq, item, at, fact);
     }
 
-    /// The spans of a range that ends with the last applied fact.
-    pub fn spans(self, range: &LogRange) -> Spans {
-        let Self { trace, projection } = self;
-        Spans(projection.spans(range).into_iter().map(|span| (trace, span)).collect())
+    /// Takes the spans of a range that ends with the last applied fact, and that follows the range for which spans were last
+    /// taken.
+    pub fn take_spans(&mut self, range: &LogRange) -> Spans {
+        Spans(self.projection.take_spans(range).into_iter().map(|span| (self.trace, span)).collect())
     }
 
-    /// How many spans have ended.
+    /// How many spans have ended and were not taken.
     pub fn count(&self) -> usize {
         self.projection.count()
     }

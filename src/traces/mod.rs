@@ -30,6 +30,7 @@ use crate::domain::run::Run;
 use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::egress::{Bounds, Destination, Egress, OutgoingRequest};
 pub use followed::FollowedRun;
+pub use project::is_no_work;
 use requests::Ring;
 pub use requests::{RequestInfo, RequestSpan};
 use span::{Attributes, Span};
@@ -46,16 +47,23 @@ pub struct LogRange {
     /// The caller's span.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// The last seq before the commit.
+    /// The last seq of the activation before this one; 0: this is the first.
     pub after: i64,
+    /// The number of the activation, from 1.
+    #[serde(default = "first_activation")]
+    pub activation: i64,
     /// The last seq of the commit.
     pub until: i64,
-    /// Spans that ended up to this seq were exported before, while their activation was still open.
+    /// Spans that ended up to this seq were exported before.
     #[serde(default, rename = "told")]
     pub exported_until: i64,
-    /// The current activation has not ended: only those of its spans are exported that have.
+    /// The activation has not ended: only those of its spans are exported that have.
     #[serde(default, rename = "goesOn")]
     pub is_open: bool,
+}
+
+fn first_activation() -> i64 {
+    1
 }
 
 /// Spans, ready to be exported.
@@ -126,13 +134,15 @@ impl Traces {
         TraceOrigin { flags: Some(format!("{:02x}", others | sampled)), ..origin }
     }
 
-    /// The range to export for a run whose log grew from `after` to `until`; `None`: the run is not traced.
-    pub fn log_range(&self, run: &Run, after: i64, until: i64) -> Option<LogRange> {
+    /// The range to export for a run of which nothing was exported yet, and whose log ends at `until`; `None`: the run is not
+    /// traced.
+    pub fn log_range(&self, run: &Run, until: i64) -> Option<LogRange> {
         is_sampled(self.sampler, self.ratio, &run.trace_id, &run.trace).then(|| LogRange {
             run_id: run.run_id.clone(),
             trace_id: run.trace_id.clone(),
             parent: run.trace.parent.clone(),
-            after,
+            after: 0,
+            activation: 1,
             until,
             exported_until: 0,
             is_open: false,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Projection;
+use super::{OpenSpan, Projection};
 use crate::domain::Millis;
 use crate::domain::facts::{
     A2aTaskBody, AgentResumedBody, LlmStreamErrorBody, LlmStreamMetadataBody, LlmStreamStartBody,
@@ -28,11 +28,11 @@ impl Projection {
         span.set(names::PROVIDER, names::provider(&body.provider).to_owned());
         span.set(names::REQUEST_MODEL, body.model.clone());
         span.set(names::ATTEMPT, body.attempt);
-        self.chats.insert(body.stream_id.clone(), span);
+        self.chats.insert(body.stream_id.clone(), OpenSpan::new(span, item));
     }
 
     pub(super) fn record_chat_usage(&mut self, body: &LlmStreamMetadataBody) {
-        let Some(span) = self.chats.get_mut(&body.stream_id) else { return };
+        let Some(OpenSpan { span, .. }) = self.chats.get_mut(&body.stream_id) else { return };
         span.set(names::RESPONSE_MODEL, body.model.clone());
         span.set(names::INPUT_TOKENS, body.input_tokens);
         span.set(names::OUTPUT_TOKENS, body.output_tokens);
@@ -54,9 +54,9 @@ impl Projection {
     }
 
     pub(super) fn end_chat(&mut self, stream: &StreamId, at: Millis, last: impl FnOnce(&mut Span)) {
-        let Some(mut span) = self.chats.remove(stream) else { return };
-        last(&mut span);
-        self.end_span(span, at);
+        let Some(mut open) = self.chats.remove(stream) else { return };
+        last(&mut open.span);
+        self.end_call(open, at);
     }
 
     /// The id of the span in which the model makes the next plan. Starts the span if there is none.
@@ -146,18 +146,18 @@ impl Projection {
             span.set(names::OPERATION, "invoke_agent");
             span.set(names::PEER, task.agent_id.as_str().to_owned());
             span.set(names::TASK, task.task_id.as_str().to_owned());
-            self.peers.insert(task.task_id.clone(), span);
+            self.peers.insert(task.task_id.clone(), OpenSpan::new(span, item));
         }
         if !task.status.is_terminal() {
             return;
         }
-        let Some(mut span) = self.peers.remove(&task.task_id) else { return };
-        span.set(names::TASK_STATUS, task.status.as_str());
+        let Some(mut open) = self.peers.remove(&task.task_id) else { return };
+        open.span.set(names::TASK_STATUS, task.status.as_str());
         if task.status != TaskStatus::Completed {
             let why = self.failure_text(task.status.as_str(), task.reason.as_deref().unwrap_or_default());
-            span.fail(task.status.as_str(), &why);
+            open.span.fail(task.status.as_str(), &why);
         }
-        self.end_span(span, at);
+        self.end_call(open, at);
     }
 }
 

@@ -2,8 +2,9 @@
 //! every process that projects the same log gets the same spans.
 //!
 //! A run is divided into *activations*. An activation begins when the run starts or resumes, and ends when the run waits for
-//! a person or has ended. Each is a span that links to the one before, so no span is open while a run waits for days. The
-//! spans of calls to models, tools and other agents are in [`calls`].
+//! a person or has ended. Each is a span that links to the one before, so no span is open while a run waits for days. Where
+//! an activation ends is no part of the log: the range to export says it ([`LogRange`]). The spans of calls to models, tools
+//! and other agents are in [`calls`].
 
 mod calls;
 
@@ -17,9 +18,9 @@ use super::names;
 use super::span::{Attribute, Attributes, Span, SpanEvent, SpanId, SpanKind};
 use crate::domain::Millis;
 use crate::domain::facts::{ErrorBody, Fact, ItemStatusChangeBody, PlanSource, RunFinishedBody, RunStartedBody};
+use crate::domain::hitl::ExpiryPolicy;
 use crate::domain::ids::{CallId, ItemId, RunId, StreamId, TaskId, ThreadId};
 use crate::domain::plan::ItemStatus;
-use crate::domain::run_activity::RunActivity;
 
 /// Bounds a text in a span.
 const MAX_TEXT_BYTES: usize = 32 * 1024;
@@ -46,6 +47,21 @@ struct OpenCall {
     rule: Option<(&'static str, String)>,
 }
 
+/// A call to a model or another agent that has not ended.
+#[derive(Clone)]
+struct OpenSpan {
+    span: Span,
+    item: Option<ItemId>,
+    /// The activation in which it began has ended.
+    is_carried_over: bool,
+}
+
+impl OpenSpan {
+    fn new(span: Span, item: Option<&ItemId>) -> Self {
+        Self { span, item: item.cloned(), is_carried_over: false }
+    }
+}
+
 /// A span that has ended, and the seq of the observation that ended it.
 #[derive(Clone)]
 struct EndedSpan {
@@ -53,44 +69,65 @@ struct EndedSpan {
     span: Span,
 }
 
-#[derive(Clone)]
-struct Activation {
-    number: i64,
-    span: Span,
-    /// When the run came to rest since it last moved, and at which seq.
-    at_rest: Option<(Millis, i64)>,
-}
-
 /// The projection of a run up to some observation.
 #[derive(Clone)]
 pub(super) struct Projection {
     subject: Subject,
-    activity: RunActivity,
-    activation: Option<Activation>,
-    activations: i64,
+    /// The span of the activation, once it has begun.
+    activation: Option<Span>,
+    /// The number of the activation that is open or begins next.
+    number: i64,
     /// The attributes of the run that every activation has.
     run_attributes: Attributes,
     plan: Option<Span>,
     items: BTreeMap<ItemId, u32>,
     steps: HashMap<ItemId, Span>,
-    chats: HashMap<StreamId, Span>,
+    chats: HashMap<StreamId, OpenSpan>,
     calls: HashMap<CallId, OpenCall>,
-    peers: HashMap<TaskId, Span>,
-    /// The seq of the observation that is applied.
+    peers: HashMap<TaskId, OpenSpan>,
+    /// The seq and the time of the last applied observation.
     seq: i64,
-    /// Ended spans of the activation that is open.
-    in_open_activation: Vec<EndedSpan>,
-    /// Spans of activations that ended, with the seq of that end.
-    in_ended_activations: Vec<(i64, EndedSpan)>,
+    at: Millis,
+    has_run_ended: bool,
+    /// Ended spans that were not taken yet.
+    ended: Vec<EndedSpan>,
+}
+
+/// Whether the fact is no work of its run: an edit of the plan, a reminder, or a report of an agent that still works. It
+/// begins no activation.
+pub fn is_no_work(fact: &Fact) -> bool {
+    match fact {
+        Fact::PlanUpdate(body) => body.source == PlanSource::User,
+        Fact::ItemStatusChange(body) => body.status != ItemStatus::InProgress,
+        Fact::SuspensionTimeout(body) => body.policy == ExpiryPolicy::Remind,
+        Fact::A2aTask(task) => !task.status.is_terminal(),
+        Fact::StateUpdate(_) => true,
+        Fact::RunStarted(_)
+        | Fact::Intent(_)
+        | Fact::Title(_)
+        | Fact::Plan(_)
+        | Fact::LlmStreamStart(_)
+        | Fact::LlmStreamMetadata(_)
+        | Fact::LlmStreamEnd(_)
+        | Fact::LlmStreamError(_)
+        | Fact::Thoughts(_)
+        | Fact::ToolCall(_)
+        | Fact::ToolExecution(_)
+        | Fact::AgentSuspended(_)
+        | Fact::AgentResumed(_)
+        | Fact::Synthesis(_)
+        | Fact::FinalResponse(_)
+        | Fact::Error(_)
+        | Fact::RunFinished(_) => false,
+    }
 }
 
 impl Projection {
     pub(super) fn new(subject: Subject) -> Self {
         Self {
             subject,
-            activity: RunActivity::default(),
             activation: None,
-            activations: 0,
+            number: 1,
             run_attributes: Vec::new(),
             plan: None,
             items: BTreeMap::new(),
@@ -99,80 +136,81 @@ impl Projection {
             calls: HashMap::new(),
             peers: HashMap::new(),
             seq: 0,
-            in_open_activation: Vec::new(),
-            in_ended_activations: Vec::new(),
+            at: 0,
+            has_run_ended: false,
+            ended: Vec::new(),
         }
     }
 
     /// Applies the next fact of the run.
     pub(super) fn apply(&mut self, seq: i64, item: Option<&ItemId>, at: Millis, fact: &Fact) {
-        self.seq = seq;
-        if self.activity.is_resumed_by(at, Some(fact)) {
-            self.end_activation();
-        }
-        let was_suspended = self.activity.is_suspended();
-        if self.activation.is_none() && (!was_suspended || self.activity.is_resumed_by(at, Some(fact))) {
+        (self.seq, self.at) = (seq, at);
+        let is_known_task = |task| self.peers.contains_key(task);
+        let is_new_task = matches!(fact, Fact::A2aTask(task) if !is_known_task(&task.task_id));
+        if self.activation.is_none() && (is_new_task || !is_no_work(fact)) {
             self.begin_activation(at);
         }
         self.update_spans(item, at, fact);
-        self.activity.apply(item, at, fact);
-        let is_at_rest = self.activity.is_suspended() || matches!(fact, Fact::RunFinished(_));
-        if let Some(activation) =
-            self.activation.as_mut().filter(|activation| activation.at_rest.is_none() && is_at_rest)
-        {
-            activation.at_rest = Some((at, seq));
-        }
     }
 
-    /// The spans to export for a range that ends with the last applied fact. If its activation is open, these are the spans
-    /// that have ended in it; otherwise all spans of the activations that ended after `range.after`. Spans up to
-    /// `range.exported_until` are left out.
-    pub(super) fn spans(mut self, range: &LogRange) -> Vec<Span> {
+    /// Ends the activation with the last applied fact, without its spans, which were exported before. The next one has this
+    /// number.
+    pub(super) fn continue_as(&mut self, number: i64) {
         self.end_activation();
-        let closed = self.in_ended_activations.into_iter().filter(|(end, _)| !range.is_open && *end > range.after);
-        let open = self.in_open_activation.into_iter().filter(|_| range.is_open);
-        let ended = closed.map(|(_, ended)| ended).chain(open);
-        ended.filter(|ended| ended.seq > range.exported_until).map(|ended| ended.span).collect()
+        self.ended.clear();
+        self.number = number;
     }
 
-    /// How many spans have ended.
+    /// Takes the spans to export for a range that ends with the last applied fact: those that have ended since spans were
+    /// last taken, without those up to `range.exported_until`. Unless the range is open, the activation ends with it.
+    pub(super) fn take_spans(&mut self, range: &LogRange) -> Vec<Span> {
+        if !range.is_open {
+            self.end_activation();
+        }
+        let mut ended = std::mem::take(&mut self.ended);
+        ended.sort_by_key(|ended| (ended.span.start, ended.span.id));
+        ended.into_iter().filter(|ended| ended.seq > range.exported_until).map(|ended| ended.span).collect()
+    }
+
+    /// How many spans have ended and were not taken.
     pub(super) fn count(&self) -> usize {
-        self.in_open_activation.len() + self.in_ended_activations.len()
+        self.ended.len()
     }
 
     fn begin_activation(&mut self, at: Millis) {
-        self.activations += 1;
-        let number = self.activations;
+        let number = self.number;
         let mut span = Span::new(self.activation_id(number), "invoke_agent", SpanKind::Internal, at);
         span.parent = self.subject.parent;
         span.link = (number > 1).then(|| self.activation_id(number - 1));
         span.set(names::OPERATION, "invoke_agent");
         span.set(names::RUN, self.subject.run.as_str().to_owned());
         span.set(names::ACTIVATION, number);
-        self.activation = Some(Activation { number, span, at_rest: None });
+        self.activation = Some(span);
     }
 
     fn activation_id(&self, number: i64) -> SpanId {
         self.span_id(&format!("{}:activation:{number}", self.subject.run))
     }
 
-    /// Ends the activation, and the open spans in it, if the run is at rest; otherwise does nothing.
+    /// Ends the activation with the last applied fact, and with it the plan and the steps. Calls that have not ended go on in
+    /// the next activation, unless the run has ended.
     fn end_activation(&mut self) {
-        let Some(Activation { span, at_rest: Some((at, seq)), .. }) = self.activation.as_ref() else { return };
-        let (mut span, at, seq) = (span.clone(), *at, *seq);
-        span.end = at;
+        if self.activation.is_none() {
+            self.begin_activation(self.at);
+        }
+        if self.has_run_ended {
+            let chats: Vec<OpenSpan> = self.chats.drain().map(|(_, open)| open).collect();
+            chats.into_iter().for_each(|open| self.end_call(open, self.at));
+        }
+        let Some(mut span) = self.activation.take() else { return };
         if let Some(Attribute::Text(agent)) = value_of(&self.run_attributes, names::AGENT) {
             span.name = format!("invoke_agent {agent}").into();
         }
         span.attributes.splice(1..1, self.run_attributes.iter().cloned());
-        let rest = self.plan.take().into_iter().chain(self.steps.drain().map(|(_, span)| span));
-        let rest: Vec<Span> = rest.chain(self.chats.drain().map(|(_, span)| span)).collect();
-        let rest = rest.into_iter().map(|open| Span { end: at, ..open }).chain([span]);
-        let spans = &mut self.in_open_activation;
-        spans.extend(rest.map(|span| EndedSpan { seq, span }));
-        spans.sort_by_key(|ended| (ended.span.start, ended.span.id));
-        self.in_ended_activations.extend(spans.drain(..).map(|ended| (seq, ended)));
-        self.activation = None;
+        let open: Vec<Span> = self.plan.take().into_iter().chain(self.steps.drain().map(|(_, step)| step)).collect();
+        open.into_iter().chain([span]).for_each(|span| self.end_span(span, self.at));
+        self.chats.values_mut().chain(self.peers.values_mut()).for_each(|open| open.is_carried_over = true);
+        self.number += 1;
     }
 
     fn update_spans(&mut self, item: Option<&ItemId>, at: Millis, fact: &Fact) {
@@ -239,15 +277,27 @@ impl Projection {
 
     fn end_span(&mut self, mut span: Span, at: Millis) {
         span.end = at;
-        self.in_open_activation.push(EndedSpan { seq: self.seq, span });
+        self.ended.push(EndedSpan { seq: self.seq, span });
+    }
+
+    /// Ends a call. One that began in an earlier activation stands below its item's step in this one, if that is open, or else
+    /// below the activation.
+    fn end_call(&mut self, open: OpenSpan, at: Millis) {
+        let OpenSpan { mut span, item, is_carried_over } = open;
+        if is_carried_over {
+            let step = item.and_then(|item| self.steps.get(&item)).map(|step| step.id);
+            span.parent = step.or_else(|| self.activation_span());
+        }
+        self.end_span(span, at);
     }
 
     /// The id of the span of an item's work in this activation. Starts the span if there is none.
     fn item_span(&mut self, item: &ItemId, at: Millis) -> SpanId {
         let attempt = self.items.get(item).copied().unwrap_or(1);
-        let activation = self.activation.as_ref().map_or(0, |activation| activation.number);
-        let id = self.span_id(&format!("{}:item:{item}:{attempt}:{activation}", self.subject.run));
+        let id = self.span_id(&format!("{}:item:{item}:{attempt}:{}", self.subject.run, self.number));
         let parent = self.activation_span();
+        // A call may have begun before the activation.
+        let at = self.activation.as_ref().map_or(at, |activation| at.max(activation.start));
         let span = self.steps.entry(item.clone()).or_insert_with(|| {
             let mut span = Span::new(id, "pes.step", SpanKind::Internal, at);
             span.parent = parent;
@@ -261,19 +311,20 @@ impl Projection {
 
     fn add_event(&mut self, name: &'static str, at: Millis, attributes: Attributes) {
         if let Some(activation) = &mut self.activation {
-            activation.span.events.push(SpanEvent { name, at, attributes });
+            activation.events.push(SpanEvent { name, at, attributes });
         }
     }
 
     fn record_error(&mut self, body: &ErrorBody) {
         let why = self.failure_text(&body.code, &body.message);
         if let Some(activation) = self.activation.as_mut().filter(|_| body.fatal) {
-            activation.span.fail(&body.code, &why);
+            activation.fail(&body.code, &why);
         }
     }
 
     fn record_run_end(&mut self, body: &RunFinishedBody) {
-        let Some(Activation { span, .. }) = &mut self.activation else { return };
+        self.has_run_ended = true;
+        let Some(span) = &mut self.activation else { return };
         span.set(names::RUN_STATUS, body.status.as_str());
         span.set(names::INPUT_TOKENS, body.usage.input_tokens);
         span.set(names::OUTPUT_TOKENS, body.usage.output_tokens);
@@ -283,7 +334,7 @@ impl Projection {
     }
 
     fn activation_span(&self) -> Option<SpanId> {
-        self.activation.as_ref().map(|activation| activation.span.id)
+        self.activation.as_ref().map(|activation| activation.id)
     }
 
     fn span_id(&self, key: &str) -> SpanId {

@@ -36,26 +36,95 @@ fn subjects(log: &[Observation]) -> Vec<Subject> {
     runs.values().map(subject).collect()
 }
 
-/// The range of a commit that ends at `until`.
-fn range(subject: &Subject, after: i64, until: i64) -> LogRange {
+/// The range of the first activation up to `until`.
+fn range(subject: &Subject, until: i64) -> LogRange {
     let (run_id, trace_id) = (subject.run.clone(), subject.trace_id.clone());
-    LogRange { run_id, trace_id, parent: None, after, until, exported_until: 0, is_open: false }
+    LogRange { run_id, trace_id, parent: None, after: 0, activation: 1, until, exported_until: 0, is_open: false }
 }
 
-/// The spans of a range; `log` may contain other runs.
-fn spans_of(subject: &Subject, log: &[Observation], range: &LogRange) -> Vec<Span> {
-    let mut projection = Projection::new(subject.clone());
-    for seen in log.iter().filter(|seen| seen.run_id == subject.run) {
+fn apply<'l>(projection: &mut Projection, log: impl Iterator<Item = &'l Observation>) {
+    for seen in log {
         // These logs contain whole plans, which are no facts and cause no spans.
         if let Ok(fact) = seen.fact() {
             projection.apply(seen.seq, seen.parent_id.as_ref(), seen.timestamp, &fact);
         }
     }
-    projection.spans(range)
 }
 
+/// The observations of a run in `after + 1 ..= until`.
+fn part<'l>(
+    subject: &Subject,
+    log: &'l [Observation],
+    after: i64,
+    until: i64,
+) -> impl Iterator<Item = &'l Observation> {
+    let run = subject.run.clone();
+    log.iter().filter(move |seen| seen.run_id == run && seen.seq > after && seen.seq <= until)
+}
+
+/// The spans of a range, made from the log as a process makes them that did not follow the run.
+fn spans_of(subject: &Subject, log: &[Observation], range: &LogRange) -> Vec<Span> {
+    let mut projection = Projection::new(subject.clone());
+    apply(&mut projection, part(subject, log, 0, range.after));
+    if range.after > 0 {
+        projection.continue_as(range.activation);
+    }
+    apply(&mut projection, part(subject, log, range.after, range.until));
+    projection.take_spans(range)
+}
+
+/// The run as one activation.
 fn whole(subject: &Subject, log: &[Observation]) -> Vec<Span> {
-    spans_of(subject, log, &range(subject, 0, i64::MAX))
+    spans_of(subject, log, &range(subject, i64::MAX))
+}
+
+/// The last observation of each commit of the run.
+fn commits(subject: &Subject, log: &[Observation]) -> Vec<i64> {
+    let of_run: Vec<&Observation> = part(subject, log, 0, i64::MAX).collect();
+    let commits = of_run.chunk_by(|one, next| one.timestamp == next.timestamp);
+    commits.map(|commit| commit.last().expect("a chunk is not empty").seq).collect()
+}
+
+/// The ranges of a run whose activations end after every `rest`th commit and after its last one, and which is exported after
+/// every `export`th; 0: after none.
+fn ranges(subject: &Subject, log: &[Observation], rest: usize, export: usize) -> Vec<LogRange> {
+    let commits = commits(subject, log);
+    let is_every = |nth: usize, every: usize| every > 0 && (nth + 1).is_multiple_of(every);
+    let (mut ranges, mut next) = (Vec::new(), range(subject, 0));
+    for (nth, until) in commits.iter().copied().enumerate() {
+        let ends = nth + 1 == commits.len() || is_every(nth, rest);
+        if !ends && !is_every(nth, export) {
+            continue;
+        }
+        ranges.push(LogRange { until, is_open: !ends, ..next.clone() });
+        next.exported_until = until;
+        if ends {
+            (next.after, next.activation) = (until, next.activation + 1);
+        }
+    }
+    ranges
+}
+
+/// The spans of these ranges, one after the other. A process that follows the run makes the same as one that reads its log.
+fn told(subject: &Subject, log: &[Observation], ranges: &[LogRange]) -> Vec<Span> {
+    let (mut told, mut followed, mut seq) = (Vec::new(), Projection::new(subject.clone()), 0);
+    for range in ranges {
+        apply(&mut followed, part(subject, log, seq, range.until));
+        seq = range.until;
+        let spans = spans_of(subject, log, range);
+        assert_eq!(followed.take_spans(range), spans, "{range:?}");
+        told.extend(spans);
+    }
+    told
+}
+
+/// Calls to models, tools and other agents, by id. They are the same wherever activations end; only their parents are not.
+fn calls(spans: &[Span]) -> BTreeMap<SpanId, Span> {
+    let is_call = |span: &&Span| {
+        let has = |name| value_of(&span.attributes, name).is_some();
+        has(names::ATTEMPT) || has(names::TOOL_CALL) || has(names::TASK)
+    };
+    spans.iter().filter(is_call).map(|span| (span.id, Span { parent: None, ..span.clone() })).collect()
 }
 
 /// The spans as a tree: name, status, and how long they took.
@@ -72,7 +141,7 @@ fn tree(spans: &[Span], parent: Option<SpanId>, depth: usize, text: &mut String)
 }
 
 #[rstest]
-fn every_log_is_told_whole_and_each_span_once(
+fn however_a_run_is_divided_it_is_told_whole_and_each_span_once(
     #[values(
         "again",
         "asked",
@@ -91,93 +160,37 @@ fn every_log_is_told_whole_and_each_span_once(
         "stepped"
     )]
     name: &str,
+    #[values(0, 1, 2, 5)] rest: usize,
+    #[values(0, 1, 3)] export: usize,
 ) {
     let log = log(name);
     for subject in subjects(&log) {
-        let of_run: Vec<&Observation> = log.iter().filter(|seen| seen.run_id == subject.run).collect();
-        let is_over = of_run.iter().any(|seen| seen.kind == ObservationType::RunFinished);
-        let whole = whole(&subject, &log);
-        let ids: BTreeSet<SpanId> = whole.iter().map(|span| span.id).collect();
-        assert_eq!(ids.len(), whole.len(), "{name}: no id stands twice");
-        for span in &whole {
+        let ranges = ranges(&subject, &log, rest, export);
+        let told = told(&subject, &log, &ranges);
+        let ids: BTreeSet<SpanId> = told.iter().map(|span| span.id).collect();
+        assert_eq!(ids.len(), told.len(), "{name}: no span is told twice");
+        for span in &told {
             assert!(span.start <= span.end, "{name}: {span:?}");
             let is_known = span.parent == subject.parent || span.parent.is_some_and(|parent| ids.contains(&parent));
             assert!(is_known, "{name}: the parent of {span:?} is not told");
         }
-        if is_over {
+        assert_eq!(calls(&told), calls(&whole(&subject, &log)), "{name}: each call is told, and told whole");
+
+        let of_run: Vec<&Observation> = part(&subject, &log, 0, i64::MAX).collect();
+        if of_run.iter().any(|seen| seen.kind == ObservationType::RunFinished) {
             let count = |operation: &'static str| {
                 let value = Attribute::from(operation);
-                whole.iter().filter(|span| value_of(&span.attributes, names::OPERATION) == Some(&value)).count()
+                told.iter().filter(|span| value_of(&span.attributes, names::OPERATION) == Some(&value)).count()
             };
-            let told = |kind| of_run.iter().filter(|seen| seen.kind == kind).count();
-            assert_eq!(count("chat"), told(ObservationType::LlmStreamStart), "{name}");
-            assert_eq!(count("execute_tool"), told(ObservationType::ToolExecution), "{name}");
+            let logged = |kind| of_run.iter().filter(|seen| seen.kind == kind).count();
+            assert_eq!(count("chat"), logged(ObservationType::LlmStreamStart), "{name}");
+            assert_eq!(count("execute_tool"), logged(ObservationType::ToolExecution), "{name}");
         }
-        // As it is delivered: after each commit that may be the last for a while.
-        let mut delivered = Vec::new();
-        let mut before = 0;
-        for until in commits(&log) {
-            let seen = up_to(&log, until);
-            delivered.extend(spans_of(&subject, &seen, &range(&subject, before, until)));
-            before = until;
-        }
-        assert_eq!(delivered, whole, "{name}: what is told piece by piece is the whole, and nothing twice");
-    }
-}
-
-/// The last observation of each commit.
-fn commits(log: &[Observation]) -> Vec<i64> {
-    let commits = log.chunk_by(|one, next| one.timestamp == next.timestamp && one.run_id == next.run_id);
-    commits.map(|commit| commit.last().expect("a chunk is not empty").seq).collect()
-}
-
-fn up_to(log: &[Observation], until: i64) -> Vec<Observation> {
-    log.iter().filter(|seen| seen.seq <= until).cloned().collect()
-}
-
-/// With exports while an activation is open, after every nth commit.
-#[rstest]
-fn a_run_that_is_told_while_it_goes_on_is_told_whole_and_each_span_once(
-    #[values(
-        "again",
-        "asked",
-        "back",
-        "delegated",
-        "demo",
-        "doubt",
-        "edited",
-        "hostile",
-        "retried",
-        "slow",
-        "stepped"
-    )]
-    name: &str,
-    #[values(1, 2, 3, 7)] every: usize,
-) {
-    let log = log(name);
-    for subject in subjects(&log) {
-        let (mut delivered, mut early) = (Vec::new(), 0);
-        let (mut before, mut exported_until) = (0, 0);
-        for (nth, until) in commits(&log).into_iter().enumerate() {
-            let seen = up_to(&log, until);
-            let range = LogRange { exported_until, ..range(&subject, before, until) };
-            delivered.extend(spans_of(&subject, &seen, &range));
-            if nth % every == 0 {
-                let meanwhile = spans_of(&subject, &seen, &LogRange { is_open: true, ..range });
-                early += meanwhile.len();
-                delivered.extend(meanwhile);
-                exported_until = until;
-            }
-            before = until;
-        }
-        let sorted = |mut spans: Vec<Span>| {
-            spans.sort_by_key(|span| span.id);
-            spans
-        };
-        let whole = whole(&subject, &log);
-        let has_steps = whole.len() > 3;
-        assert_eq!(sorted(delivered), sorted(whole), "{name}");
-        assert!(early > 0 || every > 1 || !has_steps, "{name}: something is told before the end");
+        let activations = told.iter().filter(|span| value_of(&span.attributes, names::ACTIVATION).is_some());
+        let activations: Vec<(SpanId, Option<SpanId>)> = activations.map(|span| (span.id, span.link)).collect();
+        assert_eq!(activations.len(), ranges.iter().filter(|range| !range.is_open).count(), "{name}");
+        let before = std::iter::once(None).chain(activations.iter().map(|(id, _)| Some(*id)));
+        assert!(activations.iter().map(|(_, link)| *link).eq(before.take(activations.len())), "{name}: {told:#?}");
     }
 }
 
@@ -185,7 +198,12 @@ fn a_run_that_is_told_while_it_goes_on_is_told_whole_and_each_span_once(
 fn an_approved_run_is_two_linked_activations() {
     let log = log("asked");
     let subject = subjects(&log).remove(0);
-    let told = whole(&subject, &log);
+    let asked = log.iter().find(|seen| seen.kind == ObservationType::AgentSuspended).expect("it asks");
+    let is_later = |commit: &&i64| **commit >= asked.seq;
+    let after = *commits(&subject, &log).iter().find(is_later).expect("its commit");
+    let first = range(&subject, after);
+    let second = LogRange { after, activation: 2, exported_until: after, ..range(&subject, i64::MAX) };
+    let told = told(&subject, &log, &[first, second]);
     let mut text = String::new();
     tree(&told, subject.parent, 0, &mut text);
     assert_eq!(text, EXPECTED, "{text}");

@@ -7,6 +7,7 @@ mod otlp;
 mod peer;
 mod requests;
 mod together;
+mod waiting;
 
 use std::collections::BTreeSet;
 
