@@ -5,6 +5,7 @@
 //! is cancelled, loaded threads are dropped, and the process registers again, under a new lease.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
@@ -38,13 +39,14 @@ pub(super) struct Lease {
     pub(super) ended: CancellationToken,
     /// `None`: it never expires.
     until: Arc<Mutex<Option<Deadline>>>,
+    is_loss_counted: Arc<AtomicBool>,
     clock: Arc<dyn Clock>,
 }
 
 impl Lease {
     fn new(replica: Uuid, until: Option<Deadline>, clock: Arc<dyn Clock>) -> Self {
-        let until = Arc::new(Mutex::new(until));
-        Self { replica, id: Uuid::new_v4(), ended: CancellationToken::new(), until, clock }
+        let (until, is_loss_counted) = (Arc::new(Mutex::new(until)), Arc::default());
+        Self { replica, id: Uuid::new_v4(), ended: CancellationToken::new(), until, is_loss_counted, clock }
     }
 
     /// Whether effects may start under it now. Ends the lease for good if its deadline has passed.
@@ -67,6 +69,15 @@ impl Lease {
 
     fn until(&self) -> Option<Deadline> {
         *self.until.lock()
+    }
+
+    /// Ends the lease as one that was lost. That is counted and logged once, however often the next one cannot be had.
+    fn lose(&self) {
+        self.ended.cancel();
+        if !self.is_loss_counted.swap(true, Ordering::Relaxed) {
+            counter!("pes_lease_lost_total").increment(1);
+            tracing::warn!(replica = %self.replica, "the lease was lost; going on under a new one");
+        }
     }
 }
 
@@ -140,6 +151,8 @@ impl LeaseKeeper {
     async fn renew(&self, store: &dyn Store) -> bool {
         let (asked, next, known) = (Instant::now(), deadline(&*self.clock, self.ttl), self.current().clone());
         if !known.is_valid() {
+            // It ended between two renewals: the process stood still, or the store failed each time.
+            known.lose();
             return self.begin_anew(store).await;
         }
         let until = known.until().map_or(asked + span(self.ttl), |until| until.at);
@@ -153,9 +166,7 @@ impl LeaseKeeper {
                 false
             }
             Ok(Ok(true | false) | Err(_)) | Err(_) => {
-                known.ended.cancel();
-                counter!("pes_lease_lost_total").increment(1);
-                tracing::warn!(replica = %known.replica, "the lease was lost; going on under a new one");
+                known.lose();
                 self.begin_anew(store).await
             }
         }

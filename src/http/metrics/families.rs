@@ -94,7 +94,11 @@ pub const COUNTED: &[Family] = &[
     ("pes_store_pool_wait_seconds", Histogram, "How long queries waited for a connection (PostgreSQL)."),
     ("pes_lease_renew_duration_seconds", Histogram, "How long renewing the lease took (PostgreSQL)."),
     ("pes_lease_margin_seconds", Gauge, "How long the lease still held when it was renewed last (PostgreSQL)."),
-    ("pes_lease_lost_total", Counter, "Leases that ended before they could be renewed."),
+    (
+        "pes_lease_lost_total",
+        Counter,
+        "Leases that ended before they were renewed, also while the process stood still.",
+    ),
     (
         "pes_chore_deleted_total",
         Counter,
