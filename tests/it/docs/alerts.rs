@@ -23,6 +23,12 @@ fn peer_prometheus_fires_each_alert_in_its_fault_alone() {
 }
 
 #[test]
+#[ignore = "needs promtool: scripts/test --peers"]
+fn peer_prometheus_extrapolates_no_single_loss_to_an_alert() {
+    assert!(deploy("promtool", &["test", "rules", "prometheus/unaligned.test.yml"]).contains("SUCCESS"));
+}
+
+#[test]
 #[ignore = "needs systemd-analyze: scripts/test --peers"]
 fn peer_systemd_finds_the_unit_hardly_exposed() {
     let arguments = ["security", "--offline=true", "--threshold=15", "systemd/pes.service"];
