@@ -122,8 +122,10 @@ impl Actor {
             let mut kinds: Vec<TargetKind> = deliveries.iter().map(|delivery| delivery.kind).collect();
             kinds.extend(spending.has_announcements().then_some(TargetKind::Webhook));
             let spend = spending.changes();
+            let used: Vec<ModelUse> = took.iter().map(|(_, used)| used.clone()).collect();
             let erasure = Erasure { thread, version, now, deliveries, audit, spend, took, is_chore };
             if self.shared.store.delete_thread(erasure).await? {
+                used.iter().for_each(|used| self.shared.model_meters.record_usage(used));
                 failpoint::reached("delete.committed");
                 self.shared.hub.publish_change(row.tenant, row.pk, &row.thread_id);
                 self.shared.erased.notify_one();

@@ -8,6 +8,7 @@ use metrics::{Counter, Histogram, counter, histogram};
 use parking_lot::Mutex;
 
 use crate::config::ModelRef;
+use crate::domain::usage::ModelUse;
 
 pub(super) struct ModelMeters {
     /// Models that the operator chose.
@@ -26,9 +27,7 @@ pub(super) struct Meters {
     unpriced: OnceLock<Counter>,
 }
 
-/// The tokens of a call: input, output, thinking, and cached input, which is part of the input.
-pub(super) type TokenCounts = [u64; 4];
-
+/// The order is that of [`Meters::record_usage`].
 const DIRECTIONS: [&str; 4] = ["input", "output", "thinking", "cached_input"];
 
 impl ModelMeters {
@@ -46,6 +45,11 @@ impl ModelMeters {
         let meters = Arc::new(Meters::new(provider, label));
         known.entry(provider.to_owned()).or_default().insert(label.to_owned(), meters.clone());
         meters
+    }
+
+    /// Counts what a call took. Called for everything that is stored as usage, once it is stored, so that both are the same.
+    pub(super) fn record_usage(&self, used: &ModelUse) {
+        self.of(&used.provider, &used.model).record_usage(used);
     }
 }
 
@@ -66,15 +70,17 @@ impl Meters {
         }
     }
 
-    pub(super) fn record_usage(&self, tokens: TokenCounts, cost_usd: Option<f64>) {
+    fn record_usage(&self, used: &ModelUse) {
+        let usage = &used.usage;
+        let tokens = [usage.input_tokens, usage.output_tokens, usage.thinking_tokens, usage.cached_input_tokens];
         for (counter, tokens) in self.tokens.iter().zip(tokens) {
             counter.increment(tokens);
         }
-        match cost_usd {
+        match used.cost_nanos {
             // Counters are integers, so this one counts nano-dollars; `/metrics` divides it.
-            Some(usd) => {
+            Some(nanos) => {
                 let cost = self.cost.get_or_init(|| counter!("pes_model_cost_usd_total", &self.labels));
-                cost.increment((usd * 1e9) as u64);
+                cost.increment(u64::try_from(nanos).unwrap_or(0));
             }
             None => {
                 let unpriced = self.unpriced.get_or_init(|| counter!("pes_model_unpriced_calls_total", &self.labels));

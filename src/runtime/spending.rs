@@ -251,7 +251,8 @@ impl Shared {
             });
         }
         self.announce_thresholds(&caps, &mut spending);
-        self.store.add_usage(tenant, now, took, spending.changes()).await?;
+        self.store.add_usage(tenant, now, took.clone(), spending.changes()).await?;
+        took.iter().for_each(|took| self.model_meters.record_usage(took));
         self.outbox.wakeup.notify(spending.has_announcements().then_some(TargetKind::Webhook));
         Ok(())
     }

@@ -5,13 +5,10 @@
 
 use metrics::{counter, histogram};
 
-use super::model_meters::TokenCounts;
 use super::publish::one_line;
 use super::rows::legible;
 use super::shared::Shared;
-use crate::domain::facts::{
-    AgentResumedBody, ErrorBody, Fact, ItemStatusChangeBody, LlmStreamMetadataBody, RunFinishedBody,
-};
+use crate::domain::facts::{AgentResumedBody, ErrorBody, Fact, ItemStatusChangeBody, RunFinishedBody};
 use crate::domain::hitl::{Suspension, SuspensionKind};
 use crate::domain::ids::{ItemId, RunId, TenantPk};
 use crate::domain::model::FailureKind;
@@ -21,6 +18,7 @@ use crate::domain::policy::Ruling;
 use crate::domain::run::{ResultStatus, Run, RunStatus};
 use crate::domain::settings::PolicyAction;
 use crate::domain::tool::{CallCode, CallRecord, ToolStatus};
+use crate::domain::usage::ModelUse;
 use crate::engine::effect::Effect;
 use crate::engine::step::{Row, RowKind, Step};
 
@@ -42,7 +40,7 @@ enum Count {
     Waited { kind: &'static str, decision: &'static str, ms: i64 },
     Recovered { what: &'static str },
     Ruled { action: &'static str },
-    Used { provider: String, model: String, used: TokenCounts, cost_usd: Option<f64> },
+    Used(Box<ModelUse>),
 }
 
 /// A failure for the log.
@@ -73,6 +71,8 @@ impl Tally {
                 tally.add_wait(body, record, &step.rows);
             }
         }
+        let used = step.rows.iter().filter(|row| row.kind == RowKind::Usage).filter_map(legible::<ModelUse>);
+        tally.0.extend(used.map(|used| Count::Used(Box::new(used))));
         tally
     }
 
@@ -115,12 +115,12 @@ impl Tally {
             }
             Fact::AgentResumed(body) => self.0.push(Count::Answered { decision: body.decision.as_str() }),
             Fact::SuspensionTimeout(_) => self.0.push(Count::Answered { decision: "timeout" }),
-            Fact::LlmStreamMetadata(body) => self.add_usage(body),
             Fact::Intent(_)
             | Fact::Title(_)
             | Fact::Plan(_)
             | Fact::PlanUpdate(_)
             | Fact::LlmStreamStart(_)
+            | Fact::LlmStreamMetadata(_)
             | Fact::LlmStreamEnd(_)
             | Fact::LlmStreamError(_)
             | Fact::Thoughts(_)
@@ -188,12 +188,6 @@ impl Tally {
         self.0.push(Count::Failed(Box::new(Failure { what, code, cause, run, run_id, item })));
     }
 
-    fn add_usage(&mut self, body: &LlmStreamMetadataBody) {
-        let used = [body.input_tokens, body.output_tokens, body.thinking_tokens, body.cached_input_tokens];
-        let (provider, model) = (body.provider.clone(), body.model.clone());
-        self.0.push(Count::Used { provider, model, used, cost_usd: body.cost_usd });
-    }
-
     /// Emits the metrics and log lines. Called after the commit.
     pub(super) async fn emit(self, shared: &Shared, thread: &str) {
         for count in self.0 {
@@ -237,9 +231,7 @@ impl Count {
             }
             Count::Recovered { what } => counter!("pes_recovered_total", "what" => what).increment(1),
             Count::Ruled { action } => counter!("pes_policy_decisions_total", "action" => action).increment(1),
-            Count::Used { provider, model, used, cost_usd } => {
-                shared.model_meters.of(&provider, &model).record_usage(used, cost_usd);
-            }
+            Count::Used(used) => shared.model_meters.record_usage(&used),
         }
     }
 }

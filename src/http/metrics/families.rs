@@ -59,9 +59,13 @@ pub const COUNTED: &[Family] = &[
     ("pes_model_calls_total", Counter, "Attempts of model calls, by provider, model, phase and outcome."),
     ("pes_model_call_duration_seconds", Histogram, "How long attempts of model calls took."),
     ("pes_model_first_token_seconds", Histogram, "Until the first token of a model call came."),
-    ("pes_model_tokens_total", Counter, "Tokens, by direction: input, output, thinking, cached_input."),
+    (
+        "pes_model_tokens_total",
+        Counter,
+        "Tokens of all model calls that took any, as GET /usage counts them, by direction: input, output, thinking, cached_input.",
+    ),
     ("pes_model_cost_usd_total", Counter, "What model calls cost whose price is known, in US dollars."),
-    ("pes_model_unpriced_calls_total", Counter, "Answered model calls whose price is not known."),
+    ("pes_model_unpriced_calls_total", Counter, "Model calls that took tokens and whose price is not known."),
     (
         "pes_spend_refused_total",
         Counter,
