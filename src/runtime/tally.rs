@@ -9,7 +9,7 @@ use super::publish::one_line;
 use super::rows::legible;
 use super::shared::Shared;
 use crate::domain::facts::{AgentResumedBody, ErrorBody, Fact, ItemStatusChangeBody, RunFinishedBody};
-use crate::domain::hitl::{Suspension, SuspensionKind};
+use crate::domain::hitl::{Decision, ExpiryPolicy, Suspension, SuspensionKind};
 use crate::domain::ids::{ItemId, RunId, TenantPk};
 use crate::domain::model::FailureKind;
 use crate::domain::observation::{ObservationType, Record};
@@ -30,16 +30,40 @@ const MAX_CAUSE_CHARS: usize = 300;
 pub(super) struct Tally(Vec<Count>);
 
 enum Count {
-    RunStarted { waited_ms: i64 },
-    RunFinished { result: &'static str, took_ms: i64 },
+    RunStarted {
+        waited_ms: i64,
+    },
+    RunFinished {
+        result: &'static str,
+        took_ms: i64,
+    },
     Failed(Box<Failure>),
-    Item { status: &'static str },
-    Tool { name: String, outcome: String, took_ms: i64 },
-    Asked { kind: &'static str },
-    Answered { decision: &'static str },
-    Waited { kind: &'static str, decision: &'static str, ms: i64 },
-    Recovered { what: &'static str },
-    Ruled { action: &'static str },
+    Item {
+        status: &'static str,
+    },
+    /// Without a time it did not run: it was denied, rejected or skipped, or there is no such tool.
+    Tool {
+        name: String,
+        outcome: String,
+        took_ms: Option<i64>,
+    },
+    Asked {
+        kind: &'static str,
+    },
+    Answered {
+        decision: &'static str,
+    },
+    Waited {
+        kind: &'static str,
+        decision: &'static str,
+        ms: i64,
+    },
+    Recovered {
+        what: &'static str,
+    },
+    Ruled {
+        action: &'static str,
+    },
     Used(Box<ModelUse>),
 }
 
@@ -102,7 +126,9 @@ impl Tally {
             Fact::ToolExecution(body) => {
                 let code = body.error.as_ref().map(|error| error.code.as_str());
                 let outcome = code.unwrap_or(body.status.as_str()).to_owned();
-                self.0.push(Count::Tool { name: body.tool_name.clone(), outcome, took_ms: body.duration_ms });
+                let has_run = body.status == ToolStatus::Success || body.executed.is_some() || body.duration_ms > 0;
+                let took_ms = has_run.then_some(body.duration_ms);
+                self.0.push(Count::Tool { name: body.tool_name.clone(), outcome, took_ms });
             }
             Fact::AgentSuspended(body) => {
                 self.0.push(Count::Asked { kind: body.kind.as_str() });
@@ -110,12 +136,17 @@ impl Tally {
                     self.0.push(Count::Recovered { what: "in_doubt" });
                 }
             }
-            Fact::LlmStreamError(body) if body.code == FailureKind::Interrupted => {
+            // A call that was stopped with its run is not made again.
+            Fact::LlmStreamError(body) if body.code == FailureKind::Interrupted && body.retryable => {
                 self.0.push(Count::Recovered { what: "model" });
             }
             Fact::AgentResumed(body) => self.0.push(Count::Answered { decision: body.decision.as_str() }),
-            Fact::SuspensionTimeout(_) => self.0.push(Count::Answered { decision: "timeout" }),
-            Fact::Intent(_)
+            // A reminder leaves the question open.
+            Fact::SuspensionTimeout(body) if body.policy != ExpiryPolicy::Remind => {
+                self.0.push(Count::Answered { decision: Decision::Expired.as_str() });
+            }
+            Fact::SuspensionTimeout(_)
+            | Fact::Intent(_)
             | Fact::Title(_)
             | Fact::Plan(_)
             | Fact::PlanUpdate(_)
@@ -219,7 +250,9 @@ impl Count {
                 let name = if is_operators { name } else { "tenant".to_owned() };
                 counter!("pes_tool_calls_total", "tool" => name.clone(), "outcome" => outcome_label(&outcome))
                     .increment(1);
-                histogram!("pes_tool_call_duration_seconds", "tool" => name).record(seconds(took_ms));
+                if let Some(took_ms) = took_ms {
+                    histogram!("pes_tool_call_duration_seconds", "tool" => name).record(seconds(took_ms));
+                }
             }
             Count::Asked { kind } => counter!("pes_suspensions_total", "kind" => kind).increment(1),
             Count::Answered { decision } => {
@@ -285,3 +318,6 @@ impl Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -285,6 +285,7 @@ async fn what_models_took_is_what_the_usage_says() {
     let text = server.door.ask("GET", "/metrics").send().await.text();
     let labels = "provider=\"demo\",model=\"demo-scripted\"";
     assert_eq!(used["calls"], 3, "{used:#}");
+    assert_eq!(value(&text, "pes_recovered_total{what=\"model\"}"), 0.0, "no call is made again");
     for (direction, name) in [("input", "inputTokens"), ("output", "outputTokens")] {
         let counted = value(&text, &format!("pes_model_tokens_total{{{labels},direction=\"{direction}\"}}"));
         assert_eq!(Some(counted), used[name].as_f64(), "{used:#}");
