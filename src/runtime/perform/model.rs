@@ -44,11 +44,15 @@ impl ModelAttempt {
         let meters = self.shared.model_meters.of(&self.request.provider, &self.request.model);
         let event = self.call().await?;
         let failed = if let Event::Model(ModelEvent::Failed { failure, .. }) = &event {
-            Some(label(&failure.kind))
+            Some(failure.kind)
+        } else if let Event::Model(ModelEvent::Replied { reply, .. }) = &event
+            && reply.is_refusal()
+        {
+            Some(FailureKind::Refused)
         } else {
             None
         };
-        let outcome = failed.unwrap_or_else(|| "ok".to_owned());
+        let outcome = failed.map_or_else(|| "ok".to_owned(), |kind| label(&kind));
         meters.duration.record(began.elapsed().as_secs_f64());
         if let Event::Model(ModelEvent::Replied { reply, .. }) = &event
             && let Some(first) = reply.time_to_first_token_ms

@@ -9,7 +9,7 @@ use super::usage::reply_of_120_tokens;
 use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
 use crate::support::http::Ask;
-use crate::support::wire::Wire;
+use crate::support::wire::{Wire, end, event, event_stream};
 use crate::support::ws::Socket;
 
 /// The labels that any family may have.
@@ -312,6 +312,26 @@ async fn a_check_of_a_model_is_counted_in_the_metrics() {
         values.map(|value| value.parse::<f64>().expect("a number")).sum()
     };
     assert_eq!((counted("\"input\""), counted("\"output\"")), (100.0, 20.0), "{text}");
+    server.kill().await;
+}
+
+/// The run fails with `model_refused`: the metric says the same.
+#[tokio::test]
+async fn an_answer_that_a_model_refuses_to_give_is_no_success() {
+    let chunk = |delta, reason| event(json!({ "choices": [{ "delta": delta, "finish_reason": reason }] }));
+    let refusal = vec![event_stream(), chunk(json!({}), json!("content_filter")), end()];
+    let wire = Wire::serve(vec![refusal]).await;
+    let place = Place::sqlite("");
+    place.configure(&format!("[models.openai]\nbase_url = \"{}\"\n", wire.url()));
+    let server = Server::start(&place, None).await;
+    let ask = server.door.ask("POST", "/threads/t/process").header("prefer", "wait=30");
+    let said = ask.json(&json!({ "query": "hello" })).send().await;
+    let runs = server.door.ask("GET", "/runs").send().await.expect(200);
+    assert_eq!(runs["items"][0]["status"], "failed", "{}", said.text());
+    let text = server.door.ask("GET", "/metrics").send().await.text();
+    let calls = text.lines().filter(|line| line.starts_with("pes_model_calls_total{provider=\"openai\""));
+    let outcomes: Vec<&str> = calls.filter(|line| !line.ends_with(" 0")).collect();
+    assert!(outcomes.len() == 1 && outcomes[0].contains("outcome=\"refused\""), "{outcomes:?}");
     server.kill().await;
 }
 
