@@ -207,17 +207,21 @@ impl SpanGroup {
     /// Sends all at once. If the collector rejects that, sends each alone, so that one bad range does not affect the others.
     async fn send(self, traces: &Traces, until: Instant, outcomes: &mut [Option<AttemptResult>]) {
         let send = async |spans: &[Spans]| {
-            timeout_at(until, traces.send(spans)).await.unwrap_or_else(|_| ExportResult::Failed(TIMED_OUT.to_owned()))
+            let result = timeout_at(until, traces.send(spans)).await;
+            let result = result.unwrap_or_else(|_| ExportResult::Failed(TIMED_OUT.to_owned()));
+            if let ExportResult::Accepted { rejected } = &result {
+                let all = spans.iter().map(Spans::count).sum::<usize>();
+                count("refused", all.min(*rejected));
+                count("sent", all.saturating_sub(*rejected));
+            }
+            result
         };
         let result = send(&self.spans).await;
         let must_split = matches!(result, ExportResult::Rejected(_)) && self.spans.len() > 1;
         for (index, spans) in self.indices.into_iter().zip(&self.spans) {
             let result = if must_split { send(std::slice::from_ref(spans)).await } else { result.clone() };
             outcomes[index] = Some(match result {
-                ExportResult::Accepted => {
-                    count("sent", spans.count());
-                    (AttemptOutcome::Delivered, format!("{} spans", spans.count()))
-                }
+                ExportResult::Accepted { .. } => (AttemptOutcome::Delivered, format!("{} spans", spans.count())),
                 ExportResult::Failed(why) => (AttemptOutcome::Failed, why),
                 ExportResult::Rejected(why) => {
                     count("refused", spans.count());

@@ -10,6 +10,7 @@
 mod followed;
 mod names;
 mod otlp;
+mod partial_success;
 mod project;
 mod requests;
 mod settings;
@@ -30,13 +31,15 @@ use crate::domain::run::Run;
 use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::egress::{Bounds, Destination, Egress, OutgoingRequest};
 pub use followed::FollowedRun;
+use partial_success::PartialSuccess;
 pub use project::is_no_work;
 use requests::Ring;
 pub use requests::{RequestInfo, RequestSpan};
 use span::{Attributes, Span};
 
-/// Bounds how much of an answer is read: its body is not used.
+/// Bounds how much of an answer is read, and for how long.
 const MAX_ANSWER_BYTES: usize = 16 * 1024;
+const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A range of a thread's log. A delivery asks to export the spans of one run in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +86,8 @@ impl Spans {
 /// How an attempt to export spans ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExportResult {
-    Accepted,
+    /// The collector took the spans, without this many of them, which it rejects for good.
+    Accepted { rejected: usize },
     /// Another attempt may succeed.
     Failed(String),
     /// The collector rejects these spans for good.
@@ -160,13 +164,14 @@ impl Traces {
         spans: impl Iterator<Item = &'s (otlp::TraceId, Span)>,
         timeout: Duration,
     ) -> ExportResult {
+        let mut all_rejected = 0;
         for request in otlp::requests(&self.resource, spans) {
             match self.post(request, timeout).await {
-                ExportResult::Accepted => {}
-                failed => return failed,
+                ExportResult::Accepted { rejected } => all_rejected = rejected.saturating_add(all_rejected),
+                failed @ (ExportResult::Failed(_) | ExportResult::Rejected(_)) => return failed,
             }
         }
-        ExportResult::Accepted
+        ExportResult::Accepted { rejected: all_rejected }
     }
 
     async fn post(&self, body: Vec<u8>, timeout: Duration) -> ExportResult {
@@ -176,11 +181,12 @@ impl Traces {
         let request =
             OutgoingRequest { method: Method::POST, to: self.to.clone(), headers, body: Bytes::from(body), bounds };
         match self.egress.send(request).await {
-            Ok(answer) => {
+            Ok(mut answer) => {
                 let status = answer.status();
-                answer.drain(Duration::from_secs(1)).await;
+                // Reading it to its end also lets the connection be used again.
+                let body = tokio::time::timeout(ANSWER_PATIENCE, answer.read_up_to(MAX_ANSWER_BYTES)).await;
                 match status {
-                    status if status.is_success() => ExportResult::Accepted,
+                    status if status.is_success() => accepted(answer.headers(), &body.unwrap_or_default()),
                     // The statuses after which OTLP allows a retry.
                     StatusCode::TOO_MANY_REQUESTS
                     | StatusCode::BAD_GATEWAY
@@ -192,6 +198,19 @@ impl Traces {
             Err(error) => ExportResult::Failed(error.to_string()),
         }
     }
+}
+
+/// What a collector accepted, by its response.
+fn accepted(headers: &HeaderMap, body: &[u8]) -> ExportResult {
+    let media_type = headers.get(CONTENT_TYPE).and_then(|of| of.to_str().ok()).unwrap_or_default();
+    if !media_type.starts_with("application/x-protobuf") {
+        return ExportResult::Accepted { rejected: 0 };
+    }
+    let PartialSuccess { rejected, why } = PartialSuccess::read(body);
+    if rejected > 0 || !why.is_empty() {
+        tracing::warn!(rejected, why, "the collector did not take all spans of a request");
+    }
+    ExportResult::Accepted { rejected: usize::try_from(rejected).unwrap_or(usize::MAX) }
 }
 
 /// A pure function of the trace and of the caller's flags, so that every process and every activation decides alike.

@@ -118,7 +118,10 @@ impl Traces {
     async fn flush(&self, timeout: Duration) -> Duration {
         let spans = self.ring.take();
         match self.send_spans(spans.iter(), timeout).await {
-            ExportResult::Accepted => count("sent", spans.len()),
+            ExportResult::Accepted { rejected } => {
+                count("refused", spans.len().min(rejected));
+                count("sent", spans.len().saturating_sub(rejected));
+            }
             ExportResult::Rejected(why) => {
                 let spans = spans.len();
                 tracing::warn!(spans, why, "the collector of traces refuses the spans of requests");

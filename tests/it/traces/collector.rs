@@ -8,7 +8,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -41,17 +42,25 @@ pub struct Collector {
 struct Behind {
     /// Status codes for the first exports of runs; later exports succeed. With 0 an export gets no response.
     answers: Arc<Mutex<VecDeque<u16>>>,
+    /// The body of a response of success to an export of runs.
+    taken: &'static [u8],
     runs: UnboundedSender<Received>,
     requests: UnboundedSender<Received>,
 }
 
 impl Collector {
     pub async fn start(answers: &[u16]) -> Self {
+        Self::responding(answers, b"").await
+    }
+
+    /// A collector whose responses of success to exports of runs have this body.
+    pub async fn responding(answers: &[u16], taken: &'static [u8]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         let (runs, told_runs) = unbounded_channel();
         let (requests, told_requests) = unbounded_channel();
-        let behind = Behind { answers: Arc::new(Mutex::new(answers.iter().copied().collect())), runs, requests };
+        let answers = Arc::new(Mutex::new(answers.iter().copied().collect()));
+        let behind = Behind { answers, taken, runs, requests };
         let routes = Router::new().fallback(take).with_state(behind);
         tokio::spawn(async move { axum::serve(listener, routes).await });
         Self { address, runs: told_runs, requests: told_requests }
@@ -85,7 +94,7 @@ impl Collector {
     }
 }
 
-async fn take(State(behind): State<Behind>, uri: Uri, headers: HeaderMap, bytes: Bytes) -> StatusCode {
+async fn take(State(behind): State<Behind>, uri: Uri, headers: HeaderMap, bytes: Bytes) -> Response {
     let received = Received { path: uri.path().to_owned(), headers, bytes };
     let spans = received.spans();
     let is_of_requests = spans.iter().all(|span| span.kind == SERVER);
@@ -95,7 +104,8 @@ async fn take(State(behind): State<Behind>, uri: Uri, headers: HeaderMap, bytes:
     let _ = to.send(received);
     match answer {
         Some(0) => std::future::pending().await,
-        Some(status) => StatusCode::from_u16(status).expect("a status"),
-        None => StatusCode::OK,
+        Some(status) => StatusCode::from_u16(status).expect("a status").into_response(),
+        None if is_of_requests => StatusCode::OK.into_response(),
+        None => ([(header::CONTENT_TYPE, "application/x-protobuf")], behind.taken).into_response(),
     }
 }

@@ -18,6 +18,7 @@ use self::collector::Collector;
 use self::otlp::{Span, read};
 use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
+use crate::support::http::soon;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
@@ -157,6 +158,31 @@ async fn a_collector_that_is_busy_is_asked_again_and_one_that_refuses_is_not() {
     let next = collector.spans().await;
     assert!(named(&refused, "invoke_agent pes").attributes["gen_ai.conversation.id"] == "one");
     assert!(named(&next, "invoke_agent pes").attributes["gen_ai.conversation.id"] == "two");
+}
+
+/// Two spans rejected, because of a "quota": it is in the response of success.
+const PARTIAL_SUCCESS: &[u8] = b"\x0a\x09\x08\x02\x12\x05quota";
+
+#[tokio::test]
+async fn spans_that_a_collector_rejects_in_a_success_are_counted_and_logged_and_not_sent_again() {
+    let mut collector = Collector::responding(&[], PARTIAL_SUCCESS).await;
+    let place = Place::sqlite(SCRIPT);
+    place.configure(&format!("[telemetry]\nendpoint = \"{}\"\n", collector.endpoint()));
+    let server = Server::start(&place, None).await;
+    let ask = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "hello" }));
+    ask.send().await.expect(202);
+    let told = collector.spans().await.len();
+    assert!(told > 2, "{told}");
+    let is_counted = async {
+        let sample = "pes_telemetry_spans_total{outcome=\"refused\"} 2\n";
+        while !server.door.ask("GET", "/metrics").send().await.text().contains(sample) {}
+    };
+    soon(is_counted).await;
+    let log = std::fs::read_to_string(place.folder().join("log")).unwrap();
+    let line = log.lines().find(|line| line.contains("the collector did not take all spans of a request"));
+    assert!(line.is_some_and(|line| line.contains("quota")), "{log}");
+    server.kill().await;
+    assert_eq!(collector.waiting(), 0);
 }
 
 const SCRIPT: &str = r#"
