@@ -30,7 +30,7 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     let mut trace = TraceId::of(request.headers());
     let method = request.method().clone();
     let instance = request.uri().path().to_owned();
-    let route = request.extensions().get::<MatchedPath>().map_or("unknown", |path| path.as_str()).to_owned();
+    let route = route(&request, &app.links.base_path);
     let peer = request.extensions().get::<RemoteAddr>().map(|peer| peer.0.ip());
     let docs = format!("{}/docs", app.links.base(peer, request.headers()));
     let path = instance.strip_prefix(&app.links.base_path).unwrap_or(&instance);
@@ -76,6 +76,13 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     drop(in_flight);
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), elapsed = ?started.elapsed(), "answered"));
     response
+}
+
+/// The route as a label: without the base path, so that alerts and panels hold wherever the server is mounted.
+fn route(request: &Request, base_path: &str) -> String {
+    let Some(matched) = request.extensions().get::<MatchedPath>() else { return "unknown".to_owned() };
+    let route = matched.as_str().strip_prefix(base_path).unwrap_or(matched.as_str());
+    if route.is_empty() { "/".to_owned() } else { route.to_owned() }
 }
 
 /// Makes browsers trust the content type, and keeps other pages from framing the response.

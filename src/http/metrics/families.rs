@@ -27,7 +27,7 @@ use Kind::{Counter, Gauge, Histogram};
 
 /// Counted in this process where it happens.
 pub const COUNTED: &[Family] = &[
-    ("pes_http_requests_total", Counter, "Requests, by method, route and status."),
+    ("pes_http_requests_total", Counter, "Requests, by method, route (without `server.base_path`) and status."),
     (
         "pes_http_request_duration_seconds",
         Histogram,

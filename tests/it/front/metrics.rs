@@ -335,6 +335,21 @@ async fn an_answer_that_a_model_refuses_to_give_is_no_success() {
     server.kill().await;
 }
 
+/// The alerts leave out `/readyz` and `/healthz`.
+#[tokio::test]
+async fn a_route_is_named_without_the_base_path() {
+    let app = App::with(|config| config.server.base_path = "/mounted".to_owned()).await;
+    for (path, status) in [("/readyz", 200), ("/threads/none", 404)] {
+        assert_eq!(app.get(&format!("/mounted{path}")).await.status, status, "{path}");
+    }
+    let text = app.get("/mounted/metrics").await.text();
+    assert!(!text.contains("route=\"/mounted"), "{text}");
+    for (route, status) in [("/readyz", 200), ("/threads/{thread}", 404)] {
+        let sample = format!("pes_http_requests_total{{method=\"GET\",route=\"{route}\",status=\"{status}\"}}");
+        assert!(value(&text, &sample) >= 1.0, "{sample}");
+    }
+}
+
 /// Figures of the whole server are not shown to tenants.
 #[tokio::test]
 async fn where_keys_are_needed_the_metrics_are_the_operators() {
