@@ -43,6 +43,27 @@ fn alerts_and_panels_are_about_metrics_that_there_are() {
     );
 }
 
+/// A title that names several figures has a query for each, and their lines have names.
+#[test]
+fn a_panel_shows_each_figure_of_its_title() {
+    let dashboard: serde_json::Value = serde_json::from_str(&read("deploy/grafana/dashboard.json")).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("a list");
+    let mut several = 0;
+    for panel in panels {
+        let title = panel["title"].as_str().expect("a text");
+        // `Tokens/s` and the like are one figure, by the second, minute or hour.
+        let rate_of = |unit: &str| title.contains(&format!("/{unit}"));
+        let figures =
+            1 + title.matches([',', '/']).count() - ["s", "min", "h"].into_iter().filter(|unit| rate_of(unit)).count();
+        let targets = panel["targets"].as_array().expect("a list");
+        assert_eq!(targets.len(), figures, "{title}");
+        let is_named = targets.iter().all(|target| target["legendFormat"].is_string());
+        assert!(figures == 1 || is_named, "{title}");
+        several += usize::from(figures > 1);
+    }
+    assert_eq!(several, 6);
+}
+
 #[test]
 fn every_alert_has_a_test_and_a_runbook() {
     let (alerts, tests, operations) =
