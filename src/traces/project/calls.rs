@@ -1,11 +1,12 @@
 //! Spans of calls to models, tools and other agents, and the decisions of people about these calls.
 
 use serde::Serialize;
+use serde_json::json;
 
-use super::{OpenSpan, Projection};
+use super::{OpenSpan, Projection, message, value_of};
 use crate::domain::Millis;
 use crate::domain::facts::{
-    A2aTaskBody, AgentResumedBody, LlmStreamErrorBody, LlmStreamMetadataBody, LlmStreamStartBody,
+    A2aTaskBody, AgentResumedBody, LlmStreamEndBody, LlmStreamErrorBody, LlmStreamMetadataBody, LlmStreamStartBody,
 };
 use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::{ItemId, StreamId};
@@ -43,6 +44,19 @@ impl Projection {
         span.set_some(names::FIRST_TOKEN, body.time_to_first_token_ms.map(seconds));
         span.set_some(names::QUEUED, body.queued_ms);
         span.set_some(names::COST, body.cost_usd);
+    }
+
+    pub(super) fn end_chat_with_text(&mut self, body: &LlmStreamEndBody, at: Millis) {
+        let text = self.content(&body.text);
+        self.end_chat(&body.stream_id, at, |span| {
+            let output = text.map(|text| {
+                let mut output = message("assistant", &text);
+                // The conventions require it of each output.
+                output["finish_reason"] = finish_reason(span).into();
+                json!([output]).to_string()
+            });
+            span.set_some(names::OUTPUT_MESSAGES, output);
+        });
     }
 
     pub(super) fn fail_chat(&mut self, body: &LlmStreamErrorBody, at: Millis) {
@@ -158,6 +172,14 @@ impl Projection {
             open.span.fail(task.status.as_str(), &why);
         }
         self.end_call(open, at);
+    }
+}
+
+/// Why the model stopped; its metadata said so before its text ended.
+fn finish_reason(chat: &Span) -> String {
+    match value_of(&chat.attributes, names::FINISH_REASONS) {
+        Some(Attribute::TextList(reasons)) => reasons.concat(),
+        Some(Attribute::Text(_) | Attribute::Integer(_) | Attribute::Float(_)) | None => String::new(),
     }
 }
 

@@ -218,10 +218,7 @@ impl Projection {
             Fact::RunStarted(body) => self.set_run_attributes(body),
             Fact::LlmStreamStart(body) => self.start_chat(item, body, at),
             Fact::LlmStreamMetadata(body) => self.record_chat_usage(body),
-            Fact::LlmStreamEnd(body) => {
-                let text = self.content(&body.text).map(|text| message("assistant", &text));
-                self.end_chat(&body.stream_id, at, |span| span.set_some(names::OUTPUT_MESSAGES, text));
-            }
+            Fact::LlmStreamEnd(body) => self.end_chat_with_text(body, at),
             Fact::LlmStreamError(body) => self.fail_chat(body, at),
             Fact::Plan(body) => self.end_plan(body.plan_version, at),
             Fact::PlanUpdate(body) => match body.source {
@@ -254,7 +251,7 @@ impl Projection {
             (names::PROVIDER.into(), names::provider(&body.provider).to_owned().into()),
             (names::REQUEST_MODEL.into(), body.model.clone().into()),
         ];
-        let query = self.content(&body.query).map(|query| message("user", &query));
+        let query = self.content(&body.query).map(|query| json!([message("user", &query)]).to_string());
         attributes.extend(query.map(|query| (names::INPUT_MESSAGES.into(), query.into())));
         self.run_attributes = attributes;
     }
@@ -356,9 +353,10 @@ impl Projection {
     }
 }
 
-/// A message in the format of the conventions.
-fn message(role: &str, text: &str) -> String {
-    json!([{ "role": role, "parts": [{ "type": "text", "content": text }] }]).to_string()
+/// A message in the format of the conventions. A reply that only asks for calls has no text.
+fn message(role: &str, text: &str) -> Value {
+    let part = (!text.is_empty()).then(|| json!({ "type": "text", "content": text }));
+    json!({ "role": role, "parts": part.as_slice() })
 }
 
 fn value_of<'a>(attributes: &'a [(Cow<'static, str>, Attribute)], name: &str) -> Option<&'a Attribute> {

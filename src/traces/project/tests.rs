@@ -239,6 +239,32 @@ fn without_content_no_span_holds_a_sentence_of_it(#[values("hostile", "failed", 
     }
 }
 
+/// `gen_ai.output.messages` has a schema of its own, which requires the reason of the end.
+#[test]
+fn what_a_model_wrote_is_in_the_format_of_the_conventions() {
+    let log = log("demo");
+    let (mut replies, mut empty) = (0, 0);
+    for subject in subjects(&log) {
+        let told = whole(&Subject { with_content: true, ..subject }, &log);
+        let chats = told.iter().filter(|span| value_of(&span.attributes, names::FINISH_REASONS).is_some());
+        for chat in chats {
+            let Some(Attribute::Text(text)) = value_of(&chat.attributes, names::OUTPUT_MESSAGES) else {
+                panic!("{chat:?}");
+            };
+            let output: Value = serde_json::from_str(text).expect("JSON");
+            assert_eq!((&output[0]["role"], output.as_array().map(Vec::len)), (&json!("assistant"), Some(1)));
+            let reason = output[0]["finish_reason"].as_str().expect("a text");
+            let expected = Attribute::TextList(vec![reason.to_owned()]);
+            assert_eq!(value_of(&chat.attributes, names::FINISH_REASONS), Some(&expected));
+            let parts = output[0]["parts"].as_array().expect("a list");
+            assert!(parts.iter().all(|part| part["type"] == "text" && part["content"] != ""), "{output}");
+            replies += 1;
+            empty += usize::from(parts.is_empty());
+        }
+    }
+    assert!(replies > empty && empty > 0, "{empty} of {replies} replies only asked for calls");
+}
+
 #[test]
 fn a_text_in_a_span_is_cut_at_its_bound_and_only_what_ends_a_run_fails_it() {
     let mut log = log("demo");
