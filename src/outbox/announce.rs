@@ -12,7 +12,7 @@ use crate::domain::facts::{Fact, RunFinishedBody};
 use crate::domain::hitl::{AskedQuestion, Decision, ExpiryPolicy, RiskLevel, SuspensionKind};
 use crate::domain::ids::{CallId, Mint, RunId, SuspensionId, TenantPk, ThreadId};
 use crate::domain::observation::Record;
-use crate::domain::run::{ResultStatus, RunStatus};
+use crate::domain::run::{ResultStatus, Run, RunStatus};
 use crate::domain::webhook::WebhookEvent;
 use crate::store::outbox::{NewDelivery, TargetKind};
 
@@ -55,6 +55,9 @@ struct EventData<'a> {
     thread_id: &'a ThreadId,
     run_id: &'a RunId,
     trace_id: &'a str,
+    /// The flags of the run's trace, for the delivery's own `traceparent`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_flags: Option<&'a str>,
     /// Where a person can look at the run, or answer the question.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
@@ -63,12 +66,13 @@ struct EventData<'a> {
 }
 
 impl Directory {
-    /// The deliveries that a commit with these records puts into the outbox: one per record and subscribed webhook.
-    pub fn announce(
+    /// The deliveries that a commit with these records puts into the outbox: one per record and subscribed webhook. `runs` are
+    /// those of the records.
+    pub fn announce<'r>(
         &self,
-        tenant: TenantPk,
-        thread: &ThreadId,
+        (tenant, thread): (TenantPk, &ThreadId),
         records: &[Record],
+        runs: impl Iterator<Item = &'r Run> + Clone,
         mint: &mut Mint,
         urls: Option<&ConsoleUrls>,
     ) -> Vec<NewDelivery> {
@@ -79,7 +83,12 @@ impl Directory {
         }
         let mut deliveries = Vec::new();
         for (record, (event, details)) in events {
-            let body = event_body(thread, record, event, details, urls);
+            let run = runs.clone().find(|run| run.run_id == record.run_id);
+            let trace_flags = run.and_then(|run| run.trace.flags.as_deref());
+            let url = urls.map(|urls| url_of(urls, thread, record, &details));
+            let (run_id, trace_id) = (&record.run_id, record.trace_id.as_str());
+            let data = EventData { thread_id: thread, run_id, trace_id, trace_flags, url, details };
+            let body = json!({ "type": event.as_str(), "timestamp": iso_8601(record.timestamp), "data": data });
             deliveries.extend(deliveries_to(&webhooks, event, &body, mint));
         }
         deliveries
@@ -139,19 +148,11 @@ fn deliveries_to(
     })
 }
 
-fn event_body(
-    thread: &ThreadId,
-    record: &Record,
-    event: WebhookEvent,
-    details: EventDetails<'_>,
-    urls: Option<&ConsoleUrls>,
-) -> Value {
-    let url = urls.map(|urls| match &details {
+fn url_of(urls: &ConsoleUrls, thread: &ThreadId, record: &Record, details: &EventDetails<'_>) -> String {
+    match details {
         EventDetails::Question { suspension_id, .. } => urls.question(suspension_id),
         EventDetails::Resolution { .. } | EventDetails::End { .. } => urls.run(thread, &record.run_id),
-    });
-    let data = EventData { thread_id: thread, run_id: &record.run_id, trace_id: &record.trace_id, url, details };
-    json!({ "type": event.as_str(), "timestamp": iso_8601(record.timestamp), "data": data })
+    }
 }
 
 /// The time format of Standard Webhooks.

@@ -223,15 +223,21 @@ struct TracedData {
     /// Empty if the event is about no run.
     #[serde(default)]
     trace_id: String,
+    /// Absent if neither the caller nor a sampler decided whether the run is traced.
+    #[serde(default)]
+    trace_flags: Option<String>,
 }
 
 /// The trace of the delivery's run, with a span of its own.
 fn trace_of(delivery: &Delivery) -> CallTrace {
     let unreadable =
         |error: &serde_json::Error| tracing::warn!(%error, deliveryId = %delivery.id, "a delivery names no trace");
-    let body = serde_json::from_str::<TracedBody>(&delivery.body).inspect_err(unreadable);
-    let trace_id = body.map_or_else(|_| String::new(), |body| body.data.trace_id);
-    TraceOrigin::default().call(&trace_id, delivery.id.as_str())
+    match serde_json::from_str::<TracedBody>(&delivery.body).inspect_err(unreadable) {
+        Ok(TracedBody { data: TracedData { trace_id, trace_flags: flags } }) => {
+            TraceOrigin { flags, ..TraceOrigin::default() }.call(&trace_id, delivery.id.as_str())
+        }
+        Err(_) => CallTrace::default(),
+    }
 }
 
 /// A redirect is no success: a receiver that moves needs its new URL in the settings.

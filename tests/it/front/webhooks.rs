@@ -64,6 +64,23 @@ fn are(status: &str) -> impl Fn(&[Value]) -> bool {
     move |found| !found.is_empty() && found.iter().all(|one| one["status"] == status)
 }
 
+/// A receiver that follows its caller would else trace every delivery of runs that are not traced.
+#[tokio::test]
+async fn a_delivery_says_whether_its_run_is_traced() {
+    let mut wire = Wire::serve(vec![ok(), ok()]).await;
+    let app = app(&wire, |_| {}).await;
+    hook(&app, &wire, &["secret"]).await;
+    for flags in ["00", "01"] {
+        let parent = format!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-{flags}");
+        let ask = app.ask("POST", &format!("/threads/traced-{flags}/process")).header("traceparent", &parent);
+        ask.json(&json!({ "query": "hello" })).send().await.expect(202);
+        let request = soon(wire.request()).await;
+        assert_eq!(request.body["data"]["traceFlags"], flags, "{}", request.body);
+        let sent = request.header("traceparent").unwrap();
+        assert!(sent.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-") && sent.ends_with(flags), "{sent}");
+    }
+}
+
 #[tokio::test]
 async fn what_happens_is_told_once_and_signed() {
     let mut wire = Wire::serve((0..3).map(|_| ok()).collect()).await;
