@@ -38,7 +38,7 @@ pub(super) struct Subject {
 }
 
 /// A tool call that has not ended.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct OpenCall {
     item: Option<ItemId>,
     arguments: Option<String>,
@@ -48,7 +48,6 @@ struct OpenCall {
 }
 
 /// A call to a model or another agent that has not ended.
-#[derive(Clone)]
 struct OpenSpan {
     span: Span,
     item: Option<ItemId>,
@@ -63,14 +62,12 @@ impl OpenSpan {
 }
 
 /// A span that has ended, and the seq of the observation that ended it.
-#[derive(Clone)]
 struct EndedSpan {
     seq: i64,
     span: Span,
 }
 
 /// The projection of a run up to some observation.
-#[derive(Clone)]
 pub(super) struct Projection {
     subject: Subject,
     /// The span of the activation, once it has begun.
@@ -145,8 +142,7 @@ impl Projection {
     /// Applies the next fact of the run.
     pub(super) fn apply(&mut self, seq: i64, item: Option<&ItemId>, at: Millis, fact: &Fact) {
         (self.seq, self.at) = (seq, at);
-        let is_known_task = |task| self.peers.contains_key(task);
-        let is_new_task = matches!(fact, Fact::A2aTask(task) if !is_known_task(&task.task_id));
+        let is_new_task = matches!(fact, Fact::A2aTask(task) if !self.peers.contains_key(&task.task_id));
         if self.activation.is_none() && (is_new_task || !is_no_work(fact)) {
             self.begin_activation(at);
         }
