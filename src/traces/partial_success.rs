@@ -79,7 +79,7 @@ mod tests {
     fn what_was_rejected_is_read_and_what_is_no_message_is_nothing() {
         let some = b"\x0a\x09\x08\xac\x02\x12\x04\x71\x75\x6f\x74";
         assert_eq!(PartialSuccess::read(some), PartialSuccess { rejected: 300, why: "quot".to_owned() });
-        let beside_other_fields = [b"\x1d\x01\x02\x03\x04", &some[..]].concat();
+        let beside_other_fields = [&b"\x1d\x01\x02\x03\x04"[..], some].concat();
         assert_eq!(PartialSuccess::read(&beside_other_fields).rejected, 300);
         for nothing in [&b""[..], b"\x0a\x00", b"{\"partialSuccess\":{}}", b"\x0a\xff", &[0xff; 20]] {
             assert_eq!(PartialSuccess::read(nothing), PartialSuccess::default(), "{nothing:?}");

@@ -255,7 +255,8 @@ async fn an_edit_of_the_plan_is_no_activation() {
     plan::edit(service, caller, &"t".into(), edit, version).await.unwrap();
     scene.answer(json!({ "approved": true })).await;
     scene.is_told(2).await;
-    let [first, second] = &scene.activations()[..] else { panic!("{:#?}", scene.spans) };
+    let activations = scene.activations();
+    let [first, second] = &activations[..] else { panic!("{activations:#?}") };
     assert_eq!(second.start - first.end, (60_000 + 3_600_000) * 1_000_000, "it begins with the answer");
     scene.close().await;
 }
