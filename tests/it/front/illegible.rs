@@ -10,6 +10,7 @@ use pes::store::{AuditRow, Store};
 use serde_json::{Value, json};
 
 use crate::support::app::App;
+use crate::support::metrics::value;
 
 /// As somebody with access to the database does.
 async fn put(store: &dyn Store, tenant: TenantPk, kind: DocumentKind, body: Value) {
@@ -41,6 +42,8 @@ async fn what_is_stored_and_cannot_be_read_is_listed_counted_and_can_be_removed(
     for (kind, body) in damaged {
         put(&*store, tenant, kind, body).await;
     }
+    // Before a server reads them: the metrics are of the whole process.
+    let before = App::start().await.get("/metrics").await.text();
     let app = App::of(store, |_| {}).await;
     for (list, id, why, kind) in [
         ("/webhooks", "webhookId", "storedError", "webhook"),
@@ -57,8 +60,9 @@ async fn what_is_stored_and_cannot_be_read_is_listed_counted_and_can_be_removed(
         let path = format!("{list}/broken");
         assert_eq!(&app.get(&path).await.expect(200), shown);
         let metrics = app.get("/metrics").await.text();
-        let counted = format!("pes_documents_illegible_total{{kind=\"{kind}\"}} ");
-        assert!(metrics.contains(&counted), "{counted}");
+        let counted = format!("pes_documents_illegible_total{{kind=\"{kind}\"}}");
+        let [was, is] = [&before, &metrics].map(|text| value(text, &counted));
+        assert!(is > was, "{counted}: {was}, then {is}");
         app.ask("DELETE", &path).send().await.expect(204);
         assert_eq!(app.get(&path).await.status, 404);
     }

@@ -9,6 +9,7 @@ use super::usage::reply_of_120_tokens;
 use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
 use crate::support::http::Ask;
+use crate::support::metrics::value;
 use crate::support::wire::{Wire, end, event, event_stream};
 use crate::support::ws::Socket;
 
@@ -60,11 +61,6 @@ fn lines(text: &str) -> Vec<Line<'_>> {
 fn family(name: &str, known: &BTreeSet<&'static str>) -> Option<&'static str> {
     let ends = ["", "_bucket", "_sum", "_count"];
     ends.iter().find_map(|end| known.get(name.strip_suffix(end)?).copied())
-}
-
-fn value(text: &str, sample: &str) -> f64 {
-    let found = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
-    found.unwrap_or_else(|| panic!("no {sample} in\n{text}")).parse().expect("a number")
 }
 
 /// A run that calls a tool of the caller, who answers and then cancels the rest.

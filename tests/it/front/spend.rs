@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use crate::store::bed::together;
 use crate::support::app::App;
 use crate::support::http::{Ask, Said, soon};
+use crate::support::metrics::value;
 use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
 use crate::support::wire::{Step, Wire, answer};
@@ -353,14 +354,8 @@ async fn a_server_with_a_cap_and_a_model_without_a_price_does_not_start() {
     start(&config).await.expect("each has one").close().await;
 }
 
-async fn metric(app: &App, line: &str) -> f64 {
-    value_of(&app.get("/metrics").await.text(), line)
-}
-
-/// The value of a line of `/metrics`.
-pub(super) fn value_of(metrics: &str, line: &str) -> f64 {
-    let found = metrics.lines().find_map(|found| found.strip_prefix(line));
-    found.unwrap_or_else(|| panic!("{line}: {metrics}")).trim().parse().unwrap()
+async fn metric(app: &App, sample: &str) -> f64 {
+    value(&app.get("/metrics").await.text(), sample)
 }
 
 #[tokio::test]

@@ -13,10 +13,11 @@ use pes::store::sqlite::Sqlite;
 use pes::store::{PageAsk, SpendKey, Spent, Store, UsageAsk};
 use serde_json::{Value, json};
 
-use super::spend::{capped, now, value_of};
+use super::spend::{capped, now};
 use crate::store::bed::together;
 use crate::support::app::App;
 use crate::support::http::{Said, soon};
+use crate::support::metrics::value;
 use crate::support::postgres::Database;
 use crate::support::wire::{Wire, answer};
 
@@ -61,7 +62,7 @@ async fn what_one_tenant_spends_another_cannot() {
     let put = app.ask("PUT", "/limits").key(OPS).json(&json!({ "serverMonthUsd": 5 })).send().await;
     put.problem("invalid");
     let metrics = app.ask("GET", "/metrics").key(OPS).send().await.text();
-    let used = value_of(&metrics, r#"pes_spend_cap_used_ratio{cap="server_month"}"#);
+    let used = value(&metrics, r#"pes_spend_cap_used_ratio{cap="server_month"}"#);
     assert!((used - cost.as_f64().unwrap() / 0.02).abs() < 1e-9, "{used}");
 }
 

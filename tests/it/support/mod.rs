@@ -6,6 +6,7 @@ pub mod cases;
 pub mod gate;
 pub mod http;
 pub mod issuer;
+pub mod metrics;
 pub mod postgres;
 pub mod proxy;
 pub mod store;
