@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{NEW, OLD};
 use crate::recovery::process::{Place, Server};
 use crate::support::http::soon;
+use crate::support::metrics::found;
 use crate::support::wire::{Request, Wire, answer};
 
 const SCRIPT: &str = include_str!("../support/script.toml");
@@ -37,13 +38,15 @@ impl Outside {
     }
 }
 
-/// The sealing keys of the next process; a failed delivery is retried every tenth of a second.
+/// The sealing keys of the next process; a failed delivery is retried every tenth of a second, and so is a failed call of
+/// an agent.
 fn hold(place: &Place, outside: &Outside, current: &str, old: &[&str]) {
     let allowed: Vec<String> = outside.all().map(|wire| format!("{:?}", wire.address.to_string())).to_vec();
     place.configure(&format!(
         "auth = {{ sealing_key = {current:?}, sealing_keys_old = {old:?} }}\n\
          egress = {{ allow = [{}] }}\n\
-         outbox = {{ backoff_ms = {:?}, push_backoff_ms = [100] }}\n",
+         outbox = {{ backoff_ms = {:?}, push_backoff_ms = [100] }}\n\
+         delegation = {{ poll_ms = 100, poll_most_ms = 100 }}\n",
         allowed.join(", "),
         vec![100; 1_000],
     ));
@@ -117,7 +120,10 @@ async fn nothing_is_sent(server: &Server, outside: &Outside, task: &str, before:
     soon(async {
         loop {
             let metrics = server.door.ask("GET", "/metrics").send().await.text();
-            let is_counted = |kind| metrics.contains(&format!("pes_secrets_unreadable_total{{kind=\"{kind}\"}} "));
+            let is_counted = |kind| {
+                let counted = found(&metrics, &format!("pes_secrets_unreadable_total{{kind=\"{kind}\"}}"));
+                counted.is_some_and(|counted| counted >= 1.0)
+            };
             if ["webhook", "push", "http_tool", "agent"].into_iter().all(is_counted) {
                 return;
             }
@@ -125,6 +131,19 @@ async fn nothing_is_sent(server: &Server, outside: &Outside, task: &str, before:
         }
     })
     .await;
+    let delegated = soon(async {
+        loop {
+            let tasks = get(server, "/tasks").await;
+            if let Some(failed) = tasks["items"].as_array().unwrap().iter().find(|one| one["status"] == "failed") {
+                return failed.clone();
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(delegated["threadId"], "lost-agent");
+    let why = delegated["reason"].as_str().unwrap_or_else(|| panic!("{delegated:#}"));
+    assert!(why.starts_with("secret_unreadable: nothing was sent: "), "{why}");
     let log = get(server, "/threads/lost-tool/events?types=TOOL_EXECUTION&limit=9").await.to_string();
     assert!(log.contains("secret_unreadable") && log.contains("it was not sent"), "{log}");
     let webhooks = get(server, "/webhooks").await;
