@@ -1,4 +1,4 @@
-//! kill -9 at every persistence boundary: each failpoint between two writes that must each hold alone, at its n-th
+//! kill -9 at every persistence boundary of a run: each failpoint between two writes that must each hold alone, at its n-th
 //! passage. A pipe holds the process there, so nothing depends on timing.
 //!
 //! A few rows of the table always run; all of them with `scripts/test --all`.
@@ -8,7 +8,8 @@ use rstest::rstest;
 use super::process::{Place, Server};
 use super::story;
 
-/// Every failpoint.
+/// The failpoints that this scenario passes. Those of agents, callbacks, deletions, deliveries, schedules and new databases
+/// have tests of their own.
 const PLACES: [&str; 11] = [
     "commit.before",
     "commit.after",
@@ -34,6 +35,7 @@ async fn survives(place: Place, failpoint: &str) -> bool {
     if is_reached {
         server.kill().await;
         server = Server::start(&place, None).await;
+        story::check_accepted(server.door, &place).await;
         story::tell(server.door, &place).await;
     }
     story::check(server.door, &place).await;

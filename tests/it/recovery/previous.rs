@@ -40,6 +40,7 @@ async fn takes_over(place: Place, first: Release, second: Release, failpoint: &s
     }
     server.kill().await;
     let server = second.start(&place, None).await;
+    story::check_accepted(server.door, &place).await;
     story::tell(server.door, &place).await;
     story::check(server.door, &place).await;
     server.kill().await;

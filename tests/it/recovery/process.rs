@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Mutex;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -12,10 +13,19 @@ use tokio::process::{Child, ChildStdout, Command};
 use crate::support::http::{Ask, PATIENCE, soon};
 use crate::support::postgres::Database;
 
-/// What outlives a process: its data, its script, and the file in which its tools count.
+/// A query that a server has accepted: it said which run answers it.
+#[derive(Clone, Debug)]
+pub struct Accepted {
+    pub thread: String,
+    pub query: String,
+    pub run: String,
+}
+
+/// What outlives a process: its data, its script, the file in which its tools count, and what its clients were told.
 pub struct Place {
     folder: tempfile::TempDir,
     database: Option<Database>,
+    accepted: Mutex<Vec<Accepted>>,
 }
 
 impl Place {
@@ -28,7 +38,8 @@ impl Place {
     }
 
     fn with(script: &str, database: Option<Database>) -> Self {
-        let place = Self { folder: tempfile::tempdir().expect("a temporary folder"), database };
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = Self { folder, database, accepted: Mutex::default() };
         let counted = place.counted();
         let script = script.replace("{counted}", counted.to_str().expect("a plain path"));
         std::fs::write(place.file("script.toml"), script).expect("the folder takes files");
@@ -62,6 +73,15 @@ impl Place {
         command.env("PES_DEMO_PACE", "0").env("PES_DEMO_SCRIPT", self.file("script.toml"));
         command.envs(self.database.as_ref().map(|database| ("DATABASE_URL", database.url())));
         command.output().expect("the binary starts")
+    }
+
+    /// Keeps what a client was told.
+    pub fn note(&self, accepted: Accepted) {
+        self.accepted.lock().expect("nobody panics").push(accepted);
+    }
+
+    pub fn accepted(&self) -> Vec<Accepted> {
+        self.accepted.lock().expect("nobody panics").clone()
     }
 
     /// The file to which `test_count` appends a line at each execution.

@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::process::{Door, Place};
+use super::process::{Accepted, Door, Place};
 
 pub const SCRIPT: &str = include_str!("story.toml");
 
 /// Drives every run to its end.
 pub async fn tell(door: Door, place: &Place) {
-    ask(door, "in-tool", "tool").await;
-    ask(door, "asking", "question").await;
+    accepted(door, place, "in-tool", "tool").await;
+    accepted(door, place, "asking", "question").await;
     let question = suspended(door, "asking").await;
-    let diamond = ask(door, "diamond", "diamond").await;
-    let queued = ask(door, "diamond", "afterwards").await;
+    let diamond = accepted(door, place, "diamond", "diamond").await;
+    let queued = accepted(door, place, "diamond", "afterwards").await;
     for run in [&diamond, &queued] {
         assert_eq!(ended(door, place, run).await["status"], "completed");
     }
@@ -82,6 +82,22 @@ fn counted_once(place: &Place, log: &[Value], calls: usize) {
             Some("test_count") => assert_eq!(times, 1, "{id}: {lines:?}"),
             _ => assert!(times >= 1, "{id}: {lines:?}"),
         }
+    }
+}
+
+/// Asks, and notes the run that was answered.
+async fn accepted(door: Door, place: &Place, thread: &str, query: &str) -> String {
+    let run = ask(door, thread, query).await;
+    place.note(Accepted { thread: thread.to_owned(), query: query.to_owned(), run: run.clone() });
+    run
+}
+
+/// Every run that was answered is there after a crash, and the repeated request is answered with it.
+pub async fn check_accepted(door: Door, place: &Place) {
+    for Accepted { thread, query, run } in place.accepted() {
+        let seen = door.ask("GET", &format!("/runs/{run}")).send().await.expect(200);
+        assert_eq!((&seen["runId"], &seen["threadId"]), (&json!(run), &json!(thread)));
+        assert_eq!(ask(door, &thread, &query).await, run, "{thread}: the repeated request began another run");
     }
 }
 
