@@ -167,6 +167,7 @@ async fn a_database_that_other_tools_put_back_is_adopted(#[case] place: Place) {
     assert!(said.contains("keys that were revoked after the backup are valid again"), "{said}");
     let server = Server::start(&place, None).await;
     let asked = held_back(server.door).await;
+    assert_eq!(place.run(&["restore", "--adopt"]).status.code(), Some(9), "a server uses it");
     let refused = place.run(&["restore", "--adopt", "copy.db"]);
     assert_eq!(refused.status.code(), Some(2), "a file, or --adopt");
     assert_eq!(waited(server.door, &run).await["status"], "suspended");
