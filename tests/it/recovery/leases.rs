@@ -19,7 +19,7 @@ use rstest::rstest;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Executor};
 use tokio::task::yield_now;
-use tokio::time::{Instant, advance, pause, resume, sleep};
+use tokio::time::{Instant, advance, pause, resume, sleep, timeout};
 
 use super::probe::{Probe, Tally, ask, instance};
 use crate::support::http::soon;
@@ -250,17 +250,33 @@ async fn no_call_waits_for_ever_when_the_store_refuses_what_it_brought(
     assert_eq!(probe.tally(), calls);
 }
 
-/// A tool that does not yield cannot be stopped; its result is ignored. Neither a cancel nor a drain waits for it.
+/// A tool that does not yield cannot be stopped; its result is ignored. A cancel waits 2 s for it, and a drain after that
+/// not at all, however long it may take.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn code_that_does_not_yield_holds_up_neither_a_cancel_nor_a_drain() {
-    let (_store, probe, instance) = bed().await;
+    let probe = Probe::new();
+    let instance = instance(fresh_store().await, &probe, |config| config.runtime.drain_ms = 3_600_000).await;
     let run = ask(&instance, "t", "block").await;
     probe.reaches(|tally| tally.begun == 1).await;
-    let (service, caller) = (instance.service(), instance.caller());
-    soon(runs::cancel_thread(service, caller, &"t".into(), None)).await.unwrap();
+    let (service, caller, thread) = (instance.service(), instance.caller(), "t".into());
+    let cancelling = runs::cancel_thread(service, caller, &thread, None);
+    timeout(Duration::from_secs(12), cancelling).await.expect("2 s are enough").unwrap();
     assert_eq!(ended(&instance, &run).await, RunStatus::Cancelled);
     assert_eq!(probe.tally().over, 0, "it is still at it");
     soon(service.drain()).await;
+    assert_eq!(probe.tally().over, 0, "it is still at it");
+    probe.release();
+}
+
+/// The run is not cancelled: the next process looks after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn code_that_does_not_yield_in_a_running_run_does_not_hold_up_a_drain() {
+    let probe = Probe::new();
+    let instance = instance(fresh_store().await, &probe, |config| config.runtime.drain_ms = 3_000).await;
+    ask(&instance, "t", "block").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    soon(instance.service().drain()).await;
+    assert_eq!(probe.tally(), Tally { begun: 1, over: 0 }, "it is still at it");
     probe.release();
 }
 
