@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use pes::config::ConfiguredKey;
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::peer::{Dialect, Peer};
 use super::{app, delegated, ended, knows, results};
@@ -100,21 +100,32 @@ async fn a_report_that_names_another_task_than_the_agent_did_costs_no_work() {
     server.kill().await;
 }
 
+/// A task as it is stored, with the time at which its agent is asked next. A report that was taken moves it to now, before
+/// the report is answered.
+async fn stored(app: &App, task: &str) -> Value {
+    let shown = app.get(&format!("/tasks/{task}")).await.expect(200);
+    assert!(shown["nextAskAt"].is_number(), "{shown:#}");
+    shown
+}
+
 /// It counts as a report that names none.
 #[tokio::test]
 async fn an_id_that_is_too_long_for_one_names_no_task() {
     let peer = Peer::start(Dialect::JsonRpc1).await;
     let app = app(&peer, 3_600_000).await;
-    delegated(&app, "t").await;
+    let (run, task) = delegated(&app, "t").await;
     let (_, path, token) = peer.push(0);
     let report = async |id: String| {
         let ask = Ask::new(app.address, "POST", &path).header("x-a2a-notification-token", &token);
         assert_eq!(ask.json(&json!({ "task": { "id": id } })).send().await.status, 202);
     };
+    let waits = stored(&app, &task).await;
     report("x".repeat(1_024)).await;
-    assert_eq!(peer.told().asked, 0, "it names another task");
+    assert_eq!(stored(&app, &task).await, waits, "it names another task");
+    peer.says("COMPLETED");
     report("x".repeat(1_025)).await;
-    peer.until(|told| told.asked == 1).await;
+    assert_eq!(ended(&app, &run).await["status"], "completed");
+    assert_eq!(peer.told().asked, 1);
 }
 
 #[tokio::test]
@@ -123,17 +134,19 @@ async fn a_report_is_no_more_than_a_reason_to_ask() {
     let app = app(&peer, 3_600_000).await;
     let (run, task) = delegated(&app, "t").await;
     let (_, path, token) = peer.push(0);
+    let waits = stored(&app, &task).await;
+    let of_another = Ask::new(app.address, "POST", &path).header("x-a2a-notification-token", &token);
+    assert_eq!(of_another.json(&json!({ "task": { "id": "another" } })).send().await.status, 202);
+    assert_eq!(stored(&app, &task).await, waits, "a task that this is not");
     let forged = json!({ "task": { "id": "their-1", "status": { "state": "TASK_STATE_COMPLETED" } } });
     let ask = Ask::new(app.address, "POST", &path).header("x-a2a-notification-token", &token);
     assert_eq!(ask.json(&forged).send().await.status, 202);
     peer.until(|told| told.asked == 1).await;
     assert_eq!(app.get(&format!("/tasks/{task}")).await.expect(200)["status"], "working");
-    let of_another = Ask::new(app.address, "POST", &path).header("x-a2a-notification-token", &token);
-    assert_eq!(of_another.json(&json!({ "task": { "id": "another" } })).send().await.status, 202);
-    assert_eq!(peer.told().asked, 1, "a task that this is not");
     peer.says("COMPLETED");
     assert_eq!(peer.reports(0).await.status, 202);
     assert_eq!(ended(&app, &run).await["status"], "completed");
+    assert_eq!(peer.told().asked, 2, "once for each report of this task");
 }
 
 #[tokio::test]
