@@ -28,7 +28,8 @@ fn check_matches(source: &Source, own: &HashSet<String>) -> Vec<String> {
     breaches
 }
 
-/// Whether a pattern starts with a variant of one of these: `a::Name::Variant`.
+/// Whether a pattern starts with a variant of one of these: `a::Name::Variant`. Only our own types have code that says
+/// `Self::Variant`.
 fn is_of(pattern: &[Token], own: &HashSet<String>) -> bool {
     let mut path = Vec::new();
     for token in pattern {
@@ -40,7 +41,8 @@ fn is_of(pattern: &[Token], own: &HashSet<String>) -> bool {
         }
         path.push(token.text.as_str());
     }
-    path.len() >= 2 && own.contains(path[path.len() - 2]) && !FOREIGN.contains(&path[0])
+    let Some([of, _]) = path.last_chunk() else { return false };
+    (*of == "Self" || own.contains(*of)) && !FOREIGN.contains(&path[0])
 }
 
 /// The patterns of a match's arms, from the tokens behind `match`.
@@ -97,6 +99,7 @@ fn a_wildcard_is_seen() {
         !check_matches(&source, &own_enums(std::slice::from_ref(&source))).is_empty()
     };
     assert!(seen("match c { Colour::Red => 1, _ => 2 }"));
+    assert!(seen("match self { Self::Red => 1, _ => 2 }"));
     assert!(seen("match f({ x }) { a::Colour::Red(x) if x > 1 => { g(); } _ => 2 }"));
     assert!(seen("match x { Some(1) => match c { Colour::Red => {}, _ => {} }, None => {} }"));
     assert!(!seen("match c { Colour::Red => 1, Colour::Blue => 2 }"));
