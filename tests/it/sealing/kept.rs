@@ -29,7 +29,7 @@ async fn app(store: &Arc<dyn Store>, wire: &Wire, keys: &[&str]) -> App {
 
 #[tokio::test]
 async fn a_delivery_waits_for_its_secret_as_long_as_for_its_receiver_and_can_be_replayed() {
-    let wire = Wire::serve(Vec::new()).await;
+    let mut wire = Wire::serve(vec![answer("200 OK", "", "")]).await;
     let store = fresh_store().await;
     let spec = json!({ "url": format!("http://{}/", wire.address), "events": ["run.finished"], "secrets": ["s"] });
     let first = app(&store, &wire, &[OLD]).await;
@@ -55,6 +55,11 @@ async fn a_delivery_waits_for_its_secret_as_long_as_for_its_receiver_and_can_be_
 
     let put = second.ask("PUT", &format!("/webhooks/{id}")).json(&spec).send().await.expect(200);
     assert_eq!(put["secretError"], Value::Null, "new secrets repair it");
+    let delivery = dead["deliveryId"].as_str().unwrap();
+    assert_eq!(second.ask("POST", &format!("/webhooks/deliveries/{delivery}/replay")).send().await.status, 202);
+    let told = soon(wire.request()).await;
+    assert_eq!(told.header("webhook-id"), Some(delivery));
+    assert!(told.header("webhook-signature").is_some(), "{told:?}");
 }
 
 #[tokio::test]
