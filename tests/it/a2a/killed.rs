@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::streams::{answer, states};
 use crate::recovery::process::{Place, Server};
-use crate::support::http::{Ask, Events, soon};
+use crate::support::http::{Ask, Event, Events, soon};
 use crate::support::wire::{Step, Wire, answer as reply};
 
 /// `work` waits in the test's tool, `ask` for a person.
@@ -107,8 +107,15 @@ pub async fn subscribed(server: &Server, id: &str) -> (Task, Events) {
 }
 
 pub async fn rest(events: Events) -> Vec<StreamEvent> {
-    let read = |event: crate::support::http::Event| Version::V1.read_event(&event.data).expect("an event");
-    events.all().await.into_iter().map(read).collect()
+    read(events.all().await)
+}
+
+async fn broken_off(events: Events) -> Vec<StreamEvent> {
+    read(events.broken_off().await)
+}
+
+fn read(events: Vec<Event>) -> Vec<StreamEvent> {
+    events.into_iter().map(|event| Version::V1.read_event(&event.data).expect("an event")).collect()
 }
 
 pub fn is_told_to_the_end(events: &[StreamEvent]) {
@@ -125,7 +132,7 @@ async fn a_working_task_is_told_on_after_a_crash() {
     slow.is_called().await;
     let (before, stream) = subscribed(&server, &id).await;
     server.kill().await;
-    assert_eq!(states(&rest(stream).await), [], "it broke off");
+    assert_eq!(states(&broken_off(stream).await), []);
     let server = Server::start(&place, None).await;
     slow.is_called().await;
     let (again, stream) = subscribed(&server, &id).await;
@@ -147,7 +154,7 @@ async fn a_task_that_asks_is_told_on_after_a_crash() {
     let (before, stream) = subscribed(&server, &id).await;
     assert_eq!(before.status.state, TaskState::InputRequired);
     server.kill().await;
-    assert_eq!(states(&rest(stream).await), [], "it broke off");
+    assert_eq!(states(&broken_off(stream).await), []);
     let server = Server::start(&place, None).await;
     let (again, stream) = subscribed(&server, &id).await;
     assert_eq!(again, before);
@@ -173,7 +180,7 @@ async fn a_task_that_ended_in_the_moment_of_a_crash_has_ended() {
     sent(&server, answer).await;
     server.must_reach().await;
     server.kill().await;
-    assert_eq!(states(&rest(stream).await), [TaskState::Working], "it broke off before the end");
+    assert_eq!(states(&broken_off(stream).await), [TaskState::Working]);
     let server = Server::start(&place, None).await;
     let refused = ask(&server, "GET", &format!("/tasks/{id}:subscribe")).send().await;
     assert_eq!(refused.expect(400)["error"]["details"][0]["reason"], "UNSUPPORTED_OPERATION");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{body, user};
 use crate::a2a::killed::{SCRIPT, Slow};
 use crate::recovery::process::{Place, Server};
-use crate::support::http::Events;
+use crate::support::http::{Event, Events};
 
 async fn begun(server: &Server, chat: &str, text: &str) -> (Value, Events) {
     let mut events = server.door.ask("POST", "/api/chat").json(&body(chat, &[user(text)])).events().await;
@@ -21,7 +21,11 @@ async fn taken_up(server: &Server) -> (Value, Events) {
 }
 
 async fn rest(events: Events) -> Vec<Value> {
-    events.all().await.into_iter().map(|event| event.data).collect()
+    data(events.all().await)
+}
+
+fn data(events: Vec<Event>) -> Vec<Value> {
+    events.into_iter().map(|event| event.data).collect()
 }
 
 fn is_whole(chunks: &[Value]) {
@@ -41,7 +45,7 @@ async fn a_message_is_told_whole_after_a_crash() {
     let (start, events) = begun(&server, "t", "work").await;
     slow.is_called().await;
     server.kill().await;
-    assert_ne!(rest(events).await.last(), Some(&json!("[DONE]")), "it broke off");
+    assert_ne!(data(events.broken_off().await).last(), Some(&json!("[DONE]")));
     let server = Server::start(&place, None).await;
     slow.is_called().await;
     let (again, events) = taken_up(&server).await;

@@ -72,9 +72,9 @@ async fn lines_that_are_forgotten_while_they_are_verified_were_not_taken_away() 
         let ask = VerifyAsk { key: Some(&key), ..VerifyAsk::default() };
         let meanwhile = async {
             // The second read finds where the chain begins, and the third reads the lines.
-            store.holds_many("chained_lines", 1).await;
+            store.holds("chained_lines").await;
             store.set("chained_lines", Mood::HangsNext);
-            store.holds_many("chained_lines", 2).await;
+            store.holds("chained_lines").await;
             forget(&place, &key, line(&hash, key.sign(Signed::Forgotten, &forgotten("default", 2, &hash)))).await;
             store.set("chained_lines", Mood::Well);
         };

@@ -34,10 +34,10 @@ async fn a_run_is_waited_for_again_after_a_crash() {
     slow.is_known_at(&place);
     let server = Server::start(&place, None).await;
     let ask = json!({ "query": "work", "idempotencyKey": "k" });
-    let mut cut = call(&server, "ask", &ask).events().await;
+    let cut = call(&server, "ask", &ask).events().await;
     slow.is_called().await;
     server.kill().await;
-    assert_eq!(cut.next().await, None, "it broke off");
+    assert_eq!(cut.broken_off().await, []);
     let server = Server::start(&place, None).await;
     slow.is_called().await;
     let run = result(call(&server, "start", &ask)).await["structuredContent"]["runId"].clone();

@@ -38,7 +38,7 @@ async fn a_response_goes_on_after_a_crash_where_its_reader_stopped() {
     let (id, events, mut told) = begun(&server).await;
     slow.is_called().await;
     server.kill().await;
-    told.extend(events.all().await);
+    told.extend(events.broken_off().await);
     let server = Server::start(&place, None).await;
     slow.is_called().await;
     let rest = after(&server, &id, &format!("&starting_after={}", told.len() - 1)).await;
@@ -60,7 +60,7 @@ async fn another_process_tells_the_same_response() {
     let other = Server::start(&place, None).await;
     let elsewhere = after(&other, &id, "").await;
     owner.kill().await;
-    told.extend(events.all().await);
+    told.extend(events.broken_off().await);
     slow.is_called().await;
     slow.ends();
     let all = elsewhere.all().await;

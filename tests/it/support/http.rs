@@ -104,7 +104,7 @@ async fn dial(address: SocketAddr, request: &[u8]) -> (Wire, OwnedWriteHalf) {
 pub async fn read_answer(wire: &mut (impl AsyncBufRead + Unpin)) -> Option<Said> {
     let mut said = read_head(wire).await?;
     if said.header("transfer-encoding") == Some("chunked") {
-        while let Some(chunk) = read_chunk(wire).await {
+        while let Some(chunk) = read_chunk(wire).await.expect("the whole body") {
             said.body.extend(chunk);
         }
     } else if let Some(length) = said.header("content-length").map(|length| length.parse().unwrap()) {
@@ -130,14 +130,19 @@ async fn read_head(wire: &mut (impl AsyncBufRead + Unpin)) -> Option<Said> {
     Some(said)
 }
 
-async fn read_chunk(wire: &mut (impl AsyncBufRead + Unpin)) -> Option<Vec<u8>> {
+/// The connection ended before the body did.
+#[derive(Debug)]
+struct BrokenOff;
+
+/// The next chunk; `None` at the end of the body.
+async fn read_chunk(wire: &mut (impl AsyncBufRead + Unpin)) -> Result<Option<Vec<u8>>, BrokenOff> {
     let mut size = String::new();
-    wire.read_line(&mut size).await.ok()?;
-    let size = usize::from_str_radix(size.trim(), 16).ok()?;
+    wire.read_line(&mut size).await.map_err(|_| BrokenOff)?;
+    let size = usize::from_str_radix(size.trim(), 16).map_err(|_| BrokenOff)?;
     let mut chunk = vec![0; size + 2];
-    wire.read_exact(&mut chunk).await.ok()?;
+    wire.read_exact(&mut chunk).await.map_err(|_| BrokenOff)?;
     chunk.truncate(size);
-    (size > 0).then_some(chunk)
+    Ok((size > 0).then_some(chunk))
 }
 
 /// A response.
@@ -217,19 +222,19 @@ pub struct Event {
 }
 
 impl Events {
-    /// The next event; `None` at the end. Blocks without data (comments, `retry`) are skipped.
+    /// The next event; `None` at the end of the stream, which the server must have ended.
     pub async fn next(&mut self) -> Option<Event> {
-        soon(self.read()).await
+        soon(self.read()).await.expect("the stream is ended")
     }
 
-    async fn read(&mut self) -> Option<Event> {
+    async fn read(&mut self) -> Result<Option<Event>, BrokenOff> {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
                 let (block, rest) = (block.to_owned(), rest.to_owned());
                 self.text = rest;
-                return Some(event(&block));
+                return Ok(Some(event(&block)));
             }
-            let chunk = read_chunk(&mut self.wire).await?;
+            let Some(chunk) = read_chunk(&mut self.wire).await? else { return Ok(None) };
             self.text.push_str(std::str::from_utf8(&chunk).expect("events are UTF-8, each in one piece"));
         }
     }
@@ -237,6 +242,15 @@ impl Events {
     /// The comments after the last event, read at the end.
     pub fn unread(&self) -> &str {
         &self.text
+    }
+
+    /// All events until the connection broke off before the end of the stream, as it does when its server is killed.
+    pub async fn broken_off(mut self) -> Vec<Event> {
+        let mut all = Vec::new();
+        while let Ok(event) = soon(self.read()).await {
+            all.push(event.expect("the stream was ended"));
+        }
+        all
     }
 
     /// All events to the end.

@@ -3,7 +3,7 @@
 mod passed_on;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -77,13 +77,16 @@ pub enum Mood {
 /// Moods by name of the call; `*` applies to all other calls.
 type Moods = HashMap<&'static str, Mood>;
 
+/// By name, the calls that have had to wait since the mood of their name was last set, each by a number of its own.
+type Held = HashMap<&'static str, HashSet<usize>>;
+
 pub struct Moody {
     inner: Arc<dyn Store>,
     /// The store for reads of people, if there is a separate one.
     readers: Option<Arc<Moody>>,
     moods: watch::Sender<Moods>,
-    /// Names of calls that have had to wait.
-    held: watch::Sender<Vec<&'static str>>,
+    held: watch::Sender<Held>,
+    next_number: AtomicUsize,
     observations_read: AtomicUsize,
     /// Number of calls by name, since each was last read.
     calls: Mutex<HashMap<&'static str, usize>>,
@@ -134,7 +137,8 @@ impl Moody {
             inner,
             readers,
             moods: watch::channel(Moods::new()).0,
-            held: watch::channel(Vec::new()).0,
+            held: watch::channel(Held::new()).0,
+            next_number: AtomicUsize::new(0),
             observations_read: AtomicUsize::new(0),
             calls: Mutex::default(),
             forgotten: watch::channel(Vec::new()).0,
@@ -158,25 +162,31 @@ impl Moody {
         self.calls.lock().unwrap().remove(call).unwrap_or_default()
     }
 
+    /// What has been held so far counts no more. A call that the new mood holds again counts again.
     pub fn set(&self, call: &'static str, mood: Mood) {
+        self.held.send_modify(|held| held.retain(|name, _| call != "*" && *name != call));
         self.moods.send_modify(|moods| _ = moods.insert(call, mood));
     }
 
-    /// Returns once a call of this name has had to wait.
+    /// Returns once a call of this name has had to wait since its mood was set.
     pub async fn holds(&self, call: &'static str) {
-        let mut held = self.held.subscribe();
-        held.wait_for(|held| held.contains(&call)).await.expect("the store is there");
+        self.holds_many(call, 1).await;
     }
 
-    /// Returns once this many calls of this name have had to wait.
+    /// Returns once this many calls of this name have had to wait since its mood was set.
     pub async fn holds_many(&self, call: &'static str, count: usize) {
         let mut held = self.held.subscribe();
-        let are_held = |held: &Vec<&'static str>| held.iter().filter(|name| **name == call).count() >= count;
+        let are_held = |held: &Held| held.get(call).is_some_and(|calls| calls.len() >= count);
         held.wait_for(are_held).await.expect("the store is there");
+    }
+
+    fn hold(&self, call: &'static str, number: usize) {
+        self.held.send_modify(|held| _ = held.entry(call).or_default().insert(number));
     }
 
     async fn pass(&self, call: &'static str) -> Result<()> {
         *self.calls.lock().unwrap().entry(call).or_default() += 1;
+        let number = self.next_number.fetch_add(1, Ordering::SeqCst);
         let mut moods = self.moods.subscribe();
         loop {
             let mood = mood_of(&moods.borrow_and_update(), call);
@@ -198,7 +208,7 @@ impl Moody {
                 }
                 Mood::HangsOnce => {
                     self.set(call, Mood::Well);
-                    self.held.send_modify(|held| held.push(call));
+                    self.hold(call, number);
                     std::future::pending().await
                 }
                 Mood::HangsNext => {
@@ -206,7 +216,7 @@ impl Moody {
                     return Ok(());
                 }
                 Mood::Hangs => {
-                    self.held.send_modify(|held| held.push(call));
+                    self.hold(call, number);
                     moods.changed().await.expect("the store is there");
                 }
             }
