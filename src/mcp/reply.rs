@@ -158,4 +158,15 @@ mod tests {
         let kept = metadata.unwrap()["content"].as_array().unwrap().clone();
         assert_eq!((kept.len(), &kept[999]["data"]), (MAX_PARTS, &json!("999")));
     }
+
+    #[test]
+    fn of_data_that_does_not_fit_only_the_size_is_kept() {
+        let image = |data: &str| json!({ "type": "image", "mimeType": "image/png", "data": data });
+        let most = "x".repeat((256 << 10) - 1);
+        let said = json!({ "content": [image(&most), image("ab"), image("c"), image("d")] });
+        let ToolOutput { output, metadata, .. } = output(serde_json::from_value(said).unwrap()).unwrap();
+        assert_eq!(output.as_str().unwrap().lines().nth(1), Some("[image: metadata.content.1]"));
+        let left_out = |bytes: usize| json!({ "type": "image", "mimeType": "image/png", "omittedBytes": bytes });
+        assert_eq!(metadata.unwrap()["content"], json!([image(&most), left_out(2), image("c"), left_out(1)]));
+    }
 }

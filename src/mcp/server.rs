@@ -231,21 +231,15 @@ impl Server {
             state.protocol = connection.protocol();
         });
         let mut listens = std::pin::pin!(connection.listen(&changed));
-        let mut debounce = MIN_DEBOUNCE;
+        let refresh = || self.refresh_tools(&connection);
+        let mut refreshes = std::pin::pin!(refresh_when_announced(&changed, self.profile.start, refresh));
         loop {
             tokio::select! {
                 why = connection.ended() => return why,
                 // Calls in flight hold their own reference to the connection until they are answered.
                 () = connection.session_lost() => return "it has forgotten the session".to_owned(),
                 () = &mut listens => {}
-                () = async { changed.notified().await; sleep(debounce).await } => {
-                    match timeout(self.profile.start, self.refresh_tools(&connection)).await {
-                        Ok(Ok(true)) => debounce = MIN_DEBOUNCE,
-                        Ok(Ok(false)) => debounce = (debounce * 2).min(MAX_DEBOUNCE),
-                        Ok(Err(why)) => return why,
-                        Err(_) => return "it did not list its tools in time".to_owned(),
-                    }
-                }
+                why = &mut refreshes => return why,
             }
         }
     }
@@ -275,3 +269,26 @@ impl Drop for Server {
         self.stop.cancel();
     }
 }
+
+/// Lists the tools again whenever the server has announced a change. `refresh` returns whether they have changed; it may
+/// take as long as `limit`. Returns why the connection cannot be used any more.
+async fn refresh_when_announced<F: Future<Output = Result<bool, String>>>(
+    announced: &Notify,
+    limit: Duration,
+    refresh: impl Fn() -> F,
+) -> String {
+    let mut debounce = MIN_DEBOUNCE;
+    loop {
+        announced.notified().await;
+        sleep(debounce).await;
+        match timeout(limit, refresh()).await {
+            Ok(Ok(true)) => debounce = MIN_DEBOUNCE,
+            Ok(Ok(false)) => debounce = (debounce * 2).min(MAX_DEBOUNCE),
+            Ok(Err(why)) => return why,
+            Err(_) => return "it did not list its tools in time".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -42,6 +42,8 @@ struct EndpointState {
     /// The tools of each page; all but the last have a cursor.
     pages: Vec<Vec<&'static str>>,
     has_endless_pages: bool,
+    /// The description of each tool.
+    description: String,
 }
 
 #[derive(Clone)]
@@ -192,8 +194,10 @@ impl Endpoint {
         let state = self.state.lock().unwrap();
         let at: usize = cursor.as_str().map_or(0, |cursor| cursor.parse().unwrap());
         let names = state.pages.get(at).map(Vec::as_slice).unwrap_or_default();
-        let tools: Vec<Value> =
-            names.iter().map(|name| json!({ "name": name, "inputSchema": { "type": "object" } })).collect();
+        let tools: Vec<Value> = names
+            .iter()
+            .map(|name| json!({ "name": name, "description": state.description, "inputSchema": { "type": "object" } }))
+            .collect();
         let mut page = json!({ "tools": tools });
         if state.has_endless_pages || at + 1 < state.pages.len() {
             page["nextCursor"] = json!((at + 1).to_string());
@@ -310,6 +314,22 @@ async fn a_page_without_tools_is_not_the_last_one() {
     assert_eq!(bed.call("later").await.unwrap().output, "done");
     let view = bed.until(|view| view.health == Health::Ready).await;
     assert!(!view.has_more_tools);
+}
+
+/// Each definition is a little smaller than a quarter of a MiB.
+#[tokio::test]
+async fn definitions_of_more_than_four_mib_end_the_list() {
+    const NAMES: [&str; 18] =
+        ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r"];
+    let bed = Bed::new(|state| {
+        state.pages = NAMES.chunks(3).map(<[_]>::to_vec).collect();
+        state.description = "x".repeat((256 << 10) - 200);
+    })
+    .await;
+    let view = bed.until(|view| view.health == Health::Ready).await;
+    assert!(view.has_more_tools);
+    let listed: Vec<&str> = view.tools.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(listed, NAMES[..16].iter().map(|name| format!("far__{name}")).collect::<Vec<_>>());
 }
 
 #[tokio::test]

@@ -1,0 +1,54 @@
+use std::future::ready;
+
+use super::*;
+
+/// A server that answers nobody.
+fn server(timeout_ms: u32) -> Arc<Server> {
+    let profile = Profile {
+        name: "far".into(),
+        owner: None,
+        settings: McpServer { timeout_ms, ..McpServer::default() },
+        start: Duration::from_secs(20),
+        message_bytes: 1 << 20,
+        most_tools: 1,
+    };
+    let server = Server::start(profile, Arc::new(Egress::new(Duration::from_secs(1))), ChangeCounts::new());
+    server.end();
+    server
+}
+
+/// How long a call waits, in tenths of a second, and why it was not sent.
+async fn refused(server: &Server) -> (u128, ToolError) {
+    let began = Instant::now();
+    let error = server.connection().await.err().expect("there is no connection");
+    (began.elapsed().as_millis() / 100, error)
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_a_thousand_calls_another_waits_for_half_of_its_own_time_and_was_not_sent() {
+    let server = server(4_000);
+    let in_flight = server.call_permits.acquire_many(1_000).await.unwrap();
+    let (waited, error) = refused(&server).await;
+    assert_eq!((waited, error.code.as_str()), (20, "unavailable"));
+    assert!(error.message.ends_with("it has not answered the calls before this one"), "{}", error.message);
+    drop(in_flight);
+    let (waited, error) = refused(&server).await;
+    assert_eq!((waited, error.code.as_str()), (20, "unavailable"), "as long for a connection");
+    assert!(!error.message.contains("the calls before this one"), "{}", error.message);
+}
+
+/// The seventh listing shows a change.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_announces_all_the_time_is_asked_every_five_seconds() {
+    let (announced, waits, last) = (Notify::new(), Mutex::new(Vec::new()), Mutex::new(Instant::now()));
+    let refresh = || {
+        announced.notify_one();
+        let before = std::mem::replace(&mut *last.lock(), Instant::now());
+        waits.lock().push(before.elapsed().as_millis() / 100);
+        ready(Ok(waits.lock().len() == 7))
+    };
+    announced.notify_one();
+    let limit = Duration::from_secs(1);
+    timeout(Duration::from_secs(60), refresh_when_announced(&announced, limit, refresh)).await.unwrap_err();
+    assert_eq!(*waits.lock(), [2, 4, 8, 16, 32, 50, 50, 2, 4, 8, 16, 32, 50, 50, 50, 50, 50, 50, 50]);
+}
