@@ -6,6 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use super::{command, run as pes};
 
@@ -152,13 +153,15 @@ fn a_refusal_says_what_there_is() {
     assert!(!folder.path().join("data").exists());
 }
 
-/// Only the start of a server waits for its database.
+/// Only the start of a server waits for its database, which it does for a minute.
 #[test]
 fn a_database_that_is_not_there_is_one_line_and_exit_9() {
     let folder = tempfile::tempdir().unwrap();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("postgres://pes:hush@{nobody}/pes");
+    let began = Instant::now();
     let output = pes(folder.path(), &["keys", "ls"], &[("DATABASE_URL", &url)]);
+    assert!(began.elapsed() < Duration::from_secs(45), "it waited {:?}", began.elapsed());
     refused(&output, 9, "pes: database: ");
     assert!(!text(&output.stderr).contains("hush"), "{}", text(&output.stderr));
 }
