@@ -1,5 +1,7 @@
 //! A migration runs beside servers that commit.
 
+use std::time::{Duration, Instant};
+
 use pes::store::Store as _;
 use pes::store::postgres::Postgres;
 use sqlx::{Connection, Executor, PgConnection};
@@ -9,7 +11,7 @@ use crate::store::migrations;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 
-/// A migration that waits for a lock blocks everybody after it: so it waits briefly, and tries again.
+/// A migration that waits for a lock blocks everybody after it: so it waits for 2 s, and tries again.
 #[tokio::test]
 async fn a_lock_in_the_way_of_a_start_is_waited_for_a_little_at_a_time() {
     let database = Database::fresh().await;
@@ -22,7 +24,9 @@ async fn a_lock_in_the_way_of_a_start_is_waited_for_a_little_at_a_time() {
     let waits_twice = async {
         for _ in 0..2 {
             while waiting(&mut watcher).await == 0 {}
+            let began = Instant::now();
             while waiting(&mut watcher).await > 0 {}
+            assert!(began.elapsed() < Duration::from_secs(10), "it waited {:?}", began.elapsed());
         }
     };
     soon(waits_twice).await;
