@@ -77,6 +77,8 @@ fn write(value: &Value, text: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use serde_json::json;
 
     use super::*;
@@ -95,5 +97,13 @@ mod tests {
         for once in [json!([1, "1", true, [1], {"1": 1}, null, 1.5]), json!([[[], []], [[[]]]]), json!("aa")] {
             assert!(is_unique(&once), "{once}");
         }
+    }
+
+    /// To compare each with all others would take minutes.
+    #[test]
+    fn many_items_take_no_longer_than_they_are_many() {
+        let (items, started) = (Value::from_iter((0..400_000).map(|n| json!([n]))), Instant::now());
+        assert!(is_unique(&items));
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     }
 }
