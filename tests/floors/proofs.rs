@@ -136,16 +136,44 @@ fn every_test_that_a_document_names_exists() {
     }
 }
 
-#[test]
-fn every_guarantee_names_its_test() {
-    let text = read("docs/GUARANTEES.md");
+/// The rows of the tables of guarantees.
+fn rows(guarantees: &str) -> Vec<&str> {
     let is_row =
         |line: &&str| line.starts_with("| ") && !line.starts_with("| promise ") && !line.starts_with("| input ");
-    let rows: Vec<&str> = text.lines().filter(is_row).collect();
+    let rows: Vec<&str> = guarantees.lines().filter(is_row).collect();
     assert!(rows.len() > 50, "the tables of guarantees are gone");
-    for row in rows {
+    rows
+}
+
+#[test]
+fn every_guarantee_names_its_test() {
+    for row in rows(&read("docs/GUARANTEES.md")) {
         assert!(quoted(row).into_iter().any(is_name), "without a test: {row}");
     }
+}
+
+/// Whether all tests that a row names are ignored, and it does not say by which script they are run.
+fn hides_that_it_is_ignored(row: &str, ignored: &BTreeSet<String>) -> bool {
+    let quoted = quoted(row);
+    let mut named = quoted.iter().filter(|text| is_name(text));
+    named.all(|name| ignored.contains(*name)) && !quoted.iter().any(|text| text.starts_with("scripts/test --"))
+}
+
+#[test]
+fn a_guarantee_whose_tests_are_all_ignored_says_what_runs_them() {
+    let (guarantees, ignored) = (read("docs/GUARANTEES.md"), all_proofs().into_iter().filter(|proof| proof.is_ignored));
+    let ignored: BTreeSet<String> = ignored.map(|proof| proof.name).collect();
+    keep(
+        rows(&guarantees)
+            .into_iter()
+            .filter(|row| hides_that_it_is_ignored(row, &ignored))
+            .map(str::to_owned)
+            .collect(),
+    );
+    let ignored = BTreeSet::from(["a::slow".to_owned()]);
+    assert!(hides_that_it_is_ignored("| it holds | `a::slow` |", &ignored));
+    assert!(!hides_that_it_is_ignored("| it holds | `a::slow`, `a::quick` |", &ignored));
+    assert!(!hides_that_it_is_ignored("| it holds (`scripts/test --all`) | `a::slow` |", &ignored));
 }
 
 /// The words of a script without its comments.
