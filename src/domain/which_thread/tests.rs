@@ -171,6 +171,14 @@ fn a_question_that_was_put_again_is_found_where_it_was_put_first() {
     assert_eq!(keys_before(sender(None), &other).len(), 1);
 }
 
+#[test]
+fn a_question_that_was_put_very_often_is_looked_for_where_it_was_put_last() {
+    let put = [answer("May I?"), user("hm")];
+    let said = [vec![user("send")], vec![put; 9].concat()].concat();
+    let last_eight = (2..=9).rev().map(|nth| key_of(sender(None), &said[..2 * nth - 1]));
+    assert_eq!(keys_before(sender(None), &said), last_eight.collect::<Vec<_>>());
+}
+
 /// A server that holds threads and chooses like an API endpoint does.
 #[derive(Default)]
 struct Server {

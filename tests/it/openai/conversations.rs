@@ -90,6 +90,34 @@ async fn people_behind_one_key_who_say_the_same_are_told_apart_by_their_names() 
     assert!(other != ann && other != bob);
 }
 
+/// Twenty runs are looked at, the newest ones. The first of all shows another answer.
+#[tokio::test]
+async fn a_conversation_that_many_have_begun_since_is_begun_anew() {
+    const SCRIPT: &str = r#"
+[[reply]]
+when = { phase = "planning", thread = "ann" }
+json = { answer = "You are the first.", todoList = [] }
+
+[[reply]]
+when = { phase = "planning", thread = "bob" }
+json = { answer = "You are the first.", todoList = [] }
+
+[[reply]]
+when = { phase = "planning" }
+json = { answer = "You are not.", todoList = [] }
+"#;
+    let app = scripted(SCRIPT).await;
+    let by = |user: &str, texts: &[&str]| with(turns(texts), json!({ "user": user }));
+    for (user, later, is_found) in [("ann", 19, true), ("bob", 20, false)] {
+        named(&app, &by(user, &["hello"]), Some(user)).await;
+        for _ in 0..later {
+            assert_eq!(ask(&app, &by(user, &["hello"])).await.1, "You are not.");
+        }
+        let (thread, _) = ask(&app, &by(user, &["hello", "You are the first.", "and now?"])).await;
+        assert_eq!(thread == user, is_found, "{user}");
+    }
+}
+
 #[tokio::test]
 async fn another_tenants_conversation_is_not_found() {
     let app = App::with_keys().await.key("key-a-0123456789abcdef0123456789");
