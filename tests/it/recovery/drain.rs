@@ -19,7 +19,7 @@ json = { title = "T", intent = "I", plan = "P", todoList = [
 
 [[reply]]
 when = { phase = "execution", iteration = 1 }
-delay_ms = 700
+delay_ms = 3000
 calls = [{ tool = "test_count", arguments = { path = "{counted}" } }]
 
 [[reply]]
@@ -67,7 +67,7 @@ async fn a_stop_records_the_step_under_way_and_the_next_start_goes_on() {
 #[tokio::test]
 async fn a_second_signal_is_a_crash_and_safe() {
     // Longer than sending the signal twice takes.
-    let place = Place::sqlite(&SCRIPT.replace("delay_ms = 700", "delay_ms = 4000"));
+    let place = Place::sqlite(&SCRIPT.replace("delay_ms = 3000", "delay_ms = 6000"));
     let mut server = Server::start(&place, None).await;
     let run = begun(&server).await;
     let watching = server.door.ask("GET", "/threads/t/events?after=latest").header("accept", "text/event-stream");

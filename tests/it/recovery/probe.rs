@@ -24,7 +24,8 @@ use crate::support::http::soon;
 /// - `call`: calls the tool, which returns at once;
 /// - `late`: the tool returns after a while;
 /// - `hang`: the tool never returns;
-/// - `block`: the tool does not even yield until it is released;
+/// - `wait`: the tool returns when it is released;
+/// - `block`: the same, and the tool does not even yield;
 /// - `inquire`: the tool asks a person during the call;
 /// - `ask`: asks a person, and calls no tool;
 /// - `talk`: calls nothing;
@@ -92,12 +93,14 @@ pub struct Tally {
 #[derive(Clone)]
 pub struct Probe {
     tally: watch::Sender<Tally>,
-    released: Arc<(Mutex<bool>, Condvar)>,
+    released: watch::Sender<bool>,
+    /// The same, for calls that block their thread.
+    unblocked: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl Probe {
     pub fn new() -> Self {
-        Self { tally: watch::channel(Tally::default()).0, released: Arc::default() }
+        Self { tally: watch::channel(Tally::default()).0, released: watch::channel(false).0, unblocked: Arc::default() }
     }
 
     pub fn tally(&self) -> Tally {
@@ -108,15 +111,16 @@ impl Probe {
         soon(self.tally.subscribe().wait_for(is_reached)).await.expect("the probe is there");
     }
 
-    /// Releases the blocked calls.
+    /// Releases the calls that wait for it.
     pub fn release(&self) {
-        *self.released.0.lock().expect("nobody panics") = true;
-        self.released.1.notify_all();
+        self.released.send_replace(true);
+        *self.unblocked.0.lock().expect("nobody panics") = true;
+        self.unblocked.1.notify_all();
     }
 
     fn block(&self) {
-        let released = self.released.0.lock().expect("nobody panics");
-        drop(self.released.1.wait_while(released, |released| !*released).expect("nobody panics"));
+        let unblocked = self.unblocked.0.lock().expect("nobody panics");
+        drop(self.unblocked.1.wait_while(unblocked, |unblocked| !*unblocked).expect("nobody panics"));
     }
 }
 
@@ -149,6 +153,7 @@ impl Tool for Probe {
         let _call = Call(self.tally.clone());
         match arguments["how"].as_str() {
             Some("hang") => std::future::pending().await,
+            Some("wait") => _ = self.released.subscribe().wait_for(|released| *released).await,
             Some("block") => self.block(),
             Some("inquire") => {
                 let output = format!("{:?}", context.people.ask(question()).await?);

@@ -13,6 +13,7 @@ use pes::live::EncodedKind;
 use pes::runtime::clock::{Clock as _, Manual, System};
 use pes::service::feed::{self, After, FeedAsk};
 use pes::service::once::Answered;
+use pes::service::{runs, threads};
 use pes::store::postgres::Postgres;
 use pes::store::{Registration, Store};
 
@@ -21,8 +22,6 @@ use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::proxy::{Cut, Proxy};
 use crate::support::store::{Mood, Moody};
-use pes::service::runs;
-use pes::service::threads;
 
 /// Far longer than any step may take: no test relies on this time-out.
 pub(super) const LONG: i64 = 600_000;
@@ -236,18 +235,19 @@ async fn a_process_that_stops_does_not_wait_for_people_and_the_next_asks_again()
     let taken_back = late.unwrap_err().extra.unwrap();
     assert_eq!(taken_back["resolution"]["reason"], "the call is made again", "{taken_back:#?}");
     runs::resume(other.service(), other.caller(), &"t".into(), said(&second, "right"), None).await.unwrap();
-    let waited = runs::wait(other.service(), other.caller(), &run, AT_ONCE).await.unwrap();
-    assert_eq!((waited.run.status, probe.tally().begun), (RunStatus::Completed, 2));
+    assert_eq!((finished(&other, &run).await, probe.tally().begun), (RunStatus::Completed, 2));
 }
 
 #[tokio::test]
 async fn who_listens_elsewhere_hears_every_observation() {
     let (database, probe) = (Database::fresh().await, Probe::new());
     let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
-    let run = ask(&owner, "t", "talk").await;
+    let run = ask(&owner, "t", "wait").await;
+    probe.reaches(|tally| tally.begun == 1).await;
     let ask = FeedAsk { after: After::Seq(0), types: Vec::new(), tokens: true, until: Some(run), ends_suspended: true };
     let mut feed = feed::open(other.service(), other.caller(), &"t".into(), ask).await.unwrap();
     let mut heard = Vec::new();
+    probe.release();
     while let Some(frame) = soon(feed.next()).await {
         if let EncodedKind::Observation { seq, .. } = &frame.kind {
             heard.push(*seq);
@@ -284,14 +284,13 @@ async fn what_a_draining_process_has_finished_with_is_anothers_at_once() {
     let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
     ask(&owner, "holding-up", "hang").await;
     probe.reaches(|tally| tally.begun == 1).await;
-    // Its planning call is running when the drain starts.
-    let run = ask(&owner, "t", "talk").await;
-    let draining = owner.service().clone();
-    let drain = tokio::spawn(async move { draining.drain().await });
-    let waited = runs::wait(other.service(), other.caller(), &run, AT_ONCE).await.unwrap();
-    assert_eq!(waited.run.status, RunStatus::Completed);
-    assert!(!drain.is_finished(), "it had to wait for the whole drain");
-    drain.abort();
+    let run = ask(&owner, "t", "wait").await;
+    probe.reaches(|tally| tally.begun == 2).await;
+    tokio::select! {
+        biased;
+        () = owner.service().drain() => panic!("the other thread's call is under way"),
+        status = async { probe.release(); finished(&other, &run).await } => assert_eq!(status, RunStatus::Completed),
+    }
 }
 
 #[tokio::test]
