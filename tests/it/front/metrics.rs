@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use pes::config::ConfiguredKey;
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::usage::reply_of_120_tokens;
 use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
-use crate::support::http::Ask;
+use crate::support::http::{Ask, soon};
 use crate::support::metrics::value;
-use crate::support::wire::{Wire, end, event, event_stream};
+use crate::support::wire::{Wire, answer, end, event, event_stream};
 use crate::support::ws::Socket;
 
 /// The labels that any family may have.
@@ -222,6 +223,74 @@ async fn every_family_is_there_from_the_start_over_both_databases() {
         assert!(value(&text, "pes_store_commit_queue_limit") > 0.0);
         server.kill().await;
     }
+}
+
+/// In a process of its own, whose figures are of nothing else. The second of two deliveries fails.
+#[rstest]
+#[tokio::test]
+async fn everything_is_counted_as_often_as_it_happens(#[values(false, true)] is_priced: bool) {
+    let mut wire =
+        Wire::serve(["204 No Content", "500 Internal Server Error"].map(|it| answer(it, "", "")).into()).await;
+    let place = Place::sqlite(include_str!("../support/script.toml"));
+    let prices =
+        if is_priced { "[prices.\"demo:*\"]\ninput_per_million = 10.0\noutput_per_million = 20.0\n" } else { "" };
+    place.configure(&format!(
+        "outbox = {{ backoff_ms = [3600000] }}\n\
+         [[webhooks]]\nid = \"ops\"\nurl = \"http://{}/\"\nevents = [\"run.finished\"]\n{prices}",
+        wire.address
+    ));
+    let server = Server::start(&place, None).await;
+    let ask = |path: &str, body: Value| server.door.ask("POST", path).header("prefer", "wait=30").json(&body).send();
+    ask("/threads/t1/process", json!({ "query": "hello" })).await.expect(200);
+    soon(wire.request()).await;
+    let asked = ask("/threads/t2/process", json!({ "query": "send" })).await.expect(202);
+    let approved = json!({ "suspensionId": asked["suspensions"][0]["suspensionId"], "approved": true });
+    ask("/threads/t2/resume", approved).await.expect(200);
+
+    let model = "provider=\"demo\",model=\"demo-scripted\"";
+    let happened = [
+        ("pes_runs_finished_total{result=\"success\"}", 2.0),
+        ("pes_outbox_deliveries_total{kind=\"webhook\",outcome=\"delivered\"}", 1.0),
+        ("pes_outbox_deliveries_total{kind=\"webhook\",outcome=\"failed\"}", 1.0),
+    ];
+    // These are counted after the response. What is looked up of the store is kept for a while, so it is not read before
+    // the first delivery is over.
+    let text = soon(async {
+        let is_over = |one: &Value| one["status"] == "delivered";
+        let deliveries = || server.door.ask("GET", "/webhooks/ops/deliveries").send();
+        while !deliveries().await.expect(200)["items"].as_array().unwrap().iter().any(is_over) {
+            tokio::task::yield_now().await;
+        }
+        loop {
+            let text = server.door.ask("GET", "/metrics").send().await.text();
+            if happened.iter().all(|(sample, count)| value(&text, sample) == *count) {
+                return text;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let used = server.door.ask("GET", "/usage?groupBy=tenant").send().await.expect(200)["items"][0].clone();
+    let used = |name: &str| used[name].as_f64().unwrap_or_else(|| panic!("{name}: {used:#}"));
+    let unpriced = if is_priced { 0.0 } else { used("calls") };
+    assert!(used("inputTokens") > 0.0 && used("outputTokens") > 0.0 && used("calls") > 1.0);
+    for (sample, count) in [
+        ("pes_runs_started_total".to_owned(), 2.0),
+        ("pes_run_queue_wait_seconds_count".to_owned(), 2.0),
+        ("pes_outbox_waiting".to_owned(), 1.0),
+        ("pes_policy_decisions_total{action=\"ask\"}".to_owned(), 1.0),
+        ("pes_suspensions_answered_total{decision=\"approved\"}".to_owned(), 1.0),
+        (format!("pes_model_tokens_total{{{model},direction=\"input\"}}"), used("inputTokens")),
+        (format!("pes_model_tokens_total{{{model},direction=\"output\"}}"), used("outputTokens")),
+        (format!("pes_model_unpriced_calls_total{{{model}}}"), unpriced),
+    ] {
+        assert_eq!(value(&text, &sample), count, "{sample}");
+    }
+    let cost = value(&text, &format!("pes_model_cost_usd_total{{{model}}}"));
+    let expected = if is_priced { (used("inputTokens") * 10.0 + used("outputTokens") * 20.0) / 1e6 } else { 0.0 };
+    // Each call is rounded to billionths.
+    assert!((cost - expected).abs() < 1e-7, "{cost} instead of {expected}");
+    server.kill().await;
 }
 
 /// A request that waits for a run takes as long as the run: that is not the server's latency.
