@@ -151,11 +151,13 @@ async fn what_people_list_is_found_in_its_order_and_counted_by_what_it_is() {
         (rows::COUNT, "rows_standing (tenant=? AND ord>?)"),
         (rows::COUNT_OF_STATUS, "rows_by_standing (tenant=? AND body=? AND ord>?)"),
         (rows::COUNT_OF_THREAD, of_thread),
-        (usage::SUMS_OF_THREAD, of_thread),
+        (usage::CALLS, "thread_rows USING INDEX rows_used (tenant=? AND ord>? AND ord<?)"),
+        (usage::CALLS, "usage_kept_used (tenant=? AND ord>? AND ord<?)"),
+        (usage::CALLS_OF_THREAD, of_thread),
     ] {
         let plan = plan(&store, sql).await;
         assert!(plan.iter().any(|step| step.contains(index)), "{sql}: {plan:?}");
-        if [outbox::LIST_OF_TENANT, rows::RUNS].contains(&sql) {
+        if [outbox::LIST_OF_TENANT, rows::RUNS, usage::CALLS].contains(&sql) {
             assert!(!plan.iter().any(|step| step.contains("TEMP B-TREE")), "{sql}: {plan:?}");
         }
     }

@@ -1,48 +1,31 @@
-//! Sums of the usage of model calls.
+//! Sums of the usage of model calls. They are added up here, because SQLite would sort all calls first.
+
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use futures_util::TryStreamExt as _;
 use rusqlite::{Transaction, params};
 use serde_json::json;
+use tokio::task::coop::consume_budget;
 
 use super::fault::unreadable;
 use super::{Sqlite, spend};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::domain::usage::{ModelUse, UsageSum};
-use crate::store::usage::{page_of_sums, read_calls};
-use crate::store::{Page, Result, SpendChange, UsageAsk, UsageStore};
+use crate::domain::spend::Capped;
+use crate::domain::usage::{ModelUse, UsageGroup, UsageSum};
+use crate::store::columns::Columns as _;
+use crate::store::usage::read_calls;
+use crate::store::{KeyStore as _, Page, Result, SpendChange, UsageAsk, UsageStore};
 
-macro_rules! sums {
-    ($calls:literal) => {
-        concat!(
-            "
-SELECT CASE ?1 WHEN 'run' THEN r.body ->> 'run' WHEN 'run,model' THEN r.body ->> 'run' WHEN 'item' THEN r.body ->> 'run' WHEN 'model' THEN r.body ->> 'provider'
-        WHEN 'tenant' THEN t.name ELSE date(r.ord / 1000, 'unixepoch') END AS key,
-    CASE ?1 WHEN 'item' THEN coalesce(r.body ->> 'item', '') WHEN 'model' THEN r.body ->> 'model'
-        WHEN 'run,model' THEN (r.body ->> 'provider') || ':' || (r.body ->> 'model') ELSE '' END AS sub,
-    count(*) AS calls, sum(r.body ->> 'inputTokens') AS input, sum(r.body ->> 'outputTokens') AS output,
-    sum(r.body ->> 'thinkingTokens') AS thinking, sum(r.body ->> 'cachedInputTokens') AS cached,
-    coalesce(sum(r.body ->> 'costNanos'), 0) AS cost, count(*) - count(r.body ->> 'costNanos') AS unpriced
-FROM (",
-            $calls,
-            ") r JOIN tenants t ON t.pk = r.tenant
-GROUP BY 1, 2 HAVING (key, sub) > (?5, ?6) ORDER BY 1, 2 LIMIT ?7"
-        )
-    };
-}
-
-const SUMS: &str = sums!(
-    "SELECT tenant, ord, body FROM thread_rows WHERE kind = 11 AND tenant = ?2 AND ord >= ?3 AND ord < ?4
-         AND json_valid(body)
-     UNION ALL SELECT tenant, ord, body FROM usage_kept WHERE tenant = ?2 AND ord >= ?3 AND ord < ?4
-         AND json_valid(body)"
-);
+/// The calls to sum, in no order: SQLite would sort their bodies in memory, however many there are.
+pub(super) const CALLS: &str = "
+SELECT ord, body FROM thread_rows WHERE kind = 11 AND tenant = ?1 AND ord >= ?2 AND ord < ?3
+UNION ALL SELECT ord, body FROM usage_kept WHERE tenant = ?1 AND ord >= ?2 AND ord < ?3";
 
 /// `+`, so that SQLite reads the thread's rows, and not all calls of the tenant.
-pub(super) const SUMS_OF_THREAD: &str = sums!(
-    "SELECT tenant, ord, body FROM thread_rows WHERE pk = ?8 AND kind = 11 AND +tenant = ?2 AND ord >= ?3 AND ord < ?4
-         AND json_valid(body)"
-);
+pub(super) const CALLS_OF_THREAD: &str = "
+SELECT ord, body FROM thread_rows WHERE pk = ?4 AND kind = 11 AND +tenant = ?1 AND ord >= ?2 AND ord < ?3";
 
 const LATEST: &str = "
 SELECT body FROM thread_rows WHERE kind = 11 AND tenant = ? AND ord >= ? ORDER BY ord DESC LIMIT ?";
@@ -64,11 +47,17 @@ DELETE FROM usage_kept WHERE rowid IN (SELECT rowid FROM usage_kept WHERE tenant
 #[async_trait]
 impl UsageStore for Sqlite {
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>> {
-        let (key, sub) = ask.after()?;
-        let sums = if ask.thread.is_some() { SUMS_OF_THREAD } else { SUMS };
-        let query = sqlx::query(sums).bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
-        let query = query.bind(key).bind(sub).bind(ask.page.rows()).bind(ask.thread.map(|pk| pk.0));
-        page_of_sums(&query.fetch_all(&self.readers).await.map_err(unreadable)?, &ask.page)
+        let mut sums = PageOfSums::begin(ask)?;
+        let Some(tenant) = self.tenant_name(ask.tenant).await? else { return Ok(sums.end()) };
+        let query = sqlx::query(if ask.thread.is_some() { CALLS_OF_THREAD } else { CALLS });
+        let query = query.bind(ask.tenant.0).bind(ask.from).bind(ask.to).bind(ask.thread.map(|pk| pk.0));
+        let mut calls = query.fetch(&self.readers);
+        while let Some(row) = calls.try_next().await.map_err(unreadable)? {
+            // Many rows may be ready at once, and other tasks need this thread, too.
+            consume_budget().await;
+            sums.add(&tenant, row.number("ord")?, row.text("body")?);
+        }
+        Ok(sums.end())
     }
 
     async fn latest_calls(&self, tenant: TenantPk, from: Millis, limit: u32) -> Result<Vec<ModelUse>> {
@@ -99,5 +88,60 @@ impl UsageStore for Sqlite {
             Ok(kept + tx.prepare_cached(FORGET_IN_USE)?.execute(params![tenant.0, before, left])?)
         };
         Ok(self.writer.chore(forget).await? as u64)
+    }
+}
+
+/// The first groups after the cursor, one more than the page shows: what is kept does not depend on how many calls and
+/// groups there are. A group that was dropped never belongs to the page, because all that are kept come before it.
+struct PageOfSums<'a> {
+    ask: &'a UsageAsk,
+    /// The last group of the previous page.
+    after: (String, String),
+    /// By key and sub-key.
+    groups: BTreeMap<(String, String), UsageSum>,
+    unreadable: u64,
+}
+
+impl<'a> PageOfSums<'a> {
+    fn begin(ask: &'a UsageAsk) -> Result<Self> {
+        Ok(Self { ask, after: ask.after()?, groups: BTreeMap::new(), unreadable: 0 })
+    }
+
+    /// Adds a call of this tenant at this time. One that cannot be read is left out.
+    fn add(&mut self, tenant: &str, at: Millis, body: &str) {
+        let Ok(call) = serde_json::from_str::<ModelUse>(body) else {
+            self.unreadable += 1;
+            return;
+        };
+        let (most, group) = (self.ask.page.limit as usize + 1, group_of(self.ask.group, tenant, at, &call));
+        let is_full = self.groups.len() >= most;
+        if group <= self.after || is_full && self.groups.last_key_value().is_some_and(|(last, _)| *last < group) {
+            return;
+        }
+        self.groups.entry(group).or_default().add(&call);
+        if self.groups.len() > most {
+            self.groups.pop_last();
+        }
+    }
+
+    fn end(self) -> Page<UsageSum> {
+        if self.unreadable > 0 {
+            tracing::error!(calls = self.unreadable, "what model calls took cannot be read and is left out");
+        }
+        let sums = self.groups.into_iter().map(|((key, sub), sum)| UsageSum { key, sub, ..sum });
+        self.ask.page_of(sums.collect())
+    }
+}
+
+/// The key and the sub-key of the group that a call belongs to.
+fn group_of(group: UsageGroup, tenant: &str, at: Millis, call: &ModelUse) -> (String, String) {
+    let ModelUse { run, item, provider, model, .. } = call;
+    match group {
+        UsageGroup::Run => (run.to_string(), String::new()),
+        UsageGroup::RunModel => (run.to_string(), format!("{provider}:{model}")),
+        UsageGroup::Item => (run.to_string(), item.as_ref().map(ToString::to_string).unwrap_or_default()),
+        UsageGroup::Model => (provider.clone(), model.clone()),
+        UsageGroup::Tenant => (tenant.to_owned(), String::new()),
+        UsageGroup::Day => (Capped::TenantDay.period(at), String::new()),
     }
 }

@@ -12,6 +12,7 @@ use super::bed::{Bed, page};
 super::on_every_store!(
     usage_is_summed_by_every_group,
     usage_has_pages,
+    a_page_of_sums_has_all_calls_of_its_groups,
     usage_of_others_and_of_other_times_is_left_out,
     usage_of_deleted_threads_still_counts,
     calls_of_no_thread_count,
@@ -100,6 +101,25 @@ async fn usage_has_pages(bed: Bed) {
         }
     }
     assert_eq!(seen, sums(&bed, &ask(&bed, UsageGroup::Item)).await);
+}
+
+/// However the calls of the groups are stored among each other.
+async fn a_page_of_sums_has_all_calls_of_its_groups(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    let runs = ["d", "c", "a", "d", "b", "a", "c", "e", "a"];
+    let calls = runs.iter().enumerate().map(|(n, run)| used(&format!("str_{n}"), DAY + n as i64, run, None, "m", None));
+    bed.write(pk, calls.collect()).await;
+    let mut asked = UsageAsk { page: page(2), ..ask(&bed, UsageGroup::Run) };
+    let mut pages = Vec::new();
+    loop {
+        let found = bed.store.usage(&asked).await.unwrap();
+        pages.push(found.items.iter().map(|sum| format!("{}{}", sum.key, sum.calls)).collect::<Vec<_>>().join(" "));
+        match found.next_cursor {
+            Some(cursor) => asked.page.cursor = Some(cursor),
+            None => break,
+        }
+    }
+    assert_eq!(pages, ["a3 b1", "c2 d2", "e1"]);
 }
 
 async fn usage_of_others_and_of_other_times_is_left_out(bed: Bed) {

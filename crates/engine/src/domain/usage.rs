@@ -128,6 +128,17 @@ pub struct UsageSum {
     pub unpriced: u64,
 }
 
+impl UsageSum {
+    pub fn add(&mut self, call: &ModelUse) {
+        self.calls += 1;
+        self.usage.add(&call.usage);
+        match call.cost_nanos {
+            Some(cost) => self.cost_nanos = self.cost_nanos.saturating_add(cost),
+            None => self.unpriced += 1,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
