@@ -10,15 +10,19 @@ use crate::domain::Millis;
 use crate::store::spend::stored_periods;
 use crate::store::{FigureStore, Figures, PastPeriods, Pooled, Result, Size};
 
-const RUNS: &str = "
-SELECT body ->> 'status' AS word, count(*) AS count FROM thread_rows
+/// The index is named, because SQLite would use one of all runs and messages.
+pub(super) const RUNS: &str = "
+SELECT body ->> 'status' AS word, count(*) AS count FROM thread_rows INDEXED BY rows_running
 WHERE kind = 1 AND keep = 1 AND json_valid(body) GROUP BY 1";
 
-const QUESTIONS: &str = "
-SELECT body ->> 'kind' AS word, count(*) AS count, min(body ->> 'createdAt') AS since FROM thread_rows
+/// The index is named, because SQLite would use one of all rows that are loaded with their threads.
+pub(super) const QUESTIONS: &str = "
+SELECT body ->> 'kind' AS word, count(*) AS count, min(body ->> 'createdAt') AS since
+FROM thread_rows INDEXED BY rows_open
 WHERE kind = 6 AND keep = 1 AND json_valid(body) GROUP BY 1";
 
-const DELIVERIES: &str = "SELECT count(*) AS count, min(due_at) AS since FROM deliveries WHERE due_at IS NOT NULL";
+pub(super) const DELIVERIES: &str =
+    "SELECT count(*) AS count, min(due_at) AS since FROM deliveries WHERE due_at IS NOT NULL";
 
 /// The last commit of a running thread is as old as its last entry in the log; `updated_at` changes less often.
 const THREADS: &str = "

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use rusqlite::{StatementStatus, Transaction};
 use sqlx::{AssertSqlSafe, Row as _};
 
-use super::{Sqlite, idempotency, leases, lookups, outbox, rows, threads, usage};
+use super::{Sqlite, figures, idempotency, leases, lookups, outbox, rows, threads, usage};
 use crate::config::Synchronous;
 use crate::domain::facts::TitleBody;
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -131,6 +131,9 @@ async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
         (outbox::NEXT_BATCHED, "deliveries_to_collectors"),
         (outbox::PUT_OFF, "deliveries_of_lane (lane=?"),
         (threads::RECENT, "threads_running"),
+        (figures::RUNS, "rows_running"),
+        (figures::QUESTIONS, "rows_open"),
+        (figures::DELIVERIES, "deliveries_due"),
     ] {
         let plan = plan(&store, sql).await;
         assert!(plan.iter().any(|step| step.contains(index)), "{sql}: {plan:?}");
