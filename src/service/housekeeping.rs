@@ -11,7 +11,7 @@ use super::Service;
 use super::chore_metrics::{count_deleted, set_lag};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::store::{Pace, Result};
+use crate::store::{LookupPosition, Pace, Result};
 
 /// How long the response stored for an `Idempotency-Key` is kept.
 const IDEMPOTENCY_RETENTION: Millis = 24 * 3_600_000;
@@ -92,14 +92,22 @@ async fn erase_rows_of_deleted_threads(service: &Service, since: Millis) -> Resu
     }
 }
 
-/// Deletes batch after batch, until one is not full.
+/// Deletes batch after batch, until one is not full, or everything was examined.
 async fn delete_expired(service: &Service, kind: ExpiredKind) -> Result<()> {
     let now = service.now();
+    let mut behind = LookupPosition::beginning();
     loop {
         let pace = Pace::begin();
         let count = match kind {
             ExpiredKind::Answers => service.store.forget_idempotency(now - IDEMPOTENCY_RETENTION, BATCH).await?,
-            ExpiredKind::Lookups => service.store.forget_lookups(now - LOOKUP_RETENTION, BATCH).await?,
+            ExpiredKind::Lookups => {
+                let forgotten = service.store.forget_lookups(now - LOOKUP_RETENTION, &behind, BATCH).await?;
+                count_deleted(kind.label(), forgotten.deleted);
+                let Some(next) = forgotten.next else { return Ok(()) };
+                behind = next;
+                pace.rest(&*service.store).await;
+                continue;
+            }
             ExpiredKind::Deliveries => {
                 service.store.forget_deliveries(now - service.outbox.timing.retention, BATCH).await?
             }

@@ -20,6 +20,7 @@ pub mod documents;
 mod erasure;
 mod fault;
 mod figures;
+mod forgetting;
 mod idempotency;
 mod keys;
 mod leases;
@@ -50,11 +51,12 @@ pub use chain::{ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Unchain
 pub use commit::{Commit, Committed, NewThread};
 pub use erasure::{Erasure, ErasureStore};
 pub use figures::{DueSchedule, FigureStore, Figures, LateThreads, MostSpent, OpenQuestions, Pooled, Size};
+pub use forgetting::Forgotten;
 pub use idempotency::{AnswerToStore, IdempotencyRow, IdempotencyStore};
 pub use keys::{KeyAdded, KeyRow, KeyStore, Rotation};
 pub use leases::*;
 pub use log::{LogStore, NewEntry, ObservationAsk};
-pub use lookups::{LookupStore, NewLookup};
+pub use lookups::{LookupPosition, LookupStore, NewLookup};
 pub use open::{OldSchema, await_connection, old_schema, open, open_beside};
 pub use pace::{Chores, Pace};
 pub use page::{Page, PageAsk};
@@ -65,7 +67,7 @@ pub use sessions::{SessionRow, SessionStore};
 pub use spend::{NewSpendNotice, PastPeriods, SpendChange, SpendKey, SpendNotice, SpendStore, Spent};
 pub use threads::{MAX_PAGE_BYTES, MAX_SCANNED, Mark, Outline, ThreadFilter, ThreadRow, ThreadStore};
 pub use transfer::{NewImport, TransferStore};
-pub use usage::{UsageAsk, UsageStore};
+pub use usage::{CallPosition, UsageAsk, UsageStore};
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::columns::Columns;
 use super::page::{Cursor, Page, PageAsk, page_of};
-use super::{Result, SpendChange, text};
+use super::{Forgotten, Result, SpendChange, text};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::model::Usage;
@@ -25,6 +25,15 @@ pub struct UsageAsk {
     pub page: PageAsk,
 }
 
+/// The position of a call of an existing thread among those of its tenant, which are in the order of their times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallPosition {
+    pub at: Millis,
+    pub thread: ThreadPk,
+    /// As it is stored.
+    pub id: String,
+}
+
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait UsageStore: Send + Sync + 'static {
@@ -41,9 +50,27 @@ pub trait UsageStore: Send + Sync + 'static {
         took: Vec<ModelUse>,
         spend: Vec<SpendChange>,
     ) -> Result<()>;
-    /// Deletes at most `limit` calls whose reply came before this, except those of threads that are on hold, or have terms
-    /// of their own that keep them for ever; returns how many.
-    async fn forget_usage(&self, tenant: TenantPk, before: Millis, limit: u32) -> Result<u64>;
+    /// One step of deleting the calls whose reply came before this, except those of threads that are on hold, or have terms
+    /// of their own that keep them for ever. Deletes at most `limit`: calls of deleted threads, and those after `behind`.
+    async fn forget_usage(
+        &self,
+        tenant: TenantPk,
+        before: Millis,
+        behind: &CallPosition,
+        limit: u32,
+    ) -> Result<Forgotten<CallPosition>>;
+}
+
+impl CallPosition {
+    /// Before every call.
+    pub fn beginning() -> Self {
+        Self { at: Millis::MIN, thread: ThreadPk::NONE, id: String::new() }
+    }
+
+    /// Reads a row of a query that selects `ord, pk, id`.
+    pub(crate) fn read(row: &impl Columns) -> Result<Self> {
+        Ok(Self { at: row.number("ord")?, thread: ThreadPk(row.number("pk")?), id: row.text("id")?.to_owned() })
+    }
 }
 
 impl UsageAsk {

@@ -3,20 +3,20 @@
 use crate::domain::ids::TenantPk;
 use crate::service::Service;
 use crate::service::chore_metrics::count_deleted;
-use crate::store::{Pace, PastPeriods, Result};
+use crate::store::{CallPosition, Pace, PastPeriods, Result};
 
 /// How many rows one statement deletes.
 const BATCH: u32 = 500;
 
 pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()> {
     let Some(before) = service.config.retention.usage_days.cut_off(service.now()) else { return Ok(()) };
+    let mut behind = CallPosition::beginning();
     loop {
         let pace = Pace::begin();
-        let deleted = service.store.forget_usage(tenant, before, BATCH).await?;
-        count_deleted("usage", deleted);
-        if deleted < u64::from(BATCH) {
-            break;
-        }
+        let forgotten = service.store.forget_usage(tenant, before, &behind, BATCH).await?;
+        count_deleted("usage", forgotten.deleted);
+        let Some(next) = forgotten.next else { break };
+        behind = next;
         pace.rest(&*service.store).await;
     }
     of_spending(service, tenant).await

@@ -10,8 +10,9 @@ use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::domain::usage::{ModelUse, UsageSum};
 use crate::engine::step::RowKind;
+use crate::store::forgetting::{Examined, MAX_EXAMINED};
 use crate::store::usage::{page_of_sums, read_calls};
-use crate::store::{Error, Page, Result, SpendChange, UsageAsk, UsageStore};
+use crate::store::{CallPosition, Error, Forgotten, Page, Result, SpendChange, UsageAsk, UsageStore};
 
 /// The calls of the tenant. `$body` reads a body: one that cannot be read is an error, or left out.
 macro_rules! calls {
@@ -80,15 +81,47 @@ SELECT body FROM thread_rows WHERE kind = 11 AND tenant = $1 AND ord >= $2 ORDER
 
 pub(super) const ADD: &str = "INSERT INTO usage_kept (tenant, ord, body) VALUES ($1, $2, $3)";
 
-/// Usage of existing threads, except those on hold, those with terms of their own that keep them for ever, and those whose
-/// terms cannot be read.
-const FORGET_IN_USE: &str = "
-DELETE FROM thread_rows WHERE ctid IN (
-    SELECT u.ctid FROM thread_rows u WHERE u.kind = 11 AND u.tenant = $1 AND u.ord < $2 AND NOT EXISTS (
-        SELECT 1 FROM thread_rows h WHERE h.pk = u.pk AND h.kind = 14
-            AND (pes_json(h.body) IS NULL OR pes_json(h.body) -> 'hold' IS NOT NULL
-                OR pes_json(h.body) #>> '{terms,threadDays}' = 'forever'))
-    ORDER BY u.ord LIMIT $3 FOR UPDATE OF u SKIP LOCKED)";
+/// The terms of the thread of the usage `u`, which are read once: `pes_json` costs a subtransaction.
+macro_rules! terms {
+    () => {
+        "LEFT JOIN LATERAL (
+             SELECT true AS are_set, pes_json(body) AS body FROM thread_rows WHERE pk = u.pk AND kind = 14 LIMIT 1) t ON true"
+    };
+}
+
+/// Whether usage of an existing thread may be deleted: unless the thread is on hold, or has terms of its own that keep it for
+/// ever, or that cannot be read.
+macro_rules! may_go {
+    () => {
+        "(t.are_set IS NULL OR (t.body IS NOT NULL AND t.body -> 'hold' IS NULL
+             AND t.body #>> '{terms,threadDays}' IS DISTINCT FROM 'forever'))"
+    };
+}
+
+const EXAMINE: &str = concat!(
+    "SELECT u.ord, u.pk, u.id, ",
+    may_go!(),
+    " AS may_go FROM (
+         SELECT ord, pk, id FROM thread_rows
+         WHERE kind = 11 AND tenant = $1 AND ord < $2 AND ord >= $3 AND (ord, pk, id) > ($3, $4, $5)
+         ORDER BY ord, pk, id LIMIT $6) u ",
+    terms!(),
+    " ORDER BY u.ord, u.pk, u.id"
+);
+
+/// Deletes these calls of existing threads, unless a thread was put on hold since they were examined. The kind is a
+/// parameter, so that the planner uses the primary key.
+const FORGET_EXAMINED: &str = concat!(
+    "DELETE FROM thread_rows WHERE ctid = ANY (ARRAY(
+         SELECT r.ctid FROM unnest($1::bigint[], $2::text[]) u (pk, id) ",
+    terms!(),
+    " CROSS JOIN LATERAL (
+             SELECT d.ctid FROM thread_rows d WHERE d.pk = u.pk AND d.kind = $3 AND d.id = u.id
+             LIMIT 1 FOR UPDATE SKIP LOCKED) r
+         WHERE ",
+    may_go!(),
+    "))"
+);
 
 const FORGET: &str = "
 DELETE FROM usage_kept WHERE ctid IN (
@@ -121,15 +154,30 @@ impl UsageStore for Postgres {
         self.pool.with_connection(async |connection| add(connection, (tenant, now), &took, &spend).await).await
     }
 
-    async fn forget_usage(&self, tenant: TenantPk, before: Millis, limit: u32) -> Result<u64> {
-        let mut forgotten = 0;
-        for sql in [FORGET, FORGET_IN_USE] {
-            let left = i64::from(limit) - forgotten as i64;
-            let query = sqlx::query(sql).bind(tenant.0).bind(before).bind(left);
-            forgotten +=
-                self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected();
+    async fn forget_usage(
+        &self,
+        tenant: TenantPk,
+        before: Millis,
+        behind: &CallPosition,
+        limit: u32,
+    ) -> Result<Forgotten<CallPosition>> {
+        let forget = sqlx::query(FORGET).bind(tenant.0).bind(before).bind(i64::from(limit));
+        let kept = self.pool.with_query(async |connection| forget.execute(connection).await).await?.rows_affected();
+        let left = u64::from(limit).saturating_sub(kept);
+        if left == 0 {
+            return Ok(Forgotten { deleted: kept, next: Some(behind.clone()) });
         }
-        Ok(forgotten)
+        let examine = sqlx::query(EXAMINE).bind(tenant.0).bind(before).bind(behind.at).bind(behind.thread.0);
+        let examine = examine.bind(&behind.id).bind(i64::from(MAX_EXAMINED));
+        let rows = self.pool.with_query(async |connection| examine.fetch_all(connection).await).await?;
+        let Examined { deletable, next } = Examined::read(&rows, left, CallPosition::read)?;
+        let (pks, ids): (Vec<i64>, Vec<String>) = deletable.into_iter().map(|call| (call.thread.0, call.id)).unzip();
+        if pks.is_empty() {
+            return Ok(Forgotten { deleted: kept, next });
+        }
+        let forget = sqlx::query(FORGET_EXAMINED).bind(pks).bind(ids).bind(RowKind::Usage.code());
+        let forgotten = self.pool.with_query(async |connection| forget.execute(connection).await).await?;
+        Ok(Forgotten { deleted: kept + forgotten.rows_affected(), next })
     }
 }
 

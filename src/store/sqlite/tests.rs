@@ -121,7 +121,10 @@ async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
     for (sql, index) in [
         (leases::DUE, "threads_by_wake"),
         (idempotency::FORGET, "idempotency_by_age"),
-        (lookups::FORGET, "lookup_keys_by_age"),
+        (lookups::EXAMINE, "lookup_keys_by_age (created_at>? AND created_at<?)"),
+        (lookups::FORGET_EXAMINED, "lookup_keys_1 (tenant=? AND kind=? AND digest=? AND created_at=? AND run_id=?)"),
+        (usage::EXAMINE, "rows_used (tenant=? AND ord>? AND ord<?)"),
+        (usage::FORGET_EXAMINED, "thread_rows_1 (pk=? AND kind=? AND id=?)"),
         (lookups::NEWEST, "sqlite_autoindex_lookup_keys_1"),
         (outbox::TENANTS_DUE, "deliveries_of_tenants (tenant=? AND due_at>? AND due_at<?)"),
         (outbox::TENANTS_DUE, "deliveries_of_tenants (tenant>?)"),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use futures_util::TryStreamExt as _;
 use rusqlite::{Transaction, params};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::coop::consume_budget;
 
 use super::fault::unreadable;
@@ -15,8 +15,9 @@ use crate::domain::ids::TenantPk;
 use crate::domain::spend::Capped;
 use crate::domain::usage::{ModelUse, UsageGroup, UsageSum};
 use crate::store::columns::Columns as _;
+use crate::store::forgetting::{Examined, MAX_EXAMINED};
 use crate::store::usage::read_calls;
-use crate::store::{KeyStore as _, Page, Result, SpendChange, UsageAsk, UsageStore};
+use crate::store::{CallPosition, Forgotten, KeyStore as _, Page, Result, SpendChange, UsageAsk, UsageStore};
 
 /// The calls to sum, in no order: SQLite would sort their bodies in memory, however many there are.
 pub(super) const CALLS: &str = "
@@ -32,14 +33,34 @@ SELECT body FROM thread_rows WHERE kind = 11 AND tenant = ? AND ord >= ? ORDER B
 
 pub(super) const ADD: &str = "INSERT INTO usage_kept (tenant, ord, body) VALUES (?1, ?2, ?3)";
 
-/// Usage of existing threads, except those on hold, those with terms of their own that keep them for ever, and those whose
-/// terms cannot be read.
-const FORGET_IN_USE: &str = "
-DELETE FROM thread_rows WHERE rowid IN (
-    SELECT u.rowid FROM thread_rows u WHERE u.kind = 11 AND u.tenant = ?1 AND u.ord < ?2 AND NOT EXISTS (
-        SELECT 1 FROM thread_rows h WHERE h.pk = u.pk AND h.kind = 14
-            AND iif(json_valid(h.body), h.body ->> '$.hold' IS NOT NULL OR h.body ->> '$.terms.threadDays' = 'forever', 1))
-    ORDER BY u.ord LIMIT ?3)";
+/// Whether the usage `u` of an existing thread may be deleted: unless the thread is on hold, or has terms of its own that
+/// keep it for ever, or that cannot be read.
+macro_rules! may_go {
+    () => {
+        "NOT EXISTS (
+             SELECT 1 FROM thread_rows h WHERE h.pk = u.pk AND h.kind = 14 AND iif(json_valid(h.body),
+                 h.body ->> '$.hold' IS NOT NULL OR h.body ->> '$.terms.threadDays' = 'forever', 1))"
+    };
+}
+
+/// Read beside the writer, so that no commit waits for it.
+pub(super) const EXAMINE: &str = concat!(
+    "SELECT u.ord, u.pk, u.id, ",
+    may_go!(),
+    " AS may_go FROM thread_rows u
+     WHERE u.kind = 11 AND u.tenant = ?1 AND u.ord < ?2 AND u.ord >= ?3 AND (u.ord, u.pk, u.id) > (?3, ?4, ?5)
+     ORDER BY u.ord, u.pk, u.id LIMIT ?6"
+);
+
+/// Deletes these calls of existing threads, unless a thread was put on hold since they were examined.
+pub(super) const FORGET_EXAMINED: &str = concat!(
+    "DELETE FROM thread_rows WHERE rowid IN (
+         SELECT u.rowid FROM json_each(?1) w
+         CROSS JOIN thread_rows u ON u.pk = w.value ->> 0 AND u.kind = 11 AND u.id = w.value ->> 1
+         WHERE ",
+    may_go!(),
+    ")"
+);
 
 const FORGET: &str = "
 DELETE FROM usage_kept WHERE rowid IN (SELECT rowid FROM usage_kept WHERE tenant = ?1 AND ord < ?2 ORDER BY ord LIMIT ?3)";
@@ -81,13 +102,29 @@ impl UsageStore for Sqlite {
         self.writer.write(add).await
     }
 
-    async fn forget_usage(&self, tenant: TenantPk, before: Millis, limit: u32) -> Result<u64> {
-        let forget = move |tx: &Transaction<'_>| {
-            let kept = tx.prepare_cached(FORGET)?.execute(params![tenant.0, before, limit])?;
-            let left = i64::from(limit) - kept as i64;
-            Ok(kept + tx.prepare_cached(FORGET_IN_USE)?.execute(params![tenant.0, before, left])?)
-        };
-        Ok(self.writer.chore(forget).await? as u64)
+    async fn forget_usage(
+        &self,
+        tenant: TenantPk,
+        before: Millis,
+        behind: &CallPosition,
+        limit: u32,
+    ) -> Result<Forgotten<CallPosition>> {
+        let forget = move |tx: &Transaction<'_>| tx.prepare_cached(FORGET)?.execute(params![tenant.0, before, limit]);
+        let kept = self.writer.chore(forget).await? as u64;
+        let left = u64::from(limit).saturating_sub(kept);
+        if left == 0 {
+            return Ok(Forgotten { deleted: kept, next: Some(behind.clone()) });
+        }
+        let query = sqlx::query(EXAMINE).bind(tenant.0).bind(before).bind(behind.at).bind(behind.thread.0);
+        let query = query.bind(&behind.id).bind(MAX_EXAMINED);
+        let rows = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        let Examined { deletable, next } = Examined::read(&rows, left, CallPosition::read)?;
+        if deletable.is_empty() {
+            return Ok(Forgotten { deleted: kept, next });
+        }
+        let calls = deletable.iter().map(|call| json!([call.thread.0, call.id])).collect::<Value>().to_string();
+        let forget = move |tx: &Transaction<'_>| tx.prepare_cached(FORGET_EXAMINED)?.execute([calls]);
+        Ok(Forgotten { deleted: kept + self.writer.chore(forget).await? as u64, next })
     }
 }
 

@@ -9,7 +9,7 @@ use pes::domain::usage::UsageGroup;
 use pes::service::transfer;
 use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
-use pes::store::{PageAsk, UsageAsk};
+use pes::store::{CallPosition, Forgotten, PageAsk, UsageAsk};
 use sqlx::{Connection, Executor};
 
 use super::retention::{Aging, of_threads};
@@ -108,7 +108,8 @@ async fn usage_of_others_than_a_thread_whose_terms_cannot_be_read_is_forgotten()
     let (aging, _folder) = spoilt(of_threads(4_000), NO_TERMS).await;
     assert_eq!(calls(&aging).await, [2]);
     let tenant = aging.instance.caller().tenant;
-    assert_eq!(aging.store.forget_usage(tenant, i64::MAX, 10).await.unwrap(), 1);
+    let forgotten = aging.store.forget_usage(tenant, i64::MAX, &CallPosition::beginning(), 10).await.unwrap();
+    assert_eq!(forgotten, Forgotten { deleted: 1, next: None });
     assert_eq!(calls(&aging).await, [1]);
     aging.instance.close().await;
 }

@@ -1,7 +1,7 @@
 //! A run is found by its tenant under the lookup keys of the commit that accepted it, as long as its thread exists.
 
 use pes::domain::lookup::{FoundRun, LookupKey};
-use pes::store::{Commit, Committed, NewLookup};
+use pes::store::{Commit, Committed, LookupPosition, NewLookup};
 
 use super::bed::Bed;
 
@@ -13,6 +13,7 @@ super::on_every_store!(
     keys_die_with_their_thread,
     old_keys_are_forgotten_a_few_at_a_time,
     the_last_run_of_a_schedule_is_remembered,
+    keys_that_have_to_stay_are_examined_a_few_at_a_time,
 );
 
 fn key(digest: &str) -> LookupKey {
@@ -83,18 +84,27 @@ async fn keys_die_with_their_thread(bed: Bed) {
     let gone = bed.store.thread(bed.tenant, &"t1".into()).await.unwrap().unwrap().pk;
     assert!(bed.erase(gone).await);
     assert_eq!(runs(&bed.store.lookups(bed.tenant, &key("d"), 9).await.unwrap()), ["t2"]);
-    assert_eq!(bed.store.forget_lookups(i64::MAX, 9).await.unwrap(), 1, "nothing else was left");
+    assert_eq!(forget(&bed, i64::MAX, 9).await, [1], "nothing else was left");
+}
+
+/// How many keys each step deletes.
+async fn forget(bed: &Bed, before: i64, limit: u32) -> Vec<u64> {
+    let (mut behind, mut steps) = (LookupPosition::beginning(), Vec::new());
+    loop {
+        let forgotten = bed.store.forget_lookups(before, &behind, limit).await.unwrap();
+        steps.push(forgotten.deleted);
+        match forgotten.next {
+            Some(next) => behind = next,
+            None => return steps,
+        }
+    }
 }
 
 async fn old_keys_are_forgotten_a_few_at_a_time(bed: Bed) {
     for now in 1..=7 {
         bed.done(Commit { lookups: under("d", &format!("r{now}")), now, ..bed.creating(&format!("t{now}")) }).await;
     }
-    let mut forgotten = Vec::new();
-    while forgotten.last() != Some(&0) {
-        forgotten.push(bed.store.forget_lookups(6, 2).await.unwrap());
-    }
-    assert_eq!(forgotten, [2, 2, 1, 0]);
+    assert_eq!(forget(&bed, 6, 2).await, [2, 2, 1]);
     assert_eq!(runs(&bed.store.lookups(bed.tenant, &key("d"), 9).await.unwrap()), ["r7", "r6"]);
 }
 
@@ -105,7 +115,18 @@ async fn the_last_run_of_a_schedule_is_remembered(bed: Bed) {
         let lookups = vec![NewLookup { key: of(digest), run: format!("r{now}").as_str().into() }];
         bed.done(Commit { lookups, now, ..bed.creating(&format!("t{now}")) }).await;
     }
-    assert_eq!(bed.store.forget_lookups(i64::MAX, 9).await.unwrap(), 2);
+    assert_eq!(forget(&bed, i64::MAX, 9).await, [2]);
     assert_eq!(runs(&bed.store.lookups(bed.tenant, &of("a"), 9).await.unwrap()), ["r4"]);
     assert_eq!(runs(&bed.store.lookups(bed.tenant, &of("b"), 9).await.unwrap()), ["r2"]);
+}
+
+/// However many schedules there were.
+async fn keys_that_have_to_stay_are_examined_a_few_at_a_time(bed: Bed) {
+    let of = |n: usize| LookupKey { kind: "schedule", digest: format!("d{n:04}") };
+    let lookups = (0..2_500).map(|n| NewLookup { key: of(n), run: "r".into() }).collect();
+    bed.done(Commit { lookups, now: 1, ..bed.creating("t1") }).await;
+    bed.done(Commit { lookups: under("d", "chat"), now: 2, ..bed.creating("t2") }).await;
+    assert_eq!(forget(&bed, 3, 9).await, [0, 1]);
+    assert_eq!(runs(&bed.store.lookups(bed.tenant, &of(2_499), 9).await.unwrap()), ["r"]);
+    assert_eq!(bed.store.lookups(bed.tenant, &key("d"), 9).await.unwrap(), []);
 }

@@ -4,7 +4,7 @@ use pes::domain::model::Usage;
 use pes::domain::spend::Unit;
 use pes::domain::usage::{ModelUse, UsageGroup, UsageSum};
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::{Erasure, SpendChange, SpendKey, UsageAsk};
+use pes::store::{CallPosition, Erasure, SpendChange, SpendKey, UsageAsk};
 use serde_json::json;
 
 use super::bed::{Bed, page};
@@ -19,6 +19,7 @@ super::on_every_store!(
     what_was_stopped_for_a_deletion_counts_with_it,
     the_latest_calls_are_read_and_no_others,
     old_usage_is_forgotten,
+    usage_that_has_to_stay_is_examined_a_few_calls_at_a_time,
 );
 
 /// 2026-11-21T00:00:00Z
@@ -185,15 +186,42 @@ async fn old_usage_is_forgotten(bed: Bed) {
     let thread = bed.store.thread(bed.tenant, &"t1".into()).await.unwrap().unwrap();
     assert!(bed.erase(thread.pk).await);
     let other = bed.other_tenant().await;
-    assert_eq!(bed.store.forget_usage(other.tenant, DAY * 2, 100).await.unwrap(), 0);
-    assert_eq!(bed.store.forget_usage(bed.tenant, DAY + 86_400_000, 1).await.unwrap(), 1, "no more at once");
-    assert_eq!(
-        bed.store.forget_usage(bed.tenant, DAY + 86_400_000, 100).await.unwrap(),
-        2,
-        "of threads that are there, too"
-    );
+    assert_eq!(forget(&other, DAY * 2, &CallPosition::beginning(), 100).await, (0, None));
+    let (deleted, next) = forget(&bed, DAY + 86_400_000, &CallPosition::beginning(), 1).await;
+    assert_eq!(deleted, 1, "no more at once");
+    let (deleted, next) = forget(&bed, DAY + 86_400_000, &next.unwrap(), 100).await;
+    assert_eq!((deleted, next), (2, None), "of threads that are there, too");
     let left = sums(&bed, &ask(&bed, UsageGroup::Item)).await;
     assert_eq!(shown(&left), [("deleted", "", 1, 0, 1)]);
+}
+
+async fn forget(bed: &Bed, before: i64, behind: &CallPosition, limit: u32) -> (u64, Option<CallPosition>) {
+    let forgotten = bed.store.forget_usage(bed.tenant, before, behind, limit).await.unwrap();
+    (forgotten.deleted, forgotten.next)
+}
+
+/// However much of it there is: a step reads no more of what stays, and many calls may have the same time.
+async fn usage_that_has_to_stay_is_examined_a_few_calls_at_a_time(bed: Bed) {
+    let (held, free) = (bed.thread("held").await, bed.thread("free").await);
+    let calls =
+        |from: i64, to: i64| (from..to).map(|n| used(&format!("str_{n}"), DAY + n / 1_500, "r", None, "m", None));
+    bed.write(held, calls(0, 4_500).collect()).await;
+    bed.write(free, calls(4_500, 4_510).collect()).await;
+    let terms = json!({ "terms": {}, "hold": { "reason": "a lawsuit", "by": "ann", "at": 1 } }).to_string();
+    bed.write(held, vec![Row { kind: RowKind::Retention, id: "".into(), ord: 0, keep: Keep::Never, body: terms }])
+        .await;
+    let (mut behind, mut steps) = (CallPosition::beginning(), Vec::new());
+    loop {
+        let (deleted, next) = forget(&bed, DAY + 10, &behind, 4).await;
+        steps.push(deleted);
+        match next {
+            Some(next) => behind = next,
+            None => break,
+        }
+    }
+    assert_eq!(steps, [0, 0, 4, 4, 2]);
+    let left = sums(&bed, &ask(&bed, UsageGroup::Run)).await;
+    assert_eq!(shown(&left), [("r", "", 4_500, 0, 4_500)]);
 }
 
 async fn calls_of_no_thread_count(bed: Bed) {

@@ -98,7 +98,7 @@ passed_on! {
     LookupStore {}
     lookups(tenant: TenantPk, key: &LookupKey, limit: u32) -> Vec<FoundRun>;
     listen_until(tenant: TenantPk, key: &LookupKey, run: &RunId, until: Millis) -> bool;
-    forget_lookups(before: Millis, limit: u32) -> u64;
+    forget_lookups(before: Millis, behind: &LookupPosition, limit: u32) -> Forgotten<LookupPosition>;
 }
 
 passed_on! {
@@ -209,7 +209,7 @@ passed_on! {
     usage(ask: &UsageAsk) -> Page<UsageSum>;
     latest_calls(tenant: TenantPk, from: Millis, limit: u32) -> Vec<ModelUse>;
     add_usage(tenant: TenantPk, now: Millis, took: Vec<ModelUse>, spend: Vec<SpendChange>) -> ();
-    forget_usage(tenant: TenantPk, before: Millis, limit: u32) -> u64;
+    forget_usage(tenant: TenantPk, before: Millis, behind: &CallPosition, limit: u32) -> Forgotten<CallPosition>;
 }
 
 passed_on! {
