@@ -131,6 +131,17 @@ pub struct Settlement {
     pub said: String,
 }
 
+/// How many deliveries one step gives up at most.
+pub(crate) const ABANDONED_AT_ONCE: u32 = 500;
+
+/// What one step of giving up deliveries did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abandoned {
+    pub count: u64,
+    /// Where the next step continues. `None`: no others are left.
+    pub next: Option<i64>,
+}
+
 impl DeliveryOutcome {
     /// Status and next time.
     pub(crate) fn becomes(self) -> (DeliveryStatus, Option<Millis>) {
@@ -188,7 +199,8 @@ pub trait OutboxStore: Send + Sync + 'static {
         audit: AuditRow,
         kept: AnswerToStore,
     ) -> Result<Option<bool>>;
-    /// Drops a target's pending deliveries for this reason; returns how many.
+    /// One step of giving up a target's pending deliveries for this reason: the first after `behind`, in the order in which
+    /// they were written.
     async fn abandon_deliveries(
         &self,
         tenant: TenantPk,
@@ -196,7 +208,8 @@ pub trait OutboxStore: Send + Sync + 'static {
         target: &str,
         why: &str,
         now: Millis,
-    ) -> Result<u64>;
+        behind: i64,
+    ) -> Result<Abandoned>;
     /// Deletes at most `limit` deliveries that finished before this; returns how many.
     async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64>;
 }

@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 use super::{Collection, Draft, Resource, Versioned};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{DeliveryId, ThreadPk};
+use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::domain::webhook::{DeliveryResource, WebhookResource, WebhookSpec};
 use crate::egress::{Destination, SigningSecret};
 use crate::outbox::{StoredWebhook, Webhook};
 use crate::service::once::{self, Answered, Idempotent, StoredResponse};
 use crate::service::{Result, Service};
 use crate::store::documents::{Document, DocumentKind, owner_of_document};
-use crate::store::outbox::{Delivery, DeliveryStatus, TargetKind};
-use crate::store::{AuditRow, Page, PageAsk};
+use crate::store::outbox::{Abandoned, Delivery, DeliveryStatus, TargetKind};
+use crate::store::{AuditRow, Pace, Page, PageAsk};
 use crate::tool::Toolset;
 
 /// The reason stored with deliveries whose webhook was removed.
@@ -103,12 +103,40 @@ impl Collection for Webhooks {
         refuse_configured(service, caller, id)
     }
 
-    /// Drops its pending deliveries, with a reason.
+    /// Gives up its pending deliveries, with a reason: a few before the response, and the others afterwards. Those that a
+    /// failure or a stop leaves are given up when they are due.
     async fn after_removal(service: &Service, caller: &Caller, id: &str) -> Result<()> {
-        let (store, now) = (&service.store, service.now());
-        let given_up = store.abandon_deliveries(caller.tenant, TargetKind::Webhook, id, REMOVED, now).await?;
-        tracing::info!(webhook = id, given_up, "a webhook was removed");
+        if let Some(next) = give_up_some(service, caller.tenant, id, i64::MIN).await {
+            let others = give_up_others(service.clone(), caller.tenant, id.to_owned(), next);
+            service.runtime.spawn_until_drain(others);
+        }
         Ok(())
+    }
+}
+
+/// Gives up some of the pending deliveries of a removed webhook. Returns where to continue. An error is only logged, because
+/// the webhook is removed.
+async fn give_up_some(service: &Service, tenant: TenantPk, id: &str, behind: i64) -> Option<i64> {
+    let (store, now) = (&service.store, service.now());
+    match store.abandon_deliveries(tenant, TargetKind::Webhook, id, REMOVED, now, behind).await {
+        Ok(Abandoned { count, next }) => {
+            tracing::info!(webhook = id, given_up = count, "deliveries of a removed webhook are given up");
+            next
+        }
+        Err(error) => {
+            tracing::warn!(%error, webhook = id, "deliveries of a removed webhook are given up only when they are due");
+            None
+        }
+    }
+}
+
+/// Gives up all others, beside the commits.
+async fn give_up_others(service: Service, tenant: TenantPk, id: String, mut behind: i64) {
+    loop {
+        let pace = Pace::begin();
+        let Some(next) = give_up_some(&service, tenant, &id, behind).await else { return };
+        behind = next;
+        pace.rest(&*service.store).await;
     }
 }
 

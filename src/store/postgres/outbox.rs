@@ -10,8 +10,10 @@ use super::nul::escaped;
 use super::{Postgres, audit, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
+use crate::store::columns::Columns as _;
 use crate::store::outbox::{
-    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind, UNREADABLE, page_of_deliveries,
+    ABANDONED_AT_ONCE, Abandoned, Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind,
+    UNREADABLE, page_of_deliveries,
 };
 use crate::store::{AnswerToStore, AuditRow, Page, PageAsk, Result};
 
@@ -160,8 +162,15 @@ WITH found AS (
 SELECT is_over FROM found";
 
 const ABANDON: &str = "
-UPDATE deliveries SET status = 'dead', due_at = NULL, said = $4, finished_at = $5
-WHERE tenant = $1 AND target_kind = $2 AND target = $3 AND due_at IS NOT NULL";
+WITH pending AS (
+    SELECT ord FROM deliveries
+    WHERE tenant = $1 AND target_kind = $2 AND target = $3 AND ord > $6 AND due_at IS NOT NULL
+    ORDER BY ord LIMIT $7 FOR UPDATE
+), ended AS (
+    UPDATE deliveries d SET status = 'dead', due_at = NULL, said = $4, finished_at = $5
+    FROM pending WHERE d.ord = pending.ord
+)
+SELECT count(*) AS count, max(ord) AS last FROM pending";
 
 const END: &str =
     "UPDATE deliveries SET status = 'dead', due_at = NULL, said = $2, finished_at = $3 WHERE ord = ANY ($1)";
@@ -263,13 +272,13 @@ impl OutboxStore for Postgres {
         target: &str,
         why: &str,
         now: Millis,
-    ) -> Result<u64> {
-        let update = sqlx::query(ABANDON).bind(tenant.0).bind(kind.as_str()).bind(escaped(target));
-        Ok(self
-            .pool
-            .with_query(async |connection| update.bind(why).bind(now).execute(connection).await)
-            .await?
-            .rows_affected())
+        behind: i64,
+    ) -> Result<Abandoned> {
+        let query = sqlx::query(ABANDON).bind(tenant.0).bind(kind.as_str()).bind(escaped(target));
+        let query = query.bind(why).bind(now).bind(behind).bind(i64::from(ABANDONED_AT_ONCE));
+        let row = self.pool.with_query(async |connection| query.fetch_one(connection).await).await?;
+        let (count, last) = (row.count("count")?, row.number_or_none("last")?);
+        Ok(Abandoned { count, next: last.filter(|_| count >= u64::from(ABANDONED_AT_ONCE)) })
     }
 
     async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64> {

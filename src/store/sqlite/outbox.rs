@@ -9,7 +9,8 @@ use super::{Sqlite, audit, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::outbox::{
-    Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind, UNREADABLE, page_of_deliveries,
+    ABANDONED_AT_ONCE, Abandoned, Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind,
+    UNREADABLE, page_of_deliveries,
 };
 use crate::store::{AnswerToStore, AuditRow, Page, PageAsk, Result};
 
@@ -140,9 +141,14 @@ const IS_FINISHED: &str = "SELECT due_at IS NULL FROM deliveries WHERE tenant = 
 const REPLAY: &str = "
 UPDATE deliveries SET status = 'pending', due_at = ?3, attempts = 0, finished_at = NULL WHERE tenant = ?1 AND id = ?2";
 
+/// Read beside the writer: it also passes the finished deliveries of the target.
+pub(super) const PENDING_OF_TARGET: &str = "
+SELECT ord FROM deliveries WHERE tenant = ?1 AND target_kind = ?2 AND target = ?3 AND ord > ?4 AND +due_at IS NOT NULL
+ORDER BY ord LIMIT ?5";
+
 const ABANDON: &str = "
-UPDATE deliveries SET status = 'dead', due_at = NULL, said = ?4, finished_at = ?5
-WHERE tenant = ?1 AND target_kind = ?2 AND target = ?3 AND due_at IS NOT NULL";
+UPDATE deliveries SET status = 'dead', due_at = NULL, said = ?2, finished_at = ?3
+WHERE ord IN (SELECT value FROM json_each(?1)) AND +due_at IS NOT NULL";
 
 pub(super) const FORGET: &str = "DELETE FROM deliveries WHERE rowid IN
     (SELECT rowid FROM deliveries WHERE finished_at < ? ORDER BY finished_at LIMIT ?)";
@@ -310,12 +316,15 @@ impl OutboxStore for Sqlite {
         target: &str,
         why: &str,
         now: Millis,
-    ) -> Result<u64> {
-        let (target, why) = (target.to_owned(), why.to_owned());
-        let abandon = move |tx: &Transaction<'_>| {
-            tx.prepare_cached(ABANDON)?.execute(params![tenant.0, kind.as_str(), target, why, now])
-        };
-        Ok(self.writer.write(abandon).await? as u64)
+        behind: i64,
+    ) -> Result<Abandoned> {
+        let query = sqlx::query_scalar(PENDING_OF_TARGET).bind(tenant.0).bind(kind.as_str()).bind(target);
+        let query = query.bind(behind).bind(ABANDONED_AT_ONCE);
+        let pending: Vec<i64> = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        let next = pending.last().copied().filter(|_| pending.len() >= ABANDONED_AT_ONCE as usize);
+        let (pending, why) = (json!(pending).to_string(), why.to_owned());
+        let abandon = move |tx: &Transaction<'_>| tx.prepare_cached(ABANDON)?.execute(params![pending, why, now]);
+        Ok(Abandoned { count: self.writer.chore(abandon).await? as u64, next })
     }
 
     async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64> {

@@ -132,6 +132,7 @@ async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
         (outbox::NEXT_SINGLE, "deliveries_of_tenants (tenant=? AND due_at>?)"),
         (outbox::CLAIM_BATCH, "deliveries_to_collectors (due_at>? AND due_at<?)"),
         (outbox::NEXT_BATCHED, "deliveries_to_collectors"),
+        (outbox::PENDING_OF_TARGET, "deliveries_of_target (tenant=? AND target_kind=? AND target=? AND ord>?)"),
         (outbox::PUT_OFF, "deliveries_of_lane (lane=?"),
         (threads::RECENT, "threads_running"),
         (figures::RUNS, "rows_running"),

@@ -6,9 +6,12 @@ use http::HeaderMap;
 use pes::config::{Config, Webhook};
 use pes::domain::webhook::WebhookEvent;
 use pes::egress::{SigningSecret, sign};
+use pes::store::Commit;
+use pes::store::outbox::{DeliveryStatus, NewDelivery, OutboxStore as _, TargetKind};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use crate::store::bed::{Bed, page};
 use crate::support::app::App;
 use crate::support::http::soon;
 use crate::support::store::{Mood, Moody, fresh_store};
@@ -276,6 +279,52 @@ async fn a_secret_is_shown_once_kept_sealed_and_can_be_changed() {
     assert_eq!(app.get("/webhooks").await.expect(200)["items"].as_array().unwrap().len(), 1);
     assert_eq!(app.ask("DELETE", &path).send().await.status, 204);
     app.get(&path).await.problem("not_found");
+}
+
+/// They are given up when they are due.
+#[tokio::test]
+async fn a_webhook_is_removed_although_its_deliveries_cannot_be_given_up_yet() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    let spec = json!({ "url": "https://example.com/hook", "events": ["run.failed"] });
+    let made = app.post("/webhooks", spec).await.expect(201);
+    let path = format!("/webhooks/{}", made["webhookId"].as_str().unwrap());
+    store.set("abandon_deliveries", Mood::Fails);
+    assert_eq!(app.ask("DELETE", &path).send().await.status, 204);
+    assert_eq!(store.calls("abandon_deliveries"), 1);
+    app.get(&path).await.problem("not_found");
+}
+
+/// Also of those that are not given up before the response.
+#[tokio::test]
+async fn of_a_long_backlog_nothing_is_told_once_its_webhook_is_removed() {
+    let store = Moody::fresh().await;
+    store.set("claim_deliveries", Mood::Hangs);
+    let app = App::of(store.clone(), |_| {}).await;
+    let spec = json!({ "url": "https://example.com/hook", "events": ["run.failed"] });
+    let hook = app.post("/webhooks", spec).await.expect(201)["webhookId"].as_str().unwrap().to_owned();
+    let bed = Bed::on(store.clone(), Arc::new(())).await;
+    let waiting = |n: usize| NewDelivery {
+        id: format!("d{n}").as_str().into(),
+        kind: TargetKind::Webhook,
+        target: hook.clone(),
+        ordering_key: None,
+        event: "run.failed".into(),
+        body: "{}".into(),
+    };
+    bed.done(Commit { deliveries: (0..1_100).map(waiting).collect(), ..bed.creating("t") }).await;
+    assert_eq!(app.ask("DELETE", &format!("/webhooks/{hook}")).send().await.status, 204);
+    let are_pending = async || {
+        let (kind, status) = (TargetKind::Webhook, Some(DeliveryStatus::Pending));
+        !store.deliveries_of_tenant(bed.tenant, kind, status, &page(1)).await.unwrap().items.is_empty()
+    };
+    soon(async {
+        while are_pending().await {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(store.calls("abandon_deliveries"), 3);
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 use pes::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use pes::store::Erasure;
-use pes::store::outbox::{Delivery, DeliveryOutcome, DeliveryStatus, NewDelivery, Settlement, Share, TargetKind};
+use pes::store::outbox::{
+    Abandoned, Delivery, DeliveryOutcome, DeliveryStatus, NewDelivery, Settlement, Share, TargetKind,
+};
 use pes::store::{Commit, Committed, HeldCounts};
 
 use super::bed::{Bed, after, hold_back, page, together};
@@ -20,6 +22,7 @@ on_every_store!(
     what_is_over_can_be_replayed_and_is_forgotten_in_time,
     a_replay_keeps_its_answer_or_does_not_happen,
     what_a_target_was_not_told_is_given_up_with_a_reason,
+    a_long_backlog_is_given_up_a_few_at_a_time,
     what_is_left_after_a_restore_is_held_back_by_one_and_once,
     a_thread_takes_its_deliveries_with_it_but_what_webhooks_and_the_collector_wait_for,
     what_an_erased_thread_leaves_is_stored_with_its_end_or_not_at_all,
@@ -308,20 +311,41 @@ async fn a_replay_keeps_its_answer_or_does_not_happen(bed: Bed) {
     assert_eq!(bed.store.next_single().await.unwrap(), None);
 }
 
+async fn abandon(bed: &Bed, target: &str, behind: i64) -> Abandoned {
+    let abandoned = bed.store.abandon_deliveries(bed.tenant, TargetKind::Webhook, target, "gone", 700, behind);
+    abandoned.await.unwrap()
+}
+
 async fn what_a_target_was_not_told_is_given_up_with_a_reason(bed: Bed) {
     let pk = bed.thread("t").await;
     post(&bed, pk, vec![new("told", None), new("open", None)]).await;
     claim(&bed, 100).await;
     settle(&bed, "told", 1, DeliveryOutcome::Delivered).await;
-    let abandon = async |target| {
-        bed.store.abandon_deliveries(bed.tenant, TargetKind::Webhook, target, "gone", 700).await.unwrap()
-    };
-    assert_eq!((abandon("another").await, abandon("hook").await, abandon("hook").await), (0, 1, 0));
+    for (target, count) in [("another", 0), ("hook", 1), ("hook", 0)] {
+        assert_eq!(abandon(&bed, target, 0).await, Abandoned { count, next: None });
+    }
     let told = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
     let open = told.iter().find(|one| one.id == DeliveryId::from("open")).unwrap();
     assert_eq!((open.status, open.due_at, open.finished_at), (DeliveryStatus::Dead, None, Some(700)));
     assert_eq!(open.said.as_deref(), Some("gone"));
     assert!(!settle(&bed, "open", 1, DeliveryOutcome::Delivered).await, "an attempt under way comes too late");
+}
+
+/// A backlog is never ended in one transaction, and each step begins where the last one ended.
+async fn a_long_backlog_is_given_up_a_few_at_a_time(bed: Bed) {
+    let pk = bed.thread("t").await;
+    post(&bed, pk, (0..1_100).map(|n| new(&format!("d{n}"), None)).collect()).await;
+    claim_some(&bed, 100, 50).await;
+    settle(&bed, "d7", 1, DeliveryOutcome::Delivered).await;
+    let first = abandon(&bed, "hook", 0).await;
+    let second = abandon(&bed, "hook", first.next.unwrap()).await;
+    let third = abandon(&bed, "hook", second.next.unwrap()).await;
+    assert_eq!([first.count, second.count, third.count], [500, 500, 99]);
+    assert_eq!(third.next, None);
+    assert_eq!(bed.store.next_single().await.unwrap(), None);
+    let told = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(1_200)).await.unwrap().items;
+    let delivered = told.iter().filter(|one| one.status == DeliveryStatus::Delivered);
+    assert_eq!(delivered.map(|one| one.id.as_str()).collect::<Vec<_>>(), ["d7"]);
 }
 
 async fn what_is_left_after_a_restore_is_held_back_by_one_and_once(bed: Bed) {

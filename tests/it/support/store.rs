@@ -17,7 +17,7 @@ use pes::domain::observation::{Observation, Recorded};
 use pes::domain::usage::{ModelUse, UsageSum};
 use pes::engine::step::{Row, RowKind};
 use pes::store::documents::{Document, DocumentChanges, DocumentKind, DocumentStore, Expected};
-use pes::store::outbox::{Delivery, DeliveryStatus, OutboxStore, Settlement, Share, TargetKind};
+use pes::store::outbox::{Abandoned, Delivery, DeliveryStatus, OutboxStore, Settlement, Share, TargetKind};
 use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;
 use pes::store::{
