@@ -47,17 +47,33 @@ macro_rules! crashes {
 }
 pub(super) use crashes;
 
-const CLAIMABLE: &str = concat!(
+/// Whether no process owns the thread `f`.
+macro_rules! is_free {
+    () => {
+        "CASE WHEN f.replica = ?3 THEN f.lease IS NOT ?4
+             ELSE NOT EXISTS (SELECT 1 FROM replicas r WHERE r.id = f.replica) END"
+    };
+}
+
+/// Bounded also after a crash with very many running threads: of those without a due timer the first by their keys are
+/// ordered, because no index has them by time.
+pub(super) const CLAIMABLE: &str = concat!(
     "SELECT t.pk, ",
     crashes!(),
     " FROM (
          SELECT o.pk, o.since, row_number() OVER (PARTITION BY o.tenant ORDER BY o.since, o.pk) AS round
          FROM (
-             SELECT pk, tenant, replica, lease, wake_at AS since FROM threads WHERE wake_at <= ?1
-             UNION
-             SELECT pk, tenant, replica, lease, coalesce(wake_at, updated_at) FROM threads WHERE status = 'running'
-         ) o LEFT JOIN replicas r ON r.id = o.replica
-         WHERE CASE WHEN o.replica = ?3 THEN o.lease IS NOT ?4 ELSE r.id IS NULL END
+             SELECT * FROM (
+                 SELECT f.pk, f.tenant, f.wake_at AS since FROM threads f WHERE f.wake_at <= ?1 AND ",
+    is_free!(),
+    "            ORDER BY f.wake_at, f.pk LIMIT max(?2, ?5))
+             UNION ALL
+             SELECT * FROM (
+                 SELECT f.pk, f.tenant, coalesce(f.wake_at, f.updated_at) FROM threads f
+                 WHERE f.status = 'running' AND (f.wake_at IS NULL OR f.wake_at > ?1) AND ",
+    is_free!(),
+    "            ORDER BY f.pk LIMIT max(?2, ?5))
+         ) o
          ORDER BY round, o.since, o.pk LIMIT ?2
      ) t
      ORDER BY t.round, t.since, t.pk"
@@ -110,7 +126,7 @@ impl LeaseStore for Sqlite {
 
     async fn claimable(&self, now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Result<Vec<Claimable>> {
         let query = sqlx::query(CLAIMABLE).bind(now).bind(i64::from(limit));
-        let query = query.bind(replica.simple()).bind(lease.simple());
+        let query = query.bind(replica.simple()).bind(lease.simple()).bind(i64::from(MAX_OVERDUE_SCANNED));
         query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(Claimable::read).collect()
     }
 

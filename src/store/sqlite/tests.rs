@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rusqlite::{StatementStatus, Transaction};
+use rusqlite::{StatementStatus, Transaction, params};
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{Sqlite, figures, idempotency, leases, lookups, outbox, rows, threads, usage};
@@ -14,6 +14,7 @@ use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::observation::Record;
 use crate::domain::thread::ThreadProfile;
 use crate::store::committer::{Batch, CommitSlice, PreparedCommit, Sending};
+use crate::store::leases::MAX_OVERDUE_SCANNED;
 use crate::store::{
     Commit, Committed, ErasureStore as _, Error, Fence, IdempotencyRow, LogStore as _, NewThread, ObservationAsk,
     Store as _, ThreadStore as _,
@@ -120,6 +121,8 @@ async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
     let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
     for (sql, index) in [
         (leases::DUE, "threads_by_wake"),
+        (leases::CLAIMABLE, "threads_by_wake (wake_at<?)"),
+        (leases::CLAIMABLE, "threads_running"),
         (idempotency::FORGET, "idempotency_by_age"),
         (lookups::EXAMINE, "lookup_keys_by_age (created_at>? AND created_at<?)"),
         (lookups::FORGET_EXAMINED, "lookup_keys_1 (tenant=? AND kind=? AND digest=? AND created_at=? AND run_id=?)"),
@@ -141,6 +144,31 @@ async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
     ] {
         let plan = plan(&store, sql).await;
         assert!(plan.iter().any(|step| step.contains(index)), "{sql}: {plan:?}");
+    }
+}
+
+/// Otherwise the recovery after a crash would take a time that grows with the square of them.
+#[tokio::test]
+async fn the_look_for_threads_without_an_owner_costs_no_more_however_many_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    let steps = |tx: &Transaction<'_>, upto: u32, wake_at: Option<i64>| {
+        let running = "INSERT INTO threads (pk, tenant, thread_id, core, version, epoch, replica, last_commit, status,
+                wake_at, floor, last_seq, min_seq, created_at, updated_at, created_by, title, sheet, head)
+            WITH RECURSIVE n (pk) AS (SELECT 1 UNION ALL SELECT pk + 1 FROM n WHERE pk < ?1)
+            SELECT pk, 1 + pk % 7, pk, 'pes', 1, 1, 'dead', '', 'running', ?2, 0, 0, 1, pk, pk, '', '', '{}', '{}' FROM n";
+        tx.execute("DELETE FROM threads", [])?;
+        tx.execute(running, params![upto, wake_at])?;
+        let mut look = tx.prepare(leases::CLAIMABLE)?;
+        let found = look.query_map(params![9, 256, "this", "lease", MAX_OVERDUE_SCANNED], |_| Ok(()))?.count();
+        Ok((found, look.get_status(StatementStatus::VmStep)))
+    };
+    for wake_at in [None, Some(5)] {
+        let few = store.writer.write(move |tx| steps(tx, MAX_OVERDUE_SCANNED, wake_at)).await.unwrap();
+        let many = store.writer.write(move |tx| steps(tx, MAX_OVERDUE_SCANNED + 10_000, wake_at)).await.unwrap();
+        assert_eq!((few.0, many.0), (256, 256));
+        // Those that a search passes over cost a few steps each.
+        assert!(many.1 < few.1 + few.1 / 10, "{many:?} after {few:?}");
     }
 }
 
