@@ -339,8 +339,8 @@ fn batch_with(when_locked: &str, shared: &Shared) -> String {
     FROM (
         SELECT unnest($43::bigint[]) AS pk, unnest($44::bigint[]) AS tenant, unnest($45::bigint[]) AS at,
             unnest($46::text[]) AS actor, unnest($47::text[]) AS action, unnest($48::text[]) AS detail,
-            unnest($57::text[]) AS thread_id
-    ) v JOIN ok ON ok.pk = v.pk
+            unnest($57::text[]) AS thread_id, generate_subscripts($48::text[], 1) AS place
+    ) v JOIN ok ON ok.pk = v.pk ORDER BY v.place
 ), d AS (
     INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, lane, event, status, body)
     SELECT ok.pk, ok.tenant, v.at, v.at, 0, v.id, v.kind, v.target, v.lane, v.event, 'pending', v.body

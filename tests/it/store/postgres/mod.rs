@@ -1,5 +1,6 @@
 //! What only PostgreSQL has: several processes on one database, and a network connection.
 
+mod audit;
 mod chain;
 mod durable;
 mod fences;
