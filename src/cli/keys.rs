@@ -18,7 +18,7 @@ use crate::config::env::Variables;
 use crate::domain::Millis;
 use crate::domain::caller::{LOCAL, Scope};
 use crate::runtime::clock::{Clock, System};
-use crate::store::{Store, sqlite};
+use crate::store::{Store, TenantRenamed, sqlite};
 
 pub(super) async fn keys(
     command: KeysCommand,
@@ -166,13 +166,16 @@ impl KeysLocation {
             return Err(Error::Failed("stop the server first: it keeps the names of its tenants in memory".to_owned()));
         };
         auth::check_tenant(tenant).map_err(|fault| Error::Failed(fault.detail))?;
-        if store.rename_tenant(OPEN_TENANT, tenant, LOCAL, System::default().now()).await? {
-            Ok(())
-        } else {
-            Err(Error::Failed(format!(
+        match store.rename_tenant(OPEN_TENANT, tenant, LOCAL, System::default().now()).await? {
+            TenantRenamed::Done => Ok(()),
+            TenantRenamed::Impossible => Err(Error::Failed(format!(
                 "there is nothing to adopt, or `{tenant}` has threads or settings of its own; the data of two tenants is \
                  never merged"
-            )))
+            ))),
+            TenantRenamed::SameKeyName(name) => Err(Error::Failed(format!(
+                "both `{OPEN_TENANT}` and `{tenant}` have, or had, a key named `{name}`, and the audit knows keys by their \
+                 names; name a tenant that has no key of that name"
+            ))),
         }
     }
 

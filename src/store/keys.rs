@@ -39,6 +39,16 @@ pub enum KeyAdded {
     TooMany,
 }
 
+/// What became of renaming a tenant.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TenantRenamed {
+    Done,
+    /// No tenant has the old name, or the one with the new name has threads, documents or usage.
+    Impossible,
+    /// Both tenants have, or had, a key with this name.
+    SameKeyName(String),
+}
+
 /// A new secret for a key that keeps its id and name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rotation {
@@ -59,10 +69,10 @@ pub trait KeyStore: Send + Sync + 'static {
     async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk>;
     /// The name of a tenant.
     async fn tenant_name(&self, tenant: TenantPk) -> Result<Option<String>>;
-    /// Renames a tenant. If another tenant has the new name, its keys are moved to this one; it must have nothing else.
-    /// `false`: no tenant has the old name, or the other one has threads, documents or usage. `Unusable` while processes are
-    /// registered that share the database, because they cache names.
-    async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool>;
+    /// Renames a tenant. If another tenant has the new name, its keys, its audit and its deliveries are moved to this one; it
+    /// must have nothing else that lasts. `Unusable` while processes are registered that share the database, because they
+    /// cache names.
+    async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<TenantRenamed>;
     /// Stores a key with its audit line, if the tenant has fewer than `max_keys` keys that are valid when it is created.
     async fn add_key(&self, key: KeyRow, max_keys: usize, audit: AuditRow) -> Result<KeyAdded>;
     async fn keys(&self) -> Result<Vec<KeyRow>>;

@@ -53,7 +53,7 @@ pub use erasure::{Erasure, ErasureStore};
 pub use figures::{DueSchedule, FigureStore, Figures, LateThreads, MostSpent, OpenQuestions, Pooled, Size};
 pub use forgetting::Forgotten;
 pub use idempotency::{AnswerToStore, IdempotencyRow, IdempotencyStore};
-pub use keys::{KeyAdded, KeyRow, KeyStore, Rotation};
+pub use keys::{KeyAdded, KeyRow, KeyStore, Rotation, TenantRenamed};
 pub use leases::*;
 pub use log::{LogStore, NewEntry, ObservationAsk};
 pub use lookups::{LookupPosition, LookupStore, NewLookup};

@@ -10,7 +10,7 @@ use super::fault::error;
 use super::nul::{escaped, unescaped};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::{AuditRow, Error, KeyAdded, KeyRow, KeyStore, Result, Rotation};
+use crate::store::{AuditRow, Error, KeyAdded, KeyRow, KeyStore, Result, Rotation, TenantRenamed};
 
 macro_rules! select_key {
     ($rest:literal) => {
@@ -59,8 +59,30 @@ const TENANTS: &str = "
 SELECT (SELECT pk FROM tenants WHERE name = $1), t.pk, NOT (
     EXISTS (SELECT FROM threads o WHERE o.tenant = t.pk)
     OR EXISTS (SELECT FROM documents o WHERE o.tenant = t.pk AND o.body IS NOT NULL)
-    OR EXISTS (SELECT FROM usage_kept o WHERE o.tenant = t.pk))
+    OR EXISTS (SELECT FROM usage_kept o WHERE o.tenant = t.pk)
+    OR EXISTS (SELECT FROM thread_rows o WHERE o.tenant = t.pk AND o.kind = 11))
 FROM (SELECT 1) one LEFT JOIN tenants t ON t.name = $2";
+
+const SAME_KEY_NAME: &str = "
+SELECT k.name FROM api_keys k JOIN api_keys o ON o.name = k.name WHERE k.tenant = $1 AND o.tenant = $2 ORDER BY 1 LIMIT 1";
+
+/// What moves from the tenant `$2` to the tenant `$1`. The moved lines are chained again, after those of the other tenant.
+const MOVE: [&str; 3] = [
+    "UPDATE api_keys SET tenant = $1 WHERE tenant = $2",
+    "UPDATE deliveries SET tenant = $1 WHERE tenant = $2",
+    "UPDATE audit SET tenant = $1, n = NULL, hash = NULL WHERE tenant = $2",
+];
+
+/// Removes a tenant whose keys, audit and deliveries were moved, with all that is left of it.
+const REMOVE_TENANT: [&str; 7] = [
+    "DELETE FROM audit_checkpoints WHERE tenant = $1",
+    "DELETE FROM idempotency WHERE tenant = $1",
+    "DELETE FROM documents WHERE tenant = $1",
+    "DELETE FROM compacted WHERE tenant = $1",
+    "DELETE FROM schedule_state WHERE tenant = $1",
+    "DELETE FROM spend WHERE tenant = $1",
+    "DELETE FROM tenants WHERE pk = $1",
+];
 
 #[async_trait]
 impl KeyStore for Postgres {
@@ -84,7 +106,7 @@ impl KeyStore for Postgres {
     }
 
     /// All rows refer to the tenant by its internal key, so only its name changes.
-    async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
+    async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<TenantRenamed> {
         self.pool.with_connection(async |connection| rename(connection, from, to, by, now).await).await
     }
 
@@ -176,7 +198,7 @@ async fn add(connection: &mut PgConnection, key: KeyRow, max_keys: usize, audit:
     Ok(KeyAdded::Stored)
 }
 
-async fn rename(connection: &mut PgConnection, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
+async fn rename(connection: &mut PgConnection, from: &str, to: &str, by: &str, now: Millis) -> Result<TenantRenamed> {
     // Dropped without a commit, it is rolled back.
     let mut transaction = connection.begin().await.map_err(error)?;
     // The lock also keeps servers from starting in the meantime.
@@ -192,15 +214,20 @@ async fn rename(connection: &mut PgConnection, from: &str, to: &str, by: &str, n
     let tenants = sqlx::query_as(TENANTS).bind(escaped(from)).bind(escaped(to));
     let (pk, other, is_free): (Option<i64>, Option<i64>, Option<bool>) =
         tenants.fetch_one(&mut *transaction).await.map_err(error)?;
-    let Some(pk) = pk.filter(|_| other.is_none() || is_free == Some(true)) else { return Ok(false) };
-    for change in [
-        "UPDATE api_keys SET tenant = $1 WHERE tenant = $2",
-        // The moved lines are chained again, after those of the other tenant.
-        "UPDATE audit SET tenant = $1, n = NULL, hash = NULL WHERE tenant = $2 AND tenant <> $1",
-        "DELETE FROM audit_checkpoints WHERE tenant = $2 AND tenant <> $1",
-        "DELETE FROM tenants WHERE pk = $2 AND pk <> $1",
-    ] {
-        sqlx::query(change).bind(pk).bind(other).execute(&mut *transaction).await.map_err(error)?;
+    let Some(pk) = pk.filter(|pk| other.is_none() || (other != Some(*pk) && is_free == Some(true))) else {
+        return Ok(TenantRenamed::Impossible);
+    };
+    if let Some(other) = other {
+        let same = sqlx::query_scalar(SAME_KEY_NAME).bind(pk).bind(other);
+        if let Some(name) = same.fetch_optional(&mut *transaction).await.map_err(error)? {
+            return Ok(TenantRenamed::SameKeyName(unescaped(name)));
+        }
+        for sql in MOVE {
+            sqlx::query(sql).bind(pk).bind(other).execute(&mut *transaction).await.map_err(error)?;
+        }
+        for sql in REMOVE_TENANT {
+            sqlx::query(sql).bind(other).execute(&mut *transaction).await.map_err(error)?;
+        }
     }
     let rename = sqlx::query("UPDATE tenants SET name = $2 WHERE pk = $1").bind(pk).bind(escaped(to));
     rename.execute(&mut *transaction).await.map_err(error)?;
@@ -215,5 +242,5 @@ async fn rename(connection: &mut PgConnection, from: &str, to: &str, by: &str, n
     };
     insert(&mut transaction, &audit_row).await?;
     transaction.commit().await.map_err(error)?;
-    Ok(true)
+    Ok(TenantRenamed::Done)
 }

@@ -8,7 +8,7 @@ use super::fault::unreadable;
 use super::{Sqlite, audit};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::{AuditRow, KeyAdded, KeyRow, KeyStore, Result, Rotation};
+use crate::store::{AuditRow, KeyAdded, KeyRow, KeyStore, Result, Rotation, TenantRenamed};
 
 const NEW_TENANT: &str = "INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 
@@ -25,7 +25,23 @@ SELECT count(*) FROM api_keys WHERE tenant = ?1 AND revoked_at IS NULL AND coale
 const IS_USED: &str = "
 SELECT EXISTS (SELECT 1 FROM threads WHERE tenant = ?1)
     OR EXISTS (SELECT 1 FROM documents WHERE tenant = ?1 AND body IS NOT NULL)
-    OR EXISTS (SELECT 1 FROM usage_kept WHERE tenant = ?1)";
+    OR EXISTS (SELECT 1 FROM usage_kept WHERE tenant = ?1)
+    OR EXISTS (SELECT 1 FROM thread_rows WHERE tenant = ?1 AND kind = 11)";
+
+const SAME_KEY_NAME: &str = "
+SELECT k.name FROM api_keys k JOIN api_keys o ON o.name = k.name WHERE k.tenant = ?1 AND o.tenant = ?2 ORDER BY 1 LIMIT 1";
+
+/// Removes a tenant whose keys, audit and deliveries were moved, with all that is left of it: the next tenant may get its
+/// number.
+const REMOVE_TENANT: [&str; 7] = [
+    "DELETE FROM audit_checkpoints WHERE tenant = ?1",
+    "DELETE FROM idempotency WHERE tenant = ?1",
+    "DELETE FROM documents WHERE tenant = ?1",
+    "DELETE FROM compacted WHERE tenant = ?1",
+    "DELETE FROM schedule_state WHERE tenant = ?1",
+    "DELETE FROM spend WHERE tenant = ?1",
+    "DELETE FROM tenants WHERE pk = ?1",
+];
 
 macro_rules! select_key {
     ($rest:literal) => {
@@ -73,7 +89,7 @@ impl KeyStore for Sqlite {
         query.fetch_optional(&self.readers).await.map_err(unreadable)
     }
 
-    async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<bool> {
+    async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<TenantRenamed> {
         let (from, to, by) = (from.to_owned(), to.to_owned(), by.to_owned());
         self.writer.write(move |tx| rename(tx, &from, &to, by, now)).await
     }
@@ -160,24 +176,30 @@ fn audit_if_changed(tx: &Transaction<'_>, changed: usize, audit_row: &AuditRow) 
 }
 
 /// All rows refer to a tenant by its internal key, so only its name changes. If another tenant has the new name and nothing
-/// but keys, it is removed, and its keys and its audit move to this one.
-fn rename(tx: &Transaction<'_>, from: &str, to: &str, by: String, now: Millis) -> rusqlite::Result<bool> {
+/// but keys, it is removed, and its keys, its audit and its deliveries move to this one.
+fn rename(tx: &Transaction<'_>, from: &str, to: &str, by: String, now: Millis) -> rusqlite::Result<TenantRenamed> {
     let named = |name: &str| tx.query_row(TENANT, [name], |row| row.get::<_, i64>(0)).optional();
-    let Some(tenant) = named(from)? else { return Ok(false) };
+    let Some(tenant) = named(from)? else { return Ok(TenantRenamed::Impossible) };
     if let Some(other) = named(to)? {
         if other == tenant || tx.query_row(IS_USED, [other], |row| row.get(0))? {
-            return Ok(false);
+            return Ok(TenantRenamed::Impossible);
+        }
+        if let Some(name) = tx.query_row(SAME_KEY_NAME, [tenant, other], |row| row.get(0)).optional()? {
+            return Ok(TenantRenamed::SameKeyName(name));
         }
         tx.execute("UPDATE api_keys SET tenant = ?1 WHERE tenant = ?2", [tenant, other])?;
+        tx.execute("UPDATE deliveries SET tenant = ?1 WHERE tenant = ?2", [tenant, other])?;
         // The moved lines are chained again, after those of the other tenant.
         tx.execute("UPDATE audit SET tenant = ?1, n = NULL, hash = NULL WHERE tenant = ?2", [tenant, other])?;
-        tx.execute("DELETE FROM audit_checkpoints WHERE tenant = ?1", [other])?;
-        tx.execute("DELETE FROM tenants WHERE pk = ?1", [other])?;
+        for sql in REMOVE_TENANT {
+            tx.execute(sql, [other])?;
+        }
     }
     tx.execute("UPDATE tenants SET name = ?2 WHERE pk = ?1", params![tenant, to])?;
     let detail = json!({ "from": from, "to": to });
     let action = "rename tenant".to_owned();
     let (tenant, thread) = (TenantPk(tenant), ThreadPk::NONE);
     let audit_row = AuditRow { tenant, thread, thread_id: None, at: now, actor: by, action, detail };
-    audit_if_changed(tx, 1, &audit_row)
+    audit::insert(tx, &audit_row, &audit_row.detail.to_string())?;
+    Ok(TenantRenamed::Done)
 }

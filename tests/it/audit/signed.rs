@@ -5,8 +5,8 @@ use pes::domain::retention::Terms;
 use pes::runtime::clock::Clock as _;
 use pes::service::audit::verify::{ChainReport, KeptCheckpoint, Since, VerifyAsk, parse_checkpoints, verify};
 use pes::service::audit::{chain, chain_and_sign, sign_ends};
-use pes::store::Commit;
 use pes::store::chain::{NO_HASH, link};
+use pes::store::{Commit, TenantRenamed};
 use rstest::rstest;
 
 use super::tampered::Tampered;
@@ -188,7 +188,7 @@ async fn a_checkpoint_that_was_signed_for_another_tenant_is_named() {
     let place = Tampered::sqlite().await;
     let (bed, ask) = (&place.bed, VerifyAsk { key: Some(&key), ..VerifyAsk::default() });
     chained(bed, Some(&key)).await;
-    assert!(bed.store.rename_tenant("default", "acme", "ann", 300).await.unwrap());
+    assert_eq!(bed.store.rename_tenant("default", "acme", "ann", 300).await.unwrap(), TenantRenamed::Done);
     assert_eq!(found(bed, &ask).await.broken, None, "it says itself that it was renamed");
     chain(&*bed.store, Some(&key), 300).await.unwrap();
     assert_eq!(found(bed, &ask).await.broken, None);

@@ -4,7 +4,7 @@ use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::service::audit::chain;
 use pes::store::chain::{NO_HASH, link};
-use pes::store::{AuditRow, ChainedLine, Checkpoint, Commit, KeyAdded, KeyRow, NewLinks};
+use pes::store::{AuditRow, ChainedLine, Checkpoint, Commit, KeyAdded, KeyRow, NewLinks, TenantRenamed};
 use serde_json::{Value, json};
 
 use super::bed::{Bed, row, together};
@@ -197,7 +197,7 @@ async fn lines_of_a_tenant_that_is_taken_over_are_chained_behind_the_others(bed:
     let line = AuditRow { tenant: acme, ..bed.audit_line(ThreadPk::NONE, "k") };
     assert_eq!(bed.store.add_key(key, usize::MAX, line).await.unwrap(), KeyAdded::Stored);
     chain(&*bed.store, None, 1).await.unwrap();
-    assert!(bed.store.rename_tenant("default", "acme", "ann", 2).await.unwrap());
+    assert_eq!(bed.store.rename_tenant("default", "acme", "ann", 2).await.unwrap(), TenantRenamed::Done);
     chain(&*bed.store, None, 3).await.unwrap();
     let lines = chained(&bed, bed.tenant).await;
     assert_eq!(actors(&lines), [(1, "a"), (2, "k"), (3, "ann")]);

@@ -2,7 +2,8 @@
 
 use futures_util::future::join_all;
 use pes::domain::ids::ThreadPk;
-use pes::store::{AuditRow, KeyAdded, KeyRow, Rotation};
+use pes::store::outbox::{NewDelivery, TargetKind};
+use pes::store::{AuditRow, Erasure, KeyAdded, KeyRow, Rotation, RunEnd, TenantRenamed};
 use uuid::Uuid;
 
 use super::bed::{Bed, page};
@@ -16,6 +17,8 @@ super::on_every_store!(
     as_many_valid_keys_are_stored_as_a_tenant_may_have,
     making_and_revoking_a_key_leave_a_line_each,
     a_tenant_takes_over_what_another_has_if_it_has_nothing_itself,
+    tenants_with_keys_of_one_name_stay_two,
+    nothing_of_a_removed_tenant_is_the_next_ones,
     it_answers_a_ping,
 );
 
@@ -129,14 +132,15 @@ async fn it_answers_a_ping(bed: Bed) {
 
 async fn a_tenant_takes_over_what_another_has_if_it_has_nothing_itself(bed: Bed) {
     let rename = async |from: &str, to: &str| bed.store.rename_tenant(from, to, "ann", 9).await.unwrap();
-    assert!(!rename("nobody", "acme").await);
+    assert_eq!(rename("nobody", "acme").await, TenantRenamed::Impossible);
+    assert_eq!(rename("default", "default").await, TenantRenamed::Impossible);
     let pk = bed.thread("t").await;
-    assert!(rename("default", "first").await, "to a name that is free");
+    assert_eq!(rename("default", "first").await, TenantRenamed::Done, "to a name that is free");
     let acme = bed.store.tenant("acme", 1).await.unwrap();
     let of_acme = KeyRow { tenant: acme, tenant_name: "acme".into(), ..key(&bed, "k1") };
     let made = AuditRow { tenant: acme, ..line(&bed, "make key") };
     assert_eq!(bed.store.add_key(of_acme, usize::MAX, made).await.unwrap(), KeyAdded::Stored);
-    assert!(rename("first", "acme").await, "or to one that has keys alone, which come along");
+    assert_eq!(rename("first", "acme").await, TenantRenamed::Done, "or to one that has keys alone, which come along");
     assert_eq!(bed.store.tenant("acme", 1).await.unwrap(), bed.tenant);
     assert_eq!(bed.store.thread(bed.tenant, &"t".into()).await.unwrap().unwrap().pk, pk);
     let stored = bed.store.key_by_hash("hash of k1").await.unwrap().unwrap();
@@ -149,7 +153,7 @@ async fn a_tenant_takes_over_what_another_has_if_it_has_nothing_itself(bed: Bed)
     );
     let other = bed.other_tenant().await;
     other.thread("t").await;
-    assert!(!rename("acme", "other").await, "two that have something stay two");
+    assert_eq!(rename("acme", "other").await, TenantRenamed::Impossible, "two that have something stay two");
     assert_eq!(bed.store.tenant("acme", 1).await.unwrap(), bed.tenant);
 }
 
@@ -162,7 +166,48 @@ async fn a_tenant_keeps_its_name_while_servers_share_the_database() {
     assert!(refused.contains("stop all of them first"), "{refused}");
     bed.store.unregister(server).await.unwrap();
     bed.register(server, 0).await;
-    assert!(rename().await.unwrap(), "one that died is none");
+    assert_eq!(rename().await.unwrap(), TenantRenamed::Done, "one that died is none");
+}
+
+/// A name in the audit belongs to one key.
+async fn tenants_with_keys_of_one_name_stay_two(bed: Bed) {
+    let other = bed.other_tenant().await;
+    let ops = |bed: &Bed, key_id: &str| KeyRow { name: "ops".into(), ..key(bed, key_id) };
+    assert!(add(&bed, ops(&bed, "k1")).await && add(&other, ops(&other, "k2")).await && revoke(&other, "k2", 9).await);
+    let renamed = bed.store.rename_tenant("default", "other", "ann", 9).await.unwrap();
+    assert_eq!(renamed, TenantRenamed::SameKeyName("ops".into()));
+    assert_eq!(bed.store.key("k2").await.unwrap().unwrap().tenant, other.tenant);
+    assert_eq!(bed.store.tenant("other", 1).await.unwrap(), other.tenant);
+}
+
+/// On SQLite the next tenant gets its number.
+async fn nothing_of_a_removed_tenant_is_the_next_ones(bed: Bed) {
+    let acme = bed.of_tenant("acme").await;
+    assert!(add(&acme, key(&acme, "k1")).await);
+    let thread = acme.thread("t").await;
+    let delivery = NewDelivery {
+        id: "d".into(),
+        kind: TargetKind::Agent,
+        target: "helper".into(),
+        ordering_key: None,
+        event: "task.cancel".into(),
+        body: "{}".into(),
+    };
+    let version = acme.read(thread).await.fence.version;
+    let erasure = Erasure { deliveries: vec![delivery], ..acme.erasure(thread, version) };
+    assert!(acme.store.delete_thread(erasure).await.unwrap());
+    let upto = RunEnd { at: 500, run: "r".into(), thread: ThreadPk::NONE };
+    acme.store.set_compacted(acme.tenant, &upto).await.unwrap();
+    assert_eq!(bed.store.rename_tenant("default", "acme", "ann", 9).await.unwrap(), TenantRenamed::Done);
+
+    let deliveries = async |bed: &Bed| {
+        let found = bed.store.deliveries_of_tenant(bed.tenant, TargetKind::Agent, None, &page(9)).await.unwrap();
+        found.items.into_iter().map(|one| one.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(deliveries(&bed).await, ["d"], "it belongs to the tenant of that name");
+    let next = bed.of_tenant("default").await;
+    assert_eq!(deliveries(&next).await, [""; 0]);
+    assert_ne!(next.store.compacted(next.tenant).await.unwrap(), upto);
 }
 
 async fn a_key_is_rotated_while_it_counts_and_its_use_is_written_once_an_hour(bed: Bed) {

@@ -27,8 +27,8 @@ use pes::store::{
     LogStore, LookupPosition, LookupStore, Mark, NewImport, NewLinks, NewSpendNotice, ObservationAsk, Outline, Page,
     PageAsk, PastPeriods, PlannedSchedule, Pooled, Registration, RestoreHold, Result, RetentionStore, Rotation,
     RowStore, RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore,
-    SpendChange, SpendKey, SpendStore, Spent, Store, SuspensionAsk, ThreadFilter, ThreadRow, ThreadStore, Traffic,
-    TransferStore, UnchainedLine, UsageAsk, UsageStore,
+    SpendChange, SpendKey, SpendStore, Spent, Store, SuspensionAsk, TenantRenamed, ThreadFilter, ThreadRow,
+    ThreadStore, Traffic, TransferStore, UnchainedLine, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;

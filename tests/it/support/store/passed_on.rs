@@ -128,7 +128,7 @@ passed_on! {
     KeyStore {}
     tenant(name: &str, now: Millis) -> TenantPk;
     tenant_name(tenant: TenantPk) -> Option<String>;
-    rename_tenant(from: &str, to: &str, by: &str, now: Millis) -> bool;
+    rename_tenant(from: &str, to: &str, by: &str, now: Millis) -> TenantRenamed;
     add_key(key: KeyRow, max_keys: usize, audit: AuditRow) -> KeyAdded;
     keys() -> Vec<KeyRow>;
     keys_of(tenant: TenantPk) -> Vec<KeyRow>;
