@@ -9,13 +9,25 @@ use crate::store::columns::Columns as _;
 use crate::store::spend::stored_periods;
 use crate::store::{FigureStore, Figures, PastPeriods, Pooled, Result, Size};
 
-const RUNS: &str = "
-SELECT pes_json(body) ->> 'status' AS word, count(*) AS count FROM thread_rows
-WHERE kind = 1 AND keep = 1 AND pes_json(body) IS NOT NULL GROUP BY 1";
+/// Whether the thread of the row `r` is there. A plain join might read all threads.
+macro_rules! of_threads {
+    () => {
+        " CROSS JOIN LATERAL (SELECT 1 FROM threads WHERE pk = r.pk LIMIT 1) t "
+    };
+}
 
-const QUESTIONS: &str = "
-SELECT pes_json(body) ->> 'kind' AS word, count(*) AS count, min((pes_json(body) ->> 'createdAt')::bigint) AS since
-FROM thread_rows WHERE kind = 6 AND keep = 1 AND pes_json(body) IS NOT NULL GROUP BY 1";
+const RUNS: &str = concat!(
+    "SELECT pes_json(r.body) ->> 'status' AS word, count(*) AS count FROM thread_rows r",
+    of_threads!(),
+    "WHERE r.kind = 1 AND r.keep = 1 AND pes_json(r.body) IS NOT NULL GROUP BY 1"
+);
+
+const QUESTIONS: &str = concat!(
+    "SELECT pes_json(r.body) ->> 'kind' AS word, count(*) AS count,
+         min((pes_json(r.body) ->> 'createdAt')::bigint) AS since FROM thread_rows r",
+    of_threads!(),
+    "WHERE r.kind = 6 AND r.keep = 1 AND pes_json(r.body) IS NOT NULL GROUP BY 1"
+);
 
 const DELIVERIES: &str = "SELECT count(*) AS count, min(due_at) AS since FROM deliveries WHERE due_at IS NOT NULL";
 

@@ -145,12 +145,32 @@ const RUNS_OF_STATUS: &str = runs_page!(
 const RUNS_OF_THREAD: &str =
     runs_page!(status_page!("s.pk = $8 AND s.kind = $9 AND ($7::text[] = '{}' OR s.body = ANY ($7))"));
 
-const COUNT: &str = "SELECT count(*) AS total FROM thread_rows WHERE tenant = $1 AND kind = 12 AND ord >= $2";
+/// The rows that deleted threads still have.
+macro_rules! of_deleted {
+    ($of:literal) => {
+        concat!(
+            "(SELECT coalesce(sum(d.n), 0)::bigint FROM erased_threads e CROSS JOIN LATERAL (
+                 SELECT count(*) AS n FROM thread_rows s
+                 WHERE s.pk = e.pk AND s.kind = $5 AND s.tenant = $1 AND s.ord >= $2 ",
+            $of,
+            ") d WHERE NOT e.is_empty)"
+        )
+    };
+}
 
-const COUNT_OF_STATUS: &str = "
-SELECT coalesce(sum(c.n), 0)::bigint AS total FROM UNNEST($3::text[]) w (body) CROSS JOIN LATERAL (
-    SELECT count(*) AS n FROM thread_rows s
-    WHERE s.tenant = $1 AND s.kind = 12 AND s.ord >= $2 AND s.body = w.body) c";
+const COUNT: &str = concat!(
+    "SELECT count(*) - ",
+    of_deleted!(""),
+    " AS total FROM thread_rows WHERE tenant = $1 AND kind = 12 AND ord >= $2"
+);
+
+const COUNT_OF_STATUS: &str = concat!(
+    "SELECT coalesce(sum(c.n), 0)::bigint - ",
+    of_deleted!("AND s.body = ANY ($3)"),
+    " AS total FROM UNNEST($3::text[]) w (body) CROSS JOIN LATERAL (
+         SELECT count(*) AS n FROM thread_rows s
+         WHERE s.tenant = $1 AND s.kind = 12 AND s.ord >= $2 AND s.body = w.body) c"
+);
 
 const COUNT_OF_THREAD: &str = "
 SELECT count(*) AS total FROM thread_rows

@@ -10,16 +10,18 @@ use crate::domain::Millis;
 use crate::store::spend::stored_periods;
 use crate::store::{FigureStore, Figures, PastPeriods, Pooled, Result, Size};
 
-/// The index is named, because SQLite would use one of all runs and messages.
+/// The index is named, because SQLite would use one of all runs and messages. Rows of deleted threads are left out.
 pub(super) const RUNS: &str = "
-SELECT body ->> 'status' AS word, count(*) AS count FROM thread_rows INDEXED BY rows_running
-WHERE kind = 1 AND keep = 1 AND json_valid(body) GROUP BY 1";
+SELECT r.body ->> 'status' AS word, count(*) AS count
+FROM thread_rows r INDEXED BY rows_running CROSS JOIN threads t ON t.pk = r.pk
+WHERE r.kind = 1 AND r.keep = 1 AND json_valid(r.body) GROUP BY 1";
 
-/// The index is named, because SQLite would use one of all rows that are loaded with their threads.
+/// The index is named, because SQLite would use one of all rows that are loaded with their threads. Rows of deleted threads
+/// are left out.
 pub(super) const QUESTIONS: &str = "
-SELECT body ->> 'kind' AS word, count(*) AS count, min(body ->> 'createdAt') AS since
-FROM thread_rows INDEXED BY rows_open
-WHERE kind = 6 AND keep = 1 AND json_valid(body) GROUP BY 1";
+SELECT r.body ->> 'kind' AS word, count(*) AS count, min(r.body ->> 'createdAt') AS since
+FROM thread_rows r INDEXED BY rows_open CROSS JOIN threads t ON t.pk = r.pk
+WHERE r.kind = 6 AND r.keep = 1 AND json_valid(r.body) GROUP BY 1";
 
 pub(super) const DELIVERIES: &str =
     "SELECT count(*) AS count, min(due_at) AS since FROM deliveries WHERE due_at IS NOT NULL";

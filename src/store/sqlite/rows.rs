@@ -171,12 +171,27 @@ pub(super) const RUNS_OF_THREAD: &str = runs_page!(
     ""
 );
 
-pub(super) const COUNT: &str =
-    "SELECT count(*) AS total FROM thread_rows WHERE tenant = ?1 AND kind = 12 AND ord >= ?2";
+/// Counts in an index, without the rows that deleted threads still have.
+macro_rules! count {
+    ($index:literal, $of:literal) => {
+        concat!(
+            "SELECT (SELECT count(*) FROM thread_rows INDEXED BY ",
+            $index,
+            " WHERE tenant = ?1 AND kind = 12 AND ord >= ?2 ",
+            $of,
+            ") - (
+                 SELECT count(*) FROM erased_threads e
+                 CROSS JOIN thread_rows s ON s.pk = e.pk AND s.kind = 12 AND +s.tenant = ?1 AND s.ord >= ?2
+                 WHERE e.is_empty = 0 ",
+            $of,
+            ") AS total"
+        )
+    };
+}
 
-pub(super) const COUNT_OF_STATUS: &str = "
-SELECT count(*) AS total FROM thread_rows INDEXED BY rows_by_standing
-WHERE tenant = ?1 AND kind = 12 AND ord >= ?2 AND body IN (SELECT value FROM json_each(?3))";
+pub(super) const COUNT: &str = count!("rows_standing", "");
+
+pub(super) const COUNT_OF_STATUS: &str = count!("rows_by_standing", "AND body IN (SELECT value FROM json_each(?3))");
 
 pub(super) const COUNT_OF_THREAD: &str = "
 SELECT count(*) AS total FROM thread_rows

@@ -4,12 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pes::config::Synchronous;
+use pes::domain::lookup::LookupKey;
 use pes::domain::observation::{ObservationType, Record};
+use pes::domain::run::CallerStatus;
 use pes::domain::usage::UsageGroup;
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::sqlite::Sqlite;
-use pes::store::{Commit, UsageAsk};
-use serde_json::json;
+use pes::store::{Commit, NewLookup, RunsByStatusAsk, UsageAsk};
+use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 use uuid::Uuid;
 
@@ -19,6 +21,7 @@ super::on_every_store!(
     a_large_thread_is_gone_at_once_and_its_rows_a_few_at_a_time,
     of_a_deleted_thread_no_more_than_a_few_megabytes_go_in_one_transaction,
     a_deleted_thread_waits_to_begin_no_longer,
+    what_a_deleted_thread_had_is_counted_no_more,
     what_a_call_took_that_cannot_be_read_goes_with_its_thread,
 );
 
@@ -87,6 +90,43 @@ async fn a_deleted_thread_waits_to_begin_no_longer(bed: Bed) {
     assert_eq!(bed.store.threads_to_begin(bed.tenant, 9).await.unwrap(), []);
     assert_eq!(bed.store.tenants_to_begin().await.unwrap(), []);
     assert_eq!(bed.store.count_to_begin(bed.tenant, 9).await.unwrap(), 0);
+}
+
+/// Runs, those of a status, those that are not over, and open questions.
+async fn counted(bed: &Bed) -> [u64; 4] {
+    let all = RunsByStatusAsk { tenant: bed.tenant, thread: None, statuses: vec![], since: None, page: page(9) };
+    let running = RunsByStatusAsk { statuses: vec![CallerStatus::Running], ..all.clone() };
+    let runs = bed.store.count_by_caller_status(&all).await.unwrap();
+    let of_status = bed.store.count_by_caller_status(&running).await.unwrap();
+    let figures = bed.store.figures(10).await.unwrap();
+    let questions = figures.questions.iter().map(|questions| questions.count).sum();
+    [runs, of_status, figures.runs.iter().map(|(_, count)| count).sum(), questions]
+}
+
+/// Also while its rows are left.
+async fn what_a_deleted_thread_had_is_counted_no_more(bed: Bed) {
+    let (stays, goes) = (bed.thread("stays").await, bed.thread("goes").await);
+    for (pk, run) in [(stays, "run_1"), (goes, "run_2")] {
+        let with = |body: Value, row: Row| Row { body: body.to_string(), ..row };
+        let rows = vec![
+            with(json!("running"), row(RowKind::CallerStatus, run, 5, Keep::Never)),
+            with(json!({ "status": "running" }), row(RowKind::Run, run, 1, Keep::Always)),
+            with(json!({ "kind": "approval", "createdAt": 7 }), row(RowKind::Suspension, run, 2, Keep::Always)),
+        ];
+        bed.write(pk, rows).await;
+    }
+    // So much is removed before them.
+    let key = |n: usize| LookupKey { kind: "chat", digest: format!("d{n}") };
+    let lookups = (0..1_000).map(|n| NewLookup { key: key(n), run: "run_2".into() }).collect();
+    bed.done(Commit { lookups, ..bed.next(goes).await }).await;
+    assert_eq!(counted(&bed).await, [2; 4]);
+    assert!(bed.erase(goes).await);
+    for kind in [RowKind::CallerStatus, RowKind::Run, RowKind::Suspension] {
+        assert!(bed.store.row(goes, kind, "run_2").await.unwrap().is_some(), "{kind:?} is left");
+    }
+    assert_eq!(counted(&bed).await, [1; 4]);
+    while bed.store.erase_rows(500).await.unwrap() > 0 {}
+    assert_eq!(counted(&bed).await, [1; 4]);
 }
 
 async fn what_a_call_took_that_cannot_be_read_goes_with_its_thread(bed: Bed) {
