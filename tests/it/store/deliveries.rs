@@ -1,7 +1,6 @@
 //! The outbox: deliveries are stored, taken, retried and settled.
 
 use pes::domain::ids::{DeliveryId, TenantPk, ThreadPk};
-use pes::store::Erasure;
 use pes::store::outbox::{
     Abandoned, Delivery, DeliveryOutcome, DeliveryStatus, NewDelivery, Settlement, Share, TargetKind,
 };
@@ -24,8 +23,6 @@ on_every_store!(
     what_a_target_was_not_told_is_given_up_with_a_reason,
     a_long_backlog_is_given_up_a_few_at_a_time,
     what_is_left_after_a_restore_is_held_back_by_one_and_once,
-    a_thread_takes_its_deliveries_with_it_but_what_webhooks_and_the_collector_wait_for,
-    what_an_erased_thread_leaves_is_stored_with_its_end_or_not_at_all,
 );
 
 pub fn new(id: &str, ordering_key: Option<&str>) -> NewDelivery {
@@ -40,7 +37,7 @@ pub fn new(id: &str, ordering_key: Option<&str>) -> NewDelivery {
 }
 
 /// For the collector of traces.
-fn trace(id: &str) -> NewDelivery {
+pub fn trace(id: &str) -> NewDelivery {
     NewDelivery { kind: TargetKind::Collector, ..new(id, None) }
 }
 
@@ -56,7 +53,7 @@ pub async fn claim_some(bed: &Bed, now: i64, most: u32) -> Vec<Delivery> {
     bed.store.claim_deliveries(&[share], now, now + 50).await.unwrap()
 }
 
-async fn claim(bed: &Bed, now: i64) -> Vec<Delivery> {
+pub async fn claim(bed: &Bed, now: i64) -> Vec<Delivery> {
     claim_some(bed, now, 10).await
 }
 
@@ -69,11 +66,11 @@ async fn claim_shares(bed: &Bed, now: i64, shares: &[(TenantPk, u32)]) -> Vec<St
     ids
 }
 
-fn ids(deliveries: &[Delivery]) -> Vec<&str> {
+pub fn ids(deliveries: &[Delivery]) -> Vec<&str> {
     deliveries.iter().map(|delivery| delivery.id.as_str()).collect()
 }
 
-async fn settle(bed: &Bed, id: &str, attempt: u32, settled: DeliveryOutcome) -> bool {
+pub async fn settle(bed: &Bed, id: &str, attempt: u32, settled: DeliveryOutcome) -> bool {
     let settlement = Settlement { id: id.into(), attempt, settled, said: "200 OK".to_owned() };
     bed.store.settle_deliveries(vec![settlement], 500).await.unwrap() == 1
 }
@@ -366,43 +363,4 @@ async fn what_is_left_after_a_restore_is_held_back_by_one_and_once(bed: Bed) {
     post(&bed, pk, vec![new("after", None)]).await;
     assert_eq!(bed.store.hold_restored(hold_back()).await.unwrap(), None);
     assert_eq!(ids(&claim(&bed, 100).await), ["after"]);
-}
-
-/// What is over, what its task's receivers would get, and a question that nobody can answer any more go with it.
-async fn a_thread_takes_its_deliveries_with_it_but_what_webhooks_and_the_collector_wait_for(bed: Bed) {
-    let pk = bed.thread("t").await;
-    post(&bed, pk, vec![new("over", None)]).await;
-    claim(&bed, 100).await;
-    assert!(settle(&bed, "over", 1, DeliveryOutcome::Delivered).await);
-    let push = NewDelivery { kind: TargetKind::Push, ..new("push", None) };
-    let question = NewDelivery { event: "suspension.requested".into(), ..new("question", None) };
-    post(&bed, pk, vec![new("end", None), push, question, trace("spans")]).await;
-    assert!(bed.erase(pk).await);
-    let told = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
-    assert_eq!(ids(&told), ["end"]);
-    assert_eq!(ids(&claim(&bed, 100).await), ["end"]);
-    assert_eq!(ids(&bed.store.claim_batch(100, 150, 10).await.unwrap()), ["spans"]);
-    assert!(settle(&bed, "end", 1, DeliveryOutcome::Delivered).await);
-}
-
-async fn what_an_erased_thread_leaves_is_stored_with_its_end_or_not_at_all(bed: Bed) {
-    let pk = bed.thread("t").await;
-    post(&bed, pk, vec![NewDelivery { kind: TargetKind::Push, ..new("before", None) }]).await;
-    let now = bed.read(pk).await.fence.version;
-    let before = bed.everything(pk).await;
-    let erase = async |version| {
-        let deliveries = vec![NewDelivery { kind: TargetKind::Agent, ..new("after", None) }];
-        bed.store.delete_thread(Erasure { deliveries, ..bed.erasure(pk, version) }).await.unwrap()
-    };
-    assert!(!erase(now - 1).await, "it has moved since");
-    assert_eq!(bed.everything(pk).await, before);
-    assert_eq!(bed.store.next_single().await.unwrap(), Some(100));
-    assert!(erase(now).await);
-    assert!(!erase(now).await, "there is nothing any more");
-    let left = claim(&bed, 100).await;
-    assert_eq!(ids(&left), ["after"]);
-    let one = &left[0];
-    assert_eq!((one.tenant, one.thread, one.kind, one.created_at), (bed.tenant, pk, TargetKind::Agent, 100));
-    assert_eq!((one.target.as_str(), one.body.as_str()), ("hook", r#"{"é":"\u0000"}"#));
-    assert!(settle(&bed, "after", 1, DeliveryOutcome::Delivered).await);
 }

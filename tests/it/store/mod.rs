@@ -10,6 +10,7 @@ mod damage;
 mod databases;
 mod deliveries;
 mod documents;
+mod erased_deliveries;
 mod erasure;
 mod fences;
 mod figures;
