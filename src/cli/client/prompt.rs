@@ -74,14 +74,14 @@ fn changed(value: Option<&Value>) -> Result<Typed, Error> {
     })
 }
 
-/// The list to approve for a plan under review.
+/// The list to approve for a plan under review: its items without what the forecast adds to them. Everything else stays,
+/// so that an item that nobody edits is sent as it is.
 fn todo_list(plan: &Value) -> Value {
-    let items = plan["items"].as_array().into_iter().flatten();
-    let kept = ["id", "description", "dependencies", "requiredTools", "expectedOutcome", "stepType"];
-    let item = |item: &Value| -> Value {
-        kept.iter().filter_map(|name| Some(((*name).to_owned(), item.get(name)?.clone()))).collect()
-    };
-    json!({ "todoList": items.map(item).collect::<Vec<_>>() })
+    let mut items = plan["items"].as_array().cloned().unwrap_or_default();
+    for item in items.iter_mut().filter_map(Value::as_object_mut) {
+        item.retain(|name, _| !["mayCall", "mayCallAny"].contains(&name.as_str()));
+    }
+    json!({ "todoList": items })
 }
 
 fn nothing_sent() -> Typed {

@@ -101,6 +101,26 @@ fn what_an_earlier_run_did_counts_as_done() {
 }
 
 #[test]
+fn a_plan_that_is_partly_over_is_edited_at_its_review() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), &[]);
+    let editor = script(folder.path(), "editor", "sed -i 's/Send the invitation/Mail the invitation/' \"$1\"");
+    let variables = [("PES_URL", served.url.as_str()), ("LANG", "C.UTF-8"), ("NO_COLOR", "1"), ("EDITOR", &editor)];
+    let terminal = Terminal::new(110, 50, &variables);
+    let dinner = "'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.'";
+    terminal.line(&format!("{} run {dinner} --thread m; echo code $?", pes()));
+    terminal.shows(&["code 0"]);
+    terminal.line(&format!("clear; echo an''other; {} run {MAIL} --thread m --review; echo code $?", pes()));
+    terminal.shows(&["another", "Send the invitation", "[e]dit"]);
+    terminal.line("e");
+    terminal.shows(&["◆ demo_send_email  high risk", "[a]pprove"]);
+    terminal.line("a");
+    let shown = terminal.shows(&["code 0"]);
+    let is_sent = |line: &str| line.contains("✓  send") && line.contains("Mail the invitation");
+    assert!(shown.lines().any(is_sent), "{shown}");
+}
+
+#[test]
 fn a_terminal_without_unicode_gets_plain_shapes_and_a_resize_is_followed() {
     let folder = tempfile::tempdir().unwrap();
     let served = serve(folder.path(), &[]);

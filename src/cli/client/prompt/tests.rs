@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 
-use super::{Typed, understood};
+use super::{Typed, todo_list, understood};
 use crate::cli::client::input::Input;
 use crate::domain::hitl::AskedQuestion;
 
@@ -45,4 +45,20 @@ async fn a_plan_is_refused_without_a_reason_by_whoever_says_so_twice() {
     assert_eq!(sent("plan_review", "x", &["", "Too long."]).await, refused("Too long."));
     assert_eq!(sent("plan_review", "x", &["", ""]).await, refused(""));
     assert_eq!(sent("plan_review", "x", &[""]).await, None);
+}
+
+#[test]
+fn what_nobody_edits_of_a_plan_is_sent_as_it_is() {
+    let over = json!({ "id": "bill", "description": "Compute the bill", "status": "completed", "stepType": "tool" });
+    let open = json!({
+        "id": "send", "description": "Send it", "status": "pending", "dependencies": ["bill"], "stepType": "tool",
+        "requiredTools": ["demo_send_email"], "expectedOutcome": "It is sent", "toolValidationMode": "advisory"
+    });
+    let mut foreseen = open.clone();
+    foreseen["mayCall"] = json!([{ "toolName": "demo_send_email", "action": "ask" }]);
+    let mut other = json!({ "id": "tell", "description": "Tell them", "status": "pending" });
+    let told = other.clone();
+    other["mayCallAny"] = json!(true);
+    let plan = json!({ "planVersion": 2, "risky": true, "items": [over, foreseen, other], "tools": [] });
+    assert_eq!(todo_list(&plan), json!({ "todoList": [over, open, told] }));
 }
