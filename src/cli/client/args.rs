@@ -28,6 +28,7 @@ pub(in crate::cli) enum ClientCommand {
     Approve(ApproveArguments),
     /// Reject a tool call or a plan
     Reject {
+        #[arg(value_parser = id)]
         suspension: String,
         /// The reason, which the model gets
         #[arg(long, value_parser = reason)]
@@ -156,6 +157,7 @@ pub(in crate::cli) struct Output {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ApproveArguments {
+    #[arg(value_parser = id)]
     pub suspension: Option<String>,
     /// Run the call with exactly these arguments instead, a JSON object
     #[arg(long, value_parser = object)]
@@ -185,6 +187,7 @@ pub(in crate::cli) struct GivenAnswer {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct AnswerArguments {
+    #[arg(value_parser = id)]
     pub suspension: String,
     #[command(flatten)]
     pub given: GivenAnswer,
@@ -245,7 +248,8 @@ pub(in crate::cli) fn duration(text: &str) -> Result<Duration, String> {
     number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
 }
 
-/// Characters that are allowed in a path. The server checks the other rules of ids.
+/// Characters that are allowed in a path, at least one: an empty id, for example of an unset variable, begins every id. The
+/// server checks the other rules of ids.
 pub(super) fn id(text: &str) -> Result<String, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte));
     if is_plain && text.bytes().any(|byte| byte != b'.') {

@@ -23,6 +23,17 @@ fn an_answer_that_does_not_fit_is_told_where_and_what_does() {
 }
 
 #[test]
+fn an_empty_id_is_the_id_of_no_question() {
+    let stage = Stage::new();
+    stage.refused(&["run", MAIL, "--thread", "m", "--no-input"], 4, "waits for a person");
+    let open = stage.said(&["questions"]);
+    for empty in [&["approve", ""][..], &["reject", "", "--reason", "no"], &["answer", "", "yes"]] {
+        stage.refused(empty, 2, "--help");
+        assert_eq!(stage.said(&["questions"]), open, "{empty:?}");
+    }
+}
+
+#[test]
 fn a_thread_that_nobody_named_is_found_again() {
     let stage = Stage::new();
     let ran = stage.pes(&["run", DINNER]);
