@@ -47,32 +47,45 @@ pub(super) fn backup(config: &Config, to: &Path) -> Result<(), Error> {
         ));
     }
     let manifest = manifest_of(to);
-    if to.exists() || manifest.exists() {
-        return Err(Error::Conflict(format!("{} is there already; name another file", to.display())));
+    if let Some(there) = [to, manifest.as_path()].into_iter().find(|file| file.exists()) {
+        return Err(Error::Conflict(format!("{} is there already; name another file", there.display())));
     }
-    let taken_at = System::default().now();
     let part = with_suffix(to, ".part");
     // Left by an interrupted backup.
     let _ = fs::remove_file(&part);
-    let act = DatabaseAction { by: LOCAL, at: taken_at, detail: json!({ "program": env!("CARGO_PKG_VERSION") }) };
-    sqlite::back_up(&config.store.data_dir, &part, &act)?;
-    let (bytes, sha256) = sum(&part)?;
-    let said = Manifest {
-        format: FORMAT.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        taken_at,
-        bytes,
-        sha256,
-        sealing_key: outward::sealer(config).fingerprints().current,
-    };
-    let text = serde_json::to_string_pretty(&said).expect("a manifest is plain data");
-    // Each file is synced before the next step: a copy under its final name has its manifest, also after a power failure.
-    File::create_new(&manifest)?.write_all((text + "\n").as_bytes())?;
-    File::open(&manifest)?.sync_all()?;
-    sync_folder_of(to)?;
-    fs::rename(&part, to)?;
-    sync_folder_of(to)?;
+    let made = copy(config, &part).and_then(|said| complete(&said, &part, to, &manifest).map(|()| said));
+    if made.is_err() {
+        // A partial copy is of no use, and the disk may be full.
+        let _ = fs::remove_file(&part);
+    }
+    let Manifest { bytes, .. } = made?;
     print(&format!("{} ({bytes} bytes), {}", to.display(), manifest.display()))
+}
+
+/// Copies the database, and describes the copy.
+fn copy(config: &Config, to: &Path) -> Result<Manifest, Error> {
+    let taken_at = System::default().now();
+    let act = DatabaseAction { by: LOCAL, at: taken_at, detail: json!({ "program": env!("CARGO_PKG_VERSION") }) };
+    sqlite::back_up(&config.store.data_dir, to, &act)?;
+    let (bytes, sha256) = sum(to)?;
+    let sealing_key = outward::sealer(config).fingerprints().current;
+    let (format, version) = (FORMAT.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    Ok(Manifest { format, version, taken_at, bytes, sha256, sealing_key })
+}
+
+/// Writes the manifest, and gives the copy its name. Each file is synced before the next step: a copy under its final name
+/// has its manifest, also after a power failure.
+fn complete(said: &Manifest, part: &Path, to: &Path, manifest: &Path) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(said).expect("a manifest is plain data");
+    let mut file = File::create_new(manifest)?;
+    let written = file.write_all((text + "\n").as_bytes()).and_then(|()| file.sync_all());
+    let named = written.and_then(|()| sync_folder_of(to)).and_then(|()| fs::rename(part, to));
+    if named.is_err() {
+        // It describes a copy that there is not.
+        let _ = fs::remove_file(manifest);
+    }
+    named?;
+    Ok(sync_folder_of(to)?)
 }
 
 pub(super) async fn restore(

@@ -1,7 +1,7 @@
 //! `pes backup` and `pes restore` as an operator runs them: nothing done after a backup is repeated unless a person
 //! asks for it.
 
-use std::os::unix::fs::{MetadataExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, chown, symlink};
 use std::path::Path;
 
 use rstest::rstest;
@@ -111,6 +111,37 @@ async fn a_backup_beside_a_server_is_in_its_audit() {
     assert_eq!((&line["action"], &line["detail"]["resumed"]), (&json!("restore"), &json!(true)), "{told:#}");
     assert_eq!(line["detail"]["asOf"], told["items"][1]["at"], "as of when it was taken");
     server.kill().await;
+}
+
+/// A limit on file sizes simulates a full disk: the copy does not fit, what the audit records beside the database does.
+#[tokio::test]
+async fn a_backup_that_fails_leaves_nothing() {
+    let place = Place::sqlite(story::SCRIPT);
+    Server::start(&place, None).await.kill().await;
+    done(&place, &["backup", "copy.db"]);
+    let bytes = std::fs::metadata(place.folder().join("copy.db")).unwrap().len();
+    assert!(bytes > 128 << 10, "{bytes} bytes are within the limit");
+    let mut without_room = std::process::Command::new("/bin/sh");
+    without_room.args(["-c", "trap '' XFSZ; ulimit -f 128; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_pes")]);
+    without_room.args(["backup", "other.db"]).current_dir(place.folder()).env_clear();
+    let output = without_room.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.contains("other.db.part cannot be used")), (Some(9), true), "{said}");
+    // The name of the manifest is taken, which is seen only when the copy is complete.
+    symlink("gone", place.folder().join("third.db.json")).unwrap();
+    assert_eq!(place.run(&["backup", "third.db"]).status.code(), Some(1));
+    let mut left = files_of(place.folder());
+    left.retain(|name| name.contains("other.db") || name.contains("third.db"));
+    assert_eq!(left, ["third.db.json"]);
+    std::fs::remove_file(place.folder().join("copy.db")).unwrap();
+    let output = place.run(&["backup", "copy.db"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.contains("copy.db.json is there already")), (Some(8), true), "{said}");
+}
+
+fn files_of(folder: &Path) -> Vec<String> {
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    files.collect()
 }
 
 /// The folder of a service belongs to its user, and root restores into it. Other users cannot give a folder away: for them
