@@ -10,6 +10,7 @@ use url::Url;
 use super::Error;
 use super::args::Flags;
 use super::client::{line, print};
+use super::server::address;
 use super::which_server::{named, only_asks};
 use crate::config::env::Variables;
 use crate::config::{self, Config};
@@ -31,7 +32,7 @@ pub(super) async fn health(
         Some(url) => url,
         None => local(&load()?.server),
     };
-    let url: Url = base.parse().map_err(|error| Error::Failed(format!("`{base}` is no URL: {error}")))?;
+    let (url, base) = address(&base)?;
     let (status, failing) = match tokio::time::timeout(PATIENCE, ask(&url)).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(why)) => return Err(Error::Failed(format!("{base} does not answer: {why}"))),

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use url::Url;
+use url::{Position, Url};
 
 use super::Error;
 use super::client::line;
@@ -21,7 +21,8 @@ const BOUNDS: Bounds = Bounds {
     headers: Duration::from_secs(30),
     stall: Duration::from_secs(30),
     total: Duration::from_secs(60),
-    bytes: 16 << 20,
+    // A plan contains all results of its tools.
+    bytes: 128 << 20,
 };
 
 /// A stream sends something every 15 seconds.
@@ -35,6 +36,8 @@ const STREAM_BOUNDS: Bounds = Bounds {
 /// The server of PES_URL, with the key of PES_TOKEN.
 pub(super) struct Server {
     base: String,
+    /// The address as messages name it: without the user and the password of the URL.
+    shown: String,
     headers: HeaderMap,
     egress: Egress,
 }
@@ -55,8 +58,9 @@ impl Server {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let base = base.trim_end_matches('/').to_owned();
-        Ok(Self { base, headers, egress: Egress::new(Duration::from_secs(10)) })
+        let shown = address(base)?.1;
+        let base = base.trim().trim_end_matches('/').to_owned();
+        Ok(Self { base, shown, headers, egress: Egress::new(Duration::from_secs(10)) })
     }
 
     /// Whether a pes answers at this address.
@@ -65,9 +69,9 @@ impl Server {
         said.is_ok_and(|said| serde_json::from_slice::<Value>(&said).is_ok_and(|said| said["name"] == "pes"))
     }
 
-    /// Its address.
+    /// Its address, without a password.
     pub(super) fn base(&self) -> &str {
-        &self.base
+        &self.shown
     }
 
     pub(super) fn has_key(&self) -> bool {
@@ -108,7 +112,7 @@ impl Server {
         let mut headers = self.headers.clone();
         headers.insert("idempotency-key", key);
         let answer = self.send(Method::POST, path, headers, body.to_string().into_bytes(), BOUNDS).await?;
-        read(&whole(answer, &self.base).await?)
+        read(&whole(answer, &self.shown).await?)
     }
 
     /// A JSON patch against the version of this ETag.
@@ -119,7 +123,7 @@ impl Server {
             HeaderValue::from_str(etag).map_err(|_| Error::Failed("the server sent a broken ETag".to_owned()))?;
         headers.insert(IF_MATCH, etag);
         let answer = self.send(Method::PATCH, path, headers, body.to_string().into_bytes(), BOUNDS).await?;
-        read(&whole(answer, &self.base).await?)
+        read(&whole(answer, &self.shown).await?)
     }
 
     /// A merge patch, independent of the version.
@@ -127,14 +131,14 @@ impl Server {
         let mut headers = self.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/merge-patch+json"));
         let answer = self.send(Method::PATCH, path, headers, body.to_string().into_bytes(), BOUNDS).await?;
-        read(&whole(answer, &self.base).await?)
+        read(&whole(answer, &self.shown).await?)
     }
 
     /// The document and its ETag.
     pub(super) async fn get_with_etag(&self, path: &str) -> Result<(Value, String), Error> {
         let answer = self.send(Method::GET, path, self.headers.clone(), Vec::new(), BOUNDS).await?;
         let etag = answer.headers().get(ETAG).and_then(|etag| etag.to_str().ok()).unwrap_or_default().to_owned();
-        Ok((read(&whole(answer, &self.base).await?)?, etag))
+        Ok((read(&whole(answer, &self.shown).await?)?, etag))
     }
 
     /// An endless stream of events.
@@ -142,18 +146,18 @@ impl Server {
         let mut headers = self.headers.clone();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         let answer = self.send(Method::GET, path, headers, Vec::new(), STREAM_BOUNDS).await?;
-        if answer.status().is_success() { Ok(answer) } else { Err(refused(answer, &self.base).await) }
+        if answer.status().is_success() { Ok(answer) } else { Err(refused(answer, &self.shown).await) }
     }
 
     /// A long text, in pieces.
     pub(super) async fn lines(&self, path: &str) -> Result<IncomingResponse, Error> {
         let answer = self.send(Method::GET, path, self.headers.clone(), Vec::new(), STREAM_BOUNDS).await?;
-        if answer.status().is_success() { Ok(answer) } else { Err(refused(answer, &self.base).await) }
+        if answer.status().is_success() { Ok(answer) } else { Err(refused(answer, &self.shown).await) }
     }
 
     /// The next piece; `None`: the end.
     pub(super) async fn piece(&self, answer: &mut IncomingResponse) -> Result<Option<Bytes>, Error> {
-        answer.chunk().await.map_err(|error| unreachable(&self.base, &error))
+        answer.chunk().await.map_err(|error| unanswered(&self.shown, &error))
     }
 
     /// Posts the text that [`lines`](Self::lines) returned.
@@ -162,12 +166,12 @@ impl Server {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
         let bounds = Bounds { headers: Duration::from_secs(300), total: Duration::from_secs(600), ..BOUNDS };
         let answer = self.send(Method::POST, path, headers, text, bounds).await?;
-        read(&whole(answer, &self.base).await?)
+        read(&whole(answer, &self.shown).await?)
     }
 
     async fn call(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Vec<u8>, Error> {
         let answer = self.send(method, path, self.headers.clone(), body, BOUNDS).await?;
-        whole(answer, &self.base).await
+        whole(answer, &self.shown).await
     }
 
     async fn send(
@@ -178,16 +182,50 @@ impl Server {
         body: Vec<u8>,
         bounds: Bounds,
     ) -> Result<IncomingResponse, Error> {
-        let wrong = |error| Error::Usage(format!("`{}` is no URL: {error}", self.base));
+        let wrong = |error| Error::Usage(format!("{}{path} is no URL: {error}", self.shown));
         let url: Url = format!("{}{path}", self.base).parse().map_err(wrong)?;
         let request =
             OutgoingRequest { method, to: Destination::Operator(url), headers, body: Bytes::from(body), bounds };
-        self.egress.send(request).await.map_err(|error| unreachable(&self.base, &error))
+        self.egress.send(request).await.map_err(|error| unanswered(&self.shown, &error))
     }
 }
 
-fn unreachable(base: &str, error: &egress::Error) -> Error {
-    Error::Unreachable(format!("{base} does not answer: {error}. Start a server with `pes serve`, or set PES_URL."))
+/// Reads the URL of a server, and how messages name it. No error repeats the URL, which may contain a password. Another scheme
+/// is refused: by `wss` the key would be sent to the port for TLS, but without TLS.
+pub(super) fn address(text: &str) -> Result<(Url, String), Error> {
+    let wrong = || {
+        Error::Usage(
+            "The URL of a server (--url or PES_URL) begins with http:// or https://, as in http://localhost:7070, and has \
+             no query and no fragment."
+                .to_owned(),
+        )
+    };
+    let url: Url = text.parse().map_err(|_| wrong())?;
+    if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
+        return Err(wrong());
+    }
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    let shown = if has_user {
+        format!("{}://{}", url.scheme(), &url[Position::BeforeHost..Position::AfterPath])
+    } else {
+        text.trim().to_owned()
+    };
+    Ok((url, shown.trim_end_matches('/').to_owned()))
+}
+
+/// An answer that is too large is one: no other server would give a smaller one.
+fn unanswered(base: &str, error: &egress::Error) -> Error {
+    match error {
+        egress::Error::TooLarge(_) => Error::Failed(format!("{base}: {error}, and no more are read.")),
+        egress::Error::Refused(_)
+        | egress::Error::Unreachable(_)
+        | egress::Error::Cut(_)
+        | egress::Error::NoHeaders(_)
+        | egress::Error::Stalled(_)
+        | egress::Error::Overdue(_) => Error::Unreachable(format!(
+            "{base} does not answer: {error}. Start a server with `pes serve`, or set PES_URL."
+        )),
+    }
 }
 
 async fn whole(mut answer: IncomingResponse, base: &str) -> Result<Vec<u8>, Error> {
@@ -195,7 +233,7 @@ async fn whole(mut answer: IncomingResponse, base: &str) -> Result<Vec<u8>, Erro
         return Err(refused(answer, base).await);
     }
     let mut whole = Vec::new();
-    while let Some(piece) = answer.chunk().await.map_err(|error| unreachable(base, &error))? {
+    while let Some(piece) = answer.chunk().await.map_err(|error| unanswered(base, &error))? {
         whole.extend_from_slice(&piece);
     }
     Ok(whole)

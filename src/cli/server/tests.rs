@@ -3,9 +3,10 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use super::Server;
+use super::{Server, unanswered};
 use crate::cli::Error;
 use crate::config::env::Variables;
+use crate::egress;
 
 /// A server that gives these answers, one per connection, and stops after the last. Unfinished answers stay open until then.
 pub(in crate::cli) fn answers(answers: &[&str]) -> Server {
@@ -70,4 +71,46 @@ async fn a_refusal_says_what_in_the_request_is_wrong() {
     let expected = "422 invalid: `modifiedArgs` does not fit its schema. /modifiedArgs: \"subject\" is a required property; \
                     /modifiedArgs/to: it is <U+001B> no address";
     assert!(error.ends_with(expected), "{error:?}");
+}
+
+#[test]
+fn an_address_is_one_of_http_and_its_password_is_not_shown() {
+    let at = |url: &str| Server::at(url, &Variables::default());
+    for (url, shown) in [
+        ("http://localhost:7070/", "http://localhost:7070"),
+        ("http://[::1]:80", "http://[::1]:80"),
+        ("https://ci:hush@pes.example/base/", "https://pes.example/base"),
+    ] {
+        assert_eq!(at(url).unwrap().base(), shown);
+    }
+    let others = ["wss://ci:hush@pes.example", "htps://pes.example:443", "http://", "http://a?hush", "http://a#hush"];
+    for url in ["localhost:7070", "ci:hush@localhost", ""].into_iter().chain(others) {
+        let Err(Error::Usage(why)) = at(url) else { panic!("{url} is an address") };
+        assert!(why.contains("http://localhost:7070") && !why.contains("hush"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_names_the_server_without_its_password() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = listener.local_addr().unwrap();
+    drop(listener);
+    let server = Server::at(&format!("http://ci:hush@{closed}"), &Variables::default()).unwrap();
+    let said = server.get::<Value>("/threads").await.unwrap_err().to_string();
+    assert!(said.starts_with(&format!("http://{closed} does not answer: ")) && !said.contains("hush"), "{said}");
+}
+
+/// A plan contains the results of its tools, each of up to a megabyte.
+#[tokio::test]
+async fn a_large_answer_is_read() {
+    let length = 40 << 20;
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{}", "x".repeat(length));
+    assert_eq!(answers(&[&answer]).get_text("/threads/t/plan").await.unwrap().len(), length);
+}
+
+#[test]
+fn a_server_whose_answer_is_too_large_does_answer() {
+    let error = unanswered("http://here", &egress::Error::TooLarge(5));
+    assert!(matches!(error, Error::Failed(_)), "{error:?}");
+    assert_eq!(error.to_string(), "http://here: the answer is larger than 5 bytes, and no more are read.");
 }

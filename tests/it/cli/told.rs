@@ -1,5 +1,8 @@
 //! What lists and refusals print is enough for a person to write the next command.
 
+use std::io::ErrorKind;
+use std::net::TcpListener;
+
 use serde_json::{Value, json};
 
 use super::client::{DINNER, MAIL, Stage, http};
@@ -86,6 +89,23 @@ fn the_server_that_flags_name_is_asked_and_no_flag_is_ignored() {
         "No threads. Try: pes run \"Plan a team dinner for 14\"\n",
         "nothing was asked"
     );
+}
+
+/// `wss` would be sent without TLS.
+#[test]
+fn no_key_goes_to_what_is_no_address_of_http() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    for url in [format!("wss://{address}"), format!("htps://{address}"), format!("localhost:{}", address.port())] {
+        for asks in [&["threads"][..], &["keys", "ls"], &["health"]] {
+            let output = run(folder.path(), asks, &[("PES_URL", &url), ("PES_TOKEN", "pes_0123456789abcdef0123")]);
+            let said = text(&output.stderr);
+            assert_eq!((output.status.code(), said.contains("as in http://localhost:7070")), (Some(2), true), "{said}");
+        }
+    }
+    assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
 #[test]
