@@ -183,11 +183,21 @@ impl Flags {
         !self.model.is_empty()
     }
 
+    /// The given flags.
+    pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
+        let given = [
+            ("--config", self.config.is_some()),
+            ("--host", self.host.is_some()),
+            ("--port", self.port.is_some()),
+            ("--data-dir", self.names_folder()),
+            ("--model", self.names_model()),
+        ];
+        given.into_iter().filter_map(|(name, is_given)| is_given.then_some(name))
+    }
+
     /// The first given flag that chooses a server on this machine.
     pub(super) fn of_this_machine(&self) -> Option<&'static str> {
-        let given =
-            [("--host", self.host.is_some()), ("--port", self.port.is_some()), ("--data-dir", self.names_folder())];
-        given.into_iter().find_map(|(name, is_given)| is_given.then_some(name))
+        self.given().find(|name| *name != "--model")
     }
 
     pub(super) fn layers(&self, variables: &Variables) -> Layers {

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::args::{Flags, KeysCommand};
 use super::client::{print, tell};
 use super::server::Server;
-use super::which_server::{named, only_asks};
+use super::which_server::{named, only_asks, opens_folder};
 use super::{Error, health};
 use crate::auth::{self, ApiKey, IssueResult, Issued, KeyRotation, NewKey, OPEN_TENANT, RotationResult};
 use crate::config::Config;
@@ -134,6 +134,7 @@ impl KeysLocation {
             let url = health::local(&config.server);
             return Ok(KeysLocation::Server(Box::new(Server::at(&url, variables)?)));
         }
+        opens_folder(flags, &config)?;
         let (store, folder) = (&config.store, config.store.data_dir.display());
         if store.url.is_none() {
             if let Some(url) = sqlite::served(&store.data_dir) {

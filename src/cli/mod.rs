@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::config::env::Variables;
 use args::{Arguments, Command};
 pub use error::Error;
+use which_server::{only_used, opens_folder};
 
 /// Runs the command of this process's arguments.
 pub fn run() -> ExitCode {
@@ -43,17 +44,25 @@ pub fn run() -> ExitCode {
 
 async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error> {
     let load = || -> Result<Config, Error> { Ok(arguments.flags.layers(&variables).load()?) };
-    match arguments.command.unwrap_or(Command::Serve) {
+    let load_to_open = || -> Result<Config, Error> {
+        let config = load()?;
+        opens_folder(&arguments.flags, &config).map(|()| config)
+    };
+    let command = arguments.command.unwrap_or(Command::Serve);
+    only_used(&command, arguments.url.as_deref(), &arguments.flags)?;
+    match command {
         Command::Serve => serve::serve(load()?, &variables).await,
         Command::Keys { command } => keys::keys(command, arguments.url, &arguments.flags, &variables, load).await,
         Command::Health => health::health(arguments.url, &arguments.flags, &variables, load).await,
-        Command::Backup { file } => backup::backup(&load()?, &file),
-        Command::Restore { file, adopt, resume } => backup::restore(&load()?, file.as_deref(), adopt, resume).await,
+        Command::Backup { file } => backup::backup(&load_to_open()?, &file),
+        Command::Restore { file, adopt, resume } => {
+            backup::restore(&load_to_open()?, file.as_deref(), adopt, resume).await
+        }
         Command::Verify { since, checkpoint, keys, json } => {
             let files = (checkpoint.as_deref(), keys.as_deref());
-            verify::verify(&load()?, since.unwrap_or_default(), files, json).await
+            verify::verify(&load_to_open()?, since.unwrap_or_default(), files, json).await
         }
-        Command::Reseal => reseal::reseal(&load()?).await,
+        Command::Reseal => reseal::reseal(&load_to_open()?).await,
         Command::Doctor { json } => doctor::doctor(&load()?, &variables, json).await,
         Command::Config { template, explain } => {
             let shown = match (template, explain) {

@@ -2,7 +2,8 @@
 //! effect is refused: its user would take the answer of another server or model for that of the requested one.
 
 use super::Error;
-use super::args::Flags;
+use super::args::{Command, Flags};
+use crate::config::Config;
 use crate::config::env::Variables;
 
 /// The named address; `None`: the server on this machine.
@@ -14,7 +15,7 @@ pub(super) fn named(url: Option<String>, flags: &Flags, variables: &Variables) -
             None => Ok(url),
         };
     }
-    if flags.names_address() || flags.names_folder() {
+    if flags.of_this_machine().is_some() {
         return Ok(None);
     }
     let named = variables.get("PES_URL").map(str::to_owned);
@@ -33,6 +34,40 @@ pub(super) fn only_asks(flags: &Flags) -> Result<(), Error> {
     if flags.names_address() && flags.names_folder() {
         return Err(Error::Usage(
             "--data-dir says nothing beside --host or --port, which name the server that is asked: leave one out."
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses flags that a command without a server ignores.
+pub(super) fn only_used(command: &Command, url: Option<&str>, flags: &Flags) -> Result<(), Error> {
+    let used: &[&str] = match command {
+        // They ask a server, and judge their flags by `named` and `only_asks`.
+        Command::Keys { .. } | Command::Health | Command::Client(_) => return Ok(()),
+        Command::Serve | Command::Doctor { .. } | Command::Config { template: false, .. } => {
+            &["--config", "--host", "--port", "--data-dir", "--model"]
+        }
+        Command::Backup { .. } | Command::Restore { .. } | Command::Verify { .. } | Command::Reseal => {
+            &["--config", "--data-dir"]
+        }
+        // Scripts such as `deploy/systemd/pes-command` name the file for every command.
+        Command::Config { template: true, .. } | Command::Version | Command::Completions { .. } => &["--config"],
+    };
+    if url.is_some() {
+        return Err(Error::Usage("--url names a server to ask, and this command asks none: leave it out.".to_owned()));
+    }
+    match flags.given().find(|flag| !used.contains(flag)) {
+        Some(flag) => Err(Error::Usage(format!("{flag} says nothing to this command: leave it out."))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses `--data-dir` for a command that opens the database, if the configuration names another than that of a folder.
+pub(super) fn opens_folder(flags: &Flags, config: &Config) -> Result<(), Error> {
+    if flags.names_folder() && config.store.url.is_some() {
+        return Err(Error::Usage(
+            "--data-dir names a database of SQLite, and DATABASE_URL (`store.url`) another database: leave one out."
                 .to_owned(),
         ));
     }

@@ -18,14 +18,14 @@ fn asked(arguments: &[&str]) -> Result<Option<String>, Error> {
 fn a_flag_stands_above_the_variable() {
     assert_eq!(asked(&[]).unwrap().as_deref(), Some(ELSEWHERE));
     assert_eq!(asked(&["--url", "http://here"]).unwrap().as_deref(), Some("http://here"));
-    for flag in [["--port", "1"], ["--host", "::1"], ["--data-dir", "d"]] {
+    for flag in [["--port", "1"], ["--host", "::1"], ["--data-dir", "d"], ["--config", "c"]] {
         assert_eq!(asked(&flag).unwrap(), None, "{flag:?}");
     }
 }
 
 #[test]
 fn a_flag_that_would_say_nothing_is_refused() {
-    for flag in [["--port", "1"], ["--host", "::1"], ["--data-dir", "d"], ["--model", "demo:x"]] {
+    for flag in [["--port", "1"], ["--host", "::1"], ["--data-dir", "d"], ["--model", "demo:x"], ["--config", "c"]] {
         let why = asked(&["--url", "http://here", flag[0], flag[1]]).unwrap_err();
         assert!(matches!(&why, Error::Usage(why) if why.contains(flag[0])), "{why}");
     }

@@ -91,6 +91,37 @@ fn the_server_that_flags_name_is_asked_and_no_flag_is_ignored() {
     );
 }
 
+#[test]
+fn a_command_without_a_server_refuses_the_flags_of_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |arguments: &[&str], variables: &[(&str, &str)], expected: &str| {
+        let output = run(folder.path(), arguments, variables);
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), said.contains(expected)), (Some(2), true), "{arguments:?}: {said}");
+    };
+    let opens = [&["verify"][..], &["backup", "f"], &["restore", "f"], &["reseal"]];
+    let others = [&["doctor"][..], &["config"], &["version"], &["completions", "bash"], &["serve"], &[]];
+    for command in opens.into_iter().chain(others) {
+        let expected = "--url names a server to ask, and this command asks none: leave it out.";
+        refused(&[command, &["--url", "http://127.0.0.1:1"]].concat(), &[], expected);
+    }
+    for command in opens.into_iter().chain([&["version"][..], &["config", "--template"]]) {
+        for flag in [["--port", "1"], ["--host", "::1"], ["--model", "demo:demo-scripted"]] {
+            let expected = format!("{} says nothing to this command: leave it out.", flag[0]);
+            refused(&[command, &flag].concat(), &[], &expected);
+        }
+    }
+    let database = [("DATABASE_URL", "postgres://127.0.0.1:1/pes")];
+    for command in opens.into_iter().chain([&["keys", "ls"][..]]) {
+        refused(&[command, &["--data-dir", "d"]].concat(), &database, "another database: leave one out.");
+    }
+    // The file says which server is asked, also where the variable names another.
+    let elsewhere = [("PES_URL", "http://127.0.0.1:1")];
+    refused(&["threads", "--config", "gone.toml"], &elsewhere, "gone.toml cannot be read");
+    refused(&["threads", "--config", "gone.toml", "--url", "http://127.0.0.1:1"], &[], "leave one out");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
 /// `wss` would be sent without TLS.
 #[test]
 fn no_key_goes_to_what_is_no_address_of_http() {
