@@ -234,18 +234,22 @@ pub(in crate::cli) struct ReplayArguments {
     pub speed: f64,
 }
 
+/// Added to the present, a longer time may have no representation.
+const LONGEST_DAYS: u64 = 36_500;
+
 pub(in crate::cli) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time; write 90s, 5m, 2h or 7d");
-    let (number, unit) = text.split_at(text.len().saturating_sub(1));
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 86_400,
+    let wrong = || format!("`{text}` is no time; write 90s, 5m, 2h or 7d, at most {LONGEST_DAYS}d");
+    let (at, unit) = text.char_indices().next_back().ok_or_else(wrong)?;
+    let seconds: u64 = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
         _ => return Err(wrong()),
     };
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
+    let number: u64 = text[..at].parse().map_err(|_| wrong())?;
+    let all = number.checked_mul(seconds).filter(|seconds| *seconds <= LONGEST_DAYS * 86_400);
+    all.map(Duration::from_secs).ok_or_else(wrong)
 }
 
 /// Characters that are allowed in a path, at least one: an empty id, for example of an unset variable, begins every id. The
@@ -272,5 +276,23 @@ fn object(text: &str) -> Result<Value, String> {
         Ok(Value::Object(object)) => Ok(Value::Object(object)),
         Ok(_) => Err("arguments are a JSON object".to_owned()),
         Err(error) => Err(format!("no JSON: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::duration;
+
+    #[test]
+    fn what_is_no_time_or_too_long_is_refused() {
+        let seconds = |text: &str| duration(text).map(|found| found.as_secs());
+        assert_eq!([seconds("90s"), seconds("5m"), seconds("2h"), seconds("7d")], [90, 300, 7_200, 604_800].map(Ok));
+        assert_eq!(duration("36500d"), Ok(Duration::from_secs(36_500 * 86_400)));
+        for text in ["", "s", "5", "-5s", "5м", "5ä", "36501d", "18446744073709551615s", "18446744073709551615d"] {
+            let expected = format!("`{text}` is no time; write 90s, 5m, 2h or 7d, at most 36500d");
+            assert_eq!(duration(text), Err(expected));
+        }
     }
 }

@@ -111,8 +111,7 @@ pub(super) async fn replay(server: &Server, arguments: ReplayArguments) -> Resul
         if let Some(before) = before.replace(frame.timestamp)
             && at.is_none()
         {
-            let pause = Duration::from_millis(frame.timestamp.saturating_sub(before).unsigned_abs()).div_f64(speed);
-            tokio::time::sleep(pause.min(LONGEST_PAUSE)).await;
+            tokio::time::sleep(pause(frame.timestamp.saturating_sub(before).unsigned_abs(), speed)).await;
         }
         view.take(frame);
         if at.is_none() || frame.seq == frames.last().map_or(0, |last| last.seq) {
@@ -120,4 +119,24 @@ pub(super) async fn replay(server: &Server, arguments: ReplayArguments) -> Resul
         }
     }
     Ok(())
+}
+
+/// How long to wait before an observation that was made so much later than the one before it. `speed` is above 0.
+fn pause(later_ms: u64, speed: f64) -> Duration {
+    let seconds = Duration::from_millis(later_ms).as_secs_f64() / speed;
+    Duration::try_from_secs_f64(seconds).map_or(LONGEST_PAUSE, |pause| pause.min(LONGEST_PAUSE))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{LONGEST_PAUSE, pause};
+
+    #[test]
+    fn however_slow_a_pause_is_short() {
+        assert_eq!(pause(500, 4.0), Duration::from_millis(125));
+        assert_eq!([pause(60_000, 4.0), pause(1, 1e-20), pause(u64::MAX, f64::MIN_POSITIVE)], [LONGEST_PAUSE; 3]);
+        assert_eq!(pause(0, f64::MIN_POSITIVE), Duration::ZERO);
+    }
 }
