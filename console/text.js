@@ -9,7 +9,8 @@ const SEQUENCE = '\\u001b\\[[0-?]*[ -/]*[@-~]';
 const CONTROL = '\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f';
 const ORDER = '\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069';
 const NOTHING = '\\u00ad\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200d\\u2028\\u2029\\u2060-\\u2065'
-  + '\\u206a-\\u206f\\u3164\\ufeff\\uffa0\\ufff0-\\ufffb\\u{e0000}-\\u{e0fff}';
+  + '\\u206a-\\u206f\\u3164\\ufe00-\\ufe0d\\ufeff\\uffa0\\ufff0-\\ufffb\\u{1bca0}-\\u{1bca3}'
+  + '\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}';
 const HIDDEN = new RegExp(
   `${SEQUENCE}|([${CONTROL}${ORDER}${NOTHING}])\\1*|(?<=\\p{M}{4})\\p{M}+|[\\ud800-\\udfff]`, 'gu');
 const HAS_HIDDEN = new RegExp(HIDDEN.source, 'u');

@@ -7,7 +7,7 @@ use std::future::ready;
 use serde_json::json;
 
 use super::Error;
-use super::client::print;
+use super::client::{line, print};
 use crate::app::{self, checks};
 use crate::auth::OPEN_TENANT;
 use crate::config::env::Variables;
@@ -26,7 +26,7 @@ struct Finding {
 impl Finding {
     fn of(what: impl Into<String>, found: Result<String, String>) -> Self {
         let is_well = found.is_ok();
-        let said = found.unwrap_or_else(|why| why).replace('\n', " ");
+        let said = line(&found.unwrap_or_else(|why| why));
         Self { what: what.into(), said, is_well }
     }
 

@@ -2,17 +2,16 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::tool::policy::is_invisible;
+
 /// The most combining marks on one letter: more would cover other lines.
 const MOST_STACKED: usize = 4;
 
-/// Characters that are invisible or change how others are shown: the same as in `console/text.js`.
+/// Whether a character is invisible or changes how others are shown, as in `console/text.js`. U+FE0E and U+FE0F choose how an
+/// emoji is drawn.
 fn is_hidden(c: char) -> bool {
-    matches!(
-        c,
-        '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}'..='\u{1160}' | '\u{17B4}'..='\u{17B5}' | '\u{180B}'..='\u{180F}'
-            | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{3164}' | '\u{FEFF}'
-            | '\u{FFA0}' | '\u{FFF0}'..='\u{FFFB}' | '\u{E0000}'..='\u{E0FFF}'
-    ) || c.is_control()
+    let is_ignored = is_invisible(c) && !matches!(c, '\u{FE0E}'..='\u{FE0F}');
+    is_ignored || c.is_control() || matches!(c, '\u{2028}'..='\u{2029}' | '\u{FFF9}'..='\u{FFFB}')
 }
 
 /// Replaces each line break by this character.
@@ -117,12 +116,13 @@ mod tests {
         assert_eq!(line(" two\nlines\r "), "two lines");
         assert_eq!(line("a\rb"), "a<U+000D>b");
         for hidden in [
-            0x34f, 0x115f, 0x1160, 0x17b4, 0x17b5, 0x180b, 0x180f, 0x2028, 0x3164, 0xffa0, 0xfff0, 0xfffb, 0xe0100,
-            0xe0fff,
+            0x34f, 0x115f, 0x1160, 0x17b4, 0x17b5, 0x180b, 0x180f, 0x2028, 0x2029, 0x3164, 0xfe00, 0xfe0d, 0xffa0,
+            0xfff0, 0xfff9, 0xfffb, 0x1bca0, 0x1bca3, 0x1d173, 0x1d17a, 0xe0100, 0xe0fff,
         ] {
             let text = format!("a{}b", char::from_u32(hidden).unwrap());
             assert_eq!(line(&text), format!("a<U+{hidden:04X}>b"));
         }
+        assert_eq!(line("❤\u{fe0f} ❤\u{fe0e}"), "❤\u{fe0f} ❤\u{fe0e}");
     }
 
     #[test]

@@ -55,7 +55,7 @@ fn characters(text: &str) -> impl Iterator<Item = char> {
 }
 
 /// Whether a character is displayed as nothing, not even as whitespace.
-pub(super) fn is_invisible(c: char) -> bool {
+pub(crate) fn is_invisible(c: char) -> bool {
     if c.is_ascii() {
         return c.is_control() && !c.is_whitespace();
     }

@@ -14,7 +14,7 @@ test('what is visible stays as it is', () => {
 
 test('characters that order, join or hide text are shown as their codes', () => {
   assert.deepEqual(pieces('to\u202eevil'), ['to', { mark: 'U+202E', count: 1 }, 'evil']);
-  for (const hidden of '\u202a\u2066\u200e\u061c\u200b\u200d\u2060\ufeff\u00ad\u180e\u3164\u2028\u0000\u0007\u007f\u009b\r') {
+  for (const hidden of '\u202a\u2066\u200e\u061c\u200b\u200d\u2060\ufeff\u00ad\u180e\u3164\ufe00\ufe0d\u{1bca0}\u{1d17a}\u2028\u0000\u0007\u007f\u009b\r') {
     assert.equal(marks(`a${hidden}b`).length, 1, hidden.codePointAt(0).toString(16));
   }
 });

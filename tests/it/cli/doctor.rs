@@ -140,6 +140,14 @@ fn mistakes_in_the_servers_layer_are_told_at_the_start_and_by_the_doctor() {
 }
 
 #[test]
+fn no_control_sequence_of_a_finding_reaches_the_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = doctor(folder.path(), &[("PES_AGENT_CORE", "\u{1b}[31mred\u{202e}")]);
+    has(&said, "FAIL settings  There is no agent core `<U+001B>[31mred<U+202E>`; use one of: pes");
+    assert!(!said.contains(['\u{1b}', '\u{202e}']), "{said:?}");
+}
+
+#[test]
 fn a_folder_that_cannot_be_made_or_looked_at_is_not_well() {
     let folder = tempfile::tempdir().unwrap();
     let said = doctor(folder.path(), &[("PES_DATA_DIR", "/proc/nobody/data")]);
