@@ -14,6 +14,7 @@ use super::show::{block, line};
 use super::terminal::{print, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
+use crate::config::layers::did_you_mean;
 use crate::domain::hitl::AskedQuestion;
 use crate::domain::run::{ResultStatus, RunResource, RunStatus};
 use crate::domain::thread::LastRun;
@@ -121,15 +122,12 @@ pub(super) async fn watch(server: &Server, arguments: WatchArguments, input: &mu
     outcome(server, &thread, ended, output.json)
 }
 
-/// Names similar threads if this one does not exist.
+/// Names the thread with the most similar id if this one does not exist.
 pub(super) async fn no_such(server: &Server, thread: &str) -> Error {
     let (known, _) = super::lists::newest(server).await.unwrap_or_default();
-    let like = known
-        .iter()
-        .map(|one| one.thread_id.as_str())
-        .find(|known| known.contains(thread) || thread.contains(known) || known.get(..3) == thread.get(..3));
-    let like = like.map(|like| format!(" Like it: {}.", line(like))).unwrap_or_default();
-    Error::NotFound(format!("No thread {thread}.{like} Try: pes threads"))
+    let hint = did_you_mean(thread, known.iter().map(|one| one.thread_id.as_str()));
+    let hint = if hint.is_empty() { ".".to_owned() } else { line(&hint) };
+    Error::NotFound(format!("No thread {thread}{hint} Try: pes threads"))
 }
 
 /// Prints the answer; the exit code says how the run ended.

@@ -170,7 +170,7 @@ fn each_failure_has_its_exit_code_and_says_what_to_do() {
     let stage = Stage::new();
     stage.refused(&["run", DINNER, "--thread", "refunds", "--detach"], 0, "pes watch refunds");
     stage.refused(&["run", DINNER, "--thread", "slow", "--timeout", "0s"], 124, "did not answer in time.");
-    stage.refused(&["plan", "refund"], 7, "No thread refund. Like it: refunds. Try: pes threads");
+    stage.refused(&["plan", "refund"], 7, "No thread refund; did you mean `refunds`? Try: pes threads");
     stage.refused(&["watch", "nothing"], 7, "Try: pes threads");
     stage.refused(&["run", "x", "--timeout", "soon"], 2, "--help");
     stage.refused(&["answer", "sus_1"], 2, "--help");

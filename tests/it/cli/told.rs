@@ -50,6 +50,17 @@ fn a_thread_that_nobody_named_is_found_again() {
 }
 
 #[test]
+fn a_mistyped_thread_is_told_the_most_similar_one_if_any_is() {
+    let stage = Stage::new();
+    for thread in ["inv_20261121aaaa", "inv_40971305bbbb"] {
+        stage.said(&["run", DINNER, "--thread", thread]);
+    }
+    let expected = "No thread inv_20261121aaac; did you mean `inv_20261121aaaa`? Try: pes threads";
+    stage.refused(&["plan", "inv_20261121aaac"], 7, expected);
+    stage.refused(&["watch", "inv_86868686zzzz"], 7, "No thread inv_86868686zzzz. Try: pes threads");
+}
+
+#[test]
 fn a_plan_that_waits_for_a_person_says_so() {
     let stage = Stage::new();
     stage.refused(&["run", DINNER, "--thread", "t", "--review", "--no-input"], 4, "waits for a person: the plan");
