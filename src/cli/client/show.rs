@@ -14,8 +14,8 @@ fn is_hidden(c: char) -> bool {
     is_ignored || c.is_control() || matches!(c, '\u{2028}'..='\u{2029}' | '\u{FFF9}'..='\u{FFFB}')
 }
 
-/// Replaces each line break by this character.
-fn shown(text: &str, line_break: char) -> String {
+/// Replaces each line break and each tab by these.
+fn shown(text: &str, line_break: char, tab: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut stacked = 0;
     for c in text.replace("\r\n", "\n").chars() {
@@ -23,7 +23,7 @@ fn shown(text: &str, line_break: char) -> String {
         stacked = if c.width() == Some(0) { stacked + 1 } else { 0 };
         match c {
             '\n' => shown.push(line_break),
-            '\t' => shown.push_str("    "),
+            '\t' => shown.push_str(tab),
             c if is_hidden(c) || stacked > MOST_STACKED => shown.push_str(&format!("<U+{:04X}>", u32::from(c))),
             c => shown.push(c),
         }
@@ -31,14 +31,14 @@ fn shown(text: &str, line_break: char) -> String {
     shown
 }
 
-/// Line breaks stay.
+/// Line breaks and tabs stay: a file that is written from it may need them.
 pub(super) fn block(text: &str) -> String {
-    shown(text, '\n')
+    shown(text, '\n', "\t")
 }
 
 /// All in one line.
 pub(in crate::cli) fn line(text: &str) -> String {
-    shown(text.trim(), ' ')
+    shown(text.trim(), ' ', "    ")
 }
 
 pub(super) fn width(shown: &str) -> usize {
@@ -123,6 +123,12 @@ mod tests {
             assert_eq!(line(&text), format!("a<U+{hidden:04X}>b"));
         }
         assert_eq!(line("❤\u{fe0f} ❤\u{fe0e}"), "❤\u{fe0f} ❤\u{fe0e}");
+    }
+
+    #[test]
+    fn tabs_stay_where_line_breaks_do() {
+        assert_eq!(block("all:\n\tcc main.c\n"), "all:\n\tcc main.c\n");
+        assert_eq!(line("a\tb"), "a    b");
     }
 
     #[test]
