@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use toml::{Table, Value};
 
-use super::client::{ClientCommand, duration};
+use super::client::{ClientCommand, duration, id};
 use super::verify::since;
 use crate::config::auth;
 use crate::config::env::Variables;
@@ -115,6 +115,7 @@ pub(super) enum KeysCommand {
     },
     /// Replace a key with a new one of the same id, name and scopes; it is shown only once
     Rotate {
+        #[arg(value_parser = id)]
         key_id: String,
         /// How long the old key stays valid: 30m, 24h, 7d
         #[arg(long, value_parser = duration, default_value = "0s")]
@@ -130,7 +131,10 @@ pub(super) enum KeysCommand {
         json: bool,
     },
     /// Revoke a key by its id
-    Revoke { key_id: String },
+    Revoke {
+        #[arg(value_parser = id)]
+        key_id: String,
+    },
     /// Move the threads and settings that were created without keys to a tenant; the server must be stopped
     Adopt { tenant: String },
 }

@@ -128,7 +128,7 @@ pub(in crate::cli) struct RunArguments {
     #[arg(long)]
     pub no_input: bool,
     /// Start the run, print its thread, and do not wait
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with_all = ["json", "no_input", "timeout"])]
     pub detach: bool,
     #[command(flatten)]
     pub output: Output,
@@ -254,7 +254,7 @@ pub(in crate::cli) fn duration(text: &str) -> Result<Duration, String> {
 
 /// Characters that are allowed in a path, at least one: an empty id, for example of an unset variable, begins every id. The
 /// server checks the other rules of ids.
-pub(super) fn id(text: &str) -> Result<String, String> {
+pub(in crate::cli) fn id(text: &str) -> Result<String, String> {
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte));
     if is_plain && text.bytes().any(|byte| byte != b'.') {
         Ok(text.to_owned())

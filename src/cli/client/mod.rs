@@ -30,7 +30,7 @@ mod tree;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub(super) use args::{ClientCommand, duration};
+pub(super) use args::{ClientCommand, duration, id};
 pub(super) use show::line;
 pub(super) use terminal::{print, tell};
 
@@ -104,7 +104,8 @@ async fn fork(server: &Server, thread: &str, at: Option<i64>) -> Result<(), Erro
 
 /// `-`: reads ids from stdin, one a line. A thread that cannot be cancelled does not stop the others.
 async fn cancel(server: &Server, thread: &str) -> Result<(), Error> {
-    let listed = if thread == "-" { std::io::read_to_string(std::io::stdin())? } else { thread.to_owned() };
+    let is_list = thread == "-";
+    let listed = if is_list { std::io::read_to_string(std::io::stdin())? } else { thread.to_owned() };
     let threads: Vec<&str> = listed.split_whitespace().collect();
     let (mut failed, mut printed) = (0, Ok(()));
     for thread in &threads {
@@ -116,7 +117,7 @@ async fn cancel(server: &Server, thread: &str) -> Result<(), Error> {
             }
             // This error would affect every thread.
             Err(error @ (Error::Unreachable(_) | Error::KeyRefused(_))) => return Err(error),
-            Err(error) if threads.len() == 1 => return Err(error),
+            Err(error) if !is_list => return Err(error),
             Err(error) => {
                 tell(&format!("{}: {error}", line(thread)));
                 failed += 1;

@@ -13,6 +13,7 @@ use crate::domain::schedule::ScheduleResource;
 pub(super) async fn schedules(server: &Server, command: Option<ScheduleCommand>, json: bool) -> Result<(), Error> {
     match command {
         None => list(server, json).await,
+        Some(_) if json => Err(Error::Usage("--json is for the list of schedules: leave it out.".to_owned())),
         Some(ScheduleCommand::Pause { schedule }) => pause(server, &schedule, true).await,
         Some(ScheduleCommand::Resume { schedule }) => pause(server, &schedule, false).await,
         Some(ScheduleCommand::Trigger { schedule }) => {

@@ -212,6 +212,8 @@ fn what_runs_is_cancelled_by_the_ids_of_a_pipe() {
     assert!(told.contains("gone: ") && told.contains("404") && told.contains("a?: "), "{told}");
     assert_eq!((output.status.code(), told.contains("2 of 3 threads were not cancelled.")), (Some(3), true), "{told}");
     stage.refused(&["cancel", "gone"], 7, "404");
+    let one = stage.fed(&["cancel", "-"], b"gone\n");
+    assert_eq!((one.status.code(), text(&one.stderr).contains("1 of 1 threads were not")), (Some(3), true));
     stage.refused(&["watch", "a"], 5, "The run was cancelled.");
 }
 

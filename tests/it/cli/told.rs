@@ -133,6 +133,23 @@ fn a_command_without_a_server_refuses_the_flags_of_one() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
+#[test]
+fn what_would_be_ignored_is_refused() {
+    let stage = Stage::new();
+    for flags in [&["--json"][..], &["--no-input"], &["--timeout", "5m"]] {
+        stage.refused(&[&["run", DINNER, "-d"], flags].concat(), 2, "--help");
+    }
+    stage.refused(
+        &["schedules", "--json", "pause", "nightly"],
+        2,
+        "--json is for the list of schedules: leave it out.",
+    );
+    for command in ["revoke", "rotate"] {
+        stage.refused(&["keys", command, "../threads/t"], 2, "--help");
+    }
+    assert_eq!(stage.said(&["threads"]), "");
+}
+
 /// `wss` would be sent without TLS.
 #[test]
 fn no_key_goes_to_what_is_no_address_of_http() {
