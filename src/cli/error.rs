@@ -26,8 +26,12 @@ pub enum Error {
     NotFound(String),
     #[error("{0}")]
     Conflict(String),
-    #[error("{0}")]
+    /// The address, and why it gives no answer. What watches a run shows only this: it tries again by itself.
+    #[error("No answer from {0}. Start a server with `pes serve`, or set PES_URL.")]
     Unreachable(String),
+    /// No server runs on this machine.
+    #[error("{0}")]
+    NoServer(String),
     /// Something answers, but not the server: it is stopping, its database is unreachable, or a proxy cannot reach it.
     #[error("{said}")]
     Unavailable { said: String, again_in: Option<Duration> },
@@ -54,7 +58,7 @@ impl Error {
             Error::KeyRefused(_) => 6,
             Error::NotFound(_) => 7,
             Error::Conflict(_) => 8,
-            Error::Unreachable(_) | Error::Unavailable { .. } | Error::Store(_) => 9,
+            Error::Unreachable(_) | Error::NoServer(_) | Error::Unavailable { .. } | Error::Store(_) => 9,
             Error::TimedOut(_) => 124,
         })
     }

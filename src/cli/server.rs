@@ -222,9 +222,7 @@ fn unanswered(base: &str, error: &egress::Error) -> Error {
         | egress::Error::Cut(_)
         | egress::Error::NoHeaders(_)
         | egress::Error::Stalled(_)
-        | egress::Error::Overdue(_) => Error::Unreachable(format!(
-            "{base} does not answer: {error}. Start a server with `pes serve`, or set PES_URL."
-        )),
+        | egress::Error::Overdue(_) => Error::Unreachable(format!("{base}: {error}")),
     }
 }
 

@@ -40,14 +40,14 @@ pub(super) async fn offer(
     }
     let place = server.base();
     if !can_ask() {
-        return Err(Error::Unreachable(format!(
+        return Err(Error::NoServer(format!(
             "No server answers at {place}. Start one with `pes serve`, or set PES_URL."
         )));
     }
     ask(&format!("No server answers at {place}. Start one here? [Y/n] "));
     match input.line().await.map(|text| text.trim().to_lowercase()).as_deref() {
         Some("" | "y" | "yes") => start(server, config, &flags.as_arguments(), variables).await,
-        Some(_) | None => Err(Error::Unreachable("Nothing was started. Try: pes serve".to_owned())),
+        Some(_) | None => Err(Error::NoServer("Nothing was started. Try: pes serve".to_owned())),
     }
 }
 

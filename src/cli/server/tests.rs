@@ -96,8 +96,13 @@ async fn an_error_names_the_server_without_its_password() {
     let closed = listener.local_addr().unwrap();
     drop(listener);
     let server = Server::at(&format!("http://ci:hush@{closed}"), &Variables::default()).unwrap();
-    let said = server.get::<Value>("/threads").await.unwrap_err().to_string();
-    assert!(said.starts_with(&format!("http://{closed} does not answer: ")) && !said.contains("hush"), "{said}");
+    let error = server.get::<Value>("/threads").await.unwrap_err();
+    let Error::Unreachable(why) = &error else { panic!("{error}") };
+    assert!(why.starts_with(&format!("http://{closed}: cannot reach ")) && !why.contains("hush"), "{why}");
+    // Only a command that ends says what to do: one that goes on tries again.
+    assert!(!why.contains("pes serve"), "{why}");
+    let expected = format!("No answer from {why}. Start a server with `pes serve`, or set PES_URL.");
+    assert_eq!(error.to_string(), expected);
 }
 
 /// A plan contains the results of its tools, each of up to a megabyte.
