@@ -107,8 +107,9 @@ impl Collection for Webhooks {
     /// failure or a stop leaves are given up when they are due.
     async fn after_removal(service: &Service, caller: &Caller, id: &str) -> Result<()> {
         if let Some(next) = give_up_some(service, caller.tenant, id, i64::MIN).await {
-            let others = give_up_others(service.clone(), caller.tenant, id.to_owned(), next);
-            service.runtime.spawn_until_drain(others);
+            let (own, tenant, id) = (service.clone(), caller.tenant, id.to_owned());
+            let others = move || give_up_others(own.clone(), tenant, id.clone(), next);
+            service.runtime.spawn_until_drain("the deliveries of a removed webhook", others);
         }
         Ok(())
     }

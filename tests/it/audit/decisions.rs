@@ -5,7 +5,7 @@ use std::path::Path;
 use pes::config::{Config, ConfiguredKey};
 use pes::domain::ids::ThreadPk;
 use pes::domain::settings::PolicyAction;
-use pes::store::{AuditRow, KeyRow, Store};
+use pes::store::{AuditRow, KeyAdded, KeyRow, Store};
 use serde_json::{Value, json};
 
 use super::receipts::{BOSS, receipt, verified};
@@ -187,5 +187,5 @@ async fn make_key(store: &dyn Store, created_at: i64) {
         action: "make key".to_owned(),
         detail: json!({}),
     };
-    assert!(store.add_key(key, audit).await.unwrap());
+    assert_eq!(store.add_key(key, usize::MAX, audit).await.unwrap(), KeyAdded::Stored);
 }

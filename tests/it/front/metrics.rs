@@ -12,7 +12,7 @@ use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
 use crate::support::http::{Ask, soon};
 use crate::support::metrics::value;
-use crate::support::wire::{Wire, answer, end};
+use crate::support::wire::{Wire, answer};
 
 /// The labels that any family may have.
 const LABELS: [&str; 23] = [
