@@ -5,4 +5,5 @@ mod blocks;
 mod commands;
 mod events;
 mod examples;
+mod install;
 mod shape;
