@@ -1,4 +1,5 @@
-//! Bash runs every `sh` block, in its document's order, against a server started for the document.
+//! Bash runs every `sh` block, in its document's order, against a server started for the document; those of the guide also
+//! after those of README.md, which names it as what to read next.
 
 use rstest::rstest;
 use serde_json::Value;
@@ -31,18 +32,24 @@ fn answer(said: &str) -> Option<Value> {
 }
 
 #[rstest]
-#[case("README.md")]
-#[case("docs/AGENTS.md")]
-#[case("docs/GUIDE.md")]
-#[case("docs/POLICY.md")]
+#[case(&["README.md", "docs/GUIDE.md"])]
+#[case(&["docs/AGENTS.md"])]
+#[case(&["docs/GUIDE.md"])]
+#[case(&["docs/POLICY.md"])]
 #[tokio::test]
-async fn the_commands_of_a_document_do_what_it_shows(#[case] document: &str) {
+async fn the_commands_of_a_document_do_what_it_shows(#[case] documents: &[&str]) {
     let app = App::with(|config| config.models.demo.script = None).await;
+    for document in documents {
+        do_what_it_shows(&app, document).await;
+    }
+}
+
+async fn do_what_it_shows(app: &App, document: &str) {
     let all = blocks(document);
     let commands: Vec<&Block> = all.iter().filter(|block| block.kind == "sh").collect();
     assert!(!commands.is_empty(), "{document}");
     let mut bash = Command::new("bash");
-    bash.args(["-eu", "-o", "pipefail", "-c", &script(&app, &commands)]).env("no_proxy", "*").kill_on_drop(true);
+    bash.args(["-eu", "-o", "pipefail", "-c", &script(app, &commands)]).env("no_proxy", "*").kill_on_drop(true);
     let output = soon(bash.output()).await.expect("there is bash");
     let (said, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(output.status.success(), "{document}: {said}{errors}");
