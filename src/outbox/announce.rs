@@ -16,7 +16,8 @@ use crate::domain::run::{ResultStatus, Run, RunStatus};
 use crate::domain::webhook::WebhookEvent;
 use crate::store::outbox::{NewDelivery, TargetKind};
 
-/// The data of a webhook event. Arguments and answers are not in it: they are read over the API, with a key.
+/// The data of a webhook event. It has no members for arguments and answers: they are read over the API, with a key. But the
+/// text of a question may repeat them.
 #[derive(Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 enum EventDetails<'a> {
