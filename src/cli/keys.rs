@@ -76,6 +76,10 @@ async fn run(command: KeysCommand, place: &KeysLocation) -> Result<(), Error> {
     }
 }
 
+fn no_key(key_id: &str) -> Error {
+    Error::NotFound(format!("there is no active key {key_id}"))
+}
+
 fn show(issued: &Issued) -> Result<(), Error> {
     tell(&format!("{} (shown only now)", issued.key_id));
     print(&issued.key)
@@ -187,7 +191,7 @@ impl KeysLocation {
                 let (max_keys, now) = (config.limits.keys_per_tenant, System::default().now());
                 match auth::issue(&**store, new, max_keys, LOCAL, now).await? {
                     IssueResult::Made(issued) => Ok(issued),
-                    IssueResult::NameTaken => Err(Error::Failed(auth::name_taken(&new.name).detail)),
+                    IssueResult::NameTaken => Err(Error::Conflict(auth::name_taken(&new.name).detail)),
                     IssueResult::TooMany => Err(Error::Failed(auth::too_many_keys(max_keys).detail)),
                 }
             }
@@ -207,8 +211,8 @@ impl KeysLocation {
             KeysLocation::Store(store, _) => {
                 match auth::rotate(&**store, key_id, how, LOCAL, System::default().now()).await? {
                     RotationResult::Made(issued) => Ok(issued),
-                    RotationResult::NoKey => Err(Error::Failed(format!("there is no active key {key_id}"))),
-                    RotationResult::Overlaps(until) => Err(Error::Failed(auth::overlaps(until).detail)),
+                    RotationResult::NoKey => Err(no_key(key_id)),
+                    RotationResult::Overlaps(until) => Err(Error::Conflict(auth::overlaps(until).detail)),
                 }
             }
         }
@@ -220,7 +224,7 @@ impl KeysLocation {
             KeysLocation::Store(store, _) if auth::revoke(&**store, key_id, LOCAL, System::default().now()).await? => {
                 Ok(())
             }
-            KeysLocation::Store(..) => Err(Error::Failed(format!("there is no active key {key_id}"))),
+            KeysLocation::Store(..) => Err(no_key(key_id)),
         }
     }
 }

@@ -153,6 +153,21 @@ fn a_refusal_says_what_there_is() {
     assert!(!folder.path().join("data").exists());
 }
 
+/// The exit codes are those of the same command through a server.
+#[test]
+fn without_a_server_a_key_that_is_missing_or_in_the_way_has_an_exit_code_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = |arguments: &[&str]| pes(folder.path(), &[&["keys"], arguments].concat(), &[("PORT", "1")]);
+    assert!(keys(&["new", "--name", "shop"]).status.success());
+    refused(&keys(&["new", "--name", "shop"]), 8, "pes: ");
+    refused(&keys(&["revoke", "key_none"]), 7, "pes: there is no active key key_none\n");
+    refused(&keys(&["rotate", "key_none"]), 7, "pes: there is no active key key_none\n");
+    let listed = text(&keys(&["ls"]).stdout);
+    let key = listed.split_whitespace().next().unwrap();
+    assert!(keys(&["rotate", key, "--overlap", "24h"]).status.success());
+    refused(&keys(&["rotate", key, "--overlap", "24h"]), 8, "pes: The key that it was before counts until ");
+}
+
 /// Only the start of a server waits for its database, which it does for a minute.
 #[test]
 fn a_database_that_is_not_there_is_one_line_and_exit_9() {
