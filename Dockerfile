@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# docker build -t pes . && docker run -p 127.0.0.1:7070:7070 -e PES_API_KEYS=default:read+run+approve+admin:KEY pes
+# docker build -t pes . && docker run -p 127.0.0.1:7070:7070 -e PES_API_KEYS=default:read+run+approve+admin:A_LONG_RANDOM_KEY pes
 
 FROM rust:1.95-slim-bookworm AS chef
 RUN cargo install --locked cargo-chef

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::section::by_path;
 
 section! {
-    /// The APIs for clients of other vendors: OpenAI's at /v1.
+    /// How OpenAI's API at /v1 behaves.
     Doors {
         /// Headers with the id of a thread, besides X-PES-Thread: the conversation ids of front ends.
         thread_headers: Vec<String> = vec!["x-openwebui-chat-id".to_owned()], by_path();

@@ -8,8 +8,7 @@ use super::section::{by_path, file_only, named};
 use super::{Config, Environment};
 
 section! {
-    /// Which addresses models, tools, tenants and clients may call besides the public internet. Addresses in other
-    /// settings need no entry here.
+    /// Which addresses models, tools, tenants and clients may call. Addresses in other settings need no entry here.
     Egress {
         /// Whether addresses are called that neither the settings nor `allow` name, chosen by a model (`http_fetch`, a
         /// redirect, an agent's card) or registered by a tenant (webhooks, tools, agents, MCP servers; rejected at
@@ -17,7 +16,7 @@ section! {
         default: Option<EgressDefault> = None, by_path().example("\"deny\"");
         /// host, host:port, address or range, e.g. "intern.example:8080", "10.1.0.0/16".
         allow: Vec<String> = Vec::new(), named("PES_EGRESS_ALLOW");
-        /// Additional entries for the threads of one tenant, by its name.
+        /// Additional entries for one tenant, by its name: for its threads and for what it registers.
         tenants: BTreeMap<String, Vec<String>> = BTreeMap::new(), file_only().example("{ acme = [\"10.1.0.0/16\"] }");
         /// Whether http URLs are called, and not only https, if `allow` does not name the host.
         plain_http: bool = true, file_only();

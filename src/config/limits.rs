@@ -100,7 +100,7 @@ section! {
         key_day_usd: Option<f64> = None, by_path().example("5.0");
         /// For each key per month.
         key_month_usd: Option<f64> = None, by_path().example("50.0");
-        /// The same in tokens.
+        /// For each tenant per day, in tokens.
         tenant_day_tokens: Option<i64> = None, by_path().example("2_000_000");
         tenant_month_tokens: Option<i64> = None, by_path().example("20_000_000");
         key_day_tokens: Option<i64> = None, by_path().example("500_000");
@@ -109,7 +109,7 @@ section! {
         server_day_usd: Option<f64> = None, by_path().example("100.0");
         /// For the whole server per month.
         server_month_usd: Option<f64> = None, by_path().example("1000.0");
-        /// The same in tokens.
+        /// For the whole server per day, in tokens.
         server_day_tokens: Option<i64> = None, by_path().example("10_000_000");
         server_month_tokens: Option<i64> = None, by_path().example("100_000_000");
     }
