@@ -57,14 +57,15 @@ pub(super) enum Command {
     },
     /// Verify the audit: recompute its hashes, and compare them with its checkpoints
     Verify {
-        /// Begin after this line of each tenant, or at this time: 4711, 2026-11-21, 2026-11-21T08:00:00Z
+        /// Begin after this line of each tenant, or after the last checkpoint before this time: 4711, 2026-11-21,
+        /// 2026-11-21T08:00:00Z
         #[arg(long, value_name = "N|TIME", value_parser = since)]
         since: Option<Since>,
         /// Also compare with checkpoints that were kept elsewhere: bodies of webhooks, or the response of GET
         /// /audit/export
         #[arg(long, value_name = "FILE")]
         checkpoint: Option<PathBuf>,
-        /// Public keys of the signatures from before PES_AUDIT_KEY was changed: the response of GET /audit/keys
+        /// Public keys to verify signatures with, besides PES_AUDIT_KEY: the response of GET /audit/keys
         #[arg(long, value_name = "FILE")]
         keys: Option<PathBuf>,
         /// Print one JSON document
@@ -73,7 +74,8 @@ pub(super) enum Command {
     },
     /// Seal all secrets of the database with PES_SEALING_KEY, so that PES_SEALING_KEYS_OLD can be removed
     Reseal,
-    /// Check whether the database, the folder, the sealing key, models, agents, MCP servers and webhooks can be used
+    /// Check what a server needs: settings, database, keys, secrets, folder, sealing key, audit key, models, agents, MCP
+    /// servers, webhooks, issuers
     Doctor {
         /// Print one JSON document
         #[arg(long)]

@@ -82,7 +82,7 @@ pub(in crate::cli) enum ClientCommand {
     },
     /// Show the tokens and the cost of model calls
     Usage {
-        /// How calls are grouped; `tenant` needs a key with the scope admin
+        /// How calls are grouped; `tenant` needs a key with the scope admin, or read and operator for all tenants
         #[arg(long, value_parser = ["day", "model", "run", "item", "run,model", "tenant"])]
         by: Option<String>,
         #[arg(long)]
