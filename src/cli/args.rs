@@ -74,8 +74,8 @@ pub(super) enum Command {
     },
     /// Seal all secrets of the database with PES_SEALING_KEY, so that PES_SEALING_KEYS_OLD can be removed
     Reseal,
-    /// Check what a server needs: settings, database, keys, secrets, folder, sealing key, audit key, models, agents, MCP
-    /// servers, webhooks, issuers
+    /// Check what a server needs: settings, database, keys, secrets, folder, sealing key, audit key, models, agents,
+    /// MCP servers, webhooks, issuers
     Doctor {
         /// Print one JSON document
         #[arg(long)]

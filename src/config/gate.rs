@@ -18,7 +18,8 @@ section! {
         queue_ms: u64 = 30_000, by_path();
         /// Consecutive failures after which no calls are sent for a while; rejected requests do not count.
         breaker_failures: u32 = 5, by_path();
-        /// How long no calls are sent then, in milliseconds; after that one call probes whether the provider works again.
+        /// How long a provider that keeps failing gets no calls, in milliseconds; then one call probes whether it works
+        /// again.
         breaker_ms: u64 = 15_000, by_path();
     }
 }

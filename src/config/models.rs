@@ -17,8 +17,8 @@ section! {
     /// The models and their providers.
     Models {
         /// The models of runs that choose none, as "provider:model", in order of preference. Empty = the first provider
-        /// that is configured: openai (a key or a base URL), anthropic (the same), gemini (the same), ollama (a host), a
-        /// provider in `providers` with a model; else the demo.
+        /// that is configured: openai (a key or a base URL), anthropic (the same), gemini (the same), ollama (a host),
+        /// a provider in `providers` with a model; else the demo.
         choice: Vec<ModelRef> = Vec::new(), named("PES_MODEL");
         /// The timeout for opening a connection, in milliseconds.
         connect_timeout_ms: u64 = 10_000, by_path();

@@ -10,8 +10,8 @@ use crate::domain::tool::ToolClass;
 section! {
     /// Tools of every tenant besides the built-in ones.
     Tools {
-        /// Your own services as tools: each call is a POST, signed according to Standard Webhooks if the tool has a `secret`.
-        /// Write them as [[tools.http]] tables.
+        /// Your own services as tools: each call is a POST, signed according to Standard Webhooks if the tool has a
+        /// `secret`. Write them as [[tools.http]] tables.
         http: Vec<HttpTool> = Vec::new(), file_only().example(
             "[{ name = \"find_order\", description = \"Finds an order.\", url = \"https://shop.example/tools/order\", \
              input_schema = { type = \"object\" }, class = \"read\", secret = \"env:SHOP_SECRET\" }]");

@@ -1,4 +1,4 @@
-//! HTTP tools: a tenant's own service. Each call is one signed POST; its JSON response is the output.
+//! HTTP tools: a tenant's own service. Each call is one POST, signed if there is a secret; its JSON response is the output.
 
 use std::sync::Arc;
 use std::time::Duration;
