@@ -13,6 +13,7 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::actors::KnownVersion;
 use super::command::{AuditedAction, Command, CommandError, CommitExtras, DecisionResult, ProfileEdit, Reply};
 use super::lease::Lease;
 use super::load::{ClaimMode, MAX_ATTEMPTS, contended, is_result};
@@ -43,6 +44,9 @@ pub(super) struct Actor {
     pub(super) shared: Arc<Shared>,
     pub(super) pk: ThreadPk,
     mailbox: mpsc::Receiver<Command>,
+    /// The version that is compared with the store while the actor waits, and the last one that it had in memory.
+    pub(super) known: KnownVersion,
+    version: i64,
     /// The thread as it is stored; `None`: it must be read before the next decision.
     pub(super) loaded: Option<LoadedThread>,
     /// The thread was reserved for this process before it was read for a request.
@@ -63,12 +67,19 @@ pub(super) struct Actor {
 }
 
 impl Actor {
-    pub(super) fn new(shared: Arc<Shared>, pk: ThreadPk, mailbox: mpsc::Receiver<Command>) -> Self {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        pk: ThreadPk,
+        mailbox: mpsc::Receiver<Command>,
+        known: KnownVersion,
+    ) -> Self {
         let effects = RunningEffects::new(shared.out_of_time.clone());
         Self {
             shared,
             pk,
             mailbox,
+            known,
+            version: 0,
             loaded: None,
             is_reserved: false,
             has_written: false,
@@ -94,6 +105,8 @@ impl Actor {
         };
         loop {
             let (idle, retry) = (self.idle_after(), self.retry.map(|(at, _)| at));
+            self.version = self.loaded.as_ref().map_or(self.version, |loaded| loaded.row.fence.version);
+            self.known.set(idle.is_none().then_some(self.version));
             tokio::select! {
                 biased;
                 () = shared.halted.cancelled() => return self.halt(),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -26,16 +27,43 @@ const MAX_RESTART_PAUSE: Duration = Duration::from_secs(32);
 /// Bounds how long a command waits for room in a full mailbox.
 const MAILBOX_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The stored version of its thread that a waiting actor knows. There is none while the actor commits, and none if it has
+/// nothing under way: then nothing has to be stopped if another process writes the thread.
+#[derive(Clone)]
+pub(super) struct KnownVersion(Arc<AtomicI64>);
+
+impl KnownVersion {
+    const NONE: i64 = -1;
+
+    fn none() -> Self {
+        Self(Arc::new(AtomicI64::new(Self::NONE)))
+    }
+
+    pub(super) fn set(&self, version: Option<i64>) {
+        self.0.store(version.unwrap_or(Self::NONE), Ordering::SeqCst);
+    }
+
+    fn get(&self) -> Option<i64> {
+        Some(self.0.load(Ordering::SeqCst)).filter(|version| *version != Self::NONE)
+    }
+}
+
+struct LiveActor {
+    mailbox: mpsc::Sender<Command>,
+    known: KnownVersion,
+}
+
 #[derive(Default)]
-pub(super) struct Actors(Mutex<HashMap<ThreadPk, mpsc::Sender<Command>>>);
+pub(super) struct Actors(Mutex<HashMap<ThreadPk, LiveActor>>);
 
 impl Actors {
     pub(super) fn count(&self) -> usize {
         self.0.lock().len()
     }
 
-    pub(super) fn all(&self) -> Vec<ThreadPk> {
-        self.0.lock().keys().copied().collect()
+    /// The threads whose actors wait for something that is under way, each with the version that its actor knows.
+    pub(super) fn known_versions(&self) -> HashMap<ThreadPk, i64> {
+        self.0.lock().iter().filter_map(|(pk, actor)| Some((*pk, actor.known.get()?))).collect()
     }
 
     pub(super) fn is_live(&self, pk: ThreadPk) -> bool {
@@ -81,7 +109,7 @@ impl Shared {
             // Under the lock under which an actor ends, so that none leaves a command behind.
             let live = self.actors.0.lock();
             if let Ok(room) = room
-                && live.get(&pk).is_some_and(|current| current.same_channel(&mailbox))
+                && live.get(&pk).is_some_and(|current| current.mailbox.same_channel(&mailbox))
             {
                 room.send(command);
                 return Ok(());
@@ -91,7 +119,7 @@ impl Shared {
 
     fn try_send(self: &Arc<Self>, pk: ThreadPk, command: Command) -> Result<(), Box<RejectedCommand>> {
         let mut live = self.actors.0.lock();
-        let mailbox = live.entry(pk).or_insert_with(|| self.start(pk));
+        let mailbox = &live.entry(pk).or_insert_with(|| self.start(pk)).mailbox;
         mailbox.try_send(command).map_err(|error| Box::new(RejectedCommand { error, mailbox: mailbox.clone() }))
     }
 
@@ -119,18 +147,20 @@ impl Shared {
         self.request(pk, |reply| Command::Wake { reply }).await
     }
 
-    fn start(self: &Arc<Self>, pk: ThreadPk) -> mpsc::Sender<Command> {
-        let (sender, mailbox) = mpsc::channel(self.config.limits.mailbox.max(1));
+    fn start(self: &Arc<Self>, pk: ThreadPk) -> LiveActor {
+        let known = KnownVersion::none();
+        let known_here = known.clone();
+        let (mailbox, receiver) = mpsc::channel(self.config.limits.mailbox.max(1));
         let shared = self.clone();
         self.tasks.spawn(async move {
-            let actor = Actor::new(shared.clone(), pk, mailbox);
+            let actor = Actor::new(shared.clone(), pk, receiver, known_here);
             if AssertUnwindSafe(actor.run()).catch_unwind().await.is_err() {
                 tracing::error!(threadPk = pk.0, "a thread's task panicked; it is started again from the stored state");
                 shared.actors.remove(pk);
                 shared.draining.run_until_cancelled(shared.restart_after_panic(pk)).await;
             }
         });
-        sender
+        LiveActor { mailbox, known }
     }
 
     /// Counts the crash in the store, retrying until that succeeds, then wakes the thread in the same way.

@@ -1,7 +1,7 @@
-//! Commits of other processes to threads whose lease this process holds, and to threads with subscribers here. There is no
+//! Commits of other processes to threads of which something is under way here, and to threads with subscribers here. There is no
 //! notification channel: the store is polled every 250 ms.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +12,6 @@ use crate::domain::ids::ThreadPk;
 use crate::store::{Mark, Result};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// In every fourth poll, the store is asked whether the threads in memory still exist.
-const POLLS_PER_EXISTENCE_CHECK: usize = 4;
 
 /// The threads with subscribers or waiting requests here, each with the version that was seen last.
 type SeenVersions = HashMap<ThreadPk, i64>;
@@ -21,17 +19,16 @@ type SeenVersions = HashMap<ThreadPk, i64>;
 impl Shared {
     /// Polls until the process halts, also while it drains: another process may cancel what still runs.
     pub(super) async fn watch_other_replicas(self: Arc<Self>) {
-        let (mut seen, mut polls) = (SeenVersions::new(), (0..POLLS_PER_EXISTENCE_CHECK).cycle());
+        let mut seen = SeenVersions::new();
         while self.store.is_shared() && self.halted.run_until_cancelled(sleep(POLL_INTERVAL)).await.is_some() {
-            let checks_existence = polls.next() == Some(0);
-            let polled = self.halted.run_until_cancelled(self.poll_store(&mut seen, checks_existence)).await;
+            let polled = self.halted.run_until_cancelled(self.poll_store(&mut seen)).await;
             if let Some(Err(error)) = polled {
                 tracing::debug!(%error, "other processes cannot be watched now");
             }
         }
     }
 
-    async fn poll_store(self: &Arc<Self>, seen: &mut SeenVersions, checks_existence: bool) -> Result<()> {
+    async fn poll_store(self: &Arc<Self>, seen: &mut SeenVersions) -> Result<()> {
         if let Some(lease) = self.lease_keeper.current_lease() {
             let due = self.store.due(lease.replica, self.now(), self.wake_backoff.limit()).await?;
             let is_draining = self.draining.is_cancelled();
@@ -41,10 +38,7 @@ impl Shared {
                 .for_each(|pk| drop(self.wake_with_backoff(pk)));
         }
         self.check_watched_threads(seen).await?;
-        if checks_existence {
-            self.wake_deleted_threads().await?;
-        }
-        Ok(())
+        self.wake_outdated_actors().await
     }
 
     async fn check_watched_threads(&self, seen: &mut SeenVersions) -> Result<()> {
@@ -67,12 +61,17 @@ impl Shared {
         Ok(())
     }
 
-    /// Wakes the actors of threads that another process deleted, so that they stop their effects.
-    async fn wake_deleted_threads(self: &Arc<Self>) -> Result<()> {
-        let mut pks = self.actors.all();
-        let there: HashSet<ThreadPk> = self.marks(&pks).await?.into_iter().map(|mark| mark.pk).collect();
-        pks.retain(|pk| !there.contains(pk));
-        pks.into_iter().for_each(|pk| drop(self.wake_with_backoff(pk)));
+    /// Wakes the actors whose thread another process wrote or deleted while they wait for what is under way. They read it again,
+    /// stop the effects that it has no more, and reply to its running calls.
+    async fn wake_outdated_actors(self: &Arc<Self>) -> Result<()> {
+        let pks: Vec<ThreadPk> = self.actors.known_versions().into_keys().collect();
+        let stored: HashMap<ThreadPk, i64> =
+            self.marks(&pks).await?.into_iter().map(|mark| (mark.pk, mark.version)).collect();
+        // Read after the store: an actor that waits by now knows its own commits that were found there.
+        let known = self.actors.known_versions();
+        let is_outdated =
+            |pk: &ThreadPk| known.get(pk).is_some_and(|known| stored.get(pk).is_none_or(|version| version > known));
+        pks.into_iter().filter(is_outdated).for_each(|pk| drop(self.wake_with_backoff(pk)));
         Ok(())
     }
 

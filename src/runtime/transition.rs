@@ -232,6 +232,8 @@ impl Actor {
     pub(super) async fn write(&mut self, commit: Commit) -> Result<bool, CommandError> {
         let row_after = RowAfterCommit::of(&commit);
         self.has_written = true;
+        // The stored version is about to change; until the actor waits again, no other is compared with it.
+        self.known.set(None);
         failpoint::reached("commit.before");
         let committed = self.shared.store.commit(commit).await;
         match (committed, &mut self.loaded) {

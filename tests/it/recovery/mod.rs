@@ -25,6 +25,7 @@ mod story;
 #[cfg(feature = "failpoints")]
 mod tenant_runs;
 
+mod carried_out;
 mod crashes;
 mod housekeeping;
 mod leases;

@@ -29,7 +29,8 @@ use crate::support::http::soon;
 /// - `inquire`: the tool asks a person during the call;
 /// - `ask`: asks a person, and calls no tool;
 /// - `talk`: calls nothing;
-/// - `retry`: as `call`, planned at the second attempt.
+/// - `retry`: as `call`, planned at the second attempt;
+/// - `both hang`, `both inquire`: the step `asks` asks a person, and the step `calls` beside it calls the tool.
 ///
 /// The first reply whose `when` matches is used, so replies for one verb precede those for all.
 const SCRIPT: &str = r#"
@@ -41,6 +42,17 @@ fail = { kind = "retry", retry_after_ms = 200 }
 when = { phase = "planning", query = "talk" }
 delay_ms = 700
 json = { title = "T", intent = "I", plan = "P", todoList = [{ id = "one", description = "Talk", stepType = "reasoning" }] }
+
+[[reply]]
+when = { phase = "planning", query = "/^both /" }
+json = { title = "T", intent = "I", plan = "P", todoList = [
+    { id = "asks", description = "Ask", stepType = "tool", toolValidationMode = "advisory" },
+    { id = "calls", description = "Try it", stepType = "tool", toolValidationMode = "advisory" },
+] }
+
+[[reply]]
+when = { phase = "execution", iteration = 1, query = "/^both /", item = "asks" }
+calls = [{ tool = "ask_user", arguments = { question = "Well?" } }]
 
 [[reply]]
 when = { phase = "refinement", query = "hang" }
@@ -152,10 +164,10 @@ impl Tool for Probe {
         self.tally.send_modify(|tally| tally.begun += 1);
         let _call = Call(self.tally.clone());
         match arguments["how"].as_str() {
-            Some("hang") => std::future::pending().await,
+            Some("hang" | "both hang") => std::future::pending().await,
             Some("wait") => _ = self.released.subscribe().wait_for(|released| *released).await,
             Some("block") => self.block(),
-            Some("inquire") => {
+            Some("inquire" | "both inquire") => {
                 let output = format!("{:?}", context.people.ask(question()).await?);
                 return Ok(ToolOutput { output: output.into(), ..ToolOutput::default() });
             }
