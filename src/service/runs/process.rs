@@ -110,7 +110,7 @@ async fn accept(
         // A schedule's run counts against the caps of the key that wrote the schedule last, which is the first in `shaped_by`.
         let payer = Payer { tenant: caller.tenant, key: ask.shaped_by.first().unwrap_or(&caller.name) };
         let _permit = admission::check(service, payer, &settings, &ask.query, ask.fire.is_some()).await?;
-        let rewind = rewind::of(service, caller, id, row.as_ref(), &ask).await?;
+        let rewind = rewind::of(service, caller, id, row.as_ref(), &ask, key).await?;
         let has_rewind = rewind.is_some();
         // Subscribed after the rewind, so that the caller does not receive the end of the run that was cancelled for it.
         let early = match (subscribes, last_seq) {

@@ -6,15 +6,17 @@ use std::collections::{HashMap, HashSet};
 use super::{ProcessAsk, cancel};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{CallId, MessageId, ThreadId, ThreadPk};
+use crate::domain::ids::{CallId, MessageId, RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, ObservationType};
-use crate::domain::run::{OnBusy, Run};
+use crate::domain::run::{OnBusy, Run, RunStatus};
 use crate::domain::tool::CallRecord;
 use crate::engine::event::Rewind;
 use crate::engine::history::ShownPlan;
 use crate::engine::step::{Row, RowKind};
+use crate::runtime::CommandError;
 use crate::runtime::rows::{legible, read};
+use crate::service::once::{self, Idempotent};
 use crate::service::{Result, Service, feed, fork, threads};
 use crate::store::{self, ObservationAsk, PageAsk, ThreadRow};
 
@@ -49,25 +51,51 @@ fn check_may_cancel(on_busy: OnBusy) -> Result<()> {
 }
 
 /// Prepares the rewind. `None`: there is nothing to rewind. Active runs are cancelled last, after everything else that may
-/// refuse the query was checked.
+/// refuse the query was checked. If the query was accepted already, at another process, its own run is not cancelled: it
+/// was committed together with the answer under `key`, so a run that was read before that answer was missing is another.
 pub(super) async fn of(
     service: &Service,
     caller: &Caller,
     id: &ThreadId,
     row: Option<&ThreadRow>,
     ask: &ProcessAsk,
-) -> Result<Option<Box<Rewind>>> {
+    key: Option<&Idempotent>,
+) -> Result<Option<Box<Rewind>>, CommandError> {
     match (&ask.continue_at, row) {
         (None, _) | (Some(ContinueAt::Start), None) => Ok(None),
-        (Some(ContinueAt::After(_) | ContinueAt::End(_)), None) => Err(unknown()),
+        (Some(ContinueAt::After(_) | ContinueAt::End(_)), None) => Err(unknown().into()),
         (Some(at @ (ContinueAt::Start | ContinueAt::After(_))), Some(row)) if !row.status.is_at_rest() => {
             check_may_cancel(ask.on_busy)?;
             prepare(service, row, at).await?;
-            cancel::cancel_thread(service, caller, id, None).await?;
+            let runs = unfinished_runs(service, row.pk).await?;
+            if let Some(key) = key
+                && once::is_stored(service, caller, key).await?
+            {
+                return Err(CommandError::Duplicate);
+            }
+            for run in &runs {
+                cancel_if_unfinished(service, caller, run).await?;
+            }
             let row = threads::row(service, caller, id).await?;
             Ok(Some(Box::new(prepare(service, &row, at).await?)))
         }
         (Some(at), Some(row)) => Ok(Some(Box::new(prepare(service, row, at).await?))),
+    }
+}
+
+/// The active run and the queued ones, which come first: the end of the active run begins none of them.
+async fn unfinished_runs(service: &Service, pk: ThreadPk) -> Result<Vec<RunId>> {
+    let (_, rows) = service.store.load(pk).await?.ok_or_else(|| Fault::not_found("thread"))?;
+    let mut runs: Vec<&Row> = rows.iter().filter(|row| row.kind == RowKind::Run).collect();
+    let is_queued = |row: &Row| legible::<Run>(row).is_some_and(|run| run.status == RunStatus::Queued);
+    runs.sort_by_key(|row| !is_queued(row));
+    Ok(runs.into_iter().map(|row| row.id.as_str().into()).collect())
+}
+
+async fn cancel_if_unfinished(service: &Service, caller: &Caller, run: &RunId) -> Result<()> {
+    match cancel::cancel(service, caller, run, None).await {
+        Err(fault) if fault.code == Code::RunFinished => Ok(()),
+        cancelled => cancelled.map(drop),
     }
 }
 

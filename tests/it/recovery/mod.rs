@@ -33,5 +33,6 @@ mod listeners;
 pub mod probe;
 mod replicas;
 mod schedules;
+mod sent_again;
 mod tools;
 mod winner;

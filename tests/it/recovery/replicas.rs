@@ -28,7 +28,7 @@ pub(super) const LONG: i64 = 600_000;
 /// Waits for something that must happen at once, not at the next renewal of a lease.
 const AT_ONCE: Duration = Duration::from_secs(15);
 
-async fn store(database: &Database) -> Arc<dyn Store> {
+pub(super) async fn store(database: &Database) -> Arc<dyn Store> {
     Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())
 }
 
