@@ -87,7 +87,8 @@ impl Idempotent {
 }
 
 /// Performs `work`, unless a response is stored under the request's key. `work` stores its response under that key in the
-/// transaction of its change, and returns [`CommandError::Duplicate`] if another process was faster.
+/// transaction of its change, and returns [`CommandError::Duplicate`] if another process was faster. It may also be refused
+/// because of what another process did for the same request: an answer that is stored by then counts.
 pub(crate) async fn perform<T>(
     service: &Service,
     caller: &Caller,
@@ -101,7 +102,11 @@ pub(crate) async fn perform<T>(
     }
     match work.await {
         Err(CommandError::Duplicate) => replayed(service, stored(service, caller, key).await?.ok_or_else(in_progress)?),
-        done => Ok(Answered::Fresh(done?)),
+        Err(refusal) => match stored(service, caller, key).await {
+            Ok(Some(row)) => replayed(service, row),
+            Ok(None) | Err(_) => Err(refusal.into()),
+        },
+        Ok(done) => Ok(Answered::Fresh(done)),
     }
 }
 

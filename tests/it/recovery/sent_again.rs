@@ -10,8 +10,8 @@ use pes::service::once::{Answered, Idempotent};
 use pes::service::runs::{self, ContinueAt, ProcessAsk, Receipt};
 use serde_json::Value;
 
-use super::probe::{Probe, ask, instance};
-use super::replicas::{LONG, replica, store};
+use super::probe::{Probe, ask, asked, instance};
+use super::replicas::{LONG, replica, said, store};
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody};
@@ -74,4 +74,51 @@ async fn a_query_that_goes_back_does_not_cancel_its_own_run_from_another_process
         let stands = async |run: &RunId| runs::get(owner.service(), owner.caller(), run).await.unwrap().status;
         assert_eq!((stands(&former).await, stands(&run).await), (RunStatus::Cancelled, RunStatus::Running), "{call}");
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_sent_to_another_process_too_is_answered_as_the_first() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let owner = replica(&database, &probe, LONG).await;
+    let (moody, other) = held(&database, &probe).await;
+    let id: ThreadId = "t".into();
+    ask(&owner, "t", "ask").await;
+    let (question, _) = asked(&owner, "t", 0).await;
+    let sent = async |instance: &Instance| {
+        runs::resume(instance.service(), instance.caller(), &id, said(&question, "well"), key()).await
+    };
+    moody.set("load", Mood::Hangs);
+    let accepted = async {
+        moody.holds("load").await;
+        let answered = sent(&owner).await;
+        moody.set("load", Mood::Well);
+        answered
+    };
+    let (again, answered) = soon(async { tokio::join!(sent(&other), accepted) }).await;
+    assert_eq!(repeated(again), first(answered));
+}
+
+#[tokio::test]
+async fn a_query_that_is_sent_to_another_process_too_is_not_refused_because_of_its_own_run() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let owner = replica(&database, &probe, LONG).await;
+    let (moody, other) = held(&database, &probe).await;
+    let id: ThreadId = "t".into();
+    let earlier = ask(&owner, "t", "call").await;
+    let waited = runs::wait(owner.service(), owner.caller(), &earlier, std::time::Duration::from_secs(15)).await;
+    assert_eq!(waited.unwrap().run.status, RunStatus::Completed);
+    let sent = async |instance: &Instance| {
+        let ask = ProcessAsk { query: "hang".to_owned(), on_busy: OnBusy::Reject, ..ProcessAsk::default() };
+        runs::process(instance.service(), instance.caller(), &id, ask, key()).await
+    };
+    moody.set("load", Mood::Hangs);
+    let accepted = async {
+        moody.holds("load").await;
+        let answered = sent(&owner).await;
+        probe.reaches(|tally| tally.begun == 2).await;
+        moody.set("load", Mood::Well);
+        answered
+    };
+    let (again, answered) = soon(async { tokio::join!(sent(&other), accepted) }).await;
+    assert_eq!(repeated(again), first(answered));
 }
