@@ -16,10 +16,23 @@ use crate::domain::thread::Thread;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EncodedKind {
-    Observation { seq: i64, kind: ObservationType, run_id: RunId },
-    Token { run_id: RunId },
-    Run { run_id: RunId, status: RunStatus },
-    ToolStarted { run_id: RunId },
+    Observation {
+        seq: i64,
+        kind: ObservationType,
+        run_id: RunId,
+    },
+    Token {
+        run_id: RunId,
+    },
+    /// `after`: the last seq of the log before the commit that changed the run, or of the log as of which the run was read.
+    Run {
+        run_id: RunId,
+        status: RunStatus,
+        after: i64,
+    },
+    ToolStarted {
+        run_id: RunId,
+    },
     CaughtUp,
     Gap,
     Draining,
@@ -83,8 +96,8 @@ impl Encoded {
         Self { content: FrameContent::Token(piece), ..Self::wrap(EncodedKind::Token { run_id }, write) }
     }
 
-    pub fn run(run: &RunResource) -> Self {
-        Self::of(EncodedKind::Run { run_id: run.run_id.clone(), status: run.status }, run)
+    pub fn run(run: &RunResource, after: i64) -> Self {
+        Self::of(EncodedKind::Run { run_id: run.run_id.clone(), status: run.status, after }, run)
     }
 
     pub fn tool_started(started: &ToolStarted) -> Self {

@@ -62,10 +62,10 @@ impl Hub {
         topic.publish(|filter| filter.includes(observation.kind), || Encoded::observation(observation));
     }
 
-    /// Publishes the new state of a run.
-    pub fn publish_run(&self, pk: ThreadPk, run: &RunResource) {
+    /// Publishes the new state of a run, which a commit changed after this seq.
+    pub fn publish_run(&self, pk: ThreadPk, run: &RunResource, after: i64) {
         if let Some(topic) = self.topic(pk) {
-            topic.lock().publish(|_| true, || Encoded::run(run));
+            topic.lock().publish(|_| true, || Encoded::run(run, after));
         }
     }
 

@@ -297,15 +297,15 @@ fn a_run_that_does_not_fit_comes_after_the_gap() {
     let hub = Hub::new(2000);
     let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
     hub.publish_observation(PK, &observation(1, 500));
-    hub.publish_run(PK, &run(1, 1500));
+    hub.publish_run(PK, &run(1, 1500), 1);
     assert_eq!(frame(&mut reader), Some(json!("gap")));
     assert_eq!(frame(&mut reader).unwrap()["event"], "run");
     assert_eq!(frame(&mut reader), None);
 
     hub.publish_observation(PK, &observation(2, 500));
-    hub.publish_run(PK, &run(2, 10));
+    hub.publish_run(PK, &run(2, 10), 2);
     hub.publish_gap(PK);
-    hub.publish_run(PK, &run(2, 1500));
+    hub.publish_run(PK, &run(2, 1500), 2);
     assert_eq!(frame(&mut reader), Some(json!("gap")), "an earlier one is put where the first of what was dropped was");
     assert_eq!(frame(&mut reader).unwrap()["event"], "run");
     assert_eq!(frame(&mut reader), None, "only the newest state of a run is left");

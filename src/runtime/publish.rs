@@ -15,8 +15,10 @@ use crate::failpoint;
 
 /// What will be published of a step once it is committed.
 pub(super) struct Announcement {
-    /// The records for subscribers, and the seq of the first; `None`: there are no subscribers.
-    records: Option<(Vec<Record>, i64)>,
+    /// The last seq of the log before the commit.
+    after: i64,
+    /// The records for subscribers; `None`: there are no subscribers.
+    records: Option<Vec<Record>>,
     /// The final messages of runs that ended, if the thread has subscribers or a request waits for one of the runs.
     answers: Vec<ConversationMessage>,
 }
@@ -41,9 +43,10 @@ impl LoadedThread {
 
     /// After a decision: what to publish of it to those who subscribed before it.
     pub(super) fn announcement(&self, step: &Step, waiters: &Waiters) -> Announcement {
-        let records = self.fold.is_some().then(|| (step.records.clone(), self.row.last_seq + 1));
+        let records = self.fold.is_some().then(|| step.records.clone());
         let is_needed = records.is_some() || step.runs.iter().any(|run| waiters.is_awaited(&run.run_id));
-        Announcement { records, answers: if is_needed { answers(step) } else { Vec::new() } }
+        let answers = if is_needed { answers(step) } else { Vec::new() };
+        Announcement { after: self.row.last_seq, records, answers }
     }
 }
 
@@ -64,18 +67,18 @@ impl Actor {
             log(run);
             self.shared.waiters.notify(&run.run_id, || announcement.resource_if_complete(&self.shared, run));
         }
+        let after = announcement.after;
+        let publish_run = |run: RunResource| self.shared.hub.publish_run(self.pk, &run, after);
         match (announcement.records.take(), &mut self.loaded) {
-            (Some((records, first)), Some(loaded)) => {
+            (Some(records), Some(loaded)) => {
                 // Observations go before the status of the run that they changed.
-                self.shared.publish_records(loaded, records, first, step).await;
-                step.runs
-                    .iter()
-                    .for_each(|run| self.shared.hub.publish_run(self.pk, &announcement.resource(&self.shared, run)));
+                self.shared.publish_records(loaded, records, after + 1, step).await;
+                step.runs.iter().for_each(|run| publish_run(announcement.resource(&self.shared, run)));
             }
             // A subscriber that came after the decision may have read the store before the commit: it must read again.
             (None, Some(_)) => {
                 self.shared.hub.publish_gap(self.pk);
-                step.runs.iter().for_each(|run| self.shared.hub.publish_run(self.pk, &self.shared.resource(run, None)));
+                step.runs.iter().for_each(|run| publish_run(self.shared.resource(run, None)));
             }
             (Some(_) | None, None) => {}
         }

@@ -65,7 +65,7 @@ impl RunFrame {
                 }
             },
             EncodedKind::ToolStarted { .. } => serde_json::from_slice(&frame.data()).ok().map(RunFrame::CallStarted),
-            EncodedKind::Run { run_id, status } => {
+            EncodedKind::Run { run_id, status, .. } => {
                 (run_id == run && *status == RunStatus::Suspended).then_some(RunFrame::Suspended)
             }
             EncodedKind::Gap => Some(RunFrame::Gap),

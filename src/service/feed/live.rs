@@ -43,8 +43,8 @@ pub struct Feed {
     is_caught_up: bool,
     /// The types that the subscriber wants; empty = all.
     types: Vec<ObservationType>,
-    /// `types`, and those that the feed needs to detect its end.
-    subscribed_types: Vec<ObservationType>,
+    /// `types`, and those that show whether a run has another status, and the feed its end.
+    read_types: Vec<ObservationType>,
     until: Option<EndCondition>,
     runs: RunFrames,
     /// When the last frame was handed over, and whether the subscriber was slow since it last caught up.
@@ -134,7 +134,7 @@ async fn begin(
             return Err(Fault::not_found("run"));
         }
     }
-    let subscribed_types = subscribed_types(&ask);
+    let read_types = read_types(&ask);
     let cursor = match ask.after {
         After::Seq(seq) => seq.clamp(0, row.last_seq),
         After::Latest => row.last_seq,
@@ -159,7 +159,7 @@ async fn begin(
         last_seq: row.last_seq,
         is_caught_up,
         types: ask.types,
-        subscribed_types,
+        read_types,
         until: ask.until.map(|run| EndCondition { run, ends_suspended: ask.ends_suspended }),
         runs: RunFrames::default(),
         last_sent_at: None,
@@ -172,6 +172,17 @@ pub(crate) fn subscribed_types(ask: &FeedAsk) -> Vec<ObservationType> {
     let mut types = ask.types.clone();
     if ask.until.is_some() && !types.is_empty() {
         types.push(ObservationType::RunFinished);
+    }
+    types
+}
+
+/// The types to read from the store: those to subscribe to, and those that are recorded when the status of a run changes. If
+/// another process made the change, there is no frame of the run, and the feed makes one.
+fn read_types(ask: &FeedAsk) -> Vec<ObservationType> {
+    let mut types = subscribed_types(ask);
+    if !types.is_empty() {
+        types.extend(ObservationType::OF_CALLER_STATUS);
+        types.extend([ObservationType::A2aTask, ObservationType::StateUpdate]);
     }
     types
 }
@@ -267,8 +278,8 @@ impl Feed {
                 }
                 (self.types.is_empty() || self.types.contains(kind)).then_some(frame)
             }
-            EncodedKind::Run { run_id, status } => {
-                self.runs.know(run_id, *status);
+            EncodedKind::Run { run_id, status, after } => {
+                self.runs.know(run_id, *status, *after);
                 // After a run has ended, the feed continues to its RUN_FINISHED.
                 let is_end =
                     |until: &EndCondition| until.run == *run_id && !status.is_terminal() && until.is_met(*status);
@@ -298,7 +309,7 @@ impl Feed {
 
     fn handle_received(&mut self, received: Live) {
         match received {
-            Live::Frame(frame) if self.runs.repeats(&frame.kind) => {}
+            Live::Frame(frame) if self.runs.is_outdated(&frame.kind) => {}
             Live::Frame(frame) => self.ready.push_back(frame),
             Live::Gap { overflowed: true } if self.is_slow => {
                 self.ready.push_back(Arc::new(Encoded::gap(self.cursor + 1)));
@@ -314,7 +325,7 @@ impl Feed {
         // Read first: what the runs are by now follows from observations in the next page, or from those sent before.
         let run_state = self.run_state().await?;
         let changed = self.changed_runs(&run_state).await?;
-        let page = self.log.page(self.cursor, CHUNK, &self.subscribed_types, MAX_BACKLOG_BYTES).await?.items;
+        let page = self.log.page(self.cursor, CHUNK, &self.read_types, MAX_BACKLOG_BYTES).await?.items;
         if !page.is_empty() {
             self.ready.extend(page.iter().map(|observation| Arc::new(Encoded::observation(observation))));
             return Ok(());
@@ -332,15 +343,15 @@ impl Feed {
         }
         self.source = match run_state {
             RunState::Unfinished(_) => {
-                self.runs.make(&changed);
-                self.ready.extend(changed.iter().map(|run| Arc::new(Encoded::run(run))));
+                self.runs.make(&changed, self.cursor);
+                self.ready.extend(changed.iter().map(|run| Arc::new(Encoded::run(run, self.cursor))));
                 FeedSource::Live
             }
             RunState::Ended(run) => {
                 // The run as of before the page was read. It may have continued since, but what it did is not part of this
                 // feed.
                 let run = runs::resource(&self.service, self.pk, *run).await?;
-                self.ready.push_back(Arc::new(Encoded::run(&run)));
+                self.ready.push_back(Arc::new(Encoded::run(&run, self.cursor)));
                 FeedSource::Ended
             }
             RunState::Erased => FeedSource::Ended,
@@ -354,7 +365,7 @@ impl Feed {
         let RunState::Unfinished(until) = state else { return Ok(Vec::new()) };
         match until {
             Some(run) if self.is_caught_up => self.runs.observe(&run.run_id),
-            Some(run) => self.runs.know(&run.run_id, run.status),
+            Some(run) => self.runs.know(&run.run_id, run.status, self.cursor),
             None => {}
         }
         self.runs.changed(&self.service, self.pk, until.as_deref()).await
@@ -371,7 +382,7 @@ impl Feed {
         let run = runs::get(&self.service, &self.caller, &self.until.as_ref()?.run).await;
         run.inspect_err(|error| tracing::debug!(%error, "a feed ends without its run"))
             .ok()
-            .map(|run| Arc::new(Encoded::run(&run)))
+            .map(|run| Arc::new(Encoded::run(&run, self.cursor)))
     }
 
     async fn run_state(&self) -> Result<RunState> {

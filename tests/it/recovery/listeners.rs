@@ -1,6 +1,9 @@
 //! Subscribers at a process that does not own the thread.
 
+use std::time::Duration;
+
 use pes::domain::ids::RunId;
+use pes::domain::observation::ObservationType;
 use pes::domain::run::RunStatus;
 use pes::live::EncodedKind;
 use pes::service::feed::{self, After, Feed, FeedAsk};
@@ -25,7 +28,7 @@ async fn hears(feed: &mut Feed, expected: &[(&RunId, RunStatus)]) -> Vec<HeardRu
         if let EncodedKind::Observation { seq, .. } = &frame.kind {
             last_seq = *seq;
         }
-        if let EncodedKind::Run { run_id, status } = &frame.kind {
+        if let EncodedKind::Run { run_id, status, .. } = &frame.kind {
             heard.push((run_id.clone(), *status, last_seq));
         }
     }
@@ -59,4 +62,52 @@ async fn who_listens_elsewhere_hears_how_each_run_stands() {
         let heard = hears(feed, &[(&second, RunStatus::Completed)]).await;
         assert!(heard.iter().all(|(_, status, _)| *status != RunStatus::Suspended), "it was heard before: {heard:?}");
     }
+}
+
+/// The process that listens goes on with the run itself: the frames of its own commits follow one that it made from the store.
+#[tokio::test]
+async fn who_listens_hears_of_the_second_suspension_where_the_first_was_answered() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
+    let earlier = ask(&owner, "t", "call").await;
+    let waited = runs::wait(owner.service(), owner.caller(), &earlier, Duration::from_secs(15)).await.unwrap();
+    assert_eq!(waited.run.status, RunStatus::Completed);
+    let listen = FeedAsk { after: After::Latest, ..FeedAsk::default() };
+    let mut feed = feed::open(other.service(), other.caller(), &"t".into(), listen).await.unwrap();
+    while soon(feed.next()).await.unwrap().kind != EncodedKind::CaughtUp {}
+    let run = ask(&owner, "t", "twice").await;
+    let (mut stands, mut last_seq, mut asked_at) = (None, 0, 0);
+    for answer in ["well", "really"] {
+        let (question, seq) = asked(&other, "t", asked_at).await;
+        asked_at = seq;
+        while last_seq < asked_at || stands != Some(RunStatus::Suspended) {
+            let frame = soon(feed.next()).await.expect("it goes on");
+            if let EncodedKind::Observation { seq, .. } = &frame.kind {
+                last_seq = *seq;
+            }
+            if let EncodedKind::Run { run_id, status, .. } = &frame.kind
+                && *run_id == run
+            {
+                stands = Some(*status);
+            }
+        }
+        runs::resume(other.service(), other.caller(), &"t".into(), said(&question, answer), None).await.unwrap();
+    }
+    hears(&mut feed, &[(&run, RunStatus::Completed)]).await;
+}
+
+#[tokio::test]
+async fn who_listens_elsewhere_for_one_type_only_hears_how_each_run_stands() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
+    let first = ask(&owner, "t", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    let types = vec![ObservationType::Synthesis];
+    let listen = FeedAsk { after: After::Latest, types, ..FeedAsk::default() };
+    let mut feed = feed::open(other.service(), other.caller(), &"t".into(), listen).await.unwrap();
+    while soon(feed.next()).await.unwrap().kind != EncodedKind::CaughtUp {}
+    let second = ask(&owner, "t", "ask").await;
+    runs::cancel(owner.service(), owner.caller(), &first, None).await.unwrap();
+    let heard = hears(&mut feed, &[(&first, RunStatus::Cancelled), (&second, RunStatus::Suspended)]).await;
+    assert!(heard.iter().all(|(_, _, last_seq)| *last_seq == 0), "no observation was of its type: {heard:?}");
 }

@@ -28,6 +28,7 @@ use crate::support::http::soon;
 /// - `block`: the same, and the tool does not even yield;
 /// - `inquire`: the tool asks a person during the call;
 /// - `ask`: asks a person, and calls no tool;
+/// - `twice`: as `ask`, and then asks once more;
 /// - `talk`: calls nothing;
 /// - `retry`: as `call`, planned at the second attempt;
 /// - `both hang`, `both inquire`: the step `asks` asks a person, and the step `calls` beside it calls the tool.
@@ -75,6 +76,14 @@ json = { title = "T", intent = "I", plan = "P", todoList = [
 [[reply]]
 when = { phase = "execution", iteration = 1, query = "ask" }
 calls = [{ tool = "ask_user", arguments = { question = "Well?" } }]
+
+[[reply]]
+when = { phase = "execution", iteration = 1, query = "twice" }
+calls = [{ tool = "ask_user", arguments = { question = "Well?" } }]
+
+[[reply]]
+when = { phase = "execution", iteration = 2, query = "twice" }
+calls = [{ tool = "ask_user", arguments = { question = "Really?" } }]
 
 [[reply]]
 when = { phase = "execution", iteration = 1, query = "talk" }

@@ -11,7 +11,7 @@ fn run_frame(run: &str, status: RunStatus) -> Encoded {
         "provider": "demo", "createdAt": 1, "llmCalls": 0, "toolCalls": 0,
         "usage": { "inputTokens": 0, "outputTokens": 0, "thinkingTokens": 0, "cachedInputTokens": 0 },
     });
-    Encoded::run(&serde_json::from_value::<RunResource>(run).unwrap())
+    Encoded::run(&serde_json::from_value::<RunResource>(run).unwrap(), 1)
 }
 
 #[test]
