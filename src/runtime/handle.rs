@@ -184,6 +184,15 @@ impl Runtime {
         self.0.tasks.spawn(async move { draining.run_until_cancelled(again_after_panics(name, work)).await });
     }
 
+    /// Spawns a background task that goes on during the drain, which does not wait for it. If it panics, `work` makes it again.
+    pub(crate) fn spawn_through_drain<W>(&self, name: &'static str, work: impl Fn() -> W + Send + 'static)
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
+        let halted = self.0.halted.clone();
+        tokio::spawn(async move { halted.run_until_cancelled(again_after_panics(name, work)).await });
+    }
+
     /// Spawns work that the drain waits for, until its time is up. `None`: the work was dropped then.
     pub(crate) fn spawn_until_halt<T: Send + 'static>(
         &self,

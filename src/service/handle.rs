@@ -102,7 +102,12 @@ impl Service {
             readiness: Default::default(),
             schedules: Default::default(),
         }));
-        service.spawn("documents", |service| async move { service.documents.follow().await });
+        // What still runs while the server drains is decided by the rules of then.
+        let documents = service.documents.clone();
+        service.runtime.spawn_through_drain("documents", move || {
+            let documents = documents.clone();
+            async move { documents.follow().await }
+        });
         service.spawn("agents", |service| async move { service.agents.follow().await });
         service.spawn("housekeeping", housekeeping::run);
         service.spawn("erasure", housekeeping::run_erasure);

@@ -1,12 +1,18 @@
 //! On a stop the running step is recorded and nothing new starts; the next start continues.
 
 use pes::domain::fault::Code;
-use pes::service::{offers, threads};
+use pes::domain::run::RunStatus;
+use pes::service::if_match::IfMatch;
+use pes::service::policy::Policy;
+use pes::service::{offers, resources, runs, threads};
+use pes::tool::policy::POLICY_ID;
 use serde_json::{Value, json};
 
 use super::probe::{Probe, ask, instance};
 use super::process::{Place, Server};
+use super::replicas::{LONG, replica, store};
 use crate::support::http::soon;
+use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody};
 
 /// The only item calls the counting tool, and then the model says nothing more.
@@ -123,4 +129,37 @@ async fn a_check_of_the_models_ends_with_the_drain_and_none_begins_after_it() {
     let fault = offers::check_models(service, caller).await.unwrap_err();
     assert_eq!((fault.code, fault.retry_after_ms.is_some()), (Code::Draining, true), "{fault:?}");
     assert_eq!((calls, store.calls("add_usage")), (1, 0));
+}
+
+/// The reply that orders a call comes while its process drains, and a rule that denies the call is written elsewhere before that.
+#[tokio::test]
+async fn a_call_that_is_judged_during_the_drain_is_judged_by_the_rules_of_then() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let moody = Moody::over(store(&database).await);
+    let owner = instance(moody.clone(), &probe, |config| config.runtime.lease_ms = LONG).await;
+    let other = replica(&database, &probe, LONG).await;
+    // The first commit accepts the query, the second begins the item. The third, with the call, is held.
+    moody.set("commit", Mood::HangsNext);
+    let run = ask(&owner, "t", "call").await;
+    soon(moody.holds("commit")).await;
+    moody.set("commit", Mood::HangsNext);
+    soon(moody.holds_many("commit", 2)).await;
+    let writing = async {
+        moody.set("documents_since", Mood::Hangs);
+        moody.holds("documents_since").await;
+        let denied = serde_json::from_value(json!({ "rules": [{ "id": "no", "tool": "probe", "action": "deny" }] }));
+        let (service, caller) = (other.service(), other.caller());
+        let (spec, on) = (denied.unwrap(), IfMatch::Absent);
+        resources::put::<Policy>(service, caller, POLICY_ID, spec, &on, None).await.unwrap();
+        // The second poll begins after the first has taken what it read.
+        moody.set("documents_since", Mood::HangsNext);
+        moody.holds_many("documents_since", 2).await;
+        // The decision that is held becomes stale, and is made again.
+        threads::patch(service, caller, &"t".into(), json!({ "title": "T" })).await.unwrap();
+        moody.set("documents_since", Mood::Well);
+        moody.set("commit", Mood::Well);
+    };
+    soon(async { tokio::join!(owner.service().drain(), writing) }).await;
+    let waited = runs::wait(other.service(), other.caller(), &run, std::time::Duration::from_secs(15)).await.unwrap();
+    assert_eq!((waited.run.status, probe.tally().begun), (RunStatus::Completed, 0));
 }
