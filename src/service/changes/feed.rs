@@ -63,9 +63,13 @@ impl ChangeFeed {
     pub(super) async fn begin(service: &Service, tenant: TenantPk) -> Result<Self> {
         let batches = broadcast::channel(MAX_BUFFERED_BATCHES).0;
         let mut reader = ChangeReader::of(service, tenant);
-        reader.open = reader.all_open().await?;
         if service.store.is_shared() {
             reader.poll().await?;
+        }
+        // Read after the poll: what another process commits in between has another version at the next one.
+        reader.open = reader.all_open().await?;
+        if service.store.is_shared() {
+            reader.watch_dormant(&HashMap::new()).await?;
         }
         let end = CancellationToken::new();
         let (ended, sender) = (end.clone(), batches.clone());
@@ -190,9 +194,8 @@ impl ChangeReader {
         let is_new = |(pk, now): &(&ThreadPk, &(ThreadId, i64))| before.get(pk) != Some(now);
         let mut changed: Vec<_> = self.seen.iter().filter(is_new).map(|(pk, (id, _))| (*pk, id.clone())).collect();
         before.retain(|pk, _| !self.seen.contains_key(pk));
+        self.watch_dormant(&before).await?;
         let reads = self.service.reads.clone();
-        let asking: Vec<ThreadPk> = self.open.keys().filter(|pk| !self.seen.contains_key(pk)).copied().collect();
-        self.dormant.set_asking(&*reads, &asking, &before).await?;
         changed.extend(self.dormant.changed(&*reads).await?);
         let left: Vec<ThreadPk> = before.keys().copied().collect();
         if !left.is_empty() {
@@ -205,6 +208,13 @@ impl ChangeReader {
             changed.extend(before.into_iter().map(|(pk, (id, _))| (pk, id)));
         }
         Ok(changed)
+    }
+
+    /// Sets which threads with an open question are dormant. `left`: the known versions of threads that are no longer in `seen`.
+    async fn watch_dormant(&mut self, left: &HashMap<ThreadPk, (ThreadId, i64)>) -> Result<()> {
+        let reads = self.service.reads.clone();
+        let asking: Vec<ThreadPk> = self.open.keys().filter(|pk| !self.seen.contains_key(pk)).copied().collect();
+        Ok(self.dormant.set_asking(&*reads, &asking, left).await?)
     }
 
     /// Reads the current rows of these threads. After a gap all open questions are read again: some may have ended, or be

@@ -7,6 +7,7 @@ use pes::store::postgres::Postgres;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
+use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody};
 use crate::support::ws::Socket;
@@ -110,6 +111,30 @@ async fn what_another_process_changes_is_told_too() {
     told(&mut socket, "suspension", "t1", |one| one["status"] == "cancelled").await;
     there.ask("DELETE", "/threads/t1").send().await.expect(204);
     told(&mut socket, "thread_deleted", "t1", |_| true).await;
+}
+
+/// Whatever of the two the subscriber's process reads first: which threads were active, or which questions are open.
+#[tokio::test]
+async fn the_end_of_a_question_that_another_process_asked_while_the_feed_began_is_told() {
+    for call in ["recent_threads", "suspensions"] {
+        let database = Database::fresh().await;
+        let open = async || {
+            let store: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+            store
+        };
+        let store = Moody::over(open().await);
+        let (here, there) = (App::of(store.clone(), |_| {}).await, App::of(open().await, |_| {}).await);
+        store.set(call, Mood::Hangs);
+        let asking = async {
+            soon(store.holds(call)).await;
+            there.suspend("t1", "send").await;
+            store.set(call, Mood::Well);
+        };
+        let (mut socket, ()) = tokio::join!(here.socket("/events"), asking);
+        assert!(is_caught_up(&socket.next().await.unwrap()), "{call}");
+        there.post("/threads/t1/cancel", json!({})).await.expect(202);
+        told(&mut socket, "suspension", "t1", |one| one["status"] == "cancelled").await;
+    }
 }
 
 /// Also for a thread that was not active recently, and whose status does not change.
