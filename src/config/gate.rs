@@ -3,7 +3,7 @@
 use super::section::by_path;
 
 section! {
-    /// Limits on the calls to each model provider. They do not apply to the demo model.
+    /// Limits on the calls to each model provider, counted per process. They do not apply to the demo model.
     Gate {
         /// Concurrent calls to one provider.
         per_provider: usize = 256, by_path();
