@@ -71,7 +71,8 @@ impl LoadedThread {
 
 impl ThreadRow {
     /// The timer to store so that the owner of the thread sees what is due now as due, even if its clock is behind: a time not
-    /// later than one that the owner wrote itself.
+    /// later than those in the row, which the owner may have written. If it has not, it finds the commit by its version
+    /// (`replica_watch.rs`).
     pub(super) fn due_to_its_owner(&self, wake_at: Option<Millis>, now: Millis) -> Option<Millis> {
         let passed = |at: Millis| at.min(self.updated_at).min(self.wake_at.unwrap_or(at));
         wake_at.map(|at| if at <= now { passed(at) } else { at })

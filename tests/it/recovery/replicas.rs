@@ -10,14 +10,13 @@ use pes::domain::hitl::Answer;
 use pes::domain::ids::RunId;
 use pes::domain::run::RunStatus;
 use pes::live::EncodedKind;
-use pes::runtime::clock::{Clock as _, Manual, System};
 use pes::service::feed::{self, After, FeedAsk};
 use pes::service::once::Answered;
 use pes::service::{runs, threads};
 use pes::store::postgres::Postgres;
 use pes::store::{Registration, Store};
 
-use super::probe::{Probe, ask, asked, equipped, instance};
+use super::probe::{Probe, ask, asked, instance};
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::proxy::{Cut, Proxy};
@@ -36,7 +35,7 @@ pub(super) async fn replica(database: &Database, probe: &Probe, lease_ms: i64) -
     instance(store(database).await, probe, |config| config.runtime.lease_ms = lease_ms).await
 }
 
-async fn cancel(instance: &Instance) -> usize {
+pub(super) async fn cancel(instance: &Instance) -> usize {
     let answered = soon(runs::cancel_thread(instance.service(), instance.caller(), &"t".into(), None)).await.unwrap();
     match answered {
         Answered::Fresh(receipt) => receipt.run_ids.len(),
@@ -185,22 +184,6 @@ async fn an_answer_given_elsewhere_is_carried_out_by_the_owner_at_once() {
     runs::resume(service, caller, &"t".into(), answer, None).await.unwrap();
     let waited = runs::wait(service, caller, &run, AT_ONCE).await.unwrap();
     assert_eq!(waited.run.status, RunStatus::Completed);
-}
-
-/// The other process's clock may be ahead of the owner's.
-#[tokio::test]
-async fn a_decision_of_a_process_whose_clock_is_ahead_is_carried_out_at_once() {
-    let (database, probe) = (Database::fresh().await, Probe::new());
-    let owner = replica(&database, &probe, LONG).await;
-    let run = ask(&owner, "t", "hang").await;
-    probe.reaches(|tally| tally.begun == 1).await;
-    let ahead = Arc::new(Manual::at(System::default().now() + 3_600_000));
-    let shared = store(&database).await;
-    let lease = |config: &mut pes::Config| config.runtime.lease_ms = LONG;
-    let other = equipped(&probe, lease, |built| built.store(shared).clock(ahead)).await;
-    assert_eq!(cancel(&other).await, 1);
-    assert_eq!(probe.tally().over, 1);
-    assert_eq!(finished(&owner, &run).await, RunStatus::Cancelled);
 }
 
 #[tokio::test]
