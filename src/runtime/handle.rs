@@ -204,7 +204,7 @@ impl Runtime {
 }
 
 /// Does the work of a background task, and begins it again whenever it panics.
-async fn again_after_panics<W: Future<Output = ()>>(name: &'static str, work: impl Fn() -> W) {
+pub(super) async fn again_after_panics<W: Future<Output = ()>>(name: &'static str, work: impl Fn() -> W) {
     while AssertUnwindSafe(work()).catch_unwind().await.is_err() {
         tracing::error!(task = name, "a background task panicked; it begins again in a second");
         sleep(RESTART_PAUSE).await;

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Runtime;
 use super::clock::Clock;
+use super::handle::again_after_panics;
 use super::lease::LeaseKeeper;
 use super::model_book::ConfiguredModels;
 use super::model_meters::ModelMeters;
@@ -121,15 +122,7 @@ impl Runtime {
         });
         shared.look_for_crashes().await?;
         shared.hold_back_restored().await?;
-        let keeper = shared.clone();
-        tokio::spawn(async move {
-            keeper.lease_keeper.renew_until_stopped(keeper.store.clone(), keeper.halted.clone()).await
-        });
-        shared.tasks.spawn(shared.clone().sweep());
-        shared.tasks.spawn(shared.worker().run(shared.draining.clone()));
-        // Also without a collector: it ends deliveries that were queued for an earlier one.
-        shared.tasks.spawn(shared.batches().run(shared.draining.clone()));
-        tokio::spawn(shared.clone().watch_other_replicas());
+        shared.spawn_background_tasks();
         Ok(Self(shared))
     }
 
@@ -181,6 +174,27 @@ impl Runtime {
 }
 
 impl Shared {
+    /// The drain waits for the tasks that begin work of their own; the other two go on until it has ended.
+    fn spawn_background_tasks(self: &Arc<Self>) {
+        let shared = self.clone();
+        self.tasks.spawn(again_after_panics("sweep", move || shared.clone().sweep()));
+        let shared = self.clone();
+        let deliver = move || shared.worker().run(shared.draining.clone());
+        self.tasks.spawn(again_after_panics("deliveries", deliver));
+        // Also without a collector: it ends deliveries that were queued for an earlier one.
+        let shared = self.clone();
+        let deliver_batches = move || shared.batches().run(shared.draining.clone());
+        self.tasks.spawn(again_after_panics("batches of deliveries", deliver_batches));
+        let shared = self.clone();
+        tokio::spawn(again_after_panics("other replicas", move || shared.clone().watch_other_replicas()));
+        let shared = self.clone();
+        let renew = move || {
+            let shared = shared.clone();
+            async move { shared.lease_keeper.renew_until_stopped(shared.store.clone(), shared.halted.clone()).await }
+        };
+        tokio::spawn(again_after_panics("lease", renew));
+    }
+
     /// The worker that sends the deliveries of the outbox one by one.
     fn worker(self: &Arc<Self>) -> Arc<Worker> {
         let shared = self.clone();

@@ -54,17 +54,14 @@ impl Alarm {
 impl Shared {
     /// Wakes due threads until the process drains. The first look recovers every unfinished run.
     pub(super) async fn sweep(self: Arc<Self>) {
-        loop {
+        while !self.draining.is_cancelled() {
             let now = self.now();
             let until = self.wake_due(now).await.unwrap_or_else(|error| {
                 tracing::warn!(%error, "due threads could not be woken up; retrying in 1 s");
                 now + RETRY_PAUSE
             });
-            if until > now && self.draining.run_until_cancelled(self.alarm.sleep(now, until)).await.is_none() {
-                return;
-            }
-            if self.draining.is_cancelled() {
-                return;
+            if until > now {
+                self.draining.run_until_cancelled(self.alarm.sleep(now, until)).await;
             }
         }
     }
