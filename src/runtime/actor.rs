@@ -182,6 +182,7 @@ impl Actor {
                 // If a reservation was necessary, the sweeper made it, and it must stay.
                 self.is_reserved = false;
                 let looked = self.look_after().await;
+                self.leave_to_others(&looked).await;
                 self.answer(reply, looked).await;
             }
         }
@@ -189,15 +190,9 @@ impl Actor {
 
     /// Replies to a command, after releasing a reservation that turned out unnecessary.
     async fn answer<T>(&mut self, reply: Reply<T>, answer: Result<T, CommandError>) {
-        if self.is_reserved
-            && let Err(refusal) = self.end_reservation().await
-        {
-            tracing::warn!(
-                threadPk = self.pk.0,
-                threadId = self.thread_id(),
-                ?refusal,
-                "a thread at rest stays reserved for this process"
-            );
+        if self.is_reserved {
+            let released = self.end_reservation().await;
+            self.warn_if_reserved(released);
         }
         // The caller may be gone by now; the decision is durable anyway.
         drop(reply.send(answer));

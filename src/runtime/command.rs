@@ -151,6 +151,13 @@ pub(crate) enum CommandError {
     Capped,
 }
 
+impl CommandError {
+    /// The store cannot be reached now, or others write the thread again and again: it will be possible later.
+    pub(super) fn is_outage(&self) -> bool {
+        matches!(self, CommandError::Fault(fault) if fault.code == Code::StoreUnavailable)
+    }
+}
+
 impl From<Fault> for CommandError {
     fn from(fault: Fault) -> Self {
         CommandError::Fault(fault)

@@ -88,9 +88,33 @@ impl Actor {
 
     /// Releases the reservation of this thread, if nothing of it is to be done here.
     pub(super) async fn end_reservation(&mut self) -> std::result::Result<(), CommandError> {
+        // A suspect (see `probation.rs`): the sweeper decides when it continues.
+        if self.loaded.as_ref().is_some_and(|loaded| loaded.machine.is_active() && !self.is_ours(loaded)) {
+            return Ok(());
+        }
+        self.release_reservation().await
+    }
+
+    /// Releases the sweeper's reservation after a wake-up if another process may be able to continue the thread: this one
+    /// drains, or refuses it for another reason than an outage, as it does if it does not have the thread's core.
+    pub(super) async fn leave_to_others(&mut self, looked: &std::result::Result<(), CommandError>) {
+        let is_refused = looked.as_ref().is_err_and(|refusal| !refusal.is_outage());
+        if self.shared.store.is_shared() && (is_refused || self.shared.draining.is_cancelled()) {
+            let released = self.release_reservation().await;
+            self.warn_if_reserved(released);
+        }
+    }
+
+    pub(super) fn warn_if_reserved(&self, released: std::result::Result<(), CommandError>) {
+        if let Err(refusal) = released {
+            let (pk, thread) = (self.pk.0, self.thread_id());
+            tracing::warn!(threadPk = pk, threadId = thread, ?refusal, "a thread stays reserved for this process");
+        }
+    }
+
+    /// Releases the reservation of this thread, unless the thread was claimed under it.
+    async fn release_reservation(&mut self) -> std::result::Result<(), CommandError> {
         let row: ThreadRow = match &self.loaded {
-            // A suspect (see `probation.rs`): the sweeper decides when it continues.
-            Some(loaded) if loaded.machine.is_active() && !self.is_ours(loaded) => return Ok(()),
             Some(loaded) => loaded.row.clone(),
             None => match self.shared.store.thread_by_pk(self.pk).await? {
                 Some(row) => row,

@@ -32,6 +32,7 @@ mod leases;
 mod listeners;
 pub mod probe;
 mod replicas;
+mod reserved;
 mod schedules;
 mod sent_again;
 mod tools;
