@@ -35,6 +35,8 @@ pub enum EncodedKind {
     },
     CaughtUp,
     Gap,
+    /// A gap because the log could not be read.
+    LogUnreadable,
     Draining,
     Thread,
     ThreadDeleted,
@@ -49,7 +51,7 @@ impl EncodedKind {
             EncodedKind::Run { .. } => "run",
             EncodedKind::ToolStarted { .. } => "tool_started",
             EncodedKind::CaughtUp => "caught_up",
-            EncodedKind::Gap => "gap",
+            EncodedKind::Gap | EncodedKind::LogUnreadable => "gap",
             EncodedKind::Draining => "draining",
             EncodedKind::Thread => "thread",
             EncodedKind::ThreadDeleted => "thread_deleted",
@@ -110,6 +112,11 @@ impl Encoded {
 
     pub fn gap(from_seq: i64) -> Self {
         Self::of(EncodedKind::Gap, &json!({ "fromSeq": from_seq }))
+    }
+
+    /// A gap from this seq on, because the log could not be read.
+    pub fn log_unreadable(from_seq: i64) -> Self {
+        Self::of(EncodedKind::LogUnreadable, &json!({ "fromSeq": from_seq }))
     }
 
     pub fn draining(retry_in_ms: i64) -> Self {

@@ -24,6 +24,8 @@ pub(super) enum RunFrame {
     CaughtUp,
     /// The reader was too slow, and frames were dropped.
     Gap,
+    /// The log could not be read, and no more frames follow.
+    LogUnreadable,
     /// The server is stopping.
     Draining,
     /// No more frames follow, although the run goes on: its thread was erased.
@@ -69,6 +71,7 @@ impl RunFrame {
                 (run_id == run && *status == RunStatus::Suspended).then_some(RunFrame::Suspended)
             }
             EncodedKind::Gap => Some(RunFrame::Gap),
+            EncodedKind::LogUnreadable => Some(RunFrame::LogUnreadable),
             EncodedKind::CaughtUp => Some(RunFrame::CaughtUp),
             EncodedKind::Draining => Some(RunFrame::Draining),
             EncodedKind::Token { .. } | EncodedKind::Thread | EncodedKind::ThreadDeleted | EncodedKind::Suspension => {

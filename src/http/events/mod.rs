@@ -71,7 +71,7 @@ pub(crate) async fn run_events(
         | EncodedKind::Run { run_id, .. }
         | EncodedKind::ToolStarted { run_id }
         | EncodedKind::Token { run_id } => *run_id == run,
-        EncodedKind::CaughtUp | EncodedKind::Gap | EncodedKind::Draining => true,
+        EncodedKind::CaughtUp | EncodedKind::Gap | EncodedKind::LogUnreadable | EncodedKind::Draining => true,
         EncodedKind::Thread | EncodedKind::ThreadDeleted | EncodedKind::Suspension => false,
     };
     Ok(Box::pin(frames.map(move |mut batch| {

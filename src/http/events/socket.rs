@@ -247,7 +247,7 @@ impl SocketLoop {
     async fn send_frames(&mut self, batch: Vec<Arc<Encoded>>) -> SocketResult<LoopStep> {
         for frame in batch {
             self.socket.feed(Message::Text(text(frame.json()))).await?;
-            self.is_behind = matches!(frame.kind, EncodedKind::Gap);
+            self.is_behind = matches!(frame.kind, EncodedKind::Gap | EncodedKind::LogUnreadable);
             if self.is_behind {
                 metrics::gap();
             }

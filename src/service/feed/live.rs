@@ -222,7 +222,7 @@ impl Feed {
                 FeedSource::Store => {
                     if let Err(error) = Box::pin(self.read()).await {
                         tracing::warn!(%error, "a reader's backlog cannot be read; it must come again");
-                        self.ready.push_back(Arc::new(Encoded::gap(self.cursor + 1)));
+                        self.ready.push_back(Arc::new(Encoded::log_unreadable(self.cursor + 1)));
                         self.source = FeedSource::Ended;
                     }
                 }
@@ -292,6 +292,7 @@ impl Feed {
             | EncodedKind::ToolStarted { .. }
             | EncodedKind::CaughtUp
             | EncodedKind::Gap
+            | EncodedKind::LogUnreadable
             | EncodedKind::Thread
             | EncodedKind::ThreadDeleted
             | EncodedKind::Suspension => Some(frame),

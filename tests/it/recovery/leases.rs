@@ -368,5 +368,7 @@ async fn who_listens_gets_no_reference_in_the_place_of_a_value() {
         let told = String::from_utf8_lossy(&json);
         assert!(!told.contains("$payload"), "{told}");
     }
-    assert_eq!(frames.last().unwrap().kind, EncodedKind::Gap);
+    let last = frames.last().unwrap();
+    assert_eq!(last.kind, EncodedKind::LogUnreadable);
+    assert!(String::from_utf8_lossy(&last.json()).contains(r#""event":"gap""#), "{last:?}");
 }

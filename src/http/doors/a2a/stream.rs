@@ -145,6 +145,10 @@ impl TaskStream {
             self.fail(Code::TooManyRequests, "The events are read too slowly; subscribe to the task again.");
             return None;
         }
+        if frame.kind == EncodedKind::LogUnreadable {
+            self.fail(Code::StoreUnavailable, "The events cannot be read now; subscribe to the task again.");
+            return None;
+        }
         self.ready.extend(events_of_frame(task_events, &frame));
         let state = task_events.state();
         if state.is_terminal() || (self.ends_on_question && state == TaskState::InputRequired) {

@@ -134,6 +134,9 @@ impl Projection for NumberedProjection {
             RunFrame::CallStarted(_) | RunFrame::CaughtUp => Vec::new(),
             RunFrame::Draining => self.events.interrupted(Code::Draining.as_str(), STOPPING),
             RunFrame::Gap => self.events.interrupted("gap", "The client reads too slowly; connect again."),
+            RunFrame::LogUnreadable => self
+                .events
+                .interrupted(Code::StoreUnavailable.as_str(), "The events cannot be read now; connect again."),
             RunFrame::Erased => self.events.interrupted(Code::NotFound.as_str(), "The thread was erased."),
         }
     }

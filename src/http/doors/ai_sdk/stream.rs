@@ -101,6 +101,7 @@ impl Projection for MessageProjection {
             RunFrame::CaughtUp => Vec::new(),
             RunFrame::Draining => self.chunks.interrupted(STOPPING),
             RunFrame::Gap => self.chunks.interrupted("The chat goes faster than it is read; reload it."),
+            RunFrame::LogUnreadable => self.chunks.interrupted("The chat cannot be read now; reload it."),
             RunFrame::Erased => self.chunks.interrupted("The chat was erased."),
         });
         chunks

@@ -36,3 +36,10 @@ fn the_start_of_a_call_names_its_run_and_its_call() {
     };
     assert_eq!((started.run_id.as_str(), started.call_id.as_str()), ("run_2", "call_1"));
 }
+
+#[test]
+fn a_client_that_is_slow_is_told_apart_from_a_log_that_cannot_be_read() {
+    let decoded = |frame: Encoded| RunFrame::decode(&frame, &RunId::from("run_1"));
+    assert!(matches!(decoded(Encoded::gap(3)), Some(RunFrame::Gap)));
+    assert!(matches!(decoded(Encoded::log_unreadable(3)), Some(RunFrame::LogUnreadable)));
+}

@@ -110,6 +110,9 @@ impl Projection for CompletionEvents {
             RunFrame::CallStarted(_) | RunFrame::CaughtUp => Vec::new(),
             RunFrame::Draining => self.interrupted(Code::Draining.as_str(), STOPPING),
             RunFrame::Gap => self.interrupted("gap", "The client reads too slowly; ask for the thread."),
+            RunFrame::LogUnreadable => {
+                self.interrupted(Code::StoreUnavailable.as_str(), "The events cannot be read now; ask for the thread.")
+            }
             RunFrame::Erased => self.interrupted(Code::NotFound.as_str(), "The thread was erased."),
         }
     }

@@ -102,6 +102,8 @@ impl Projection for ResponseEvents {
             RunFrame::CallStarted(_) | RunFrame::CaughtUp => {}
             RunFrame::Draining => self.interrupted(Code::Draining.as_str(), STOPPING),
             RunFrame::Gap => self.interrupted("gap", "The client reads too slowly; get the response again."),
+            RunFrame::LogUnreadable => self
+                .interrupted(Code::StoreUnavailable.as_str(), "The events cannot be read now; get the response again."),
             RunFrame::Erased => self.interrupted(Code::NotFound.as_str(), "The thread was erased."),
         }
         self.take()

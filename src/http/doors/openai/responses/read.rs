@@ -199,6 +199,7 @@ pub(super) async fn seq_of(
                 | RunFrame::CallStarted(_)
                 | RunFrame::Suspended
                 | RunFrame::Gap
+                | RunFrame::LogUnreadable
                 | RunFrame::Draining
                 | RunFrame::Erased,
             )
