@@ -104,6 +104,7 @@ pub(crate) async fn perform<T>(
         Err(CommandError::Duplicate) => replayed(service, stored(service, caller, key).await?.ok_or_else(in_progress)?),
         Err(refusal) => match stored(service, caller, key).await {
             Ok(Some(row)) => replayed(service, row),
+            Err(fault) if fault.code == Code::IdempotencyMismatch => Err(fault),
             Ok(None) | Err(_) => Err(refusal.into()),
         },
         Ok(done) => Ok(Answered::Fresh(done)),

@@ -6,7 +6,6 @@ use super::{Collection, Draft, Resource, Versioned};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::typed::typed;
-use crate::runtime::CommandError;
 use crate::service::if_match::IfMatch;
 use crate::service::once::{self, Answered, Idempotent};
 use crate::service::{Result, Service};
@@ -31,7 +30,7 @@ pub async fn create<R: Collection>(
             // The refused write has refreshed the cache.
             let is_taken = service.documents.get(caller.tenant, R::KIND, &id).is_some();
             let why = if is_taken { R::id_taken() } else { too_many(R::KIND, most) };
-            return Err(not_first(service, caller, key.as_ref(), why).await?);
+            return Err(why.into());
         }
         R::follow_up(service, caller, &id).await;
         Ok(view)
@@ -104,9 +103,7 @@ async fn change<R: Resource>(
             stored_response.map(|(key, answer)| once::sealed(service, caller, key, 200, answer)).transpose()?;
         let change = change_by(service, caller, R::KIND, id, next.body.clone());
         let Some(version) = service.documents.write_once(change, expected, stored_response).await? else {
-            return Err(
-                not_first(service, caller, key.as_ref(), Fault::new(Code::PreconditionFailed, R::CONFLICT)).await?
-            );
+            return Err(Fault::new(Code::PreconditionFailed, R::CONFLICT).into());
         };
         next.version = version;
         let value = match answer {
@@ -145,19 +142,6 @@ async fn stored<R: Resource>(service: &Service, caller: &Caller, id: &str) -> Re
 fn change_by(service: &Service, caller: &Caller, kind: DocumentKind, id: &str, body: Option<Value>) -> Change {
     let (id, by) = (id.to_owned(), caller.name.clone());
     Change { tenant: caller.tenant, kind, id, body, by, why: None, now: service.now() }
-}
-
-/// Why a write was not made: a response to the same request is stored by now, or else `otherwise`.
-async fn not_first(
-    service: &Service,
-    caller: &Caller,
-    key: Option<&Idempotent>,
-    otherwise: Fault,
-) -> Result<CommandError> {
-    match key {
-        Some(key) if once::is_stored(service, caller, key).await? => Ok(CommandError::Duplicate),
-        Some(_) | None => Ok(otherwise.into()),
-    }
 }
 
 /// The specification of `known` after a merge patch.
