@@ -45,7 +45,7 @@ export const REMEDIES = {
   too_many_documents: 'Remove one',
   precondition_required: 'Read the ETag first',
   queue_full: 'Wait for one to end',
-  too_many_requests: 'Slow down; `Retry-After` says how long, for a rate also `RateLimit`',
+  too_many_requests: 'Slow down; `Retry-After` says how long',
   spend_cap_reached: 'Wait (`Retry-After`), or raise it',
   headers_too_large: 'Send fewer',
   internal: 'Report it with the `traceId`',

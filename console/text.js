@@ -1,5 +1,5 @@
-// Untrusted text of models, tools, agents and people. It becomes only text nodes, inside <bdi>; characters that are invisible
-// or shown elsewhere than they are become their code in a <mark>.
+// Untrusted text of models, tools and people. It becomes only text nodes, inside <bdi>; characters that are invisible or
+// shown elsewhere become their code in a <mark>.
 
 import { Component, html } from './vendor/preact-htm.js';
 

@@ -9,7 +9,7 @@ pub(super) struct PartialSuccess {
 }
 
 /// A field's value, by its wire type.
-enum Value<'b> {
+enum FieldValue<'b> {
     Number(u64),
     Bytes(&'b [u8]),
 }
@@ -19,7 +19,7 @@ impl PartialSuccess {
     pub(super) fn read(mut response: &[u8]) -> Self {
         let mut partial = Self::default();
         while let Some((number, value)) = next_field(&mut response) {
-            if let (1, Value::Bytes(message)) = (number, value) {
+            if let (1, FieldValue::Bytes(message)) = (number, value) {
                 partial.read_message(message);
             }
         }
@@ -29,25 +29,25 @@ impl PartialSuccess {
     fn read_message(&mut self, mut message: &[u8]) {
         while let Some((number, value)) = next_field(&mut message) {
             match value {
-                Value::Number(rejected) if number == 1 => self.rejected = rejected,
-                Value::Bytes(why) if number == 2 => self.why = String::from_utf8_lossy(why).into_owned(),
-                Value::Number(_) | Value::Bytes(_) => {}
+                FieldValue::Number(rejected) if number == 1 => self.rejected = rejected,
+                FieldValue::Bytes(why) if number == 2 => self.why = String::from_utf8_lossy(why).into_owned(),
+                FieldValue::Number(_) | FieldValue::Bytes(_) => {}
             }
         }
     }
 }
 
 /// The next field and its number; `None` at the end, or where the bytes are no message.
-fn next_field<'b>(bytes: &mut &'b [u8]) -> Option<(u64, Value<'b>)> {
+fn next_field<'b>(bytes: &mut &'b [u8]) -> Option<(u64, FieldValue<'b>)> {
     let tag = varint(bytes)?;
     let value = match tag & 7 {
-        0 => Value::Number(varint(bytes)?),
-        1 => Value::Bytes(take(bytes, 8)?),
+        0 => FieldValue::Number(varint(bytes)?),
+        1 => FieldValue::Bytes(take(bytes, 8)?),
         2 => {
             let length = usize::try_from(varint(bytes)?).ok()?;
-            Value::Bytes(take(bytes, length)?)
+            FieldValue::Bytes(take(bytes, length)?)
         }
-        5 => Value::Bytes(take(bytes, 4)?),
+        5 => FieldValue::Bytes(take(bytes, 4)?),
         _ => return None,
     };
     Some((tag >> 3, value))

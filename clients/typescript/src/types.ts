@@ -335,6 +335,8 @@ export interface CancelOp {
   op: "cancel";
   /** As the client named the op; null where it did not. */
   id?: unknown;
+  traceparent?: string;
+  tracestate?: string;
   idempotencyKey?: string;
 }
 
@@ -1373,6 +1375,8 @@ export interface PauseOp {
   op: "pause";
   /** As the client named the op; null where it did not. */
   id?: unknown;
+  traceparent?: string;
+  tracestate?: string;
   idempotencyKey?: string;
 }
 
@@ -1412,6 +1416,8 @@ export interface PingOp {
   op: "ping";
   /** As the client named the op; null where it did not. */
   id?: unknown;
+  traceparent?: string;
+  tracestate?: string;
 }
 
 /** A plan with what it may do: the answer of `GET /threads/{id}/plan/forecast`, and the `plan` of a plan review. */
@@ -1516,6 +1522,32 @@ export interface Problem {
     pointer: string;
     detail: string;
   }>;
+  /** not_an_approver: who may answer */
+  approvers?: string[];
+  /** on_hold: who set the hold */
+  by?: string;
+  /** on_hold: when it was set */
+  at?: number;
+  /** precondition_failed: the version as it is now */
+  currentVersion?: number;
+  /** approval_mismatch: the digest of what is asked now */
+  digest?: string;
+  /** store_unavailable, draining: what is not ready */
+  failing?: string[];
+  /** approval_mismatch: the hash of the tool as its server describes it now */
+  hash?: string;
+  /** body_too_large, headers_too_large: the most bytes */
+  limit?: number;
+  /** import_invalid: the line that is wrong */
+  line?: number;
+  /** history_compacted: the first observation that is left */
+  minSeq?: number;
+  /** precondition_failed: the version of the plan as it is now */
+  planVersion?: number;
+  resolution?: Resolution;
+  runStatus?: RunStatus;
+  scope?: Scope;
+  threadStatus?: ThreadStatus;
 }
 
 /** `AgentProps`: the query, and the options of its run. */
@@ -1523,6 +1555,8 @@ export interface ProcessOp {
   op: "process";
   /** As the client named the op; null where it did not. */
   id?: unknown;
+  traceparent?: string;
+  tracestate?: string;
   idempotencyKey?: string;
   /**
    * The id of a message of the thread, or `start`: the thread goes back there first, and later messages are
@@ -1655,6 +1689,8 @@ export interface ResumeOp {
   op: "resume";
   /** As the client named the op; null where it did not. */
   id?: unknown;
+  traceparent?: string;
+  tracestate?: string;
   idempotencyKey?: string;
   action?: InDoubtAction;
   approved?: boolean;
@@ -2063,6 +2099,8 @@ export interface SubscribeOp {
   op: "subscribe";
   /** As the client named the op; null where it did not. */
   id?: unknown;
+  traceparent?: string;
+  tracestate?: string;
   /** A seq, or `latest`. */
   after?: number | string;
   tokens?: boolean;

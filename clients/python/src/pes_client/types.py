@@ -491,6 +491,8 @@ class CancelOp(TypedDict):
     op: Literal["cancel"]
     # As the client named the op; null where it did not.
     id: NotRequired[Any]
+    traceparent: NotRequired[str]
+    tracestate: NotRequired[str]
     idempotencyKey: NotRequired[str]
 
 
@@ -1579,6 +1581,8 @@ class PauseOp(TypedDict):
     op: Literal["pause"]
     # As the client named the op; null where it did not.
     id: NotRequired[Any]
+    traceparent: NotRequired[str]
+    tracestate: NotRequired[str]
     idempotencyKey: NotRequired[str]
 
 
@@ -1617,6 +1621,8 @@ class PingOp(TypedDict):
     op: Literal["ping"]
     # As the client named the op; null where it did not.
     id: NotRequired[Any]
+    traceparent: NotRequired[str]
+    tracestate: NotRequired[str]
 
 
 class PlanForecast(TypedDict):
@@ -1721,6 +1727,32 @@ class Problem(TypedDict):
     traceId: str
     retryable: bool
     errors: NotRequired[list[ProblemErrorsItem]]
+    # not_an_approver: who may answer
+    approvers: NotRequired[list[str]]
+    # on_hold: who set the hold
+    by: NotRequired[str]
+    # on_hold: when it was set
+    at: NotRequired[int]
+    # precondition_failed: the version as it is now
+    currentVersion: NotRequired[int]
+    # approval_mismatch: the digest of what is asked now
+    digest: NotRequired[str]
+    # store_unavailable, draining: what is not ready
+    failing: NotRequired[list[str]]
+    # approval_mismatch: the hash of the tool as its server describes it now
+    hash: NotRequired[str]
+    # body_too_large, headers_too_large: the most bytes
+    limit: NotRequired[int]
+    # import_invalid: the line that is wrong
+    line: NotRequired[int]
+    # history_compacted: the first observation that is left
+    minSeq: NotRequired[int]
+    # precondition_failed: the version of the plan as it is now
+    planVersion: NotRequired[int]
+    resolution: NotRequired[Resolution]
+    runStatus: NotRequired[RunStatus]
+    scope: NotRequired[Scope]
+    threadStatus: NotRequired[ThreadStatus]
 
 
 class ProcessOp(TypedDict):
@@ -1729,6 +1761,8 @@ class ProcessOp(TypedDict):
     op: Literal["process"]
     # As the client named the op; null where it did not.
     id: NotRequired[Any]
+    traceparent: NotRequired[str]
+    tracestate: NotRequired[str]
     idempotencyKey: NotRequired[str]
     # The id of a message of the thread, or `start`: the thread goes back there first, and later messages are
     # superseded. A thread with an active run goes back only with `onBusy: interrupt`.
@@ -1866,6 +1900,8 @@ class ResumeOp(TypedDict):
     op: Literal["resume"]
     # As the client named the op; null where it did not.
     id: NotRequired[Any]
+    traceparent: NotRequired[str]
+    tracestate: NotRequired[str]
     idempotencyKey: NotRequired[str]
     action: NotRequired[InDoubtAction]
     approved: NotRequired[bool]
@@ -2277,6 +2313,8 @@ class SubscribeOp(TypedDict):
     op: Literal["subscribe"]
     # As the client named the op; null where it did not.
     id: NotRequired[Any]
+    traceparent: NotRequired[str]
+    tracestate: NotRequired[str]
     # A seq, or `latest`.
     after: NotRequired[int | str]
     tokens: NotRequired[bool]
