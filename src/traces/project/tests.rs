@@ -42,10 +42,19 @@ fn range(subject: &Subject, until: i64) -> LogRange {
     LogRange { run_id, trace_id, parent: None, after: 0, activation: 1, until, exported_until: 0, is_open: false }
 }
 
+/// These logs contain whole plans. Those of `PLAN` are no facts; of an update the fact is left.
+fn fact(seen: &Observation) -> Option<Fact> {
+    let mut seen = seen.clone();
+    if seen.kind == ObservationType::PlanUpdate {
+        let members = seen.content.as_object_mut().expect("an object");
+        members.retain(|name, _| matches!(name.as_str(), "planVersion" | "source"));
+    }
+    seen.fact().ok()
+}
+
 fn apply<'l>(projection: &mut Projection, log: impl Iterator<Item = &'l Observation>) {
     for seen in log {
-        // These logs contain whole plans, which are no facts and cause no spans.
-        if let Ok(fact) = seen.fact() {
+        if let Some(fact) = fact(seen) {
             projection.apply(seen.seq, seen.parent_id.as_ref(), seen.timestamp, &fact);
         }
     }
