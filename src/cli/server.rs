@@ -70,7 +70,7 @@ impl Server {
     }
 
     /// Its address, without a password.
-    pub(super) fn base(&self) -> &str {
+    pub(super) fn shown(&self) -> &str {
         &self.shown
     }
 

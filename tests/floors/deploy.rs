@@ -181,7 +181,7 @@ fn is_let_through(ignore: &str, path: &str) -> bool {
         let kept = pattern.strip_prefix('!').unwrap_or_else(|| panic!("`{pattern}` takes something away again"));
         path.strip_prefix(kept).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    patterns.map(kept).fold(false, |is_any, is_kept| is_any || is_kept)
+    patterns.map(kept).collect::<Vec<bool>>().contains(&true)
 }
 
 /// The files that a source embeds but in its tests, from the root of the repository.

@@ -32,13 +32,13 @@ pub(super) async fn offer(
     let Some((config, flags)) = here else { return Ok(server) };
     if server.is_pes().await {
         // Folder and address may both be given if they belong to the same server.
-        let is_holder = || sqlite::served(&config.store.data_dir).is_some_and(|holder| holder == server.base());
+        let is_holder = || sqlite::served(&config.store.data_dir).is_some_and(|holder| holder == server.shown());
         if flags.names_model() || !is_holder() {
             only_asks(flags)?;
         }
         return Ok(server);
     }
-    let place = server.base();
+    let place = server.shown();
     if !can_ask() {
         return Err(Error::NoServer(format!(
             "No server answers at {place}. Start one with `pes serve`, or set PES_URL."

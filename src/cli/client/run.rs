@@ -145,7 +145,7 @@ pub(super) fn outcome(server: &Server, thread: &str, ended: Ended, json: bool) -
     let shown = run.result.as_ref().filter(|_| !json && run.status == RunStatus::Completed);
     let printed = shown.map_or(Ok(()), |result| print(&block(&result.response.content)));
     // The exit code stays correct if stdout is closed.
-    judged(&run, server.base()).and(printed)
+    judged(&run, server.shown()).and(printed)
 }
 
 /// The open questions, as part of a sentence.

@@ -29,7 +29,7 @@ async fn list(server: &Server, json: bool) -> Result<(), Error> {
     }
     let found: Vec<ScheduleResource> = all(server, "/schedules?").await?;
     if found.is_empty() {
-        tell(&format!("No schedules; POST /schedules makes one: {}/docs", server.base()));
+        tell(&format!("No schedules; POST /schedules makes one: {}/docs", server.shown()));
     }
     for one in found {
         let (id, when) = (line(&one.spec.id), line(&rule(&one)));

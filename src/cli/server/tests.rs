@@ -81,7 +81,7 @@ fn an_address_is_one_of_http_and_its_password_is_not_shown() {
         ("http://[::1]:80", "http://[::1]:80"),
         ("https://ci:hush@pes.example/base/", "https://pes.example/base"),
     ] {
-        assert_eq!(at(url).unwrap().base(), shown);
+        assert_eq!(at(url).unwrap().shown(), shown);
     }
     let others = ["wss://ci:hush@pes.example", "htps://pes.example:443", "http://", "http://a?hush", "http://a#hush"];
     for url in ["localhost:7070", "ci:hush@localhost", ""].into_iter().chain(others) {

@@ -27,7 +27,8 @@ fn call(nth: usize) -> ModelUse {
     }
 }
 
-/// Each call is a group of its own, or all of them are one: neither the calls nor the groups are kept.
+/// Each call is a group of its own, or all of them are one: neither the calls nor the groups are kept. Kept calls take more than
+/// 27 MiB.
 #[test]
 fn memory_of_the_sums_of_many_calls() {
     alone("counts::usage::memory_of_the_sums_of_many_calls", async || {
@@ -49,6 +50,6 @@ fn memory_of_the_sums_of_many_calls() {
         }
         let grown = peak_memory() - before;
         println!("memory of the sums: {grown} KiB");
-        assert!(grown <= 8 << 10, "{grown} KiB");
+        assert!(grown <= 16 << 10, "{grown} KiB");
     });
 }

@@ -281,11 +281,15 @@ async fn a_secret_is_shown_once_kept_sealed_and_can_be_changed() {
     app.get(&path).await.problem("not_found");
 }
 
+fn with_sealing_key(config: &mut Config) {
+    config.auth.sealing_key = Some("a key that is long enough".to_owned().into());
+}
+
 /// They are given up when they are due.
 #[tokio::test]
 async fn a_webhook_is_removed_although_its_deliveries_cannot_be_given_up_yet() {
     let store = Moody::fresh().await;
-    let app = App::of(store.clone(), |_| {}).await;
+    let app = App::of(store.clone(), with_sealing_key).await;
     let spec = json!({ "url": "https://example.com/hook", "events": ["run.failed"] });
     let made = app.post("/webhooks", spec).await.expect(201);
     let path = format!("/webhooks/{}", made["webhookId"].as_str().unwrap());
@@ -300,7 +304,7 @@ async fn a_webhook_is_removed_although_its_deliveries_cannot_be_given_up_yet() {
 async fn of_a_long_backlog_nothing_is_told_once_its_webhook_is_removed() {
     let store = Moody::fresh().await;
     store.set("claim_deliveries", Mood::Hangs);
-    let app = App::of(store.clone(), |_| {}).await;
+    let app = App::of(store.clone(), with_sealing_key).await;
     let spec = json!({ "url": "https://example.com/hook", "events": ["run.failed"] });
     let hook = app.post("/webhooks", spec).await.expect(201)["webhookId"].as_str().unwrap().to_owned();
     let bed = Bed::on(store.clone(), Arc::new(())).await;
