@@ -9,7 +9,7 @@ use pes::service::runs::{self, ProcessAsk};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::{Clocked, GATED, MINUTE, TODAY};
+use super::{Clocked, MINUTE, TODAY};
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 use crate::support::wire::{Step, Wire, answer};
@@ -69,16 +69,18 @@ async fn times_that_cancel_leave_one_queued_run_on_a_fixed_thread() {
 /// The active run is cancelled for the new one, not for the person's query that waits behind it.
 #[tokio::test]
 async fn a_time_that_cancels_leaves_the_queries_of_others_queued() {
-    let clocked = Clocked::start().await;
-    let thread = json!({ "mode": "fixed", "id": "t" });
-    clocked.schedule(json!({ "overlap": "cancel", "query": GATED, "thread": thread })).await;
+    let stall = || vec![Step::Stall(Arc::new(Notify::new()))];
+    let mut wire = Wire::serve(vec![stall(), stall()]).await;
+    let url = wire.url();
+    let clocked = Clocked::with(fresh_store().await, TODAY, |config| config.models.openai.base_url = Some(url)).await;
+    clocked.schedule(json!({ "overlap": "cancel", "thread": { "mode": "fixed", "id": "t" } })).await;
     clocked.passes(MINUTE).await;
-    assert_eq!(clocked.finished(&clocked.runs().await[0]).await, RunStatus::Suspended);
+    soon(wire.request()).await;
     let waits = asks(&clocked, "t").await;
     clocked.passes(MINUTE).await;
-    let of_schedule = clocked.runs().await;
-    assert_eq!(clocked.finished(&of_schedule[0]).await, RunStatus::Suspended);
-    assert_eq!(clocked.finished(&of_schedule[1]).await, RunStatus::Cancelled);
+    soon(wire.request()).await;
+    let statuses: Vec<RunStatus> = clocked.runs().await.iter().map(|run| run.status).collect();
+    assert_eq!(statuses, [RunStatus::Running, RunStatus::Cancelled]);
     let other = runs::get(clocked.instance.service(), clocked.caller(), &waits).await.unwrap();
     assert_eq!(other.status, RunStatus::Queued);
 }
