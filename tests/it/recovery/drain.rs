@@ -143,7 +143,7 @@ async fn a_call_that_is_judged_during_the_drain_is_judged_by_the_rules_of_then()
     let run = ask(&owner, "t", "call").await;
     soon(moody.holds("commit")).await;
     moody.set("commit", Mood::HangsNext);
-    soon(moody.holds_many("commit", 2)).await;
+    soon(moody.holds("commit")).await;
     let writing = async {
         moody.set("documents_since", Mood::Hangs);
         moody.holds("documents_since").await;
@@ -153,7 +153,7 @@ async fn a_call_that_is_judged_during_the_drain_is_judged_by_the_rules_of_then()
         resources::put::<Policy>(service, caller, POLICY_ID, spec, &on, None).await.unwrap();
         // The second poll begins after the first has taken what it read.
         moody.set("documents_since", Mood::HangsNext);
-        moody.holds_many("documents_since", 2).await;
+        moody.holds("documents_since").await;
         // The decision that is held becomes stale, and is made again.
         threads::patch(service, caller, &"t".into(), json!({ "title": "T" })).await.unwrap();
         moody.set("documents_since", Mood::Well);

@@ -1,13 +1,12 @@
 //! Subscribers at a process that does not own the thread.
 
-use std::time::Duration;
-
 use pes::domain::ids::RunId;
 use pes::domain::observation::ObservationType;
 use pes::domain::run::RunStatus;
 use pes::live::EncodedKind;
 use pes::service::feed::{self, After, Feed, FeedAsk};
 use pes::service::runs;
+use pes::service::threads::{self, NewThreadAsk};
 
 use super::probe::{Probe, ask, asked};
 use super::replicas::{LONG, replica, said};
@@ -69,9 +68,8 @@ async fn who_listens_elsewhere_hears_how_each_run_stands() {
 async fn who_listens_hears_of_the_second_suspension_where_the_first_was_answered() {
     let (database, probe) = (Database::fresh().await, Probe::new());
     let (owner, other) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
-    let earlier = ask(&owner, "t", "call").await;
-    let waited = runs::wait(owner.service(), owner.caller(), &earlier, Duration::from_secs(15)).await.unwrap();
-    assert_eq!(waited.run.status, RunStatus::Completed);
+    let thread = NewThreadAsk { thread_id: Some("t".into()), ..NewThreadAsk::default() };
+    threads::create(owner.service(), owner.caller(), thread, None).await.unwrap();
     let listen = FeedAsk { after: After::Latest, ..FeedAsk::default() };
     let mut feed = feed::open(other.service(), other.caller(), &"t".into(), listen).await.unwrap();
     while soon(feed.next()).await.unwrap().kind != EncodedKind::CaughtUp {}
