@@ -22,7 +22,7 @@ super::on_every_store!(
     it_answers_a_ping,
 );
 
-fn key(bed: &Bed, key_id: &str) -> KeyRow {
+pub fn key(bed: &Bed, key_id: &str) -> KeyRow {
     KeyRow {
         key_id: key_id.into(),
         tenant: bed.tenant,
@@ -39,7 +39,7 @@ fn key(bed: &Bed, key_id: &str) -> KeyRow {
     }
 }
 
-fn line(bed: &Bed, action: &str) -> AuditRow {
+pub fn line(bed: &Bed, action: &str) -> AuditRow {
     AuditRow { action: action.into(), ..bed.audit_line(ThreadPk::NONE, "ann") }
 }
 

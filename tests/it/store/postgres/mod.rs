@@ -5,6 +5,7 @@ mod chain;
 mod durable;
 mod fences;
 mod imports;
+mod keys;
 mod looks;
 mod lost;
 mod migrating;
