@@ -25,7 +25,7 @@ function markOf(hidden) {
 }
 
 /**
- * The text in pieces: strings to show as they are, and `{mark, count}` for what is hidden. CR LF is one line break.
+ * The text in pieces: strings to show, and `{mark, count}` for what is hidden. CR LF is one line break.
  */
 export function pieces(text) {
   const whole = String(text).replace(/\r\n/g, '\n');
