@@ -29,7 +29,7 @@ pub(super) async fn waits_for_a_while() {
 async fn commands_beyond_the_mailbox_are_done_as_there_is_room() {
     let (store, app) = one_in_the_mailbox().await;
     store.set("commit", Mood::Hangs);
-    let edits = join_all((0..20).map(|_| edit(&app)));
+    let edits = join_all((0..100).map(|_| edit(&app)));
     let (all, ()) = join(edits, async {
         store.holds("commit").await;
         store.set("commit", Mood::Well);
