@@ -83,7 +83,7 @@ impl EndCondition {
 
 pub async fn open(service: &Service, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Feed> {
     let row = threads::row(service, caller, id).await?;
-    let live = service.hub.subscribe(row.pk, SubscriptionFilter { tokens: ask.tokens, types: subscribed_types(&ask) });
+    let live = service.hub.subscribe(row.pk, SubscriptionFilter { tokens: ask.tokens, types: ask.subscribed_types() });
     begin(service, caller, id, live, ask, FeedSource::Store).await
 }
 
@@ -134,7 +134,7 @@ async fn begin(
             return Err(Fault::not_found("run"));
         }
     }
-    let read_types = read_types(&ask);
+    let read_types = ask.read_types();
     let cursor = match ask.after {
         After::Seq(seq) => seq.clamp(0, row.last_seq),
         After::Latest => row.last_seq,
@@ -165,26 +165,6 @@ async fn begin(
         last_sent_at: None,
         is_slow: false,
     })
-}
-
-/// The types to subscribe to: those that are wanted, and `RUN_FINISHED` if the feed ends with a run.
-pub(crate) fn subscribed_types(ask: &FeedAsk) -> Vec<ObservationType> {
-    let mut types = ask.types.clone();
-    if ask.until.is_some() && !types.is_empty() {
-        types.push(ObservationType::RunFinished);
-    }
-    types
-}
-
-/// The types to read from the store: those to subscribe to, and those that are recorded when the status of a run changes. If
-/// another process made the change, there is no frame of the run, and the feed makes one.
-fn read_types(ask: &FeedAsk) -> Vec<ObservationType> {
-    let mut types = subscribed_types(ask);
-    if !types.is_empty() {
-        types.extend(ObservationType::OF_CALLER_STATUS);
-        types.extend([ObservationType::A2aTask, ObservationType::StateUpdate]);
-    }
-    types
 }
 
 impl Feed {
@@ -323,12 +303,13 @@ impl Feed {
 
     /// Reads the next page of the backlog. After the last page the subscriber has caught up.
     async fn read(&mut self) -> Result<()> {
-        // Read first: what the runs are by now follows from observations in the next page, or from those sent before.
+        if self.read_page().await? {
+            return Ok(());
+        }
         let run_state = self.run_state().await?;
         let changed = self.changed_runs(&run_state).await?;
-        let page = self.log.page(self.cursor, CHUNK, &self.read_types, MAX_BACKLOG_BYTES).await?.items;
-        if !page.is_empty() {
-            self.ready.extend(page.iter().map(|observation| Arc::new(Encoded::observation(observation))));
+        // What the runs were then follows from observations that were sent, or that have come meanwhile.
+        if self.read_page().await? {
             return Ok(());
         }
         if self.service.store.marks(&[self.pk]).await?.is_empty() {
@@ -359,6 +340,13 @@ impl Feed {
         };
         self.log.drop_fold();
         Ok(())
+    }
+
+    /// `false`: there is no further page.
+    async fn read_page(&mut self) -> Result<bool> {
+        let page = self.log.page(self.cursor, CHUNK, &self.read_types, MAX_BACKLOG_BYTES).await?.items;
+        self.ready.extend(page.iter().map(|observation| Arc::new(Encoded::observation(observation))));
+        Ok(!page.is_empty())
     }
 
     /// The runs whose new status the subscriber does not know. One that has not caught up knows the status of `until`.

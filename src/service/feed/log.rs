@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::folds::FoldCache;
-use super::live::subscribed_types;
 use super::{After, EventsPage, FeedAsk};
 use crate::domain::caller::Caller;
 use crate::domain::facts::Unreadable;
@@ -219,7 +218,7 @@ pub async fn page(
         After::Latest => row.last_seq,
     };
     let mut log = LogReader::new(service, row.pk);
-    let LogPage { mut items, is_full } = log.page(after, limit, &subscribed_types(&ask), PAGE_BYTES).await?;
+    let LogPage { mut items, is_full } = log.page(after, limit, &ask.subscribed_types(), PAGE_BYTES).await?;
     let is_end =
         |seen: &Observation| seen.kind == ObservationType::RunFinished && ask.until.as_ref() == Some(&seen.run_id);
     let end = items.iter().position(is_end);

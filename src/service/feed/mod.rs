@@ -55,3 +55,25 @@ pub struct FeedAsk {
     /// It also ends when that run is suspended and nothing of it runs any more.
     pub ends_suspended: bool,
 }
+
+impl FeedAsk {
+    /// The types to subscribe to: those that are wanted, and `RUN_FINISHED` if the feed ends with a run.
+    fn subscribed_types(&self) -> Vec<ObservationType> {
+        let mut types = self.types.clone();
+        if self.until.is_some() && !types.is_empty() {
+            types.push(ObservationType::RunFinished);
+        }
+        types
+    }
+
+    /// The types to read from the store: those to subscribe to, and those that are recorded when the status of a run
+    /// changes. If another process made the change, there is no frame of the run, and the feed makes one.
+    fn read_types(&self) -> Vec<ObservationType> {
+        let mut types = self.subscribed_types();
+        if !types.is_empty() {
+            types.extend(ObservationType::OF_CALLER_STATUS);
+            types.extend([ObservationType::A2aTask, ObservationType::StateUpdate]);
+        }
+        types
+    }
+}

@@ -34,7 +34,8 @@ struct KnownRun {
 impl RunFrames {
     /// An observation of the run is sent.
     pub fn observe(&mut self, run: &RunId) {
-        if !self.observed.contains(run) {
+        // The last one first: most observations are of one run for a while.
+        if !self.observed.iter().rev().any(|observed| observed == run) {
             self.observed.push(run.clone());
         }
     }

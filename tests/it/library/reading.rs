@@ -14,12 +14,14 @@ use pes::service::feed::{self, After, FeedAsk};
 use pes::service::once::Answered;
 use pes::service::runs::{ContinueAt, ProcessAsk};
 use pes::service::{runs, suspensions, threads};
+use pes::store::postgres::Postgres;
 use pes::store::{Commit, Committed, Fence, NewThread, PageAsk, Store};
 use pes::{AgentProps, Config, Instance};
 use serde_json::{Value, json};
 
 use super::retention::Aging;
 use crate::support::http::soon;
+use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody, fresh_store};
 
 const PAGE: u32 = 100;
@@ -36,6 +38,17 @@ fn record(n: usize, kind: ObservationType, content: &Value) -> Record {
         fact: Fact::read(kind, content).unwrap(),
         metadata: None,
     }
+}
+
+fn creation() -> Commit {
+    let (tenant, created_by) = (TenantPk(1), "ann".to_owned());
+    let new = NewThread { tenant, thread_id: "t".into(), core: "pes".into(), created_at: 1, created_by };
+    Commit::creating(ThreadPk(1), new, ThreadProfile::default(), None)
+}
+
+/// A later commit to the same thread.
+fn next() -> Commit {
+    Commit { create: None, profile: None, ..creation() }
 }
 
 /// A thread with a list of a hundred items of 4 KB, whose statuses change again and again.
@@ -56,18 +69,15 @@ async fn filled(store: &dyn Store) {
         let body = json!({ "itemId": "i7", "from": "pending", "status": status, "attempt": 1, "item": item });
         record(n, ObservationType::ItemStatusChange, &body)
     };
-    let new = NewThread { tenant, thread_id: "t".into(), core: "pes".into(), created_at: 1, created_by: "ann".into() };
-    let creation = Commit::creating(ThreadPk(1), new, ThreadProfile::default(), None);
     for page in 0..PAGES {
         let first = page * PAGE as usize;
         let mut records: Vec<Record> = (first..first + PAGE as usize).map(moved).collect();
         let version = page as i64;
-        let next = Commit { create: None, profile: None, token: uuid::Uuid::new_v4(), ..creation.clone() };
         let commit = if page == 0 {
             records[0] = record(0, ObservationType::Plan, &plan);
-            Commit { records, ..creation.clone() }
+            Commit { records, ..creation() }
         } else {
-            Commit { records, fence: Fence { version, ..Fence::NEW }, last_seq: first as i64, ..next }
+            Commit { records, fence: Fence { version, ..Fence::NEW }, last_seq: first as i64, ..next() }
         };
         assert_eq!(store.commit(commit).await.unwrap(), Committed::Done);
     }
@@ -257,4 +267,38 @@ async fn a_reader_that_has_caught_up_reads_nothing_again_when_a_run_begins() {
             return;
         }
     }
+}
+
+/// Another process writes four pages of observations of these runs, and then one more.
+#[tokio::test]
+async fn the_runs_of_a_long_backlog_are_read_once() {
+    const RUNS: usize = 30;
+    let database = Database::fresh().await;
+    let inner: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    filled(&*inner).await;
+    let store = Moody::over(inner.clone());
+    let mut config = Config::default();
+    (config.retention.log_days, config.retention.thread_days) = (Kept::FOREVER, Kept::FOREVER);
+    let instance = Instance::build(config).store(store.clone()).open().await.unwrap();
+    let ask = FeedAsk { after: After::Latest, ..after(0) };
+    let mut feed = feed::open(instance.service(), instance.caller(), &"t".into(), ask).await.unwrap();
+    while feed.next().await.expect("it catches up").kind != EncodedKind::CaughtUp {}
+    store.calls("row");
+    let body = json!({ "stateVersion": 1, "keys": [], "data": {} });
+    for (version, first, count) in [(PAGES, 4_000, 800), (PAGES + 1, 4_800, 1)] {
+        let observed = |n: usize| Record {
+            run_id: format!("run_{}", n % RUNS).as_str().into(),
+            ..record(n, ObservationType::StateUpdate, &body)
+        };
+        let records = (first..first + count).map(observed).collect();
+        let row = inner.thread_by_pk(ThreadPk(1)).await.unwrap().unwrap();
+        assert_eq!((row.fence.version, row.last_seq), (version as i64, first as i64));
+        let commit = Commit { records, fence: row.fence, last_seq: row.last_seq, ..next() };
+        assert_eq!(inner.commit(commit).await.unwrap(), Committed::Done);
+        for _ in 0..count {
+            let frame = soon(feed.next()).await.expect("it goes on");
+            assert!(matches!(frame.kind, EncodedKind::Observation { .. }), "{:?}", frame.kind);
+        }
+    }
+    assert!(store.calls("row") <= RUNS);
 }
