@@ -70,8 +70,12 @@ async fn a_line_with_the_key_of_another_thread_hides_no_changed_arguments() {
         assert_eq!(broken(&*store).await, None);
         let receipt = app.get(&format!("/threads/t/tool-calls/{call}/receipt")).await.expect(200);
         assert_eq!(receipt["receipt"]["lines"].as_array().unwrap().len(), 2, "the question and the answer");
+        // Under that key there is a copy of the call as it was.
+        let copied = "INSERT INTO thread_rows (pk, kind, id, tenant, ord, keep, body)
+            SELECT 4711, kind, id, tenant, ord, keep, body FROM thread_rows";
+        place.write(&format!("{copied} WHERE id = '{call}'")).await;
         let change = "UPDATE thread_rows SET body = replace(body, 'a@example.com', 'mallory@evil.example')";
-        place.write(&format!("{change} WHERE id = '{call}'")).await;
+        place.write(&format!("{change} WHERE id = '{call}' AND pk <> 4711")).await;
         let why = broken(&*store).await.expect("it is not what was approved");
         assert!(why.starts_with(&format!("the stored arguments of the call {call} of thread t were changed")), "{why}");
     }

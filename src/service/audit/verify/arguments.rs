@@ -10,7 +10,7 @@ use crate::domain::tool::{COPIED, CallRecord};
 use crate::engine::step::{Row, RowKind};
 use crate::runtime::inline;
 use crate::service::pages::Entries;
-use crate::store::{AuditRow, ChainedLine, PageAsk, Result, Store, ThreadRow};
+use crate::store::{AuditRow, ChainedLine, PageAsk, Result, Store};
 
 /// Lines of a thread that are read at once.
 const PAGE: u32 = 500;
@@ -50,14 +50,14 @@ pub(super) async fn check(store: &dyn Store, chained: &ChainedLine) -> Result<Ma
     )))
 }
 
-/// The call, and its thread. The thread's key in the line is in no hash, and its id is: if the one leads to no such call, the
-/// other may.
+/// The call, and its thread. The id of the thread in the line is hashed, and its key is not: the key counts only if no thread
+/// has the id.
 async fn stored_call(store: &dyn Store, line: &AuditRow, call: &str) -> Result<Option<(ThreadPk, Row)>> {
-    if let Some(row) = store.row(line.thread, RowKind::Call, call).await? {
-        return Ok(Some((line.thread, row)));
-    }
-    let Some(thread) = &line.thread_id else { return Ok(None) };
-    let Some(ThreadRow { pk, .. }) = store.thread(line.tenant, thread).await? else { return Ok(None) };
+    let thread = match &line.thread_id {
+        Some(id) => store.thread(line.tenant, id).await?,
+        None => None,
+    };
+    let pk = thread.map_or(line.thread, |thread| thread.pk);
     Ok(store.row(pk, RowKind::Call, call).await?.map(|row| (pk, row)))
 }
 
