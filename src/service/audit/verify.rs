@@ -9,7 +9,7 @@ mod signatures;
 use std::collections::VecDeque;
 
 use self::base::DeletionRecords;
-use self::signatures::{Signatures, SignedBy};
+pub(in crate::service) use self::signatures::{Signatures, SignedBy};
 use crate::auth::{AuditKey, VerifyingKey};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;

@@ -3,12 +3,13 @@
 //! tampering. If there is a key, the record is signed, so that write access to the database is not enough to forge one, nor
 //! to have young lines deleted: only a checkpoint that was signed proves the age of the lines before it.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::auth::{AuditKey, Signed, signer};
+use crate::auth::Signed;
 use crate::domain::Millis;
 use crate::domain::actor::ServerActor;
 use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::service::audit::verify::{Signatures, SignedBy};
 use crate::service::chore_metrics::count_deleted;
 use crate::service::{Service, audit};
 use crate::store::chain::{FORGOTTEN, forgotten};
@@ -28,16 +29,18 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
     }
     let mut detail = json!({ "upto": last.n, "hash": last.hash });
     if let Some(key) = &service.audit_key {
-        match signed_by(&last, key) {
-            SignedBy::This | SignedBy::Another => {
+        let mut signatures = Signatures::new(Some(key.verifying()), &[]);
+        match signatures.checkpoint(last.n, last.jws.as_deref(), &last.payload("")) {
+            // The server does not know former keys. `pes verify` is given them.
+            Ok(SignedBy::Current | SignedBy::Former | SignedBy::Unknown(_)) => {
                 let name = service.store.tenant_name(tenant).await?.unwrap_or_default();
                 detail["jws"] = key.sign(Signed::Forgotten, &forgotten(&name, last.n, &last.hash)).into();
             }
             // It was made before there was a key.
-            SignedBy::Nobody => {}
-            SignedBy::ThisBeforeChange => {
-                let (tenant, n) = (tenant.0, last.n);
-                tracing::error!(tenant, n, "no audit lines are deleted: a checkpoint is not the one that was signed");
+            Ok(SignedBy::Nobody) => {}
+            Err(why) => {
+                let tenant = tenant.0;
+                tracing::error!(tenant, why, "no audit lines are deleted: a checkpoint is not the one that was signed");
                 return Ok(());
             }
         }
@@ -69,29 +72,6 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
         pace.rest(&*service.store).await;
     }
     Ok(())
-}
-
-/// Who signed a checkpoint.
-enum SignedBy {
-    This,
-    /// The key signed it, but what is stored is something else.
-    ThisBeforeChange,
-    /// The server does not know former keys. `pes verify` is given them.
-    Another,
-    Nobody,
-}
-
-fn signed_by(checkpoint: &Checkpoint, key: &AuditKey) -> SignedBy {
-    let Some((jws, id)) = checkpoint.jws.as_deref().and_then(|jws| Some((jws, signer(jws)?))) else {
-        return SignedBy::Nobody;
-    };
-    if id != key.id() {
-        return SignedBy::Another;
-    }
-    let stored = checkpoint.payload("");
-    let is_stored = |signed: &Value| ["n", "hash", "at"].iter().all(|member| signed[member] == stored[member]);
-    let signed = key.verifying().open(Signed::Checkpoint, jws);
-    if signed.as_ref().is_some_and(is_stored) { SignedBy::This } else { SignedBy::ThisBeforeChange }
 }
 
 /// The last checkpoint up to which all lines are too old, and none belongs to a thread on hold.

@@ -41,6 +41,7 @@ async fn a_server_with_a_key_signs_that_it_forgot_lines() {
 #[rstest]
 #[case::unsigned(", jws = NULL", 2, Some(false), "checkpoint 1, where the chain begins, is not signed")]
 #[case::signed("", 1, None, "line 1 was changed")]
+#[case::garbled(", jws = 'x'", 1, None, "line 1 was changed")]
 #[tokio::test]
 async fn a_server_signs_no_deletion_of_a_line_that_was_made_to_look_old(
     #[case] also: &str,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::auth::{Signed, VerifyingKey, signer};
 
 /// The known keys, and what their signatures cover.
-pub(super) struct Signatures<'a> {
+pub(in crate::service) struct Signatures<'a> {
     /// The key that signs now.
     current: Option<&'a VerifyingKey>,
     former: &'a [VerifyingKey],
@@ -14,7 +14,7 @@ pub(super) struct Signatures<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum SignedBy {
+pub(in crate::service) enum SignedBy {
     Current,
     Former,
     /// Signed with a key that is not known here.
