@@ -53,11 +53,13 @@ WHERE tenant = $1 AND n < coalesce(
     (SELECT n FROM audit_checkpoints WHERE tenant = $1 AND at >= $2 ORDER BY n LIMIT 1), 9223372036854775807)
 ORDER BY n DESC LIMIT 1";
 
+/// Terms that cannot be read may contain a hold.
 const FIRST_HELD: &str = "
 SELECT min(a.n) FROM thread_rows h
 JOIN threads t ON t.pk = h.pk
 JOIN audit a ON a.tenant = t.tenant AND a.thread_id = t.thread_id
-WHERE h.kind = 14 AND t.tenant = $1 AND h.body::jsonb -> 'hold' IS NOT NULL AND a.n IS NOT NULL";
+WHERE h.kind = 14 AND h.tenant = $1 AND t.tenant = $1 AND a.n IS NOT NULL
+    AND (pes_json(h.body) IS NULL OR pes_json(h.body) -> 'hold' IS NOT NULL)";
 
 const FORGET: &str = "
 WITH checkpoints AS (DELETE FROM audit_checkpoints WHERE tenant = $1 AND n < $2)

@@ -56,7 +56,7 @@ const FIRST_HELD: &str = "
 SELECT min(a.n) FROM thread_rows h
 CROSS JOIN threads t ON t.pk = h.pk
 CROSS JOIN audit a INDEXED BY audit_of_thread ON a.tenant = t.tenant AND a.thread_id = t.thread_id
-WHERE h.kind = 14 AND t.tenant = ? AND a.n IS NOT NULL
+WHERE h.kind = 14 AND h.tenant = ?1 AND t.tenant = ?1 AND a.n IS NOT NULL
     AND CASE WHEN json_valid(h.body) THEN h.body ->> '$.hold' IS NOT NULL ELSE 1 END";
 
 #[async_trait]

@@ -93,6 +93,9 @@ async fn the_first_line_of_a_thread_on_hold_is_found(bed: Bed) {
     keep(&bed, b, json!({ "terms": {}, "hold": hold })).await;
     assert_eq!(bed.store.first_held_line(bed.tenant).await.unwrap(), Some(2));
     assert_eq!(bed.store.first_held_line(other.tenant).await.unwrap(), Some(1));
+    bed.write(a, vec![Row { body: "{".to_owned(), ..row(RowKind::Retention, "", 0, Keep::Never) }]).await;
+    assert_eq!(bed.store.first_held_line(bed.tenant).await.unwrap(), Some(1), "what cannot be read may be a hold");
+    assert_eq!(bed.store.first_held_line(other.tenant).await.unwrap(), Some(1));
 }
 
 async fn of_many_that_chain_at_once_one_wins(bed: Bed) {
