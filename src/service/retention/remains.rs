@@ -127,7 +127,9 @@ fn gone(named: &BTreeSet<String>, kept: &BTreeSet<String>) -> Vec<(RowKind, Stri
 /// Returns `false` if one transaction's maximum was deleted and rows are left.
 async fn drop_rows(service: &Service, pk: ThreadPk, named: &BTreeSet<String>, kept: &BTreeSet<String>) -> Result<bool> {
     let mut gone = gone(named, kept);
-    gone.extend(rows_of_runs(service, pk, named).await?);
+    gone.extend(receivers(service, pk, named).await?.into_iter().map(|name| (RowKind::Push, name)));
+    // How much of a run was sent to a collector stands under the run's own id, which the base goes on to name.
+    gone.extend(named.iter().filter(|name| name.starts_with("run_")).map(|run| (RowKind::Traced, run.clone())));
     for some in gone.chunks(MAX_ROWS as usize) {
         let dropped = service.store.drop_rows(pk, some.to_vec()).await?;
         count_deleted("row", dropped.count);
@@ -138,19 +140,15 @@ async fn drop_rows(service: &Service, pk: ThreadPk, named: &BTreeSet<String>, ke
     Ok(true)
 }
 
-/// The push receivers of these runs, and the rows that say how much of them was sent to a collector. They are found by their
-/// runs, because the base goes on to name these.
-async fn rows_of_runs(service: &Service, pk: ThreadPk, named: &BTreeSet<String>) -> Result<Vec<(RowKind, String)>> {
+/// The push receivers of these runs.
+async fn receivers(service: &Service, pk: ThreadPk, named: &BTreeSet<String>) -> Result<Vec<String>> {
+    let mut rows = Entries::from(PageAsk { cursor: None, limit: MAX_ROWS }, |page| async move {
+        service.store.rows(pk, RowKind::Push, false, &page).await
+    });
     let mut found = Vec::new();
-    for kind in [RowKind::Push, RowKind::Traced] {
-        let mut rows = Entries::from(PageAsk { cursor: None, limit: MAX_ROWS }, |page| async move {
-            service.store.rows(pk, kind, false, &page).await
-        });
-        while let Some(row) = rows.next().await? {
-            let run = row.id.split_once('/').map_or(row.id.as_str(), |(run, _)| run);
-            if named.contains(run) {
-                found.push((kind, row.id));
-            }
+    while let Some(row) = rows.next().await? {
+        if row.id.split_once('/').is_some_and(|(run, _)| named.contains(run)) {
+            found.push(row.id);
         }
     }
     Ok(found)
