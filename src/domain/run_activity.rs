@@ -17,9 +17,8 @@ pub struct RunActivity {
     thinking: HashSet<Option<ItemId>>,
     /// Calls without a result, and whether another agent has them.
     calls: HashMap<CallId, (Option<ItemId>, bool)>,
-    last_asked: Millis,
-    /// When the run came to wait for a person; `None`: something is in progress.
-    suspended_at: Option<Millis>,
+    /// When a question was asked last, or when the last work beside it ended, whichever came later.
+    came_to_wait_at: Millis,
 }
 
 impl RunActivity {
@@ -42,13 +41,14 @@ impl RunActivity {
             Some(Fact::SuspensionTimeout(body)) => body.policy != ExpiryPolicy::Remind,
             Some(Fact::AgentSuspended(_)) => false,
             // A fact in the same commit as a question, or as the end of the last work, belongs to that work.
-            Some(_) | None => at != self.last_asked && self.suspended_at != Some(at),
+            Some(_) | None => at != self.came_to_wait_at,
         };
         is_resumed && self.is_suspended()
     }
 
     /// Applies a fact recorded at this time, of this item if it is an item's.
     pub fn apply(&mut self, item: Option<&ItemId>, at: Millis, fact: &Fact) {
+        let was_suspended = self.is_suspended();
         match fact {
             Fact::LlmStreamStart(_) => _ = self.thinking.insert(item.cloned()),
             // Another attempt follows.
@@ -68,7 +68,7 @@ impl RunActivity {
                 self.thinking.remove(&Some(change.item_id.clone()));
             }
             Fact::AgentSuspended(question) => {
-                self.last_asked = at;
+                self.came_to_wait_at = at;
                 self.open.push(question.clone());
             }
             Fact::AgentResumed(body) => self.close_question(&body.suspension_id),
@@ -88,7 +88,9 @@ impl RunActivity {
             | Fact::Error(_)
             | Fact::RunFinished(_) => {}
         }
-        self.suspended_at = self.suspended_at.or(Some(at)).filter(|_| self.is_suspended());
+        if !was_suspended && self.is_suspended() {
+            self.came_to_wait_at = at;
+        }
     }
 
     /// Removes a call that has its result. After the last result of its calls an item calls its model again.

@@ -22,7 +22,6 @@ use super::perform::{RunningEffects, model_failed, tool_failed};
 use super::shared::Shared;
 use super::tenant_runs::RunSlot;
 use crate::domain::Millis;
-use crate::domain::fault::Code;
 use crate::domain::ids::ThreadPk;
 use crate::domain::model::FailureKind;
 use crate::domain::run::Run;
@@ -249,7 +248,7 @@ impl Actor {
             match self.transition(&events, &CommitExtras::default()).await {
                 // If the lease was lost meanwhile, `uncommitted` is empty now.
                 Ok(decided) => changed.extend(decided.runs),
-                Err(CommandError::Fault(fault)) if fault.code == Code::StoreUnavailable => {
+                Err(refusal) if refusal.is_outage() => {
                     self.schedule_retry();
                     return changed;
                 }

@@ -231,9 +231,9 @@ impl Actor {
                 self.keep_uncommitted(results);
                 Ok(())
             }
-            Err(CommandError::Fault(fault)) if fault.code == Code::StoreUnavailable => {
+            Err(refusal) if refusal.is_outage() => {
                 self.keep_uncommitted(results);
-                Err(fault.into())
+                Err(refusal)
             }
             Err(refusal) if results.is_empty() => Err(refusal),
             Err(refusal) => {

@@ -38,8 +38,9 @@ pub(in crate::service) async fn run(service: Service) {
     }
 }
 
-/// One round of that. `signed_at` is when a round last found the end of every chain signed with the server's key, and so is
-/// the result. Ends are looked at again after an hour: while a key is changed, processes with the former one may still run.
+/// Chains all new lines once. Also signs the ends of the chains, unless all were found signed with the server's key within the
+/// last hour: while a key is changed, processes with the former one may still run. `signed_at` is when they were found so
+/// last, and so is the result.
 pub async fn chain_and_sign(service: &Service, signed_at: Option<Millis>) -> Result<Option<Millis>> {
     let chainer = Chainer::of(service);
     chainer.all().await?;

@@ -325,7 +325,7 @@ impl Feed {
         }
         self.source = match run_state {
             RunState::Unfinished(_) => {
-                self.runs.make(&changed, self.cursor);
+                self.runs.mark_read(self.cursor);
                 self.ready.extend(changed.iter().map(|run| Arc::new(Encoded::run(run, self.cursor))));
                 FeedSource::Live
             }

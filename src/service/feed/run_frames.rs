@@ -66,15 +66,12 @@ impl RunFrames {
         Ok(changed)
     }
 
-    /// Frames of these runs are sent. They and the other observed runs were read as of this seq.
-    pub fn make(&mut self, changed: &[RunResource], as_of: i64) {
+    /// The observed runs were read as of this seq. Frames of those that have changed follow: see [`know`](Self::know).
+    pub fn mark_read(&mut self, as_of: i64) {
         for known in self.known.iter_mut().filter(|known| self.observed.contains(&known.run)) {
             known.as_of = as_of;
         }
         self.observed.clear();
-        for run in changed {
-            self.know(&run.run_id, run.status, as_of);
-        }
     }
 
     /// Whether the frame, which was published here, is of a commit that the subscriber knows of by a later status.

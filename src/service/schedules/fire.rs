@@ -149,7 +149,8 @@ impl DueTime<'_> {
             }
             // A failure before the schedule was last written does not count.
             let is_new = found.created_at > self.document.updated_at;
-            // Newer runs may be unfinished for as long as it takes them to fail, too.
+            // The newest run that is over counts. If runs that fail take longer than the schedule's interval, the newest of
+            // all is always unfinished.
             if !is_any_over && is_new && run.status == RunStatus::Failed && spec.pause_on_failure {
                 return Ok(FireDecision::Pause);
             }
