@@ -148,9 +148,9 @@ impl Auth {
             if is_weak(key) {
                 return Err(Error(format!("{CURRENT}: this key {WEAK}")));
             }
-            if key.contains(',') || key.trim() != key {
+            if key.contains([',', '\n']) || key.trim() != key {
                 return Err(Error(format!(
-                    "{CURRENT}: this key has a comma, or begins or ends with a space: it could not stand in \
+                    "{CURRENT}: this key has a comma or a line end, or begins or ends with a space: it could not stand in \
                      PES_SEALING_KEYS_OLD one day; take another"
                 )));
             }

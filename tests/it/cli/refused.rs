@@ -154,8 +154,9 @@ fn a_ring_of_sealing_keys_has_no_weak_and_no_doubled_key() {
         (CURRENT, CURRENT, "entry 1 is the key of PES_SEALING_KEY; name here only keys that it replaced"),
         (CURRENT, "hush-0123456789-first,hush-0123456789-first", "the entries 1 and 2 are the same key"),
         ("", "hush-0123456789-first", "these keys only open; set PES_SEALING_KEY, which seals from now on"),
-        ("hush,0123456789-current", "", "this key has a comma, or begins or ends with a space"),
-        (" hush-0123456789-current", "", "this key has a comma, or begins or ends with a space"),
+        ("hush,0123456789-current", "", "this key has a comma or a line end, or begins or ends with a space"),
+        ("hush-0123456789\ncurrent", "", "this key has a comma or a line end, or begins or ends with a space"),
+        (" hush-0123456789-current", "", "this key has a comma or a line end, or begins or ends with a space"),
     ] {
         let error = load(current, old).unwrap_err();
         assert!(error.contains(expected) && error.contains("PES_SEALING_KEY"), "{error}\nshould contain\n{expected}");
