@@ -51,9 +51,7 @@ struct ExportProgress {
     /// When it was exported.
     at: Millis,
     /// How many activations of the run have ended, and the last observation of the last of them.
-    #[serde(default)]
     activations: i64,
-    #[serde(default)]
     ended: i64,
 }
 

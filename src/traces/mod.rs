@@ -53,7 +53,6 @@ pub struct LogRange {
     /// The last seq of the activation before this one; 0: this is the first.
     pub after: i64,
     /// The number of the activation, from 1.
-    #[serde(default = "first_activation")]
     pub activation: i64,
     /// The last seq of the commit.
     pub until: i64,
@@ -63,10 +62,6 @@ pub struct LogRange {
     /// The activation has not ended: only those of its spans are exported that have.
     #[serde(default, rename = "goesOn")]
     pub is_open: bool,
-}
-
-fn first_activation() -> i64 {
-    1
 }
 
 /// Spans, ready to be exported.
@@ -207,8 +202,10 @@ fn accepted(headers: &HeaderMap, body: &[u8]) -> ExportResult {
         return ExportResult::Accepted { rejected: 0 };
     }
     let PartialSuccess { rejected, why } = PartialSuccess::read(body);
-    if rejected > 0 || !why.is_empty() {
+    if rejected > 0 {
         tracing::warn!(rejected, why, "the collector did not take all spans of a request");
+    } else if !why.is_empty() {
+        tracing::warn!(why, "the collector took all spans of a request, with a warning");
     }
     ExportResult::Accepted { rejected: usize::try_from(rejected).unwrap_or(usize::MAX) }
 }
