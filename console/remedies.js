@@ -61,7 +61,7 @@ export const REMEDIES = {
   model_refused: 'Correct what `message` names',
   synthesis_failed: 'Read the items\' results, or run again',
   quarantined: 'See `thread_quarantined`',
-  unreadable_state: 'See `thread_quarantined`; report what `message` or `seq` names',
+  unreadable_state: 'See `thread_quarantined`; report what `message` names',
   prompt_too_long: 'Name a model with a larger window, or ask for less at once',
   reply_too_large: 'Ask for less at once, or raise the limit',
   budget_exceeded: 'Raise it, or ask for less',

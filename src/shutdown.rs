@@ -17,7 +17,7 @@ const SOCKET_NOTICE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bounds how long it may take, after the drain, to store the audit of refused logins.
 const AUDIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Bounds how long a scrape may still wait for the store when the process ends.
+/// Bounds how long a scrape may still take when the process ends.
 const SCRAPE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Bounds the connections of the metrics listener.
@@ -79,13 +79,13 @@ impl MetricsListener {
         Self { serving, closing }
     }
 
-    /// Finishes the responses that have begun. A scrape for which the store does not answer soon is given up.
+    /// Finishes the responses that have begun. One that does not end soon, because the store does not answer, is given up.
     pub async fn close(self) {
         self.closing.cancel();
         match timeout(SCRAPE_TIMEOUT, self.serving).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(%error, "the accept loop of the metrics broke"),
-            Err(_) => tracing::warn!("a scrape of the metrics was given up: the store did not answer"),
+            Err(_) => tracing::warn!("a scrape of the metrics was given up: it did not end in time"),
         }
     }
 }

@@ -20,9 +20,9 @@ use crate::store::sqlite::{self, DatabaseAction, RestoreMode};
 
 const FORMAT: &str = "pes-backup/1";
 
-/// What a restore brings back although people had taken it back.
-const TAKEN_BACK: &str = "keys that were revoked after the backup are valid again (`pes keys ls`), threads that were deleted are \
-                          there again, and holds are as they were then";
+/// The warning after a restore: what people revoked, deleted or put on hold after the backup is as it was at its time.
+const UNDONE_BY_RESTORE: &str = "keys that were revoked after the backup are valid again (`pes keys ls`), threads that were \
+                                 deleted are there again, and holds are as they were then";
 
 /// The file `FILE.json` beside a backup.
 #[derive(Debug, Serialize, Deserialize)]
@@ -140,7 +140,7 @@ fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
         "at the next start, runs that were not over wait for a person (`pes questions`)"
     };
     print(&format!("restored into {}: {next}", config.store.data_dir.display()))?;
-    print(TAKEN_BACK)?;
+    print(UNDONE_BY_RESTORE)?;
     if let Some(key) =
         said.sealing_key.filter(|key| outward::sealer(config).fingerprints().current.as_ref() != Some(key))
     {
@@ -158,7 +158,7 @@ async fn adopt(config: &Config) -> Result<(), Error> {
     store.close().await;
     marked?;
     print("at the next start, runs that were not over wait for a person (`pes questions`)")?;
-    print(TAKEN_BACK)
+    print(UNDONE_BY_RESTORE)
 }
 
 fn manifest_of(file: &Path) -> PathBuf {

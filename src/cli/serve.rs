@@ -16,7 +16,8 @@ use crate::{shutdown, telemetry};
 
 pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), Error> {
     telemetry::install(&config.log, variables)?;
-    // Before the database is awaited, migrated or made: a server that cannot start changes nothing.
+    // Before the database is awaited, migrated or made: settings that these checks refuse change nothing. Whether there are
+    // keys is known only from the database.
     if let Some(error) = checks::check(&config).into_iter().next() {
         return Err(unusable(error));
     }

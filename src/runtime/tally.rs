@@ -41,7 +41,7 @@ enum Count {
     Item {
         status: &'static str,
     },
-    /// Without a time it did not run: it was denied, rejected or skipped, or there is no such tool.
+    /// Without a time it did not run (it was denied, rejected or skipped, or there is no such tool), or it failed at once.
     Tool {
         name: String,
         outcome: String,

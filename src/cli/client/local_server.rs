@@ -77,7 +77,7 @@ async fn start(
             return Err(Error::Failed(format!("The server ended at once ({status}); {} says why.", log.display())));
         }
         // A server on a free port says where it listens in the folder that it holds.
-        let free = sqlite::served(&config.store.data_dir).filter(|_| config.server.port == 0);
+        let free = if config.server.port == 0 { sqlite::served(&config.store.data_dir) } else { None };
         let free = free.map(|base| Server::at(&base, variables)).transpose()?;
         if free.as_ref().unwrap_or(&server).is_pes().await {
             tell(&format!("A server runs as process {pid}, and goes on when this ends; stop it with: kill {pid}"));

@@ -43,8 +43,7 @@ pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut In
     if query.trim().is_empty() {
         return Err(Error::Usage("Nothing is asked: the query is empty.".to_owned()));
     }
-    // More time than the clock can count is no bound.
-    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let mut interrupts = signal(SignalKind::interrupt())?;
     let found = match unless_left(thread_of(server, thread), &mut interrupts, deadline).await {
         Ok(found) => found?,

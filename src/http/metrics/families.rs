@@ -76,7 +76,11 @@ pub const COUNTED: &[Family] = &[
         "Runs that were not accepted because a cap is reached, by cap; not postponed times of schedules.",
     ),
     ("pes_tool_calls_total", Counter, "Tool calls, by tool (`tenant`: not the operator's) and outcome."),
-    ("pes_tool_call_duration_seconds", Histogram, "How long tool calls took that ran."),
+    (
+        "pes_tool_call_duration_seconds",
+        Histogram,
+        "How long tool calls took that ran; without those that failed at once.",
+    ),
     ("pes_tool_schemas_compiled_total", Counter, "JSON Schemas of tools that were compiled."),
     ("pes_mcp_restarts_total", Counter, "MCP servers that went down and were started again."),
     ("pes_mcp_progress_total", Counter, "Reports of progress by MCP servers."),
