@@ -1,13 +1,14 @@
-//! The runtime: one task per active thread, which alone decides for the thread in this process. Permissions are checked by
-//! `service`, its only caller.
+//! The runtime: one task per active thread, which alone decides for the thread in this process. It checks no
+//! permissions: `http` checks the scopes, `service` the tenant.
 //!
 //! A request becomes a command for its thread's task ([`actor`]), which is started on demand and ends when nothing of
-//! the thread is ready or running. Each command is one transition ([`transit`]): decide, commit, publish, perform. The
+//! the thread is ready or running. Each command is one transition ([`transition`]): decide, commit, publish, perform. The
 //! result of an effect ([`perform`]) is an event for the same task. One sweeper ([`sweep`]) finds due timers and threads
 //! without an owner, polling ([`replica_watch`]) finds the commits of other processes. Effects start only under a lease
 //! ([`lease`]).
 //!
-//! Every method of [`Runtime`] returns only after its work is durable. No other folder names the engine's `Machine`.
+//! A method of [`Runtime`] that sends a command returns only after its work is durable. No other folder names the
+//! engine's `Machine`.
 
 mod actor;
 mod actors;

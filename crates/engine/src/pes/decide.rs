@@ -1,4 +1,5 @@
-//! Dispatches every event to the module that handles it. Nothing else happens here.
+//! The top of a decision: dispatches the event to its handler, applies the outcomes that handlers return (`reply`,
+//! `resumed`, `recover`), and starts whatever may start then (`schedule`).
 
 mod recover;
 mod reply;

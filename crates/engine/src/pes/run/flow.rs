@@ -1,4 +1,4 @@
-//! The next phase of a run when its items are settled: refinement or synthesis.
+//! What follows when items have their results: the synthesis or, for a run without a plan, its answer or its failure.
 
 use serde_json::Value;
 

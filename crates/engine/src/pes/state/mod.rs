@@ -34,7 +34,7 @@ pub(crate) use item::*;
 pub(crate) use list::TodoList;
 pub(crate) use model_call::*;
 
-/// The phases of a run.
+/// Which phases the runs of a core have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// Plan, items, synthesis.

@@ -1,5 +1,6 @@
-//! Slots become `Running` here, and nowhere else: only under a lease, only when due, and never while a pause or a
-//! cancel holds them back. A call that needs no effect is answered instead, when its turn comes.
+//! Slots of model calls and tool calls become `Running` here, and nowhere else (those of tasks in `peers/send.rs`): only
+//! under a lease, only when due, and never while a pause or a cancel holds them back. A call that needs no effect is
+//! answered instead, when its turn comes.
 
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::tool::{CallRecord, CallStatus, ToolOutcome};
