@@ -109,12 +109,12 @@ pub trait Catalog: Send + Sync {
     fn list(&self) -> Vec<ModelInfo>;
     /// Provider and model of runs that choose none.
     fn default_model(&self) -> (String, String);
-    /// The facts of a model: from the configuration, else derived from its name.
-    fn facts(&self, _provider: &str, model: &str) -> ModelFacts {
-        known::facts(model)
-    }
     /// What such runs try next, in order, if the default model fails.
     fn fallbacks(&self) -> Vec<ModelChoice> {
         Vec::new()
+    }
+    /// The facts of a model: from the configuration, else derived from its name.
+    fn facts(&self, _provider: &str, model: &str) -> ModelFacts {
+        known::facts(model)
     }
 }

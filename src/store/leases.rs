@@ -105,7 +105,7 @@ pub trait LeaseStore: Send + Sync + 'static {
     async fn count_crash(&self, pk: ThreadPk) -> Result<()>;
     /// Deletes the crashes of these threads; with `keeps_alone`, only those that are not attributed to them.
     async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()>;
-    /// Threads of this replica whose `wake_at` is due, in the same rounds.
+    /// Threads of this replica whose `wake_at` is due, in rounds as for [`Self::claimable`].
     async fn due(&self, replica: uuid::Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>>;
     /// Tenants with threads whose next run is waiting for a slot.
     async fn tenants_to_begin(&self) -> Result<Vec<TenantPk>>;

@@ -123,6 +123,8 @@ pub trait Toolbox: Send + Sync {
     /// Checks everything that must hold before a call starts: the tool is known and enabled, the arguments are valid,
     /// the policy allows it.
     fn judge(&self, call: &Proposal<'_>) -> Judgement;
+    /// Judges a call whose arguments a person edited. `Err`: the call may not run with them.
+    fn judge_edited(&self, call: &Proposal<'_>) -> Result<Judgement, Fault>;
     /// The declaration of the tool with this name, whether or not it is enabled; `None`: there is no such tool.
     fn declared(&self, settings: &RunSettings, tool: &str) -> Option<Arc<ToolSpec>> {
         self.offered(settings).into_iter().find(|spec| spec.name == tool)
@@ -133,8 +135,6 @@ pub trait Toolbox: Send + Sync {
         let _ = (tool, arguments, now, limits);
         None
     }
-    /// The same for arguments that a person edited; `Err`: the call may not run with them.
-    fn judge_edited(&self, call: &Proposal<'_>) -> Result<Judgement, Fault>;
     /// What the policy will decide about a tool's calls while their arguments are not known; `None`: there is no such
     /// tool.
     fn foresee(&self, thread: &ThreadId, settings: &RunSettings, tool: &str) -> Option<ToolForecast>;

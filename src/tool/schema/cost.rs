@@ -27,7 +27,7 @@ const WHOLE_VALUE_STEPS: u64 = 8;
 pub struct Cost {
     /// Until it is known whether a value is valid.
     pub steps: u64,
-    /// The same for each byte of text: regular expressions.
+    /// Steps for each byte of text: regular expressions.
     pub text: u64,
     /// Until all errors are known: alternatives are tried again at each level.
     pub report_steps: u64,
