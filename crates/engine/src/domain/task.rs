@@ -85,7 +85,7 @@ impl Delegation {
 #[serde(rename_all = "camelCase")]
 pub struct TaskAction {
     pub what: TaskActionKind,
-    pub slot: Slot,
+    pub slot: ActionSlot,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,7 +104,7 @@ pub enum TaskActionKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Slot {
+pub enum ActionSlot {
     Ready { at: Millis },
     Running { epoch: i64, since: Millis },
 }
@@ -177,7 +177,7 @@ impl Task {
     }
 
     /// The slot of sending it, if it is to be sent or is being sent.
-    pub fn send_slot(&self) -> Option<Slot> {
+    pub fn send_slot(&self) -> Option<ActionSlot> {
         self.action
             .filter(|action| matches!(action.what, TaskActionKind::Send | TaskActionKind::Resend))
             .map(|action| action.slot)
@@ -217,7 +217,7 @@ impl Task {
             remote_task_id: self.remote_task_id.clone(),
             remote_context_id: self.remote_context_id.clone(),
             next_ask_at: self.action.and_then(|action| match action {
-                TaskAction { what: TaskActionKind::Ask, slot: Slot::Ready { at } } => Some(at),
+                TaskAction { what: TaskActionKind::Ask, slot: ActionSlot::Ready { at } } => Some(at),
                 TaskAction { .. } => None,
             }),
             cancel_heard: self.cancel_heard,

@@ -17,7 +17,7 @@ use crate::domain::ids::{CallId, ItemId, Mint, PayloadId, TaskId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Record;
 use crate::domain::run::{CallerStatus, Run};
-use crate::domain::task::{Slot, Task, TaskAction, TaskActionKind};
+use crate::domain::task::{ActionSlot, Task, TaskAction, TaskActionKind};
 use crate::pes::state::{Active, Call, ItemLoop, ModelCall, Progress, State, Turn, TurnContent, rows, run, wake};
 use crate::pes::tx::written::WrittenRows;
 use crate::step::{Keep, RowKind, Step};
@@ -195,7 +195,7 @@ impl<'a> Tx<'a> {
 
     /// Sets a task's next action and when it is due.
     pub(crate) fn put_action(&mut self, id: &TaskId, what: TaskActionKind, at: Millis) {
-        self.change_task(id, |task| task.action = Some(TaskAction { what, slot: Slot::Ready { at } }));
+        self.change_task(id, |task| task.action = Some(TaskAction { what, slot: ActionSlot::Ready { at } }));
     }
 
     /// Closes the model call of an item, or of the planner or synthesizer.

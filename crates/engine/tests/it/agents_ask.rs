@@ -3,7 +3,7 @@
 use pes_engine::domain::hitl::{InDoubtAction, SuspensionKind};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::RunStatus;
-use pes_engine::domain::task::{PeerFailure, PeerFailureKind, PeerReport, PeerState, Slot, TaskStatus};
+use pes_engine::domain::task::{ActionSlot, PeerFailure, PeerFailureKind, PeerReport, PeerState, TaskStatus};
 use pes_engine::effect::Effect;
 use pes_engine::event::{Event, PeerEvent, SystemEvent};
 use pes_engine::history::left;
@@ -126,7 +126,7 @@ fn an_answer_that_a_person_sends_again_is_tried_as_often_as_a_new_one() {
     sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure: unreachable() })).unwrap();
     assert!(sim.contents(ObservationType::ToolExecution).is_empty(), "the call is open");
     let task = sim.tasks()[0].clone();
-    assert!(matches!(task.send_slot(), Some(Slot::Ready { at }) if at > sim.now), "{task:?}");
+    assert!(matches!(task.send_slot(), Some(ActionSlot::Ready { at }) if at > sim.now), "{task:?}");
 }
 
 /// The names in the log identify the rows that must be deleted with it.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::domain::hitl::{FeedbackSchema, InputType, SuspensionKind};
 use crate::domain::ids::{CallId, TaskId};
 use crate::domain::task::{
-    PeerFailure, PeerFailureKind, PeerReport, PeerState, Slot, Task, TaskAction, TaskActionKind, TaskStatus,
+    ActionSlot, PeerFailure, PeerFailureKind, PeerReport, PeerState, Task, TaskAction, TaskActionKind, TaskStatus,
 };
 use crate::domain::tool::{CallCode, ToolError};
 use crate::pes::peers::{TaskOutcome, cancel, send};
@@ -282,7 +282,7 @@ fn end_without_report(tx: &mut Tx<'_>, task: &Task, status: TaskStatus, code: Ca
 fn under_way(state: &State, id: &TaskId, attempt: u32) -> Option<(Task, TaskActionKind)> {
     let (_, task) = state.tasks.get(id)?;
     match task.action? {
-        TaskAction { what, slot: Slot::Running { .. } } if task.attempt == attempt => Some((task.clone(), what)),
+        TaskAction { what, slot: ActionSlot::Running { .. } } if task.attempt == attempt => Some((task.clone(), what)),
         TaskAction { .. } => None,
     }
 }
@@ -297,28 +297,29 @@ pub(crate) fn on_callback(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) 
     let names_it = task.remote_task_id.is_none() && remote.is_some();
     let (task, now) = (task.clone(), tx.stamp.now);
     let next = match task.action {
-        Some(TaskAction { what, slot: Slot::Running { .. } }) => {
+        Some(TaskAction { what, slot: ActionSlot::Running { .. } }) => {
             if task.called && !names_it {
                 return TaskOutcome::Unchanged;
             }
             tx.change_task(id, |task| task.called = true);
             Some((what, None))
         }
-        Some(TaskAction { what: TaskActionKind::Ask, slot: Slot::Ready { at } }) if at <= now => {
+        Some(TaskAction { what: TaskActionKind::Ask, slot: ActionSlot::Ready { at } }) if at <= now => {
             return TaskOutcome::Unchanged;
         }
-        Some(TaskAction { what: TaskActionKind::Ask, slot: Slot::Ready { .. } }) => {
+        Some(TaskAction { what: TaskActionKind::Ask, slot: ActionSlot::Ready { .. } }) => {
             Some((TaskActionKind::Ask, Some(now)))
         }
-        Some(TaskAction { what: TaskActionKind::Cancel, slot: Slot::Ready { .. } }) if names_it => {
+        Some(TaskAction { what: TaskActionKind::Cancel, slot: ActionSlot::Ready { .. } }) if names_it => {
             Some((TaskActionKind::Cancel, Some(now)))
         }
-        Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: Slot::Ready { .. } }) | None
+        Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: ActionSlot::Ready { .. } })
+        | None
             if names_it && !task.status.is_terminal() =>
         {
             Some((TaskActionKind::Ask, Some(now)))
         }
-        Some(TaskAction { slot: Slot::Ready { .. }, .. }) | None => return TaskOutcome::Unchanged,
+        Some(TaskAction { slot: ActionSlot::Ready { .. }, .. }) | None => return TaskOutcome::Unchanged,
     };
     tx.change_task(id, |task| {
         task.remote_task_id = task.remote_task_id.take().or(remote);
@@ -345,7 +346,7 @@ pub(crate) fn recover(tx: &mut Tx<'_>) -> bool {
         .tasks
         .values()
         .filter_map(|(_, task)| match task.action? {
-            TaskAction { what, slot: Slot::Running { epoch, .. } } if Some(epoch) != holder => {
+            TaskAction { what, slot: ActionSlot::Running { epoch, .. } } if Some(epoch) != holder => {
                 Some((task.task_id.clone(), what, task.tries))
             }
             TaskAction { .. } => None,

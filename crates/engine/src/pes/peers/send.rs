@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::domain::Millis;
 use crate::domain::fault::Fault;
 use crate::domain::ids::{CallId, SuspensionId, TaskId};
-use crate::domain::task::{Delegation, Slot, Task, TaskAction, TaskActionKind, TaskStatus};
+use crate::domain::task::{ActionSlot, Delegation, Task, TaskAction, TaskActionKind, TaskStatus};
 use crate::domain::tool::{CallCode, CallStatus, ToolError};
 use crate::pes::peers::TaskOutcome;
 use crate::pes::settle::call::{self, CallEnd};
@@ -24,8 +24,8 @@ const ACTION_TIMEOUT: Millis = 120_000;
 impl TaskAction {
     fn is_due(self, now: Millis) -> bool {
         match self.slot {
-            Slot::Ready { at } => at <= now,
-            Slot::Running { .. } => false,
+            ActionSlot::Ready { at } => at <= now,
+            ActionSlot::Running { .. } => false,
         }
     }
 }
@@ -94,7 +94,7 @@ pub(crate) fn schedule_action(tx: &mut Tx<'_>, id: &TaskId, what: TaskActionKind
         let delay = if std::mem::take(&mut task.called) { delay.min(MAX_DELAY_AFTER_CALLBACK) } else { delay };
         task.tries += 1;
         let at = now.saturating_add(delay.max(no_sooner_than.unwrap_or(0)));
-        task.action = Some(TaskAction { what, slot: Slot::Ready { at } });
+        task.action = Some(TaskAction { what, slot: ActionSlot::Ready { at } });
     });
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn start(tx: &mut Tx<'_>, id: &TaskId) {
     tx.change_task(id, |task| {
         task.attempt += 1;
         task.may_have_arrived |= matches!(what, TaskActionKind::Send | TaskActionKind::Resend);
-        task.action = Some(TaskAction { what, slot: Slot::Running { epoch, since: now } });
+        task.action = Some(TaskAction { what, slot: ActionSlot::Running { epoch, since: now } });
     });
 }
 
@@ -130,13 +130,13 @@ pub(crate) fn check_deadline(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
     match task.action {
         Some(TaskAction {
             what: what @ (TaskActionKind::Ask | TaskActionKind::Cancel),
-            slot: Slot::Running { since, .. },
+            slot: ActionSlot::Running { since, .. },
         }) if now - since >= ACTION_TIMEOUT => {
             tx.put_action(&task.task_id, what, now);
         }
         Some(_) | None => {}
     }
-    let is_sent_now = matches!(task.send_slot(), Some(Slot::Running { .. }));
+    let is_sent_now = matches!(task.send_slot(), Some(ActionSlot::Running { .. }));
     if task.deadline > now || task.status.is_terminal() || is_sent_now {
         return TaskOutcome::Continues;
     }

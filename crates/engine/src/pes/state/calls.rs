@@ -3,7 +3,7 @@
 use crate::domain::Millis;
 use crate::domain::hitl::{Suspension, SuspensionKind};
 use crate::domain::ids::{CallId, ItemId, StreamId, SuspensionId};
-use crate::domain::task::{Slot, Task};
+use crate::domain::task::{ActionSlot, Task};
 use crate::domain::tool::{CallRecord, CallStatus, ToolClass, ToolStatus};
 use crate::pes::state::{Item, ItemLoop, ModelCall, State};
 
@@ -54,7 +54,7 @@ impl State {
     }
 
     /// The slot of sending the call to an agent, if it is being sent or waits for that.
-    pub(crate) fn send_slot(&self, call: &CallId) -> Option<Slot> {
+    pub(crate) fn send_slot(&self, call: &CallId) -> Option<ActionSlot> {
         let is_at_peer = self.call_status(call) == Some(CallStatus::AtPeer);
         self.task_of(call).filter(|_| is_at_peer)?.send_slot()
     }

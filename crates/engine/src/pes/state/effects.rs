@@ -1,7 +1,7 @@
 //! The effects in flight: those of the slots marked `Running`, and the input of each.
 
 use crate::domain::ids::{CallId, TaskId};
-use crate::domain::task::{Slot, Task, TaskAction, TaskActionKind};
+use crate::domain::task::{ActionSlot, Task, TaskAction, TaskActionKind};
 use crate::domain::tool::CallStatus;
 use crate::effect::Effect;
 use crate::pes::state::{ModelCall, State};
@@ -29,7 +29,7 @@ pub(crate) fn running(state: &State) -> Vec<Effect> {
 fn task_effect(task: &Task) -> Option<Effect> {
     let (id, attempt) = (task.task_id.clone(), task.attempt);
     match task.action? {
-        TaskAction { slot: Slot::Ready { .. }, .. } => None,
+        TaskAction { slot: ActionSlot::Ready { .. }, .. } => None,
         TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, .. } => {
             Some(Effect::Delegate { task: id, attempt })
         }

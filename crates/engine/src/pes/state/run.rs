@@ -4,7 +4,7 @@ use crate::domain::ids::ItemId;
 use crate::domain::model;
 use crate::domain::run::{Run, RunStatus};
 use crate::domain::settings::{PlanReview, RunSettings};
-use crate::domain::task::Slot;
+use crate::domain::task::ActionSlot;
 use crate::domain::thread::ThreadStatus;
 use crate::domain::tool::CallStatus;
 use crate::pes::state::{Active, Item, ItemLoop, Phase, Replan, Review, SentBack, Shape, State};
@@ -114,7 +114,7 @@ impl State {
 
     /// Whether a slot of this item is `Running`.
     pub(crate) fn is_running(&self, work: &ItemLoop) -> bool {
-        let is_sent = |call| matches!(self.send_slot(call), Some(Slot::Running { .. }));
+        let is_sent = |call| matches!(self.send_slot(call), Some(ActionSlot::Running { .. }));
         work.model.as_ref().is_some_and(|model| model.is_running())
             || self.batch_has(work, CallStatus::Running)
             || work.batch.iter().any(is_sent)

@@ -2,7 +2,7 @@
 
 use crate::World;
 use crate::domain::Millis;
-use crate::domain::task::{Slot, Task, TaskAction, TaskActionKind};
+use crate::domain::task::{ActionSlot, Task, TaskAction, TaskActionKind};
 use crate::domain::tool::CallStatus;
 use crate::pes::state::funds::{self, Funds};
 use crate::pes::state::{ItemLoop, ModelCall, ModelSlot, State};
@@ -26,8 +26,8 @@ pub(crate) fn wake_at(state: &State, world: &World<'_>, now: Millis) -> Option<M
         Some(call) => model_wake_time(state, world, now, call),
         None => {
             let sends = work.batch.iter().filter_map(|call| match state.send_slot(call)? {
-                Slot::Ready { at } => Some(at),
-                Slot::Running { .. } => None,
+                ActionSlot::Ready { at } => Some(at),
+                ActionSlot::Running { .. } => None,
             });
             sends.chain(batch_wake_time(state, now, work)).min()
         }
@@ -41,14 +41,15 @@ pub(crate) fn wake_at(state: &State, world: &World<'_>, now: Millis) -> Option<M
 fn task_wake_time(task: &Task) -> Option<Millis> {
     let deadline = (!task.status.is_terminal()).then_some(task.deadline);
     match task.action {
-        Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: Slot::Running { .. } }) => None,
-        Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: Slot::Ready { .. } }) | None => {
-            deadline
+        Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: ActionSlot::Running { .. } }) => {
+            None
         }
+        Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: ActionSlot::Ready { .. } })
+        | None => deadline,
         Some(TaskAction { what: TaskActionKind::Ask | TaskActionKind::Cancel, slot }) => {
             let at = match slot {
-                Slot::Ready { at } => at,
-                Slot::Running { since, .. } => since.saturating_add(LIVENESS_CHECK_INTERVAL),
+                ActionSlot::Ready { at } => at,
+                ActionSlot::Running { since, .. } => since.saturating_add(LIVENESS_CHECK_INTERVAL),
             };
             Some(deadline.map_or(at, |deadline| deadline.min(at)))
         }
