@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::app_state::AppState;
 use super::events::{run_events, sse};
-use super::idempotency::Settled;
+use super::idempotency::ReplyValue;
 use super::problem::HttpResult;
 use super::reply_preferences::ReplyPreferences;
 use crate::domain::caller::Caller;
@@ -24,24 +24,24 @@ pub(crate) async fn follow(
     caller: &Caller,
     preferences: &ReplyPreferences,
     early: Option<EarlySubscription>,
-    settled: Settled<Receipt>,
+    reply: ReplyValue<Receipt>,
     until: WaitsFor,
 ) -> HttpResult<Response> {
     if preferences.wants_events {
-        let early = early.filter(|_| !settled.is_replay);
-        let events = run_events(app, caller, &settled.value, early).await?;
-        return Ok((settled.headers(), sse::response(app, preferences.pass.clone(), events)).into_response());
+        let early = early.filter(|_| !reply.is_replay);
+        let events = run_events(app, caller, &reply.value, early).await?;
+        return Ok((reply.headers(), sse::response(app, preferences.pass.clone(), events)).into_response());
     }
     match preferences.wait {
-        Some(wait) => wait_for(app, caller, preferences, until, wait, settled).await,
-        None => Ok(receipt(preferences, settled)),
+        Some(wait) => wait_for(app, caller, preferences, until, wait, reply).await,
+        None => Ok(receipt(preferences, reply)),
     }
 }
 
 /// The receipt, with URLs in place of paths.
-pub(crate) fn receipt(preferences: &ReplyPreferences, settled: Settled<Receipt>) -> Response {
-    let headers = settled.headers();
-    (settled.status, headers, Json(absolute(&preferences.base, settled.value))).into_response()
+pub(crate) fn receipt(preferences: &ReplyPreferences, reply: ReplyValue<Receipt>) -> Response {
+    let headers = reply.headers();
+    (reply.status, headers, Json(absolute(&preferences.base, reply.value))).into_response()
 }
 
 pub(crate) fn absolute(base: &str, receipt: Receipt) -> Receipt {
@@ -58,16 +58,16 @@ async fn wait_for(
     preferences: &ReplyPreferences,
     until: WaitsFor,
     wait: Duration,
-    mut settled: Settled<Receipt>,
+    mut reply: ReplyValue<Receipt>,
 ) -> HttpResult<Response> {
-    let Waited { run, suspensions } = app.wait_run(caller, &settled.value.run_id, until, wait).await?;
+    let Waited { run, suspensions } = app.wait_run(caller, &reply.value.run_id, until, wait).await?;
     let mut response = if run.status.is_terminal() {
-        (settled.headers(), Json(Finished::from(run))).into_response()
+        (reply.headers(), Json(Finished::from(run))).into_response()
     } else {
-        settled.value.status = run.status;
-        settled.value.suspensions = suspensions;
-        settled.status = StatusCode::ACCEPTED;
-        receipt(preferences, settled)
+        reply.value.status = run.status;
+        reply.value.suspensions = suspensions;
+        reply.status = StatusCode::ACCEPTED;
+        receipt(preferences, reply)
     };
     let applied = HeaderValue::from_str(&format!("wait={}", wait.as_secs())).expect("digits are visible ASCII");
     response.headers_mut().insert("preference-applied", applied);

@@ -82,13 +82,13 @@ fn check(key: &str) -> Result<(), Fault> {
 }
 
 /// A response value, fresh or stored.
-pub(crate) struct Settled<T> {
+pub(crate) struct ReplyValue<T> {
     pub(crate) value: T,
     pub(crate) status: StatusCode,
     pub(crate) is_replay: bool,
 }
 
-impl<T> Settled<T> {
+impl<T> ReplyValue<T> {
     /// `Idempotency-Replayed: true` on a stored response.
     pub(crate) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -99,7 +99,7 @@ impl<T> Settled<T> {
     }
 }
 
-impl<T: Serialize> Settled<T> {
+impl<T: Serialize> ReplyValue<T> {
     /// A response with the `Location` of the resource: `place`, below the server's base.
     pub(crate) fn at(self, preferences: &ReplyPreferences, place: &str) -> Response {
         let location = [(LOCATION, format!("{}{place}", preferences.base))];
@@ -108,12 +108,15 @@ impl<T: Serialize> Settled<T> {
 }
 
 /// The fresh value, which is sent with `status`, or the stored one of an earlier request.
-pub(crate) fn settle<T: DeserializeOwned>(answered: Answered<T>, status: StatusCode) -> Result<Settled<T>, Fault> {
+pub(crate) fn reply_value<T: DeserializeOwned>(
+    answered: Answered<T>,
+    status: StatusCode,
+) -> Result<ReplyValue<T>, Fault> {
     let (status, is_replay) = match &answered {
         Answered::Fresh(_) => (status, false),
         Answered::Replayed(stored) => (StatusCode::from_u16(stored.status).map_err(once::damaged)?, true),
     };
-    Ok(Settled { value: answered.into_value()?, status, is_replay })
+    Ok(ReplyValue { value: answered.into_value()?, status, is_replay })
 }
 
 #[cfg(test)]

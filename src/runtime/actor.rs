@@ -158,7 +158,7 @@ impl Actor {
     async fn handle(&mut self, command: Command) {
         match command {
             Command::Decide { event, extras, reply } => {
-                let decided = self.decide_and_settle(&event, &extras).await;
+                let decided = self.decide_and_finish_cancel(&event, &extras).await;
                 self.answer(reply, decided).await;
             }
             Command::EditProfile { edit, reply } => {
@@ -198,7 +198,7 @@ impl Actor {
     }
 
     /// Decides and commits. A cancel also stops the effects before this returns.
-    async fn decide_and_settle(
+    async fn decide_and_finish_cancel(
         &mut self,
         event: &Arc<Event>,
         extras: &CommitExtras,

@@ -93,7 +93,7 @@ impl Actor {
                     return Err(refusal);
                 }
             };
-            self.settle().await?;
+            self.settle_lost_effects().await?;
             self.reply_to_calls();
         }
         Err(contended())
@@ -178,7 +178,7 @@ impl Actor {
 
     /// Aborts effects that the loaded thread no longer has. Slots that are `Running` without an effect in this process were left
     /// by a lost holder: one commit claims the thread and settles them.
-    async fn settle(&mut self) -> Result<(), CommandError> {
+    async fn settle_lost_effects(&mut self) -> Result<(), CommandError> {
         let Some(loaded) = &self.loaded else { return Ok(()) };
         let running = loaded.machine.running();
         if self.is_ours(loaded) {

@@ -13,7 +13,7 @@ use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
 use crate::http::caller::permit;
 use crate::http::follow::absolute;
-use crate::http::idempotency::{IdempotencyKey, Settled};
+use crate::http::idempotency::{IdempotencyKey, ReplyValue};
 use crate::http::json::{JsonBody, Nothing, fingerprint, parse, typed};
 use crate::http::problem::{ProblemContext, document};
 use crate::http::routes::{cancel, pause, process, resume};
@@ -152,7 +152,7 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
             Op::Start(Box::pin(async move {
                 let trace = trace.unwrap_or_else(|| session.trace.clone());
                 let outcome = process::accept(&session.app, &session.caller, &thread, sent, key, &trace, false).await;
-                id.respond_with_receipt(&session, outcome.map(|(settled, _)| settled))
+                id.respond_with_receipt(&session, outcome.map(|(reply, _)| reply))
             }))
         }
         OpKind::Resume => {
@@ -173,7 +173,7 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
             let sent = sent::<Nothing>(body)?;
             Op::Start(Box::pin(async move {
                 let outcome = cancel::accept(&session.app, &session.caller, &thread, sent, key).await;
-                id.respond(&session, outcome.map(|settled| (members(&settled.value), settled.is_replay)))
+                id.respond(&session, outcome.map(|reply| (members(&reply.value), reply.is_replay)))
             }))
         }
     })
@@ -188,8 +188,8 @@ impl OpId {
         json!({ "event": "pong", "data": { "id": self.0 } }).to_string()
     }
 
-    fn respond_with_receipt(&self, session: &SocketSession, outcome: Result<Settled<Receipt>, Fault>) -> String {
-        let data = |settled: Settled<Receipt>| (members(&absolute(&session.base, settled.value)), settled.is_replay);
+    fn respond_with_receipt(&self, session: &SocketSession, outcome: Result<ReplyValue<Receipt>, Fault>) -> String {
+        let data = |reply: ReplyValue<Receipt>| (members(&absolute(&session.base, reply.value)), reply.is_replay);
         self.respond(session, outcome.map(data))
     }
 

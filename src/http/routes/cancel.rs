@@ -10,7 +10,7 @@ use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
 use crate::http::app_state::AppState;
 use crate::http::caller::MayRun;
-use crate::http::idempotency::{IdempotencyKey, Settled, settle};
+use crate::http::idempotency::{IdempotencyKey, ReplyValue, reply_value};
 use crate::http::ids::Ids;
 use crate::http::json::{JsonBody, Nothing, OptionalJsonBody};
 use crate::http::params::NoParams;
@@ -46,7 +46,7 @@ pub(crate) async fn run(
     OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
 ) -> HttpResult<Response> {
     let answered = runs::cancel(&app.service, &caller, &ids.get("run")?, key.with(sent.fingerprint)).await?;
-    Ok(response(settled(answered)?))
+    Ok(response(reply(answered)?))
 }
 
 /// Cancels everything on a thread. Shared by REST and WebSocket.
@@ -56,15 +56,15 @@ pub(crate) async fn accept(
     thread: &ThreadId,
     sent: JsonBody<Nothing>,
     key: IdempotencyKey,
-) -> Result<Settled<CancelReceipt>, Fault> {
-    settled(runs::cancel_thread(&app.service, caller, thread, key.with(sent.fingerprint)).await?)
+) -> Result<ReplyValue<CancelReceipt>, Fault> {
+    reply(runs::cancel_thread(&app.service, caller, thread, key.with(sent.fingerprint)).await?)
 }
 
-fn settled(answered: Answered<CancelReceipt>) -> Result<Settled<CancelReceipt>, Fault> {
+fn reply(answered: Answered<CancelReceipt>) -> Result<ReplyValue<CancelReceipt>, Fault> {
     let is_over = matches!(&answered, Answered::Fresh(receipt) if receipt.already);
-    settle(answered, if is_over { StatusCode::OK } else { StatusCode::ACCEPTED })
+    reply_value(answered, if is_over { StatusCode::OK } else { StatusCode::ACCEPTED })
 }
 
-fn response(settled: Settled<CancelReceipt>) -> Response {
-    (settled.status, settled.headers(), Json(settled.value)).into_response()
+fn response(reply: ReplyValue<CancelReceipt>) -> Response {
+    (reply.status, reply.headers(), Json(reply.value)).into_response()
 }

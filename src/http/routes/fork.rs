@@ -10,7 +10,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::thread::Thread;
 use crate::http::app_state::AppState;
 use crate::http::caller::MayRun;
-use crate::http::idempotency::{IdempotencyKey, settle};
+use crate::http::idempotency::{IdempotencyKey, reply_value};
 use crate::http::ids::{Ids, new_thread_id};
 use crate::http::json::OptionalJsonBody;
 use crate::http::params::NoParams;
@@ -50,5 +50,5 @@ pub(crate) async fn fork(
     let longest = app.config.limits.id_length;
     let new_id = thread_id.map(|id| new_thread_id(&id, longest, "/threadId")).transpose()?;
     let forked = fork::fork(&app.service, &caller, &ids.thread()?, at, new_id, key.with(sent.fingerprint)).await?;
-    Ok(created(&preferences, settle(forked, StatusCode::CREATED)?))
+    Ok(created(&preferences, reply_value(forked, StatusCode::CREATED)?))
 }

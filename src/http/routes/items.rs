@@ -10,7 +10,7 @@ use crate::domain::ids::ThreadId;
 use crate::http::app_state::AppState;
 use crate::http::caller::MayRun;
 use crate::http::follow::receipt;
-use crate::http::idempotency::{IdempotencyKey, Settled, settle};
+use crate::http::idempotency::{IdempotencyKey, ReplyValue, reply_value};
 use crate::http::ids::Ids;
 use crate::http::json::{JsonBody, Nothing, OptionalJsonBody};
 use crate::http::params::NoParams;
@@ -59,7 +59,7 @@ async fn accept(
     action: ItemAction,
     sent: JsonBody<Nothing>,
     key: IdempotencyKey,
-) -> Result<Settled<Receipt>, Fault> {
+) -> Result<ReplyValue<Receipt>, Fault> {
     let answered = runs::act_on_item(&app.service, caller, thread, action, key.with(sent.fingerprint)).await?;
-    settle(answered, StatusCode::ACCEPTED)
+    reply_value(answered, StatusCode::ACCEPTED)
 }

@@ -14,7 +14,7 @@ use crate::domain::settings::CallOptions;
 use crate::http::app_state::AppState;
 use crate::http::caller::MayRun;
 use crate::http::follow::{Finished, follow};
-use crate::http::idempotency::{IdempotencyKey, Settled, settle};
+use crate::http::idempotency::{IdempotencyKey, ReplyValue, reply_value};
 use crate::http::ids::Ids;
 use crate::http::json::JsonBody;
 use crate::http::params::NoParams;
@@ -83,7 +83,7 @@ pub(crate) async fn accept(
     key: IdempotencyKey,
     trace: &TraceId,
     listens: bool,
-) -> Result<(Settled<Receipt>, Option<EarlySubscription>), Fault> {
+) -> Result<(ReplyValue<Receipt>, Option<EarlySubscription>), Fault> {
     let query = sent.value;
     check_query(&query, app.config.limits.id_length)?;
     let ask = ProcessAsk {
@@ -108,7 +108,7 @@ pub(crate) async fn accept(
     } else {
         (runs::process(service, caller, thread, ask, key).await?, None)
     };
-    Ok((settle(answered, StatusCode::ACCEPTED)?, early))
+    Ok((reply_value(answered, StatusCode::ACCEPTED)?, early))
 }
 
 fn continue_at(after: String) -> ContinueAt {

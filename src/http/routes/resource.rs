@@ -13,7 +13,7 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::http::app_state::AppState;
 use crate::http::etag;
-use crate::http::idempotency::{IdempotencyKey, settle};
+use crate::http::idempotency::{IdempotencyKey, reply_value};
 use crate::http::json::{JsonBody, fingerprint, read_value, typed};
 use crate::http::page::Listed;
 use crate::http::problem::HttpResult;
@@ -43,7 +43,7 @@ where
     R::View: DeserializeOwned,
 {
     let made = resources::create::<R>(&app.service, caller, sent.value, key.with(sent.fingerprint)).await?;
-    let made = settle(made, StatusCode::CREATED)?;
+    let made = reply_value(made, StatusCode::CREATED)?;
     let place = format!("{path}/{}", R::id(&made.value));
     Ok(made.at(preferences, &place))
 }
@@ -59,7 +59,7 @@ where
     R::View: DeserializeOwned,
 {
     let changed = resources::put::<R>(&app.service, caller, id, spec, &IfMatch::Absent, None).await?;
-    Ok(Json(settle(changed.map(|changed| changed.value), StatusCode::OK)?.value))
+    Ok(Json(reply_value(changed.map(|changed| changed.value), StatusCode::OK)?.value))
 }
 
 /// The same with a merge patch.
@@ -73,7 +73,7 @@ where
     R::View: DeserializeOwned,
 {
     let changed = resources::patch::<R>(&app.service, caller, id, patch, &IfMatch::Absent, None).await?;
-    Ok(Json(settle(changed.map(|changed| changed.value), StatusCode::OK)?.value))
+    Ok(Json(reply_value(changed.map(|changed| changed.value), StatusCode::OK)?.value))
 }
 
 /// Replaces a resource. The request may have an idempotency key and a precondition.
@@ -130,9 +130,9 @@ pub(super) fn changed<V: Serialize + DeserializeOwned>(answered: Answered<Versio
     match answered {
         Answered::Fresh(changed) => Ok(tagged(changed)),
         replayed @ Answered::Replayed(_) => {
-            let settled = settle(replayed.map(|changed| changed.value), StatusCode::OK)?;
-            let headers: HeaderMap = settled.headers();
-            Ok((settled.status, headers, Json(settled.value)).into_response())
+            let reply = reply_value(replayed.map(|changed| changed.value), StatusCode::OK)?;
+            let headers: HeaderMap = reply.headers();
+            Ok((reply.status, headers, Json(reply.value)).into_response())
         }
     }
 }

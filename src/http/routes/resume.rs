@@ -11,7 +11,7 @@ use crate::domain::ids::ThreadId;
 use crate::http::app_state::AppState;
 use crate::http::caller::MayApprove;
 use crate::http::follow::{Finished, follow};
-use crate::http::idempotency::{IdempotencyKey, Settled, settle};
+use crate::http::idempotency::{IdempotencyKey, ReplyValue, reply_value};
 use crate::http::ids::Ids;
 use crate::http::json::JsonBody;
 use crate::http::params::NoParams;
@@ -52,7 +52,7 @@ pub(crate) async fn accept(
     thread: &ThreadId,
     sent: JsonBody<hitl::Answer>,
     key: IdempotencyKey,
-) -> Result<Settled<Receipt>, Fault> {
+) -> Result<ReplyValue<Receipt>, Fault> {
     let answered = runs::resume(&app.service, caller, thread, sent.value, key.with(sent.fingerprint)).await?;
-    settle(answered, StatusCode::ACCEPTED)
+    reply_value(answered, StatusCode::ACCEPTED)
 }

@@ -11,7 +11,7 @@ use crate::domain::schedule::{ScheduleResource, ScheduleSpec, ScheduledTime};
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::follow::absolute;
-use crate::http::idempotency::{IdempotencyKey, Settled, settle};
+use crate::http::idempotency::{IdempotencyKey, ReplyValue, reply_value};
 use crate::http::ids::Ids;
 use crate::http::json::{JsonBody, Nothing, OptionalJsonBody};
 use crate::http::page::Listed;
@@ -128,9 +128,9 @@ pub(crate) async fn trigger(
 ) -> HttpResult<Response> {
     let id: String = ids.get("schedule")?;
     let asked = schedules::trigger(&app.service, &caller, &id, key.with(sent.fingerprint)).await?;
-    let asked = settle(asked, StatusCode::ACCEPTED)?;
+    let asked = reply_value(asked, StatusCode::ACCEPTED)?;
     let place = asked.value.run_url.clone();
-    let asked = Settled { value: absolute(&preferences.base, asked.value), ..asked };
+    let asked = ReplyValue { value: absolute(&preferences.base, asked.value), ..asked };
     Ok(asked.at(&preferences, &place))
 }
 

@@ -13,7 +13,7 @@ use crate::domain::settings::ThreadConfig;
 use crate::domain::thread::{Thread, ThreadStatus};
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
-use crate::http::idempotency::{IdempotencyKey, Settled, settle};
+use crate::http::idempotency::{IdempotencyKey, ReplyValue, reply_value};
 use crate::http::ids::{Ids, new_thread_id};
 use crate::http::json::{JsonBody, read_value};
 use crate::http::page::Listed;
@@ -60,11 +60,11 @@ pub(crate) async fn create(
         Answered::Fresh((thread, false)) => (Answered::Fresh(thread), StatusCode::OK),
         Answered::Replayed(stored) => (Answered::Replayed(stored), StatusCode::CREATED),
     };
-    Ok(created(&preferences, settle(answered, status)?))
+    Ok(created(&preferences, reply_value(answered, status)?))
 }
 
 /// A new thread, with its location.
-pub(crate) fn created(preferences: &ReplyPreferences, thread: Settled<Thread>) -> Response {
+pub(crate) fn created(preferences: &ReplyPreferences, thread: ReplyValue<Thread>) -> Response {
     let place = format!("/threads/{}", thread.value.thread_id);
     thread.at(preferences, &place)
 }

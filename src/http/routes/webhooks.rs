@@ -9,7 +9,7 @@ use super::resource;
 use crate::domain::webhook::{DeliveryResource, WebhookResource, WebhookSpec};
 use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
-use crate::http::idempotency::{IdempotencyKey, settle};
+use crate::http::idempotency::{IdempotencyKey, reply_value};
 use crate::http::ids::Ids;
 use crate::http::json::{JsonBody, Nothing, OptionalJsonBody};
 use crate::http::page::Listed;
@@ -132,6 +132,6 @@ pub(crate) async fn replay(
 ) -> HttpResult<Response> {
     let id: String = ids.get("delivery")?;
     let replayed = resources::replay(&app.service, &caller, &id.into(), key.with(sent.fingerprint)).await?;
-    let replayed = settle(replayed, StatusCode::ACCEPTED)?;
+    let replayed = reply_value(replayed, StatusCode::ACCEPTED)?;
     Ok((replayed.status, replayed.headers()).into_response())
 }

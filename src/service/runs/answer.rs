@@ -29,7 +29,7 @@ pub async fn resume(
     answer: Answer,
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
-    settle(service, caller, id, answer, None, CommitExtras::default(), key).await
+    commit_answer(service, caller, id, answer, None, CommitExtras::default(), key).await
 }
 
 /// Answers a suspension, once. The run is found under these lookup keys from then on.
@@ -42,7 +42,7 @@ pub async fn resume_with_lookups(
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
     let extras = CommitExtras { lookups: Some(lookups), ..CommitExtras::default() };
-    settle(service, caller, id, answer, None, extras, key).await
+    commit_answer(service, caller, id, answer, None, extras, key).await
 }
 
 /// Answers a suspension, once, with a message that joins the conversation.
@@ -73,10 +73,10 @@ pub async fn reply(
         requested_by: Some(caller.name.clone()),
         metadata: message.metadata,
     };
-    settle(service, caller, id, answer, Some(Box::new(said)), extras, key).await
+    commit_answer(service, caller, id, answer, Some(Box::new(said)), extras, key).await
 }
 
-async fn settle(
+async fn commit_answer(
     service: &Service,
     caller: &Caller,
     id: &ThreadId,
