@@ -119,7 +119,7 @@ impl Shared {
 
     fn try_send(self: &Arc<Self>, pk: ThreadPk, command: Command) -> Result<(), Box<RejectedCommand>> {
         let mut live = self.actors.0.lock();
-        let mailbox = &live.entry(pk).or_insert_with(|| self.start(pk)).mailbox;
+        let mailbox = &live.entry(pk).or_insert_with(|| self.spawn_actor(pk)).mailbox;
         mailbox.try_send(command).map_err(|error| Box::new(RejectedCommand { error, mailbox: mailbox.clone() }))
     }
 
@@ -147,7 +147,7 @@ impl Shared {
         self.request(pk, |reply| Command::Wake { reply }).await
     }
 
-    fn start(self: &Arc<Self>, pk: ThreadPk) -> LiveActor {
+    fn spawn_actor(self: &Arc<Self>, pk: ThreadPk) -> LiveActor {
         let known = KnownVersion::none();
         let known_here = known.clone();
         let (mailbox, receiver) = mpsc::channel(self.config.limits.mailbox.max(1));

@@ -30,7 +30,7 @@ impl Actor {
 
     /// Starts effects whose intent is committed. If the lease has ended meanwhile, nothing starts: the next holder of the
     /// thread settles them.
-    pub(super) async fn start(&mut self, effects: Vec<Effect>) {
+    pub(super) async fn start_effects(&mut self, effects: Vec<Effect>) {
         let Some(loaded) = &self.loaded else { return };
         let current = self.shared.lease_keeper.current_lease();
         let Some(lease) = current.filter(|lease| loaded.row.fence.lease == Some(lease.id)) else {

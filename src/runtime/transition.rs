@@ -83,7 +83,7 @@ impl Actor {
         events: &[Arc<Event>],
         extras: &CommitExtras,
         mode: ClaimMode,
-    ) -> Result<Option<Decision>, CommandError> {
+    ) -> Result<Option<UncommittedDecision>, CommandError> {
         let loaded = self.loaded.as_ref().ok_or(CommandError::Gone)?;
         let tools = self.shared.tools.toolset(loaded.row.tenant).await;
         let lease = self.lease_for_commit(loaded, mode);
@@ -99,7 +99,7 @@ impl Actor {
         let recipients = loaded.recipients(extras, shared.public_console_urls());
         let world = World { allowance: &allowance, begin, ..shared.world(&tools) };
         let stamp = || Stamp { now, seed: shared.clock.seed(), holder: lease.epoch };
-        let step = match loaded.decide(&world, stamp, events) {
+        let step = match loaded.decide_all(&world, stamp, events) {
             Ok(step) => step,
             Err(RefusedEvent { nth: 0, fault }) => {
                 return if self.confirm_newest().await? { Err(fault.into()) } else { Ok(None) };
@@ -113,17 +113,29 @@ impl Actor {
         let decided = DecisionResult::of(&step, loaded, extras);
         let changes_nothing = step.is_noop && !(is_release && loaded.row.status == ThreadStatus::Quarantined);
         let reserved = ReservedBefore { reservations, caps };
-        Ok(Some(Decision { now, lease, releases_lease, before, reserved, recipients, step, decided, changes_nothing }))
+        Ok(Some(UncommittedDecision {
+            now,
+            lease,
+            releases_lease,
+            before,
+            reserved,
+            recipients,
+            step,
+            decided,
+            changes_nothing,
+        }))
     }
 
     /// Builds the commit of a decision, with its outgoing deliveries, and what is left to do after the commit.
     async fn prepare(
         &mut self,
-        decision: Decision,
+        decision: UncommittedDecision,
         events: &[Arc<Event>],
         extras: &CommitExtras,
     ) -> Result<(Commit, Prepared), CommandError> {
-        let Decision { now, mut lease, releases_lease, before, reserved, recipients, mut step, decided, .. } = decision;
+        let UncommittedDecision {
+            now, mut lease, releases_lease, before, reserved, recipients, mut step, decided, ..
+        } = decision;
         let shared = &self.shared;
         let loaded = self.loaded.as_mut().ok_or(CommandError::Gone)?;
         let has_no_effects = loaded.machine.running().is_empty();
@@ -178,7 +190,7 @@ impl Actor {
             self.forget_crashes().await;
         }
         self.publish(announcement, &step).await;
-        self.perform(&before, is_holder).await;
+        self.start_and_abort_effects(&before, is_holder).await;
         decided
     }
 
@@ -270,7 +282,7 @@ impl Actor {
         }
     }
 
-    async fn perform(&mut self, before: &[Effect], is_holder: bool) {
+    async fn start_and_abort_effects(&mut self, before: &[Effect], is_holder: bool) {
         let Some(loaded) = &self.loaded else { return };
         for effect in step::stopped(before, &*loaded.machine) {
             self.effects.abort(effect);
@@ -279,7 +291,7 @@ impl Actor {
         let Some(loaded) = &self.loaded else { return };
         let started = step::started(before, &*loaded.machine);
         if is_holder && !started.is_empty() {
-            self.start(started).await;
+            self.start_effects(started).await;
         }
     }
 }
@@ -295,7 +307,7 @@ fn is_progress(event: &Event) -> bool {
 }
 
 /// A decision in memory, before its commit.
-struct Decision {
+struct UncommittedDecision {
     now: Millis,
     lease: CommitLease,
     /// The process drains and holds the lease, which it releases if nothing runs any more.
@@ -341,7 +353,7 @@ struct RefusedEvent {
 
 impl LoadedThread {
     /// Decides on the events, one after the other, as one step. If one is refused, the machine contains those before it.
-    fn decide(
+    fn decide_all(
         &mut self,
         world: &World<'_>,
         stamp: impl Fn() -> Stamp,
