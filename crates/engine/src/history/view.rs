@@ -8,7 +8,7 @@ use crate::domain::plan::{ItemStatus, StepOutputEntry, StepType, TodoItem};
 use crate::domain::state::{A2aWait, PendingA2ATasks};
 use crate::domain::tool::{CallRecord, ToolCall, ToolResult};
 use crate::history::ShownPlan;
-use crate::pes::state::{Item, Phase, State, TurnContent, run, text};
+use crate::pes::state::{Item, RunPhase, State, TurnContent, run, text};
 
 /// The item without its calls.
 pub(crate) fn todo_item(item: &Item) -> TodoItem {
@@ -157,13 +157,13 @@ fn open_tasks(state: &State) -> Vec<A2aWait> {
     open.into_iter().map(|(_, task)| A2aWait { task: task.observation_body(), item_id: task.item_id.clone() }).collect()
 }
 
-fn phase_word(phase: Phase) -> &'static str {
+fn phase_word(phase: RunPhase) -> &'static str {
     match phase {
-        Phase::Idle => "idle",
-        Phase::Planning => "planning",
-        Phase::Refining => "refining",
-        Phase::Executing => "executing",
-        Phase::Synthesizing => "synthesizing",
+        RunPhase::Idle => "idle",
+        RunPhase::Planning => "planning",
+        RunPhase::Refining => "refining",
+        RunPhase::Executing => "executing",
+        RunPhase::Synthesizing => "synthesizing",
     }
 }
 

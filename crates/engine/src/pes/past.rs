@@ -18,7 +18,7 @@ use crate::domain::tool::CallRecord;
 use crate::pes::plan::redo;
 use crate::pes::run::fork;
 use crate::pes::state::{
-    Active, Call, Head, Item, ItemLoop, ModelCall, ModelSlot, Phase, Shape, State, Steer, SummaryRequest, TodoList,
+    Active, Call, Head, Item, ItemLoop, ModelCall, ModelSlot, RunPhase, Shape, State, Steer, SummaryRequest, TodoList,
     Turn, TurnContent, UnreadableParts,
 };
 use crate::prompt;
@@ -106,12 +106,12 @@ fn model_call(past: &PastCall) -> ModelCall {
     }
 }
 
-fn phase(past: &PastCall) -> Phase {
+fn phase(past: &PastCall) -> RunPhase {
     match past.begun.phase {
-        model::Phase::Execution => Phase::Executing,
-        model::Phase::Synthesis => Phase::Synthesizing,
-        model::Phase::Planning if past.plan.todo_list.is_empty() => Phase::Planning,
-        model::Phase::Planning => Phase::Refining,
+        model::Phase::Execution => RunPhase::Executing,
+        model::Phase::Synthesis => RunPhase::Synthesizing,
+        model::Phase::Planning if past.plan.todo_list.is_empty() => RunPhase::Planning,
+        model::Phase::Planning => RunPhase::Refining,
     }
 }
 

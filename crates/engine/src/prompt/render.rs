@@ -14,7 +14,7 @@ use crate::domain::size;
 use crate::domain::tool::{CallRecord, ToolResult, ToolSpec};
 use crate::effect::Effect;
 use crate::history::view;
-use crate::pes::state::{Active, Item, ModelCall, Phase, Shape, State, TurnContent};
+use crate::pes::state::{Active, Item, ModelCall, RunPhase, Shape, State, TurnContent};
 use crate::prompt::fit::{self, FittedHistory};
 use crate::prompt::{self, Frame, StepResult, item_loop, offer, summarize};
 use crate::{HistoryQuery, Prompt, PromptMaterial, PromptNeeds, SummaryExtent, World};
@@ -62,8 +62,8 @@ pub(crate) fn needs(state: &State, effect: &Effect) -> PromptNeeds {
             item.calls.iter().filter_map(|id| state.calls.get(id)).for_each(|call| call_needs(&call.record, &mut add));
             results_need(state, open.run, Some(item), &mut add);
         }
-        (None, Phase::Synthesizing) => results_need(state, open.run, None, &mut add),
-        (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {}
+        (None, RunPhase::Synthesizing) => results_need(state, open.run, None, &mut add),
+        (None, RunPhase::Idle | RunPhase::Planning | RunPhase::Refining | RunPhase::Executing) => {}
     }
     let is_conversation = open.item.is_none() || state.shape == Shape::Single;
     let newest = open.run.settings.history_limit;
@@ -180,16 +180,16 @@ fn render(
             let messages = step(state, open, frame, item, &tools, fitted);
             RenderedPrompt { phase: model::Phase::Execution, messages, tools, schema: None }
         }
-        (None, Phase::Synthesizing) => {
+        (None, RunPhase::Synthesizing) => {
             let messages = synthesis(state, open, frame, fitted);
             // Providers can enforce schemas of objects only.
             let schema = open.run.settings.answer_schema.as_ref().filter(|schema| schema["type"] == "object");
             let schema = schema.cloned().map(Arc::new);
             RenderedPrompt { phase: model::Phase::Synthesis, messages, tools: Vec::new(), schema }
         }
-        (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {
+        (None, RunPhase::Idle | RunPhase::Planning | RunPhase::Refining | RunPhase::Executing) => {
             let messages = planning(state, open, frame, offered, fitted);
-            let schema = Some(prompt::plan_schema(state.phase() == Phase::Refining));
+            let schema = Some(prompt::plan_schema(state.phase() == RunPhase::Refining));
             RenderedPrompt { phase: model::Phase::Planning, messages, tools: Vec::new(), schema }
         }
     }
@@ -239,7 +239,7 @@ fn planning(
 ) -> Vec<PromptMessage> {
     let query = query_of(open, fitted);
     let history = fitted.history();
-    if state.phase() != Phase::Refining {
+    if state.phase() != RunPhase::Refining {
         return prompt::plan(&prompt::PlanPrompt { frame, query: &query, history, tools });
     }
     let items: Vec<TodoItem> = state.list.iter().map(view::todo_item).collect();

@@ -8,7 +8,7 @@ use crate::pes::plan::make::{self, PlanReplyOutcome};
 use crate::pes::plan::refine;
 use crate::pes::run::{direct_answer, finish, flow, simple, summary, synthesize};
 use crate::pes::settle::{item, model_call};
-use crate::pes::state::{ModelCall, ModelSlot, Phase, ReceivedReply, rows, text};
+use crate::pes::state::{ModelCall, ModelSlot, ReceivedReply, RunPhase, rows, text};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 use crate::pes::work::retry;
 use crate::pes::work::step::{self, StepOutcome};
@@ -38,8 +38,10 @@ pub(crate) fn on_model_replied(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32,
     let replied = ReceivedReply { stream, call: &call, reply: &reply, text };
     match (&item, tx.state.phase()) {
         (Some(item), _) => step_replied(tx, item, replied),
-        (None, Phase::Synthesizing) => synthesize::on_reply(tx, replied),
-        (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => plan_replied(tx, replied),
+        (None, RunPhase::Synthesizing) => synthesize::on_reply(tx, replied),
+        (None, RunPhase::Idle | RunPhase::Planning | RunPhase::Refining | RunPhase::Executing) => {
+            plan_replied(tx, replied)
+        }
     }
     Ok(EventOutcome::Applied)
 }
@@ -177,9 +179,9 @@ fn give_up_model(tx: &mut Tx<'_>, item: Option<&ItemId>, call: &ModelCall, failu
     let message = text::cut(&message, 1000);
     match (item, tx.state.phase()) {
         (Some(item), _) => item::fail(tx, item, code.as_str(), message),
-        (None, Phase::Synthesizing) => synthesize::on_failed(tx, &message),
-        (None, Phase::Refining) if tx.state.is_mid_run() => refine::on_failed(tx, code, &message),
-        (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => {
+        (None, RunPhase::Synthesizing) => synthesize::on_failed(tx, &message),
+        (None, RunPhase::Refining) if tx.state.is_mid_run() => refine::on_failed(tx, code, &message),
+        (None, RunPhase::Idle | RunPhase::Planning | RunPhase::Refining | RunPhase::Executing) => {
             finish::fail(tx, code, message, model::Phase::Planning);
         }
     }

@@ -7,7 +7,7 @@ use crate::pes::people::question;
 use crate::pes::plan::{refine, review};
 use crate::pes::run::{budget, end_early, flow, simple};
 use crate::pes::settle::item;
-use crate::pes::state::{Phase, State, funds};
+use crate::pes::state::{RunPhase, State, funds};
 use crate::pes::tx::Tx;
 use crate::pes::work::{permits, start};
 
@@ -30,12 +30,12 @@ pub(crate) fn run_to_quiescence(tx: &mut Tx<'_>) {
 /// Starts what may start. `true`: more may start now.
 fn start_ready(tx: &mut Tx<'_>) -> bool {
     match tx.state.phase() {
-        Phase::Idle => false,
-        Phase::Planning | Phase::Refining | Phase::Synthesizing => {
+        RunPhase::Idle => false,
+        RunPhase::Planning | RunPhase::Refining | RunPhase::Synthesizing => {
             start::start_main(tx);
             false
         }
-        Phase::Executing => {
+        RunPhase::Executing => {
             review::ask_if_wanted(tx);
             tx.state.may_begin() && execute(tx)
         }

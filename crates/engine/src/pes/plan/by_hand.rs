@@ -9,7 +9,7 @@ use crate::parse::ItemDraft;
 use crate::pes::plan::change::{self, PlanMerge};
 use crate::pes::plan::{merge, redo};
 use crate::pes::settle::item;
-use crate::pes::state::{Phase, Shape};
+use crate::pes::state::{RunPhase, Shape};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 
 /// Begins the item anew, as a refinement can; dependants that were cancelled because of it wait for it again.
@@ -70,11 +70,11 @@ fn status(tx: &Tx<'_>, id: &ItemId) -> Result<ItemStatus, Fault> {
     let known = known.ok_or_else(|| Fault::not_found("item in the plan"))?;
     let is_cancelled = tx.state.head.active.as_ref().is_none_or(|active| active.cancel.is_some());
     match tx.state.phase() {
-        Phase::Executing if !is_cancelled => Ok(known),
-        Phase::Executing | Phase::Idle => {
+        RunPhase::Executing if !is_cancelled => Ok(known),
+        RunPhase::Executing | RunPhase::Idle => {
             Err(Fault::new(Code::RunFinished, "No run is active; ask again, and say what is to be done again."))
         }
-        Phase::Planning | Phase::Refining | Phase::Synthesizing => {
+        RunPhase::Planning | RunPhase::Refining | RunPhase::Synthesizing => {
             let detail = "The plan is being made or summed up; try again after that.";
             Err(Fault::new(Code::PlanNotEditable, detail))
         }

@@ -14,7 +14,7 @@ use crate::domain::settings::RunSettings;
 use crate::parse;
 use crate::pes::plan::change::{self, PlanMerge};
 use crate::pes::plan::forget;
-use crate::pes::state::{Definition, Item, Phase, Progress, Shape, State};
+use crate::pes::state::{Definition, Item, Progress, RunPhase, Shape, State};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 
 /// The members of an item that a person may edit.
@@ -64,8 +64,8 @@ fn check_editable(tx: &Tx<'_>, expected: i64, len: usize) -> Result<(), Fault> {
         return Err(Fault::new(Code::PreconditionFailed, detail).with("planVersion", version));
     }
     match tx.state.phase() {
-        Phase::Idle | Phase::Executing => {}
-        Phase::Planning | Phase::Refining | Phase::Synthesizing => {
+        RunPhase::Idle | RunPhase::Executing => {}
+        RunPhase::Planning | RunPhase::Refining | RunPhase::Synthesizing => {
             return Err(Fault::new(
                 Code::PlanNotEditable,
                 "The plan is being made or summed up; try again after that.",

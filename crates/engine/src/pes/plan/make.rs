@@ -10,7 +10,7 @@ use crate::domain::plan::{ChangeType, TodoItemChange};
 use crate::parse::{self, CallDraft, PlanDraft};
 use crate::pes::plan::change::{self, PlanMerge};
 use crate::pes::plan::{forget, merge, names, refine, review};
-use crate::pes::state::{Item, MAX_REPAIRS, ModelCall, Phase, ReceivedReply, Repair, State, model_call, text};
+use crate::pes::state::{Item, MAX_REPAIRS, ModelCall, ReceivedReply, Repair, RunPhase, State, model_call, text};
 use crate::pes::tx::Tx;
 
 const MAX_TITLE_WORDS: usize = 10;
@@ -50,8 +50,8 @@ pub(crate) fn on_reply(tx: &mut Tx<'_>, replied: &ReceivedReply<'_>) -> PlanRepl
         return refusal(tx.state, text::cut(reason, MAX_REFUSAL_CHARS));
     }
     let (source, merged) = match tx.state.phase() {
-        Phase::Refining => (PlanSource::Refinement, merge::merge(tx, &draft, replied.call.shown)),
-        Phase::Idle | Phase::Planning | Phase::Executing | Phase::Synthesizing => {
+        RunPhase::Refining => (PlanSource::Refinement, merge::merge(tx, &draft, replied.call.shown)),
+        RunPhase::Idle | RunPhase::Planning | RunPhase::Executing | RunPhase::Synthesizing => {
             (PlanSource::Planner, create_list(tx, &draft))
         }
     };
@@ -93,7 +93,7 @@ fn parse_usable(tx: &Tx<'_>, reply: &ModelReply) -> Result<PlanDraft, String> {
     if with_new > most {
         return Err(format!("With the new items the todoList has {with_new}; at most {most} are allowed."));
     }
-    let steered = tx.state.phase() == Phase::Refining;
+    let steered = tx.state.phase() == RunPhase::Refining;
     if !steered {
         draft.items.retain(change::is_wanted);
     }

@@ -6,7 +6,7 @@ use crate::domain::fault::Code;
 use crate::domain::model;
 use crate::domain::run::RunError;
 use crate::pes::plan::review;
-use crate::pes::state::{ModelCall, Phase, Replan, SentBack};
+use crate::pes::state::{ModelCall, Replan, RunPhase, SentBack};
 use crate::pes::tx::Tx;
 
 /// After this many failed refinements a message is given up.
@@ -15,7 +15,7 @@ const MAX_FAILED_REFINEMENTS: u32 = 2;
 /// Begins a refinement in the middle of a run.
 pub(crate) fn begin(tx: &mut Tx<'_>) {
     review::withdraw(tx, "the plan is being made anew");
-    tx.state.head.phase = Phase::Refining;
+    tx.state.head.phase = RunPhase::Refining;
     let shown = tx.state.head.plan_version;
     let active = tx.active();
     for steer in active.steers.iter_mut().filter(|steer| !steer.shown) {
@@ -32,7 +32,7 @@ pub(crate) fn begin(tx: &mut Tx<'_>) {
 
 /// Ends the refinement, whether it succeeded or not.
 pub(crate) fn end(tx: &mut Tx<'_>) {
-    tx.state.head.phase = Phase::Executing;
+    tx.state.head.phase = RunPhase::Executing;
     let active = tx.active();
     active.is_planned = true;
     if active.review.sent_back == SentBack::Told {

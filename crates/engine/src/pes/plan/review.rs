@@ -18,7 +18,7 @@ use crate::domain::tool::{Judgement, ToolClass, Verdict};
 use crate::pes::people::{resume, suspend};
 use crate::pes::plan::{change, edit, forecast};
 use crate::pes::settle::{item, suspension};
-use crate::pes::state::{EarlyEnd, Phase, ReviewQuestion, SentBack, Shape, State, text};
+use crate::pes::state::{EarlyEnd, ReviewQuestion, RunPhase, SentBack, Shape, State, text};
 use crate::pes::tx::{EventOutcome, Tx};
 
 /// The member of `modifiedArgs` that holds the edited list.
@@ -190,7 +190,7 @@ pub(crate) fn on_expired(tx: &mut Tx<'_>, policy: ExpiryPolicy) -> EarlyEnd {
 /// done before, so the answer is the run's.
 pub(crate) fn drop_rejected(tx: &mut Tx<'_>) -> bool {
     let is_replanning = tx.state.review().is_some_and(|review| review.sent_back == SentBack::Told);
-    if !is_replanning || tx.state.phase() != Phase::Refining || tx.state.is_refinement_due() {
+    if !is_replanning || tx.state.phase() != RunPhase::Refining || tx.state.is_refinement_due() {
         return false;
     }
     let is_nothing_done = tx.state.settled_now().next().is_none() && !tx.state.list.is_any_open();

@@ -6,7 +6,7 @@ use crate::domain::ids::{MessageId, RunId};
 use crate::domain::run::{Ask, CallerStatus, Counters, OnBusy, Run, RunStatus};
 use crate::event::Rewind;
 use crate::pes::run::{begin, cancel, history, message, rewind, waits};
-use crate::pes::state::{Phase, Shape, State, Steer};
+use crate::pes::state::{RunPhase, Shape, State, Steer};
 use crate::pes::tx::{self, EventOutcome, HandlerResult, Tx};
 use crate::world::RunAdmission;
 
@@ -118,8 +118,8 @@ fn store_user_message(tx: &mut Tx<'_>, run: &Run) -> RecordedMessage {
 fn can_be_steered(state: &State) -> bool {
     let is_cancelled = state.head.active.as_ref().is_none_or(|active| active.cancel.is_some());
     match state.phase() {
-        Phase::Planning | Phase::Refining | Phase::Executing => !is_cancelled && state.shape == Shape::Planned,
-        Phase::Idle | Phase::Synthesizing => false,
+        RunPhase::Planning | RunPhase::Refining | RunPhase::Executing => !is_cancelled && state.shape == Shape::Planned,
+        RunPhase::Idle | RunPhase::Synthesizing => false,
     }
 }
 

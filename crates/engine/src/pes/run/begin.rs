@@ -3,7 +3,7 @@
 use crate::domain::ids::ItemId;
 use crate::domain::run::{Counters, Run, RunStatus};
 use crate::pes::run::message;
-use crate::pes::state::{Active, Definition, Item, ModelCall, Phase, Progress, Shape, rows};
+use crate::pes::state::{Active, Definition, Item, ModelCall, Progress, RunPhase, Shape, rows};
 use crate::pes::tx::{self, Tx};
 
 /// Makes the run the active one and records its start.
@@ -28,12 +28,12 @@ fn begin_flow(tx: &mut Tx<'_>) {
     match tx.state.shape {
         Shape::Planned => {
             let has_plan = !tx.state.list.is_empty();
-            tx.state.head.phase = if has_plan { Phase::Refining } else { Phase::Planning };
+            tx.state.head.phase = if has_plan { RunPhase::Refining } else { RunPhase::Planning };
             let shown = tx.state.head.plan_version;
             tx.active().model = Some(ModelCall::ready(1, shown));
         }
         Shape::Single => {
-            tx.state.head.phase = Phase::Executing;
+            tx.state.head.phase = RunPhase::Executing;
             add_single_item(tx);
         }
     }

@@ -14,7 +14,7 @@ use crate::domain::run::{CallerStatus, Outcome, ResultStatus, Run, RunError, Run
 use crate::pes::people::pause;
 use crate::pes::run::{answer_form, begin, message};
 use crate::pes::settle::suspension;
-use crate::pes::state::{Item, Phase, rows, text};
+use crate::pes::state::{Item, RunPhase, rows, text};
 use crate::pes::tx::Tx;
 use crate::world::RunAdmission;
 
@@ -117,7 +117,7 @@ pub(crate) fn end(tx: &mut Tx<'_>, status: RunStatus, outcome: Option<Outcome>) 
     let lasts = |item: &Item| item.progress.status != ItemStatus::Completed || item.def.edited.is_some();
     tx.state.head.shapers = if tx.state.list.iter().any(lasts) { run.requested_by.clone() } else { Vec::new() };
     conclude(tx, active.ord, run, status, outcome);
-    tx.state.head.phase = Phase::Idle;
+    tx.state.head.phase = RunPhase::Idle;
     tx.state.head.floor = tx.state.head.ord + 1;
     tx.state.removed.clear();
     tx.state.list.forget_turns();

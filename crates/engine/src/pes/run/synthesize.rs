@@ -10,12 +10,12 @@ use crate::domain::run::{ResultStatus, RunError};
 use crate::domain::settings::OnBudget;
 use crate::parse::{self, SynthesisDraft, TOO_LONG};
 use crate::pes::run::{answer_form, finish};
-use crate::pes::state::{MAX_REPAIRS, ModelCall, Phase, ReceivedReply, Repair, funds, model_call};
+use crate::pes::state::{MAX_REPAIRS, ModelCall, ReceivedReply, Repair, RunPhase, funds, model_call};
 use crate::pes::tx::Tx;
 
 /// Asks for the answer.
 pub(crate) fn begin(tx: &mut Tx<'_>) {
-    tx.state.head.phase = Phase::Synthesizing;
+    tx.state.head.phase = RunPhase::Synthesizing;
     let shown = tx.state.head.plan_version;
     tx.active().model = Some(ModelCall::ready(1, shown));
     record(tx, SynthesisStatus::Started);

@@ -11,7 +11,7 @@ use crate::domain::model::Usage;
 use crate::domain::settings::{Budget, RunSettings};
 use crate::domain::size::tokens;
 use crate::domain::usage::{Nanos, Price, nanos};
-use crate::pes::state::{ModelCall, Phase, Reserved, Shape, State};
+use crate::pes::state::{ModelCall, Reserved, RunPhase, Shape, State};
 use crate::{Allowance, CapRoom, ModelBook, Remaining, Reservation, Toolbox, World};
 
 /// A shorter reply, in tokens, is not worth asking for.
@@ -89,7 +89,7 @@ impl State {
 
     /// Whether `synthesisParams` apply to this call, because its reply may be the answer: without a plan, any may.
     pub(crate) fn may_answer(&self, call: &ModelCall) -> bool {
-        call.sums.is_none() && (self.phase() == Phase::Synthesizing || self.shape == Shape::Single)
+        call.sums.is_none() && (self.phase() == RunPhase::Synthesizing || self.shape == Shape::Single)
     }
 }
 

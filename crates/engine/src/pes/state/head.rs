@@ -109,7 +109,7 @@ impl Review {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Head {
     pub version: u32,
-    pub phase: Phase,
+    pub phase: RunPhase,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub intent: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -185,7 +185,7 @@ pub(crate) struct Active {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Phase {
+pub(crate) enum RunPhase {
     #[default]
     Idle,
     Planning,

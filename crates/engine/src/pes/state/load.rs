@@ -17,7 +17,7 @@ use crate::domain::tool::CallRecord;
 use crate::domain::trace::TraceOrigin;
 use crate::pes::state::rows::{StoredItem, Tombstone, VERSION};
 use crate::pes::state::{
-    Active, Call, Definition, Head, Item, Phase, Progress, Shape, State, TodoList, Turn, UnreadableParts,
+    Active, Call, Definition, Head, Item, Progress, RunPhase, Shape, State, TodoList, Turn, UnreadableParts,
 };
 use crate::simple::SimpleCore;
 use crate::step::{Row, RowKind};
@@ -128,7 +128,7 @@ impl ParsedRows {
         queue.retain(|(_, id)| active.as_ref().is_none_or(|active| active.run != *id));
         queue.sort();
         Head {
-            phase: if active.is_some() { Phase::Executing } else { Phase::Idle },
+            phase: if active.is_some() { RunPhase::Executing } else { RunPhase::Idle },
             // Every version of the plan was recorded, so none is higher than the seq.
             plan_version: last_seq,
             ord: self.last_ord + MAX_UNLOADED_ROWS,

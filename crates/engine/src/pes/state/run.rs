@@ -7,7 +7,7 @@ use crate::domain::settings::{PlanReview, RunSettings};
 use crate::domain::task::ActionSlot;
 use crate::domain::thread::ThreadStatus;
 use crate::domain::tool::CallStatus;
-use crate::pes::state::{Active, Item, ItemLoop, Phase, Replan, Review, SentBack, Shape, State};
+use crate::pes::state::{Active, Item, ItemLoop, Replan, Review, RunPhase, SentBack, Shape, State};
 
 impl State {
     /// Whether the active run's plan has been made.
@@ -19,8 +19,10 @@ impl State {
     pub(crate) fn model_phase(&self, item: Option<&ItemId>) -> model::Phase {
         match (item, self.phase()) {
             (Some(_), _) => model::Phase::Execution,
-            (None, Phase::Synthesizing) => model::Phase::Synthesis,
-            (None, Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing) => model::Phase::Planning,
+            (None, RunPhase::Synthesizing) => model::Phase::Synthesis,
+            (None, RunPhase::Idle | RunPhase::Planning | RunPhase::Refining | RunPhase::Executing) => {
+                model::Phase::Planning
+            }
         }
     }
 
@@ -130,7 +132,7 @@ impl State {
         self.list.open().filter_map(|item| item.progress.work.as_ref())
     }
 
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> RunPhase {
         self.head.phase
     }
 }

@@ -8,15 +8,15 @@ use crate::domain::{model, payload};
 use crate::pes::peers::send;
 use crate::pes::plan::redo;
 use crate::pes::state::funds::{self, Funds};
-use crate::pes::state::{ModelCall, ModelSlot, Phase, Reserved, State, wake};
+use crate::pes::state::{ModelCall, ModelSlot, Reserved, RunPhase, State, wake};
 use crate::pes::tx::Tx;
 use crate::pes::work::batch;
 
 /// Starts the planner's or the synthesizer's call if it is due.
 pub(crate) fn start_main(tx: &mut Tx<'_>) {
     let phase = match tx.state.phase() {
-        Phase::Synthesizing => model::Phase::Synthesis,
-        Phase::Idle | Phase::Planning | Phase::Refining | Phase::Executing => model::Phase::Planning,
+        RunPhase::Synthesizing => model::Phase::Synthesis,
+        RunPhase::Idle | RunPhase::Planning | RunPhase::Refining | RunPhase::Executing => model::Phase::Planning,
     };
     let Some(mut call) = tx.active().model.clone() else { return };
     if start_model(tx, &mut call, None, phase) {
