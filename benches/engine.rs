@@ -81,7 +81,7 @@ impl Thread {
         let limits = Limits::default();
         let allowance = Allowance::default();
         let world =
-            World { tools: &Open, models: &Open, limits: &limits, allowance: &allowance, begin: RunAdmission::Now };
+            World { tools: &Open, models: &Open, limits: &limits, allowance: &allowance, admission: RunAdmission::Now };
         pes::engine::step::decide(&mut *self.machine, &world, stamp, event).expect("a legal event")
     }
 

@@ -43,8 +43,9 @@ pub(super) struct Actor {
     pub(super) shared: Arc<Shared>,
     pub(super) pk: ThreadPk,
     mailbox: mpsc::Receiver<Command>,
-    /// The version that is compared with the store while the actor waits, and the last one that it had in memory.
-    pub(super) known: KnownVersion,
+    /// The version that is compared with the store while the actor waits.
+    pub(super) known_version: KnownVersion,
+    /// The last version that it had in memory.
     version: i64,
     /// The thread as it is stored; `None`: it must be read before the next decision.
     pub(super) loaded: Option<LoadedThread>,
@@ -52,8 +53,9 @@ pub(super) struct Actor {
     pub(super) is_reserved: bool,
     /// A commit was attempted. Until then nothing is stored of a new thread.
     pub(super) has_written: bool,
-    /// What the spending caps leave, if they had no room for the last decision.
-    pub(super) room: Option<CapRoom>,
+    /// What the spending caps leave, if they had no room for the last decision: the next one fits what it reserves to this
+    /// (`reserve` in the engine's `pes/state/funds.rs`).
+    pub(super) room_for_retry: Option<CapRoom>,
     /// The slot of its run among the tenant's runs under way.
     pub(super) run_slot: Option<RunSlot>,
     /// The lease under which the effects below were started.
@@ -70,19 +72,19 @@ impl Actor {
         shared: Arc<Shared>,
         pk: ThreadPk,
         mailbox: mpsc::Receiver<Command>,
-        known: KnownVersion,
+        known_version: KnownVersion,
     ) -> Self {
         let effects = RunningEffects::new(shared.out_of_time.clone());
         Self {
             shared,
             pk,
             mailbox,
-            known,
+            known_version,
             version: 0,
             loaded: None,
             is_reserved: false,
             has_written: false,
-            room: None,
+            room_for_retry: None,
             run_slot: None,
             lease: None,
             effects,
@@ -105,7 +107,7 @@ impl Actor {
         loop {
             let (idle, retry) = (self.idle_after(), self.retry.map(|(at, _)| at));
             self.version = self.loaded.as_ref().map_or(self.version, |loaded| loaded.row.fence.version);
-            self.known.set(idle.is_none().then_some(self.version));
+            self.known_version.set(idle.is_none().then_some(self.version));
             tokio::select! {
                 biased;
                 () = shared.halted.cancelled() => return self.halt(),

@@ -277,6 +277,7 @@ impl Actor {
                 | Effect::AskPeer { task: asked, attempt: current }
                 | Effect::CancelPeer { task: asked, attempt: current },
             ) => task == asked && attempt == current,
+            // It ends every effect of the run: none of them is lost.
             (event, _) => matches!(event, Event::Cancel(CancelEvent::EffectsStopped)),
         })
     }

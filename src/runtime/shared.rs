@@ -138,7 +138,7 @@ impl Shared {
             models: &self.configured_models,
             limits: &self.limits,
             allowance: &Allowance::Uncapped,
-            begin: RunAdmission::Now,
+            admission: RunAdmission::Now,
         }
     }
 

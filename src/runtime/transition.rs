@@ -49,8 +49,8 @@ impl Actor {
         extras: &CommitExtras,
         mode: ClaimMode,
     ) -> Result<Option<DecisionResult>, CommandError> {
-        let begin = self.try_begin_run(events).await?;
-        let decided = self.decide_and_commit(begin, events, extras, mode).await;
+        let admission = self.try_begin_run(events).await?;
+        let decided = self.decide_and_commit(admission, events, extras, mode).await;
         self.count_run();
         if matches!(&decided, Ok(Some(decided)) if !decided.is_noop) {
             self.announce_wait();
@@ -60,12 +60,12 @@ impl Actor {
 
     async fn decide_and_commit(
         &mut self,
-        begin: RunAdmission,
+        admission: RunAdmission,
         events: &[Arc<Event>],
         extras: &CommitExtras,
         mode: ClaimMode,
     ) -> Result<Option<DecisionResult>, CommandError> {
-        let Some(decision) = self.decide(begin, events, extras, mode).await? else { return Ok(None) };
+        let Some(decision) = self.decide(admission, events, extras, mode).await? else { return Ok(None) };
         if decision.changes_nothing {
             return self.commit_noop(extras, decision.decided, decision.now).await;
         }
@@ -79,7 +79,7 @@ impl Actor {
     /// Decides on the events in memory. `None`: the thread was stale.
     async fn decide(
         &mut self,
-        begin: RunAdmission,
+        admission: RunAdmission,
         events: &[Arc<Event>],
         extras: &CommitExtras,
         mode: ClaimMode,
@@ -94,10 +94,10 @@ impl Actor {
         loaded.update_fold(&shared);
         let (before, reservations) = (loaded.machine.running(), loaded.machine.reservations());
         let caps = shared.caps(loaded.row.tenant);
-        let allowance = shared.allowance(&caps, self.room.take());
+        let allowance = shared.allowance(&caps, self.room_for_retry.take());
         let is_release = events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Released)));
         let recipients = loaded.recipients(extras, shared.public_console_urls());
-        let world = World { allowance: &allowance, begin, ..shared.world(&tools) };
+        let world = World { allowance: &allowance, admission, ..shared.world(&tools) };
         let stamp = || Stamp { now, seed: shared.clock.seed(), holder: lease.epoch };
         let step = match loaded.decide_all(&world, stamp, events) {
             Ok(step) => step,
@@ -245,7 +245,7 @@ impl Actor {
         let row_after = RowAfterCommit::of(&commit);
         self.has_written = true;
         // The stored version is about to change; until the actor waits again, no other is compared with it.
-        self.known.set(None);
+        self.known_version.set(None);
         failpoint::reached("commit.before");
         let committed = self.shared.store.commit(commit).await;
         match (committed, &mut self.loaded) {
@@ -275,7 +275,7 @@ impl Actor {
     async fn write_spending(&mut self, commit: Commit, spending: &Spending) -> Result<bool, CommandError> {
         match self.write(commit).await {
             Err(CommandError::Capped) => {
-                self.room = Some(self.shared.room_for(spending).await?);
+                self.room_for_retry = Some(self.shared.room_for(spending).await?);
                 Ok(false)
             }
             written => written,

@@ -40,7 +40,7 @@ pub struct World<'a> {
     pub models: &'a dyn ModelBook,
     pub limits: &'a Limits,
     pub allowance: &'a Allowance,
-    pub begin: RunAdmission,
+    pub admission: RunAdmission,
 }
 
 /// Whether a run may begin. A thread alone does not know how many runs its tenant has in progress. A core that does not

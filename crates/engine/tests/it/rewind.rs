@@ -149,7 +149,7 @@ fn a_query_that_is_refused_has_taken_nothing_back() {
     }
     let back = sim.back_to(2);
     let (said, view, records) = (sim.contents_said(), sim.view(), sim.records.len());
-    sim.begin = pes_engine::RunAdmission::Later;
+    sim.admission = pes_engine::RunAdmission::Later;
     sim.limits.queued_runs = 0;
     let refused = sim.ask_again("third", back).unwrap_err();
     assert_eq!(refused.0.code, Code::QueueFull);

@@ -36,7 +36,7 @@ pub struct Sim {
     pub limits: Limits,
     pub book: Book,
     pub allowance: Allowance,
-    pub begin: RunAdmission,
+    pub admission: RunAdmission,
     pub head: String,
     pub rows: BTreeMap<(RowKind, String), Row>,
     payloads: Payloads,
@@ -80,7 +80,7 @@ impl Sim {
             limits: Limits::default(),
             book: Book::default(),
             allowance: Allowance::default(),
-            begin: RunAdmission::Now,
+            admission: RunAdmission::Now,
             head: String::new(),
             rows: BTreeMap::new(),
             payloads: Payloads::new(),
@@ -111,7 +111,7 @@ impl Sim {
             models: &self.book,
             limits: &self.limits,
             allowance: &self.allowance,
-            begin: self.begin,
+            admission: self.admission,
         };
         let result = step::decide(&mut *self.machine, &world, stamp, event);
         match &result {
@@ -296,7 +296,7 @@ impl Sim {
             models: &self.book,
             limits: &self.limits,
             allowance: &self.allowance,
-            begin: self.begin,
+            admission: self.admission,
         };
         self.machine.request(&world, effect, &material).expect("a running call has a prompt")
     }

@@ -109,7 +109,7 @@ fn goes_on(mut sim: Sim) {
         models: &sim.book,
         limits: &sim.limits,
         allowance: &sim.allowance,
-        begin: sim.begin,
+        admission: sim.admission,
     };
     for (event, kind) in events {
         sim.now += 1;

@@ -48,7 +48,7 @@ fn decide_on(sim: &mut Sim, machine: &mut dyn Machine, event: Event) -> Step {
         models: &sim.book,
         limits: &sim.limits,
         allowance: &sim.allowance,
-        begin: RunAdmission::Now,
+        admission: RunAdmission::Now,
     };
     let step = step::decide(machine, &world, stamp, event).unwrap();
     for row in &step.rows {

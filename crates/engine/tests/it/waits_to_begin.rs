@@ -24,7 +24,7 @@ fn one_item(request: &ModelRequest) -> Result<ModelReply, ModelFailure> {
 /// A thread whose run waits.
 fn waiting() -> Sim {
     let mut sim = Sim::new(one_item);
-    sim.begin = RunAdmission::Later;
+    sim.admission = RunAdmission::Later;
     sim.ask("first").unwrap();
     sim
 }
@@ -53,7 +53,7 @@ fn it_waits_with_nothing_under_way_and_begins_when_it_may() {
     assert!(wake(&mut sim).is_noop, "it still may not");
 
     sim.reload();
-    sim.begin = RunAdmission::Now;
+    sim.admission = RunAdmission::Now;
     wake(&mut sim);
     let run = sim.run("run_1");
     assert_eq!((run.status, run.reason, run.started_at), (RunStatus::Running, None, Some(sim.now)));
@@ -74,7 +74,7 @@ fn what_is_asked_meanwhile_stands_behind_it_whatever_it_wants() {
     assert_eq!(waits_since(&sim), since, "it keeps its turn");
     assert_eq!(sim.run("run_4").reason, Some(QueuedReason::TenantBusy));
 
-    sim.begin = RunAdmission::Now;
+    sim.admission = RunAdmission::Now;
     wake(&mut sim);
     assert_eq!(sim.run("run_4").status, RunStatus::Running);
     for waits in ["run_1", "run_3"] {
@@ -92,12 +92,12 @@ fn the_next_of_a_thread_waits_too_when_its_turn_comes() {
     sim.ask("first").unwrap();
     sim.ask("second").unwrap();
     assert_eq!(sim.run("run_2").reason, None);
-    sim.begin = RunAdmission::Later;
+    sim.admission = RunAdmission::Later;
     sim.go();
     let (first, second) = (sim.run("run_1"), sim.run("run_2"));
     assert_eq!((first.status, second.status), (RunStatus::Completed, RunStatus::Queued));
     assert_eq!((second.reason, waits_since(&sim)), (Some(QueuedReason::TenantBusy), sim.now));
-    sim.begin = RunAdmission::Now;
+    sim.admission = RunAdmission::Now;
     wake(&mut sim);
     sim.go();
     assert_eq!(sim.run("run_2").status, RunStatus::Completed);
@@ -119,15 +119,15 @@ fn it_is_cancelled_without_having_begun() {
 #[test]
 fn where_too_many_wait_nothing_of_it_is_kept() {
     let mut sim = Sim::new(one_item);
-    sim.begin = RunAdmission::Refused { most: 7 };
+    sim.admission = RunAdmission::Refused { most: 7 };
     let refused = sim.ask_after(&[(HistoryRole::User, "before")], "first").unwrap_err();
     assert_eq!((refused.0.code.as_str(), refused.0.code.status()), ("queue_full", 429));
     assert!(refused.0.detail.contains("At most 7 threads") && refused.0.retry_after_ms.is_some());
     assert!(sim.rows.is_empty() && sim.records.is_empty());
 
-    sim.begin = RunAdmission::Now;
+    sim.admission = RunAdmission::Now;
     sim.ask("first").unwrap();
-    sim.begin = RunAdmission::Refused { most: 7 };
+    sim.admission = RunAdmission::Refused { most: 7 };
     sim.ask("second").unwrap();
     assert_eq!(sim.run("run_3").status, RunStatus::Queued, "a run of its own thread is what this one waits for");
 }
@@ -150,7 +150,7 @@ fn a_pause_goes_on_with_the_next_run_which_is_held_back_by_it() {
     sim.step();
     sim.step();
     sim.apply(Event::Person(PersonEvent::PauseAsked { by: "ann".into() })).unwrap();
-    sim.begin = RunAdmission::Later;
+    sim.admission = RunAdmission::Later;
     sim.step();
     assert_eq!(sim.run("run_1").status, RunStatus::Completed, "it was writing its answer");
     assert_eq!((sim.suspensions().len(), sim.run("run_2").status), (1, RunStatus::Suspended));

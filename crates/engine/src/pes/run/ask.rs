@@ -24,7 +24,7 @@ pub(crate) fn ask(
     waits::check(tx)?;
     history::check(tx, &ask.history)?;
     let is_idle = tx.state.run.is_none() && tx.state.head.queue.is_empty();
-    if is_idle && tx.world.begin != RunAdmission::Now {
+    if is_idle && tx.world.admission != RunAdmission::Now {
         // The run will wait. The queue is checked before anything changes: a query that is refused must change nothing.
         check_queue(tx)?;
     }
@@ -37,7 +37,7 @@ pub(crate) fn ask(
     ask.metadata = ask.metadata.map(|metadata| message::store_metadata(tx, &message, metadata));
     let run = new_run(tx, run, message, ask);
     if is_idle {
-        if tx.world.begin != RunAdmission::Now {
+        if tx.world.admission != RunAdmission::Now {
             return enqueue(tx, run, false);
         }
         let ord = tx.next_ord();

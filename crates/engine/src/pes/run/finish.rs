@@ -139,7 +139,7 @@ fn conclude(tx: &mut Tx<'_>, ord: i64, mut run: Run, status: RunStatus, outcome:
 
 /// Starts the first run of the queue, if a run may begin.
 pub(crate) fn start_next(tx: &mut Tx<'_>) {
-    if tx.world.begin == RunAdmission::Now {
+    if tx.world.admission == RunAdmission::Now {
         start_first(tx);
     }
 }

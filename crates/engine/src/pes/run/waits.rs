@@ -14,7 +14,7 @@ const RETRY_AFTER_MS: i64 = 1_000;
 /// Refuses a run that may neither begin nor wait.
 pub(crate) fn check(tx: &Tx<'_>) -> Result<(), Fault> {
     let is_at_rest = tx.state.run.is_none() && tx.state.head.queue.is_empty();
-    match tx.world.begin {
+    match tx.world.admission {
         RunAdmission::Refused { most } if is_at_rest => {
             let why = format!("At most {most} threads of this tenant may wait for its other runs; try again later.");
             Err(Fault::new(Code::QueueFull, why).retry_after(RETRY_AFTER_MS))
