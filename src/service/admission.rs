@@ -15,7 +15,7 @@ use crate::provider::gate::QueuePlace;
 const RETRY_AFTER_MS: i64 = 1_000;
 
 /// Refuses a run whose budget cannot be enforced, a run for which a cap on spending leaves nothing, and any run while none
-/// of the models that it could call has capacity. The returned permit reserves that capacity; the caller holds it until the
+/// of the models that it could call has capacity. The returned place reserves that capacity; the caller holds it until the
 /// run is committed. `is_scheduled`: a refusal only postpones the run, and is not counted as a refused run.
 pub(super) async fn check(
     service: &Service,

@@ -103,11 +103,7 @@ pub(crate) async fn accept(
         lookups: Vec::new(),
     };
     let (service, key) = (&app.service, key.with(sent.fingerprint));
-    let (answered, early) = if listens {
-        runs::process_subscribed(service, caller, thread, ask, key).await?
-    } else {
-        (runs::process(service, caller, thread, ask, key).await?, None)
-    };
+    let (answered, early) = runs::process_with(service, caller, thread, ask, key, listens).await?;
     Ok((reply_value(answered, StatusCode::ACCEPTED)?, early))
 }
 

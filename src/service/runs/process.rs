@@ -11,6 +11,7 @@ use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::lookup::RunLookups;
 use crate::domain::message::HistoryMessage;
 use crate::domain::run::{Ask, OnBusy};
+use crate::domain::settings::RunSettings;
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::engine::event::Event;
@@ -34,21 +35,12 @@ pub async fn process(
     ask: ProcessAsk,
     idempotent: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
-    Ok(process_as(service, caller, id, ask, idempotent, false).await?.0)
+    Ok(process_with(service, caller, id, ask, idempotent, false).await?.0)
 }
 
-/// The same, with a subscription to everything that follows. There is none for a replayed response.
-pub async fn process_subscribed(
-    service: &Service,
-    caller: &Caller,
-    id: &ThreadId,
-    ask: ProcessAsk,
-    idempotent: Option<Idempotent>,
-) -> Result<(Answered<Receipt>, Option<EarlySubscription>)> {
-    process_as(service, caller, id, ask, idempotent, true).await
-}
-
-async fn process_as(
+/// Like [`process`]. If the caller `subscribes`, with a subscription to everything that follows; there is none for a
+/// replayed response.
+pub async fn process_with(
     service: &Service,
     caller: &Caller,
     id: &ThreadId,
@@ -81,11 +73,11 @@ async fn accept_once(
     subscribes: bool,
 ) -> Result<Answered<(Receipt, Option<EarlySubscription>)>> {
     // Boxed, because each of the futures that await it would contain it.
-    let accepted = accept(service, caller, id, ask, key.as_ref(), subscribes).boxed();
+    let accepted = accept_run(service, caller, id, ask, key.as_ref(), subscribes).boxed();
     once::perform(service, caller, key.as_ref(), accepted).await
 }
 
-async fn accept(
+async fn accept_run(
     service: &Service,
     caller: &Caller,
     id: &ThreadId,
@@ -109,7 +101,7 @@ async fn accept(
         let settings = settings::of_run(service, caller, &core, &profile.config, &ask.options)?;
         // A schedule's run counts against the caps of the key that wrote the schedule last, which is the first in `shaped_by`.
         let payer = Payer { tenant: caller.tenant, key: ask.shaped_by.first().unwrap_or(&caller.name) };
-        let _permit = admission::check(service, payer, &settings, &ask.query, ask.fire.is_some()).await?;
+        let _place = admission::check(service, payer, &settings, &ask.query, ask.fire.is_some()).await?;
         let rewind = rewind::of(service, caller, id, row.as_ref(), &ask, key).await?;
         let has_rewind = rewind.is_some();
         // Subscribed after the rewind, so that the caller does not receive the end of the run that was cancelled for it.
@@ -118,19 +110,7 @@ async fn accept(
             (true, None) => Some(EarlySubscription::of_new(&service.hub, pk)),
             (false, _) => None,
         };
-        let asked = Ask {
-            query: ask.query.clone(),
-            metadata: ask.metadata.clone(),
-            user_id: ask.user_id.clone(),
-            session_id: ask.session_id.clone(),
-            trace_id: trace_id.clone(),
-            trace: trace.clone(),
-            on_busy: ask.on_busy,
-            requested_by: caller.name.clone(),
-            shaped_by: ask.shaped_by.clone(),
-            history: ask.history.clone(),
-            settings,
-        };
+        let asked = ask_of(&ask, trace_id.clone(), trace.clone(), caller, settings);
         let event = Event::Asked { run: run.clone(), message: message.clone(), ask: Box::new(asked), rewind };
         let created_by = caller.name.clone();
         let new =
@@ -155,6 +135,23 @@ async fn accept(
         }
     }
     Err(CommandError::Gone)
+}
+
+/// The query as the engine gets it.
+fn ask_of(ask: &ProcessAsk, trace_id: String, trace: TraceOrigin, caller: &Caller, settings: RunSettings) -> Ask {
+    Ask {
+        query: ask.query.clone(),
+        metadata: ask.metadata.clone(),
+        user_id: ask.user_id.clone(),
+        session_id: ask.session_id.clone(),
+        trace_id,
+        trace,
+        on_busy: ask.on_busy,
+        requested_by: caller.name.clone(),
+        shaped_by: ask.shaped_by.clone(),
+        history: ask.history.clone(),
+        settings,
+    }
 }
 
 /// Checks the number of messages, and that none is empty: providers refuse empty messages.
