@@ -150,19 +150,14 @@ impl Instance {
     pub async fn process(&self, props: AgentProps) -> Result<AgentFinalResponse, Fault> {
         let ask = ProcessAsk {
             query: props.query,
-            metadata: None,
             user_id: props.user_id,
             session_id: props.session_id,
             trace_id: props.trace_id,
-            trace: None,
             on_busy: props.on_busy,
             history: props.history,
             continue_at: props.continue_at,
             options: props.options,
-            push: None,
-            shaped_by: Vec::new(),
-            fire: None,
-            lookups: Vec::new(),
+            ..ProcessAsk::default()
         };
         let thread = ThreadId::from(props.thread_id);
         let receipt = runs::process(&self.app.service, &self.caller, &thread, ask, None).await?;

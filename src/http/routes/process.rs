@@ -88,7 +88,6 @@ pub(crate) async fn accept(
     check_query(&query, app.config.limits.id_length)?;
     let ask = ProcessAsk {
         query: query.query,
-        metadata: None,
         user_id: query.user_id,
         session_id: query.session_id,
         trace_id: query.trace_id,
@@ -97,10 +96,7 @@ pub(crate) async fn accept(
         history: query.history,
         continue_at: query.after.map(continue_at),
         options: query.options,
-        push: None,
-        shaped_by: Vec::new(),
-        fire: None,
-        lookups: Vec::new(),
+        ..ProcessAsk::default()
     };
     let (service, key) = (&app.service, key.with(sent.fingerprint));
     let (answered, early) = runs::process_with(service, caller, thread, ask, key, listens).await?;
