@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::domain::fault::{Code, Fault};
+use crate::domain::pointer;
 
 /// The name, the check of the value, and the check in words.
 type Rule = (&'static str, fn(&Value) -> bool, &'static str);
@@ -29,7 +30,7 @@ const KNOWN: [Rule; 8] = [
 pub(crate) fn check(params: &Map<String, Value>) -> Result<(), Fault> {
     let mut fault = Fault::new(Code::Invalid, "Some of `llmParams` cannot be used; see the pointers.");
     for (name, value) in params {
-        let pointer = format!("/options/llmParams/{}", name.replace('~', "~0").replace('/', "~1"));
+        let pointer = format!("/options/llmParams/{}", pointer::token(name));
         match KNOWN.iter().find(|(known, ..)| known == name) {
             Some((_, holds, _)) if holds(value) => {}
             Some((_, _, rule)) => fault = fault.at(pointer, format!("must be {rule}")),

@@ -10,6 +10,7 @@ use super::{Result, Service};
 use crate::config;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::pointer;
 use crate::domain::prompt::{MergeStrategy, Persona, PersonaPrompts, SystemPrompt, SystemPromptLayer};
 use crate::domain::settings::{
     CallOptions, ExecutionConfig, ExecutionOverrides, MAX_WAIT_MS, ModelChoice, PlanReview, ProviderConfig,
@@ -156,7 +157,7 @@ fn is_admitted(choice: &ModelChoice, admitted: Result<()>) -> bool {
 fn of_synthesis(mut fault: Fault, params: &Map<String, Value>) -> Fault {
     for pointed in &mut fault.errors {
         let name = pointed.pointer.strip_prefix("/options/llmParams/").map(str::to_owned);
-        if let Some(name) = name.filter(|name| params.contains_key(&name.replace("~1", "/").replace("~0", "~"))) {
+        if let Some(name) = name.filter(|name| params.contains_key(&pointer::name(name))) {
             pointed.pointer = format!("/options/synthesisParams/{name}");
         }
     }

@@ -3,6 +3,7 @@
 use crate::config::Environment;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
+use crate::domain::pointer;
 use crate::domain::settings::PolicyAction;
 use crate::domain::thread::ThreadProfile;
 use crate::service::Result;
@@ -24,7 +25,7 @@ pub(in crate::service) fn signed(
             by.name
         );
         let fault = Fault::new(Code::Forbidden, detail).with("scope", serde_json::json!(Scope::Approve));
-        let member = entry.replace('~', "~0").replace('/', "~1");
+        let member = pointer::token(entry);
         return Err(fault.at(format!("/config/toolPolicy/{member}"), "would let more run without a person"));
     }
     let (old, names) = (&before.config.tool_policy, &before.tool_policy_by);

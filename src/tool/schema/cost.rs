@@ -10,6 +10,7 @@ use super::node::Node;
 use super::{Size, text};
 use crate::domain::depth::MOST_DEPTH;
 use crate::domain::fault::Pointed;
+use crate::domain::pointer;
 
 /// Maximum number of subschemas, including those that are referenced.
 pub const MAX_SCHEMAS: usize = 2_000;
@@ -111,8 +112,8 @@ pub fn values(value: &Value) -> usize {
     count
 }
 
-fn below(pointer: &str, token: &str) -> String {
-    format!("{pointer}/{}", token.replace('~', "~0").replace('/', "~1"))
+fn below(pointer: &str, name: &str) -> String {
+    format!("{pointer}/{}", pointer::token(name))
 }
 
 impl<'s> SchemaWalk<'s> {

@@ -14,12 +14,22 @@ impl Pointer {
     }
 
     pub fn push(&mut self, name: &str) {
-        self.0.push(name.replace('~', "~0").replace('/', "~1"));
+        self.0.push(token(name));
     }
 
     pub fn pop(&mut self) {
         self.0.pop();
     }
+}
+
+/// A name as it stands in a pointer.
+pub fn token(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+/// The name for which this stands in a pointer.
+pub fn name(token: &str) -> String {
+    token.replace("~1", "/").replace("~0", "~")
 }
 
 impl fmt::Display for Pointer {

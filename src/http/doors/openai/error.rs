@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::domain::fault::{Code, Fault};
+use crate::domain::pointer;
 use crate::http::doors::answer_headers;
 use crate::http::problem;
 
@@ -142,8 +143,7 @@ fn param(pointer: &str) -> String {
     if let Some(of_query) = pointer.strip_prefix('?') {
         return of_query.to_owned();
     }
-    let mut steps: Vec<String> =
-        pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
+    let mut steps: Vec<String> = pointer.split('/').skip(1).map(pointer::name).collect();
     let renamed = match steps.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["options", "llmParams" | "synthesisParams", "maxTokens", ..] => Some(vec!["max_completion_tokens"]),
         ["options", "synthesisParams", "frequencyPenalty", ..] => Some(vec!["frequency_penalty"]),

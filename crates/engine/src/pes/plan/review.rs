@@ -13,6 +13,7 @@ use crate::domain::forecast::PlanForecast;
 use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, FeedbackSchema, InputType, Suspension, SuspensionKind};
 use crate::domain::ids::ItemId;
 use crate::domain::plan::ItemStatus;
+use crate::domain::pointer;
 use crate::domain::settings::PlanReview;
 use crate::domain::tool::{Judgement, ToolClass, Verdict};
 use crate::pes::people::{resume, suspend};
@@ -204,8 +205,7 @@ fn edited_list(edited: Value) -> Result<Vec<Value>, Fault> {
     let Value::Object(mut members) = edited else { return wrong("", "must be an object with `todoList`") };
     let list = members.remove(EDITED_LIST_MEMBER);
     if let Some(name) = members.keys().next() {
-        let name = name.replace('~', "~0").replace('/', "~1");
-        return wrong(&format!("/{name}"), "is unknown; of a plan only `todoList` can be changed");
+        return wrong(&format!("/{}", pointer::token(name)), "is unknown; of a plan only `todoList` can be changed");
     }
     match list {
         Some(Value::Array(list)) => Ok(list),
