@@ -53,6 +53,18 @@ impl ItemStatus {
 }
 
 impl ItemStatus {
+    /// The status as people and models read it.
+    pub fn word(self) -> &'static str {
+        match self {
+            ItemStatus::Pending => "pending",
+            ItemStatus::InProgress => "in progress",
+            ItemStatus::Completed => "completed",
+            ItemStatus::Failed => "failed",
+            ItemStatus::Cancelled => "cancelled",
+            ItemStatus::Waiting => "waiting",
+        }
+    }
+
     pub fn is_settled(self) -> bool {
         match self {
             ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => true,

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::StepResult;
 use super::data::{Marker, shortened};
-use crate::domain::plan::ItemStatus;
 use crate::domain::tool::{ToolResult, ToolStatus};
 
 /// However many results share a budget, each gets at least this much, in characters.
@@ -81,7 +80,7 @@ fn block(text: &mut String, result: &StepResult, most: usize, tools: &str, marke
 
 fn words(text: &mut String, result: &StepResult, most: usize, tools: &str) {
     text.extend(["Task: ", &result.description]);
-    text.extend(["\nStatus: ", status(result.status)]);
+    text.extend(["\nStatus: ", result.status.word()]);
     if let Some(reason) = &result.reason {
         text.extend(["\nReason: ", reason]);
     }
@@ -126,16 +125,5 @@ fn status_word(status: ToolStatus) -> &'static str {
         ToolStatus::Success => "success",
         ToolStatus::Error => "error",
         ToolStatus::Skipped => "skipped",
-    }
-}
-
-fn status(status: ItemStatus) -> &'static str {
-    match status {
-        ItemStatus::Pending => "pending",
-        ItemStatus::InProgress => "in progress",
-        ItemStatus::Completed => "completed",
-        ItemStatus::Failed => "failed",
-        ItemStatus::Cancelled => "cancelled",
-        ItemStatus::Waiting => "waiting",
     }
 }

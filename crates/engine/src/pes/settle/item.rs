@@ -11,7 +11,6 @@ use crate::domain::settings::OnItemFailure;
 use crate::domain::tool::{CallCode, CallStatus};
 use crate::history::view;
 use crate::pes::settle::{call, model_call};
-use crate::pes::state::outcome;
 use crate::pes::state::{Replan, State, text};
 use crate::pes::tx::Tx;
 
@@ -46,7 +45,7 @@ pub(crate) fn record_status(tx: &mut Tx<'_>, id: &ItemId, from: ItemStatus) {
         step_output: progress.status.is_settled().then(|| view::step_output(tx.state, item)),
         item: view::changed_members(tx.state, item),
     };
-    let title = format!("{}: {}", text::cut(&item.def.description, 80), outcome::status_word(progress.status));
+    let title = format!("{}: {}", text::cut(&item.def.description, 80), progress.status.word());
     tx.record(Some(id), title, body);
 }
 

@@ -50,7 +50,7 @@ impl State {
     pub(crate) fn account(&self, what_happened: &str) -> String {
         let mut text = format!("{what_happened}\n\nThis is what was done:\n");
         for item in self.settled_now() {
-            let word = status_word(item.progress.status);
+            let word = item.progress.status.word();
             text.push_str(&format!("\n- {}: {word}", item.def.description));
             if let Some(reason) = &item.progress.reason {
                 text.push_str(&format!(" ({reason})"));
@@ -129,16 +129,4 @@ fn of_item(item: &Item) -> Option<RunFailure> {
     };
     let item_id = Some(item.def.id.clone());
     Some(RunFailure { phase: Phase::Execution, code, message, item_id, call_id: None, tool_name: None })
-}
-
-/// The status as people read it.
-pub(crate) fn status_word(status: ItemStatus) -> &'static str {
-    match status {
-        ItemStatus::Pending => "pending",
-        ItemStatus::InProgress => "in progress",
-        ItemStatus::Completed => "completed",
-        ItemStatus::Failed => "failed",
-        ItemStatus::Cancelled => "cancelled",
-        ItemStatus::Waiting => "waiting",
-    }
 }
