@@ -20,6 +20,7 @@ mod held_body;
 mod idempotency;
 mod ids;
 mod json;
+mod json_lines;
 mod links;
 mod listeners;
 mod metrics;

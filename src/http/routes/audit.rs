@@ -1,15 +1,14 @@
 //! `GET /threads/{thread}/audit`: who decided what. `/audit/export` and `/audit/keys`: what proves it.
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use futures_util::stream;
 
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayAdmin, MayRead};
 use crate::http::ids::Ids;
+use crate::http::json_lines;
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
@@ -42,18 +41,11 @@ pub(crate) async fn export(
 ) -> HttpResult<Response> {
     let after = params.seq("after")?.unwrap_or(0);
     params.finish()?;
-    let mut export = audit::export(&app.service, &caller, after);
-    // An error before the first line is answered as an error, not as a broken response.
-    let first = export.next().await?;
-    let lines = stream::try_unfold((first, export), |(ready, mut export)| async {
-        let next = match ready {
-            Some(lines) => Some(lines),
-            None => export.next().await.map_err(|fault| std::io::Error::other(fault.detail))?,
-        };
-        Ok::<_, std::io::Error>(next.map(|lines| (lines, (None, export))))
+    let export = audit::export(&app.service, &caller, after);
+    let lines = stream::try_unfold(export, |mut export| async move {
+        export.next().await.map(|next| next.map(|lines| (lines, export)))
     });
-    let headers = [(CONTENT_TYPE, "application/x-ndjson"), (CACHE_CONTROL, "no-store")];
-    Ok((headers, Body::from_stream(lines)).into_response())
+    Ok(json_lines::response(lines).await?)
 }
 
 /// The keys that verify audit checkpoints and receipts: a JSON Web Key Set, empty if nothing is signed.

@@ -1,10 +1,9 @@
 //! `GET /threads/{thread}/export` and `POST /imports`: a thread as a file, and back.
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION};
+use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 
@@ -12,12 +11,11 @@ use crate::http::app_state::AppState;
 use crate::http::caller::{MayAdmin, MayRead};
 use crate::http::ids::{Ids, new_thread_id};
 use crate::http::json::read_text;
+use crate::http::json_lines;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::transfer::{self, ImportAsk, ImportTurn, Imported, MAX_FILE_BYTES};
-
-const LINES: &str = "application/x-ndjson";
 
 /// The thread as lines of JSON: a header, its observations with all values, its messages, the application's state, its
 /// audit, the usage of its model calls, and a last line with the number of lines and their checksum. Without that line
@@ -30,18 +28,11 @@ pub(crate) async fn export(
     ids: Ids,
     _: NoParams,
 ) -> HttpResult<Response> {
-    let mut export = transfer::export(&app.service, &caller, &ids.thread()?).await?;
-    // An error before the first line is answered as an error, not as a broken response.
-    let first = export.next().await?;
-    let lines = stream::try_unfold((first, export), |(ready, mut export)| async {
-        let next = match ready {
-            Some(lines) => Some(lines),
-            None => export.next().await.map_err(|fault| std::io::Error::other(fault.detail))?,
-        };
-        Ok::<_, std::io::Error>(next.map(|lines| (lines, (None, export))))
+    let export = transfer::export(&app.service, &caller, &ids.thread()?).await?;
+    let lines = stream::try_unfold(export, |mut export| async move {
+        export.next().await.map(|next| next.map(|lines| (lines, export)))
     });
-    let headers = [(CONTENT_TYPE, LINES), (CACHE_CONTROL, "no-store")];
-    Ok((headers, Body::from_stream(lines)).into_response())
+    Ok(json_lines::response(lines).await?)
 }
 
 /// Create an idle thread from an export, whole or not at all. Unfinished runs are cancelled; nothing is announced, and
@@ -63,7 +54,7 @@ pub(crate) async fn import(
     let dry_run = params.read("dryRun", "must be true or false")?.unwrap_or(false);
     params.finish()?;
     let turn = ImportTurn::wait(&app.service, &caller).await?;
-    let text = read_text(request, &app.config.limits, LINES, MAX_FILE_BYTES).await?;
+    let text = read_text(request, &app.config.limits, json_lines::MEDIA_TYPE, MAX_FILE_BYTES).await?;
     let imported = transfer::import(&app.service, &caller, turn, text, ImportAsk { thread_id, dry_run }).await?;
     if dry_run {
         return Ok(Json(imported).into_response());
