@@ -26,7 +26,7 @@ use crate::engine::step::{Keep, Row, RowKind, Step};
 use crate::outbox::{AttemptOutcome, AttemptResult};
 use crate::store;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
-use crate::traces::{ExportResult, LogRange, Spans, Traces, is_no_work};
+use crate::traces::{ExportResult, LogRange, Spans, Traces, count_spans, is_no_work};
 
 /// The bounds of a group of spans that is sent together. A group is sent when it reaches one of them.
 const MAX_GROUP_SPANS: usize = 2_048;
@@ -209,8 +209,8 @@ impl SpanGroup {
             let result = result.unwrap_or_else(|_| ExportResult::Failed(TIMED_OUT.to_owned()));
             if let ExportResult::Accepted { rejected } = &result {
                 let all = spans.iter().map(Spans::count).sum::<usize>();
-                count("refused", all.min(*rejected));
-                count("sent", all.saturating_sub(*rejected));
+                count_spans("refused", all.min(*rejected));
+                count_spans("sent", all.saturating_sub(*rejected));
             }
             result
         };
@@ -222,7 +222,7 @@ impl SpanGroup {
                 ExportResult::Accepted { .. } => (AttemptOutcome::Delivered, format!("{} spans", spans.count())),
                 ExportResult::Failed(why) => (AttemptOutcome::Failed, why),
                 ExportResult::Rejected(why) => {
-                    count("refused", spans.count());
+                    count_spans("refused", spans.count());
                     (AttemptOutcome::Undeliverable, why)
                 }
             });
@@ -259,8 +259,4 @@ fn is_due(run: &Run, progress: Option<&ExportProgress>, step: &Step, now: Millis
     let has_stopped = run.status.is_terminal() || run.status == RunStatus::Suspended;
     let last = progress.map(|progress| progress.at).max(run.started_at).unwrap_or(run.since).max(run.since);
     !has_stopped && now - last >= EXPORT_INTERVAL && step.records.iter().any(|record| record.run_id == run.run_id)
-}
-
-fn count(outcome: &'static str, spans: usize) {
-    metrics::counter!("pes_telemetry_spans_total", "outcome" => outcome).increment(spans as u64);
 }

@@ -210,6 +210,11 @@ fn accepted(headers: &HeaderMap, body: &[u8]) -> ExportResult {
     ExportResult::Accepted { rejected: usize::try_from(rejected).unwrap_or(usize::MAX) }
 }
 
+/// Counts spans whose export has this outcome.
+pub(crate) fn count_spans(outcome: &'static str, spans: usize) {
+    metrics::counter!("pes_telemetry_spans_total", "outcome" => outcome).increment(spans as u64);
+}
+
 /// A pure function of the trace and of the caller's flags, so that every process and every activation decides alike.
 fn is_sampled(sampler: Sampler, ratio: f64, trace_id: &str, origin: &TraceOrigin) -> bool {
     let is_within = || {

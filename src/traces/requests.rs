@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::names;
 use super::otlp::TraceId;
 use super::span::{Span, SpanId, SpanKind};
-use super::{ExportResult, Traces, parse_flags, parse_trace_id};
+use super::{ExportResult, Traces, count_spans, parse_flags, parse_trace_id};
 use crate::domain::Millis;
 use crate::domain::trace::TraceOrigin;
 
@@ -33,7 +33,7 @@ impl Ring {
         let mut waiting = self.0.lock();
         if waiting.len() >= MAX_WAITING {
             waiting.pop_front();
-            count("dropped", 1);
+            count_spans("dropped", 1);
         }
         waiting.push_back((trace, span));
     }
@@ -50,7 +50,7 @@ impl Ring {
             waiting.push_front(span);
         }
         drop(waiting);
-        count("dropped", lost);
+        count_spans("dropped", lost);
     }
 }
 
@@ -119,13 +119,13 @@ impl Traces {
         let spans = self.ring.take();
         match self.send_spans(spans.iter(), timeout).await {
             ExportResult::Accepted { rejected } => {
-                count("refused", spans.len().min(rejected));
-                count("sent", spans.len().saturating_sub(rejected));
+                count_spans("refused", spans.len().min(rejected));
+                count_spans("sent", spans.len().saturating_sub(rejected));
             }
             ExportResult::Rejected(why) => {
                 let spans = spans.len();
                 tracing::warn!(spans, why, "the collector of traces refuses the spans of requests");
-                count("refused", spans);
+                count_spans("refused", spans);
             }
             ExportResult::Failed(why) => {
                 tracing::debug!(why, "the collector of traces took no spans of requests; they are sent again");
@@ -135,10 +135,6 @@ impl Traces {
         }
         EXPORT_INTERVAL
     }
-}
-
-fn count(outcome: &'static str, spans: usize) {
-    metrics::counter!("pes_telemetry_spans_total", "outcome" => outcome).increment(spans as u64);
 }
 
 #[cfg(test)]
