@@ -6,13 +6,13 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 
 use super::Error;
-use crate::a2a::directory::{Directory as Agents, OperatorAgent, bearer};
+use crate::a2a::directory::{Directory, OperatorAgent, bearer};
 use crate::config::env::Variables;
 use crate::config::{self, Config, Reference};
 use crate::domain::Millis;
 use crate::domain::tool::ToolSpec;
 use crate::egress::{Allow, Destination, Egress, EgressRules, SigningSecret};
-use crate::outbox::{DeliveryTiming, Directory, Outbox, Webhook};
+use crate::outbox::{DeliveryTiming, Outbox, Webhook, WebhookDirectory};
 use crate::store::Store;
 use crate::store::documents::{DocumentCache, KeySource, Sealer};
 use crate::tool::Tool;
@@ -110,7 +110,7 @@ pub(super) async fn outbox(
         attempt_timeout: Duration::from_millis(config.outbox.attempt_timeout_ms),
         retention: config.outbox.kept_ms,
     };
-    Ok(Outbox::new(Directory::new(fixed, documents.clone(), sealer.clone()), egress.clone(), timing))
+    Ok(Outbox::new(WebhookDirectory::new(fixed, documents.clone(), sealer.clone()), egress.clone(), timing))
 }
 
 /// `[[webhooks]]`, each with the name of its tenant.
@@ -156,10 +156,10 @@ pub(super) fn agents(
     documents: &Arc<DocumentCache>,
     sealer: &Arc<Sealer>,
     egress: &Arc<Egress>,
-) -> Result<Arc<Agents>, Error> {
+) -> Result<Arc<Directory>, Error> {
     let operator_agents = operator_agents(config)?;
     let (time, bytes) = (Duration::from_millis(config.delegation.call_ms), 4 * config.limits.tool_output_bytes);
-    Ok(Agents::new(operator_agents, documents.clone(), sealer.clone(), egress.clone(), time, bytes))
+    Ok(Directory::new(operator_agents, documents.clone(), sealer.clone(), egress.clone(), time, bytes))
 }
 
 /// `[[agents]]`.

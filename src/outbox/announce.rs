@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Directory, Webhook};
+use super::{Webhook, WebhookDirectory};
 use crate::domain::Millis;
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::facts::{Fact, RunFinishedBody};
@@ -66,7 +66,7 @@ struct EventData<'a> {
     details: EventDetails<'a>,
 }
 
-impl Directory {
+impl WebhookDirectory {
     /// The deliveries that a commit with these records puts into the outbox: one per record and subscribed webhook. `runs` are
     /// those of the records.
     pub fn announce<'r>(

@@ -1,8 +1,8 @@
 //! Deliveries to webhooks and other agents. Each is stored with the transition that causes it, and sent by a worker at
 //! least once.
 //!
-//! [`announce`](Directory::announce) turns what a commit records into deliveries, one per webhook that subscribed to
-//! the event. They are stored by that commit, so every event that happened is sent, and no other. [`Worker`] claims
+//! [`announce`](WebhookDirectory::announce) turns what a commit records into deliveries, one per webhook that subscribed
+//! to the event. They are stored by that commit, so every event that happened is sent, and no other. [`Worker`] claims
 //! what is due (one replica at a time), sends it under the same `webhook-id` in every attempt, and settles it. Deliveries to
 //! the collector of traces are sent in batches ([`Batches`]). A receiver that does not answer delays no other
 //! ([`Unanswered`]), and a tenant's backlog delays no other tenant ([`TenantTurns`]). The claim of a process that dies
@@ -10,11 +10,11 @@
 
 mod announce;
 mod batches;
-mod directory;
 mod outcome;
 mod push;
 mod turns;
 mod unanswered;
+mod webhooks;
 mod worker;
 
 use std::sync::Arc;
@@ -28,9 +28,9 @@ use crate::store::outbox::TargetKind;
 
 pub use announce::SpendThreshold;
 pub use batches::{BatchSender, Batches};
-pub use directory::{Directory, StoredWebhook, Webhook};
 pub use outcome::{AttemptOutcome, AttemptResult};
 pub use push::PushTarget;
+pub use webhooks::{StoredWebhook, Webhook, WebhookDirectory};
 pub use worker::Worker;
 
 use turns::TenantTurns;
@@ -38,7 +38,7 @@ use unanswered::Unanswered;
 
 /// The receivers of deliveries, and how they are reached.
 pub struct Outbox {
-    pub directory: Directory,
+    pub webhooks: WebhookDirectory,
     pub egress: Arc<Egress>,
     pub timing: DeliveryTiming,
     pub wakeup: Wakeup,
@@ -47,9 +47,9 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    pub fn new(directory: Directory, egress: Arc<Egress>, timing: DeliveryTiming) -> Self {
+    pub fn new(webhooks: WebhookDirectory, egress: Arc<Egress>, timing: DeliveryTiming) -> Self {
         let (wakeup, unanswered, turns) = (Wakeup::default(), Unanswered::default(), Arc::default());
-        Self { directory, egress, timing, wakeup, unanswered, turns }
+        Self { webhooks, egress, timing, wakeup, unanswered, turns }
     }
 }
 

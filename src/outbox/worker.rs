@@ -176,7 +176,7 @@ impl Worker {
 
     /// The address of a webhook, with the signature in its headers.
     async fn webhook_address(&self, delivery: &Delivery) -> Result<Address, NoAddress> {
-        let webhook = self.outbox.directory.find_or_refresh(delivery.tenant, &delivery.target).await;
+        let webhook = self.outbox.webhooks.find_or_refresh(delivery.tenant, &delivery.target).await;
         let webhook = webhook.map_err(NoAddress::Store)?.ok_or(NoAddress::Gone)?;
         let webhook = webhook.map_err(NoAddress::Illegible)?;
         let secrets = webhook.secrets.as_ref().map_err(|why| NoAddress::Unreadable(why.clone()))?;
@@ -192,7 +192,7 @@ impl Worker {
         let row = row.map_err(NoAddress::Store)?;
         let target = row.as_ref().map(PushTarget::read).transpose().map_err(NoAddress::Store)?;
         let target = target.flatten().ok_or(NoAddress::Gone)?;
-        target.address(delivery.tenant, self.outbox.directory.sealer())
+        target.address(delivery.tenant, self.outbox.webhooks.sealer())
     }
 }
 

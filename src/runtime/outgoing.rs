@@ -33,10 +33,10 @@ impl Shared {
     ) -> store::Result<Outgoing> {
         let (exports, progress) = self.trace_exports(loaded, step, now);
         let (thread, urls) = (&loaded.row, self.console_urls());
-        let directory = &self.outbox.directory;
+        let webhooks = &self.outbox.webhooks;
         let runs = step.runs.iter().chain(loaded.machine.run());
         let mut deliveries =
-            directory.announce((thread.tenant, &thread.thread_id), &step.records, runs, &mut self.mint(), urls);
+            webhooks.announce((thread.tenant, &thread.thread_id), &step.records, runs, &mut self.mint(), urls);
         deliveries.extend(exports);
         let mut rows: Vec<Row> = extras.pushes.iter().map(|new| new.target.row(false)).collect();
         if let Some(recipients) = recipients {

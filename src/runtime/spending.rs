@@ -200,7 +200,7 @@ impl Shared {
                 .map(|percent| {
                     let threshold = SpendThreshold { percent, spent: &shown };
                     let deliveries =
-                        self.outbox.directory.announce_spending(key.tenant, &threshold, now, &mut self.mint());
+                        self.outbox.webhooks.announce_spending(key.tenant, &threshold, now, &mut self.mint());
                     SpendNotice { percent, cap, from: part_of(cap, percent), deliveries }
                 })
                 .into();
@@ -209,7 +209,7 @@ impl Shared {
 
     fn has_cap_webhook(&self, tenant: TenantPk) -> bool {
         let wants = |webhook: &Arc<Webhook>| webhook.events.contains(&WebhookEvent::SpendThreshold);
-        self.outbox.directory.webhooks_of(tenant).iter().any(wants)
+        self.outbox.webhooks.webhooks_of(tenant).iter().any(wants)
     }
 
     /// Notifies webhooks of a cap that leaves nothing for another run, for the thresholds that were not announced yet.
@@ -223,7 +223,7 @@ impl Shared {
         for percent in THRESHOLDS.into_iter().filter(|percent| is_new(*percent)) {
             let threshold = SpendThreshold { percent, spent: &shown };
             let tenant = spent.key.tenant;
-            let deliveries = self.outbox.directory.announce_spending(tenant, &threshold, now, &mut self.mint());
+            let deliveries = self.outbox.webhooks.announce_spending(tenant, &threshold, now, &mut self.mint());
             match self
                 .store
                 .add_spend_notice(NewSpendNotice { key: spent.key.clone(), percent, cap, now, deliveries })

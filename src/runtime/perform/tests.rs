@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{CallQuestion, ModelAttempt, RunningEffects, ToolAttempt, peer_failed};
-use crate::a2a::directory::Directory as Agents;
+use crate::a2a::directory::Directory;
 use crate::config::{Config, Environment, Synchronous};
 use crate::domain::fault::Fault;
 use crate::domain::hitl::{FeedbackSchema, InputType, Question, Reply};
@@ -24,7 +24,7 @@ use crate::engine::effect::Effect;
 use crate::engine::event::{Event, PeerEvent, ToolEvent};
 use crate::engine::{Invocation, cores};
 use crate::live::{Hub, StreamHead};
-use crate::outbox::{DeliveryTiming, Directory, Outbox};
+use crate::outbox::{DeliveryTiming, Outbox, WebhookDirectory};
 use crate::provider::{ChatModel, DeltaStream, Models};
 use crate::runtime::clock::System;
 use crate::runtime::lease::Lease;
@@ -129,12 +129,16 @@ async fn shared(counted: &Arc<Counted>) -> (Arc<Shared>, TempDir) {
     let documents = DocumentCache::open(store.clone()).await.unwrap();
     let sealer = Arc::new(Sealer::new(KeySource::None));
     let (nobody, time) = (Arc::new(Egress::new(Duration::ZERO)), Duration::from_secs(1));
-    let agents = Agents::new(Vec::new(), documents.clone(), sealer.clone(), nobody, time, 1 << 20);
+    let agents = Directory::new(Vec::new(), documents.clone(), sealer.clone(), nobody, time, 1 << 20);
     let tools: Vec<Arc<dyn Tool>> = vec![counted.clone(), Arc::new(Inquiring), Arc::new(Insistent)];
     let parts = Parts {
         agents,
         config: Arc::new(Config::default()),
-        outbox: Arc::new(Outbox::new(Directory::new(Vec::new(), documents.clone(), sealer.clone()), egress, timing)),
+        outbox: Arc::new(Outbox::new(
+            WebhookDirectory::new(Vec::new(), documents.clone(), sealer.clone()),
+            egress,
+            timing,
+        )),
         traces: None,
         sealer,
         documents,

@@ -152,7 +152,7 @@ impl<'a> Chainer<'a> {
         let checkpoint = Checkpoint { jws, ..checkpoint };
         let deliveries = self.service.map_or_else(Vec::new, |service| {
             let mut mint = service.mint();
-            service.outbox.directory.announce_checkpoint(
+            service.outbox.webhooks.announce_checkpoint(
                 tenant,
                 &checkpoint_json(&checkpoint, name),
                 self.now,

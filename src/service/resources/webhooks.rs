@@ -31,7 +31,7 @@ impl Resource for Webhooks {
     type View = WebhookResource;
 
     async fn get(service: &Service, caller: &Caller, id: &str) -> Result<Versioned<WebhookResource>> {
-        if let Some(fixed) = service.outbox.directory.fixed(caller.tenant).find(|webhook| webhook.id == id) {
+        if let Some(fixed) = service.outbox.webhooks.fixed(caller.tenant).find(|webhook| webhook.id == id) {
             return Ok(Versioned { value: shown(fixed), version: 0 });
         }
         let document = service.documents.get(caller.tenant, Self::KIND, id);
@@ -68,7 +68,7 @@ impl Collection for Webhooks {
     }
 
     fn list(service: &Service, caller: &Caller) -> Result<Vec<WebhookResource>> {
-        let fixed = service.outbox.directory.fixed(caller.tenant).map(|webhook| shown(webhook));
+        let fixed = service.outbox.webhooks.fixed(caller.tenant).map(|webhook| shown(webhook));
         let own = service.documents.of(caller.tenant, Self::KIND);
         Ok(fixed.chain(own.iter().map(|document| stored(service, document))).collect())
     }
@@ -196,7 +196,7 @@ pub async fn replay(
 
 /// Refuses a change of a webhook of the configuration.
 fn refuse_configured(service: &Service, caller: &Caller, id: &str) -> Result<()> {
-    if service.outbox.directory.fixed(caller.tenant).any(|webhook| webhook.id == id) {
+    if service.outbox.webhooks.fixed(caller.tenant).any(|webhook| webhook.id == id) {
         let why = "This webhook is part of the server's configuration; only its operator can change or remove it.";
         return Err(Fault::new(Code::Forbidden, why));
     }

@@ -50,14 +50,14 @@ impl Webhook {
     }
 }
 
-pub struct Directory {
+pub struct WebhookDirectory {
     /// The operator's webhooks, each for one tenant or for all.
     fixed: Vec<(Option<TenantPk>, Arc<Webhook>)>,
     documents: Arc<DocumentCache>,
     sealer: Arc<Sealer>,
 }
 
-impl Directory {
+impl WebhookDirectory {
     pub fn new(
         fixed: Vec<(Option<TenantPk>, Arc<Webhook>)>,
         documents: Arc<DocumentCache>,
