@@ -99,12 +99,12 @@ impl Machine for Thread {
         self.head.run.is_some()
     }
 
-    fn needs(&self, _: &Effect) -> PromptNeeds {
+    fn prompt_needs(&self, _: &Effect) -> PromptNeeds {
         let newest = |run: &Run| HistoryQuery { newest: run.settings.history_limit, ..HistoryQuery::default() };
         PromptNeeds { history: self.head.run.as_ref().map(newest), ..PromptNeeds::default() }
     }
 
-    fn request(&self, _: &World<'_>, effect: &Effect, material: &PromptMaterial) -> Option<Prompt> {
+    fn prompt(&self, _: &World<'_>, effect: &Effect, material: &PromptMaterial) -> Option<Prompt> {
         let run = self.head.run.as_ref().filter(|_| self.running().contains(effect))?;
         let mut messages =
             vec![PromptMessage::System { content: "Phase: execution oneshot\n\nAnswer briefly.".into() }];

@@ -103,7 +103,7 @@ impl Actor {
         let request = match shared.material(&*shared.store, loaded.row.pk, &*loaded.machine, &effect).await {
             Ok(material) => {
                 let tools = shared.tools.toolset(loaded.row.tenant).await;
-                loaded.machine.request(&shared.world(&tools), &effect, &material)
+                loaded.machine.prompt(&shared.world(&tools), &effect, &material)
             }
             Err(error) => {
                 let event = model_failed(&stream, attempt, FailureKind::Retry, &error.to_string());
@@ -175,7 +175,7 @@ impl Shared {
         machine: &dyn Machine,
         effect: &Effect,
     ) -> store::Result<PromptMaterial> {
-        let PromptNeeds { payloads, history } = machine.needs(effect);
+        let PromptNeeds { payloads, history } = machine.prompt_needs(effect);
         let payloads = if payloads.is_empty() {
             Default::default()
         } else {

@@ -38,6 +38,6 @@ impl Runtime {
         let material = self.0.material(&*self.0.reads, row.pk, &*machine, &effect).await;
         let material = material.map_err(|error| Fault::new(Code::Internal, error.to_string()))?;
         let tools = self.0.tools.toolset(row.tenant).await;
-        Ok(machine.request(&self.0.world(&tools), &effect, &material))
+        Ok(machine.prompt(&self.0.world(&tools), &effect, &material))
     }
 }

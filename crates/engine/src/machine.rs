@@ -48,7 +48,12 @@ pub trait Core: Send + Sync + 'static {
 
 /// The state of one thread: it handles events, and its slots say what the thread waits for. Callers use
 /// [`step::decide`](crate::step::decide), which calls [`decide`](Self::decide) and completes its step.
+///
+/// A custom core implements `decide`, `running`, `is_active`, `prompt_needs`, `prompt`, `view` and `run`; and of the
+/// others those for what it does: calling tools, delegating, asking people, planning, keeping a budget.
 pub trait Machine: Send + Sync {
+    // What it decides.
+
     /// On `Err` the state is unchanged. An answer to a slot that is not open gives a step without changes.
     fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal>;
     /// The effects of the slots marked `Running`, in a stable order; O(in flight).
@@ -59,22 +64,22 @@ pub trait Machine: Send + Sync {
     fn waits_to_begin(&self) -> bool {
         false
     }
-    /// What must be read from the store to render the prompt of a `CallModel`.
-    fn needs(&self, effect: &Effect) -> PromptNeeds;
-    /// Renders the prompt of a `CallModel`; `None` if its slot is no longer open.
-    fn request(&self, world: &World<'_>, effect: &Effect, material: &PromptMaterial) -> Option<Prompt>;
-    /// `PESAgentStateData`, with payload references.
-    fn view(&self) -> Value;
-    /// The plan part of [`view`](Self::view), with payload references. An error: the view does not have that shape.
-    fn plan(&self) -> serde_json::Result<ShownPlan> {
-        ShownPlan::of(&self.view())
-    }
-    /// The active run, if any.
-    fn run(&self) -> Option<&Run>;
-    /// The open questions to people, oldest first; with payload references.
-    fn questions(&self) -> Vec<AskedQuestion> {
+    /// What the model calls in flight may cost at most: those that were reserved under a spending cap.
+    fn reservations(&self) -> Vec<Reservation> {
         Vec::new()
     }
+    /// Whether part of the stored head or rows could not be read. Then nothing is decided before
+    /// [`SystemEvent::Unreadable`](crate::event::SystemEvent::Unreadable).
+    fn is_unreadable(&self) -> bool {
+        false
+    }
+
+    // The input of effects.
+
+    /// What must be read from the store to render the prompt of a `CallModel`.
+    fn prompt_needs(&self, effect: &Effect) -> PromptNeeds;
+    /// Renders the prompt of a `CallModel`; `None` if its slot is no longer open.
+    fn prompt(&self, world: &World<'_>, effect: &Effect, material: &PromptMaterial) -> Option<Prompt>;
     /// The input of a `CallTool`. `None`: its slot is no longer open, or this core calls no tools.
     fn invocation(&self, call: &CallId) -> Option<Invocation> {
         let _ = call;
@@ -91,6 +96,21 @@ pub trait Machine: Send + Sync {
         let _ = call;
         None
     }
+
+    // What is shown.
+
+    /// `PESAgentStateData`, with payload references.
+    fn view(&self) -> Value;
+    /// The plan part of [`view`](Self::view), with payload references. An error: the view does not have that shape.
+    fn plan(&self) -> serde_json::Result<ShownPlan> {
+        ShownPlan::of(&self.view())
+    }
+    /// The active run, if any.
+    fn run(&self) -> Option<&Run>;
+    /// The open questions to people, oldest first; with payload references.
+    fn questions(&self) -> Vec<AskedQuestion> {
+        Vec::new()
+    }
     /// The tools that the plan may call, under the settings of the active run, or under `next` while there is none.
     /// `None`: this core has no plan.
     fn forecast(&self, world: &World<'_>, next: &RunSettings) -> Option<PlanForecast> {
@@ -101,15 +121,6 @@ pub trait Machine: Send + Sync {
     /// budget does not bound the money.
     fn budget_left(&self) -> Option<Nanos> {
         None
-    }
-    /// What the model calls in flight may cost at most: those that were reserved under a spending cap.
-    fn reservations(&self) -> Vec<Reservation> {
-        Vec::new()
-    }
-    /// Whether part of the stored head or rows could not be read. Then nothing is decided before
-    /// [`SystemEvent::Unreadable`](crate::event::SystemEvent::Unreadable).
-    fn is_unreadable(&self) -> bool {
-        false
     }
 }
 

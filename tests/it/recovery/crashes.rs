@@ -158,13 +158,13 @@ impl Machine for Broken {
     fn is_active(&self) -> bool {
         self.0.is_active()
     }
-    fn needs(&self, effect: &Effect) -> PromptNeeds {
-        self.0.needs(effect)
+    fn prompt_needs(&self, effect: &Effect) -> PromptNeeds {
+        self.0.prompt_needs(effect)
     }
-    fn request(&self, world: &World<'_>, effect: &Effect, material: &PromptMaterial) -> Option<Prompt> {
+    fn prompt(&self, world: &World<'_>, effect: &Effect, material: &PromptMaterial) -> Option<Prompt> {
         let is_poison = self.0.run().is_some_and(|run| run.query == "without prompts");
         assert!(!is_poison, "it was told to break");
-        self.0.request(world, effect, material)
+        self.0.prompt(world, effect, material)
     }
     fn invocation(&self, call: &CallId) -> Option<Invocation> {
         self.0.invocation(call)

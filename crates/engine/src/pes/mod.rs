@@ -105,10 +105,10 @@ impl Machine for State {
     fn waits_to_begin(&self) -> bool {
         State::waits_to_begin(self)
     }
-    fn needs(&self, effect: &Effect) -> PromptNeeds {
+    fn prompt_needs(&self, effect: &Effect) -> PromptNeeds {
         render::needs(self, effect)
     }
-    fn request(&self, world: &World<'_>, effect: &Effect, material: &PromptMaterial) -> Option<Prompt> {
+    fn prompt(&self, world: &World<'_>, effect: &Effect, material: &PromptMaterial) -> Option<Prompt> {
         render::request(self, world, effect, material)
     }
     fn invocation(&self, call: &CallId) -> Option<Invocation> {

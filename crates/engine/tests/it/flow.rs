@@ -287,7 +287,7 @@ fn the_next_queued_run_starts_in_the_commit_of_run_finished() {
 #[test]
 fn nothing_is_read_of_a_conversation_that_has_only_begun() {
     let mut sim = Sim::new(|_| says(r#"{"answer":"yes","todoList":[]}"#));
-    let history = |sim: &Sim| sim.machine.needs(&sim.machine.running()[0]).history;
+    let history = |sim: &Sim| sim.machine.prompt_needs(&sim.machine.running()[0]).history;
     sim.ask("first").unwrap();
     assert_eq!(history(&sim), None);
     sim.go();

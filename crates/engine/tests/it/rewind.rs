@@ -80,7 +80,7 @@ fn what_was_said_after_the_place_counts_no_more() {
     assert!(sim.rows.len() > rows, "nothing is deleted");
     let to_the_start = sim.back_to(0);
     sim.ask_again("anew", to_the_start).unwrap();
-    assert_eq!(sim.machine.needs(&sim.machine.running()[0]).history, None, "nothing is said but the query");
+    assert_eq!(sim.machine.prompt_needs(&sim.machine.running()[0]).history, None, "nothing is said but the query");
     sim.go();
     assert_eq!(sim.contents_said(), ["anew", "yes"]);
 }

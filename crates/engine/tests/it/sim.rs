@@ -285,7 +285,7 @@ impl Sim {
     }
 
     pub fn prompt(&self, effect: &Effect) -> Prompt {
-        let needs = self.machine.needs(effect);
+        let needs = self.machine.prompt_needs(effect);
         let mut material = PromptMaterial::default();
         for id in needs.payloads {
             material.payloads.insert(id.clone(), self.payload(&id));
@@ -298,7 +298,7 @@ impl Sim {
             allowance: &self.allowance,
             admission: self.admission,
         };
-        self.machine.request(&world, effect, &material).expect("a running call has a prompt")
+        self.machine.prompt(&world, effect, &material).expect("a running call has a prompt")
     }
 
     fn payload(&self, id: &PayloadId) -> Arc<Value> {
