@@ -1,4 +1,8 @@
 //! The response to `process` and `resume`: the receipt, the result if it comes in time, or the run's events.
+//!
+//! A reply is wrapped step by step: the service gives [`Answered`](crate::service::once::Answered), which is fresh or
+//! stored; [`reply_value`](super::idempotency::reply_value) adds the status, as a [`ReplyValue`]; [`follow`] chooses one
+//! of the three forms.
 
 use std::time::Duration;
 
