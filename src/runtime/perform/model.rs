@@ -43,20 +43,22 @@ impl ModelAttempt {
         let (phase, began) = (self.head.phase, Instant::now());
         let meters = self.shared.model_meters.of(&self.request.provider, &self.request.model);
         let event = self.call().await?;
-        let failed = if let Event::Model(ModelEvent::Failed { failure, .. }) = &event {
-            Some(failure.kind)
-        } else if let Event::Model(ModelEvent::Replied { reply, .. }) = &event
-            && reply.is_refusal()
-        {
-            Some(FailureKind::Refused)
-        } else {
-            None
+        let (outcome, first_token) = match &event {
+            Event::Model(ModelEvent::Failed { failure, .. }) => (label(&failure.kind), None),
+            Event::Model(ModelEvent::Replied { reply, .. }) => {
+                let outcome = if reply.is_refusal() { label(&FailureKind::Refused) } else { "ok".to_owned() };
+                (outcome, reply.time_to_first_token_ms)
+            }
+            Event::Model(ModelEvent::Overflowed { .. })
+            | Event::Asked { .. }
+            | Event::Cancel(_)
+            | Event::Tool(_)
+            | Event::Peer(_)
+            | Event::Person(_)
+            | Event::System(_) => ("ok".to_owned(), None),
         };
-        let outcome = failed.map_or_else(|| "ok".to_owned(), |kind| label(&kind));
         meters.duration.record(began.elapsed().as_secs_f64());
-        if let Event::Model(ModelEvent::Replied { reply, .. }) = &event
-            && let Some(first) = reply.time_to_first_token_ms
-        {
+        if let Some(first) = first_token {
             meters.first_token.record(first as f64 / 1000.0);
         }
         meters.count_call(label(&phase), outcome);
