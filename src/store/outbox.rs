@@ -1,5 +1,6 @@
 //! The outbox as it is stored: one row per message to a webhook or another agent, from the commit that causes it to the
-//! last attempt.
+//! last attempt. In the table `deliveries`, `lane` holds the ordering key, and `said` the result of the last attempt in
+//! words.
 
 use std::slice;
 

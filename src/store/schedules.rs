@@ -1,5 +1,6 @@
 //! When schedules are due. The commit that accepts the run of a due time moves the schedule to its next time ([`Fire`]). So
-//! each time brings one run, whichever process fires it and whichever crashes.
+//! each time brings one run, whichever process fires it and whichever crashes. In the table `schedule_state`, `said` holds
+//! why the last time had no run.
 
 use async_trait::async_trait;
 

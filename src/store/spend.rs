@@ -1,5 +1,6 @@
 //! Spending under the caps: one row for the server, each tenant and each key, for each day and month. It is written by the
-//! commits that begin and end model calls ([`SpendChange`]).
+//! commits that begin and end model calls ([`SpendChange`]). In the table `spend`, `told` holds the highest percentage of a
+//! cap for which a notice was sent, and `told_of` that cap.
 
 use async_trait::async_trait;
 

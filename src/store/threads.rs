@@ -1,4 +1,4 @@
-//! Threads: their own rows, and the commits that change them.
+//! Threads: their own rows, and the commits that change them. In the table `threads`, `sheet` holds the profile, as JSON.
 
 use async_trait::async_trait;
 
