@@ -163,9 +163,13 @@ impl Transport<RoleClient> for StdioTransport {
         }
     }
 
+    /// A message that is being written keeps the input open. It is not waited for, because a program that reads nothing
+    /// would never end then; its writer ends with the connection.
     async fn close(&mut self) -> Result<(), io::Error> {
-        if let Some(pipes) = &self.pipes {
-            pipes.input.lock().await.take();
+        if let Some(pipes) = &self.pipes
+            && let Ok(mut input) = pipes.input.try_lock()
+        {
+            input.take();
         }
         Ok(())
     }

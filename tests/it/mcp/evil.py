@@ -6,6 +6,7 @@ MODE `late`: it answers nothing before the second request stands in its input; `
 import itertools
 import json
 import os
+import select
 import subprocess
 import sys
 
@@ -69,6 +70,7 @@ def tools():
         tool("once", idempotentHint=True),
         tool("half"),
         tool("big"),
+        tool("big_unread"),
         tool("flood"),
         tool("sample"),
         tool("elicit"),
@@ -126,6 +128,10 @@ def call(ask, name, arguments, meta):
         sys.stdout.flush()
         os._exit(0)
     elif name == "big":
+        answer(ask, "x" * (10 << 20))
+    elif name == "big_unread":
+        # Not before the beginning of another message stands in its input.
+        select.select([sys.stdin], [], [])
         answer(ask, "x" * (10 << 20))
     elif name == "flood":
         for _ in range(2000):

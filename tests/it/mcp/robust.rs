@@ -6,11 +6,12 @@ use std::path::Path;
 use pes::config::Reference;
 use pes::config::env::Variables;
 use pes::domain::caller::{Caller, Scope};
+use pes::domain::tool::ToolError;
 use pes::mcp::Health;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::bed::{Bed, caller, evil};
+use super::bed::{Bed, caller, context, evil};
 use crate::support::http::soon;
 
 /// A server that dies during a call: the call is lost, not "failed", and the next call finds the server again.
@@ -36,6 +37,24 @@ async fn half_a_line_loses_the_call_and_not_the_server() {
 #[tokio::test]
 async fn a_message_that_is_too_large_loses_the_call_and_not_the_server() {
     goes_down_and_comes_back("big").await;
+}
+
+/// A server that stops reading during a call, and so in the middle of the next one: both are lost, and it is restarted.
+async fn loses_what_it_does_not_read(bed: Bed, tool: &str) {
+    let (tool, echo) = (bed.tool(&format!("evil__{tool}")).await, bed.tool("evil__echo").await);
+    // More than fits into the pipes.
+    let long = json!({ "text": "x".repeat(512 << 10) });
+    let calls = async { tokio::join!(tool.call(json!({}), context()), echo.call(long, context())) };
+    let (first, second) = soon(calls).await;
+    let errors = [first.unwrap_err(), second.unwrap_err()];
+    assert!(errors.iter().all(ToolError::is_lost), "{errors:?}");
+    bed.until(|view| view.health == Health::Ready && view.restarts == 1).await;
+    assert!(bed.call("echo", json!({})).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_large_ends_a_server_that_is_just_being_written_to() {
+    loses_what_it_does_not_read(Bed::new(|_| ()).await, "big_unread").await;
 }
 
 #[tokio::test]
