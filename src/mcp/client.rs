@@ -23,7 +23,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::definition::Definition;
 use super::handler::Handler;
 use super::http::{Failure, HttpTransport};
-use super::lines::{Pipes, Returned, StdioTransport};
+use super::lines::{Limits, Pipes, Returned, StdioTransport};
 use super::listing;
 use super::process::Process;
 use super::questions::{self, Questions};
@@ -65,7 +65,8 @@ pub(super) struct Connection {
 impl Connection {
     /// Starts or connects to the server and negotiates a protocol version. The error text is safe to log.
     pub(super) async fn open(profile: &Profile, egress: &Arc<Egress>, changed: Arc<Notify>) -> Result<Self, String> {
-        let questions = Arc::new(Questions::new(Duration::from_millis(profile.settings.timeout_ms.into())));
+        let call_timeout = Duration::from_millis(profile.settings.timeout_ms.into());
+        let questions = Arc::new(Questions::new(call_timeout));
         let handler = || Handler {
             server: profile.name.clone(),
             label: profile.label(),
@@ -76,7 +77,8 @@ impl Connection {
         let (running, process) = match &profile.settings.url {
             None => {
                 let (process, pipes) = Process::start(&profile.name, &profile.settings)?;
-                match negotiate(pipes, handler, profile.message_bytes, &tasks).await {
+                let limits = Limits { max_bytes: profile.message_bytes, write_timeout: call_timeout };
+                match negotiate(pipes, handler, limits, &tasks).await {
                     Ok(running) => (running, Some(process)),
                     Err(error) => return Err(with_last_output(&error.to_string(), &process.kill().await)),
                 }
@@ -200,17 +202,17 @@ impl Connection {
 async fn negotiate(
     pipes: Pipes,
     handler: impl Fn() -> Handler,
-    message_bytes: usize,
+    limits: Limits,
     tasks: &TaskTools,
 ) -> Result<RunningClient, ClientInitializeError> {
     let returned = Returned::default();
-    let transport = StdioTransport::new(pipes, message_bytes, tasks.clone(), returned.clone());
+    let transport = StdioTransport::new(pipes, limits, tasks.clone(), returned.clone());
     let error = match handler().serve_with_lifecycle(transport, lifecycle()).await {
         Ok(running) => return Ok(running),
         Err(error) => error,
     };
     let Some(pipes) = returned.take_to_retry() else { return Err(error) };
-    let transport = StdioTransport::new(pipes, message_bytes, tasks.clone(), returned);
+    let transport = StdioTransport::new(pipes, limits, tasks.clone(), returned);
     let again = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] };
     handler().serve_with_lifecycle(transport, again).await
 }

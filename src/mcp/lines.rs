@@ -1,4 +1,5 @@
-//! The messages of a program, one per line. A line that is too long ends the connection before it fills the memory.
+//! The messages of a program, one per line. A line that is too long ends the connection before it fills the memory, and
+//! so does a program that does not read what is sent to it.
 //!
 //! A program may take long before its first answer (`uvx` downloads it first). Then the steps below happen, and no other
 //! message may be mistaken for the late answer:
@@ -12,6 +13,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::RoleClient;
@@ -19,6 +21,8 @@ use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::tasks::TaskTools;
 
@@ -40,10 +44,20 @@ pub(super) struct Returned {
     answered_discover: Arc<Mutex<bool>>,
 }
 
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// Maximum size of a message that is received.
+    pub(super) max_bytes: usize,
+    /// How long a message waits for those before it, and how long it may take to be written then.
+    pub(super) write_timeout: Duration,
+}
+
 pub(super) struct StdioTransport {
     /// `None`: the pipes were returned.
     pipes: Option<Pipes>,
-    max_bytes: usize,
+    limits: Limits,
+    /// Cancelled when a message was not written in time.
+    unread: CancellationToken,
     tasks: TaskTools,
     returned: Returned,
     /// The id of the library's first request.
@@ -93,8 +107,9 @@ impl Returned {
 }
 
 impl StdioTransport {
-    pub(super) fn new(pipes: Pipes, max_bytes: usize, tasks: TaskTools, returned: Returned) -> Self {
-        Self { pipes: Some(pipes), max_bytes, tasks, returned, discover_id: None, has_fallen_back: false }
+    pub(super) fn new(pipes: Pipes, limits: Limits, tasks: TaskTools, returned: Returned) -> Self {
+        let (pipes, unread) = (Some(pipes), CancellationToken::new());
+        Self { pipes, limits, unread, tasks, returned, discover_id: None, has_fallen_back: false }
     }
 
     /// Whether this is the late answer to `discover`, which the library no longer expects.
@@ -131,19 +146,36 @@ impl Transport<RoleClient> for StdioTransport {
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         self.note_request(&message);
         let input = self.pipes.as_ref().map(|pipes| pipes.input.clone());
+        let (limit, unread) = (self.limits.write_timeout, self.unread.clone());
         async move {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
             let input = input.ok_or(io::ErrorKind::NotConnected)?;
-            let mut input = input.lock().await;
-            input.as_mut().ok_or(io::ErrorKind::NotConnected)?.write_all(&line).await
+            // A message that waited for so long is not sent: its call is over.
+            let mut input = timeout(limit, input.lock()).await?;
+            let pipe = input.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+            let written = timeout(limit, pipe.write_all(&line)).await;
+            if written.is_err() {
+                // A part of the message is written, so no other can follow.
+                *input = None;
+                unread.cancel();
+            }
+            written?
         }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             let pipes = self.pipes.as_mut()?;
-            match pipes.read_line(self.max_bytes).await {
+            let read = tokio::select! {
+                biased;
+                () = self.unread.cancelled() => {
+                    tracing::warn!("an MCP server does not read what is sent to it");
+                    return None;
+                }
+                read = pipes.read_line(self.limits.max_bytes) => read,
+            };
+            match read {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(error) => {

@@ -4,12 +4,16 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use super::*;
 use crate::mcp::test_messages::{self, PATIENCE, is_numbered, is_whole, joined, message, piece};
 
 const MOST: usize = 1_000;
+const LIMITS: Limits = Limits { max_bytes: MOST, write_timeout: Duration::from_secs(1) };
+
+fn transport(pipes: Pipes) -> StdioTransport {
+    StdioTransport::new(pipes, LIMITS, TaskTools::default(), Returned::default())
+}
 
 /// The messages in the bytes, if they arrive in chunks of this size.
 fn received(bytes: Vec<u8>, size: usize) -> Vec<Value> {
@@ -24,8 +28,7 @@ fn received(bytes: Vec<u8>, size: usize) -> Vec<Value> {
                 }
             }
         });
-        let pipes = Pipes::new(tokio::io::sink(), ours);
-        let mut lines = StdioTransport::new(pipes, MOST, TaskTools::default(), Returned::default());
+        let mut lines = transport(Pipes::new(tokio::io::sink(), ours));
         let reading = async {
             let mut all = Vec::new();
             while let Some(message) = lines.receive().await {
@@ -68,4 +71,28 @@ fn a_line_that_is_too_long_ends_the_connection() {
     assert_eq!(before, [serde_json::from_str::<Value>(&message(1)).unwrap()]);
     assert_eq!(received("x".repeat(MOST + 1).into_bytes(), 7), Vec::<Value>::new());
     assert_eq!(received(json!({}).to_string().into_bytes(), 7), Vec::<Value>::new());
+}
+
+/// The second message waits for the first.
+#[tokio::test(start_paused = true)]
+async fn a_program_that_does_not_read_is_given_up_and_gets_nothing_later() {
+    let (mut theirs, input) = tokio::io::duplex(64);
+    let (_silent, output) = tokio::io::duplex(64);
+    let mut lines = transport(Pipes::new(input, output));
+    let long = |id: u64| {
+        let params = json!({ "name": "echo", "arguments": { "text": "x".repeat(100) } });
+        serde_json::from_value(json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })).unwrap()
+    };
+    let writes = [tokio::spawn(lines.send(long(1))), tokio::spawn(lines.send(long(2)))];
+    let began = tokio::time::Instant::now();
+    assert!(timeout(PATIENCE, lines.receive()).await.expect("it comes to an end").is_none());
+    assert_eq!(began.elapsed().as_millis() / 100, 10);
+    for write in writes {
+        write.await.unwrap().unwrap_err();
+    }
+    lines.close().await.unwrap();
+    drop(lines);
+    let mut read = Vec::new();
+    tokio::io::AsyncReadExt::read_to_end(&mut theirs, &mut read).await.unwrap();
+    assert_eq!(read.len(), 64, "what stood in the pipe, and nothing more");
 }

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 
@@ -71,6 +72,7 @@ def tools():
         tool("half"),
         tool("big"),
         tool("big_unread"),
+        tool("deaf"),
         tool("flood"),
         tool("sample"),
         tool("elicit"),
@@ -133,6 +135,8 @@ def call(ask, name, arguments, meta):
         # Not before the beginning of another message stands in its input.
         select.select([sys.stdin], [], [])
         answer(ask, "x" * (10 << 20))
+    elif name == "deaf":
+        signal.pause()
     elif name == "flood":
         for _ in range(2000):
             sys.stderr.write("y" * 1000 + "\n")

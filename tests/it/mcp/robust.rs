@@ -58,6 +58,11 @@ async fn a_message_that_is_too_large_ends_a_server_that_is_just_being_written_to
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_read_a_call_within_its_time_is_restarted() {
+    loses_what_it_does_not_read(Bed::new(|server| server.timeout_ms = 1_000).await, "deaf").await;
+}
+
+#[tokio::test]
 async fn a_flood_of_complaints_holds_nothing_up() {
     let bed = Bed::new(|_| ()).await;
     assert_eq!(bed.call("flood", json!({})).await.unwrap().output, "still here");
