@@ -61,7 +61,7 @@ impl Process {
         let mut command = Command::new("/bin/sh");
         let marker = marker()?;
         command.args(["-c", GUARD, "mcp", &marker, &server.open_files.to_string(), &kib(server.memory_mb)]);
-        command.arg(program).args(&server.args);
+        command.arg(std::process::id().to_string()).arg(program).args(&server.args);
         command.env_clear();
         command.envs(INHERITED_VARIABLES.iter().filter_map(|name| Some((name, variables.get(name)?))));
         for (name, reference) in &server.env {
@@ -172,3 +172,6 @@ async fn drain(server: String, errors: ChildStderr, last_lines: LastLines) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
