@@ -87,15 +87,30 @@ impl Egress {
     }
 
     /// Sends the request and follows up to three redirects, each checked like the first URL. The bounds apply to all
-    /// requests together. Returns the final URL with the response.
-    pub async fn follow(&self, mut request: OutgoingRequest) -> Result<(Url, IncomingResponse), Error> {
+    /// requests together. Returns the final URL with the response. If the request was processed but its result cannot be
+    /// fetched, the redirect is the response.
+    pub async fn follow(&self, request: OutgoingRequest) -> Result<(Url, IncomingResponse), Error> {
+        let mut processed = None;
+        let followed = self.follow_all(request, &mut processed).await;
+        followed.or_else(|error| processed.ok_or(error))
+    }
+
+    /// Stores the redirect of a request that was processed in `processed`.
+    async fn follow_all(
+        &self,
+        mut request: OutgoingRequest,
+        processed: &mut Option<(Url, IncomingResponse)>,
+    ) -> Result<(Url, IncomingResponse), Error> {
         let deadline = Instant::now() + request.bounds.total;
         for _ in 0..=MAX_REDIRECTS {
             let response = self.send_once(&request, deadline).await?;
-            match redirect::next(&request, &response)? {
-                None => return Ok((request.to.into_url(), response)),
-                Some(next) => request = next,
+            let Some(next) = redirect::next(&request, &response).transpose() else {
+                return Ok((request.to.into_url(), response));
+            };
+            if redirect::is_processed(&request.method, response.status()) {
+                *processed = Some((request.to.into_url(), response));
             }
+            request = next?;
         }
         Err(Error::Refused(format!("more than {MAX_REDIRECTS} redirects are not followed")))
     }

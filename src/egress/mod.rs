@@ -96,7 +96,7 @@ pub struct Bounds {
 /// Why a call failed, by what that implies for the other side. Texts contain no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The call is not allowed: nothing was sent.
+    /// The call, or an address that it was redirected to, is not allowed: nothing was processed.
     #[error("refused: {0}")]
     Refused(String),
     /// No connection: name resolution, routing, TLS, or the connect timeout.

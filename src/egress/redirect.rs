@@ -13,14 +13,10 @@ const CROSS_ORIGIN_HEADERS: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, CONTENT_
 /// The next request, if `response` is a redirect. Another origin gets only harmless headers and no body, and a redirect
 /// from https to http is refused.
 pub(super) fn next(request: &OutgoingRequest, response: &IncomingResponse) -> Result<Option<OutgoingRequest>, Error> {
-    let keeps_method = match response.status() {
-        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
-        // As browsers do: the POST was processed, its result is fetched with GET.
-        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {
-            matches!(request.method, Method::GET | Method::HEAD)
-        }
-        _ => return Ok(None),
-    };
+    let status = response.status();
+    if !is_after_processing(status) && !is_before_processing(status) {
+        return Ok(None);
+    }
     let Some(location) = response.headers().get(LOCATION) else { return Ok(None) };
     let from = request.to.url();
     let target = location.to_str().ok().and_then(|text| from.join(text).ok());
@@ -29,14 +25,31 @@ pub(super) fn next(request: &OutgoingRequest, response: &IncomingResponse) -> Re
     if from.scheme() == "https" && target.scheme() != "https" {
         return Err(Error::Refused("the answer redirects from https to something else".to_owned()));
     }
-    let (method, body) =
-        if keeps_method { (request.method.clone(), request.body.clone()) } else { (Method::GET, Bytes::new()) };
+    let (method, body) = if is_processed(&request.method, status) {
+        (Method::GET, Bytes::new())
+    } else {
+        (request.method.clone(), request.body.clone())
+    };
     if !is_same && !body.is_empty() {
         return Err(Error::Refused("the answer redirects the request's body to another origin".to_owned()));
     }
     let to = redirected(&request.to, target, is_same)?;
     let headers = if is_same { request.headers.clone() } else { cross_origin_headers(&request.headers) };
     Ok(Some(OutgoingRequest { method, to, headers, body, bounds: request.bounds }))
+}
+
+/// Whether a request that may have an effect was processed, so that its result is fetched with GET. Browsers understand
+/// these statuses so.
+pub(super) fn is_processed(method: &Method, status: StatusCode) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD) && is_after_processing(status)
+}
+
+fn is_after_processing(status: StatusCode) -> bool {
+    matches!(status, StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER)
+}
+
+fn is_before_processing(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT)
 }
 
 /// The operator's trust in one origin does not extend to another.

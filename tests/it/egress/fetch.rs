@@ -5,6 +5,7 @@ use pes::domain::tool::ToolClass;
 use pes::egress::{Allow, Egress, EgressRules};
 use pes::tool::builtin;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use super::{egress, fickle};
 use crate::support::wire::{Wire, answer};
@@ -52,6 +53,40 @@ async fn a_write_that_a_gateway_lost_is_in_doubt_and_a_look_is_not() {
     assert!(lost.is_lost() && lost.message.contains("504"), "{lost:?}");
     assert_eq!(host.connections(), 1, "it is not sent again by itself");
     assert_eq!(fetch.call(json!({ "url": url }), context()).await.unwrap().output["status"], 504);
+}
+
+/// The first address refuses the call, nobody listens at the second, and the third breaks the connection.
+#[tokio::test]
+async fn a_write_whose_redirect_leads_nowhere_is_answered_by_the_redirect() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let broken = Wire::serve(Vec::new()).await;
+    let away = [
+        ("http://10.0.0.1/".to_owned(), "egress_refused"),
+        (format!("http://{closed}/"), "failed"),
+        (format!("http://{}/", broken.address), "failed"),
+    ];
+    let redirects = |status: &str| {
+        let to = |(location, _): &(String, _)| answer(status, &format!("location: {location}\r\n"), "done");
+        away.iter().map(to).collect::<Vec<_>>()
+    };
+    let all = ["301 Moved Permanently", "302 Found", "303 See Other", "303 See Other"].map(redirects);
+    let host = Wire::serve(all.concat()).await;
+    let allow = [host.address, closed, broken.address].map(|address| address.to_string());
+    let egress = egress(&allow.each_ref().map(String::as_str), fickle(&["127.0.0.1"]));
+    let fetch = builtin::calling_out(&egress).remove(0);
+    let url = format!("http://{}/orders", host.address);
+    for status in [301, 302, 303] {
+        for (location, _) in &away {
+            let told = fetch.call(json!({ "url": url, "method": "POST", "body": "{}" }), context()).await.unwrap();
+            let seen = ["url", "status", "body"].map(|name| &told.output[name]);
+            assert_eq!(seen, [&json!(url), &json!(status), &json!("done")], "{location}");
+            assert_eq!(told.output["headers"]["location"], *location);
+        }
+    }
+    for (location, code) in &away {
+        let error = fetch.call(json!({ "url": url }), context()).await.unwrap_err();
+        assert_eq!(error.code, *code, "a look is not answered: {location}");
+    }
 }
 
 #[tokio::test]
