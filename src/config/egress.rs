@@ -20,7 +20,7 @@ section! {
         tenants: BTreeMap<String, Vec<String>> = BTreeMap::new(), file_only().example("{ acme = [\"10.1.0.0/16\"] }");
         /// Whether http URLs are called, and not only https, if `allow` does not name the host.
         plain_http: bool = true, file_only();
-        /// The timeout for opening a connection, in milliseconds.
+        /// The timeout for opening a connection, in milliseconds; at most four fifths of a call's own time are used.
         connect_timeout_ms: u64 = 10_000, by_path();
     }
 }

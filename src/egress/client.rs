@@ -135,11 +135,7 @@ impl Egress {
                 }
             }
         };
-        let until = deadline.min(Instant::now() + request.bounds.headers);
-        match timeout_at(until, client.send(request, deadline)).await {
-            Ok(sent) => sent,
-            Err(_) => Err(Error::NoHeaders(request.bounds.headers.min(request.bounds.total))),
-        }
+        client.send(request, deadline).await
     }
 
     fn guarded_client(&self, tenant: TenantPk) -> &GuardedClient {
@@ -154,20 +150,23 @@ impl Client {
 
     /// Uses a pooled connection if there is one, else opens a new one.
     async fn send(&self, outgoing: &OutgoingRequest, deadline: Instant) -> Result<IncomingResponse, Error> {
+        let bounds = outgoing.bounds;
+        let until = deadline.min(Instant::now() + bounds.headers);
         let url = outgoing.to.url();
         let origin = &url[..Position::AfterPort];
         let mut request = request::of(outgoing)?;
         loop {
             let (mut connection, is_new) = match self.pool.take(origin) {
                 Some(connection) => (connection, false),
-                None => (self.connect(url).await?, true),
+                None => (self.connect(url, until).await?, true),
             };
             tracing::trace!(method = %outgoing.method, to = connect::host_and_port(url), is_new, "a request is sent");
-            match connection.send(request).await {
+            let sent = timeout_at(until, connection.send(request)).await;
+            match sent.map_err(|_| Error::NoHeaders(bounds.headers.min(bounds.total)))? {
                 Ok(response) => {
                     tracing::trace!(status = response.status().as_u16(), "an answer begins");
                     let pooled = (self.pool.clone(), origin.into());
-                    return Ok(IncomingResponse::new(response, connection, pooled, outgoing.bounds, deadline));
+                    return Ok(IncomingResponse::new(response, connection, pooled, bounds, deadline));
                 }
                 Err(SendError::Unsent(unsent)) if !is_new => request = *unsent,
                 Err(SendError::Unsent(_)) => return Err(Error::Cut("it closed the connection at once".to_owned())),
@@ -176,14 +175,16 @@ impl Client {
         }
     }
 
-    async fn connect(&self, url: &Url) -> Result<Connection, Error> {
+    /// Ends well before `until`: a caller whose own time ended first could not know that nothing was sent.
+    async fn connect(&self, url: &Url, until: Instant) -> Result<Connection, Error> {
         let tls = if url.scheme() == "https" { Some(self.tls()?) } else { None };
-        let transport = timeout(self.connect, connect::connect(url, &self.resolver, tls)).await;
+        let limit = self.connect.min(until.saturating_duration_since(Instant::now()) * 4 / 5);
+        let transport = timeout(limit, connect::connect(url, &self.resolver, tls)).await;
         let too_late = |_| {
             Error::Unreachable(format!(
                 "{}: no connection within {} ms",
                 connect::host_and_port(url),
-                self.connect.as_millis()
+                limit.as_millis()
             ))
         };
         Connection::new(transport.map_err(too_late)??).await.map_err(|error| broken(&error))

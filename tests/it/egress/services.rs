@@ -1,19 +1,26 @@
 //! HTTP tools: the request that a service gets, and how its response is handled.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use async_trait::async_trait;
 use http::HeaderMap;
 use pes::config::telemetry::Sampler;
 use pes::config::{Config, HttpTool};
-use pes::domain::tool::ToolClass;
-use pes::egress::{SigningSecret, sign};
+use pes::domain::tool::{ToolClass, ToolSpec};
+use pes::egress::{DnsLookup, Egress, EgressRules, SigningSecret, sign};
+use pes::tool::Tool;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
+use super::untrusted;
 use crate::support::app::App;
 use crate::support::wire::{Step, Wire, answer};
+use crate::tool::context;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -132,6 +139,41 @@ async fn a_service_that_does_not_answer_in_time_leaves_doubt() {
     let asked = app.suspend("t", "order").await;
     assert_eq!(asked["kind"], "in_doubt", "{asked:#}");
     assert_eq!(wire.connections(), 1, "it is not called again by itself");
+}
+
+/// Never finds a name.
+struct SilentDns;
+
+#[async_trait]
+impl DnsLookup for SilentDns {
+    async fn addresses(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+        std::future::pending().await
+    }
+}
+
+#[rstest]
+#[case(300, 240)]
+#[case(10_000, 8_000)]
+#[case(30_000, 10_000)]
+#[tokio::test(start_paused = true)]
+async fn a_call_that_found_no_connection_in_its_time_was_not_sent(#[case] timeout_ms: i64, #[case] waited: u128) {
+    let rules = EgressRules { dns: Arc::new(SilentDns), ..EgressRules::default() };
+    let egress = Arc::new(Egress::with_rules(Duration::from_secs(10), rules));
+    let spec = ToolSpec {
+        name: "find_order".to_owned(),
+        description: "Finds an order.".to_owned(),
+        input_schema: json!({ "type": "object" }),
+        output_schema: None,
+        class: ToolClass::External,
+        idempotent: false,
+        timeout_ms,
+        risk_level: None,
+    };
+    let to = untrusted("http://shop.example/").unwrap();
+    let tool = pes::tool::http::HttpTool::new(spec, to, Ok(Vec::new()), egress, 1_000);
+    let began = Instant::now();
+    let error = tool.call(json!({}), context()).await.unwrap_err();
+    assert_eq!((error.code.as_str(), began.elapsed().as_millis() / 10), ("failed", waited / 10), "{error:?}");
 }
 
 #[rstest]
