@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::ExposeSecret;
+use url::Url;
 
 use super::Error;
 use crate::a2a::directory::{Directory, OperatorAgent, bearer};
@@ -17,6 +18,9 @@ use crate::store::Store;
 use crate::store::documents::{DocumentCache, KeySource, Sealer};
 use crate::tool::Tool;
 use crate::tool::http::HttpTool;
+
+/// Why a timeout in which nothing can be done is refused.
+const NO_TIME: &str = "timeout_ms must be greater than 0";
 
 /// The file with the sealing key, if none is configured.
 const KEY_FILE: &str = "sealing.key";
@@ -58,12 +62,21 @@ fn allowed(key: &str, entries: &[String]) -> Result<Allow, config::Error> {
     Allow::parse(entries).map_err(|why| config::Error(format!("egress.{key}: {why}")))
 }
 
+/// An address that the operator names under this key. The error does not repeat it, because it may contain a password.
+fn operator_url(key: &str, address: &str) -> Result<Url, String> {
+    let url: Url = address.parse().map_err(|error| format!("`{key}` is no URL: {error}"))?;
+    if matches!(url.scheme(), "http" | "https") { Ok(url) } else { Err(format!("`{key}` is not an http or https URL")) }
+}
+
 /// `[[tools.http]]`: tools of all tenants, whose addresses the operator vouches for.
 pub(super) fn http_tools(config: &Config, egress: &Arc<Egress>) -> Result<Vec<Arc<dyn Tool>>, Error> {
     let variables = Variables::of_process();
     let tool = |named: &config::HttpTool| {
         let wrong = |why: String| config::Error(format!("tools.http {}: {why}", named.name));
-        let url = named.url.parse().map_err(|error| wrong(format!("`url` is no URL: {error}")))?;
+        let url = operator_url("url", &named.url).map_err(wrong)?;
+        if named.timeout_ms == 0 {
+            return Err(wrong(NO_TIME.to_owned()).into());
+        }
         let secret =
             named.secret.as_ref().map(|reference| signing_secret(&variables, reference).map_err(wrong)).transpose()?;
         let (to, bytes) = (Destination::Operator(url), config.limits.tool_output_bytes);
@@ -118,7 +131,7 @@ pub(super) fn webhooks(config: &Config) -> Result<Vec<(Option<&str>, Webhook)>, 
     let variables = Variables::of_process();
     let webhook = |named: &config::Webhook| -> Result<Webhook, config::Error> {
         let wrong = |why: String| config::Error(format!("webhooks {}: {why}", named.id));
-        let url = named.url.parse().map_err(|error| wrong(format!("`url` is no URL: {error}")))?;
+        let url = operator_url("url", &named.url).map_err(wrong)?;
         let secrets = named.secrets.iter().map(|reference| signing_secret(&variables, reference).map_err(wrong));
         Ok(Webhook {
             id: named.id.clone(),
@@ -167,7 +180,10 @@ pub(super) fn operator_agents(config: &Config) -> Result<Vec<OperatorAgent>, con
     let variables = Variables::of_process();
     let operator_agents = config.agents.iter().map(|named| {
         let wrong = |why: String| config::Error(format!("agents {}: {why}", named.id));
-        let card = named.card.parse().map_err(|error| wrong(format!("`card` is no URL: {error}")))?;
+        let card = operator_url("card", &named.card).map_err(wrong)?;
+        if named.timeout_ms.is_some_and(|time| time <= 0) {
+            return Err(wrong(NO_TIME.to_owned()));
+        }
         let token = named.token.as_ref().map(|reference| {
             let text = reference.follow(&variables)?;
             bearer(text.expose_secret()).ok_or_else(|| "no header can hold its token".to_owned())

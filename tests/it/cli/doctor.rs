@@ -104,6 +104,28 @@ fn the_doctor_refuses_the_settings_that_a_start_refuses() {
 }
 
 #[test]
+fn an_address_that_is_not_called_and_a_timeout_of_0_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("config")).unwrap();
+    let tool = "[[tools.http]]\nname = \"find\"\ndescription = \"Finds.\"\ninput_schema = { type = \"object\" }\n";
+    let webhook = "[[webhooks]]\nid = \"ops\"\nevents = [\"run.failed\"]\n";
+    let agent = "[[agents]]\nid = \"peer\"\n";
+    let table = [
+        (tool, "url = \"localhost:9000/find\"", "tools.http find: `url` is not an http or https URL"),
+        (tool, "url = \"htps://shop.example/find\"", "tools.http find: `url` is not an http or https URL"),
+        (tool, "url = \"/find\"", "tools.http find: `url` is no URL: "),
+        (tool, "url = \"http://127.0.0.1:1/\"\ntimeout_ms = 0", "tools.http find: timeout_ms must be greater than 0"),
+        (webhook, "url = \"localhost:9000/hook\"", "webhooks ops: `url` is not an http or https URL"),
+        (agent, "card = \"localhost:9000/card.json\"", "agents peer: `card` is not an http or https URL"),
+        (agent, "card = \"http://127.0.0.1:1/\"\ntimeout_ms = 0", "agents peer: timeout_ms must be greater than 0"),
+    ];
+    for (settings, more, why) in table {
+        std::fs::write(folder.path().join("config/local.toml"), [settings, more].concat()).unwrap();
+        has(&doctor(folder.path(), &[]), &format!("FAIL settings  {why}"));
+    }
+}
+
+#[test]
 fn a_start_with_wrong_settings_opens_nothing_and_waits_for_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
