@@ -16,7 +16,7 @@ use rmcp::transport::streamable_http_client::{
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -89,11 +89,22 @@ impl Connection {
                 (running.map_err(|error| with_causes(&error))?, None)
             }
         };
+        Ok(Self::of(running, process, questions, session_lost, tasks))
+    }
+
+    /// Supervises what is running in the background.
+    fn of(
+        running: RunningClient,
+        process: Option<Process>,
+        questions: Arc<Questions>,
+        session_lost: CancellationToken,
+        tasks: TaskTools,
+    ) -> Self {
         let (ended, end) = (CancellationToken::new(), CancellationToken::new());
         let why: Arc<OnceLock<String>> = Arc::default();
         let peer = running.peer().clone();
         tokio::spawn(supervise(running, process, end.clone(), ended.clone(), why.clone()));
-        Ok(Self { peer, ended, why, questions, session_lost, tasks, _end: end.drop_guard() })
+        Self { peer, ended, why, questions, session_lost, tasks, _end: end.drop_guard() }
     }
 
     /// Waits for the end of the connection and returns the reason.
@@ -156,12 +167,15 @@ impl Connection {
     }
 
     /// Makes one call, including the questions that the server asks meanwhile. Dropping the future sends a cancellation
-    /// to the server.
-    pub(super) async fn call(
+    /// to the server. While a person answers what the server replied with, nothing is in flight, so the call holds none
+    /// of `permits` then.
+    pub(super) async fn call<'p>(
         &self,
         tool: &str,
         arguments: Map<String, Value>,
         context: &ToolContext,
+        permits: &'p Semaphore,
+        mut permit: SemaphorePermit<'p>,
     ) -> Result<ToolOutput, ToolError> {
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         params.meta = Some(meta(context));
@@ -174,9 +188,11 @@ impl Connection {
                 }
                 Ok(CallToolResponse::InputRequired(wanted)) => {
                     running.ended();
+                    drop(permit);
                     let wants = wanted.input_requests.unwrap_or_default();
                     params.input_responses = Some(questions::answer_all(&*context.people, wants).await?);
                     params.request_state = wanted.request_state;
+                    permit = permits.acquire().await.map_err(|error| ToolError::lost(error.to_string()))?;
                 }
                 Ok(_) => return Err(failed("the server makes a task of the call")),
                 Err(ServiceError::McpError(error)) => {
@@ -356,3 +372,6 @@ pub(super) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,9 +39,10 @@ impl Tool for ProxyTool {
         let Value::Object(arguments) = arguments else {
             return Err(ToolError::new(CallCode::InvalidArguments, "The arguments of this tool are an object."));
         };
-        let (connection, _permit) = self.server.connection().await?;
+        let (connection, permit) = self.server.connection().await?;
+        let permits = self.server.call_permits();
         tokio::select! {
-            ended = connection.call(&self.definition.name, arguments, &context) => ended,
+            ended = connection.call(&self.definition.name, arguments, &context, permits, permit) => ended,
             why = connection.ended() => {
                 Err(ToolError::lost(format!("The server ended during the call: {}", self.server.public_reason(why))))
             }

@@ -176,6 +176,10 @@ impl Server {
         }
     }
 
+    pub(super) fn call_permits(&self) -> &Semaphore {
+        &self.call_permits
+    }
+
     fn unavailable(&self, why: String) -> ToolError {
         ToolError::new(CallCode::Unavailable, format!("The MCP server `{}` does not answer: {why}", self.profile.name))
     }
