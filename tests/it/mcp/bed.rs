@@ -60,15 +60,22 @@ text = "All done."
 
 /// A server whose every run calls a tool that asks for a colour while it runs, and the folder of the tool's MCP server.
 pub async fn asking_app() -> (App, TempDir) {
+    scripted_app(ASKING, &["evil"]).await
+}
+
+/// A server whose model answers by this script, with misbehaving MCP servers of these names, and their folder.
+pub async fn scripted_app(script: &str, servers: &[&str]) -> (App, TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let script = folder.path().join("replies.toml");
-    std::fs::write(&script, ASKING).expect("it can be written");
+    let replies = folder.path().join("replies.toml");
+    std::fs::write(&replies, script).expect("it can be written");
     let app = App::with(|config| {
-        config.models.demo.script = Some(script);
-        config.mcp.servers.insert("evil".to_owned(), evil(folder.path()));
+        config.models.demo.script = Some(replies);
+        config.mcp.servers.extend(servers.iter().map(|name| ((*name).to_owned(), evil(folder.path()))));
     })
     .await;
-    app.offers("evil__elicit").await;
+    for name in servers {
+        app.offers(&format!("{name}__elicit")).await;
+    }
     (app, folder)
 }
 

@@ -1,5 +1,6 @@
 //! The OpenAI wire as its clients use it: bodies and events over a real socket.
 
+mod asked_by_tools;
 mod chat;
 mod conversations;
 mod errors;

@@ -138,7 +138,7 @@ pub(super) async fn seq_before_run(ctx: &DoorRequest, found: &FoundRun) -> Resul
 /// The answers that one request gave, located in the log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct LocatedAnswers {
-    /// The questions that were open before, oldest first.
+    /// The questions that were open before and are not among those answered, oldest first.
     pub(super) open: Vec<AskedQuestion>,
     /// The last `seq` before the answers.
     pub(super) seq: i64,
@@ -201,8 +201,10 @@ impl AnswersReader<'_> {
                 if !self.is_begun {
                     (self.is_begun, self.at.seq) = (true, observation.seq - if is_said { 2 } else { 1 });
                 }
-                let is_first = self.at.count == 0;
-                self.at.count += u32::from(is_first || is_named(&body.suspension_id));
+                if self.at.count == 0 || is_named(&body.suspension_id) {
+                    self.at.count += 1;
+                    self.at.open.retain(|open| open.suspension_id != body.suspension_id);
+                }
             }
             Fact::AgentResumed(body) => self.question_closed(&body.suspension_id),
             Fact::SuspensionTimeout(body) if body.policy != ExpiryPolicy::Remind => {

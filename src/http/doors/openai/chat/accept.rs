@@ -31,7 +31,7 @@ use crate::service::once::{self, Idempotent};
 pub(super) struct AcceptedCompletion {
     pub(super) thread: ThreadId,
     pub(super) run: RunId,
-    /// The questions that were open before.
+    /// The questions that the request has not answered, oldest first.
     pub(super) open: Vec<AskedQuestion>,
     /// `None` if nothing is read, and the open questions are asked again.
     pub(super) start: Option<RunStart>,
@@ -122,7 +122,9 @@ impl Acceptance<'_> {
             let text = if may_answer { &self.text } else { "" };
             let reply = RunReply { ctx, thread: &target.thread, open: &open, results, approvals, text, lookups };
             let (start, ..) = reply.submit(key).await?;
-            let open = open.iter().map(Suspension::asked).collect();
+            // Another one may have been asked before the position of `start`, after the first reading.
+            let open = if start.is_some() { open_on(ctx, &target.thread).await? } else { open };
+            let open = open.iter().filter(|open| open.run_id == run).map(Suspension::asked).collect();
             return Ok(AcceptedCompletion { open, ..self.accepted(target.thread, run, start, answers) });
         }
         if !self.results.is_empty() {

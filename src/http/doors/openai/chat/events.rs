@@ -107,7 +107,8 @@ impl Projection for CompletionEvents {
             RunFrame::Observation(observation) => self.observation(&observation),
             RunFrame::Token(token) => self.token(&token),
             RunFrame::Suspended => self.suspended(),
-            RunFrame::CallStarted(_) | RunFrame::CaughtUp => Vec::new(),
+            RunFrame::CaughtUp => self.end_if_running_call_asks(),
+            RunFrame::CallStarted(_) => Vec::new(),
             RunFrame::Draining => self.interrupted(Code::Draining.as_str(), STOPPING),
             RunFrame::Gap => self.interrupted("gap", "The client reads too slowly; ask for the thread."),
             RunFrame::LogUnreadable => {
@@ -123,7 +124,8 @@ impl Projection for CompletionEvents {
 }
 
 impl CompletionEvents {
-    /// `open` are the questions that are open already, oldest first.
+    /// `open` are the questions that are open already, oldest first, without those that the request has answered. The
+    /// frames may repeat them.
     pub(super) fn new(run: RunId, open: Vec<AskedQuestion>, urls: Option<ConsoleUrls>) -> Self {
         Self {
             run,
@@ -176,11 +178,10 @@ impl CompletionEvents {
             Fact::Thoughts(body) => return self.rest_of_thoughts(body),
             Fact::LlmStreamError(body) => self.end_thoughts(&body.stream_id),
             Fact::AgentSuspended(question) => {
-                self.open.push(question.clone());
-                // The call goes on running and cannot end before the question is answered.
-                if question.while_running {
-                    return self.suspended();
+                if !self.open.iter().any(|open| open.suspension_id == question.suspension_id) {
+                    self.open.push(question.clone());
                 }
+                return self.end_if_running_call_asks();
             }
             Fact::AgentResumed(body) => self.question_closed(&body.suspension_id),
             Fact::SuspensionTimeout(body) if body.policy == ExpiryPolicy::Remind => {}
@@ -307,6 +308,12 @@ impl CompletionEvents {
             }
         };
         vec![part]
+    }
+
+    /// Ends the completion if a call that keeps running has asked something, also before the completion: the run is not
+    /// suspended for it, and cannot end before it is answered.
+    fn end_if_running_call_asks(&mut self) -> Vec<CompletionPart> {
+        if self.open.iter().any(|open| open.while_running) { self.suspended() } else { Vec::new() }
     }
 
     /// Ends the completion, because the run waits for an answer: with the client's calls, or with the questions as

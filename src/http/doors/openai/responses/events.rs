@@ -99,7 +99,8 @@ impl Projection for ResponseEvents {
             RunFrame::Observation(observation) => self.observation(&observation),
             RunFrame::Token(token) => self.token(&token),
             RunFrame::Suspended => self.suspended(),
-            RunFrame::CallStarted(_) | RunFrame::CaughtUp => {}
+            RunFrame::CaughtUp => self.caught_up(),
+            RunFrame::CallStarted(_) => {}
             RunFrame::Draining => self.interrupted(Code::Draining.as_str(), STOPPING),
             RunFrame::Gap => self.interrupted("gap", "The client reads too slowly; get the response again."),
             RunFrame::LogUnreadable => self
@@ -159,6 +160,10 @@ impl ResponseEvents {
             return;
         }
         if observation.seq > self.head.start {
+            self.end_if_running_call_asks();
+            if self.is_finished() {
+                return;
+            }
             let is_answer = matches!(observation.content, ObservationContent::Fact(Fact::AgentResumed(_)));
             if is_answer && self.answers_left > 0 {
                 self.answers_left -= 1;
@@ -170,14 +175,30 @@ impl ResponseEvents {
         observation.apply_to(&mut self.standing);
         let lines = self.progress.lines(observation);
         self.remember(observation);
+        self.state.at = observation.at;
         if observation.seq <= self.head.start {
             return;
         }
-        self.state.at = observation.at;
         match &observation.content {
             ObservationContent::Plan(_) if !lines.is_empty() => self.reasoning(lines.trim_end()),
             ObservationContent::Plan(_) | ObservationContent::PlanUpdate(_) => {}
             ObservationContent::Fact(fact) => self.fact(fact),
+        }
+        self.end_if_running_call_asks();
+    }
+
+    /// All observations from before the subscription were read, and with them all answers of the request.
+    fn caught_up(&mut self) {
+        self.answers_left = 0;
+        self.end_if_running_call_asks();
+    }
+
+    /// Ends the response if a call that keeps running has asked something, also before the response: the run is not
+    /// suspended for it, and cannot end before it is answered. While answers of the request are unread, the question
+    /// may be one of those that they answer.
+    fn end_if_running_call_asks(&mut self) {
+        if self.answers_left == 0 && self.standing.open().iter().any(|open| open.while_running) {
+            self.suspended();
         }
     }
 
@@ -215,7 +236,6 @@ impl ResponseEvents {
             }
             Fact::Thoughts(body) => self.reasoning(body.text.as_str().unwrap_or_default().trim()),
             Fact::ToolExecution(result) if !self.own_calls.contains(&result.call_id) => self.call_ended(result),
-            Fact::AgentSuspended(asked) if asked.while_running => self.suspended(),
             Fact::Error(body) => {
                 self.is_cut |= body.cuts_the_answer();
                 if body.fatal {

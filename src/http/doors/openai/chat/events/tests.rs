@@ -90,6 +90,29 @@ fn thoughts_of_two_streams_do_not_mix_and_are_told_once() {
     assert_eq!(told, [r#"Reasoning("one ")"#, r#"Reasoning("more")"#, r#"Reasoning("two\n")"#, r#"Reasoning("\n")"#]);
 }
 
+/// The questions that were read before the log was may be in the part of it that follows.
+#[tokio::test]
+async fn a_question_of_a_running_tool_ends_a_completion_also_from_before_it_and_is_asked_once() {
+    let question = json!({
+        "suspensionId": "sus_1", "kind": "input", "message": "Your colour?", "whileRunning": true,
+        "feedbackSchema": { "inputType": "text", "prompt": "Your colour?" },
+    });
+    let asked: AskedQuestion = serde_json::from_value(question.clone()).unwrap();
+    let expected = question::text(&asked, ConsoleUrls::of("https://pes.example", true).as_ref());
+    let mut before = events(vec![asked.clone()]);
+    let mut after = events(vec![asked.clone()]);
+    let mut new = events(Vec::new());
+    assert!(new.project(RunFrame::CaughtUp).await.is_empty());
+    for pieces in [
+        before.project(RunFrame::CaughtUp).await,
+        after.observation(&observation("AGENT_SUSPENDED", question.clone())),
+        new.observation(&observation("AGENT_SUSPENDED", question)),
+    ] {
+        assert_eq!(content(&pieces), expected);
+        assert_eq!(pieces.last(), Some(&CompletionPart::Finished(Finish::Stop)));
+    }
+}
+
 proptest! {
     /// However the tokens come, and whichever of them are lost, the text is the stored answer.
     #[test]

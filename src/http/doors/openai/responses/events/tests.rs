@@ -13,7 +13,11 @@ use crate::http::doors::recorded::{decode, of_every_type};
 const RESPONSE: &str = include_str!("../../../../../../tests/golden/openai/response.txt");
 
 fn events_from(start: i64) -> ResponseEvents {
-    let id = ResponseId { run: "run_1".into(), start, answers: (start > 1).then_some(1) };
+    events_of(start, (start > 1).then_some(1))
+}
+
+fn events_of(start: i64, answers: Option<u32>) -> ResponseEvents {
+    let id = ResponseId { run: "run_1".into(), start, answers };
     let run = json!({
         "runId": "run_1", "threadId": "t", "status": "running", "query": "Count", "traceId": "", "model": "demo",
         "provider": "demo", "createdAt": 1_700_000_000_000_i64, "llmCalls": 0, "toolCalls": 0,
@@ -51,20 +55,18 @@ fn every_observation_comes_to_these_events() {
     assert!(written == RESPONSE, "tests/golden/openai/response.txt is not {folder}/openai-response.txt");
 }
 
+fn observed(seq: usize, kind: &str, content: Value) -> Observation {
+    serde_json::from_value(json!({
+        "seq": seq, "id": format!("obs_{seq}"), "threadId": "t", "runId": "run_1", "traceId": "",
+        "timestamp": 1_700_000_000_000_i64 + i64::try_from(seq).unwrap(), "type": kind, "title": "", "content": content,
+    }))
+    .unwrap()
+}
+
 /// The log of a run with this answer, after this many failed attempts.
 fn answering(text: &str, failures: usize) -> Vec<Observation> {
     let mut log = Vec::new();
-    let mut add = |kind: &str, content: Value| {
-        let seq = log.len() + 1;
-        log.push(
-            serde_json::from_value(json!({
-                "seq": seq, "id": format!("obs_{seq}"), "threadId": "t", "runId": "run_1", "traceId": "",
-                "timestamp": 1_700_000_000_000_i64 + i64::try_from(seq).unwrap(), "type": kind, "title": "",
-                "content": content,
-            }))
-            .unwrap(),
-        );
-    };
+    let mut add = |kind: &str, content: Value| log.push(observed(log.len() + 1, kind, content));
     let start = |at: usize| json!({ "streamId": format!("s{at}"), "phase": "synthesis", "provider": "d", "model": "d", "attempt": at });
     for at in 0..failures {
         add("LLM_STREAM_START", start(at));
@@ -175,6 +177,67 @@ fn a_run_that_goes_on_after_a_question_is_another_response() {
     let second = replayed(&log, log[asked].seq + 1);
     assert_eq!(text_of(&second), "Two and two are four.");
     assert_eq!(data(&second[0])["response"]["id"], format!("resp_run_1_{}c1", log[asked].seq + 1));
+}
+
+/// A log in which two tools ask `One?` and `Two?` at `seq` 1 and 2 while they run, and `One?` is answered at 3.
+fn of_running_tools() -> Vec<Observation> {
+    let asks = |id: &str, message: &str| {
+        json!({
+            "suspensionId": id, "kind": "input", "message": message, "callId": format!("call of {id}"),
+            "whileRunning": true, "feedbackSchema": { "inputType": "text", "prompt": message },
+        })
+    };
+    vec![
+        observed(1, "AGENT_SUSPENDED", asks("sus_1", "One?")),
+        observed(2, "AGENT_SUSPENDED", asks("sus_2", "Two?")),
+        observed(3, "AGENT_RESUMED", json!({ "suspensionId": "sus_1", "decision": "answered", "decidedBy": "ann" })),
+        observed(
+            4,
+            "ERROR",
+            json!({ "phase": "execution", "code": "c", "message": "m", "fatal": false, "retryable": false }),
+        ),
+    ]
+}
+
+/// The questions at the end of a response; checks that it has ended.
+fn asked(events: &[ResponseEvent]) -> Vec<String> {
+    let last = events.last().expect("events");
+    assert_eq!(last.kind, "response.completed");
+    let output = data(last)["response"]["output"].clone();
+    let first_line = |item: &Value| item["content"][0]["text"].as_str().unwrap().lines().next().unwrap().to_owned();
+    output.as_array().unwrap().iter().map(first_line).collect()
+}
+
+/// The run is not suspended by such a question, so that no frame says that it waits.
+#[tokio::test]
+async fn a_response_that_answers_nothing_ends_with_the_questions_of_running_tools_from_before_it() {
+    let log = of_running_tools();
+    for start in [1, 2] {
+        let mut live = events_of(start, Some(0));
+        let before = log.iter().filter(|observation| observation.seq <= start);
+        before.for_each(|observation| live.observation(&decode(observation)));
+        assert!(!live.is_finished(), "answers may be unread");
+        let mut events = live.take();
+        events.extend(live.project(RunFrame::CaughtUp).await);
+        let mut again = events_of(start, Some(0));
+        log.iter().for_each(|observation| again.observation(&decode(observation)));
+        assert_eq!(again.take(), events, "whatever came later");
+        let expected: &[&str] = if start == 1 { &["One?"] } else { &["One?", "Two?"] };
+        assert_eq!(asked(&events), expected);
+    }
+}
+
+#[test]
+fn a_response_to_one_of_two_running_tools_ends_with_the_question_of_the_other() {
+    let log = of_running_tools();
+    // The other question is from before the response, or comes between its beginning and its answer.
+    for start in [2, 1] {
+        let mut events = events_of(start, Some(1));
+        log[..2].iter().for_each(|observation| events.observation(&decode(observation)));
+        assert!(!events.is_finished(), "its answer is unread");
+        events.observation(&decode(&log[2]));
+        assert_eq!(asked(&events.take()), ["Two?"]);
+    }
 }
 
 #[test]
