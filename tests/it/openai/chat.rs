@@ -137,7 +137,7 @@ async fn a_no_may_say_why() {
 }
 
 #[tokio::test]
-async fn a_key_that_may_not_approve_is_shown_the_question_and_decides_nothing() {
+async fn a_key_that_may_not_approve_adds_information_and_decides_nothing() {
     let app = App::with(|config| {
         config.auth.keys =
             ["one/boss:admin:boss-0123456789abcdef0123456789", "one/asker:read+run:asker-0123456789abcdef012345"]
@@ -151,6 +151,9 @@ async fn a_key_that_may_not_approve_is_shown_the_question_and_decides_nothing() 
     assert_eq!(super::streamed(&app, named("yes", "t")).await.joined("content"), question);
     let log = app.get("/threads/t/events?types=AGENT_RESUMED").await.expect(200);
     assert_eq!(log["items"], json!([]));
+    let word = super::streamed(&app, named("ask", "u")).await.joined("content");
+    assert!(word.starts_with("Which word?"), "{word}");
+    assert_eq!(super::streamed(&app, named("blue", "u")).await.joined("content"), "You were asked.");
     let app = app.key("boss-0123456789abcdef0123456789");
     assert_eq!(super::streamed(&app, named("yes", "t")).await.joined("content"), "Two and two are four.");
 }

@@ -20,7 +20,7 @@ use crate::domain::which_thread::{self, Said};
 use crate::http::app_state::AppState;
 use crate::http::doors::DoorRequest;
 use crate::http::doors::run_stream::RunStart;
-use crate::http::doors::{function_result, question, text_reply};
+use crate::http::doors::{function_result, question, scope_to_answer, text_reply};
 use crate::service::feed::{self, After};
 use crate::service::once::Idempotent;
 use crate::service::runs::{self, ContinueAt, ProcessAsk, ReplyMessage};
@@ -191,10 +191,10 @@ pub(super) struct RunReply<'a> {
 
 impl RunReply<'_> {
     /// Submits the answers: results go to the calls that they name, approvals to their questions, a text to the oldest
-    /// question that it can answer. If nothing is answered, the questions are asked again. If an answer is refused
-    /// after another one was accepted, its question is asked again too, since the accepted answer has changed the run.
-    /// Returns from where the run's answer is read, `None` if nothing was answered; the position of the log before the
-    /// answers; and their number.
+    /// question that it can answer, if the caller may. If nothing is answered, the questions are asked again. If an
+    /// answer is refused after another one was accepted, its question is asked again too, since the accepted answer has
+    /// changed the run. Returns from where the run's answer is read, `None` if nothing was answered; the position of the
+    /// log before the answers; and their number.
     pub(super) async fn submit(self, key: Option<Idempotent>) -> Result<(Option<RunStart>, After, u32), OpenAiError> {
         let (service, caller) = (&self.ctx.app.service, &self.ctx.caller);
         let early = feed::subscribe(service, caller, self.thread).await?;
@@ -244,8 +244,9 @@ impl RunReply<'_> {
             let answer = Answer { approved: Some(*approved), reason: reason.clone(), ..text_reply::empty_answer(open) };
             answers.push((open, Answer { digest: open.digest.clone(), ..answer }));
         }
-        let says_something = may_approve && !self.text.trim().is_empty();
-        if let Some(open) = questions_for_people(self.open, self.approvals).first().filter(|_| says_something) {
+        let says_something = !self.text.trim().is_empty();
+        let may_answer = |open: &Suspension| says_something && self.ctx.caller.may(scope_to_answer(open.kind));
+        if let Some(open) = questions_for_people(self.open, self.approvals).first().filter(|open| may_answer(open)) {
             answers.extend(question::answer(open, self.text).map(|answer| (*open, answer)));
         }
         Ok(answers)
