@@ -17,7 +17,7 @@ pub struct RunActivity {
     thinking: HashSet<Option<ItemId>>,
     /// Calls without a result, and whether another agent has them.
     calls: HashMap<CallId, (Option<ItemId>, bool)>,
-    /// When a question was asked last, or when the last work beside it ended, whichever came later.
+    /// When a question was asked or closed last, or when the last work beside it ended, whichever came later.
     came_to_wait_at: Millis,
 }
 
@@ -71,9 +71,9 @@ impl RunActivity {
                 self.came_to_wait_at = at;
                 self.open.push(question.clone());
             }
-            Fact::AgentResumed(body) => self.close_question(&body.suspension_id),
+            Fact::AgentResumed(body) => self.close_question(&body.suspension_id, at),
             Fact::SuspensionTimeout(body) if body.policy == ExpiryPolicy::Remind => {}
-            Fact::SuspensionTimeout(body) => self.close_question(&body.suspension_id),
+            Fact::SuspensionTimeout(body) => self.close_question(&body.suspension_id, at),
             Fact::RunStarted(_)
             | Fact::Intent(_)
             | Fact::Title(_)
@@ -101,8 +101,11 @@ impl RunActivity {
         }
     }
 
-    fn close_question(&mut self, id: &SuspensionId) {
+    /// If another question keeps the run suspended, it is suspended anew: what the same commit starts belongs to the
+    /// answer, and makes the run go on for nobody else.
+    fn close_question(&mut self, id: &SuspensionId, at: Millis) {
         self.open.retain(|open| open.suspension_id != *id);
+        self.came_to_wait_at = at;
     }
 }
 
