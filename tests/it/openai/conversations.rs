@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{CHAT, chat, said, scripted, with};
 use crate::support::app::App;
 use crate::support::http::{Said, soon};
+use crate::support::store::{Mood, Moody};
 
 const HELLO: &str = "Hello there.";
 const COUNT: &str = "Two and two are four.";
@@ -272,6 +273,21 @@ async fn a_thread_that_is_named_later_begins_as_a_copy_of_what_was_said() {
 }
 
 /// A copy of a copy may have the id of its original.
+/// It does not exist yet when the request looks for it.
+#[tokio::test]
+async fn a_named_thread_that_begins_meanwhile_is_continued() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    store.set("lookups", Mood::Hangs);
+    let request = chat(&app, &turns(&["hello", HELLO, "count"])).header("x-pes-thread", "mine");
+    let request = tokio::spawn(request.send());
+    soon(store.holds("lookups")).await;
+    app.finish("mine", "hello").await;
+    store.set("lookups", Mood::Well);
+    assert_eq!(content(&request.await.unwrap()), COUNT);
+    assert_eq!(conversation(&app, "mine").await, ["hello", HELLO, "count", COUNT]);
+}
+
 #[tokio::test]
 async fn a_thread_that_is_made_anew_under_an_old_id_is_not_what_its_copies_were_made_of() {
     let app = App::start().await;

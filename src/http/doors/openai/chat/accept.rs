@@ -85,8 +85,11 @@ pub(super) async fn accept(
         return acceptance.repeat_earlier(first).await;
     }
     match acceptance.attempt(key.clone()).await {
-        // Another request continued the thread first. The second attempt uses a copy as of the expected position.
-        Err(error) if error.has_code(Code::PreconditionFailed) => acceptance.attempt(key).await,
+        // Another request continued the thread first, or created it. The second attempt uses a copy as of the expected
+        // position, or the thread.
+        Err(error) if error.has_code(Code::PreconditionFailed) || error.has_code(Code::ThreadExists) => {
+            acceptance.attempt(key).await
+        }
         accepted => accepted,
     }
 }
