@@ -187,6 +187,36 @@ async fn only_who_may_approve_is_asked() {
     assert_eq!(resolution(&app).await, Value::Null, "nobody has answered anything");
 }
 
+/// The state is of the name; what the name may do is that of the request.
+#[tokio::test]
+async fn a_state_lets_nobody_answer_who_may_not_approve_any_more() {
+    const KEY: &str = "ann-0123456789abcdef0123456789abcdef";
+    let store = fresh_store().await;
+    let start = async |scopes: &str| {
+        let key = format!("one/ann:{scopes}:{KEY}").parse().unwrap();
+        let app = App::of(store.clone(), |config| {
+            config.auth.sealing_key = Some("a key for secrets".to_owned().into());
+            config.auth.keys = vec![key];
+        });
+        app.await.key(KEY)
+    };
+    let query = json!({ "query": "send" });
+    let first = start("read+run+approve").await;
+    let retry = retry(&asking(&first, &query, json!({})).await, &accept(json!({ "approved": true })));
+    first.stopped().await;
+    let mut params = json!({ "name": "ask", "arguments": query });
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({ "elicitation": { "form": {} } });
+    params.as_object_mut().unwrap().extend(retry.as_object().unwrap().clone());
+    let second = start("read+run").await;
+    let refused = NEW.request(&second, "tools/call", params.clone()).send().await.expect(403);
+    assert_eq!(refused["error"]["data"]["code"], "forbidden", "{refused:#}");
+    assert_eq!(resolution(&second).await, Value::Null, "nobody has answered");
+    // Without answers the call still waits for its run.
+    params.as_object_mut().unwrap().remove("inputResponses");
+    let waited = NEW.say(&second, "tools/call", params).await;
+    assert_eq!(waited["result"]["structuredContent"]["status"], "suspended", "{waited:#}");
+}
+
 #[tokio::test]
 async fn a_state_that_was_not_given_is_refused() {
     let app = App::start().await;

@@ -112,7 +112,8 @@ async fn ask(ctx: &McpRequest, arguments: Value) -> Result<CallOutcome, Fault> {
     }))
 }
 
-/// The same call again, with people's answers. It continues to wait for its run.
+/// The same call again, with people's answers. It continues to wait for its run. Answers need `approve` now: the state
+/// only says that the caller had it when it was asked.
 async fn continue_call(
     ctx: &McpRequest,
     arguments: Value,
@@ -122,6 +123,7 @@ async fn continue_call(
     let wait = Duration::from_secs(Query::ask(arguments)?.wait()?);
     let found = runs::get(&ctx.app.service, &ctx.caller, &round.run).await?;
     if let Some(responses) = responses {
+        permit(&ctx.caller, Scope::Approve)?;
         round.submit_answers(ctx, &found.thread_id, responses).await?;
     }
     Ok(CallOutcome::Waits(RunWait {
