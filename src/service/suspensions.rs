@@ -161,7 +161,7 @@ fn may_answer(caller: &Caller, open: &Suspension, asked_by: &[String], edited_by
     let ruling = open.policy.as_ref().filter(|_| open.kind != SuspensionKind::ClientTool);
     let by = caller.answerer();
     let bar = |lets_run| ruling.and_then(|ruling| ruling.terms.bar(&by, lets_run, asked_by, edited_by));
-    let why = bar(true).map(|barred| match barred {
+    let why = bar(open.kind.may_let_run()).map(|barred| match barred {
         Barred::NotNamed => Code::NotAnApprover,
         Barred::Asked | Barred::Edited => Code::FourEyes,
     });

@@ -114,6 +114,35 @@ async fn a_servers_question_is_a_suspension_of_the_running_call() {
     assert_eq!(output, json!({ "action": "accept", "content": { "colour": "red" } }));
 }
 
+/// Its answer lets nothing run, so whoever shaped the call may give it, and is told so.
+#[tokio::test]
+async fn four_eyes_are_about_the_call_and_not_about_what_it_asks() {
+    let (app, _folder) = asking_app().await;
+    let key = |name: &str, scopes: Value| json!({ "tenant": "default", "name": name, "scopes": scopes });
+    let boss = app.post("/keys", key("boss", json!(["admin"]))).await.expect(201)["key"].clone();
+    let app = app.key(boss.as_str().unwrap());
+    let asker = key("asker", json!(["read", "run", "approve"]));
+    let asker = app.post("/keys", asker).await.expect(201)["key"].clone();
+    let rule = json!({ "tool": "evil__*", "action": "ask", "fourEyes": true });
+    app.ask("PUT", "/policy").json(&json!({ "rules": [rule] })).send().await.expect(200);
+    let app = app.key(asker.as_str().unwrap());
+    let approval = app.suspend("t1", "ask").await;
+    let seen = app.get("/suspensions").await.expect(200)["items"][0].clone();
+    assert_eq!(seen["mayAnswer"], json!({ "approve": false, "reject": true, "why": "four_eyes" }));
+    let app = app.key(boss.as_str().unwrap());
+    let yes = json!({ "suspensionId": approval["suspensionId"], "approved": true });
+    let ask = app.ask("POST", "/threads/t1/resume").header("prefer", "wait=30").json(&yes);
+    let receipt = ask.send().await.expect(202);
+    let question = &receipt["suspensions"][0];
+    assert_eq!((&question["kind"], &question["policy"]["fourEyes"]), (&json!("input"), &json!(true)), "{receipt:#}");
+    let app = app.key(asker.as_str().unwrap());
+    let seen = app.get("/suspensions").await.expect(200)["items"][0].clone();
+    assert_eq!(seen["suspensionId"], question["suspensionId"]);
+    assert_eq!(seen["mayAnswer"], json!({ "approve": true, "reject": true }));
+    let answer = json!({ "suspensionId": question["suspensionId"], "value": { "colour": "red" } });
+    app.ask("POST", "/threads/t1/resume").header("prefer", "wait=30").json(&answer).send().await.expect(200);
+}
+
 #[tokio::test]
 async fn a_command_that_asks_nobody_ends_when_a_call_asks() {
     let (app, folder) = asking_app().await;

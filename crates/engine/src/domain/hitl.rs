@@ -39,6 +39,14 @@ impl SuspensionKind {
         Self::Pause,
     ];
 
+    /// Whether an answer may let a call run. Other questions are about a call that runs already, or about none.
+    pub fn may_let_run(self) -> bool {
+        match self {
+            Self::Approval | Self::InDoubt | Self::PlanReview => true,
+            Self::Input | Self::ClientTool | Self::Budget | Self::PeerInput | Self::PeerAuth | Self::Pause => false,
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             SuspensionKind::Approval => "approval",
@@ -359,4 +367,11 @@ pub struct Answer {
     pub reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<InDoubtAction>,
+}
+
+impl Answer {
+    /// Whether this answer to a question of this kind lets a call run, which four eyes forbid to those who shaped it.
+    pub fn lets_run(&self, kind: SuspensionKind) -> bool {
+        kind.may_let_run() && (self.approved == Some(true) || self.action == Some(InDoubtAction::Retry))
+    }
 }

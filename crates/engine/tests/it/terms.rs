@@ -5,9 +5,11 @@ use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::policy::{RuleScope, Ruling, Terms};
 use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::{ExecutionConfig, PolicyAction, RunSettings};
-use pes_engine::event::{CancelEvent, Event, PersonEvent, SystemEvent};
+use pes_engine::effect::Effect;
+use pes_engine::event::{CancelEvent, Event, PersonEvent, SystemEvent, ToolEvent};
 use serde_json::json;
 
+use super::asking::question;
 use super::sim::*;
 use super::suspend::{expiring, one_item, ran};
 
@@ -135,4 +137,32 @@ fn who_shaped_what_a_run_left_undone_has_shaped_the_next_one() {
     sim.ask("go on").unwrap();
     sim.go();
     assert_eq!(sim.run("run_2").requested_by, ["eve", "bob"]);
+}
+
+/// What a call asks while it runs lets nothing run: whoever shaped the call may answer.
+#[test]
+fn four_eyes_do_not_keep_anybody_from_answering_what_a_running_call_asks() {
+    let mut sim = ruled(Terms { four_eyes: true, ..Terms::default() });
+    let mut list = sim.view()["todoList"].as_array().unwrap().clone();
+    list.push(json!({ "id": "pay", "description": "pay it" }));
+    let edited = PersonEvent::PlanEdited { expected: 1, list, by: "bob".into(), settings: Default::default() };
+    sim.apply(Event::Person(edited)).unwrap();
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    let running = sim.in_flight.iter().find_map(|effect| match effect {
+        Effect::CallTool { call, attempt } => Some((call.clone(), *attempt)),
+        Effect::CallModel { .. } | Effect::Delegate { .. } | Effect::AskPeer { .. } | Effect::CancelPeer { .. } => None,
+    });
+    let (call, attempt) = running.expect("the approved call runs");
+    let asked = ToolEvent::Asked { call, attempt, number: 1, question: Box::new(question()) };
+    sim.apply(Event::Tool(asked)).unwrap();
+    sim.answerer = "bob";
+    let open = sim.suspensions().remove(0);
+    assert!(open.while_running && open.policy.is_some_and(|ruling| ruling.terms.four_eyes));
+    sim.answer(0, |answer| {
+        answer.approved = Some(true);
+        answer.value = Some("left".into());
+    })
+    .unwrap();
+    sim.go();
+    assert_eq!(ran(&sim), ["gated:1"]);
 }

@@ -67,8 +67,7 @@ pub(crate) fn check_answerer(tx: &Tx<'_>, open: &Suspension, answer: &Answer, by
     // A caller's own program may always answer for its tool: whether the call may run was asked before.
     let binding = open.policy.as_ref().filter(|_| open.kind != SuspensionKind::ClientTool);
     let Some(Ruling { terms, .. }) = binding else { return Ok(()) };
-    let lets_run = answer.approved == Some(true) || answer.action == Some(InDoubtAction::Retry);
-    check_terms(tx.state, open, terms, lets_run, by)
+    check_terms(tx.state, open, terms, answer.lets_run(open.kind), by)
 }
 
 fn check_terms(state: &State, open: &Suspension, terms: &Terms, lets_run: bool, by: &Answerer) -> Result<(), Fault> {
