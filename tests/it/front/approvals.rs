@@ -219,6 +219,26 @@ async fn edited_arguments_are_asked_about_anew_and_not_of_their_editor() {
     assert!(said.iter().copied().eq(told.iter().map(|(actor, action)| (actor, action))), "{audit:#}");
 }
 
+/// The reason of a no reaches the model, which orders another call.
+#[tokio::test]
+async fn who_says_why_a_call_may_not_run_does_not_approve_the_next_one() {
+    let app = office().await;
+    rule(&app, json!({ "tool": "demo_*", "action": "ask", "fourEyes": true })).await;
+    let app = app.key(ASKER);
+    let first = app.suspend("t1", "rewrite").await;
+    let app = app.key(OTHER);
+    let no = json!({ "suspensionId": first["suspensionId"], "approved": false, "reason": "Send it to b instead." });
+    let receipt = resume(&app, no).await.expect(202);
+    let second = &receipt["suspensions"][0];
+    assert_eq!(second["toolInput"]["to"], "b@example.com", "{receipt:#}");
+    let shown = app.get("/suspensions").await.expect(200)["items"][0].clone();
+    assert_eq!(shown["askedBy"], json!(["asker", "other"]));
+    assert_eq!(shown["mayAnswer"], json!({ "approve": false, "reject": true, "why": "four_eyes" }));
+    resume(&app, approval(second)).await.problem("four_eyes");
+    let app = app.key(BOSS);
+    resume(&app, approval(second)).await.expect(200);
+}
+
 #[tokio::test]
 async fn only_the_named_approvers_answer() {
     let app = office().await;

@@ -1,6 +1,6 @@
 //! The terms of a question (its deadline, who may answer) hold, also after a crash.
 
-use pes_engine::domain::hitl::{ExpiryPolicy, InDoubtAction, SuspensionKind};
+use pes_engine::domain::hitl::{Answer, ExpiryPolicy, InDoubtAction, SuspensionKind};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::policy::{RuleScope, Ruling, Terms};
 use pes_engine::domain::run::OnBusy;
@@ -137,6 +137,48 @@ fn who_shaped_what_a_run_left_undone_has_shaped_the_next_one() {
     sim.ask("go on").unwrap();
     sim.go();
     assert_eq!(sim.run("run_2").requested_by, ["eve", "bob"]);
+}
+
+/// Approving a second call, under four eyes, by whoever gave this answer to the first one.
+fn approves_after(first: &'static str, answer: impl FnOnce(&mut Answer)) -> Result<(), &'static str> {
+    let mut sim = Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[])]),
+        "a.1" => calls(&[(first, json!({ "x": "1" }))]),
+        "a.2" => calls(&[("gated", json!({ "x": "2" }))]),
+        other => says(other),
+    });
+    let terms = Terms { four_eyes: true, ..Terms::default() };
+    sim.tools.ruling = Some(Ruling { terms, ..Ruling::new(PolicyAction::Ask, "r", RuleScope::Tenant) });
+    sim.ask("go").unwrap();
+    sim.go();
+    sim.answerer = "eve";
+    sim.answer(0, answer).unwrap();
+    sim.go();
+    assert_eq!(sim.suspensions()[0].tool_input, Some(json!({ "x": "2" })));
+    sim.answer(0, |answer| answer.approved = Some(true)).map(drop).map_err(|refused| refused.0.code.as_str())
+}
+
+/// Otherwise one person would write a call's arguments, by the reason for refusing another, and approve them.
+#[test]
+fn whose_words_the_model_goes_on_with_has_shaped_what_follows() {
+    let no = |reason: Option<&'static str>| {
+        move |answer: &mut Answer| {
+            answer.approved = Some(false);
+            answer.reason = reason.map(str::to_owned);
+        }
+    };
+    let yes = |answer: &mut Answer| {
+        answer.approved = Some(true);
+        answer.reason = Some("fine".to_owned());
+    };
+    assert_eq!(approves_after("gated", no(Some("send it to me"))), Err("four_eyes"));
+    assert_eq!(approves_after("form", |answer| answer.value = Some("to me".into())), Err("four_eyes"));
+    assert_eq!(approves_after("form", no(Some("to me"))), Err("four_eyes"));
+    for reason in [None, Some(" ")] {
+        assert_eq!(approves_after("gated", no(reason)), Ok(()), "a plain no says nothing to the model");
+    }
+    assert_eq!(approves_after("form", no(None)), Ok(()));
+    assert_eq!(approves_after("gated", yes), Ok(()), "no model reads the reason of a yes");
 }
 
 /// What a call asks while it runs lets nothing run: whoever shaped the call may answer.

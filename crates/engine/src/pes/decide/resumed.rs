@@ -57,8 +57,11 @@ pub(crate) fn resume(
         return Err(Fault::new(Code::Expired, "The time to answer is over."));
     }
     resume::check_answerer(tx, &open, &answer, by)?;
-    let reason = answer.reason.clone();
+    let (reason, steers) = (answer.reason.clone(), resume::steers(&open, &answer));
     let (decision, answered) = judge(tx, &open, answer, by)?;
+    if steers {
+        tx.add_requesters(std::slice::from_ref(&by.name));
+    }
     let digest = answered.digest().map(str::to_owned).or_else(|| open.digest.clone());
     if let Some(message) = message {
         message::add(tx, message);

@@ -70,6 +70,28 @@ pub(crate) fn check_answerer(tx: &Tx<'_>, open: &Suspension, answer: &Answer, by
     check_terms(tx.state, open, terms, answer.lets_run(open.kind), by)
 }
 
+/// Whether a model or another agent goes on with words of this answer. Who wrote them has steered the run. The answers
+/// of a caller's program are its tool's results, and those that end a run steer nothing.
+pub(crate) fn steers(open: &Suspension, answer: &Answer) -> bool {
+    let has_reason = answer.reason.as_deref().is_some_and(|reason| !reason.trim().is_empty());
+    let is_no = answer.approved == Some(false);
+    match open.kind {
+        SuspensionKind::Approval => is_no && has_reason,
+        SuspensionKind::PeerAuth => (is_no || answer.value == Some(false.into())) && has_reason,
+        SuspensionKind::Input | SuspensionKind::PeerInput if is_no => has_reason && !open.while_running,
+        SuspensionKind::Input | SuspensionKind::PeerInput => answer.value.is_some(),
+        SuspensionKind::InDoubt => match answer.action {
+            Some(InDoubtAction::Done) => answer.value.is_some(),
+            Some(InDoubtAction::Skip) => has_reason,
+            Some(InDoubtAction::Retry | InDoubtAction::Abort) | None => false,
+        },
+        // The reason of a rejected plan is counted where the planner gets it.
+        SuspensionKind::PlanReview | SuspensionKind::ClientTool | SuspensionKind::Budget | SuspensionKind::Pause => {
+            false
+        }
+    }
+}
+
 fn check_terms(state: &State, open: &Suspension, terms: &Terms, lets_run: bool, by: &Answerer) -> Result<(), Fault> {
     let call = open.call_id.as_ref().and_then(|id| state.calls.get(id));
     let edited_by = call.map_or(&[][..], |call| &call.record.edited_by);
