@@ -11,11 +11,11 @@ use tokio_util::task::TaskTracker;
 use super::links::Links;
 use super::listeners::Listeners;
 use super::rates::Rates;
-use crate::auth::Keys;
+use crate::auth::{Keys, Pass, RECHECK_INTERVAL};
 use crate::config::{Config, Limits};
 use crate::domain::Millis;
 use crate::domain::caller::{Caller, Scope};
-use crate::domain::fault::Fault;
+use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::RunId;
 use crate::service::Service;
 use crate::service::runs::{self, Waited, WaitsFor};
@@ -82,6 +82,24 @@ impl AppState {
         self.leave();
         self.stopping.cancel();
         self.streams.close();
+    }
+
+    /// Does `work` while the caller's credentials are valid. They are checked as often as those of a stream, so a
+    /// request that waits for a run is not answered to a key that was revoked, or a token that expired, meanwhile.
+    pub(crate) async fn while_admitted<T>(&self, pass: &Pass, work: impl Future<Output = T>) -> Result<T, Fault> {
+        let ended = async {
+            loop {
+                tokio::time::sleep(RECHECK_INTERVAL).await;
+                if let Some(ended) = self.keys.ended(pass).await {
+                    return ended;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            ended = ended => Err(Fault::new(Code::Unauthorized, format!("The request was ended: {}.", ended.why()))),
+        }
     }
 
     /// Waits for what `what` says, at most `at_most` and not longer than the server runs, and returns the run's state

@@ -64,7 +64,8 @@ async fn wait_for(
     wait: Duration,
     mut reply: ReplyValue<Receipt>,
 ) -> HttpResult<Response> {
-    let Waited { run, suspensions } = app.wait_run(caller, &reply.value.run_id, until, wait).await?;
+    let waited = app.wait_run(caller, &reply.value.run_id, until, wait);
+    let Waited { run, suspensions } = app.while_admitted(&preferences.pass, waited).await??;
     let mut response = if run.status.is_terminal() {
         (reply.headers(), Json(Finished::from(run))).into_response()
     } else {

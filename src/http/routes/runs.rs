@@ -14,6 +14,7 @@ use crate::http::page::Listed;
 use crate::http::params::Params;
 use crate::http::prefer::MAX_WAIT_SECS;
 use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::runs::{self, WaitsFor};
 
 /// The runs of a thread, oldest first.
@@ -56,6 +57,7 @@ pub(crate) async fn get(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     ids: Ids,
+    preferences: ReplyPreferences,
     mut params: Params,
 ) -> HttpResult<Json<RunResource>> {
     let wait: Option<u64> = params.read("wait", "must be a number of seconds")?;
@@ -65,7 +67,8 @@ pub(crate) async fn get(
         Some(seconds) => {
             // Limited even while the run is active, so that a client which polls gets a response.
             let at_most = Duration::from_secs(seconds.min(MAX_WAIT_SECS));
-            app.wait_run(&caller, &id, WaitsFor::Suspension, at_most).await?.run
+            let waited = app.wait_run(&caller, &id, WaitsFor::Suspension, at_most);
+            app.while_admitted(&preferences.pass, waited).await??.run
         }
         None => runs::get(&app.service, &caller, &id).await?,
     };

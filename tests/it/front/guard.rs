@@ -183,6 +183,40 @@ async fn a_revoked_key_has_nothing_left_of_what_it_opened() {
     assert_eq!(app.get("/threads/t1/runs").await.expect(200)["items"], json!([]), "nothing was begun");
 }
 
+/// The runs go on: they were asked for while the key was valid.
+#[tokio::test]
+async fn a_request_that_waits_for_a_run_is_not_answered_to_a_revoked_key() {
+    let app = App::with_keys().await.key("key-a-0123456789abcdef0123456789");
+    let new = json!({ "tenant": "one", "name": "ci", "scopes": ["read", "run"] });
+    let issued = app.post("/keys", new).await.expect(201);
+    let key = issued["key"].as_str().unwrap();
+    let ask = |method: &str, path: &str| Ask::new(app.address, method, path).key(key);
+    let words = json!([{ "role": "user", "content": "hang" }]);
+    let message = json!({ "messageId": "m1", "role": "ROLE_USER", "parts": [{ "text": "hang" }] });
+    let begun = ask("POST", "/threads/t1/process").json(&json!({ "query": "hang" })).send().await.expect(202);
+    let run = begun["runId"].as_str().unwrap();
+    let mut changes = app.ask("GET", "/events").header("accept", "text/event-stream").events().await;
+    let waiting = [
+        ask("GET", &format!("/runs/{run}?wait=100")),
+        ask("POST", "/threads/t2/process").header("prefer", "wait=100").json(&json!({ "query": "hang" })),
+        ask("POST", "/a2a/message:send").header("a2a-version", "1.0").json(&json!({ "message": message })),
+        ask("POST", "/v1/chat/completions").json(&json!({ "model": "pes", "messages": words })),
+        ask("POST", "/v1/responses").json(&json!({ "model": "pes", "input": "hang" })),
+    ]
+    .map(|ask| tokio::spawn(ask.send()));
+    let running = async || app.get("/runs?status=running").await.expect(200)["items"].as_array().unwrap().len();
+    while running().await < waiting.len() {
+        changes.next().await.expect("the server runs");
+    }
+    let revoke = format!("/keys/{}", issued["keyId"].as_str().unwrap());
+    assert_eq!(app.ask("DELETE", &revoke).send().await.status, 204);
+    for answer in waiting {
+        let answer = answer.await.unwrap();
+        assert_eq!(answer.status, 401, "{}", answer.text());
+    }
+    assert_eq!(running().await, 5);
+}
+
 #[tokio::test]
 async fn a_page_of_a_listed_origin_may_speak_the_protocol_of_agents() {
     let origin = "https://app.example.com";

@@ -143,8 +143,9 @@ async fn cancel(ctx: &A2aRequest, query: TaskQuery) -> Result<Task, A2aError> {
 pub(super) async fn wait_for_task(ctx: &A2aRequest, id: &RunId, detail: TaskDetail) -> Result<SendResult, A2aError> {
     let (app, caller) = (&ctx.app, &ctx.caller);
     let settled = tasks::wait(&app.service, caller, id, hold(app.config.a2a.hold_ms));
+    let settled = app.while_admitted(&ctx.pass, settled);
     // A server that is stopping answers with the current state.
-    app.stopping.run_until_cancelled(settled).await.transpose()?;
+    app.stopping.run_until_cancelled(settled).await.transpose()?.transpose()?;
     let snapshot = tasks::get(&app.service, caller, id, detail.wants_messages()).await?;
     let answer = view::answer_of(&snapshot.run, &snapshot.messages).filter(|answer| view::is_bare(answer));
     Ok(match answer {

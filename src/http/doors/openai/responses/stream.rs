@@ -41,7 +41,8 @@ pub(super) async fn respond(
     } else if request.is_background {
         read::object(&ctx, &id).await?
     } else {
-        let object = read_to_end(open(&ctx, &id, &thread, start).await?).await?;
+        let stream = open(&ctx, &id, &thread, start).await?;
+        let object = ctx.app.while_admitted(&ctx.preferences.pass, read_to_end(stream)).await??;
         (Extension(WaitedForRun), Json(object)).into_response()
     };
     set_run(response.headers_mut(), &thread, &run);
