@@ -1,7 +1,9 @@
 //! Sessions of browsers: a token in a cookie that scripts cannot read, in place of a key.
 //!
 //! A session refers to its key by hash, so it has the key's scopes and ends as soon as the key is revoked. A session
-//! that was created from an issuer's token has that token's identity and scopes, and ends no later.
+//! that was created from an issuer's token has that token's identity and scopes, and ends no later. One of a person who
+//! signed in at the issuer has the identity and scopes of that time for twelve hours, whatever changes at the issuer,
+//! unless an administrator ends it.
 
 use serde_json::json;
 
@@ -9,8 +11,10 @@ use super::keys::{Credential, Keys, Pass, unavailable};
 use super::mint::{hash, mint_session};
 use super::oidc::Person;
 use crate::domain::Millis;
+use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
-use crate::store::SessionRow;
+use crate::domain::ids::ThreadPk;
+use crate::store::{AuditRow, SessionRow};
 
 /// How long a session lasts.
 pub const SESSION_TTL: Millis = 12 * 3_600_000;
@@ -56,7 +60,9 @@ impl Keys {
         };
         let (key_hash, person) = match holder {
             SessionHolder::Key(key) => (key.clone(), None),
-            SessionHolder::Person(person) => (String::new(), Some(json!(person).to_string())),
+            SessionHolder::Person(person) => {
+                (person_hash(&person.tenant, &person.name), Some(json!(person).to_string()))
+            }
         };
         let session = SessionRow { hash: hash(&token), key_hash, person, expires_at };
         self.store.add_session(session).await.map_err(unavailable)?;
@@ -71,6 +77,23 @@ impl Keys {
         Ok(())
     }
 
+    /// Ends all sessions of a person of the caller's tenant, on every replica within two seconds. Returns how many there
+    /// were.
+    pub async fn end_sessions_of(&self, caller: &Caller, name: &str) -> Result<u64, Fault> {
+        let line = AuditRow {
+            tenant: caller.tenant,
+            thread: ThreadPk::NONE,
+            thread_id: None,
+            at: (self.now)(),
+            actor: caller.name.clone(),
+            action: "end sessions".to_owned(),
+            detail: json!({ "name": name }),
+        };
+        let ended = self.store.end_sessions(&person_hash(&caller.tenant_name, name), line).await;
+        self.clear_cached_callers();
+        ended.map_err(unavailable)
+    }
+
     /// The holder of a session that has not expired. A person whose issuer is no longer configured is not accepted.
     pub(super) async fn holder(&self, session: &str) -> Result<Option<SessionHolder>, Fault> {
         let row = self.store.session(session).await.map_err(unavailable)?;
@@ -79,4 +102,9 @@ impl Keys {
         let person = serde_json::from_str::<Person>(&person).ok();
         Ok(person.filter(|person| self.issuers.knows(person)).map(SessionHolder::Person))
     }
+}
+
+/// What a person's sessions are found by. No key has this hash, because none begins like a list.
+fn person_hash(tenant: &str, name: &str) -> String {
+    hash(&json!([tenant, name]).to_string())
 }

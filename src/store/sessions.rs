@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::Result;
+use super::{AuditRow, Result};
 use super::columns::Columns;
 use crate::domain::Millis;
 
@@ -11,7 +11,7 @@ use crate::domain::Millis;
 pub struct SessionRow {
     /// SHA-256 of the browser's secret, hex.
     pub hash: String,
-    /// SHA-256 of the key for which the session stands, hex; empty for a person who signed in with an issuer.
+    /// SHA-256 of the key for which the session stands, hex; or that of the name of the person who signed in.
     pub key_hash: String,
     /// That person and their rights, as JSON.
     pub person: Option<String>,
@@ -26,6 +26,9 @@ pub trait SessionStore: Send + Sync + 'static {
     async fn session(&self, hash: &str) -> Result<Option<SessionRow>>;
     /// Deletes a session. Idempotent.
     async fn end_session(&self, hash: &str) -> Result<()>;
+    /// Deletes all sessions with this `key_hash` and, if there were any, adds the audit row, in one transaction. Returns
+    /// how many there were.
+    async fn end_sessions(&self, key_hash: &str, audit: AuditRow) -> Result<u64>;
     /// Deletes at most `limit` sessions that expired before this; returns how many.
     async fn forget_sessions(&self, before: Millis, limit: u32) -> Result<u64>;
 }

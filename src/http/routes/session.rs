@@ -11,8 +11,8 @@ use serde::Serialize;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::http::app_state::AppState;
-use crate::http::caller::{Authenticated, pass};
-use crate::http::params::NoParams;
+use crate::http::caller::{Authenticated, MayAdmin, pass};
+use crate::http::params::{NoParams, Params, wrong};
 use crate::http::problem::HttpResult;
 use crate::http::session_cookie;
 
@@ -71,6 +71,29 @@ pub(crate) async fn end(
     same_origin(&app, &parts)?;
     app.keys.end_session(&pass(&app, &parts)?).await?;
     Ok((cookie(session_cookie::forget(&app, &parts)), StatusCode::NO_CONTENT).into_response())
+}
+
+/// How many sessions were ended.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct EndedSessions {
+    ended: u64,
+}
+
+/// End all sessions of a person who signed in at an issuer or with a token, on every replica within two seconds.
+///
+/// What they opened ends within five. A person whom the issuer still lets in can sign in again. The sessions of a key end
+/// with the key.
+#[utoipa::path(delete, path = "/sessions", operation_id = "endSessionsOfPerson", tag = "keys",
+    params(("name" = String, Query, description = "the person: `iss#sub`")),
+    responses((status = 200, body = EndedSessions)))]
+pub(crate) async fn end_of_person(
+    MayAdmin(caller): MayAdmin,
+    State(app): State<AppState>,
+    mut params: Params,
+) -> HttpResult<Json<EndedSessions>> {
+    let name = params.text("name").ok_or_else(|| wrong("name", "is missing"))?;
+    params.finish()?;
+    Ok(Json(EndedSessions { ended: app.keys.end_sessions_of(&caller, &name).await? }))
 }
 
 /// Sessions are for pages of this server, also where other origins may call with a key.

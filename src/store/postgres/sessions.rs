@@ -1,16 +1,21 @@
 //! Sessions of browsers.
 
 use async_trait::async_trait;
+use sqlx::{Connection as _, PgConnection};
 
 use super::Postgres;
+use super::audit::insert;
+use super::fault::error;
 use crate::domain::Millis;
-use crate::store::{Result, SessionRow, SessionStore};
+use crate::store::{AuditRow, Result, SessionRow, SessionStore};
 
 const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at, person) VALUES ($1, $2, $3, $4)";
 
 const ONE: &str = "SELECT hash, key_hash, expires_at, person FROM sessions WHERE hash = $1";
 
 const END: &str = "DELETE FROM sessions WHERE hash = $1";
+
+const END_ALL: &str = "DELETE FROM sessions WHERE key_hash = $1";
 
 const FORGET: &str = "
 DELETE FROM sessions WHERE hash IN (
@@ -33,6 +38,21 @@ impl SessionStore for Postgres {
     async fn end_session(&self, hash: &str) -> Result<()> {
         let query = sqlx::query(END).bind(hash);
         self.pool.with_query(async |connection| query.execute(connection).await).await.map(drop)
+    }
+
+    async fn end_sessions(&self, key_hash: &str, audit: AuditRow) -> Result<u64> {
+        let end = sqlx::query(END_ALL).bind(key_hash);
+        let ended = async |connection: &mut PgConnection| {
+            // If it is dropped without a commit, it is rolled back.
+            let mut transaction = connection.begin().await.map_err(error)?;
+            let ended = end.execute(&mut *transaction).await.map_err(error)?.rows_affected();
+            if ended > 0 {
+                insert(&mut transaction, &audit).await?;
+                transaction.commit().await.map_err(error)?;
+            }
+            Ok(ended)
+        };
+        self.pool.with_connection(ended).await
     }
 
     async fn forget_sessions(&self, before: Millis, limit: u32) -> Result<u64> {

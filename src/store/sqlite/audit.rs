@@ -34,6 +34,14 @@ pub(super) fn insert(tx: &Transaction<'_>, row: &AuditRow, detail: &str) -> rusq
     Ok(())
 }
 
+/// Inserts the audit row if a row was changed, and returns whether one was.
+pub(super) fn audit_if_changed(tx: &Transaction<'_>, changed: usize, audit_row: &AuditRow) -> rusqlite::Result<bool> {
+    if changed > 0 {
+        insert(tx, audit_row, &audit_row.detail.to_string())?;
+    }
+    Ok(changed > 0)
+}
+
 #[async_trait]
 impl AuditStore for Sqlite {
     async fn audit(&self, tenant: TenantPk, thread: &ThreadId, ask: &PageAsk) -> Result<Page<AuditRow>> {

@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use rusqlite::{OptionalExtension as _, Transaction, params};
 use serde_json::json;
 
+use super::Sqlite;
+use super::audit::{self, audit_if_changed};
 use super::fault::unreadable;
-use super::{Sqlite, audit};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::{AuditRow, KeyAdded, KeyRow, KeyStore, Result, Rotation, TenantRenamed};
@@ -165,14 +166,6 @@ impl KeyStore for Sqlite {
         let found = query.fetch_optional(&self.readers).await.map_err(unreadable)?;
         found.as_ref().map(KeyRow::read).transpose()
     }
-}
-
-/// Inserts the audit row if a row was changed, and returns whether one was.
-fn audit_if_changed(tx: &Transaction<'_>, changed: usize, audit_row: &AuditRow) -> rusqlite::Result<bool> {
-    if changed > 0 {
-        audit::insert(tx, audit_row, &audit_row.detail.to_string())?;
-    }
-    Ok(changed > 0)
 }
 
 /// All rows refer to a tenant by its internal key, so only its name changes. If another tenant has the new name and nothing

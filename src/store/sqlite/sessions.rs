@@ -1,18 +1,21 @@
 //! Sessions of browsers.
 
 use async_trait::async_trait;
-use rusqlite::params;
+use rusqlite::{Transaction, params};
 
 use super::Sqlite;
+use super::audit::audit_if_changed;
 use super::fault::unreadable;
 use crate::domain::Millis;
-use crate::store::{Result, SessionRow, SessionStore};
+use crate::store::{AuditRow, Result, SessionRow, SessionStore};
 
 const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at, person) VALUES (?1, ?2, ?3, ?4)";
 
 const ONE: &str = "SELECT hash, key_hash, expires_at, person FROM sessions WHERE hash = ?";
 
 const END: &str = "DELETE FROM sessions WHERE hash = ?1";
+
+const END_ALL: &str = "DELETE FROM sessions WHERE key_hash = ?1";
 
 const FORGET: &str = "DELETE FROM sessions WHERE rowid IN
     (SELECT rowid FROM sessions WHERE expires_at < ?1 ORDER BY expires_at LIMIT ?2)";
@@ -32,6 +35,16 @@ impl SessionStore for Sqlite {
     async fn end_session(&self, hash: &str) -> Result<()> {
         let hash = hash.to_owned();
         self.writer.write(move |tx| tx.execute(END, [hash]).map(drop)).await
+    }
+
+    async fn end_sessions(&self, key_hash: &str, audit: AuditRow) -> Result<u64> {
+        let key_hash = key_hash.to_owned();
+        let end = move |tx: &Transaction<'_>| {
+            let ended = tx.execute(END_ALL, [key_hash])?;
+            audit_if_changed(tx, ended, &audit)?;
+            Ok(ended as u64)
+        };
+        self.writer.write(end).await
     }
 
     async fn forget_sessions(&self, before: Millis, limit: u32) -> Result<u64> {

@@ -71,6 +71,15 @@ impl Desk {
         self.issuer.said.lock().tokens = json!({ "id_token": self.signer.token(&claims), "scope": "openid read run" });
     }
 
+    /// The session cookie of somebody who signs in.
+    async fn sign_in(&self, members: &Value) -> String {
+        let sent = self.begin().await;
+        self.grant(&sent, members);
+        let said = self.back(&sent.cookie, &Desk::good(&sent)).await;
+        assert_eq!(said.status, 303, "{}", said.text());
+        cookies(&said)[0].split(';').next().unwrap().to_owned()
+    }
+
     async fn back(&self, cookie: &str, query: &str) -> Said {
         self.ask(&format!("/session/oidc/corp/callback?{query}")).header("cookie", cookie).send().await
     }
@@ -249,4 +258,54 @@ async fn whoever_began_at_one_replica_may_come_back_to_another() {
     assert_eq!((said.status, said.header("location")), (303, Some("/agents/")), "{}", said.text());
     let session = cookies(&said)[0].split(';').next().unwrap().to_owned();
     Ask::new(here.address, "GET", "/agents/threads").header("cookie", &session).send().await.expect(200);
+}
+
+/// What the issuer knows of her by now is not asked for as long as the session lasts.
+#[tokio::test]
+async fn an_administrator_ends_the_sessions_of_a_person() {
+    const BOSS: &str = "boss-0123456789abcdef0123456789ab";
+    const STRANGER: &str = "stranger-0123456789abcdef0123456";
+    let signer = Signer::es256("k1");
+    let issuer = Issuer::with(&[&signer]).await;
+    let app = App::with(|config| {
+        configured(config, &issuer);
+        let key = |key: String| key.parse().unwrap();
+        config.auth.keys = vec![key(format!("one/boss:admin:{BOSS}")), key(format!("two/stranger:admin:{STRANGER}"))];
+    })
+    .await;
+    let desk = Desk { app, issuer, signer };
+    let (eve, other, bob) = (
+        desk.sign_in(&json!({ "sub": "eve" })).await,
+        desk.sign_in(&json!({ "sub": "eve", "exp": now() + 90 })).await,
+        desk.sign_in(&json!({ "sub": "bob" })).await,
+    );
+    let ask = |method: &str, path: &str, key: &str| Ask::new(desk.app.address, method, path).key(key);
+    ask("POST", "/threads", BOSS).json(&json!({ "threadId": "t1" })).send().await.expect(201);
+    let own = format!("http://{}", desk.app.address);
+    let with_eve = [("cookie", eve.as_str()), ("origin", own.as_str())];
+    let mut socket = desk.app.try_socket("/threads/t1/events", &with_eve).await.unwrap();
+    assert_eq!(socket.next().await.unwrap()["event"], "caught_up");
+
+    let name: String = url::form_urlencoded::byte_serialize(format!("{}#eve", desk.issuer.url).as_bytes()).collect();
+    let path = format!("/sessions?name={name}");
+    let by_eve = Ask::new(desk.app.address, "DELETE", &path).header("cookie", &eve).header("origin", &own);
+    assert_eq!(by_eve.send().await.problem("forbidden")["scope"], "admin");
+    let missing = ask("DELETE", "/sessions", BOSS).send().await.problem("invalid");
+    assert_eq!(missing["errors"][0]["pointer"], "?name");
+    assert_eq!(ask("DELETE", &path, STRANGER).send().await.expect(200), json!({ "ended": 0 }), "of another tenant");
+    desk.ask("/whoami").header("cookie", &eve).send().await.expect(200);
+
+    assert_eq!(ask("DELETE", &path, BOSS).send().await.expect(200), json!({ "ended": 2 }));
+    assert_eq!(socket.last_words().await, (1008, "the key is not known any more".to_owned()));
+    for cookie in [&eve, &other] {
+        desk.ask("/whoami").header("cookie", cookie).send().await.problem("unauthorized");
+    }
+    desk.ask("/whoami").header("cookie", &bob).send().await.expect(200);
+    assert_eq!(ask("DELETE", &path, BOSS).send().await.expect(200), json!({ "ended": 0 }));
+    let audit = ask("GET", "/audit", BOSS).send().await.expect(200);
+    let lines: Vec<&Value> =
+        audit["items"].as_array().unwrap().iter().filter(|l| l["action"] == "end sessions").collect();
+    assert_eq!(lines.len(), 1, "{audit:#}");
+    let name = format!("{}#eve", desk.issuer.url);
+    assert_eq!((&lines[0]["actor"], &lines[0]["detail"]), (&json!("boss"), &json!({ "name": name })));
 }

@@ -1,10 +1,16 @@
 //! Browser sessions.
 
-use pes::store::SessionRow;
+use pes::domain::ids::ThreadPk;
+use pes::store::{AuditRow, PageAsk, SessionRow};
+use serde_json::json;
 
 use super::bed::Bed;
 
-super::on_every_store!(a_session_is_there_until_it_is_ended, sessions_that_are_over_are_forgotten_a_few_at_a_time);
+super::on_every_store!(
+    a_session_is_there_until_it_is_ended,
+    the_sessions_of_one_holder_end_together,
+    sessions_that_are_over_are_forgotten_a_few_at_a_time
+);
 
 fn session(hash: &str, expires_at: i64) -> SessionRow {
     SessionRow { hash: hash.to_owned(), key_hash: "hash of a key".to_owned(), person: None, expires_at }
@@ -20,6 +26,30 @@ async fn a_session_is_there_until_it_is_ended(bed: Bed) {
     bed.store.end_session("s1").await.unwrap();
     assert_eq!(bed.store.session("s1").await.unwrap(), None);
     assert_eq!(bed.store.session("s2").await.unwrap(), Some(of_person));
+}
+
+async fn the_sessions_of_one_holder_end_together(bed: Bed) {
+    let tenant = bed.store.tenant("one", 0).await.unwrap();
+    let line = |name: &str| AuditRow {
+        tenant,
+        thread: ThreadPk::NONE,
+        thread_id: None,
+        at: 1,
+        actor: "boss".to_owned(),
+        action: "end sessions".to_owned(),
+        detail: json!({ "name": name }),
+    };
+    let of = |hash: &str, key_hash: &str| SessionRow { key_hash: key_hash.to_owned(), ..session(hash, 10) };
+    for row in [of("s1", "eve"), of("s2", "bob"), of("s3", "eve")] {
+        bed.store.add_session(row).await.unwrap();
+    }
+    assert_eq!(bed.store.end_sessions("nobody", line("nobody")).await.unwrap(), 0);
+    assert_eq!(bed.store.end_sessions("eve", line("eve")).await.unwrap(), 2);
+    for (hash, is_there) in [("s1", false), ("s2", true), ("s3", false)] {
+        assert_eq!(bed.store.session(hash).await.unwrap().is_some(), is_there, "{hash}");
+    }
+    let audit = bed.store.audit_of_tenant(tenant, &PageAsk { cursor: None, limit: 10 }).await.unwrap().items;
+    assert_eq!(audit, [line("eve")], "what ended nothing is not recorded");
 }
 
 async fn sessions_that_are_over_are_forgotten_a_few_at_a_time(bed: Bed) {

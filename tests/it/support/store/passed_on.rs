@@ -146,6 +146,7 @@ passed_on! {
     add_session(session: SessionRow) -> ();
     session(hash: &str) -> Option<SessionRow>;
     end_session(hash: &str) -> ();
+    end_sessions(key_hash: &str, audit: AuditRow) -> u64;
     forget_sessions(before: Millis, limit: u32) -> u64;
 }
 
