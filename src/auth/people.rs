@@ -76,16 +76,25 @@ impl Keys {
     }
 
     /// Whether credentials that were accepted before are no longer valid, and why. If the store or an issuer does not
-    /// answer in time, they count as valid: anything that the caller does then needs the store as well, and streams
-    /// must not wait for it.
+    /// answer in time, they count as valid, because streams must not wait for it. What the caller does then is checked by
+    /// [`Self::check_again`].
     pub async fn ended(&self, pass: &Pass) -> Option<AccessEnd> {
+        tokio::time::timeout(super::keys::RECHECK_TIMEOUT, self.check_again(pass)).await.ok()?.ok()?
+    }
+
+    /// The same for something that is to be done with these credentials: it waits for the store and the issuer, and fails
+    /// if they do not say.
+    pub async fn check_again(&self, pass: &Pass) -> Result<Option<AccessEnd>, Fault> {
         if let Credential::Token(token) = &pass.0
             && self.issuers.may_be_token(token)
             && oidc::ends_at(token).is_some_and(|until| until <= (self.now)())
         {
-            return Some(AccessEnd::Expired);
+            return Ok(Some(AccessEnd::Expired));
         }
-        let admitted = tokio::time::timeout(super::keys::RECHECK_TIMEOUT, self.admit(pass)).await;
-        matches!(admitted, Ok(Err(refusal)) if refusal.fault.code == Code::Unauthorized).then_some(AccessEnd::Revoked)
+        match self.admit(pass).await {
+            Ok(_) => Ok(None),
+            Err(refusal) if refusal.fault.code == Code::Unauthorized => Ok(Some(AccessEnd::Revoked)),
+            Err(refusal) => Err(refusal.fault),
+        }
     }
 }

@@ -26,7 +26,7 @@ pub(super) enum Op {
     /// Send this reply.
     Reply(String),
     /// Run this, and send its result as the reply.
-    Start(Pin<Box<dyn Future<Output = String> + Send>>),
+    Start(OpId, Pin<Box<dyn Future<Output = String> + Send>>),
     Subscribe(OpId, FeedAsk),
 }
 
@@ -143,40 +143,44 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
     };
     let rest_call = format!("POST /threads/{thread}/{op}");
     let key = IdempotencyKey::of_op(key, rest_call)?;
-    let session = session.clone();
+    let (session, asked) = (session.clone(), id.clone());
     Ok(match kind {
         OpKind::Ping => Op::Reply(id.pong()),
         OpKind::Subscribe => Op::Subscribe(id, typed::<Subscribe>(body)?.ask()?),
         OpKind::Process => {
             let sent = sent(body)?;
-            Op::Start(Box::pin(async move {
+            start(asked, async move {
                 let trace = trace.unwrap_or_else(|| session.trace.clone());
                 let outcome = process::accept(&session.app, &session.caller, &thread, sent, key, &trace, false).await;
                 id.respond_with_receipt(&session, outcome.map(|(reply, _)| reply))
-            }))
+            })
         }
         OpKind::Resume => {
             let sent = sent(body)?;
-            Op::Start(Box::pin(async move {
+            start(asked, async move {
                 let outcome = resume::accept(&session.app, &session.caller, &thread, sent, key).await;
                 id.respond_with_receipt(&session, outcome)
-            }))
+            })
         }
         OpKind::Pause => {
             let sent = sent(body)?;
-            Op::Start(Box::pin(async move {
+            start(asked, async move {
                 let outcome = pause::accept(&session.app, &session.caller, &thread, sent, key).await;
                 id.respond_with_receipt(&session, outcome)
-            }))
+            })
         }
         OpKind::Cancel => {
             let sent = sent::<Nothing>(body)?;
-            Op::Start(Box::pin(async move {
+            start(asked, async move {
                 let outcome = cancel::accept(&session.app, &session.caller, &thread, sent, key).await;
                 id.respond(&session, outcome.map(|reply| (members(&reply.value), reply.is_replay)))
-            }))
+            })
         }
     })
+}
+
+fn start(id: OpId, work: impl Future<Output = String> + Send + 'static) -> Op {
+    Op::Start(id, Box::pin(work))
 }
 
 fn sent<T: DeserializeOwned>(body: Value) -> Result<JsonBody<T>, Fault> {

@@ -106,6 +106,8 @@ enum SocketEvent {
 enum OpResult {
     Answer(String),
     Subscription(ops::OpId, Result<Frames, Fault>),
+    /// The credentials are no longer valid, for this reason. Nothing was done.
+    NotAdmitted(&'static str),
 }
 
 /// What the loop does next.
@@ -185,6 +187,7 @@ impl SocketLoop {
             SocketEvent::Message(message) => self.on_message(message).await,
             SocketEvent::OpDone(Ok(OpResult::Answer(answer))) => self.send_text(answer.into()).await,
             SocketEvent::OpDone(Ok(OpResult::Subscription(id, opened))) => self.on_subscribed(&id, opened).await,
+            SocketEvent::OpDone(Ok(OpResult::NotAdmitted(why))) => Ok(LoopStep::Close(close_code::POLICY, why)),
             SocketEvent::OpDone(Err(broken)) => Err(axum::Error::new(broken)),
             SocketEvent::Frames(Some(batch)) => self.send_frames(batch).await,
             SocketEvent::Frames(None) if self.is_behind => {
@@ -270,43 +273,52 @@ impl SocketLoop {
             Some(Err(error)) => Err(error),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(LoopStep::Continue),
             Some(Ok(Message::Binary(_))) => Ok(LoopStep::Close(close_code::UNSUPPORTED, "send text")),
-            Some(Ok(Message::Text(payload))) => match self.frames.poll_during(self.session.check_credentials()).await {
-                LoopStep::Continue => self.handle_op(&payload).await,
-                ended @ (LoopStep::Close(..) | LoopStep::PeerClosed | LoopStep::Ended) => Ok(ended),
-            },
+            Some(Ok(Message::Text(payload))) => self.handle_op(&payload).await,
         }
     }
 
     async fn handle_op(&mut self, payload: &str) -> SocketResult<LoopStep> {
         match ops::read(&self.session, payload) {
             Op::Reply(answer) => self.send_text(answer.into()).await,
-            Op::Start(work) => {
-                self.begin_in_turn(work);
+            Op::Start(id, work) => {
+                self.begin_in_turn(id, work);
                 Ok(LoopStep::Continue)
             }
             Op::Subscribe(id, ask) => {
-                let SocketSession { app, caller, thread, .. } = self.session.clone();
-                let Some(thread) = thread else { return Ok(LoopStep::Continue) };
+                let session = self.session.clone();
+                let Some(thread) = session.thread.clone() else { return Ok(LoopStep::Continue) };
                 self.is_subscribing = true;
-                self.begin(async move { OpResult::Subscription(id, open(&app, &caller, &thread, ask).await) });
+                self.begin(async move {
+                    match session.app.keys.check_again(&session.pass).await {
+                        Ok(None) => OpResult::Subscription(id, open(&session.app, &session.caller, &thread, ask).await),
+                        Ok(Some(ended)) => OpResult::NotAdmitted(ended.why()),
+                        Err(fault) => OpResult::Subscription(id, Err(fault)),
+                    }
+                });
                 Ok(LoopStep::Continue)
             }
         }
     }
 
     /// Runs ops that change something in the order in which they were sent. Tasks that are spawned together run in any
-    /// order, and a `cancel` refers to the `process` before it.
-    fn begin_in_turn(&mut self, work: impl Future<Output = String> + Send + 'static) {
+    /// order, and a `cancel` refers to the `process` before it. The credentials are checked just before, for as long as
+    /// that takes: an op is not carried out because a slow store has not said yet that its key was revoked.
+    fn begin_in_turn(&mut self, id: ops::OpId, work: impl Future<Output = String> + Send + 'static) {
         let (done, is_done) = oneshot::channel::<()>();
         let before = self.last_op_done.replace(is_done);
+        let session = self.session.clone();
         self.begin(async move {
             if let Some(before) = before {
                 // Nothing is ever sent on this channel. It is closed when that op has finished or its task has failed.
                 let _ = before.await;
             }
-            let answer = work.await;
+            let result = match session.app.keys.check_again(&session.pass).await {
+                Ok(None) => OpResult::Answer(work.await),
+                Ok(Some(ended)) => OpResult::NotAdmitted(ended.why()),
+                Err(fault) => OpResult::Answer(id.nack(&session, &fault)),
+            };
             drop(done);
-            OpResult::Answer(answer)
+            result
         });
     }
 

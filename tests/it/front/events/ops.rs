@@ -1,11 +1,15 @@
 //! The ops that a client sends over a socket.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::support::app::App;
+use crate::support::http::soon;
 use crate::support::postgres::Database;
+use crate::support::store::{Mood, Moody};
 use crate::support::ws::{Socket, is};
 
 async fn idle(app: &App) -> Socket {
@@ -198,4 +202,62 @@ async fn a_client_that_does_not_read_keeps_nothing_from_others() {
         app.post(&format!("/threads/other-{nth}/process"), json!({ "query": "hello" })).await.expect(202);
     }
     deaf.answer("23").await;
+}
+
+const BOSS: &str = "boss-0123456789abcdef0123456789ab";
+
+/// A server over this store, a socket of a key that was made there, and the paths of that key and of another.
+async fn with_made_key(store: Arc<Moody>) -> (App, Socket, [String; 2]) {
+    let app = App::of(store, |config| {
+        config.auth.keys = vec![format!("one/boss:admin:{BOSS}").parse().unwrap()];
+    });
+    let app = app.await.key(BOSS);
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    let make = async |name: &str| {
+        let new = json!({ "tenant": "one", "name": name, "scopes": ["read", "run"] });
+        app.post("/keys", new).await.expect(201)
+    };
+    let (mine, other) = (make("mine").await, make("other").await);
+    let bearer = format!("Bearer {}", mine["key"].as_str().unwrap());
+    let mut socket = Socket::open(app.address, "/threads/t1/events", &[("authorization", &bearer)]).await.unwrap();
+    assert_eq!(socket.next().await.unwrap()["event"], "caught_up");
+    let paths = [mine, other].map(|made| format!("/keys/{}", made["keyId"].as_str().unwrap()));
+    (app, socket, paths)
+}
+
+/// Frames do not wait for a slow store; an op does.
+#[tokio::test]
+async fn an_op_is_not_done_before_its_key_was_checked() {
+    let store = Moody::fresh().await;
+    let (app, mut socket, [mine, _]) = with_made_key(store.clone()).await;
+    store.set("key_by_hash", Mood::Hangs);
+    assert_eq!(app.ask("DELETE", &mine).send().await.status, 204);
+    socket.say(json!({ "op": "process", "id": "1", "query": "hello" })).await;
+    soon(store.holds("key_by_hash")).await;
+    // Longer than a stream waits for a check of its credentials.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    tokio::time::resume();
+    store.set("key_by_hash", Mood::Well);
+    assert_eq!(socket.next().await, Err(Some(1008)));
+    assert_eq!(app.get("/threads/t1/runs").await.expect(200)["items"], json!([]));
+}
+
+#[tokio::test]
+async fn an_op_whose_key_cannot_be_checked_is_refused() {
+    let store = Moody::fresh().await;
+    let (app, mut socket, [_, other]) = with_made_key(store.clone()).await;
+    // What is known of keys is forgotten when one of them is revoked.
+    assert_eq!(app.ask("DELETE", &other).send().await.status, 204);
+    store.set("key_by_hash", Mood::Fails);
+    for op in ["process", "subscribe"] {
+        let body = if op == "process" { json!({ "query": "hello" }) } else { json!({ "after": 0 }) };
+        let mut asked = json!({ "op": op, "id": op });
+        asked.as_object_mut().unwrap().extend(body.as_object().unwrap().clone());
+        let nack = say(&mut socket, asked).await;
+        assert_eq!(nack["data"]["problem"]["code"], "store_unavailable", "{nack:#}");
+    }
+    assert_eq!(app.get("/threads/t1/runs").await.expect(200)["items"], json!([]));
+    store.set("key_by_hash", Mood::Well);
+    assert_eq!(say(&mut socket, json!({ "op": "process", "id": "2", "query": "hello" })).await["event"], "ack");
 }
