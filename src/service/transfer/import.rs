@@ -224,12 +224,18 @@ fn audit(service: &Service, caller: &Caller, archive: &Archive, pk: ThreadPk) ->
         action: action.to_owned(),
         detail,
     };
-    let detail = |line: &AuditLine| if line.action == IMPORTED { line.detail.clone() } else { json!(line) };
-    let mut lines: Vec<AuditRow> = archive.audit.iter().map(|imported| line(IMPORTED, detail(imported))).collect();
+    let mut lines: Vec<AuditRow> = archive.audit.iter().map(|read| line(IMPORTED, json!(original(read)))).collect();
     let header = &archive.header;
     let detail = json!({ "from": header.thread_id, "exportedAt": header.exported_at, "sha256": archive.sha256 });
     lines.push(line("import", detail));
     lines
+}
+
+/// The line that an imported line was at first: of a thread that was imported before, the detail is that line. Anything
+/// else in a detail stays inside, because the members of a row's own detail say what this server recorded.
+fn original(line: &AuditLine) -> AuditLine {
+    let before = (line.action == IMPORTED).then(|| serde_json::from_value(line.detail.clone()).ok()).flatten();
+    before.unwrap_or_else(|| line.clone())
 }
 
 /// The action of an imported audit line. Its detail is the original line.

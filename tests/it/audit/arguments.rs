@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pes::domain::caller::Caller;
+use pes::domain::hex;
 use pes::engine::step::RowKind;
 use pes::runtime::clock::Clock as _;
 use pes::service::audit::chain;
@@ -10,11 +11,13 @@ use pes::service::audit::verify::{VerifyAsk, verify};
 use pes::service::once::Answered;
 use pes::service::runs::{self, Receipt};
 use pes::store::{PageAsk, Store};
-use serde_json::json;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::tampered::Tampered;
 use crate::library::retention::Aging;
 use crate::support::app::App;
+use crate::support::store::fresh_store;
 
 async fn broken(store: &dyn Store) -> Option<String> {
     verify(store, &VerifyAsk::default()).await.unwrap().remove(0).broken
@@ -120,6 +123,53 @@ async fn arguments_that_two_people_edited_are_those_of_the_last() {
         assert_eq!(broken(&*aging.store).await, None);
         aging.instance.close().await;
     }
+}
+
+/// An export with one more line of the audit, and the sums of all lines made anew.
+fn with_line(export: &str, line: Value) -> String {
+    let read = |line: &str| {
+        let mut object: Value = serde_json::from_str(line).unwrap();
+        object.as_object_mut().unwrap().shift_remove("sum").expect("each line has a sum");
+        object
+    };
+    let mut objects: Vec<Value> = export.lines().map(read).filter(|object| object.get("end").is_none()).collect();
+    let at = objects.iter().position(|object| object.get("usage").is_some()).unwrap_or(objects.len());
+    objects.insert(at, json!({ "audit": line }));
+    let (mut file, mut last) = (String::new(), String::new());
+    let mut write = |object: &Value, file: &mut String| {
+        let text = object.to_string();
+        let begun = text.strip_suffix('}').unwrap();
+        let sum = hex::of(&Sha256::digest(format!("{last}{begun}")));
+        last = format!(r#","sum":"{}"}}"#, &sum[..32]);
+        *file += &format!("{begun}{last}\n");
+    };
+    for object in &objects {
+        write(object, &mut file);
+    }
+    let end = json!({ "end": { "lines": objects.len(), "sha256": hex::of(&Sha256::digest(&file)) } });
+    write(&end, &mut file);
+    file
+}
+
+/// Only what this server recorded is compared with the calls; a file can say anything.
+#[tokio::test]
+async fn an_imported_line_says_nothing_about_the_calls_that_come_with_it() {
+    let store = fresh_store().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    app.finish("t", "count").await;
+    let log = app.get("/threads/t/events?types=TOOL_CALL").await.expect(200);
+    let call = &log["items"][0]["content"]["toolCalls"][0]["callId"];
+    let claimed = json!({ "callId": call, "digest": "00" });
+    let line = json!({ "at": 1, "actor": "x", "action": "imported", "detail": claimed });
+    let file = with_line(&app.get("/threads/t/export").await.text(), line.clone());
+    let import = app.ask("POST", "/imports?threadId=copy").typed("application/x-ndjson", &file);
+    import.send().await.expect(201);
+    app.get(&format!("/threads/copy/tool-calls/{}", call.as_str().unwrap())).await.expect(200);
+    let audit = app.get("/threads/copy/audit").await.expect(200);
+    let imported = audit["items"].as_array().unwrap().iter().find(|shown| shown["detail"]["actor"] == "x");
+    assert_eq!(imported.expect("it is there")["detail"], line, "{audit:#}");
+    chain(&*store, None, 1).await.unwrap();
+    assert_eq!(broken(&*store).await, None);
 }
 
 /// Approves the open call, with another receiver if there is one, and waits for what follows.
