@@ -49,8 +49,8 @@ section! {
         /// Concurrent requests of one key, including its open streams and sockets: too_many_requests. Each process
         /// counts for itself. Does not apply to an open server, whose callers have no keys.
         requests_at_once_per_key: usize = 5_000, by_path();
-        /// Rate of wrong keys from one IPv4 address, or one IPv6 /64: too_many_requests beyond it. Behind a proxy, set
-        /// `server.trusted_proxies`. Valid keys are not affected.
+        /// Rate of wrong keys and failed sign-ins from one IPv4 address, or one IPv6 /64: too_many_requests beyond it.
+        /// Behind a proxy, set `server.trusted_proxies`. Valid keys are not affected.
         wrong_keys_per_address: Option<Rate> = None, by_path().example("\"30/60s\"");
         /// Documents of each kind that a tenant may create over the API: webhooks, HTTP tools, agents, MCP servers,
         /// schedules: too_many_documents.

@@ -1,5 +1,7 @@
 //! Authentication and scopes: a handler's first argument names the scope that it needs.
 
+use std::net::IpAddr;
+
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL};
@@ -76,12 +78,14 @@ pub(crate) async fn authenticate(app: &AppState, parts: &Parts) -> Result<Caller
 }
 
 async fn authenticate_uncounted(app: &AppState, parts: &Parts) -> Result<Caller, Fault> {
-    let wrong = || {
-        let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
-        let client = peer.map(|peer| app.links.client(peer, &parts.headers));
-        client.map_or(Ok(()), |client| app.rates.count_wrong_key(client))
-    };
+    let wrong = || client_address(app, parts).map_or(Ok(()), |client| app.rates.count_wrong_key(client));
     app.keys.authenticate_pass(&pass(app, parts)?, wrong).await
+}
+
+/// The address that wrong keys and failed sign-ins are counted for.
+pub(crate) fn client_address(app: &AppState, parts: &Parts) -> Option<IpAddr> {
+    let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
+    peer.map(|peer| app.links.client(peer, &parts.headers))
 }
 
 /// The request's credentials, which are checked again while the response lasts. A key takes precedence over a session.

@@ -1,5 +1,5 @@
 //! Rate limits: requests of a key and of a tenant (`limits.requests_per_key`, `limits.requests_per_tenant`), and wrong
-//! keys from an address (`limits.wrong_keys_per_address`). `concurrent_requests.rs` limits concurrent requests. Each
+//! keys and failed sign-ins from an address (`limits.wrong_keys_per_address`). `concurrent_requests.rs` limits concurrent requests. Each
 //! process counts for itself, in memory, with the generic cell rate algorithm: for each caller it stores the time at
 //! which the requests so far are paid for, and each request moves that time forward.
 
@@ -85,14 +85,21 @@ impl Rates {
         }
     }
 
-    /// Counts a wrong key. Fails if the address has sent too many, so that the caller does not learn whether the key
-    /// was wrong.
+    /// Counts a wrong key, or a sign-in that is about to be completed. Fails if the address has sent too many, so that the
+    /// caller does not learn whether the key was wrong.
     pub(crate) fn count_wrong_key(&self, from: IpAddr) -> Result<(), Fault> {
         let Some(limiter) = &self.wrong_keys else { return Ok(()) };
         limiter.charge(network(from), Instant::now()).map(drop).map_err(|fault| {
-            let detail = "Too many wrong keys came from this address; send this again later, with a right one.";
+            let detail = "Too many wrong keys or failed sign-ins came from this address; send this again later.";
             Fault { detail: detail.to_owned(), ..fault }
         })
+    }
+
+    /// Takes back what was counted for a sign-in that did not fail.
+    pub(crate) fn discount_sign_in(&self, from: IpAddr) {
+        if let Some(limiter) = &self.wrong_keys {
+            limiter.take_back(&network(from));
+        }
     }
 
     /// Counts a request of this caller. Fails if it exceeds a limit. The notice has what is left in both cases.
@@ -158,6 +165,13 @@ impl<Who: Eq + Hash> Limiter<Who> {
         let refusal = charge.refusal();
         let quota = charge.end(refusal.is_some());
         refusal.map_or(Ok(quota), Err)
+    }
+
+    /// Makes a counted request count no more.
+    fn take_back(&self, who: &Who) {
+        if let Some(at) = self.entries.lock().paid_at.get_mut(who) {
+            *at -= self.each();
+        }
     }
 
     fn begin(&self, who: Who, now: Instant) -> Charge<'_, Who> {
@@ -266,6 +280,8 @@ mod tests {
         wrong("2001:db8::1").expect("the first");
         wrong("2001:db8::ffff").expect_err("the same network");
         wrong("2001:db8:0:1::1").expect("another network");
+        rates.discount_sign_in("2001:db8::1".parse().expect("an address"));
+        wrong("2001:db8::2").expect("what was counted is taken back");
     }
 
     #[test]

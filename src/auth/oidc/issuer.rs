@@ -11,7 +11,7 @@ use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{OwnedMutexGuard, Semaphore};
 use url::Url;
 
 use super::jwks::{Key, KeySet};
@@ -29,6 +29,9 @@ const MAX_KEY_AGE: Millis = 24 * 3_600_000;
 const MIN_FETCH_INTERVAL: Millis = 30_000;
 
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How many logins are completed at a time.
+const MAX_EXCHANGES: usize = 32;
 /// Maximum size of a document from the issuer.
 const MAX_DOCUMENT_BYTES: usize = 256 << 10;
 
@@ -41,6 +44,9 @@ pub(super) struct Issuer {
     cached: Mutex<Cached>,
     /// Held while the issuer is queried.
     fetch_lock: Arc<tokio::sync::Mutex<()>>,
+    /// One for each login that is being completed. Anybody can begin a login and come back with any code, and what comes
+    /// back is sent to the issuer.
+    pub(super) exchanges: Semaphore,
 }
 
 #[derive(Default)]
@@ -93,7 +99,8 @@ impl Issuer {
     pub(super) fn new(config: OidcIssuer, egress: Arc<Egress>) -> Result<Self, String> {
         let url = config.issuer.parse().map_err(|error| format!("`{}` is no URL: {error}", config.issuer))?;
         let client = Client::of(&config)?;
-        Ok(Self { config, client, url, egress, cached: Mutex::default(), fetch_lock: Arc::default() })
+        let exchanges = Semaphore::new(MAX_EXCHANGES);
+        Ok(Self { config, client, url, egress, cached: Mutex::default(), fetch_lock: Arc::default(), exchanges })
     }
 
     /// The key that a token names; `None`: the issuer has no such key. Fails while there are no valid keys.

@@ -37,7 +37,7 @@ pub const COUNTED: &[Family] = &[
     (
         "pes_rate_limited_total",
         Counter,
-        "Requests beyond limits.requests_per_key, _per_tenant or requests_at_once_per_key, and wrong keys beyond wrong_keys_per_address, by limit.",
+        "Requests beyond limits.requests_per_key, _per_tenant or requests_at_once_per_key, and wrong keys and failed sign-ins beyond wrong_keys_per_address, by limit.",
     ),
     ("pes_sockets_open", Gauge, "Event streams that are open: websocket, sse."),
     ("pes_socket_gaps_total", Counter, "Event streams that fell behind and had to begin anew."),

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::auth::LoginCallback;
 use crate::domain::fault::{Code, Fault};
 use crate::http::app_state::AppState;
+use crate::http::caller::client_address;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
 use crate::http::remote_addr::RemoteAddr;
@@ -71,7 +72,15 @@ pub(crate) async fn finish(
         iss: params.text("iss"),
         error: params.text("error"),
     };
-    let session = app.keys.finish_login(&name, session_cookie::login(&parts), &returned).await?;
+    // Counted before the issuer is called, so that nobody makes this server call it without a limit.
+    let client = client_address(&app, &parts);
+    client.map_or(Ok(()), |client| app.rates.count_wrong_key(client))?;
+    let session = app.keys.finish_login(&name, session_cookie::login(&parts), &returned).await;
+    let has_failed = session.as_ref().is_err_and(|fault| fault.code == Code::Unauthorized);
+    if let Some(client) = client.filter(|_| !has_failed) {
+        app.rates.discount_sign_in(client);
+    }
+    let session = session?;
     let cookies = (session_cookie::set(&app, &parts, &session), session_cookie::forget_login(&app, &parts));
     let to = location_header(&format!("{}/", session_cookie::path(&app, &parts)))?;
     let headers = [(LOCATION, to), (SET_COOKIE, cookies.0), (SET_COOKIE, cookies.1), no_store()];

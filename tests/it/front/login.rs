@@ -7,11 +7,12 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use pes::config::{Config, OidcIssuer};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
 use url::Url;
 
 use super::people::now;
 use crate::support::app::App;
-use crate::support::http::{Ask, Said};
+use crate::support::http::{Ask, Said, soon};
 use crate::support::issuer::{Issuer, Signer};
 use crate::support::store::fresh_store;
 
@@ -39,9 +40,18 @@ fn configured(config: &mut Config, issuer: &Issuer) {
 
 impl Desk {
     async fn open() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// The same with another configuration.
+    async fn with(change: impl FnOnce(&mut Config)) -> Self {
         let signer = Signer::rs256("k1");
         let issuer = Issuer::with(&[&signer]).await;
-        let app = App::with(|config| configured(config, &issuer)).await;
+        let app = App::with(|config| {
+            configured(config, &issuer);
+            change(config);
+        })
+        .await;
         Self { app, issuer, signer }
     }
 
@@ -265,15 +275,11 @@ async fn whoever_began_at_one_replica_may_come_back_to_another() {
 async fn an_administrator_ends_the_sessions_of_a_person() {
     const BOSS: &str = "boss-0123456789abcdef0123456789ab";
     const STRANGER: &str = "stranger-0123456789abcdef0123456";
-    let signer = Signer::es256("k1");
-    let issuer = Issuer::with(&[&signer]).await;
-    let app = App::with(|config| {
-        configured(config, &issuer);
+    let desk = Desk::with(|config| {
         let key = |key: String| key.parse().unwrap();
         config.auth.keys = vec![key(format!("one/boss:admin:{BOSS}")), key(format!("two/stranger:admin:{STRANGER}"))];
     })
     .await;
-    let desk = Desk { app, issuer, signer };
     let (eve, other, bob) = (
         desk.sign_in(&json!({ "sub": "eve" })).await,
         desk.sign_in(&json!({ "sub": "eve", "exp": now() + 90 })).await,
@@ -308,4 +314,51 @@ async fn an_administrator_ends_the_sessions_of_a_person() {
     assert_eq!(lines.len(), 1, "{audit:#}");
     let name = format!("{}#eve", desk.issuer.url);
     assert_eq!((&lines[0]["actor"], &lines[0]["detail"]), (&json!("boss"), &json!({ "name": name })));
+}
+
+/// Anybody can begin a login and come back with any code. One that succeeds does not count.
+#[tokio::test]
+async fn failed_sign_ins_are_counted_before_the_issuer_is_called() {
+    let desk = Desk::with(|config| {
+        config.limits.wrong_keys_per_address = Some("1/60s".parse().expect("a rate"));
+    })
+    .await;
+    for _ in 0..2 {
+        desk.sign_in(&json!({})).await;
+    }
+    let sent = desk.begin().await;
+    desk.grant(&sent, &json!({ "nonce": "other" }));
+    desk.refused(&sent.cookie, &Desk::good(&sent), "was made for another login").await;
+    let sent = desk.begin().await;
+    desk.back(&sent.cookie, &Desk::good(&sent)).await.problem("too_many_requests");
+    assert_eq!(desk.issuer.said.lock().exchanged.len(), 3, "the last code was not sent");
+}
+
+/// From however many addresses they come.
+#[tokio::test]
+async fn an_issuer_gets_so_many_codes_at_a_time_and_no_more() {
+    let desk = Desk::open().await;
+    let (holds, mut arrived) = mpsc::unbounded_channel();
+    desk.issuer.said.lock().holds_codes = Some(holds);
+    let mut waiting = Vec::new();
+    for _ in 0..32 {
+        let sent = desk.begin().await;
+        let back = desk.ask(&format!("/session/oidc/corp/callback?{}", Desk::good(&sent)));
+        waiting.push(tokio::spawn(back.header("cookie", &sent.cookie).send()));
+    }
+    let mut held = Vec::new();
+    for _ in 0..32 {
+        held.push(soon(arrived.recv()).await.expect("a code"));
+    }
+    let sent = desk.begin().await;
+    desk.back(&sent.cookie, &Desk::good(&sent)).await.problem("too_many_requests");
+    assert!(arrived.try_recv().is_err(), "one more was sent");
+    desk.issuer.said.lock().holds_codes = None;
+    drop(held);
+    for answer in waiting {
+        answer.await.unwrap();
+    }
+    // The login was not used up.
+    desk.grant(&sent, &json!({}));
+    assert_eq!(desk.back(&sent.cookie, &Desk::good(&sent)).await.status, 303);
 }

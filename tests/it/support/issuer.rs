@@ -115,6 +115,8 @@ pub struct Said {
     pub asked_for_keys: usize,
     /// A request for the keys sends a sender here, and waits until that is used or dropped.
     pub holds: Option<mpsc::UnboundedSender<oneshot::Sender<()>>>,
+    /// The same for a request that exchanges a code.
+    pub holds_codes: Option<mpsc::UnboundedSender<oneshot::Sender<()>>>,
     /// The response of the token endpoint, and the forms that it received.
     pub tokens: Value,
     pub exchanged: Vec<String>,
@@ -191,7 +193,11 @@ async fn answer(stream: TcpStream, said: Arc<Mutex<Said>>) {
     if tokio::io::AsyncReadExt::read_exact(&mut reader, &mut form).await.is_err() {
         return;
     }
-    let holds = said.lock().holds.clone().filter(|_| first.contains(" /jwks "));
+    let holds = match first.split(' ').nth(1) {
+        Some("/jwks") => said.lock().holds.clone(),
+        Some("/token") => said.lock().holds_codes.clone(),
+        _ => None,
+    };
     if let Some(holds) = holds {
         let (go_on, told) = oneshot::channel();
         holds.send(go_on).unwrap();
