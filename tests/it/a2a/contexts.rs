@@ -134,4 +134,12 @@ async fn who_may_only_look_starts_nothing() {
     }
     let said = Door::Rest(Version::V1).ask(&app, Method::SendMessage, json!({})).send().await;
     assert_eq!(said.status, 403, "nothing is read of who may not send");
+    // The URL of a push receiver may contain a secret.
+    for door in DOORS {
+        for method in [Method::GetPushConfig, Method::ListPushConfigs] {
+            let params = json!({ "taskId": task.id, "id": task.id, "pushNotificationConfigId": "here" });
+            let refused = door.call(&app, method, params).await.unwrap_err();
+            assert_eq!(refused.error, Error::PermissionDenied, "{door:?} {method:?}");
+        }
+    }
 }

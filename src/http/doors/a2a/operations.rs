@@ -41,13 +41,11 @@ pub(super) fn scope(method: Method) -> Scope {
         | Method::SendStreamingMessage
         | Method::CancelTask
         | Method::CreatePushConfig
-        | Method::DeletePushConfig => Scope::Run,
-        Method::SubscribeToTask
-        | Method::GetTask
-        | Method::ListTasks
+        // The URL of a receiver may contain a secret, and whoever may create one may see it.
         | Method::GetPushConfig
         | Method::ListPushConfigs
-        | Method::GetExtendedAgentCard => Scope::Read,
+        | Method::DeletePushConfig => Scope::Run,
+        Method::SubscribeToTask | Method::GetTask | Method::ListTasks | Method::GetExtendedAgentCard => Scope::Read,
     }
 }
 

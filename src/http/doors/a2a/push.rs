@@ -16,7 +16,7 @@ pub(super) async fn create(ctx: &A2aRequest, config: PushConfig) -> Result<PushC
 }
 
 pub(super) async fn get(ctx: &A2aRequest, query: PushQuery) -> Result<PushConfig, A2aError> {
-    ctx.may(Scope::Read)?;
+    ctx.may(Scope::Run)?;
     ctx.check_tenant(query.tenant.as_deref())?;
     let (service, task) = (&ctx.app.service, RunId::from(query.task_id));
     let found = match &query.id {
@@ -27,7 +27,7 @@ pub(super) async fn get(ctx: &A2aRequest, query: PushQuery) -> Result<PushConfig
 }
 
 pub(super) async fn list(ctx: &A2aRequest, query: PushListQuery) -> Result<PushPage, A2aError> {
-    ctx.may(Scope::Read)?;
+    ctx.may(Scope::Run)?;
     ctx.check_tenant(query.tenant.as_deref())?;
     // A task has few: they are one page.
     let configs = pushes::list(&ctx.app.service, &ctx.caller, &RunId::from(query.task_id)).await?;
