@@ -1,6 +1,7 @@
 //! Agents to which tasks can be delegated: those of the configuration, which every tenant has, and a tenant's own.
 
 use serde_json::{Map, Value};
+use url::Url;
 
 use super::{Collection, Draft, Resource, Versioned, merged_spec, wrong};
 use crate::a2a::directory::bearer;
@@ -49,11 +50,7 @@ impl Resource for RemoteAgents {
         known: &Document,
         spec: AgentSpec,
     ) -> Result<Value> {
-        if spec.id != known.id {
-            return Err(Fault::new(Code::Invalid, "An agent keeps its id.").at("/id", "is not the one in the path"));
-        }
-        check(service, caller, &spec)?;
-        service.agents.stored(caller.tenant, &spec, known.kept_secrets())
+        replacement(service, caller, known, &spec, known.kept_secrets())
     }
 
     fn as_spec(known: &Document) -> Result<Value> {
@@ -65,16 +62,13 @@ impl Resource for RemoteAgents {
     fn patched_body(
         service: &Service,
         caller: &Caller,
-        tools: &Toolset,
+        _: &Toolset,
         known: &Document,
         patch: Map<String, Value>,
     ) -> Result<Value> {
         let loses_token = patch.get("token").is_some_and(Value::is_null);
-        let mut body = Self::replaced_body(service, caller, tools, known, merged_spec::<Self>(known, patch)?)?;
-        if loses_token {
-            body["token"] = Value::Null;
-        }
-        Ok(body)
+        let kept = known.kept_secrets().filter(|_| !loses_token);
+        replacement(service, caller, known, &merged_spec::<Self>(known, patch)?, kept)
     }
 
     fn view_of(service: &Service, _: &Caller, document: &Document) -> Result<KnownAgent> {
@@ -136,6 +130,33 @@ impl Collection for RemoteAgents {
         }
         Ok(())
     }
+}
+
+/// The body that replaces a known agent's. Without a token of its own it keeps the sealed one in `kept`.
+fn replacement(
+    service: &Service,
+    caller: &Caller,
+    known: &Document,
+    spec: &AgentSpec,
+    kept: Option<&Value>,
+) -> Result<Value> {
+    if spec.id != known.id {
+        return Err(Fault::new(Code::Invalid, "An agent keeps its id.").at("/id", "is not the one in the path"));
+    }
+    check(service, caller, spec)?;
+    let keeps_token = spec.token.is_none() && kept.is_some_and(|kept| !kept.is_null());
+    if keeps_token && !is_same_host(known, spec) {
+        return Err(wrong("token", "another host needs its own; send it, or null in a patch".to_owned()));
+    }
+    service.agents.stored(caller.tenant, spec, kept)
+}
+
+/// Whether a token that was given for the known agent may go to this one. Nobody can read a token back, so nobody may send
+/// it to a host of their own either.
+fn is_same_host(known: &Document, spec: &AgentSpec) -> bool {
+    let origin = |card: &str| card.parse::<Url>().ok().map(|url| url.origin());
+    let before = known.body.as_ref().and_then(|body| origin(body["card"].as_str()?));
+    before.is_some() && before == origin(&spec.card)
 }
 
 fn check(service: &Service, caller: &Caller, spec: &AgentSpec) -> Result<()> {

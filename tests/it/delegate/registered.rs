@@ -73,19 +73,24 @@ async fn an_agent_is_replaced_and_changed_by_whoever_read_it_last() {
         app.ask(method, "/agents/helper").header("if-match", tag).json(&body).send()
     };
     let first = tag().await;
-    let replaced = change("PUT", &first, json!({ "id": "helper", "card": next.card(), "dedupes": true })).await;
+    let other = json!({ "id": "helper", "card": next.card(), "token": "the second", "dedupes": true });
+    let replaced = change("PUT", &first, other).await;
     let (second, replaced) = (replaced.header("etag").unwrap().to_owned(), replaced.expect(200));
     assert_eq!((&replaced["card"], &replaced["dedupes"]), (&json!(next.card()), &json!(true)));
     assert_eq!((&replaced["timeoutMs"], &replaced["token"]), (&Value::Null, &Value::Null), "it is replaced as a whole");
     assert_eq!(second, tag().await);
     app.finish("t1", "delegate").await;
     assert_eq!(results(&app, "t1").await[0]["output"]["text"], "done by helper");
-    assert_eq!(next.told().authorization.as_deref(), Some("Bearer the first"), "the token stayed");
+    assert_eq!(next.told().authorization.as_deref(), Some("Bearer the second"));
     assert_eq!(peer.told().begun.len(), 0, "nothing speaks to the old address");
 
     change("PUT", &first, json!({ "id": "helper", "card": peer.card() })).await.problem("precondition_failed");
     change("PATCH", &first, json!({ "dedupes": false })).await.problem("precondition_failed");
-    let patched = change("PATCH", &second, json!({ "token": "another", "timeoutMs": 8_000 })).await.expect(200);
+    let same = change("PUT", &second, json!({ "id": "helper", "card": next.card(), "timeoutMs": 7_000 })).await;
+    let third = same.header("etag").unwrap().to_owned();
+    app.finish("t1b", "delegate").await;
+    assert_eq!(next.told().authorization.as_deref(), Some("Bearer the second"), "the token stayed");
+    let patched = change("PATCH", &third, json!({ "token": "another", "timeoutMs": 8_000 })).await.expect(200);
     assert_eq!(
         (&patched["card"], &patched["timeoutMs"]),
         (&json!(next.card()), &json!(8_000)),
@@ -101,7 +106,33 @@ async fn an_agent_is_replaced_and_changed_by_whoever_read_it_last() {
     let lines = app.get("/audit").await.expect(200)["items"].clone();
     let ours =
         lines.as_array().unwrap().iter().filter(|line| line["detail"] == json!({ "kind": "agent", "id": "helper" }));
-    assert_eq!(ours.count(), 4, "{lines:#}");
+    assert_eq!(ours.count(), 5, "{lines:#}");
+}
+
+/// Whoever may change an agent could otherwise read its token at a host of their own.
+#[tokio::test]
+async fn a_token_goes_to_no_host_that_it_was_not_given_for() {
+    let (peer, evil) = (Peer::start(Dialect::JsonRpc1).await, Peer::start(Dialect::JsonRpc1).await);
+    evil.says("COMPLETED");
+    let app = app("127.0.0.1", 20).await;
+    let spec = json!({ "id": "helper", "card": peer.card(), "token": "theirs" });
+    app.post("/agents", spec).await.expect(201);
+    let change =
+        |method: &str, body: Value| app.ask(method, "/agents/helper").header("if-match", "*").json(&body).send();
+    for (method, body) in [
+        ("PATCH", json!({ "card": evil.card() })),
+        ("PUT", json!({ "id": "helper", "card": evil.card() })),
+        ("PUT", json!({ "id": "helper", "card": evil.card(), "token": null })),
+    ] {
+        let problem = change(method, body).await.problem("invalid");
+        assert_eq!(problem["errors"][0]["pointer"], "/token", "{problem:#}");
+    }
+    assert_eq!(app.get("/agents/helper").await.expect(200)["card"], peer.card());
+    // Another path of the same host is as good as the one before.
+    change("PATCH", json!({ "card": format!("{}?v=2", peer.card()) })).await.expect(200);
+    change("PATCH", json!({ "card": evil.card(), "token": null })).await.expect(200);
+    app.finish("t", "delegate").await;
+    assert_eq!(evil.told().authorization, None, "it is called without the token");
 }
 
 #[tokio::test]
