@@ -19,6 +19,10 @@ use crate::store::{AuditRow, SessionRow};
 /// How long a session lasts.
 pub const SESSION_TTL: Millis = 12 * 3_600_000;
 
+/// How many sessions a key or a person has at a time: browsers of one person, or of those who share a key. Beyond that
+/// those that end first are over, so that a key which may only read does not fill the database.
+const MAX_SESSIONS: u32 = 100;
+
 /// The holder of a session.
 pub(super) enum SessionHolder {
     /// The key with this hash.
@@ -65,7 +69,7 @@ impl Keys {
             }
         };
         let session = SessionRow { hash: hash(&token), key_hash, person, expires_at };
-        self.store.add_session(session).await.map_err(unavailable)?;
+        self.store.add_session(session, MAX_SESSIONS).await.map_err(unavailable)?;
         Ok(Session { token, seconds: (expires_at - now).max(0) / 1000 })
     }
 

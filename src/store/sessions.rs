@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 
-use super::{AuditRow, Result};
 use super::columns::Columns;
+use super::{AuditRow, Result};
 use crate::domain::Millis;
 
 /// A session as stored, without the secret that the browser has.
@@ -21,7 +21,9 @@ pub struct SessionRow {
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait SessionStore: Send + Sync + 'static {
-    async fn add_session(&self, session: SessionRow) -> Result<()>;
+    /// Adds a session. Of those with the same `key_hash`, the ones that end first are deleted in the same transaction, so
+    /// that about `at_most` are left with this one.
+    async fn add_session(&self, session: SessionRow, at_most: u32) -> Result<()>;
     /// The session with this hash, expired or not.
     async fn session(&self, hash: &str) -> Result<Option<SessionRow>>;
     /// Deletes a session. Idempotent.

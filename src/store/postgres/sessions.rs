@@ -11,6 +11,11 @@ use crate::store::{AuditRow, Result, SessionRow, SessionStore};
 
 const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at, person) VALUES ($1, $2, $3, $4)";
 
+/// All but some that end last.
+const LEAVE: &str = "
+DELETE FROM sessions WHERE hash IN (
+    SELECT hash FROM sessions WHERE key_hash = $1 ORDER BY expires_at DESC, hash OFFSET $2 FOR UPDATE SKIP LOCKED)";
+
 const ONE: &str = "SELECT hash, key_hash, expires_at, person FROM sessions WHERE hash = $1";
 
 const END: &str = "DELETE FROM sessions WHERE hash = $1";
@@ -23,10 +28,19 @@ DELETE FROM sessions WHERE hash IN (
 
 #[async_trait]
 impl SessionStore for Postgres {
-    async fn add_session(&self, session: SessionRow) -> Result<()> {
+    async fn add_session(&self, session: SessionRow, at_most: u32) -> Result<()> {
         let SessionRow { hash, key_hash, person, expires_at } = session;
+        let leave = sqlx::query(LEAVE).bind(key_hash.clone()).bind(i64::from(at_most.saturating_sub(1)));
         let add = sqlx::query(ADD).bind(hash).bind(key_hash).bind(expires_at).bind(person);
-        self.pool.with_query(async |connection| add.execute(connection).await).await.map(drop)
+        let added = async |connection: &mut PgConnection| {
+            // If it is dropped without a commit, it is rolled back.
+            let mut transaction = connection.begin().await.map_err(error)?;
+            for query in [leave, add] {
+                query.execute(&mut *transaction).await.map_err(error)?;
+            }
+            transaction.commit().await.map_err(error)
+        };
+        self.pool.with_connection(added).await
     }
 
     async fn session(&self, hash: &str) -> Result<Option<SessionRow>> {

@@ -217,7 +217,7 @@ async fn nobody_becomes_an_operator_by_a_session_that_somebody_wrote() {
     });
     let (hash, expires_at) = (pes::auth::hash("written"), (NOW + 60) * 1000);
     let row = SessionRow { hash, key_hash: String::new(), person: Some(person.to_string()), expires_at };
-    store.add_session(row).await.unwrap();
+    store.add_session(row, 100).await.unwrap();
     let eve = corp.authenticate_pass(&Pass::of_session("written"), || Ok(())).await.unwrap();
     assert_eq!(eve.scopes, [Scope::Admin]);
 }

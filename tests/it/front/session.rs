@@ -148,3 +148,19 @@ async fn over_https_the_cookie_is_sent_by_https_alone() {
     let set = said.header("set-cookie").unwrap();
     assert!(set.ends_with("; Path=/agents; Max-Age=43200; HttpOnly; SameSite=Strict; Secure"), "{set}");
 }
+
+#[tokio::test]
+async fn a_key_has_a_hundred_sessions_and_the_oldest_give_way() {
+    let app = App::with(keys).await;
+    let oldest = sign_in(&app, KEY).await;
+    let mut newer = Vec::new();
+    for _ in 0..99 {
+        newer.push(sign_in(&app, KEY).await);
+    }
+    app.ask("POST", "/session").key(KEY).send().await.expect(200);
+    let mut left = 0;
+    for cookie in newer.iter().chain([&oldest]) {
+        left += usize::from(with(&app, "GET", "/whoami", cookie).send().await.status == 200);
+    }
+    assert_eq!(left, 99, "one of a hundred is over");
+}

@@ -247,7 +247,7 @@ async fn one_day(aging: &Aging, day: i64, runs: i64) {
 
     let expires_at = aging.clock.now() + DAY;
     let session = SessionRow { hash: format!("{day}"), key_hash: "k".to_owned(), person: None, expires_at };
-    aging.store.add_session(session).await.unwrap();
+    aging.store.add_session(session, 100).await.unwrap();
 
     soon(schedules::fire_due(service)).await.unwrap();
     for run in schedules::runs_of(service, caller, "daily", 1).await.unwrap() {

@@ -9,6 +9,7 @@ use super::bed::Bed;
 super::on_every_store!(
     a_session_is_there_until_it_is_ended,
     the_sessions_of_one_holder_end_together,
+    a_holder_has_so_many_sessions_and_those_that_end_first_go,
     sessions_that_are_over_are_forgotten_a_few_at_a_time
 );
 
@@ -17,10 +18,10 @@ fn session(hash: &str, expires_at: i64) -> SessionRow {
 }
 
 async fn a_session_is_there_until_it_is_ended(bed: Bed) {
-    bed.store.add_session(session("s1", 10)).await.unwrap();
+    bed.store.add_session(session("s1", 10), 9).await.unwrap();
     let person = Some(r#"{"name":"https://a.example#\u0000ä"}"#.to_owned());
     let of_person = SessionRow { person, key_hash: String::new(), ..session("s2", 10) };
-    bed.store.add_session(of_person.clone()).await.unwrap();
+    bed.store.add_session(of_person.clone(), 9).await.unwrap();
     assert_eq!(bed.store.session("s1").await.unwrap(), Some(session("s1", 10)));
     bed.store.end_session("s1").await.unwrap();
     bed.store.end_session("s1").await.unwrap();
@@ -41,7 +42,7 @@ async fn the_sessions_of_one_holder_end_together(bed: Bed) {
     };
     let of = |hash: &str, key_hash: &str| SessionRow { key_hash: key_hash.to_owned(), ..session(hash, 10) };
     for row in [of("s1", "eve"), of("s2", "bob"), of("s3", "eve")] {
-        bed.store.add_session(row).await.unwrap();
+        bed.store.add_session(row, 9).await.unwrap();
     }
     assert_eq!(bed.store.end_sessions("nobody", line("nobody")).await.unwrap(), 0);
     assert_eq!(bed.store.end_sessions("eve", line("eve")).await.unwrap(), 2);
@@ -52,9 +53,21 @@ async fn the_sessions_of_one_holder_end_together(bed: Bed) {
     assert_eq!(audit, [line("eve")], "what ended nothing is not recorded");
 }
 
+async fn a_holder_has_so_many_sessions_and_those_that_end_first_go(bed: Bed) {
+    let other = SessionRow { key_hash: "another".to_owned(), ..session("other", 1) };
+    bed.store.add_session(other, 2).await.unwrap();
+    // The new one stays although it ends first.
+    for (hash, expires_at) in [("s1", 11), ("s2", 13), ("s3", 12), ("s4", 5)] {
+        bed.store.add_session(session(hash, expires_at), 2).await.unwrap();
+    }
+    for (hash, is_there) in [("s1", false), ("s2", true), ("s3", false), ("s4", true), ("other", true)] {
+        assert_eq!(bed.store.session(hash).await.unwrap().is_some(), is_there, "{hash}");
+    }
+}
+
 async fn sessions_that_are_over_are_forgotten_a_few_at_a_time(bed: Bed) {
     for (hash, expires_at) in [("s1", 1), ("s2", 2), ("s3", 3), ("s4", 9)] {
-        bed.store.add_session(session(hash, expires_at)).await.unwrap();
+        bed.store.add_session(session(hash, expires_at), 9).await.unwrap();
     }
     assert_eq!(bed.store.forget_sessions(9, 2).await.unwrap(), 2);
     assert_eq!(bed.store.session("s2").await.unwrap(), None);

@@ -143,7 +143,7 @@ passed_on! {
 
 passed_on! {
     SessionStore {}
-    add_session(session: SessionRow) -> ();
+    add_session(session: SessionRow, at_most: u32) -> ();
     session(hash: &str) -> Option<SessionRow>;
     end_session(hash: &str) -> ();
     end_sessions(key_hash: &str, audit: AuditRow) -> u64;
