@@ -15,6 +15,7 @@ use super::once::KeyLocks;
 use super::readiness::Readiness;
 use super::retention;
 use super::schedules;
+use super::transfer::RecentExports;
 use crate::a2a::directory::Directory;
 use crate::auth::AuditKey;
 use crate::config::Config;
@@ -64,6 +65,7 @@ pub struct Inner {
     pub(super) figures: CachedFigures,
     pub(super) readiness: Readiness,
     pub(super) schedules: schedules::PlannerState,
+    pub(super) exports: RecentExports,
 }
 
 /// The components from which a service is built.
@@ -101,6 +103,7 @@ impl Service {
             figures: Default::default(),
             readiness: Default::default(),
             schedules: Default::default(),
+            exports: Default::default(),
         }));
         // What still runs while the server drains is decided by the rules of then.
         let documents = service.documents.clone();

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::lines::Writer;
+use super::recent::ExportKey;
 use super::{FORMAT, Header};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
@@ -58,11 +59,17 @@ fn line(service: &Service, caller: &Caller, thread: &ThreadRow) -> AuditRow {
     }
 }
 
-/// Begins an export of the thread as it is now, after its audit line is stored. What happens during the export may be in the
+/// Begins an export of the thread as it is now, after its audit line is stored, unless the same caller exported the same
+/// log less than a quarter of an hour ago. What happens during the export may be in the
 /// messages of the file and not in its log.
 pub async fn export(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Export> {
     let thread = threads::row(service, caller, id).await?;
-    service.store.add_line(line(service, caller, &thread)).await?;
+    let key =
+        ExportKey { tenant: thread.tenant, by: caller.name.clone(), thread: thread.pk, last_seq: thread.last_seq };
+    if !service.exports.contains(&key, service.now()) {
+        service.store.add_line(line(service, caller, &thread)).await?;
+        service.exports.add(key, service.now());
+    }
     let log = LogReader::new(service, thread.pk);
     Ok(Export { service: service.clone(), thread, log, lines: Writer::default(), section: Section::Header })
 }

@@ -8,6 +8,7 @@ mod archive;
 mod export;
 mod import;
 mod lines;
+mod recent;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use crate::domain::thread::ThreadProfile;
 
 pub use export::{Export, export};
 pub use import::{ImportAsk, ImportTurn, Imported, import};
+pub(super) use recent::RecentExports;
 
 const FORMAT: &str = "pes-thread/1";
 

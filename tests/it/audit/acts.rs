@@ -46,6 +46,26 @@ async fn who_exported_a_thread_is_told() {
     assert!(detail["threadId"] == "t" && detail["lastSeq"].as_i64().unwrap() > 0, "{detail}");
 }
 
+/// A key that may only read cannot fill the audit, whose lines are kept for years.
+#[tokio::test]
+async fn the_same_export_again_adds_no_line() {
+    let app = App::start().await;
+    app.finish("t", "hello").await;
+    let exported = async || {
+        assert_eq!(app.get("/threads/t/export").await.status, 200);
+        let lines = lines(&app, "/audit").await;
+        let exports = lines.into_iter().filter(|(_, action, _)| action == "export thread");
+        exports.map(|(.., detail)| detail["lastSeq"].as_i64().unwrap()).collect::<Vec<_>>()
+    };
+    let first = exported().await;
+    for _ in 0..3 {
+        assert_eq!(exported().await, first);
+    }
+    app.finish("t", "hello").await;
+    let both = exported().await;
+    assert!(first.len() == 1 && both.len() == 2 && both[0] > first[0], "{first:?} {both:?}");
+}
+
 #[tokio::test]
 async fn a_restored_database_says_so_to_each_tenant() {
     let folder = tempfile::tempdir().unwrap();
