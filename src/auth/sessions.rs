@@ -12,7 +12,7 @@ use super::mint::{hash, mint_session};
 use super::oidc::Person;
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
-use crate::domain::fault::Fault;
+use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadPk;
 use crate::store::{AuditRow, SessionRow};
 
@@ -50,6 +50,13 @@ impl Keys {
         };
         if self.is_open().await? {
             return Ok(None);
+        }
+        // A token that has expired is accepted for its leeway, but its session would be over before the answer arrives.
+        if let SessionHolder::Person(person) = &holder
+            && person.until <= (self.now)()
+        {
+            let detail = "The token has expired; get another one from your issuer, and begin a session with it.";
+            return Err(Fault::new(Code::Unauthorized, detail));
         }
         self.add_session(&holder).await.map(Some)
     }

@@ -258,6 +258,18 @@ async fn a_session_of_somebody_with_a_token_is_theirs() {
     ask.header("prefer", "wait=20").json(&answer).send().await.expect(200);
 }
 
+/// The browser would drop its cookie at once, and the page would sign in again and again.
+#[tokio::test]
+async fn a_token_within_its_leeway_begins_no_session() {
+    let office = Office::open().await;
+    let ended = office.lasting("ann", -10, &json!({}));
+    office.get("/whoami", &ended).await.expect(200);
+    let said = office.ask("POST", "/session", &ended).send().await;
+    let detail = said.problem("unauthorized")["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("The token has expired"), "{detail}");
+    assert_eq!(said.header("set-cookie"), None);
+}
+
 /// As wrong keys are; a caller with a valid token is still admitted.
 #[tokio::test]
 async fn tokens_that_are_not_believed_are_counted_by_address() {
