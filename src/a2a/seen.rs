@@ -4,15 +4,17 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-use super::types::{Artifact, Content, Message, Part, Task, TaskState};
+use super::types::{Artifact, Content, Message, Part, Task, TaskState, TaskStatus};
 use crate::domain::Millis;
 use crate::domain::hitl::FeedbackSchema;
-use crate::domain::task::{PeerReport, PeerState};
+use crate::domain::task::{PeerReport, PeerState, RemoteQuestion};
 
 /// How much of an agent's own text is stored beside the result.
 const MAX_CHARS: usize = 4_000;
+/// A question with a longer id counts as one without.
+const MAX_ID_BYTES: usize = 200;
 
-pub fn state(state: TaskState) -> PeerState {
+fn state(state: TaskState) -> PeerState {
     match state {
         TaskState::Unspecified | TaskState::Submitted | TaskState::Working => PeerState::Working,
         TaskState::InputRequired => PeerState::InputRequired,
@@ -24,6 +26,37 @@ pub fn state(state: TaskState) -> PeerState {
     }
 }
 
+/// A task's state, and what it asks if it waits for an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    pub state: PeerState,
+    asks: Option<(Option<String>, Option<RemoteQuestion>)>,
+}
+
+impl Progress {
+    /// `message` and `question` count only if the task waits for an answer.
+    pub fn new(state: PeerState, message: Option<String>, question: Option<RemoteQuestion>) -> Self {
+        let asks = match state {
+            PeerState::InputRequired | PeerState::AuthRequired => Some((message, question)),
+            PeerState::Working
+            | PeerState::Completed
+            | PeerState::Failed
+            | PeerState::Rejected
+            | PeerState::Canceled => None,
+        };
+        Self { state, asks }
+    }
+
+    pub fn of_report(report: &PeerReport) -> Self {
+        Self::new(report.state, report.message.clone(), report.question.clone())
+    }
+
+    pub fn of_status(status: &TaskStatus) -> Self {
+        let said = status.message.as_ref();
+        Self::new(state(status.state), said.and_then(message), said.and_then(question))
+    }
+}
+
 /// `bytes` limits the artifacts that are stored.
 pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> PeerReport {
     let said = task.status.message.as_ref();
@@ -32,8 +65,9 @@ pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> PeerRe
         state,
         remote_task_id: Some(task.id.clone()),
         remote_context_id: Some(task.context_id.clone()).filter(|id| !id.is_empty()),
-        message: said.map(words).filter(|words| !words.is_empty()),
+        message: said.and_then(message),
         form: said.and_then(form),
+        question: said.and_then(question),
         output: Value::Null,
         patience_ms,
     };
@@ -56,6 +90,7 @@ pub fn of_message(message: &Message, bytes: usize, patience_ms: Option<Millis>) 
         remote_context_id: message.context_id.clone(),
         message: None,
         form: None,
+        question: None,
         output: Value::Null,
         patience_ms,
     };
@@ -124,9 +159,22 @@ fn text(part: &Part) -> Option<&str> {
     }
 }
 
+fn message(said: &Message) -> Option<String> {
+    Some(words(said)).filter(|words| !words.is_empty())
+}
+
 fn words(message: &Message) -> String {
     let texts: Vec<&str> = message.parts.iter().filter_map(text).collect();
     texts.join("\n").chars().take(MAX_CHARS).collect()
+}
+
+/// The id of the question, if a data part has it like this server's own questions.
+fn question(message: &Message) -> Option<RemoteQuestion> {
+    let named = message.parts.iter().find_map(|part| match &part.content {
+        Content::Data(data) => serde_json::from_value::<RemoteQuestion>(data.clone()).ok(),
+        Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+    });
+    named.filter(|question| question.suspension_id.as_str().len() <= MAX_ID_BYTES)
 }
 
 /// The form of the expected answer, if a data part describes it like this server's own questions.
@@ -141,60 +189,4 @@ fn form(message: &Message) -> Option<FeedbackSchema> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::a2a::types::{Metadata, Role, TaskStatus};
-
-    fn task(state: TaskState, parts: Vec<Part>) -> Task {
-        let artifact = Artifact {
-            artifact_id: "a".into(),
-            name: None,
-            description: None,
-            parts,
-            metadata: Metadata::new(),
-            extensions: Vec::new(),
-        };
-        let status = TaskStatus { state, message: None, timestamp: None };
-        let (history, metadata) = (Vec::new(), Metadata::new());
-        Task { id: "t".into(), context_id: "c".into(), status, artifacts: vec![artifact], history, metadata }
-    }
-
-    #[test]
-    fn artifacts_are_kept_with_their_parts_and_their_text_stands_in_front() {
-        let raw = Part::new(Content::Raw(vec![0, 1].into()));
-        let parts =
-            vec![Part::text("one"), Part::data(json!({ "n": 1 })), Part::new(Content::Url("https://x/y".into())), raw];
-        let seen = of_task(&task(TaskState::Completed, parts), 1_000, None);
-        assert_eq!(seen.output["text"], "one");
-        assert_eq!(seen.output["artifacts"][0]["parts"][1], json!({ "data": { "n": 1 } }));
-        assert_eq!(seen.output["artifacts"][0]["parts"][2], json!({ "url": "https://x/y" }));
-        assert_eq!(seen.output["artifacts"][0]["parts"][3], json!({ "raw": "AAE=" }));
-    }
-
-    #[test]
-    fn a_result_that_is_too_large_is_a_failure_with_its_size() {
-        let seen = of_task(&task(TaskState::Completed, vec![Part::text("x".repeat(2_000))]), 1_000, None);
-        assert_eq!(seen.state, PeerState::Failed);
-        assert!(seen.message.unwrap().contains("1000"));
-    }
-
-    #[test]
-    fn a_question_with_a_form_of_ours_is_asked_with_it() {
-        let asks = json!({ "suspensionId": "sus_1", "feedbackSchema": { "inputType": "boolean", "prompt": "sure?" } });
-        let said = Message {
-            message_id: "m".into(),
-            context_id: None,
-            task_id: None,
-            role: Role::Agent,
-            parts: vec![Part::text("sure?"), Part::data(asks)],
-            metadata: Metadata::new(),
-            extensions: Vec::new(),
-            reference_task_ids: Vec::new(),
-        };
-        let mut asking = task(TaskState::InputRequired, Vec::new());
-        asking.status.message = Some(said);
-        let seen = of_task(&asking, 1_000, None);
-        assert_eq!(seen.message.as_deref(), Some("sure?"));
-        assert_eq!(seen.form.unwrap().prompt, "sure?");
-    }
-}
+mod tests;

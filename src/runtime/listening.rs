@@ -14,8 +14,9 @@ use super::rows::read;
 use super::shared::Shared;
 use crate::a2a::client::{ChosenInterface, Events};
 use crate::a2a::directory::Peer;
+use crate::a2a::seen::Progress;
 use crate::domain::ids::{TaskId, TenantPk, ThreadPk};
-use crate::domain::task::{PeerState, Task};
+use crate::domain::task::Task;
 use crate::engine::event::{Event, PeerEvent};
 use crate::engine::step::RowKind;
 
@@ -32,8 +33,8 @@ pub(super) struct StreamedTask {
     pub(super) tenant: TenantPk,
     pub(super) task: TaskId,
     pub(super) remote: String,
-    /// The last known state.
-    pub(super) state: PeerState,
+    /// The last known state, and what the task asks in it.
+    pub(super) progress: Progress,
     pub(super) peer: Peer,
     pub(super) interface: ChosenInterface,
 }
@@ -75,11 +76,11 @@ impl TaskListener {
         let since = Instant::now();
         loop {
             match timeout(IDLE_CHECK_INTERVAL, events.next()).await {
-                Ok(Some(state)) if state == self.streamed.state => {}
-                Ok(Some(state)) => {
-                    self.streamed.state = state;
+                Ok(Some(progress)) if progress == self.streamed.progress => {}
+                Ok(Some(progress)) => {
+                    self.streamed.progress = progress;
                     self.trigger_poll().await;
-                    if state.is_terminal() {
+                    if self.streamed.progress.state.is_terminal() {
                         return;
                     }
                 }

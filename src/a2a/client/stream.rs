@@ -1,4 +1,4 @@
-//! The event stream of a task at another agent. Only the task's state is read from it.
+//! The event stream of a task at another agent. Only the task's state is read from it, and what the task asks.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 
 use super::super::directory::Peer;
-use super::super::seen;
+use super::super::seen::Progress;
 use super::super::types::{StreamEvent, TaskQuery};
 use super::super::wire::Method;
 use super::{Binding, ChosenInterface, Client, Error, segment};
@@ -51,14 +51,14 @@ impl Client {
 
 impl Events {
     /// Waits for the next event with a task state; `None`: the stream has ended.
-    pub async fn next(&mut self) -> Option<PeerState> {
+    pub async fn next(&mut self) -> Option<Progress> {
         loop {
             let mut rest = &*self.rest;
             while let Some(event) = self.decoder.next(&mut rest).ok()? {
-                let state = peer_state_of(&self.interface, event)?;
-                if let Some(state) = state {
+                let progress = progress_of(&self.interface, event)?;
+                if let Some(progress) = progress {
                     self.rest = self.rest.slice_ref(rest);
-                    return Some(state);
+                    return Some(progress);
                 }
             }
             self.rest = self.answer.chunk().await.ok()??;
@@ -68,15 +68,15 @@ impl Events {
 
 /// The task's state in an event, if it has one; outer `None`: the text is no event, or an error.
 #[expect(clippy::option_option, reason = "whether it is an event, and whether it tells where the task stands")]
-fn peer_state_of(interface: &ChosenInterface, event: &str) -> Option<Option<PeerState>> {
+fn progress_of(interface: &ChosenInterface, event: &str) -> Option<Option<Progress>> {
     let mut event = depth::read(event.as_bytes()).ok()?;
     if interface.binding == Binding::JsonRpc {
         event = event.get_mut("result")?.take();
     }
     Some(match interface.version.read_event(&event).ok()? {
-        StreamEvent::Task(task) => Some(seen::state(task.status.state)),
-        StreamEvent::StatusUpdate(update) => Some(seen::state(update.status.state)),
-        StreamEvent::Message(_) => Some(PeerState::Completed),
+        StreamEvent::Task(task) => Some(Progress::of_status(&task.status)),
+        StreamEvent::StatusUpdate(update) => Some(Progress::of_status(&update.status)),
+        StreamEvent::Message(_) => Some(Progress::new(PeerState::Completed, None, None)),
         StreamEvent::ArtifactUpdate(_) => None,
     })
 }

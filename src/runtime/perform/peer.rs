@@ -7,10 +7,11 @@ use serde_json::Value;
 use super::peer_connection::{HISTORY_LENGTH, PeerConnection, RemoteTaskRef, is_about_key};
 use super::peer_failed;
 use crate::a2a::client::Error;
+use crate::a2a::seen::{self, Progress};
 use crate::a2a::types::{
     self, Authentication, Configuration, Message, Metadata, Part, PushConfig, Role, SendRequest, SendResult,
 };
-use crate::a2a::{callback, fault, seen};
+use crate::a2a::{callback, fault};
 use crate::domain::digest;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::task::{self, PeerFailure, PeerFailureKind, PeerReport, Task, TaskActionKind};
@@ -86,9 +87,9 @@ impl PeerAttempt {
             return;
         }
         let Some(remote) = task.remote_task_id.clone().or_else(|| seen.remote_task_id.clone()) else { return };
-        let (pk, tenant, task, state) = (self.pk, self.tenant, task.task_id.clone(), seen.state);
+        let (pk, tenant, task, progress) = (self.pk, self.tenant, task.task_id.clone(), Progress::of_report(seen));
         let (peer, interface) = (to.peer.clone(), to.interface.clone());
-        self.shared.listen(StreamedTask { pk, tenant, task, remote, state, peer, interface });
+        self.shared.listen(StreamedTask { pk, tenant, task, remote, progress, peer, interface });
     }
 
     async fn send(&self, to: &PeerConnection<'_>) -> Result<PeerReport, Error> {

@@ -68,6 +68,8 @@ pub struct Told {
     pub has_no_history: bool,
     /// It asks something else after every answer.
     pub asks_on: bool,
+    /// What it says of all its tasks.
+    pub says: &'static str,
 }
 
 #[derive(Clone)]
@@ -82,7 +84,7 @@ impl Peer {
     pub async fn start(dialect: Dialect) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let told = Arc::new(Mutex::new(Told { state: "WORKING", ..Told::default() }));
+        let told = Arc::new(Mutex::new(Told { state: "WORKING", says: "which one?", ..Told::default() }));
         let peer = Self { address, dialect, told, moved: watch::Sender::new(()) };
         let router = Router::new().fallback(answer).with_state(peer.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -176,7 +178,7 @@ impl Peer {
         let history = (!told.has_no_history).then(|| begun.chain(replies).map(said).collect::<Vec<_>>());
         json!({
             "kind": "task", "id": id, "contextId": format!("context-{id}"),
-            "status": { "state": state, "message": { "messageId": "m", "role": agent, parts: [part("which one?")] } },
+            "status": { "state": state, "message": { "messageId": "m", "role": agent, parts: [part(told.says)] } },
             "history": history,
             "artifacts": match told.state {
                 "COMPLETED" => json!([{ "artifactId": "a", "parts": [part("done by helper")] }]),
@@ -233,13 +235,13 @@ impl Peer {
             loop {
                 let told = peer.told();
                 let is_first = before.is_none();
-                if before == Some("COMPLETED") || (!is_first && told.cuts) {
+                if before.is_some_and(|(state, _)| state == "COMPLETED") || (!is_first && told.cuts) {
                     return None;
                 }
-                if before != Some(told.state) {
+                let now = Some((told.state, told.says));
+                if before != now {
                     let event = format!(": hello\n\ndata: {}\n\n", peer.event(id, &told, is_first));
-                    let state = Some(told.state);
-                    return Some((Ok::<_, Infallible>(event), (listener, moved, state)));
+                    return Some((Ok::<_, Infallible>(event), (listener, moved, now)));
                 }
                 moved.changed().await.ok()?;
             }

@@ -1,10 +1,12 @@
 //! Agents that cannot call back but stream events: an event makes the server poll the task.
 
 use rstest::rstest;
+use serde_json::{Value, json};
 
 use super::peer::{Dialect, Peer};
 use super::{app, delegated, ended, knows, results};
 use crate::support::app::App;
+use crate::support::ws::is;
 
 /// Longer than any test.
 const NEVER: i64 = 3_600_000;
@@ -36,12 +38,41 @@ async fn a_question_is_heard_and_so_is_what_follows_its_answer() {
     peer.until(|told| told.streams.1 == 1).await;
     peer.says("INPUT_REQUIRED");
     let asked = app.asked("t").await;
-    let answer = serde_json::json!({ "suspensionId": asked["suspensionId"], "value": "blue" });
+    let answer = json!({ "suspensionId": asked["suspensionId"], "value": "blue" });
     app.post("/threads/t/resume", answer).await.expect(202);
     peer.until(|told| told.sent.len() == 2).await;
     peer.says("COMPLETED");
     assert_eq!(ended(&app, &run).await["status"], "completed");
     assert_eq!(peer.told().streams.0, 1, "one stream heard it all");
+}
+
+/// Somebody answered the agent elsewhere.
+#[tokio::test]
+async fn another_question_of_the_agent_replaces_the_one_that_is_open_here() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    peer.becomes(|told| told.can_stream = true);
+    let app = app(&peer, NEVER).await;
+    let (run, _) = delegated(&app, "t").await;
+    peer.until(|told| told.streams.1 == 1).await;
+    let mut socket = app.socket("/threads/t/events?after=latest").await;
+    let mut asked = async |message: &str| {
+        let is_it = |frame: &Value| is(frame, "AGENT_SUSPENDED") && frame["data"]["content"]["message"] == message;
+        socket.until(is_it).await;
+        let open = app.get("/suspensions").await.expect(200)["items"].clone();
+        assert_eq!((open.as_array().map(Vec::len), &open[0]["message"]), (Some(1), &json!(message)), "{open:#}");
+        open[0]["suspensionId"].clone()
+    };
+    peer.says("INPUT_REQUIRED");
+    let first = asked("which one?").await;
+    peer.becomes(|told| told.says = "delete them all?");
+    let second = asked("delete them all?").await;
+    let late = app.post("/threads/t/resume", json!({ "suspensionId": first, "value": "yes" })).await;
+    late.problem("already_resolved");
+    app.post("/threads/t/resume", json!({ "suspensionId": second, "value": "no" })).await.expect(202);
+    peer.until(|told| told.sent.len() == 2).await;
+    assert_eq!(peer.told().sent[1]["message"]["parts"], json!([{ "text": "no" }]));
+    peer.says("COMPLETED");
+    assert_eq!(ended(&app, &run).await["status"], "completed");
 }
 
 #[tokio::test]

@@ -60,6 +60,21 @@ impl SuspensionKind {
             SuspensionKind::Pause => "pause",
         }
     }
+
+    /// Whether the answer is a value that fits the question's form, and no decision.
+    pub fn asks_for_a_value(self) -> bool {
+        match self {
+            SuspensionKind::Input
+            | SuspensionKind::ClientTool
+            | SuspensionKind::PeerInput
+            | SuspensionKind::PeerAuth => true,
+            SuspensionKind::Approval
+            | SuspensionKind::InDoubt
+            | SuspensionKind::Budget
+            | SuspensionKind::PlanReview
+            | SuspensionKind::Pause => false,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

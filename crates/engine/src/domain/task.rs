@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use super::Millis;
 use super::facts::A2aTaskBody;
-use super::hitl::FeedbackSchema;
-use super::ids::{CallId, ItemId, MessageId, RunId, TaskId, ThreadId};
+use super::hitl::{FeedbackSchema, SuspensionKind};
+use super::ids::{CallId, ItemId, MessageId, RunId, SuspensionId, TaskId, ThreadId};
 
 /// The tool whose calls become tasks.
 pub const TOOL: &str = "delegate_to_agent";
@@ -137,6 +137,9 @@ pub struct Task {
     pub remote_task_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_context_id: Option<String>,
+    /// What the agent asked in its last report, if that question has an id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote_question: Option<RemoteQuestion>,
     /// `None`: nothing is to be done; a person decides, or it is over.
     #[serde(default, rename = "errand", skip_serializing_if = "Option::is_none")]
     pub action: Option<TaskAction>,
@@ -292,6 +295,14 @@ impl PeerState {
     }
 }
 
+/// A question of an agent that gives its questions ids, as this server does. An answer names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RemoteQuestion {
+    pub suspension_id: SuspensionId,
+    pub kind: SuspensionKind,
+}
+
 /// An agent's report on a task, in answer to a request of ours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerReport {
@@ -302,6 +313,8 @@ pub struct PeerReport {
     pub message: Option<String>,
     /// The form of an answer, if the agent gives one.
     pub form: Option<FeedbackSchema>,
+    /// The id of the question, if the agent gives one.
+    pub question: Option<RemoteQuestion>,
     /// The output of the task.
     pub output: Value,
     /// How long this agent may take, counted from the creation of the task.

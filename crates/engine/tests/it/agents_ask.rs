@@ -1,13 +1,16 @@
 //! Agents that ask people questions: how often, and what happens to an answer while it is being sent.
 
-use pes_engine::domain::hitl::{InDoubtAction, SuspensionKind};
+use pes_engine::domain::hitl::{InDoubtAction, Suspension, SuspensionKind, SuspensionStatus};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::RunStatus;
-use pes_engine::domain::task::{ActionSlot, PeerFailure, PeerFailureKind, PeerReport, PeerState, TaskStatus};
+use pes_engine::domain::task::{
+    ActionSlot, PeerFailure, PeerFailureKind, PeerReport, PeerState, RemoteQuestion, TaskStatus,
+};
 use pes_engine::effect::Effect;
 use pes_engine::event::{Event, PeerEvent, SystemEvent};
 use pes_engine::history::left;
 use pes_engine::step::RowKind;
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::delegate::{AT_ONCE, NEVER, error_code, sim, until_it_waits};
@@ -24,18 +27,94 @@ fn asked(sim: &mut Sim) {
 /// The agent is polled, and answers this.
 fn says_that_it_is(sim: &mut Sim, state: PeerState) {
     asked(sim);
-    let [Effect::AskPeer { task, attempt }] = &sim.in_flight[..] else { panic!("it is asked") };
-    let (task, attempt) = (task.clone(), *attempt);
-    let seen = PeerReport {
+    reports(sim, &report(state));
+}
+
+/// The agent is polled, and asks this, under this id if it gives one.
+fn asks(sim: &mut Sim, message: &str, id: Option<&str>) {
+    asked(sim);
+    reports(sim, &question(message, id));
+}
+
+fn report(state: PeerState) -> PeerReport {
+    PeerReport {
         state,
         remote_task_id: None,
         remote_context_id: None,
         message: None,
         form: None,
+        question: None,
         output: Value::Null,
         patience_ms: None,
+    }
+}
+
+fn question(message: &str, id: Option<&str>) -> PeerReport {
+    let question = id.map(|id| RemoteQuestion { suspension_id: id.into(), kind: SuspensionKind::Input });
+    PeerReport { message: Some(message.to_owned()), question, ..report(PeerState::InputRequired) }
+}
+
+/// The agent answers the request in flight like this.
+fn reports(sim: &mut Sim, report: &PeerReport) {
+    let [Effect::AskPeer { task, attempt } | Effect::Delegate { task, attempt }] = &sim.in_flight[..] else {
+        panic!("{:?}", sim.in_flight)
     };
-    sim.apply(Event::Peer(PeerEvent::Reported { task, attempt, report: Box::new(seen) })).unwrap();
+    let (task, attempt) = (task.clone(), *attempt);
+    sim.in_flight.clear();
+    sim.apply(Event::Peer(PeerEvent::Reported { task, attempt, report: Box::new(report.clone()) })).unwrap();
+}
+
+/// Its agent works.
+fn waiting() -> Sim {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    until_it_waits(&mut sim);
+    sim
+}
+
+/// Somebody answered the agent elsewhere, and it asked its next question before it was polled again.
+#[rstest]
+#[case::by_its_words(("Which account?", None), ("Delete the account?", None))]
+#[case::by_its_id(("Are you sure?", Some("sus_1")), ("Are you sure?", Some("sus_2")))]
+fn a_question_that_the_agent_has_replaced_is_withdrawn_and_takes_no_answer(
+    #[case] first: (&str, Option<&str>),
+    #[case] second: (&str, Option<&str>),
+) {
+    let mut sim = waiting();
+    asks(&mut sim, first.0, first.1);
+    let old = sim.suspensions().remove(0).suspension_id;
+    asks(&mut sim, first.0, first.1);
+    let open = |sim: &Sim| -> Vec<_> { sim.suspensions().into_iter().map(|open| open.suspension_id).collect() };
+    assert_eq!(open(&sim), [old.clone()], "it is the same question");
+    asks(&mut sim, second.0, second.1);
+    let asked = sim.suspensions();
+    assert_eq!((asked.len(), &*asked[0].message), (1, second.0));
+    assert_ne!(asked[0].suspension_id, old);
+    let stored: Suspension = serde_json::from_str(&sim.rows[&(RowKind::Suspension, old.to_string())].body).unwrap();
+    assert_eq!(stored.status, SuspensionStatus::Cancelled);
+    let late = sim.answer(0, |answer| (answer.suspension_id, answer.value) = (old, Some("yes".into())));
+    assert_eq!(late.unwrap_err().0.code.as_str(), "not_found");
+    assert!(sim.in_flight.is_empty(), "nothing is sent: {:?}", sim.in_flight);
+    let told = sim.contents(ObservationType::A2aTask);
+    assert_eq!(told.last().unwrap()["message"], second.0);
+}
+
+/// The agent names its questions, so its response says whether it took the answer.
+#[test]
+fn an_answer_that_the_agent_refuses_is_asked_for_again_with_its_reason() {
+    let mut sim = waiting();
+    asks(&mut sim, "Which one?", Some("sus_1"));
+    for why in ["Answer with a number. Which one?", "Answer with a small number. Which one?"] {
+        sim.answer(0, |answer| answer.value = Some("the first".into())).unwrap();
+        reports(&mut sim, &question(why, Some("sus_1")));
+        assert_eq!((kinds(&sim), &*sim.suspensions()[0].message), (vec![SuspensionKind::PeerInput], why));
+        asks(&mut sim, "Which one?", Some("sus_1"));
+        assert_eq!((kinds(&sim).len(), &*sim.suspensions()[0].message), (1, why), "the reason stays");
+    }
+    sim.answer(0, |answer| answer.value = Some("1".into())).unwrap();
+    reports(&mut sim, &question("And which colour?", Some("sus_2")));
+    assert!(sim.suspensions().is_empty(), "the next question is asked when a poll confirms it");
+    assert_eq!(sim.tasks()[0].status, TaskStatus::Working);
 }
 
 /// The agent withdraws its question and asks another one, again and again.

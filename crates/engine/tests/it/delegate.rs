@@ -250,6 +250,7 @@ fn what_the_agent_asked_before_it_heard_our_answer_is_not_asked_again() {
         remote_context_id: None,
         message: None,
         form: None,
+        question: None,
         output: Value::Null,
         patience_ms: None,
     };

@@ -156,6 +156,7 @@ impl Peers {
             remote_context_id: None,
             message: None,
             form: None,
+            question: None,
             output: json!({ "did": arguments["x"] }),
             patience_ms: None,
         })

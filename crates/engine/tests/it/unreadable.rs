@@ -149,6 +149,7 @@ fn a_task_that_nobody_waits_for_any_more_is_cancelled(#[case] damaged: RowKind) 
         remote_context_id: None,
         message: None,
         form: None,
+        question: None,
         output: serde_json::Value::Null,
         patience_ms: None,
     };

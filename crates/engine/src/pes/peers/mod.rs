@@ -1,6 +1,7 @@
 //! Tasks of other agents: sent, asked about, cancelled, and what the agents report of them.
 
 mod cancel;
+mod question;
 pub(crate) mod report;
 pub(crate) mod send;
 

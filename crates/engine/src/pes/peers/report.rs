@@ -3,12 +3,13 @@
 
 use serde_json::Value;
 
-use crate::domain::hitl::{FeedbackSchema, InputType, SuspensionKind};
+use crate::domain::hitl::{InputType, SuspensionKind};
 use crate::domain::ids::{CallId, TaskId};
 use crate::domain::task::{
     ActionSlot, PeerFailure, PeerFailureKind, PeerReport, PeerState, Task, TaskAction, TaskActionKind, TaskStatus,
 };
 use crate::domain::tool::{CallCode, ToolError};
+use crate::pes::peers::question::{self, PeerQuestion};
 use crate::pes::peers::{TaskOutcome, cancel, send};
 use crate::pes::people::suspend;
 use crate::pes::settle::call::{self, CallEnd, CallResult};
@@ -18,20 +19,11 @@ use crate::pes::tx::Tx;
 
 /// How often a message is sent to an agent that cannot be reached, or an interrupted send is checked.
 const MAX_SENDS: u32 = 6;
-/// How many questions to people one task may cause: an agent that asks again and again would cost without end.
-const MAX_QUESTIONS: u32 = 50;
 /// After this many replies in a row that it knows no such task, the task counts as lost.
 const MAX_STRIKES: u32 = 3;
 
-/// What an agent asks, and the form of an answer unless the agent gives one.
-struct PeerQuestion {
-    message: Option<String>,
-    form: Option<FeedbackSchema>,
-    input_type: InputType,
-}
-
 /// The agent reported the state of its task.
-pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, report: PeerReport) -> TaskOutcome {
+pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: PeerReport) -> TaskOutcome {
     let Some((task, what)) = under_way(tx.state, id, attempt) else { return TaskOutcome::Unchanged };
     if what == TaskActionKind::Cancel {
         cancel::settle(tx, id, true);
@@ -41,9 +33,10 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, report: Peer
     tx.change_task(id, |task| {
         task.action = None;
         task.strikes = 0;
-        task.remote_task_id = task.remote_task_id.take().or(report.remote_task_id);
-        task.remote_context_id = report.remote_context_id.or(task.remote_context_id.take());
+        task.remote_task_id = task.remote_task_id.take().or(report.remote_task_id.take());
+        task.remote_context_id = report.remote_context_id.take().or(task.remote_context_id.take());
         task.message = report.message.clone();
+        task.remote_question = report.question.clone();
         if let Some(patience) = report.patience_ms {
             task.deadline = task.deadline.min(task.created_at.saturating_add(patience));
         }
@@ -59,7 +52,9 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, report: Peer
         PeerState::Rejected => ends(TaskStatus::Rejected, CallCode::PeerRejected),
         PeerState::Canceled => ends(TaskStatus::Canceled, CallCode::PeerCanceled),
         // The agent reported this before our answer reached it.
-        PeerState::InputRequired if what != TaskActionKind::Ask && task.reply.is_some() => {
+        PeerState::InputRequired
+            if what != TaskActionKind::Ask && task.reply.is_some() && !question::is_asked_again(&task, &report) =>
+        {
             task_continues(tx, id, TaskStatus::Working, is_news);
             return TaskOutcome::Continues;
         }
@@ -69,13 +64,14 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, report: Peer
         }
         PeerState::InputRequired => {
             task_continues(tx, id, TaskStatus::InputRequired, is_news);
-            let asked = PeerQuestion { message: report.message, form: report.form, input_type: InputType::Text };
-            return ask_a_person(tx, &task, SuspensionKind::PeerInput, asked);
+            let asked = PeerQuestion::of(&task, SuspensionKind::PeerInput, report, InputType::Text);
+            return question::ask_a_person(tx, &task, asked);
         }
         PeerState::AuthRequired => {
             task_continues(tx, id, TaskStatus::AuthRequired, is_news);
-            let asked = PeerQuestion { message: report.message, form: None, input_type: InputType::Confirm };
-            return ask_a_person(tx, &task, SuspensionKind::PeerAuth, asked);
+            let report = PeerReport { form: None, ..report };
+            let asked = PeerQuestion::of(&task, SuspensionKind::PeerAuth, report, InputType::Confirm);
+            return question::ask_a_person(tx, &task, asked);
         }
     };
     end_task(tx, id, &call, status, result)
@@ -97,22 +93,6 @@ fn task_continues(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus, is_news: boo
     if has_changed || is_news {
         task::set_status(tx, id, status);
     }
-}
-
-/// Asks a person what the agent asked, once, unless it asked too often.
-fn ask_a_person(tx: &mut Tx<'_>, task: &Task, kind: SuspensionKind, asked: PeerQuestion) -> TaskOutcome {
-    if tx.state.suspension_of(&task.call_id).is_some() {
-        return TaskOutcome::Continues;
-    }
-    if task.questions >= MAX_QUESTIONS {
-        let why = format!("{} asks again and again", task.agent_id);
-        return send::give_up(tx, &task.call_id, CallCode::PeerFailed, why);
-    }
-    tx.change_task(&task.task_id, |task| task.questions += 1);
-    let message = asked.message.unwrap_or_else(|| format!("{} needs more to go on.", task.agent_id));
-    let schema = asked.form.unwrap_or_else(|| FeedbackSchema::new(asked.input_type, message.clone()));
-    suspend::park(tx, &task.call_id, kind, message, schema, None);
-    TaskOutcome::Continues
 }
 
 fn end_task(

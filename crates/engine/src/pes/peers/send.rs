@@ -54,6 +54,7 @@ pub(crate) fn hand_over(tx: &mut Tx<'_>, id: &CallId, delegation: Delegation, ep
         reply: None,
         remote_task_id: None,
         remote_context_id: None,
+        remote_question: None,
         action: None,
         attempt: 0,
         tries: 0,
