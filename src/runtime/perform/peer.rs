@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::peer_connection::{HISTORY_LENGTH, PeerConnection, RemoteTaskRef, is_about_key};
 use super::peer_failed;
@@ -13,8 +13,9 @@ use crate::a2a::types::{
 };
 use crate::a2a::{callback, fault};
 use crate::domain::digest;
+use crate::domain::hitl::SuspensionKind;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::domain::task::{self, PeerFailure, PeerFailureKind, PeerReport, Task, TaskActionKind};
+use crate::domain::task::{self, PeerFailure, PeerFailureKind, PeerReport, RemoteQuestion, Task, TaskActionKind};
 use crate::engine::PeerCallInput;
 use crate::engine::event::{Event, PeerEvent};
 use crate::failpoint;
@@ -176,7 +177,7 @@ impl PeerAttempt {
             |error: crate::store::Error| Error::Unreachable { why: error.to_string(), retry_after_ms: None };
         if let Some(reply) = &task.reply {
             let reply = self.shared.inlined(self.pk, reply.clone()).await.map_err(store_error)?;
-            return Ok(vec![part(reply)]);
+            return Ok(vec![reply_part(task.remote_question.as_ref(), reply)]);
         }
         let arguments =
             self.shared.inlined(self.pk, self.peer_call_input.arguments.clone()).await.map_err(store_error)?;
@@ -255,6 +256,22 @@ fn failed(error: Error) -> PeerFailure {
 fn removed(agent: &str) -> PeerFailure {
     let message = format!("the agent `{agent}` was removed");
     PeerFailure { kind: PeerFailureKind::Gone, message, retry_after_ms: None }
+}
+
+/// A person's answer. It names the question if that has an id: the agent may ask something else by now, and takes the value
+/// as it is instead of reading it as text.
+fn reply_part(question: Option<&RemoteQuestion>, reply: Value) -> Part {
+    let Some(question) = question else { return part(reply) };
+    let member = if question.kind.asks_for_a_value() {
+        "value"
+    } else if reply.is_boolean() {
+        "approved"
+    } else if question.kind == SuspensionKind::InDoubt {
+        "action"
+    } else {
+        return part(reply);
+    };
+    Part::data(json!({ "suspensionId": question.suspension_id, member: reply }))
 }
 
 fn part(value: Value) -> Part {

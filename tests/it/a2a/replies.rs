@@ -81,6 +81,21 @@ async fn an_approval_is_answered_in_plain_words_or_as_data() {
     }
 }
 
+/// Data is a value of its own type, and no text.
+#[tokio::test]
+async fn a_list_or_a_number_as_data_answers_a_question_with_options() {
+    let app = App::start().await;
+    let task = NEW.send(&app, &says("m", "choose")).await.unwrap();
+    assert_eq!(form(&task)["schema"]["inputType"], "multiselect");
+    let still = NEW.send(&app, &data("r1", &task, json!(["c", "a"]))).await.unwrap();
+    assert_eq!(form(&still)["schema"]["inputType"], "select", "{still:#?}");
+    let done = NEW.send(&app, &data("r2", &task, json!(2))).await.unwrap();
+    assert_eq!(done.status.state, TaskState::Completed);
+    let log = app.get(&format!("/threads/{}/events?types=TOOL_EXECUTION", task.context_id)).await.expect(200);
+    let chosen: Vec<&Value> = log["items"].as_array().unwrap().iter().map(|item| &item["content"]["output"]).collect();
+    assert_eq!(chosen, [&json!(["c", "a"]), &json!(2)]);
+}
+
 #[tokio::test]
 async fn an_answer_that_does_not_fit_keeps_the_question_open_and_says_why() {
     let app = App::start().await;

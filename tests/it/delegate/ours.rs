@@ -1,9 +1,9 @@
 //! Two servers of ours: one delegates to the other.
 
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{knowing, results};
+use super::{ended, knowing, results};
 use crate::support::app::App;
 
 /// The callback address is on this machine: the agent may call it, or it refuses to and is polled.
@@ -26,4 +26,61 @@ async fn two_servers_of_ours_work_for_each_other(#[case] allow: &[&str]) {
     let run = one.get(&format!("/runs/{}", task["runId"].as_str().unwrap())).await.expect(200);
     assert_eq!(theirs["traceId"], run["traceId"], "one trace");
     assert_eq!((&theirs["status"], &theirs["threadId"]), (&json!("completed"), &task["remoteContextId"]));
+}
+
+/// What a person chose here arrives there as it is, whatever the form; an approval runs the call.
+#[rstest]
+#[case::list("ask_user", "{ question = 'Q', inputType = 'multiselect', options = ['a', 'b', 'c'] }", json!(["c", "a"]))]
+#[case::number(
+    "ask_user",
+    "{ question = 'Q', inputType = 'select', options = [{ value = 1, label = '2' }, { value = 2, label = '1' }] }",
+    json!(2)
+)]
+#[case::object(
+    "ask_user",
+    "{ question = 'Q', inputType = 'custom', schema = { type = 'object', required = ['value', 'unit'] } }",
+    json!({ "value": 7, "unit": "km" })
+)]
+#[case::text("ask_user", "{ question = 'Q' }", json!(" yes, two spaces "))]
+#[case::approval("demo_send_email", "{ to = 'a@example.com', subject = 'S', body = 'B' }", json!(true))]
+#[tokio::test]
+async fn an_answer_of_every_form_reaches_the_server_that_asked(
+    #[case] tool: &str,
+    #[case] arguments: &str,
+    #[case] answer: Value,
+) {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.toml");
+    let replies = format!(
+        r#"
+        [[reply]]
+        when = {{ phase = "planning" }}
+        json = {{ title = "T", intent = "I", plan = "P", todoList = [
+            {{ id = "it", description = "Do it", stepType = "tool", requiredTools = ["{tool}"] }},
+        ] }}
+        [[reply]]
+        when = {{ phase = "execution", iteration = 1 }}
+        calls = [{{ tool = "{tool}", arguments = {arguments} }}]
+        [[reply]]
+        when = {{ phase = "execution" }}
+        text = "It is done."
+        [[reply]]
+        when = {{ phase = "synthesis" }}
+        text = "All is done."
+        "#
+    );
+    std::fs::write(&script, replies).unwrap();
+    let other = App::with(|config| config.models.demo.script = Some(script)).await;
+    let one = knowing(format!("http://{}/.well-known/agent-card.json", other.address), 50).await;
+    let asked = one.suspend("t", "delegate").await;
+    let reply = json!({ "suspensionId": asked["suspensionId"], "value": answer });
+    one.post("/threads/t/resume", reply).await.expect(202);
+    let task = one.get("/threads/t/tasks").await.expect(200)["items"][0].clone();
+    assert_eq!(ended(&one, task["runId"].as_str().unwrap()).await["status"], "completed");
+    assert_eq!(results(&one, "t").await[0]["output"]["text"], "All is done.");
+    let theirs = results(&other, task["remoteContextId"].as_str().unwrap()).await;
+    assert_eq!((theirs.len(), &theirs[0]["status"]), (1, &json!("success")), "{theirs:#?}");
+    if tool == "ask_user" {
+        assert_eq!(theirs[0]["output"], answer);
+    }
 }

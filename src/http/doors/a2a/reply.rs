@@ -5,11 +5,11 @@ use uuid::Uuid;
 
 use super::message::query;
 use crate::a2a::types::{Content, Message};
-use crate::domain::hitl::{Answer, Suspension, SuspensionKind};
+use crate::domain::hitl::{Answer, FeedbackSchema, InputType, Suspension};
 use crate::domain::ids::SuspensionId;
 use crate::http::doors::text_reply;
 
-/// A data part with one of these members is an answer. Any other data part is a value.
+/// Members of an answer.
 const ANSWER_MEMBERS: [&str; 6] = ["suspensionId", "approved", "value", "modifiedArgs", "action", "reason"];
 
 /// How a message names the question that it answers.
@@ -38,15 +38,19 @@ fn is_id(word: &str) -> bool {
 
 /// Parses the message as an answer to the question. The error says how to answer.
 pub(super) fn answer(open: &Suspension, message: &Message) -> Result<Answer, String> {
+    let takes_value = open.kind.asks_for_a_value();
     if let Some(data) = data(message) {
-        if ANSWER_MEMBERS.iter().any(|name| data.contains_key(*name)) {
+        if is_answer(data, takes_value) {
             let mut reply = Value::Object(data.clone());
             reply["suspensionId"] = json!(open.suspension_id);
             return serde_json::from_value(reply).map_err(|error| format!("The data part is no answer: {error}."));
         }
-        if is_input(open.kind) {
+        if takes_value {
             return Ok(Answer { value: Some(Value::Object(data.clone())), ..text_reply::empty_answer(open) });
         }
+    }
+    if takes_value && let Some(value) = plain_value(&open.feedback_schema, message) {
+        return Ok(Answer { value: Some(value.clone()), ..text_reply::empty_answer(open) });
     }
     let reply = query(message);
     let reply = reply.trim_start();
@@ -54,17 +58,30 @@ pub(super) fn answer(open: &Suspension, message: &Message) -> Result<Answer, Str
         .map_err(|why| format!("{why} A data part with `approved`, `action` or `value` says it, too."))
 }
 
-fn is_input(kind: SuspensionKind) -> bool {
-    match kind {
-        SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {
-            true
-        }
-        SuspensionKind::Approval
-        | SuspensionKind::InDoubt
-        | SuspensionKind::Budget
-        | SuspensionKind::PlanReview
-        | SuspensionKind::Pause => false,
-    }
+/// Whether the data part is an answer. Otherwise it is the value itself, which may have members of these names, too.
+fn is_answer(data: &Map<String, Value>, takes_value: bool) -> bool {
+    let is_member = |name: &String| ANSWER_MEMBERS.contains(&name.as_str());
+    let is_named = data.contains_key("suspensionId");
+    data.keys().any(is_member)
+        && (is_named || !takes_value || data.keys().all(|name| is_member(name) || name == "digest"))
+}
+
+/// The value of a data part that is no object. A question that takes text is answered by words.
+fn plain_value<'m>(form: &FeedbackSchema, message: &'m Message) -> Option<&'m Value> {
+    let value = message.parts.iter().find_map(|part| match &part.content {
+        Content::Data(data) => Some(data),
+        Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+    });
+    let takes_text = match form.input_type {
+        InputType::Text | InputType::Date | InputType::Datetime | InputType::File => true,
+        InputType::Boolean
+        | InputType::Select
+        | InputType::Multiselect
+        | InputType::Number
+        | InputType::Confirm
+        | InputType::Custom => false,
+    };
+    value.filter(|value| value.is_string() || !(takes_text || value.is_null()))
 }
 
 fn data(message: &Message) -> Option<&Map<String, Value>> {
@@ -72,4 +89,20 @@ fn data(message: &Message) -> Option<&Map<String, Value>> {
         Content::Data(data) => data.as_object(),
         Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_may_have_members_of_an_answer_beside_its_own() {
+        let is_answer = |data: Value, takes_value| is_answer(data.as_object().unwrap(), takes_value);
+        assert!(is_answer(json!({ "value": 1 }), true));
+        assert!(is_answer(json!({ "value": 1, "digest": "x" }), true));
+        assert!(!is_answer(json!({ "value": 1, "unit": "km" }), true));
+        assert!(is_answer(json!({ "suspensionId": "sus_1", "value": 1, "unit": "km" }), true));
+        assert!(is_answer(json!({ "approved": true, "unit": "km" }), false));
+        assert!(!is_answer(json!({ "unit": "km" }), true));
+    }
 }
