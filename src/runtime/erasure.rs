@@ -242,6 +242,8 @@ impl Shared {
         match connection.cancel(&task).await {
             Ok(_) => Ok(()),
             Err(Error::Fault(said)) if said.error == fault::Error::TaskNotCancelable => Ok(()),
+            // The agent accepted the cancel.
+            Err(Error::TooLarge(_)) => Ok(()),
             // A task without a remote id may not have arrived yet, so only one with an id is given up.
             Err(Error::Fault(said)) if task.remote_task_id.is_some() && is_final(said.error) => {
                 Err((AttemptOutcome::Undeliverable, said.detail))

@@ -27,7 +27,10 @@ impl Client {
         if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE {
             return Err(Error::Unreachable { why: format!("the agent answers HTTP {status}"), retry_after_ms });
         }
-        let bytes = whole(&mut answer).await?;
+        let bytes = match whole(&mut answer).await {
+            Err(Error::TooLarge(why)) if !status.is_success() => return Err(Error::Unknown(why)),
+            read => read?,
+        };
         let body = depth::read(&bytes).unwrap_or_default();
         match interface.binding {
             Binding::JsonRpc if body.get("error").is_some_and(|error| !error.is_null()) => {
@@ -95,11 +98,12 @@ pub(in crate::a2a) fn of_egress(error: egress::Error) -> Error {
     match error {
         egress::Error::Refused(_) => Error::Refused(error.to_string()),
         egress::Error::Unreachable(_) => Error::Unreachable { why: error.to_string(), retry_after_ms: None },
-        egress::Error::Cut(_)
-        | egress::Error::NoHeaders(_)
-        | egress::Error::Stalled(_)
-        | egress::Error::Overdue(_)
-        | egress::Error::TooLarge(_) => Error::Unknown(error.to_string()),
+        egress::Error::Cut(_) | egress::Error::NoHeaders(_) | egress::Error::Stalled(_) | egress::Error::Overdue(_) => {
+            Error::Unknown(error.to_string())
+        }
+        egress::Error::TooLarge(bytes) => {
+            Error::TooLarge(format!("The agent's answer is larger than {bytes} bytes, which is more than can be read."))
+        }
     }
 }
 

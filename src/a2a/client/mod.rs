@@ -29,6 +29,9 @@ pub enum Error {
     /// The call may have taken place.
     #[error("{0}")]
     Unknown(String),
+    /// The call took place, and its answer is too large to be read.
+    #[error("{0}")]
+    TooLarge(String),
     /// The agent returned an error.
     #[error("{}", .0.detail)]
     Fault(fault::Fault),

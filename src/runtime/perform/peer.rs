@@ -231,7 +231,7 @@ fn may_be_about_push(error: &Error) -> bool {
 fn retryable(error: Error) -> Error {
     match error {
         Error::Unknown(why) => Error::Unreachable { why, retry_after_ms: None },
-        other @ (Error::Unreachable { .. } | Error::Fault(_) | Error::Refused(_)) => other,
+        other @ (Error::Unreachable { .. } | Error::TooLarge(_) | Error::Fault(_) | Error::Refused(_)) => other,
     }
 }
 
@@ -245,6 +245,7 @@ fn failed(error: Error) -> PeerFailure {
     let (kind, retry_after_ms) = match error {
         Error::Unreachable { retry_after_ms, .. } => (PeerFailureKind::Unreachable, retry_after_ms),
         Error::Unknown(_) => (PeerFailureKind::Unknown, None),
+        Error::TooLarge(_) => (PeerFailureKind::TooLarge, None),
         Error::Fault(fault) if fault.error == fault::Error::TaskNotFound => (PeerFailureKind::NotFound, None),
         // The task has ended: there is nothing to cancel.
         Error::Fault(fault) if fault.error == fault::Error::TaskNotCancelable => (PeerFailureKind::NotFound, None),

@@ -4,7 +4,8 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::peer::{Dialect, Peer};
-use super::{app, delegated, ended, results, status};
+use super::{app, delegated, ended, knows, results, status};
+use crate::support::app::App;
 use crate::support::http::soon;
 
 /// Longer than any test.
@@ -165,4 +166,23 @@ async fn an_agent_that_refuses_and_one_that_is_not_there_are_told_to_the_model()
     let app = app(&peer, NEVER).await;
     app.finish("t", "delegate").await;
     assert_eq!(results(&app, "t").await[0]["error"]["code"], "peer_rejected");
+}
+
+/// It would be as large at every poll.
+#[tokio::test]
+async fn a_result_that_is_too_large_to_be_read_ends_the_call_at_once() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = App::with(|config| {
+        knows(config, peer.card(), 20);
+        config.limits.tool_output_bytes = 64 << 10;
+    })
+    .await;
+    let (run, _) = delegated(&app, "t").await;
+    peer.becomes(|told| (told.state, told.result_bytes) = ("COMPLETED", 1 << 20));
+    assert_eq!(ended(&app, &run).await["status"], "completed");
+    let error = results(&app, "t").await[0]["error"].clone();
+    assert_eq!(error["code"], "peer_failed");
+    let why = "The agent's answer is larger than 262144 bytes, which is more than can be read.";
+    assert_eq!(error["message"], why);
+    peer.until(|told| told.cancelled == ["their-1"]).await;
 }

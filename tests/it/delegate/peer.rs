@@ -70,6 +70,8 @@ pub struct Told {
     pub asks_on: bool,
     /// What it says of all its tasks.
     pub says: &'static str,
+    /// The size of its results, if they are not a few words.
+    pub result_bytes: usize,
 }
 
 #[derive(Clone)]
@@ -181,6 +183,7 @@ impl Peer {
             "status": { "state": state, "message": { "messageId": "m", "role": agent, parts: [part(told.says)] } },
             "history": history,
             "artifacts": match told.state {
+                "COMPLETED" if told.result_bytes > 0 => json!([{ "artifactId": "a", "parts": [part(&"x".repeat(told.result_bytes))] }]),
                 "COMPLETED" => json!([{ "artifactId": "a", "parts": [part("done by helper")] }]),
                 _ => json!([]),
             },

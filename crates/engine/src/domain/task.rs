@@ -335,6 +335,8 @@ pub enum PeerFailureKind {
     Unreachable,
     /// It may have been carried out, and that cannot be found out.
     Unknown,
+    /// It was carried out, and the agent's answer is too large to be read.
+    TooLarge,
     /// The agent refused it, or cannot be talked to.
     Refused,
     /// The agent knows no such task.

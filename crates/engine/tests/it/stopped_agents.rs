@@ -7,7 +7,7 @@ use pes_engine::effect::Effect;
 use pes_engine::event::{CancelEvent, Event, PeerEvent, SystemEvent};
 use pes_engine::step::{Keep, RowKind};
 
-use super::delegate::{NEVER, sending_fails, sent_again, sim, stored, until_it_waits};
+use super::delegate::{NEVER, error_code, sending_fails, sent_again, sim, stored, until_it_waits};
 use super::sim::*;
 
 const DAY: i64 = 24 * 3_600_000;
@@ -157,4 +157,21 @@ fn an_agent_that_no_message_has_reached_is_told_nothing() {
     assert!(!task(&sim).may_have_arrived);
     sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
     assert_eq!((sim.in_flight.len(), is_over(&sim)), (0, true));
+}
+
+/// The answer to the message says no more than that the agent has it; that to the cancel, that it was accepted.
+#[test]
+fn an_agent_whose_answers_are_too_large_is_told_to_stop() {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    sending_fails(&mut sim, PeerFailureKind::TooLarge);
+    assert_eq!(error_code(&sim), "peer_failed");
+    let told = sim.in_flight.iter().find_map(|effect| {
+        let Effect::CancelPeer { task, attempt } = effect else { return None };
+        Some((task.clone(), *attempt))
+    });
+    let (id, attempt) = told.expect("it is told");
+    let failure = PeerFailure { kind: PeerFailureKind::TooLarge, message: "large".into(), retry_after_ms: None };
+    sim.apply(Event::Peer(PeerEvent::Failed { task: id, attempt, failure })).unwrap();
+    assert_eq!((task(&sim).cancel_heard, task(&sim).is_over()), (Some(true), true));
 }

@@ -20,6 +20,7 @@ pub(super) fn failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
     let was_named = task.remote_task_id.is_some() && !task.called;
     let settled = match failure.kind {
         PeerFailureKind::Gone => Some(false),
+        PeerFailureKind::TooLarge => Some(true),
         // Nothing is left to cancel.
         PeerFailureKind::NotFound if was_named => Some(true),
         PeerFailureKind::Refused if was_named => Some(false),

@@ -135,6 +135,7 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
             check_delivery(tx, id);
             TaskOutcome::Continues
         }
+        PeerFailureKind::TooLarge => end_too_large(tx, task, failure.message),
         PeerFailureKind::NotFound if task.remote_task_id.is_some() => end_lost(tx, task),
         PeerFailureKind::Gone => {
             end_without_report(tx, task, TaskStatus::Failed, CallCode::PeerRemoved, failure.message)
@@ -192,6 +193,7 @@ fn end_undeliverable(tx: &mut Tx<'_>, task: &Task, code: CallCode, why: String) 
 fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome {
     let is_known = task.remote_task_id.is_some();
     match failure.kind {
+        PeerFailureKind::TooLarge => end_too_large(tx, task, failure.message),
         PeerFailureKind::NotFound if is_known => end_lost(tx, task),
         PeerFailureKind::Gone => {
             end_without_report(tx, task, TaskStatus::Failed, CallCode::PeerRemoved, failure.message)
@@ -232,6 +234,9 @@ fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome
     if failure.kind == PeerFailureKind::Gone {
         return end_without_report(tx, task, TaskStatus::Failed, CallCode::PeerRemoved, failure.message);
     }
+    if failure.kind == PeerFailureKind::TooLarge {
+        return end_too_large(tx, task, failure.message);
+    }
     let is_unknown_there = failure.kind == PeerFailureKind::NotFound;
     let strikes = tx.change_task(&task.task_id, |task| {
         task.strikes = if is_unknown_there { task.strikes + 1 } else { task.strikes };
@@ -242,6 +247,11 @@ fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome
     }
     send::schedule_action(tx, &task.task_id, TaskActionKind::Ask, failure.retry_after_ms);
     TaskOutcome::Continues
+}
+
+/// The task's result can never be read. The agent is sent a cancel, because it may still be working.
+fn end_too_large(tx: &mut Tx<'_>, task: &Task, why: String) -> TaskOutcome {
+    send::give_up(tx, &task.call_id, CallCode::PeerFailed, why)
 }
 
 fn end_lost(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
