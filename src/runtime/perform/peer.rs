@@ -9,7 +9,7 @@ use super::peer_failed;
 use crate::a2a::client::Error;
 use crate::a2a::seen::{self, Progress};
 use crate::a2a::types::{
-    self, Authentication, Configuration, Message, Metadata, Part, PushConfig, Role, SendRequest, SendResult,
+    self, Authentication, Configuration, Message, Metadata, Part, PushConfig, Role, SendRequest, SendResult, TaskState,
 };
 use crate::a2a::{callback, fault};
 use crate::domain::digest;
@@ -132,14 +132,26 @@ impl PeerAttempt {
             };
         }
         let unknown = || Error::Unknown("the agent cannot tell whether it has it".to_owned());
-        let theirs = to.find(&self.task_ref()).await.map_err(retryable)?.ok_or_else(unknown)?;
+        let theirs = self.found(to).await.map_err(retryable)?.ok_or_else(unknown)?;
         Ok(self.seen(to, &theirs))
+    }
+
+    /// The task that our message began, if the agent lists it.
+    async fn found(&self, to: &PeerConnection<'_>) -> Result<Option<types::Task>, Error> {
+        let found = to.find(&self.task_ref()).await?;
+        match found {
+            // Its output is not in the list.
+            Some(task) if task.status.state == TaskState::Completed => {
+                to.client().task(&to.peer, &to.interface, &task.id, 0).await.map(Some)
+            }
+            found => Ok(found),
+        }
     }
 
     async fn ask(&self, to: &PeerConnection<'_>) -> Result<PeerReport, Error> {
         let theirs = match &self.peer_call_input.task.remote_task_id {
             Some(id) => to.client().task(&to.peer, &to.interface, id, 0).await?,
-            None => to.find(&self.task_ref()).await?.ok_or_else(|| Error::Fault(fault::Fault::no_task()))?,
+            None => self.found(to).await?.ok_or_else(|| Error::Fault(fault::Fault::no_task()))?,
         };
         Ok(self.seen(to, &theirs))
     }

@@ -77,13 +77,13 @@ impl<'d> PeerConnection<'d> {
         self.client().cancel(&self.peer, &self.interface, &id).await
     }
 
-    /// The task that our message began, if the agent lists it.
+    /// The task that our message began, if the agent lists it; without its artifacts, as those of all others on the page
+    /// would be read, too.
     pub(super) async fn find(&self, task: &RemoteTaskRef) -> Result<Option<types::Task>, Error> {
         let mut query = ListQuery {
             page_size: Some(PAGE_SIZE),
             history_length: Some(HISTORY_LENGTH),
             status_timestamp_after: Some(task.since - CLOCK_SKEW_MS),
-            include_artifacts: true,
             ..ListQuery::default()
         };
         for _ in 0..MAX_PAGES {

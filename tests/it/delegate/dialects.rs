@@ -4,7 +4,8 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::peer::{Dialect, Peer};
-use super::{app, delegated, ended, results};
+use super::{app, delegated, ended, knows, results};
+use crate::support::app::App;
 
 #[rstest]
 #[tokio::test]
@@ -27,6 +28,29 @@ async fn every_dialect_is_spoken(
     let (run, _) = delegated(&app, "u").await;
     app.ask("POST", &format!("/runs/{run}/cancel")).send().await.expect(202);
     peer.until(|told| told.cancelled == ["their-2"]).await;
+}
+
+/// The response to the message is lost, and the agent has finished other tasks with large results.
+#[rstest]
+#[tokio::test]
+async fn a_task_is_found_again_however_large_the_results_of_the_others_are(
+    #[values(Dialect::JsonRpc1, Dialect::Rest1)] dialect: Dialect,
+) {
+    let peer = Peer::start(dialect).await;
+    peer.becomes(|told| {
+        (told.state, told.loses, told.result_bytes) = ("COMPLETED", 1, 25 << 10);
+        told.begun.extend((0..19).map(|nth| (format!("message-{nth}"), format!("other-{nth}"))));
+    });
+    let app = App::with(|config| {
+        knows(config, peer.card(), 20);
+        config.limits.tool_output_bytes = 64 << 10;
+    })
+    .await;
+    app.finish("t", "delegate").await;
+    let result = results(&app, "t").await[0].clone();
+    assert_eq!(result["output"]["text"].as_str().map(str::len), Some(25 << 10), "{}", result["status"]);
+    let told = peer.told();
+    assert_eq!((told.sent.len(), told.listed, told.asked), (1, 1, 1));
 }
 
 /// Each kind of request: the message, the list that finds it again, the stream, the poll, the cancel.

@@ -267,10 +267,13 @@ impl Peer {
         }
     }
 
-    fn listed(&self) -> Value {
+    fn listed(&self, has_artifacts: bool) -> Value {
         let mut told = self.told.lock().unwrap();
         told.listed += 1;
-        let tasks: Vec<Value> = told.begun.values().map(|id| self.task(id, &told)).collect();
+        let mut tasks: Vec<Value> = told.begun.values().map(|id| self.task(id, &told)).collect();
+        if !has_artifacts {
+            tasks.iter_mut().for_each(|task| task["artifacts"] = json!([]));
+        }
         json!({ "tasks": tasks, "nextPageToken": "", "pageSize": 100, "totalSize": tasks.len() })
     }
 
@@ -319,7 +322,7 @@ async fn answer(State(peer): State<Peer>, method: Method, uri: Uri, headers: Hea
             let result = match body["method"].as_str().unwrap() {
                 "SendMessage" | "message/send" => peer.sent(params).ok_or_else(lost),
                 "GetTask" | "tasks/get" => peer.asked(id).map_err(busy),
-                "ListTasks" => Ok(peer.listed()),
+                "ListTasks" => Ok(peer.listed(params["includeArtifacts"] == true)),
                 "CancelTask" | "tasks/cancel" => Ok(peer.cancelled(id)),
                 "SubscribeToTask" | "tasks/resubscribe" => Err(peer.streamed(id)),
                 other => panic!("unexpected: {other}"),
@@ -327,7 +330,7 @@ async fn answer(State(peer): State<Peer>, method: Method, uri: Uri, headers: Hea
             result.map(|result| json!({ "jsonrpc": "2.0", "id": body["id"], "result": result }))
         }
         (_, "/message:send") => peer.sent(&body).ok_or_else(lost),
-        (_, "/tasks") => Ok(peer.listed()),
+        (_, "/tasks") => Ok(peer.listed(uri.query().is_some_and(|query| query.contains("includeArtifacts=true")))),
         (_, path) => {
             let named = path.trim_start_matches("/tasks/").replace("%3A", ":");
             match named.rsplit_once(':') {
