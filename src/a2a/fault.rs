@@ -137,14 +137,31 @@ impl Fault {
             503 => Some(Error::Unavailable),
             _ => None,
         };
-        // 0.3 returns the error of JSON-RPC; 1.0 wraps it in `error`.
+        // 1.0 wraps its error in `error`; some agents of 0.3 return that of JSON-RPC.
         let error = body.get("error").unwrap_or(body);
         let code = Error::ALL.iter().find(|it| Some(it.code()) == error["code"].as_i64()).copied();
-        let mut fault = Self::read(known.or(code), error, error.get("details").unwrap_or(&error["data"]));
+        let known = known.or(code).or_else(|| of_grpc_status(error["status"].as_str()?));
+        let mut fault = Self::read(known, error, error.get("details").unwrap_or(&error["data"]));
         if fault.detail.is_empty() {
             fault.detail = format!("The answer is HTTP {http_status}.");
         }
         fault
+    }
+
+    /// Reads such an answer of an agent of 0.3 over HTTP+JSON. Many return only a message, so the HTTP status must say the
+    /// rest.
+    pub fn from_http_03(http_status: u16, body: &Value) -> Self {
+        let fault = Self::from_http(http_status, body);
+        let error = match http_status {
+            400 | 422 => Error::InvalidParams,
+            404 => Error::TaskNotFound,
+            409 => Error::TaskNotCancelable,
+            405 | 501 => Error::UnsupportedOperation,
+            415 => Error::ContentTypeNotSupported,
+            _ => return fault,
+        };
+        let has_only_a_message = body["message"].is_string() && body.get("code").is_none();
+        if fault.error == Error::Internal && has_only_a_message { Self { error, ..fault } } else { fault }
     }
 
     /// The reason in `details` is more specific than a code, which several errors may share.
@@ -158,6 +175,16 @@ impl Fault {
             metadata: Box::new(info.and_then(|it| it["metadata"].as_object()).cloned().unwrap_or_default()),
             violations: Vec::new(),
         }
+    }
+}
+
+/// The error that the name of a gRPC status stands for, in an answer without a reason.
+fn of_grpc_status(name: &str) -> Option<Error> {
+    match name {
+        "NOT_FOUND" => Some(Error::TaskNotFound),
+        "INVALID_ARGUMENT" => Some(Error::InvalidParams),
+        "FAILED_PRECONDITION" | "UNIMPLEMENTED" => Some(Error::UnsupportedOperation),
+        _ => None,
     }
 }
 
@@ -189,5 +216,26 @@ mod tests {
         assert_eq!(Fault::from_http(401, &Value::Null).error, Error::Unauthenticated);
         assert_eq!(Fault::from_http(502, &json!("Bad Gateway")).error, Error::Internal);
         assert_eq!(Fault::from_http(400, &json!({"code": -32001, "message": "x"})).error, Error::TaskNotFound);
+        let named = json!({ "error": { "code": 404, "status": "NOT_FOUND", "message": "x" } });
+        assert_eq!(Fault::from_http(404, &named).error, Error::TaskNotFound);
+    }
+
+    #[test]
+    fn an_answer_of_0_3_with_only_a_message_is_named_by_its_status() {
+        let read = |status, body: Value| Fault::from_http_03(status, &body).error;
+        for (status, error) in [
+            (400, Error::InvalidParams),
+            (404, Error::TaskNotFound),
+            (409, Error::TaskNotCancelable),
+            (415, Error::ContentTypeNotSupported),
+            (422, Error::InvalidParams),
+            (501, Error::UnsupportedOperation),
+            (500, Error::Internal),
+        ] {
+            assert_eq!(read(status, json!({ "message": "x" })), error, "{status}");
+            assert_eq!(read(status, json!("x")), Error::Internal, "a proxy says so: {status}");
+            assert_eq!(read(status, json!({ "code": -32603, "message": "x" })), Error::Internal, "{status}");
+            assert_eq!(Fault::from_http(status, &json!({ "message": "x" })).error, Error::Internal, "1.0: {status}");
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! One request to another agent, and its outcome as a result or a classified error.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
 
 use super::super::directory::Peer;
 use super::super::fault::{self, Fault};
+use super::super::wire::Version;
 use super::interface::Request;
 use super::{Binding, ChosenInterface, Client, Error};
 use crate::domain::{Millis, depth};
@@ -23,7 +24,7 @@ impl Client {
         request: Request,
     ) -> Result<Value, Error> {
         let mut answer = self.answer(peer, interface, request, JSON, self.bounds).await?;
-        let (status, retry_after_ms) = (answer.status(), retry_after(&answer));
+        let (status, retry_after_ms) = (answer.status(), egress::retry_after(answer.headers()));
         if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE {
             return Err(Error::Unreachable { why: format!("the agent answers HTTP {status}"), retry_after_ms });
         }
@@ -37,7 +38,11 @@ impl Client {
                 Err(agent_error(Fault::from_json_rpc(&body["error"]), retry_after_ms))
             }
             Binding::JsonRpc | Binding::HttpJson if !status.is_success() => {
-                Err(agent_error(Fault::from_http(status.as_u16(), &body), retry_after_ms))
+                let fault = match interface.version {
+                    Version::V1 | Version::V03 => Fault::from_http(status.as_u16(), &body),
+                    Version::V03Rest => Fault::from_http_03(status.as_u16(), &body),
+                };
+                Err(agent_error(fault, retry_after_ms))
             }
             Binding::JsonRpc => match body.get("result") {
                 Some(result) => Ok(result.clone()),
@@ -113,10 +118,4 @@ pub(in crate::a2a) async fn whole(answer: &mut IncomingResponse) -> Result<Vec<u
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
-}
-
-/// Only the form in seconds is supported.
-fn retry_after(answer: &IncomingResponse) -> Option<Millis> {
-    let seconds: Millis = answer.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(seconds.clamp(0, 86_400) * 1_000)
 }

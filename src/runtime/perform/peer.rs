@@ -236,7 +236,11 @@ impl PeerAttempt {
 /// Whether the refusal may be about the push address: many agents refuse addresses that are not public.
 fn may_be_about_push(error: &Error) -> bool {
     let Error::Fault(fault) = error else { return false };
-    matches!(fault.error, fault::Error::PushNotificationNotSupported | fault::Error::InvalidParams)
+    // Over HTTP+JSON, 0.3 does not tell the first from the last.
+    matches!(
+        fault.error,
+        fault::Error::PushNotificationNotSupported | fault::Error::InvalidParams | fault::Error::UnsupportedOperation
+    )
 }
 
 /// Makes an unknown outcome retryable, for calls that do no harm when repeated.

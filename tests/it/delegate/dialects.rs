@@ -30,6 +30,19 @@ async fn every_dialect_is_spoken(
     peer.until(|told| told.cancelled == ["their-2"]).await;
 }
 
+/// Such an agent has no codes over HTTP+JSON, only the status and a message.
+#[tokio::test]
+async fn errors_of_the_older_version_over_http_are_told_apart() {
+    let peer = Peer::start(Dialect::Rest03).await;
+    peer.becomes(|told| told.takes_no_address = true);
+    let app = app(&peer, 20).await;
+    let (run, _) = delegated(&app, "t").await;
+    assert_eq!((peer.told().refused, peer.told().sent.len()), (1, 1), "it gets the message without an address");
+    peer.becomes(|told| told.forgets = true);
+    assert_eq!(ended(&app, &run).await["status"], "completed");
+    assert_eq!(results(&app, "t").await[0]["error"]["code"], "peer_lost");
+}
+
 /// The response to the message is lost, and the agent has finished other tasks with large results.
 #[rstest]
 #[tokio::test]

@@ -70,6 +70,9 @@ pub struct Told {
     pub asks_on: bool,
     /// What it says of all its tasks.
     pub says: &'static str,
+    /// It knows no task any more, and refuses messages with a push address: with a status and a message, as agents of 0.3 do.
+    pub forgets: bool,
+    pub takes_no_address: bool,
     /// The size of its results, if they are not a few words.
     pub result_bytes: usize,
 }
@@ -302,6 +305,15 @@ async fn answer(State(peer): State<Peer>, method: Method, uri: Uri, headers: Hea
     if peer.told.lock().unwrap().locked {
         peer.becomes(|told| told.refused += 1);
         return StatusCode::UNAUTHORIZED.into_response();
+    }
+    let said = |status: StatusCode| (status, axum::Json(json!({ "message": "it is not possible" }))).into_response();
+    let told = peer.told();
+    if told.forgets && path.starts_with("/tasks/") {
+        return said(StatusCode::NOT_FOUND);
+    }
+    if told.takes_no_address && body["configuration"].to_string().contains("/a2a/callbacks/") {
+        peer.becomes(|told| told.refused += 1);
+        return said(StatusCode::NOT_IMPLEMENTED);
     }
     let found = match (&peer.dialect, path) {
         (_, "/.well-known/agent-card.json") => {
