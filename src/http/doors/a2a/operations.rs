@@ -12,7 +12,7 @@ use super::{card, push, send, stream};
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::types::{ListQuery, Message, SendResult, Task, TaskPage, TaskQuery};
 use crate::a2a::view;
-use crate::a2a::wire::{self, Method};
+use crate::a2a::wire::{self, Method, Version};
 use crate::domain::caller::Scope;
 use crate::domain::fault::Code;
 use crate::domain::ids::RunId;
@@ -72,7 +72,13 @@ pub(super) async fn perform(ctx: &A2aRequest, method: Method, params: &Value) ->
             push::delete(ctx, version.read_push_query(params)?).await?;
             Value::Null
         }
-        Method::GetExtendedAgentCard => wire::card(&card::extended(ctx).await?),
+        Method::GetExtendedAgentCard => {
+            let card = card::extended(ctx).await?;
+            match version {
+                Version::V1 => wire::card(&card),
+                Version::V03 | Version::V03Rest => wire::card_of_both(&card),
+            }
+        }
     };
     Ok(OperationResult::Value(done))
 }
