@@ -5,12 +5,14 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use pes::a2a::fault::Error;
 use pes::a2a::types::{ListQuery, Part};
+use pes::a2a::wire::Method;
 use pes::store::Store;
 use pes::store::postgres::Postgres;
 
 use super::door::{DOORS, NEW, at_once, says};
 use crate::support::app::App;
 use crate::support::postgres::Database;
+use crate::support::store::{Mood, Moody};
 
 #[tokio::test]
 async fn the_same_message_again_is_the_same_task() {
@@ -25,6 +27,30 @@ async fn the_same_message_again_is_the_same_task() {
         assert_eq!(door.send(&app, &more).await.unwrap_err().error, Error::InvalidParams, "{door:?}");
     }
     assert_eq!(NEW.list(&app, &ListQuery::default()).await.unwrap().total_size, 1);
+}
+
+/// The first one waits for the store longer than the others wait for the first one.
+#[tokio::test]
+async fn a_message_that_is_still_being_accepted_is_to_be_sent_again_later() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    store.set("idempotency", Mood::Hangs);
+    let request = at_once(says("m1", "hang"));
+    let again = async {
+        store.holds("idempotency").await;
+        let asks = DOORS.map(|door| door.ask(&app, Method::SendMessage, door.version().send_request(&request)).send());
+        for said in join_all(asks).await {
+            assert_eq!((said.status, said.header("retry-after")), (503, Some("1")), "{:#}", said.json());
+            assert!(said.json().to_string().contains(r#""reason":"UNAVAILABLE""#), "{:#}", said.json());
+        }
+        store.set("idempotency", Mood::Well);
+    };
+    let (first, ()) = tokio::join!(NEW.send(&app, &request), again);
+    let first = first.unwrap();
+    for door in DOORS {
+        assert_eq!(door.send(&app, &request).await.unwrap().id, first.id, "{door:?}");
+    }
+    NEW.cancel(&app, &first.id).await.unwrap();
 }
 
 async fn many_at_once_are_one(app: App) {

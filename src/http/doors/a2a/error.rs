@@ -42,6 +42,8 @@ impl From<fault::Fault> for A2aError {
             Code::AlreadyResolved | Code::Expired | Code::RunCancelled | Code::RunFinished | Code::ApprovalMismatch => {
                 Error::UnsupportedOperation
             }
+            // The same message may be sent again unchanged.
+            Code::RequestInProgress | Code::ThreadBusy => Error::Unavailable,
             code => match code.status() {
                 401 => Error::Unauthenticated,
                 403 => Error::PermissionDenied,
