@@ -1,4 +1,4 @@
-//! Agents that ask people questions: how often, and what happens to an answer while it is being sent.
+//! Agents that ask people questions: how often, and what happens to a message while it is being sent.
 
 use pes_engine::domain::hitl::{InDoubtAction, Suspension, SuspensionKind, SuspensionStatus};
 use pes_engine::domain::observation::ObservationType;
@@ -13,7 +13,7 @@ use pes_engine::step::RowKind;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::delegate::{AT_ONCE, NEVER, error_code, sim, until_it_waits};
+use super::delegate::{AT_ONCE, NEVER, error_code, sending_fails, sim, until_it_waits};
 use super::peers::Way;
 use super::sim::*;
 
@@ -235,4 +235,20 @@ fn the_stored_names_of_a_task_stay() {
     let row = sim.rows().find(|row| row.kind == RowKind::Task).unwrap();
     let body: Value = serde_json::from_str(&row.body).unwrap();
     assert_eq!((&body["errand"]["what"], &body["isOut"]), (&json!("ask"), &json!(true)), "{body:#}");
+}
+
+/// Something between this server and the agent answers that the agent is too busy, although the agent has the message.
+#[test]
+fn a_message_whose_task_the_agent_has_reported_is_not_sent_again() {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    while !matches!(sim.in_flight.first(), Some(Effect::Delegate { .. })) {
+        assert!(sim.step());
+    }
+    let task = sim.tasks()[0].task_id.clone();
+    sim.apply(Event::Peer(PeerEvent::CalledBack { task, remote_task_id: Some("theirs".into()) })).unwrap();
+    sending_fails(&mut sim, PeerFailureKind::Unreachable);
+    assert!(matches!(sim.in_flight[..], [Effect::AskPeer { .. }]), "{:?}", sim.in_flight);
+    reports(&mut sim, &report(PeerState::Working));
+    assert_eq!(sim.tasks()[0].status, TaskStatus::Working);
 }

@@ -126,6 +126,10 @@ pub(crate) fn on_action_failed(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, failu
 fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome {
     let id = &task.task_id;
     match failure.kind {
+        PeerFailureKind::Unreachable if has_arrived(task) => {
+            tx.put_action(id, TaskActionKind::Ask, tx.stamp.now);
+            TaskOutcome::Continues
+        }
         PeerFailureKind::Unreachable if task.tries + 1 < MAX_SENDS => {
             tx.change_task(id, |task| task.may_have_arrived = may_be_working(task));
             send::schedule_action(tx, id, TaskActionKind::Send, failure.retry_after_ms);
@@ -153,13 +157,15 @@ fn may_be_working(task: &Task) -> bool {
     task.remote_task_id.is_some() || task.earlier_may_have_arrived
 }
 
+/// Whether the agent has the message that begins the task: it reported the task by itself.
+fn has_arrived(task: &Task) -> bool {
+    task.remote_task_id.is_some() && task.reply.is_none()
+}
+
 /// The message may have been sent: the next action finds out.
 fn check_delivery(tx: &mut Tx<'_>, id: &TaskId) {
     tx.change_task(id, |task| task.earlier_may_have_arrived = true);
-    let is_known = tx.state.tasks.get(id).is_some_and(|(_, task)| task.remote_task_id.is_some());
-    let is_first = tx.state.tasks.get(id).is_some_and(|(_, task)| task.reply.is_none());
-    if is_known && is_first {
-        // The agent reported the task by itself, so our message arrived.
+    if tx.state.tasks.get(id).is_some_and(|(_, task)| has_arrived(task)) {
         tx.put_action(id, TaskActionKind::Ask, tx.stamp.now)
     } else {
         tx.change_task(id, |task| task.tries += 1);
