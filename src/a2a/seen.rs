@@ -8,6 +8,7 @@ use super::types::{Artifact, Content, Message, Part, Task, TaskState, TaskStatus
 use crate::domain::Millis;
 use crate::domain::hitl::FeedbackSchema;
 use crate::domain::task::{PeerReport, PeerState, RemoteQuestion};
+use crate::tool::answer;
 
 /// How much of an agent's own text is stored beside the result.
 const MAX_CHARS: usize = 4_000;
@@ -177,12 +178,13 @@ fn question(message: &Message) -> Option<RemoteQuestion> {
     named.filter(|question| question.suspension_id.as_str().len() <= MAX_ID_BYTES)
 }
 
-/// The form of the expected answer, if a data part describes it like this server's own questions.
+/// The form of the expected answer, if a data part describes it like this server's own questions. Nobody could answer a
+/// question whose form cannot be used, so it is asked as text.
 fn form(message: &Message) -> Option<FeedbackSchema> {
     message.parts.iter().find_map(|part| match &part.content {
         Content::Data(data) => {
             let schema = data.get("feedbackSchema").or_else(|| data.get("schema"))?;
-            serde_json::from_value(schema.clone()).ok()
+            serde_json::from_value(schema.clone()).ok().filter(|form| answer::check_form(form).is_ok())
         }
         Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
     })

@@ -71,6 +71,17 @@ fn a_question_without_a_kind_or_with_a_long_id_has_no_id() {
 }
 
 #[test]
+fn a_form_that_nobody_can_fill_in_is_left_out() {
+    for schema in [
+        json!({ "inputType": "select", "prompt": "which?" }),
+        json!({ "inputType": "custom", "prompt": "which?", "customSchema": { "type": "nonsense" } }),
+    ] {
+        let seen = of_task(&asking(vec![Part::text("which?"), Part::data(json!({ "schema": schema }))]), 1_000, None);
+        assert_eq!((seen.form, seen.message.as_deref()), (None, Some("which?")));
+    }
+}
+
+#[test]
 fn another_question_is_progress_and_another_message_of_a_working_task_is_not() {
     let status = |state, text: &str| {
         let mut status = asking(vec![Part::text(text)]).status;
