@@ -133,6 +133,8 @@ async fn snapshot(service: &Service, found: &FoundRow, run: Run, with_messages: 
         | CallerStatus::Refused
         | CallerStatus::Cancelled => Vec::new(),
     };
+    // The last message of a failed run says why, which is part of the task's status.
+    let with_messages = with_messages || run.status == RunStatus::Failed;
     let messages = if with_messages { messages_of(service, found.pk, found.row.ord, &run).await? } else { Vec::new() };
     Ok(RunSnapshot { run, messages, open, urls: service.runtime.public_console_urls().cloned() })
 }

@@ -117,6 +117,17 @@ async fn artifacts_and_history_come_as_far_as_they_are_asked_for() {
 }
 
 #[tokio::test]
+async fn a_failed_task_says_why_however_short_its_history_is_to_be() {
+    let app = App::with(|config| config.limits.items_per_plan = 3).await;
+    let task = NEW.send(&app, &says("m", "many")).await.unwrap();
+    assert_eq!((task.status.state, task.status.message.is_some()), (TaskState::Failed, true));
+    for door in DOORS {
+        let page = door.list(&app, &ListQuery { history_length: Some(0), ..ListQuery::default() }).await.unwrap();
+        assert_eq!((&page.tasks[0].status, page.tasks[0].history.len()), (&task.status, 0), "{door:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_page_that_cannot_be_is_refused() {
     let app = App::start().await;
     let none = ListQuery::default;
