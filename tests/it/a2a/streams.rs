@@ -146,6 +146,17 @@ async fn a_stream_ends_when_the_client_is_asked_and_a_subscription_stays() {
 }
 
 #[tokio::test]
+async fn the_first_event_has_no_more_history_than_is_asked_for() {
+    let app = App::start().await;
+    for (nth, door) in DOORS.into_iter().enumerate() {
+        let mut brief = says(&format!("m{nth}"), "hello");
+        brief.configuration.history_length = Some(0);
+        let task = Stream::sent(door, &app, &brief).await.task().await;
+        assert_eq!((task.status.state, task.history.len()), (TaskState::Submitted, 0), "{door:?}");
+    }
+}
+
+#[tokio::test]
 async fn all_subscribers_of_a_task_see_the_same_in_the_same_order() {
     let app = App::start().await;
     let task = NEW.send(&app, &says("m", "ask")).await.unwrap();

@@ -44,6 +44,7 @@ pub(super) async fn send(ctx: &A2aRequest, request: SendRequest) -> Result<TaskE
         (None, Some(early)) if is_new => {
             // The first event shows the task as it was accepted. Everything that has happened since follows.
             let (task, after) = (view::accepted(&snapshot.run, &snapshot.messages), early.after());
+            let task = task::trimmed(task, detail);
             TaskStream::open(ctx, &snapshot, task, Vec::new(), Some(early), after, true).await?
         }
         (None, early) => {

@@ -20,7 +20,11 @@ impl TaskDetail {
 }
 
 pub(super) fn task(snapshot: &RunSnapshot, detail: TaskDetail) -> Task {
-    let mut task = view::task(&snapshot.run, &snapshot.open, &snapshot.messages, snapshot.urls.as_ref());
+    trimmed(view::task(&snapshot.run, &snapshot.open, &snapshot.messages, snapshot.urls.as_ref()), detail)
+}
+
+/// The task with no more than this detail.
+pub(super) fn trimmed(mut task: Task, detail: TaskDetail) -> Task {
     let skipped = detail.history.map_or(0, |most| task.history.len().saturating_sub(most as usize));
     task.history.drain(..skipped);
     if !detail.artifacts {
