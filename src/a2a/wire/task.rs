@@ -137,11 +137,21 @@ impl Version {
         })
     }
 
+    /// An event that others may follow, unless it ends the task.
     pub fn event(self, event: &StreamEvent) -> Value {
+        self.event_of_stream(event, false)
+    }
+
+    /// The last event of its stream, which 0.3 marks.
+    pub fn last_event(self, event: &StreamEvent) -> Value {
+        self.event_of_stream(event, true)
+    }
+
+    fn event_of_stream(self, event: &StreamEvent, is_last: bool) -> Value {
         let (name, value) = match event {
             StreamEvent::Task(task) => ("task", self.task(task)),
             StreamEvent::Message(message) => ("message", self.message(message)),
-            StreamEvent::StatusUpdate(update) => ("statusUpdate", self.status_update(update)),
+            StreamEvent::StatusUpdate(update) => ("statusUpdate", self.status_update(update, is_last)),
             StreamEvent::ArtifactUpdate(update) => ("artifactUpdate", self.artifact_update(update)),
         };
         match self {
@@ -164,17 +174,17 @@ impl Version {
         }
     }
 
-    fn status_update(self, update: &StatusUpdate) -> Value {
-        let is_last = match self {
+    fn status_update(self, update: &StatusUpdate, is_last: bool) -> Value {
+        let is_final = match self {
             Version::V1 => None,
-            Version::V03 | Version::V03Rest => Some(update.status.state.is_terminal()),
+            Version::V03 | Version::V03Rest => Some(is_last || update.status.state.is_terminal()),
         };
         Doc::new()
             .maybe("kind", self.kind("status-update"))
             .put("taskId", update.task_id.as_str())
             .put("contextId", update.context_id.as_str())
             .put("status", self.status(&update.status))
-            .maybe("final", is_last)
+            .maybe("final", is_final)
             .map("metadata", &update.metadata)
             .done()
     }

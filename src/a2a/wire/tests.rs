@@ -294,6 +294,8 @@ fn a_task_looks_as_each_version_writes_it() {
     let frame = StreamEvent::StatusUpdate(update);
     assert_eq!(Version::V1.event(&frame)["statusUpdate"].get("final"), None);
     assert_eq!(Version::V03.event(&frame)["final"], false, "the stream of an interrupted task may go on");
+    assert_eq!(Version::V03.last_event(&frame)["final"], true);
+    assert_eq!(Version::V1.last_event(&frame), Version::V1.event(&frame));
 }
 
 #[test]

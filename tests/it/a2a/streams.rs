@@ -4,6 +4,7 @@ use futures_util::future::join_all;
 use pes::a2a::fault::Error;
 use pes::a2a::types::{Content, SendRequest, StreamEvent, Task, TaskQuery, TaskState};
 use pes::a2a::wire::Method;
+use serde_json::Value;
 
 use super::door::{DOORS, Door, NEW, about, says};
 use crate::support::app::App;
@@ -28,15 +29,19 @@ impl Stream {
     }
 
     async fn next(&mut self) -> Option<StreamEvent> {
+        let event = self.next_as_json().await?;
+        Some(self.door.version().read_event(&event).unwrap_or_else(|error| panic!("{error}: {event:#}")))
+    }
+
+    async fn next_as_json(&mut self) -> Option<Value> {
         let event = self.events.next().await?.data;
-        let event = match self.door {
+        Some(match self.door {
             Door::Rpc(_) => {
                 assert_eq!((&event["jsonrpc"], &event["id"]), (&"2.0".into(), &7.into()), "{event:#}");
                 event["result"].clone()
             }
             Door::Rest(_) => event,
-        };
-        Some(self.door.version().read_event(&event).unwrap_or_else(|error| panic!("{error}: {event:#}")))
+        })
     }
 
     pub async fn task(&mut self) -> Task {
@@ -142,6 +147,32 @@ async fn a_stream_ends_when_the_client_is_asked_and_a_subscription_stays() {
         let events = subscribed.rest().await;
         assert_eq!(states(&events), [TaskState::Working, TaskState::Completed], "{door:?}");
         assert_eq!(answer(&events), ("You were asked.".to_owned(), true));
+    }
+}
+
+/// A client of 0.3 takes a stream that ends otherwise for one that was cut.
+#[tokio::test]
+async fn the_last_event_of_a_stream_says_so_to_clients_of_0_3() {
+    let app = App::start().await;
+    let shown = |event: &Value| {
+        let update = event.get("statusUpdate").unwrap_or(event);
+        (update["status"]["state"].as_str().unwrap_or_default().to_lowercase(), update["final"].clone())
+    };
+    for (nth, door) in [DOORS[2], DOORS[3]].into_iter().enumerate() {
+        let mut sent = Stream::sent(door, &app, &says(&format!("m{nth}"), "choose")).await;
+        let task = sent.task().await;
+        let mut told = Vec::new();
+        while let Some(event) = sent.next_as_json().await {
+            told.push(shown(&event));
+        }
+        let (state, is_final) = told.pop().unwrap();
+        assert!(state.contains("input") && is_final == true, "{door:?}: {state} {is_final}");
+        assert!(told.iter().all(|(_, is_final)| *is_final != true), "{door:?}: {told:?}");
+        let mut subscribed = Stream::of(door, &app, &task).await;
+        subscribed.task().await;
+        NEW.send(&app, &about(&task, says(&format!("r{nth}"), "a, b"))).await.unwrap();
+        let (state, is_final) = shown(&subscribed.next_as_json().await.unwrap());
+        assert!(state.contains("input") && is_final == false, "{door:?}: {state} {is_final}");
     }
 }
 

@@ -85,7 +85,9 @@ fn into_events(ctx: &A2aRequest, task_stream: TaskStream) -> TaskEventStream {
     let version = ctx.version;
     Box::pin(stream::unfold(task_stream, move |mut task_stream| async move {
         let event = task_stream.next().await?;
-        Some((event.map(|event| version.event(&event)), task_stream))
+        let is_last = task_stream.is_over();
+        let write = |event| if is_last { version.last_event(&event) } else { version.event(&event) };
+        Some((event.map(write), task_stream))
     }))
 }
 
@@ -161,6 +163,11 @@ impl TaskStream {
     fn fail(&mut self, code: Code, why: &str) {
         self.live = None;
         self.failure = Some(fault::Fault::new(code, why).into());
+    }
+
+    /// Whether nothing follows.
+    fn is_over(&self) -> bool {
+        self.ready.is_empty() && self.live.is_none() && self.failure.is_none()
     }
 
     async fn next(&mut self) -> Option<Result<StreamEvent, A2aError>> {
