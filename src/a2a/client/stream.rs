@@ -27,6 +27,11 @@ const MAX_EVENT_BYTES: usize = 4 << 20;
 /// The events of one task. Dropping it closes the stream.
 pub struct Events {
     answer: IncomingResponse,
+    received: Received,
+}
+
+/// What has arrived of a stream.
+struct Received {
     decoder: Decoder,
     /// Bytes that are not decoded yet.
     rest: Bytes,
@@ -45,24 +50,41 @@ impl Client {
         if !answer.status().is_success() || !kind.starts_with("text/event-stream") {
             return Err(Error::Refused(format!("it answers HTTP {} with `{kind}`", answer.status())));
         }
-        Ok(Events { answer, decoder: Decoder::new(MAX_EVENT_BYTES), rest: Bytes::new(), interface: interface.clone() })
+        Ok(Events { answer, received: Received::new(interface.clone()) })
     }
 }
 
 impl Events {
-    /// Waits for the next event with a task state; `None`: the stream has ended.
+    /// Waits for the next event with a task state; `None`: the stream has ended. Nothing is lost if it is dropped while it
+    /// waits.
     pub async fn next(&mut self) -> Option<Progress> {
         loop {
-            let mut rest = &*self.rest;
-            while let Some(event) = self.decoder.next(&mut rest).ok()? {
-                let progress = progress_of(&self.interface, event)?;
-                if let Some(progress) = progress {
-                    self.rest = self.rest.slice_ref(rest);
-                    return Some(progress);
-                }
+            if let Some(progress) = self.received.take()? {
+                return Some(progress);
             }
-            self.rest = self.answer.chunk().await.ok()??;
+            self.received.rest = self.answer.chunk().await.ok()??;
         }
+    }
+}
+
+impl Received {
+    fn new(interface: ChosenInterface) -> Self {
+        Self { decoder: Decoder::new(MAX_EVENT_BYTES), rest: Bytes::new(), interface }
+    }
+
+    /// The next event with a task state in what has arrived; outer `None`: the stream cannot be read.
+    #[expect(clippy::option_option, reason = "whether it can be read, and whether an event is complete")]
+    fn take(&mut self) -> Option<Option<Progress>> {
+        // The decoder keeps what it has read of an event that is not complete.
+        let bytes = std::mem::take(&mut self.rest);
+        let mut rest = &*bytes;
+        while let Some(event) = self.decoder.next(&mut rest).ok()? {
+            if let Some(progress) = progress_of(&self.interface, event)? {
+                self.rest = bytes.slice_ref(rest);
+                return Some(Some(progress));
+            }
+        }
+        Some(None)
     }
 }
 
@@ -79,4 +101,25 @@ fn progress_of(interface: &ChosenInterface, event: &str) -> Option<Option<Progre
         StreamEvent::Message(_) => Some(Progress::new(PeerState::Completed, None, None)),
         StreamEvent::ArtifactUpdate(_) => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::wire::Version;
+    use super::*;
+
+    /// Whoever waits for an event gives up after a while, and waits again.
+    #[test]
+    fn half_an_event_is_read_once_however_often_the_rest_is_waited_for() {
+        let url = "http://127.0.0.1/".parse().unwrap();
+        let interface = ChosenInterface { url, binding: Binding::HttpJson, version: Version::V1, tenant: None };
+        let mut received = Received::new(interface);
+        let update = r#"{"statusUpdate":{"taskId":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}"#;
+        let event = format!("data: {update}\n\n");
+        received.rest = Bytes::from(event[..30].to_owned());
+        assert_eq!([received.take(), received.take()], [Some(None), Some(None)]);
+        received.rest = Bytes::from(event[30..].to_owned());
+        assert_eq!(received.take(), Some(Some(Progress::new(PeerState::Working, None, None))));
+        assert_eq!(received.take(), Some(None));
+    }
 }
