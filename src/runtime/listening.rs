@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
 use super::Runtime;
 use super::command::CommitExtras;
@@ -20,8 +20,8 @@ use crate::domain::task::Task;
 use crate::engine::event::{Event, PeerEvent};
 use crate::engine::step::RowKind;
 
-/// After this time without an event, the listener checks whether the task is still awaited.
-const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(60);
+/// How often the listener checks whether the task is still awaited.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The tasks whose streams are read.
 #[derive(Default)]
@@ -63,6 +63,25 @@ impl Shared {
     }
 }
 
+/// When the next check is due.
+struct Checks(Instant);
+
+impl Checks {
+    fn new() -> Self {
+        Self(Instant::now() + CHECK_INTERVAL)
+    }
+
+    /// The event; `None`: a check is due first. However many events come, that is once in each interval.
+    async fn next_before<T>(&mut self, event: impl Future<Output = T>) -> Option<T> {
+        let is_due = self.0 <= Instant::now();
+        let next = if is_due { None } else { timeout_at(self.0, event).await.ok() };
+        if next.is_none() {
+            *self = Self::new();
+        }
+        next
+    }
+}
+
 impl TaskListener {
     async fn run(mut self) {
         let StreamedTask { peer, interface, remote, task, .. } = &self.streamed;
@@ -74,25 +93,26 @@ impl TaskListener {
 
     async fn read_events(&mut self, mut events: Events) {
         let since = Instant::now();
+        let mut checks = Checks::new();
         loop {
-            match timeout(IDLE_CHECK_INTERVAL, events.next()).await {
-                Ok(Some(progress)) if progress == self.streamed.progress => {}
-                Ok(Some(progress)) => {
+            match checks.next_before(events.next()).await {
+                Some(Some(progress)) if progress == self.streamed.progress => {}
+                Some(Some(progress)) => {
                     self.streamed.progress = progress;
                     self.trigger_poll().await;
                     if self.streamed.progress.state.is_terminal() {
                         return;
                     }
                 }
-                Ok(None) => {
+                Some(None) => {
                     // An agent that closes the stream at once must not be asked again and again.
-                    if since.elapsed() >= IDLE_CHECK_INTERVAL {
+                    if since.elapsed() >= CHECK_INTERVAL {
                         self.trigger_poll().await;
                     }
                     return;
                 }
-                Err(_) if self.is_awaited().await => {}
-                Err(_) => return,
+                None if self.is_awaited().await => {}
+                None => return,
             }
         }
     }
@@ -110,5 +130,28 @@ impl TaskListener {
         let stored = self.shared.store.find_row(*tenant, RowKind::Task, task.as_str()).await;
         let stored = stored.ok().flatten().and_then(|found| read::<Task>(&found.row).ok());
         stored.is_some_and(|task| !task.status.is_terminal())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_check_is_due_once_in_each_interval_however_many_events_come() {
+        let (mut checks, start) = (Checks::new(), Instant::now());
+        assert_eq!(checks.next_before(pending::<()>()).await, None);
+        assert_eq!(start.elapsed().as_secs(), 60);
+        for _ in 0..5 {
+            assert_eq!(checks.next_before(sleep(Duration::from_secs(11))).await, Some(()));
+        }
+        assert_eq!(checks.next_before(sleep(Duration::from_secs(11))).await, None);
+        assert_eq!(start.elapsed().as_secs(), 120);
+        advance(CHECK_INTERVAL).await;
+        assert_eq!([checks.next_before(ready(())).await, checks.next_before(ready(())).await], [None, Some(())]);
     }
 }
