@@ -346,10 +346,11 @@ impl Actor {
         let extras = CommitExtras::default();
         for _ in 0..MAX_ATTEMPTS {
             self.ensure_loaded(&extras).await?;
+            let row = self.shared.receiver_row_of_now(self.pk, row).await?;
             let Some(loaded) = &self.loaded else { continue };
             let now = self.shared.now();
             let mut commit = loaded.commit(LeaseChange::Keep, now);
-            commit.rows.push(row.clone());
+            commit.rows.push(row);
             commit.audit.extend(audit.iter().map(|audited| audited.row(&loaded.row, now)));
             if self.write(commit).await? {
                 return Ok(());

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::command::CommitExtras;
 use super::loaded::LoadedThread;
+use super::rows::read;
 use super::shared::Shared;
 use crate::a2a::task_events::TaskEvents;
 use crate::a2a::types::{Metadata, StreamEvent, Task, TaskState};
@@ -19,6 +20,7 @@ use crate::domain::facts::Fact;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::observation::Record;
 use crate::domain::payload::Payloads;
+use crate::domain::run::Run;
 use crate::engine::step::{Keep, Row, RowKind, Step};
 use crate::outbox::PushTarget;
 use crate::store;
@@ -79,6 +81,16 @@ impl LoadedThread {
 }
 
 impl Shared {
+    /// The row as it is to be stored: that of a receiver whose run has ended is not loaded with the thread any more. If
+    /// the run ends after this, the commit of the row is stale, because the thread was loaded before.
+    pub(super) async fn receiver_row_of_now(&self, pk: ThreadPk, row: &Row) -> store::Result<Row> {
+        let target = if row.kind == RowKind::Push { PushTarget::read(row)? } else { None };
+        let Some(target) = target else { return Ok(row.clone()) };
+        let stored = self.store.row(pk, RowKind::Run, target.run_id.as_str()).await?;
+        let run = stored.as_ref().map(read::<Run>).transpose()?;
+        Ok(target.row(run.is_some_and(|run| run.status.is_terminal())))
+    }
+
     /// The deliveries of a step to the push receivers, and the rows of the receivers whose task it ends.
     pub(super) async fn push_deliveries(
         &self,

@@ -81,11 +81,10 @@ pub async fn add(
     service.runtime.accepting()?;
     let _one_at_a_time = lock(service, caller, run).await?;
     let known = list(service, caller, run).await?;
-    let (pk, stored) = runs::stored(service, caller, run).await?;
+    let (pk, _) = runs::stored(service, caller, run).await?;
     let new = receiver(service, caller, run, config, version)?;
     check_count(&known, &new.target)?;
-    let row = new.target.row(stored.status.is_terminal());
-    service.runtime.store_row(pk, row, Some(new.audited())).await?;
+    service.runtime.store_row(pk, new.target.row(false), Some(new.audited())).await?;
     Ok(shown(new.target))
 }
 

@@ -4,6 +4,7 @@ use pes::a2a::fault::Error;
 use pes::a2a::types::{Authentication, PushConfig, SendRequest, StreamEvent, Task, TaskState};
 use pes::a2a::wire::{Method, Version};
 use pes::config::Config;
+use pes::engine::step::{Keep, RowKind};
 use pes::store::PageAsk;
 use pes::store::outbox::{DeliveryStatus, TargetKind};
 use serde_json::{Value, json};
@@ -173,6 +174,22 @@ async fn receivers_are_added_looked_at_and_taken_away() {
     let foreign = PushConfig { task_id: Some("run_none".into()), ..config(&wire) };
     let refused = NEW.call(&app, Method::CreatePushConfig, Version::V1.push(&foreign)).await.unwrap_err();
     assert_eq!(refused.error, Error::TaskNotFound);
+}
+
+/// A receiver is loaded with its thread as long as there is something to send.
+#[tokio::test]
+async fn a_receiver_that_is_added_after_the_end_of_its_task_is_not_loaded_with_the_thread() {
+    let (wire, store) = (Wire::serve(oks(9)).await, fresh_store().await);
+    let app = App::of(store.clone(), allowing(&wire)).await;
+    for (said, keep) in [("hello", Keep::Never), ("ask", Keep::Always)] {
+        let task = NEW.send(&app, &says(said, said)).await.unwrap();
+        let given = PushConfig { task_id: Some(task.id.clone()), ..config(&wire) };
+        NEW.call(&app, Method::CreatePushConfig, Version::V1.push(&given)).await.unwrap();
+        let tenant = store.tenant("default", 0).await.unwrap();
+        let pk = store.find_row(tenant, RowKind::Run, &task.id).await.unwrap().unwrap().pk;
+        let row = store.row(pk, RowKind::Push, &format!("{}/here", task.id)).await.unwrap().unwrap();
+        assert_eq!(row.keep, keep, "{said}");
+    }
 }
 
 #[tokio::test]
