@@ -236,7 +236,8 @@ impl Peer {
     /// The task's current status, and again after every change.
     fn streamed(&self, id: &str) -> Response {
         let listener = Listener::of(self, id);
-        let events = stream::unfold((listener, self.moved.subscribe(), None), async |(listener, mut moved, before)| {
+        let start = (listener, self.moved.subscribe(), None::<(&str, &str)>);
+        let events = stream::unfold(start, async |(listener, mut moved, before)| {
             let (peer, id) = (&listener.peer, &listener.id);
             loop {
                 let told = peer.told();
