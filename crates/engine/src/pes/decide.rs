@@ -105,12 +105,7 @@ fn by_system(tx: &mut Tx<'_>, event: SystemEvent) -> HandlerResult {
             waits::begin_next(tx);
             Ok(EventOutcome::Applied)
         }
-        SystemEvent::Quarantined { crashes } => {
-            if tx.state.run.is_some() {
-                recover::count_lost(tx);
-            }
-            cancel::quarantine(tx, crashes)
-        }
+        SystemEvent::Quarantined { crashes } => cancel::quarantine(tx, crashes),
         SystemEvent::Unreadable => cancel::set_unreadable_aside(tx),
         SystemEvent::Released => cancel::release(tx),
         SystemEvent::Restored { message } if tx.state.waits_to_begin() => Ok(waits::begin_paused(tx, message)),

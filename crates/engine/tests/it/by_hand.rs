@@ -4,10 +4,11 @@ use pes_engine::domain::hitl::SuspensionKind;
 use pes_engine::domain::model::FailureKind;
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::OnBusy;
-use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
+use pes_engine::domain::settings::{ExecutionConfig, OnBudget, OnItemFailure, RunSettings};
 use pes_engine::event::{Event, PersonEvent};
 use serde_json::{Value, json};
 
+use super::caps;
 use super::sim::*;
 
 fn retry(sim: &mut Sim, item: &str) -> Result<(), String> {
@@ -164,4 +165,26 @@ fn the_call_of_a_skipped_item_is_told_to_have_ended() {
     over.sort_by_key(Value::to_string);
     started.sort_by_key(Value::to_string);
     assert_eq!(over, started);
+}
+
+/// Otherwise whoever skips and retries a step would pass every cap.
+#[test]
+fn the_call_of_a_skipped_item_counts_what_it_had_reserved() {
+    let mut sim = caps::capped();
+    caps::ask(&mut sim, OnBudget::Stop);
+    sim.step();
+    let before = sim.machine.reservations();
+    skip(&mut sim, "a").unwrap();
+    let after = sim.machine.reservations();
+    assert_eq!((before.len(), after.len()), (3, 2));
+    let skipped = before.iter().find(|one| !after.iter().any(|other| other.stream == one.stream)).unwrap();
+    let took = caps::counted(&sim);
+    let (_, took) = took.iter().find(|(stream, _)| stream == skipped.stream.as_str()).unwrap();
+    assert_eq!(i64::try_from(took.usage.input_tokens + took.usage.output_tokens), Ok(skipped.tokens));
+    assert_eq!((took.usage.output_tokens, took.cost_nanos), (4_096, Some(skipped.cost)));
+    assert_eq!(took.item.as_ref().map(|id| id.as_str()), Some("a"));
+    sim.go();
+    let counters = sim.run("run_1").counters;
+    assert_eq!(counters.usage.output_tokens, 4_096 + 4 * 500, "the other calls count besides");
+    assert_eq!((counters.cost_nanos, caps::held(&sim)), (Some(skipped.cost + 4 * 1_500_000), 0));
 }

@@ -11,8 +11,8 @@ use pes_engine::step::{self, Keep, Row, RowKind, Step};
 use pes_engine::{Core, Loaded, Machine, RunAdmission, Stamp, World};
 
 use super::cancel::two_items;
-use super::delegate;
 use super::sim::Sim;
+use super::{caps, delegate};
 
 /// A run whose first item calls a tool and whose second has not started, and a queued run.
 fn busy() -> Sim {
@@ -157,6 +157,30 @@ fn a_task_that_nobody_waits_for_any_more_is_cancelled(#[case] damaged: RowKind) 
     decide_on(&mut sim, &mut *machine, Event::Peer(told));
     assert!(machine.running().is_empty());
     assert_eq!(ended(&sim).cancel_heard, Some(true));
+}
+
+/// Nobody will say what the call used.
+#[test]
+fn a_call_in_flight_counts_what_it_had_reserved() {
+    let mut sim = Sim::new(two_items);
+    sim.allowance = caps::RESERVE;
+    sim.ask("go").unwrap();
+    // The step calls tools, and once one of them was refused, its model is asked again.
+    sim.step();
+    sim.step();
+    sim.step();
+    sim.answer(0, |answer| answer.approved = Some(false)).unwrap();
+    let reserved = sim.machine.reservations().remove(0);
+    let turn = sim.rows().find(|row| row.kind == RowKind::Turn).unwrap().id.clone();
+    spoil(&mut sim, RowKind::Turn, &turn);
+    let mut machine = read(&sim).unwrap();
+    decide(&mut sim, &mut *machine, SystemEvent::Unreadable);
+    let took = caps::counted(&sim);
+    assert_eq!(took.len(), 3, "of the plan, the first call of the step and this one");
+    let (_, took) = took.iter().find(|(stream, _)| stream == reserved.stream.as_str()).unwrap();
+    assert_eq!(i64::try_from(took.usage.input_tokens + took.usage.output_tokens), Ok(reserved.tokens));
+    let counted = sim.run("run_1").counters.usage;
+    assert_eq!(counted.output_tokens, 2 * 5 + took.usage.output_tokens, "{counted:?}");
 }
 
 #[test]

@@ -23,7 +23,6 @@ pub(crate) fn recover(tx: &mut Tx<'_>) -> HandlerResult {
     }
     let cancelled = tx.active().cancel.is_some();
     if cancelled {
-        count_lost(tx);
         end_early::complete_cancel(tx);
         return Ok(EventOutcome::Applied);
     }
@@ -35,24 +34,6 @@ pub(crate) fn recover(tx: &mut Tx<'_>) -> HandlerResult {
         recover_item(tx, item);
     }
     Ok(EventOutcome::Applied)
-}
-
-/// Counts what the model calls that nobody will answer have reserved, before they end with their run.
-pub(crate) fn count_lost(tx: &mut Tx<'_>) {
-    for (item, call) in lost_model_calls(tx) {
-        reply::count_reserved(tx, item.as_ref(), &call);
-    }
-}
-
-/// The model calls that nobody will answer: of the planner or the synthesizer, and of the items.
-fn lost_model_calls(tx: &Tx<'_>) -> Vec<(Option<ItemId>, ModelCall)> {
-    let main = tx.state.head.active.as_ref().and_then(|active| active.model.as_ref());
-    let items = tx.state.list.open().filter_map(|item| {
-        let call = item.progress.work.as_ref()?.model.as_ref()?;
-        Some((Some(item.def.id.clone()), call))
-    });
-    let calls = main.map(|call| (None, call)).into_iter().chain(items);
-    calls.filter(|(_, call)| is_lost(tx, call)).map(|(item, call)| (item, call.clone())).collect()
 }
 
 fn recover_item(tx: &mut Tx<'_>, id: &ItemId) {

@@ -2,13 +2,12 @@
 
 use crate::domain::fault::Code;
 use crate::domain::ids::{ItemId, StreamId};
-use crate::domain::model::{self, FailureKind, ModelFailure, ModelReply, Usage};
-use crate::domain::usage::{ModelUse, Nanos};
+use crate::domain::model::{self, FailureKind, ModelFailure, ModelReply};
 use crate::pes::plan::make::{self, PlanReplyOutcome};
 use crate::pes::plan::refine;
 use crate::pes::run::{direct_answer, finish, flow, simple, summary, synthesize};
 use crate::pes::settle::{item, model_call};
-use crate::pes::state::{ModelCall, ModelSlot, ReceivedReply, RunPhase, rows, text};
+use crate::pes::state::{ModelCall, ModelSlot, ReceivedReply, RunPhase, text};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 use crate::pes::work::retry;
 use crate::pes::work::step::{self, StepOutcome};
@@ -18,7 +17,7 @@ pub(crate) fn on_model_replied(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32,
     let Some((item, call)) = tx.state.open_model_call(stream, attempt) else { return Ok(EventOutcome::Ignored) };
     let phase = call.phase(tx.state.model_phase(item.as_ref()));
     let model = (reply.provider.as_str(), reply.model.as_str());
-    let cost = count_usage(tx, stream, item.as_ref(), model, &reply.usage);
+    let cost = model_call::count_usage(tx, stream, item.as_ref(), model, &reply.usage);
     let active = tx.active();
     active.counters.total_generation_ms += reply.total_ms;
     active.largest = active.largest.max(reply.usage.input_tokens.saturating_add(reply.usage.output_tokens));
@@ -68,34 +67,6 @@ fn plan_replied(tx: &mut Tx<'_>, replied: ReceivedReply<'_>) {
     }
 }
 
-/// Adds the call to the run's counters and writes its usage; returns its cost, if its price is known.
-fn count_usage(
-    tx: &mut Tx<'_>,
-    stream: &StreamId,
-    item: Option<&ItemId>,
-    (provider, model): (&str, &str),
-    usage: &Usage,
-) -> Option<Nanos> {
-    let cost = tx.world.models.price(provider, model).map(|price| price.of(usage));
-    let counters = &mut tx.active().counters;
-    counters.usage.add(usage);
-    if let Some(cost) = cost {
-        let sum = counters.cost_nanos.get_or_insert(0);
-        *sum = sum.saturating_add(cost);
-    }
-    let plain = |text: &str| text.replace(char::is_control, " ");
-    let used = ModelUse {
-        run: tx.state.active_run().run_id.clone(),
-        item: item.map(|id| plain(id.as_str()).as_str().into()),
-        provider: plain(provider),
-        model: plain(model),
-        usage: usage.clone(),
-        cost_nanos: cost,
-    };
-    tx.written.put(rows::usage(stream, tx.stamp.now, &used));
-    cost
-}
-
 /// Records the failure, and lets the slot wait for the next attempt, if there is one; both in one commit.
 pub(crate) fn on_model_failed(
     tx: &mut Tx<'_>,
@@ -110,7 +81,7 @@ pub(crate) fn on_model_failed(
     if let Some(usage) = &failure.usage {
         let (provider, model) = tx.state.run_settings().choice(call.choice).unwrap_or_default();
         let (provider, model) = (provider.to_owned(), model.to_owned());
-        count_usage(tx, stream, item.as_ref(), (&provider, &model), usage);
+        model_call::count_usage(tx, stream, item.as_ref(), (&provider, &model), usage);
     }
     let is_over = tx.active().cancel.is_some();
     let delay = if is_over { None } else { retry::prepare_next(tx, &mut call, &failure) };
@@ -135,7 +106,7 @@ pub(crate) fn on_model_failed(
 /// The attempt was in flight when its process stopped; another one follows at once.
 pub(crate) fn on_model_interrupted(tx: &mut Tx<'_>, item: Option<&ItemId>, mut call: ModelCall) {
     let Some(stream) = call.stream().cloned() else { return };
-    count_reserved(tx, item, &call);
+    model_call::count_reserved(tx, item, &call);
     let failure = model_call::interrupted("the process stopped while the model answered");
     tx.record_stream_error(&stream, item, &failure, Some(0));
     call.attempt += 1;
@@ -143,17 +114,6 @@ pub(crate) fn on_model_interrupted(tx: &mut Tx<'_>, item: Option<&ItemId>, mut c
     call.slot = ModelSlot::Ready { not_before: Some(tx.stamp.now) };
     retry::restart_retry_time(tx, &mut call);
     tx.put_model_call(item, call);
-}
-
-/// Counts what a call has reserved, if anything: its process stopped, so nobody will say what it used, or whether it
-/// was sent.
-pub(crate) fn count_reserved(tx: &mut Tx<'_>, item: Option<&ItemId>, call: &ModelCall) {
-    let Some((stream, reserved)) = call.stream().zip(call.reserved) else { return };
-    let (provider, model) = tx.state.run_settings().choice(call.choice).unwrap_or_default();
-    let (provider, model) = (provider.to_owned(), model.to_owned());
-    let input_tokens = reserved.tokens.saturating_sub(reserved.output);
-    let usage = Usage { input_tokens, output_tokens: reserved.output, ..Usage::default() };
-    count_usage(tx, stream, item, (&provider, &model), &usage);
 }
 
 fn give_up_model(tx: &mut Tx<'_>, item: Option<&ItemId>, call: &ModelCall, failure: &ModelFailure) {
