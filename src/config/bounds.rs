@@ -72,6 +72,8 @@ impl Config {
             Bound::of("limits.body_bytes", limits.body_bytes, MIN_BODY_BYTES..=MOST_BYTES)
                 .because("no query would fit in less"),
             Bound::of("limits.header_bytes", limits.header_bytes, 1..=MOST_BYTES),
+            Bound::of("limits.calls_per_reply", limits.calls_per_reply, 1..=MOST_COUNT)
+                .because("with 0 no tool could be called"),
             Bound::of("limits.tool_output_bytes", limits.tool_output_bytes, 0..=MOST_BYTES),
             Bound::of("limits.connections", limits.connections, 1..=MOST_COUNT).because("with 0 nobody could connect"),
             Bound::of("limits.mailbox", limits.mailbox, 0..=MOST_COUNT),

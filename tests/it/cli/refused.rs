@@ -169,10 +169,11 @@ const MS: i64 = 315_360_000_000;
 const COUNT: i64 = 1_000_000_000;
 
 /// Each number with the least and the most that a server starts with.
-const BOUNDS: [(&str, i64, i64); 28] = [
+const BOUNDS: [(&str, i64, i64); 29] = [
     ("limits.json_depth", 1, 64),
     ("limits.body_bytes", 512, BYTES),
     ("limits.header_bytes", 1, BYTES),
+    ("limits.calls_per_reply", 1, COUNT),
     ("limits.tool_output_bytes", 0, BYTES),
     ("limits.connections", 1, COUNT),
     ("limits.mailbox", 0, COUNT),

@@ -91,6 +91,33 @@ fn a_call_that_a_person_approves_waits_for_the_one_that_runs() {
     assert_eq!(ran(&sim), ["write:2", "gated:1"]);
 }
 
+/// The server refuses this limit; other programs may set it.
+#[test]
+fn a_model_whose_calls_are_all_dropped_is_told_so_until_its_iterations_end() {
+    let called = || calls(&[("read", json!({ "x": 1 }))]);
+    for comes_with_plan in [false, true] {
+        let mut sim = Sim::new(move |request| match which(request).as_str() {
+            "planning" if comes_with_plan => called(),
+            "planning" => plan(&[("a", &[], &[])]),
+            "synthesis" => says("done"),
+            _ => called(),
+        });
+        sim.limits.calls_per_reply = 0;
+        let execution = ExecutionConfig { max_iterations: 3, ..ExecutionConfig::default() };
+        sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+        sim.go();
+        assert!(sim.is_idle() && ran(&sim).is_empty());
+        let item = sim.view()["todoList"][0].clone();
+        assert_eq!((&item["status"], &item["reason"]), (&json!("failed"), &json!(AFTER_THREE)));
+        let last = sim.prompts.iter().rfind(|request| request.context.item_id.is_some()).unwrap();
+        assert_eq!(last.context.iteration, 3);
+        let told = format!("{:?}", last.messages);
+        assert_eq!(told.matches("Only the first 0 calls of your reply were taken; 1 were not made.").count(), 2);
+    }
+}
+
+const AFTER_THREE: &str = "max_iterations: not finished after 3 model calls";
+
 #[test]
 fn what_depends_on_an_item_that_cannot_begin_is_no_cycle() {
     let mut sim = Sim::new(|request| match which(request).as_str() {

@@ -56,6 +56,9 @@ pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&ReceivedReply<
     for (call, verdict) in batch.iter().zip(verdicts) {
         apply_verdict(tx, call, verdict);
     }
+    if batch.is_empty() {
+        return end_batch(tx, id);
+    }
     continue_if_done(tx, id);
 }
 
@@ -188,9 +191,13 @@ fn continue_if_done(tx: &mut Tx<'_>, id: &ItemId) {
     let is_done = tx.state.item(id).and_then(|item| item.progress.work.as_ref()).is_some_and(|work| {
         !work.batch.is_empty() && work.batch.iter().all(|call| tx.state.call_status(call) == Some(CallStatus::Done))
     });
-    if !is_done {
-        return;
+    if is_done {
+        end_batch(tx, id);
     }
+}
+
+/// The batch is over, or no call of the reply was made.
+fn end_batch(tx: &mut Tx<'_>, id: &ItemId) {
     let has_patch = tx.change_loop(id, |work| {
         work.batch.clear();
         std::mem::take(&mut work.has_patch)
