@@ -92,6 +92,7 @@ codes! {
     TaskRefused = "task_refused", 500, "The task was refused", false;
     ModelFailed = "model_failed", 500, "The model did not answer", true;
     ModelRefused = "model_refused", 500, "The model's provider refused the call", false;
+    StepFailed = "step_failed", 500, "The step failed", false;
     SynthesisFailed = "synthesis_failed", 500, "The answer could not be written", true;
     Quarantined = "quarantined", 500, "The thread kept crashing", false;
     UnreadableState = "unreadable_state", 500, "What is stored of the thread cannot be read", false;

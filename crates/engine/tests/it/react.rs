@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest, StopReason};
+use pes_engine::domain::hitl::{ExpiryPolicy, InDoubtAction};
+use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, StopReason};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::domain::run::{OnBusy, ResultStatus, RunStatus};
-use pes_engine::domain::settings::{OnItemFailure, RunSettings};
-use pes_engine::event::{CancelEvent, Event, PersonEvent};
+use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
+use pes_engine::event::{CancelEvent, Event, PersonEvent, SystemEvent};
 use pes_engine::pes::Pes;
 use serde_json::json;
 
@@ -164,4 +165,63 @@ fn there_is_no_plan_to_change() {
     let run = sim.run("run_1");
     assert_eq!((run.status, run.outcome.unwrap().status), (RunStatus::Failed, ResultStatus::Error));
     assert_eq!(sim.prompts.len(), 5);
+}
+
+/// The code and message of the failed run, and whether it may be asked again, as its last `ERROR` says.
+fn why(sim: &Sim) -> (String, String, bool) {
+    let run = sim.run("run_1");
+    assert_eq!(run.status, RunStatus::Failed);
+    let error = run.outcome.unwrap().error.unwrap();
+    assert_eq!(answers(sim), [error.message.clone()]);
+    let told = sim.contents(ObservationType::Error).pop().unwrap();
+    assert_eq!((&told["code"], &told["fatal"]), (&json!(error.code.as_str()), &json!(true)));
+    (error.code.as_str().to_owned(), error.message, told["retryable"] == true)
+}
+
+fn failed(code: &str, message: &str, is_retryable: bool) -> (String, String, bool) {
+    (code.to_owned(), message.to_owned(), is_retryable)
+}
+
+#[test]
+fn a_run_fails_with_the_code_of_what_failed() {
+    let table = [
+        (FailureKind::Refused, "model_refused", false),
+        (FailureKind::TooLong, "prompt_too_long", false),
+        (FailureKind::TooLarge, "reply_too_large", false),
+        (FailureKind::Broken, "model_failed", true),
+    ];
+    for (kind, code, is_retryable) in table {
+        let mut sim = react(move |_| fails(kind));
+        sim.ask("go").unwrap();
+        sim.go();
+        assert_eq!(why(&sim), failed(code, "the model is away", is_retryable));
+    }
+}
+
+/// Asked again, a call in doubt might have its effect twice.
+#[test]
+fn a_step_that_did_not_end_with_its_model_is_no_failure_of_the_model() {
+    let mut sim = react(|_| calls(&[("read", json!({}))]));
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!(why(&sim), failed("step_failed", "not finished after 5 model calls", false));
+
+    let mut sim = react(calls_once("write"));
+    sim.ask("go").unwrap();
+    sim.step();
+    sim.crash();
+    sim.answer(0, |answer| answer.action = Some(InDoubtAction::Abort)).unwrap();
+    assert_eq!(why(&sim), failed("step_failed", "a person ended the step after a crash", false));
+
+    let mut sim = react(calls_once("gated"));
+    let execution = ExecutionConfig {
+        suspension_timeout_ms: Some(5_000),
+        suspension_expiry: ExpiryPolicy::Fail,
+        ..ExecutionConfig::default()
+    };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+    sim.go();
+    sim.now += 5_000;
+    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    assert_eq!(why(&sim), failed("suspension_timed_out", "nobody answered in time", false));
 }

@@ -49,5 +49,22 @@ pub(crate) fn on_item_cut_off(tx: &mut Tx<'_>, id: &ItemId, content: String) {
 fn fail_with_single_item(tx: &mut Tx<'_>) {
     let reason = tx.state.settled_now().last().and_then(|item| item.progress.reason.clone());
     let why = reason.unwrap_or_else(|| "the step did not end".into());
-    finish::fail(tx, Code::ModelFailed, why, model::Phase::Execution);
+    let (code, message) = match why.split_once(": ") {
+        Some((code, message)) => (run_code(code), message.to_owned()),
+        None => (Code::StepFailed, why),
+    };
+    finish::fail(tx, code, message, model::Phase::Execution);
+}
+
+/// The code of a run whose only item failed with this code. Codes of items and tools are none of a run.
+fn run_code(of_item: &str) -> Code {
+    let of_both = [
+        Code::ModelFailed,
+        Code::ModelRefused,
+        Code::PromptTooLong,
+        Code::ReplyTooLarge,
+        Code::ProviderSaturated,
+        Code::SuspensionTimedOut,
+    ];
+    of_both.into_iter().find(|code| code.as_str() == of_item).unwrap_or(Code::StepFailed)
 }
