@@ -204,3 +204,22 @@ fn a_later_yes_takes_no_time_away() {
     sim.go();
     assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "success");
 }
+
+/// As an answer of nobody, it would end the run as completed.
+#[test]
+fn a_question_that_expires_during_a_cancel_changes_nothing_about_it() {
+    let mut sim = asked(Budget { deadline_ms: Some(5_000), ..Budget::default() }, |execution| {
+        execution.on_budget = OnBudget::Ask;
+        execution.suspension_timeout_ms = Some(10_000);
+    });
+    sim.now = sim.steps[0].wake_at.unwrap();
+    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    let question = sim.suspensions().remove(0);
+    assert_eq!((question.kind, sim.in_flight.len()), (SuspensionKind::Budget, 1));
+    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    sim.now = question.expires_at.unwrap();
+    assert!(sim.apply(Event::System(SystemEvent::Woke)).unwrap().stop_effects);
+    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
+    assert!(sim.contents(ObservationType::SuspensionTimeout).is_empty());
+}

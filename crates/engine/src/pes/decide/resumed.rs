@@ -145,7 +145,7 @@ fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict:
     batch::on_call_ended(tx, call);
 }
 
-/// Handles suspensions that have expired, as their policy says.
+/// Handles suspensions that have expired, as their policy says. A cancel that is under way closes them itself.
 pub(crate) fn expire(tx: &mut Tx<'_>) {
     let now = tx.stamp.now;
     let due = |open: &&Suspension| open.expires_at.is_some_and(|at| at <= now);
@@ -157,7 +157,8 @@ pub(crate) fn expire(tx: &mut Tx<'_>) {
 
 fn expire_one(tx: &mut Tx<'_>, open: &Suspension) {
     use ExpiryPolicy::{Deny, Fail, Remind};
-    if tx.state.suspension(&open.suspension_id).is_none() {
+    let is_cancelled = tx.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
+    if is_cancelled || tx.state.suspension(&open.suspension_id).is_none() {
         return;
     }
     let policy = open.expiry_policy.unwrap_or(Deny);
