@@ -145,6 +145,57 @@ fn what_is_done_again_goes_on_where_a_failure_had_stopped_the_plan() {
     assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "success");
 }
 
+/// A run whose failed items are planned around; `b` fails once, `e` always, while `d` is in progress.
+fn planned_around(items: &'static [(&'static str, &'static [&'static str], &'static [&'static str])]) -> Sim {
+    let mut begun = 0;
+    let mut sim = Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(items),
+        "refinement" => plan(&[("b", &[], &[]), ("d", &[], &[])]),
+        "b.1" => {
+            begun += 1;
+            if begun == 1 { fails(FailureKind::Refused) } else { says("b is done") }
+        }
+        "e.1" => fails(FailureKind::Refused),
+        _ => says("fine"),
+    });
+    let execution =
+        ExecutionConfig { on_item_failure: OnItemFailure::Replan, max_parallel_items: 3, ..ExecutionConfig::default() };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+    sim.step();
+    sim.step();
+    sim
+}
+
+fn refinements(sim: &Sim) -> Vec<String> {
+    let asked = sim.prompts.iter().filter(|prompt| which(prompt) == "refinement");
+    asked.map(|prompt| format!("{:?}", prompt.messages)).collect()
+}
+
+#[test]
+fn what_is_done_again_is_not_planned_around() {
+    let mut sim = planned_around(&[("b", &[], &[]), ("c", &["b"], &[]), ("d", &[], &[])]);
+    assert_eq!(statuses(&sim), ["b: failed", "c: cancelled", "d: in_progress"]);
+    retry(&mut sim, "b").unwrap();
+    assert_eq!(statuses(&sim)[0], "b: in_progress", "nothing holds it up");
+    sim.go();
+    assert_eq!(statuses(&sim), ["b: completed", "c: completed", "d: completed"]);
+    assert_eq!(refinements(&sim), Vec::<String>::new());
+    assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "success");
+}
+
+#[test]
+fn what_else_failed_is_planned_around_all_the_same() {
+    let mut sim = planned_around(&[("b", &[], &[]), ("e", &[], &[]), ("d", &[], &[])]);
+    sim.step();
+    assert_eq!(statuses(&sim), ["b: failed", "e: failed", "d: in_progress"]);
+    retry(&mut sim, "b").unwrap();
+    sim.go();
+    let [told] = &refinements(&sim)[..] else { panic!("{} refinements", refinements(&sim).len()) };
+    assert!(told.contains("Item e failed (model_refused): plan around it if you can."), "{told}");
+    assert!(!told.contains("Item b failed"), "{told}");
+    assert_eq!(sim.item("b")["status"], "completed");
+}
+
 #[test]
 fn the_call_of_a_skipped_item_is_told_to_have_ended() {
     let mut sim = Sim::new(|request| match which(request).as_str() {

@@ -23,6 +23,7 @@ pub(crate) fn retry(tx: &mut Tx<'_>, id: &ItemId, by: &str) -> HandlerResult {
         ItemStatus::Completed => redo::redo(tx, id, &ItemDraft::default(), &mut merged),
         ItemStatus::Failed | ItemStatus::Cancelled => {
             change::change_status(tx, id, ItemStatus::Pending, &mut merged, None);
+            item::withdraw_failure(tx, id);
             reopen_dependants(tx, id, &mut merged);
         }
     }

@@ -78,7 +78,7 @@ pub(crate) fn fail(tx: &mut Tx<'_>, id: &ItemId, code: &str, message: String) {
     match tx.state.run_settings().execution.on_item_failure {
         OnItemFailure::Continue => {}
         OnItemFailure::Replan => {
-            let note = format!("Item {id} failed ({code}): plan around it if you can.");
+            let note = failure_note(id, code);
             let active = tx.active();
             if active.replan == Replan::Unasked {
                 active.replan = Replan::Due;
@@ -89,6 +89,35 @@ pub(crate) fn fail(tx: &mut Tx<'_>, id: &ItemId, code: &str, message: String) {
             tx.active().is_stopped = true;
             cancel_pending(tx, STOPPED);
         }
+    }
+}
+
+/// Asks the planner to plan around a failed item.
+fn failure_note(id: &ItemId, code: &str) -> String {
+    format!("{}{code}): plan around it if you can.", failure_note_start(id))
+}
+
+fn failure_note_start(id: &ItemId) -> String {
+    format!("Item {id} failed (")
+}
+
+/// A failed item is done again. A refinement that its failure has asked for is then about another item that failed in
+/// this run; without one it is not made.
+pub(crate) fn withdraw_failure(tx: &mut Tx<'_>, id: &ItemId) {
+    if tx.active().replan != Replan::Due {
+        return;
+    }
+    let other = tx.state.settled_now().find(|item| item.progress.status == ItemStatus::Failed).map(|item| {
+        let reason = item.progress.reason.as_deref().unwrap_or_default();
+        failure_note(&item.def.id, reason.split(": ").next().unwrap_or_default())
+    });
+    let active = tx.active();
+    if other.is_none() {
+        active.replan = Replan::Unasked;
+    }
+    let own = failure_note_start(id);
+    if let Some(at) = active.notes.iter().position(|note| note.starts_with(&own)) {
+        drop(active.notes.splice(at..=at, other));
     }
 }
 
