@@ -9,7 +9,7 @@ use tracing::{Instrument, Span};
 use super::actor::Actor;
 use super::lease::Lease;
 use super::loaded::LoadedThread;
-use super::perform::{ModelAttempt, PeerAttempt, ToolAttempt, model_failed};
+use super::perform::{ModelAttempt, PeerAttempt, ToolAttempt, model_not_sent};
 use super::shared::Shared;
 use crate::domain::hitl::Reply;
 use crate::domain::ids::{StreamId, ThreadId, ThreadPk};
@@ -106,12 +106,12 @@ impl Actor {
                 loaded.machine.prompt(&shared.world(&tools), &effect, &material)
             }
             Err(error) => {
-                let event = model_failed(&stream, attempt, FailureKind::Retry, &error.to_string());
+                let event = model_not_sent(&stream, attempt, FailureKind::Retry, &error.to_string());
                 return self.effects.start(effect, lease, async { Some(event) });
             }
         };
         let Some(request) = request else {
-            let event = model_failed(&stream, attempt, FailureKind::Broken, "there is no prompt for this call");
+            let event = model_not_sent(&stream, attempt, FailureKind::Broken, "there is no prompt for this call");
             return self.effects.start(effect, lease, async { Some(event) });
         };
         let request = match request {

@@ -28,6 +28,12 @@ pub(in crate::runtime) fn model_failed(stream: &StreamId, attempt: u32, kind: Fa
     Event::Model(ModelEvent::Failed { stream: stream.clone(), attempt, failure })
 }
 
+/// The result of a model call that this server could not send.
+pub(in crate::runtime) fn model_not_sent(stream: &StreamId, attempt: u32, kind: FailureKind, message: &str) -> Event {
+    let failure = ModelFailure { is_ours: true, ..ModelFailure::new(kind, message) };
+    Event::Model(ModelEvent::Failed { stream: stream.clone(), attempt, failure })
+}
+
 pub(in crate::runtime) fn peer_failed(
     task: &TaskId,
     attempt: u32,

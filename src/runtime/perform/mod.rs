@@ -28,7 +28,7 @@ use crate::engine::event::Event;
 use crate::runtime::lease::Lease;
 
 pub(super) use call_questions::CallQuestion;
-pub(super) use failed::{model_failed, peer_failed, tool_failed};
+pub(super) use failed::{model_failed, model_not_sent, peer_failed, tool_failed};
 pub(super) use model::ModelAttempt;
 pub(super) use peer::PeerAttempt;
 pub(super) use peer_connection::{PeerConnection, RemoteTaskRef};

@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::model_failed;
+use super::model_not_sent;
 use super::reply::ReplyBuilder;
 use crate::config::ModelRef;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
@@ -73,7 +73,7 @@ impl ModelAttempt {
         let (fit, prompt_digest) = (request.context.fit, Some(prompt::digest(&request.messages)));
         let client = match shared.model(tenant, &model.provider) {
             Ok(client) => client,
-            Err(fault) => return Some(model_failed(&stream, attempt, FailureKind::Refused, &fault.detail)),
+            Err(fault) => return Some(model_not_sent(&stream, attempt, FailureKind::Refused, &fault.detail)),
         };
         let (gates, owner) = (&shared.gates, shared.call_owner(tenant, &model.provider));
         let enter = async {

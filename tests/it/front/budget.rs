@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 
 use crate::support::app::App;
 use crate::support::http::Said;
+use crate::support::store::{Mood, Moody};
 use crate::support::wire::{Step, Wire};
 
 /// A dollar per thousand tokens of the demo model.
@@ -82,4 +83,21 @@ async fn a_budget_without_room_is_refused_by_field() {
         assert_eq!(problem["errors"][0]["pointer"], format!("/options/budget/{field}"), "{problem:#}");
     }
     app.get("/threads/t1").await.problem("not_found");
+}
+
+/// Its prompt could not be read, so that it was made again.
+#[tokio::test]
+async fn a_call_that_was_not_sent_takes_nothing_of_it() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| ()).await;
+    app.finish("t1", "hello").await;
+    store.set("history", Mood::FailsOnce);
+    let ask = app.ask("POST", "/threads/t1/process").header("prefer", "wait=30");
+    let body = json!({ "query": "hello", "options": { "budget": { "maxLlmCalls": 1 } } });
+    let said = ask.json(&body).send().await.expect(200);
+    let metadata = &said["metadata"];
+    assert_eq!((&metadata["status"], &metadata["llmCalls"]), (&json!("success"), &json!(1)), "{said:#}");
+    let failed = app.get("/threads/t1/events?types=LLM_STREAM_ERROR").await.expect(200);
+    let failed: Vec<&Value> = failed["items"].as_array().unwrap().iter().map(|it| &it["content"]["code"]).collect();
+    assert_eq!(failed, [&json!("retry")]);
 }

@@ -212,6 +212,9 @@ pub struct ModelFailure {
     /// The model wrote a call that cannot be read: the provider works.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_models_fault: bool,
+    /// This server could not make the request: nothing was sent, and no model failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_ours: bool,
     /// How long the provider asked to wait before another attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<Millis>,
@@ -234,6 +237,7 @@ impl ModelFailure {
             message: message.into(),
             http_status: None,
             is_models_fault: false,
+            is_ours: false,
             retry_after_ms: None,
             queued_ms: 0,
             partial_text: String::new(),
@@ -243,7 +247,8 @@ impl ModelFailure {
 
     /// Whether the request may have reached the provider. A call that was interrupted before it was sent has no usage.
     pub fn was_sent(&self) -> bool {
-        self.kind.was_sent() && (self.kind != FailureKind::Interrupted || self.usage.is_some())
+        let is_unsent = self.is_ours || (self.kind == FailureKind::Interrupted && self.usage.is_none());
+        self.kind.was_sent() && !is_unsent
     }
 }
 

@@ -3,7 +3,7 @@
 use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
-use pes_engine::domain::settings::{ModelChoice, RunSettings};
+use pes_engine::domain::settings::{Budget, ModelChoice, RunSettings};
 use pes_engine::domain::usage::Price;
 use pes_engine::event::{Event, PersonEvent};
 use serde_json::{Value, json};
@@ -56,6 +56,36 @@ fn an_unreachable_provider_is_tried_for_thirty_seconds_a_busy_one_for_two_minute
     assert_eq!((code(&away).as_str(), away.run("run_1").counters.llm_calls), ("model_failed", 0), "nothing was sent");
     let busy = asked(0, |_| Some(FailureKind::Retry));
     assert!((80_000..=120_100).contains(&span(&busy)), "{}", span(&busy));
+}
+
+fn not_sent(kind: FailureKind) -> Result<ModelReply, ModelFailure> {
+    Err(ModelFailure { is_ours: true, ..ModelFailure::new(kind, "the store is away") })
+}
+
+/// Neither a call of the run's budget, nor a reason to call another model.
+#[test]
+fn what_this_server_could_not_send_is_no_call_and_no_failure_of_its_model() {
+    let mut failures = 3;
+    let mut sim = Sim::new(move |_| match failures {
+        0 => says(r#"{"answer":"yes","todoList":[]}"#),
+        _ => {
+            failures -= 1;
+            not_sent(FailureKind::Retry)
+        }
+    });
+    let other = ModelChoice { provider_name: "p1".to_owned(), model_id: "m1".to_owned() };
+    let budget = Some(Budget { max_llm_calls: Some(1), ..Budget::default() });
+    let settings = RunSettings { fallbacks: vec![other], budget, ..RunSettings::default() };
+    sim.ask_with("go", OnBusy::Enqueue, settings).unwrap();
+    sim.go();
+    let run = sim.run("run_1");
+    assert_eq!((models(&sim), run.counters.llm_calls), (vec!["m".to_owned(); 4], 1));
+    assert_eq!(run.outcome.unwrap().error, None);
+
+    let mut sim = Sim::new(|_| not_sent(FailureKind::Refused));
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!((code(&sim).as_str(), sim.run("run_1").counters.llm_calls), ("model_refused", 0));
 }
 
 #[test]

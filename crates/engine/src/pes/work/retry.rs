@@ -89,7 +89,8 @@ fn decide_retry(tx: &Tx<'_>, call: &ModelCall, failure: &ModelFailure) -> RetryD
         | FailureKind::BreakerOpen => limits.retry_ms,
     };
     let delay = delay(tx, call.failures, failure.retry_after_ms);
-    if has_other && (call.failures >= MAX_FAILURES_BEFORE_FALLBACK || delay > MAX_DELAY_BEFORE_FALLBACK_MS) {
+    let has_failed_enough = call.failures >= MAX_FAILURES_BEFORE_FALLBACK || delay > MAX_DELAY_BEFORE_FALLBACK_MS;
+    if has_other && has_failed_enough && !failure.is_ours {
         return RetryDecision::Other;
     }
     let until = call.failing_since.unwrap_or(tx.stamp.now).saturating_add(window);
