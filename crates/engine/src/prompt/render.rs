@@ -161,7 +161,9 @@ fn rendered(
         return Err(extent);
     }
     let Some(limit) = limit else { return Ok((whole, fitted.fit())) };
-    let (results, _) = results(state, open, &fitted);
+    // A planner is shown no results.
+    let shows_results = open.item.is_some() || state.phase() == RunPhase::Synthesizing;
+    let results = if shows_results { results(state, open, &fitted).0 } else { Vec::new() };
     let of_tools = prompt::most_of_tools(&results, settings.execution.tool_result_max_length as usize);
     let (fitted, fit) = fitted.less(size - limit, &results, of_tools);
     Ok((render(state, open, frame, &offered, &fitted), Some(fit)))

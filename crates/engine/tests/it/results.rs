@@ -1,6 +1,6 @@
 //! Results of tools reach the prompts that need them.
 
-use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
+use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
@@ -164,4 +164,27 @@ fn an_item_whose_required_tools_were_not_called_is_not_complete_when_nothing_is_
     assert_eq!(sim.item("a")["status"], "failed");
     let value: Value = sim.item("a")["result"].clone();
     assert_eq!(value, Value::Null);
+}
+
+/// The figures of its call would name a false reason why its prompt is too long.
+#[test]
+fn nothing_is_shortened_for_a_planner_which_is_shown_no_results() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => {
+            let items = ["a", "b", "c"].map(|id| json!({ "id": id, "description": "d".repeat(3_000) }));
+            says(json!({ "title": "t", "intent": "i", "plan": "p", "todoList": items }).to_string())
+        }
+        "refinement" => says(r#"{"answer":"yes","todoList":[]}"#),
+        "summary" => fails(FailureKind::Refused),
+        _ => says("r".repeat(1_000)),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    sim.book.window = Some(1_200);
+    sim.ask("and now?").unwrap();
+    sim.go();
+    let asked = sim.prompts.last().unwrap();
+    assert_eq!(which(asked), "refinement");
+    let fit = asked.context.fit.unwrap();
+    assert_eq!((fit.kept, fit.left_out, fit.summarised, fit.shortened), (0, 2, 0, 0));
 }
