@@ -107,6 +107,7 @@ fn a_model_whose_calls_are_all_dropped_is_told_so_until_its_iterations_end() {
         sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
         sim.go();
         assert!(sim.is_idle() && ran(&sim).is_empty());
+        assert!(sim.contents(ObservationType::ToolCall).is_empty(), "no call was made");
         let item = sim.view()["todoList"][0].clone();
         assert_eq!((&item["status"], &item["reason"]), (&json!("failed"), &json!(AFTER_THREE)));
         let last = sim.prompts.iter().rfind(|request| request.context.item_id.is_some()).unwrap();

@@ -43,7 +43,9 @@ pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&ReceivedReply<
         Some(replied) => item_loop::store_reply(tx, id, replied, batch.clone()),
         None => tx.add_turn(id, TurnContent::Model { text: json!(""), calls: batch.clone(), replay: None }),
     }
-    record_calls(tx, id, replied, iteration, &batch);
+    if !batch.is_empty() {
+        record_calls(tx, id, replied, iteration, &batch);
+    }
     if dropped > 0 {
         let text = format!("Only the first {most} calls of your reply were taken; {dropped} were not made.");
         tx.add_turn(id, TurnContent::Engine { text });
