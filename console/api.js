@@ -38,13 +38,12 @@ export function basePath(place = globalThis.location) {
 
 /** `onRefused` gets every 401, `onServed(path)` every success; `clock` the server's time. */
 export function createApi({ base = basePath(), clock, onRefused = () => {}, onServed = () => {}, fetch = globalThis.fetch.bind(globalThis) } = {}) {
-  /** Returns `{status, body, etag, location}`; throws a `Problem`. */
-  async function send(method, path, body, { key, ifMatch, type, accept, signal, prefer, bearer } = {}) {
-    const headers = { accept: accept ?? 'application/json' };
+  /** Returns `{status, body, etag}`; throws a `Problem`. */
+  async function send(method, path, body, { key, ifMatch, type, signal, bearer } = {}) {
+    const headers = { accept: 'application/json' };
     if (body !== undefined) headers['content-type'] = type ?? 'application/json';
     if (key) headers['idempotency-key'] = key;
     if (ifMatch) headers['if-match'] = ifMatch;
-    if (prefer) headers.prefer = prefer;
     if (bearer) headers.authorization = `Bearer ${bearer}`;
     const asked = { method, headers, signal, credentials: 'same-origin', cache: 'no-store' };
     if (body !== undefined) asked.body = typeof body === 'string' ? body : JSON.stringify(body);
@@ -66,12 +65,7 @@ export function createApi({ base = basePath(), clock, onRefused = () => {}, onSe
       throw problem;
     }
     onServed(path);
-    return {
-      status: response.status,
-      body: parsed,
-      etag: response.headers.get('etag'),
-      location: response.headers.get('location'),
-    };
+    return { status: response.status, body: parsed, etag: response.headers.get('etag') };
   }
 
   const api = {

@@ -79,8 +79,6 @@ const SIGN = {
   more: 'M3 8h.1M8 8h.1M13 8h.1',
   task: 'M2 8h9M8 4.5 11.5 8 8 11.5M14 3v10',
   lock: 'M4 7.5h8V14H4zM5.5 7.5V5a2.5 2.5 0 0 1 5 0v2.5',
-  down: 'M4 6l4 4 4-4',
-  right: 'M6 4l4 4-4 4',
 };
 
 /** A sign; without a label it is decoration. */

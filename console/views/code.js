@@ -9,19 +9,15 @@ import { Button } from './parts.js';
 const MOST_BYTES = 20_000;
 const MOST_LINES = 400;
 
-/** JSON as text. A large one is cut, with a button for all; `onAll` is called when all was shown. */
-export function Json({ value, onAll, label = 'JSON' }) {
+/** JSON as text. A large one is cut, with a button for all. */
+export function Json({ value, label = 'JSON' }) {
   const [isAll, setAll] = useState(false);
   const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2) ?? '';
   const lines = text.split('\n');
   const isLong = text.length > MOST_BYTES || lines.length > MOST_LINES;
   const cut = isLong && !isAll ? lines.slice(0, MOST_LINES).join('\n').slice(0, MOST_BYTES) : text;
-  const all = () => {
-    setAll(true);
-    onAll?.();
-  };
   return html`<pre class="json" tabindex="0" role="region" aria-label=${label}>${show(cut)}</pre>
-    ${isLong && !isAll ? html`<${Button} cls="small" label=${`Show all (${bytes(text.length)})`} onClick=${all} />` : null}`;
+    ${isLong && !isAll ? html`<${Button} cls="small" label=${`Show all (${bytes(text.length)})`} onClick=${() => setAll(true)} />` : null}`;
 }
 
 /** The outcome in words. Over plain HTTP there is no clipboard. */
