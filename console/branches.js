@@ -68,6 +68,7 @@ function questionTexts(one) {
 
 function itemTexts(view) {
   const spans = [...view.itemSpans.values()].flat().map((id) => view.spans.get(id)).filter(Boolean);
-  return spans.flatMap((span) => span.moves.filter((move) => ['completed', 'failed', 'cancelled'].includes(move.status))
-    .map((move) => ({ seq: move.seq, where: span.itemId, text: { completed: 'done', failed: 'failed', cancelled: 'cancelled' }[move.status] })));
+  const words = { completed: 'done', failed: 'failed', cancelled: 'cancelled' };
+  return spans.flatMap((span) => span.moves.filter((move) => words[move.status])
+    .map((move) => ({ seq: move.seq, where: span.itemId, text: words[move.status] })));
 }

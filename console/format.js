@@ -83,9 +83,9 @@ const DECIDED = {
   resumed: 'let the run go on',
 };
 
-/** The outcome of a question: `treasurer approved this 4 s ago`. */
-export function resolutionText({ decision, decidedBy, decidedAt, reason }, now) {
-  if (decision === 'expired') return 'Nobody answered in time.';
+/** The outcome of a question, from the API or the log: `treasurer approved this 4 s ago`. */
+export function resolutionText({ decision, decidedBy, at, decidedAt = at, reason, timedOut }, now) {
+  if (timedOut || decision === 'expired') return 'Nobody answered in time.';
   if (decision === 'cancelled') return reason ? `It was withdrawn: ${reason}.` : 'It was withdrawn.';
   const ago = decidedAt == null ? '' : agoText(decidedAt, now);
   return `${decidedBy} ${DECIDED[decision] ?? decision}${ago}.`;

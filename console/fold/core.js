@@ -3,7 +3,8 @@
 // Pure: `fold` leaves its input untouched and shares what did not change. The server's own fold is
 // `crates/engine/src/history/fold`; a test compares the two at every observation of recorded threads.
 
-const SETTLED = new Set(['completed', 'failed', 'cancelled']);
+/** The statuses of an item that is over. */
+export const OVER = new Set(['completed', 'failed', 'cancelled']);
 export const TASK_OVER = new Set(['completed', 'failed', 'rejected', 'canceled', 'lost']);
 
 /** A thread without observations. */
@@ -84,7 +85,7 @@ function planned(state, content, told) {
     planVersion: content.planVersion,
     plan: content.plan ?? state.plan,
     called: isFirst ? callsOf(content.todoList ?? []) : only(state.called, (id) => listed.has(id)),
-    outputs: content.stepOutputs ?? only(state.outputs, (id) => SETTLED.has(listed.get(id)?.status)),
+    outputs: content.stepOutputs ?? only(state.outputs, (id) => OVER.has(listed.get(id)?.status)),
   };
 }
 
@@ -108,7 +109,7 @@ function clean(object) {
 
 /** Of an open item the calls are in the log, one by one. */
 function withoutCalls(item) {
-  if (SETTLED.has(item.status) || !(item.toolCalls || item.actualToolCalls || item.toolResults)) return item;
+  if (OVER.has(item.status) || !(item.toolCalls || item.actualToolCalls || item.toolResults)) return item;
   const { toolCalls, actualToolCalls, toolResults, ...bare } = item;
   return bare;
 }

@@ -1,6 +1,6 @@
 // Spans of time: runs, phases, items, model streams and tool calls, with begin, end and cost.
 
-const OVER = new Set(['completed', 'failed', 'cancelled']);
+import { OVER } from './core.js';
 
 export const runId = (id) => `run ${id}`;
 export const itemId = (run, item) => `item ${run} ${item}`;

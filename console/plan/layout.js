@@ -1,5 +1,7 @@
 // Positions of a plan's items in the graph, and its critical path. Pure.
 
+import { OVER } from '../fold/core.js';
+
 /** Above so many items crossings are not counted, and layers are centred, not pulled to their neighbours. */
 const LARGE = 120;
 const SWEEPS = 6;
@@ -167,8 +169,6 @@ function median(values, fallback) {
  * The chain of items that decides when the run ends: measured times of finished items, the times so far of running
  * ones, the median of the measured ones for others.
  */
-
-const OVER = new Set(['completed', 'failed', 'cancelled']);
 
 /** What positions depend on: ids, order and dependencies. */
 export const shapeOf = (items) => items.map((item) => `${item.id}<${(item.dependencies ?? []).join(' ')}`).join('|');

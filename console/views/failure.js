@@ -7,7 +7,7 @@ import { Shape } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html } from '../vendor/preact-htm.js';
 import { Copy, Todo } from './code.js';
-import { Button, Refusal, SeqLink, usePress } from './parts.js';
+import { Button, Mistakes, Refusal, SeqLink, usePress } from './parts.js';
 import { Table } from './section.js';
 
 /** Of a refused request, or the thread's last run. */
@@ -18,8 +18,7 @@ export function FailurePanel({ ctx, thread, problem }) {
     <div class="row"><${Shape} status="failed" /><h1>${show(failure.title)}</h1>
       <code class="right nowrap">${failure.code}</code></div>
     ${failure.message && html`<p>${show(failure.message)}</p>`}
-    ${failure.errors?.length > 0 && html`<ul class="lines">${failure.errors.map((one) => html`<li>
-      <code>${show(one.pointer)}</code> ${show(one.detail)}</li>`)}</ul>`}
+    <${Mistakes} errors=${failure.errors} />
     <${Facts} ctx=${ctx} failure=${failure} thread=${problem ? null : thread} />
     <${Acts} ctx=${ctx} failure=${failure} thread=${thread} problem=${problem} />
   </section>

@@ -1,6 +1,7 @@
 // The plan as a graph. A change of status repaints one node.
 
 import { useSize, wrap } from '../browser.js';
+import { OVER } from '../fold/core.js';
 import { duration } from '../format.js';
 import { chain, layout, shapeOf, weightOf } from '../plan/layout.js';
 import { Shape, Sign, WORD } from '../shapes.js';
@@ -60,7 +61,7 @@ export function Decides({ thread }) {
   if (!items.length || thread.core.runId == null) return null;
   const ids = chain(items, weightOf(thread.view, thread.now));
   const byId = new Map(items.map((item) => [item.id, item]));
-  const id = ids.find((one) => !['completed', 'failed', 'cancelled'].includes(byId.get(one).status));
+  const id = ids.find((one) => !OVER.has(byId.get(one).status));
   if (!id) return null;
   const asks = thread.core.suspensions.filter((one) => one.itemId === id);
   const wait = thread.core.a2aWaits.find((one) => one.itemId === id);

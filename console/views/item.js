@@ -1,6 +1,7 @@
 // One item: its task and result, its calls, and its waits.
 
 import { enc } from '../api.js';
+import { OVER } from '../fold/core.js';
 import { addedBy, spansOf } from '../fold/view.js';
 import { waited } from '../fold/waits.js';
 import { dollars, duration, ruleName } from '../format.js';
@@ -141,7 +142,7 @@ function Waits({ thread, item }) {
 /** An item of the active run, retried or skipped by hand. */
 function ByHand({ ctx, thread, item }) {
   const { press, busy, problem } = usePress(ctx);
-  const canRetry = ['completed', 'failed', 'cancelled'].includes(item.status);
+  const canRetry = OVER.has(item.status);
   const canSkip = item.status === 'pending';
   if (thread.replay || thread.core.runId === null || !(canRetry || canSkip)) return null;
   const since = spansOf(thread.view, item.id).at(-1)?.moves.at(-1).seq;

@@ -1,5 +1,6 @@
 // The plan as a list with lanes: the text form of the graph.
 
+import { useInSight } from '../browser.js';
 import { addedBy, spansOf } from '../fold/view.js';
 import { dollars, duration, placed } from '../format.js';
 import { gist } from '../markdown.js';
@@ -7,7 +8,7 @@ import { lanes } from '../plan/lanes.js';
 import { shapeOf, weightOf } from '../plan/layout.js';
 import { Shape, Sign, WORD } from '../shapes.js';
 import { show } from '../text.js';
-import { html, useMemo, useState } from '../vendor/preact-htm.js';
+import { html, useMemo } from '../vendor/preact-htm.js';
 import { authorText } from '../words.js';
 import { irreversible, pure } from './parts.js';
 import { ruleText, waitText } from './timeline/row.js';
@@ -17,7 +18,6 @@ const EDGE = 16;
 /** Above so many items rows have one height, and only visible ones are drawn. */
 const MANY = 200;
 const TIGHT = 46;
-const MARGIN = 10;
 
 export function PlanList({ ctx, route, thread }) {
   const items = thread.core.todoList;
@@ -25,9 +25,8 @@ export function PlanList({ ctx, route, thread }) {
   const weigh = weightOf(thread.view, thread.now);
   const status = new Map(items.map((item) => [item.id, item.status]));
   const isTight = items.length > MANY;
-  const [scrollTop, setScrollTop] = useState(0);
-  const from = isTight ? Math.max(0, Math.floor(scrollTop / TIGHT) - MARGIN) : 0;
-  const to = isTight ? Math.min(items.length, from + Math.ceil(innerHeight / TIGHT) + 2 * MARGIN) : items.length;
+  const sight = useInSight(items.length, TIGHT, innerHeight);
+  const { from, to } = isTight ? sight : { from: 0, to: items.length };
   const rows = items.slice(from, to).map((item, n) => {
     const i = from + n;
     const weight = weigh(item);
@@ -41,7 +40,7 @@ export function PlanList({ ctx, route, thread }) {
   });
   const gap = (count) => (count ? html`<tr class="gap" aria-hidden="true"><td colspan="7" ...${placed({ height: `${count * TIGHT}px` })}></td></tr>` : null);
   return html`<div class="scroll scrollx" tabindex="0" role="region" aria-label="Plan as a list" data-testid="plan-list"
-      onScroll=${isTight ? (event) => setScrollTop(event.currentTarget.scrollTop) : null}><table class="plan ${isTight ? 'tight' : ''}">
+      onScroll=${isTight ? sight.onScroll : null}><table class="plan ${isTight ? 'tight' : ''}">
     <thead><tr><th ...${placed({ width: isTight ? `${Math.min(200, EDGE + drawn.width * LANE)}px` : null })}><span class="sr">Status</span></th><th>Item</th><th class="c2">After</th><th class="c3">Tools and rule</th><th>Promised → delivered</th>
       <th>Time</th><th class="c6">Cost</th></tr></thead>
     <tbody>${gap(from)}${rows}${gap(items.length - to)}</tbody></table></div>`;

@@ -3,8 +3,8 @@
 import { enc, newKey } from '../api.js';
 import { countdown } from '../format.js';
 import { threadHash } from '../router.js';
-import { show } from '../text.js';
-import { Component, h, html, useRef, useState } from '../vendor/preact-htm.js';
+import { plain, show } from '../text.js';
+import { Component, h, html, useLayoutEffect, useRef, useState } from '../vendor/preact-htm.js';
 
 /** A key beside a button's label. */
 export function Kbd({ k }) {
@@ -29,6 +29,24 @@ export function SeqLink({ ctx, seq, label }) {
 /** Grey bars of about the right height during loading. */
 export function Loading({ rows = 5 }) {
   return html`<div class="loading" role="status" aria-busy="true" aria-label="Loading">${Array.from({ length: rows }, (_, i) => html`<i key=${i}></i>`)}</div>`;
+}
+
+/** A model's current text, growing in one text node, without a render per token. `of(stream)`: what is shown of it. */
+export function Growing({ ctx, streamId, of }) {
+  const place = useRef(null);
+  useLayoutEffect(() => {
+    const node = place.current.appendChild(document.createTextNode(''));
+    const write = (stream) => {
+      if (stream) node.data = plain(of(stream));
+    };
+    write(ctx.live.get(streamId));
+    const stop = ctx.live.listen(streamId, write);
+    return () => {
+      stop();
+      node.remove();
+    };
+  }, [streamId]);
+  return html`<bdi class="arg" ref=${place}></bdi><span class="caret" aria-hidden="true"></span>`;
 }
 
 /* A component that renders only when a prop changes. */
@@ -83,6 +101,9 @@ export const Left = ({ at, now }) => html`<span class="num" data-tick=${`left:${
 /* Refusals. */
 
 export const wordsOf = (problem) => problem.detail ?? problem.title;
+
+/** What is wrong with members of a request. */
+export const Mistakes = ({ errors }) => errors?.map(({ pointer, detail }) => html`<p><code>${show(pointer)}</code> ${show(detail)}</p>`);
 
 /** The refusal in the server's words. */
 export const Refusal = ({ problem, id }) => (problem ? html`<p class="wrong" role="alert" data-testid=${id}>${show(wordsOf(problem))}</p>` : null);

@@ -8,7 +8,7 @@ import { brief, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { CLASS, conditionText } from '../words.js';
 import { FailurePanel } from './failure.js';
-import { Button, Loading, wordsOf } from './parts.js';
+import { Button, Loading, Mistakes, wordsOf } from './parts.js';
 import { away, Table } from './section.js';
 
 /** The rules of the tenant, the server and the defaults. */
@@ -126,7 +126,7 @@ function Defaults({ defaults }) {
 
 function Refused({ problem, load }) {
   return html`<div class="wrong" role="alert" data-testid="rules-refused"><p>${show(wordsOf(problem))}</p>
-    ${problem.errors.map((one) => html`<p><code>${show(one.pointer)}</code> ${show(one.detail)}</p>`)}
+    <${Mistakes} errors=${problem.errors} />
     ${problem.status === 412 && html`<p>Somebody else saved rules meanwhile. <button type="button" class="b small"
         onClick=${load}>Read them again</button>
       Your text goes; copy it first.</p>`}</div>`;

@@ -1,9 +1,9 @@
 // What is recorded of a thread: the changes of its plan, and its log.
 
-import { isNarrow, useKeys, useSize } from '../browser.js';
+import { rowHeight, useInSight, useKeys, useSize } from '../browser.js';
 import { clockTime, count, fullTime, placed } from '../format.js';
 import { brief, show } from '../text.js';
-import { html, useRef, useState } from '../vendor/preact-htm.js';
+import { html, useRef } from '../vendor/preact-htm.js';
 import { authorText } from '../words.js';
 import { SeqLink } from './parts.js';
 
@@ -65,17 +65,13 @@ function line(item) {
   return show(`${item.id}  ${item.description}${after}${tools}`);
 }
 
-const MARGIN = 20;
-
 /** The log, one line for each observation. */
 export function Log({ ctx, route, thread, openRaw }) {
-  const [scrollTop, setScrollTop] = useState(0);
   const box = useRef(null);
   const { height } = useSize(box);
-  const row = isNarrow() ? 34 : 26;
+  const row = rowHeight();
   const all = thread.upTo();
-  const from = Math.max(0, Math.floor(scrollTop / row) - MARGIN);
-  const to = Math.min(all.length, Math.ceil((scrollTop + (height || 400)) / row) + MARGIN);
+  const { from, to, onScroll } = useInSight(all.length, row, height || 400);
   const begin = all[0]?.timestamp ?? 0;
   // Keys may be faster than paints: `route` is the painted one.
   const move = (step) => {
@@ -86,7 +82,7 @@ export function Log({ ctx, route, thread, openRaw }) {
   };
   const look = () => (ctx.route.row ? openRaw(ctx.route.row) : false);
   useKeys({ j: () => move(1), k: () => move(-1), Enter: look, r: look });
-  return html`<div class="scroll tl" ref=${box} onScroll=${(event) => setScrollTop(event.currentTarget.scrollTop)} tabindex="0" role="region" aria-label="Log" data-testid="log">
+  return html`<div class="scroll tl" ref=${box} onScroll=${onScroll} tabindex="0" role="region" aria-label="Log" data-testid="log">
     ${thread.minSeq > 1 ? html`<p class="fact dim">Older observations were compacted: the log begins at ${thread.minSeq}.</p>` : null}
     <div class="tl-body" role="list" ...${placed({ height: `${all.length * row}px` })}>
       ${all.slice(from, to).map((told, i) => html`<${Line} key=${told.seq} told=${told} top=${(from + i) * row} begin=${begin} isSelected=${route.row === told.seq} open=${openRaw} />`)}

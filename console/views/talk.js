@@ -1,13 +1,14 @@
 // The conversation: messages, plan changes, questions, and the answer; below it, the next message.
 
 import { enc, newKey } from '../api.js';
+import { OVER } from '../fold/core.js';
 import { clockTime, count, fullTime, resolutionText } from '../format.js';
 import { threadHash } from '../router.js';
 import { KIND_SHAPE, Shape, WORD } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useEffect, useRef } from '../vendor/preact-htm.js';
 import { Extras, Markdown } from './later.js';
-import { Refusal, SeqLink, useKept } from './parts.js';
+import { Growing, Refusal, SeqLink, useKept } from './parts.js';
 
 export function Talk({ ctx, thread }) {
   const composer = useComposer(thread);
@@ -83,8 +84,7 @@ function Question({ ctx, entry }) {
   return html`<article class=${`msg ${entry.ended ? 'note' : ''}`}><${SeqLink} ctx=${ctx} seq=${entry.seq} />
     <header><b>Question</b><time>${clockTime(entry.at)}</time></header>
     <div class="body">${entry.ended
-      ? html`<p>${show(entry.message)}</p><p>${show(entry.ended.timedOut ? 'Nobody answered in time.'
-          : resolutionText({ ...entry.ended, decidedAt: entry.ended.at }, ctx.clock.now()))}</p>`
+      ? html`<p>${show(entry.message)}</p><p>${show(resolutionText(entry.ended, ctx.clock.now()))}</p>`
       : html`<a class="b ask-link" href=${ctx.to({ tab: 'ask', part: 'ask' })}><${Shape} status=${status} />
           <span>${show(entry.message)}</span></a>`}
     </div></article>`;
@@ -94,9 +94,9 @@ function Question({ ctx, entry }) {
 function Now({ ctx, thread }) {
   if (thread.replay || thread.core.runId === null) return null;
   const writing = answerOf(thread);
-  const busy = thread.core.todoList.map((item) => thread.item(item.id)).filter((item) => !['pending', 'completed', 'failed', 'cancelled'].includes(item.shown));
+  const busy = thread.core.todoList.map((item) => thread.item(item.id)).filter(({ shown }) => shown !== 'pending' && !OVER.has(shown));
   return html`<article class="msg"><span></span><header><b>Now</b></header><div class="body mid">
-    ${writing ? html`<${Streaming} ctx=${ctx} streamId=${writing.streamId} key=${writing.streamId} />`
+    ${writing ? html`<p><${Growing} ctx=${ctx} streamId=${writing.streamId} of=${whole} /></p>`
       : busy.length === 0 ? 'The model is at work.'
         : html`<ul>${busy.map((item) => html`<li key=${item.id}><span class="mono">${show(item.id)}</span> ${WORD[item.shown]}</li>`)}</ul>`}
   </div></article>`;
@@ -110,23 +110,7 @@ function answerOf({ view, core }) {
   return last?.kind === 'stream' && last.end === null ? last : null;
 }
 
-/** Tokens go into one text node, without rendering. */
-function Streaming({ ctx, streamId }) {
-  const place = useRef(null);
-  useEffect(() => {
-    const node = document.createTextNode('');
-    place.current.append(node);
-    let written = 0;
-    const write = (stream) => {
-      const text = stream?.text ?? '';
-      node.appendData(plain(text.slice(written)));
-      written = text.length;
-    };
-    write(ctx.live.get(streamId));
-    return ctx.live.listen(streamId, write);
-  }, [streamId]);
-  return html`<p><bdi class="arg" ref=${place}></bdi><span class="caret" aria-hidden="true"></span></p>`;
-}
+const whole = ({ text }) => text;
 
 /* The next message: for an active run, or to start another. */
 

@@ -1,7 +1,7 @@
 // A run's spans as a tree, or the plain log.
 
 import { enc } from '../api.js';
-import { isNarrow, useKeys, useSize } from '../browser.js';
+import { isNarrow, rowHeight, useKeys, useSize } from '../browser.js';
 import { duration, placed } from '../format.js';
 import { html, useEffect, useLayoutEffect, useReducer, useRef, useState } from '../vendor/preact-htm.js';
 import { chosenRun } from './head.js';
@@ -98,7 +98,7 @@ const idOf = (row) => row.item?.id ?? row.span?.itemId;
 const sideOn = (tab) => (isNarrow() ? {} : { tab });
 
 function topsOf(rows, thread) {
-  const height = isNarrow() ? 34 : 26;
+  const height = rowHeight();
   const tops = [0];
   for (const row of rows) {
     const isLive = row.kind === 'stream' && row.span.end == null && !thread.replay;

@@ -1,6 +1,6 @@
 // An approval: the call's arguments, complete; approve it, with these or other arguments, or reject it.
 
-import { approval, LARGE, needsTwo, obstacle, rejection } from '../../answer.js';
+import * as answer from '../../answer.js';
 import { useKeys } from '../../browser.js';
 import { diffLines } from '../../diff.js';
 import * as form from '../../form.js';
@@ -9,32 +9,29 @@ import { show } from '../../text.js';
 import { html, useMemo } from '../../vendor/preact-htm.js';
 import { countHidden, hiddenNote } from '../code.js';
 import { EditFields, ReadFields } from './fields.js';
-import { Decide, keysOf, pressed, Reason, ReasonField, Why } from './parts.js';
+import { Decide, keysOf, pressed, Reason, ReasonField, withReason } from './parts.js';
 
-export function Approval({ ctx, question, draft, set, press, whyNot, over, hand }) {
+export function approval(props) {
+  const { question, draft, set, whyNot, over } = props;
   const schema = question.inputSchema;
   const { text, isRounded } = useFacts(question.toolInput);
   // An edit sends all arguments: a rounded number would be sent.
   const mayEdit = !over && question.feedbackSchema?.allowModifyArgs === true && whyNot.approve === null && !isRounded;
-  return html`
-    <${Arguments} question=${question} schema=${schema} draft=${draft} set=${set} mayEdit=${mayEdit} />
-    <${Why} ctx=${ctx} question=${question} />
-    ${!over && html`<${Acts} question=${question} draft=${draft} set=${set} press=${press} whyNot=${whyNot}
-      mayEdit=${mayEdit} schema=${schema} size=${text.length} hand=${hand} />`}`;
+  return [html`<${Arguments} question=${question} schema=${schema} draft=${draft} set=${set} mayEdit=${mayEdit} />`,
+    html`<${Acts} ...${props} mayEdit=${mayEdit} schema=${schema} size=${text.length} />`];
 }
 
-function Acts({ question, draft, set, press, whyNot, mayEdit, schema, size, hand }) {
+function Acts(props) {
+  const { question, draft, set, press, whyNot, mayEdit, schema, size, hand } = props;
   const edited = draft.view === 'edit' && draft.form ? draft.form : null;
   const isChanged = edited !== null && form.changes(edited).length > 0;
-  const stop = obstacle(question, { form: edited, seen: draft.seen || edited !== null, size });
+  const stop = answer.obstacle(question, { form: edited, seen: draft.seen || edited !== null, size });
+  const isTwice = answer.needsTwo(question);
   const approve = () => {
-    if (needsTwo(question) && !draft.armed) set({ armed: true, note: null });
-    else press('approve', approval(question, edited, draft.reason));
+    if (isTwice && !draft.armed) set({ armed: true, note: null });
+    else press('approve', answer.approval(question, edited, draft.reason));
   };
-  const reject = () => {
-    if (draft.reason.trim() === '') set({ needsReason: true });
-    else press('reject', rejection(question, draft.reason));
-  };
+  const reject = withReason(props, 'reject');
   const undo = () => set({ view: 'form', form: form.begin(schema, question.toolInput), armed: false, asJson: false });
   const edit = () => set({ view: 'edit', seen: true, form: form.begin(schema, question.toolInput), armed: false });
   const off = whyNot.approve ?? stop;
@@ -47,7 +44,7 @@ function Acts({ question, draft, set, press, whyNot, mayEdit, schema, size, hand
   return html`
     <${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} />
     <div class="acts">
-      <${Decide} name="approve" keys=${keysOf(hand, needsTwo(question) ? 'a a' : 'a')} cls=${`main${draft.armed ? ' armed' : ''}`} draft=${draft} off=${off}
+      <${Decide} name="approve" keys=${keysOf(hand, isTwice ? 'a a' : 'a')} cls=${`main${draft.armed ? ' armed' : ''}`} draft=${draft} off=${off}
         label=${html`${label}${draft.armed && html`: <span class="mono">${show(question.toolName)}</span>`}`} onPress=${approve} />
       ${edited
         ? html`<button type="button" class="b" onClick=${undo}>Undo</button>`
@@ -71,7 +68,7 @@ function useFacts(value) {
 export function Arguments({ question, schema, draft, set, mayEdit }) {
   const value = question.toolInput;
   const { text, hidden, isRounded } = useFacts(value);
-  const isHeld = text.length > LARGE && !draft.seen;
+  const isHeld = text.length > answer.LARGE && !draft.seen;
   // In other kinds the form is the answer's.
   const show_ = (view) => set({ view, seen: draft.seen || view === 'json', ...(view === 'edit' && { form: draft.form ?? form.begin(schema, value) }) });
   const views = [['form', 'Form'], ['json', 'JSON'], ...(mayEdit ? [['edit', 'Edit']] : [])];

@@ -1,7 +1,7 @@
 // A question on one card: everything needed to decide, and the buttons.
 
 import { resolutionText } from '../../format.js';
-import { approval, placed, refusal, rejection, reply } from '../../answer.js';
+import * as answer from '../../answer.js';
 import { enc, newKey } from '../../api.js';
 import { useKeys } from '../../browser.js';
 import { fieldsOf, keysOf as fieldKeys } from '../../form.js';
@@ -12,15 +12,17 @@ import { html, useEffect, useReducer, useRef } from '../../vendor/preact-htm.js'
 import { barredText, CLASS, EXPIRED, isHigh, KIND } from '../../words.js';
 import { countHidden, hiddenNote, Todo } from '../code.js';
 import { ForecastList, Sentence } from '../forecast-table.js';
-import { useKept } from '../parts.js';
-import { Approval, Diff } from './approval.js';
-import { Budget, ClientTool, InDoubt, Input, Pause, PeerAuth } from './kinds.js';
-import { Countdown, Decide, disarmLater, keysOf, pressed, Reason, ReasonField, Why } from './parts.js';
+import { Mistakes, useKept } from '../parts.js';
+import { approval, Diff } from './approval.js';
+import { budget, clientTool, inDoubt, input, pause, peerAuth } from './kinds.js';
+import { Countdown, Decide, disarmLater, keysOf, pressed, Reason, ReasonField, Why, withReason } from './parts.js';
 
-const BODY = {
-  approval: Approval, input: Input, in_doubt: InDoubt, client_tool: ClientTool, budget: Budget, peer_input: Input,
-  peer_auth: PeerAuth, plan_review: PlanReview, pause: Pause,
+/** By kind, from the card's props: what is shown above why it is asked, and the possible answers. They may use hooks. */
+const PARTS = {
+  approval, input, in_doubt: inDoubt, client_tool: clientTool, budget, peer_input: input, peer_auth: peerAuth, plan_review: planReview, pause,
 };
+
+const unknown = ({ question }) => [html`<p class="mid">This page does not know questions of the kind ${show(question.kind)}. A newer one may.</p>`];
 
 /**
  * The rule: keys answer only a question that the person chose, because a key press may be meant for an earlier one.
@@ -55,8 +57,7 @@ export function QuestionCard({ ctx, question, thread, boxed, link, onDone, hand 
   useEffect(() => disarmLater(draft.armed, set), [draft.armed]);
   const asked = draft.newer ?? question;
   const over = endOf(question, ctx.clock.now()) ?? draft.over?.text ?? (question.isGone ? 'It is not open any more.' : null);
-  const Body = BODY[asked.kind];
-  const props = { ctx, question: asked, thread, draft, set, press, whyNot: whyNot(ctx, asked), hand };
+  const [told, acts] = (PARTS[asked.kind] ?? unknown)({ question: asked, thread, draft, set, press, whyNot: whyNot(ctx, asked), over, hand });
   return html`<section class=${`card k-${asked.kind}${boxed ? ' box' : ''}${over ? ' over' : ''}`} data-testid="question"
       data-id=${question.suspensionId} data-kind=${asked.kind} data-state=${over ? 'over' : draft.busy ? 'busy' : 'open'}
       aria-label="Question to a person" onPointerDown=${hand?.reach} onFocusCapture=${hand?.reach}>
@@ -67,19 +68,17 @@ export function QuestionCard({ ctx, question, thread, boxed, link, onDone, hand 
       : html`<${Countdown} ctx=${ctx} question=${asked} />`}
     ${draft.newer && html`<p class="c-ask note">The question has changed since you looked at it; this differs:</p>
       <${Diff} was=${question.toolInput ?? null} now=${asked.toolInput ?? null} />`}
-    ${Body ? html`<${Body} ...${props} over=${over} />`
-      : html`<p class="mid">This page does not know questions of the kind ${show(asked.kind)}. A newer one may.</p>
-          <${Why} ctx=${ctx} question=${asked} />`}
+    ${told}
+    ${asked.kind !== 'pause' && html`<${Why} question=${asked} />`}
+    ${!over && acts}
     ${!over && draft.note && html`<${Note} note=${draft.note} />`}
   </section>`;
 }
 
 /** The outcome in a sentence; null while open. */
 function endOf({ resolution, ended, status, expiryPolicy }, now) {
-  if (ended?.timedOut) return EXPIRED[expiryPolicy] ?? 'Nobody answered in time.';
-  if (ended) return resolutionText({ ...ended, decidedAt: ended.at }, now);
-  if (resolution) return resolutionText(resolution, now);
-  if (status === 'expired') return EXPIRED[expiryPolicy] ?? 'Nobody answered in time.';
+  const how = ended ?? resolution ?? (status === 'expired' && { timedOut: true });
+  if (how) return (how.timedOut && EXPIRED[expiryPolicy]) || resolutionText(how, now);
   return status === 'cancelled' ? 'It was withdrawn.' : null;
 }
 
@@ -114,7 +113,7 @@ function HiddenNote({ text }) {
 /** The outcome of a press. */
 function Note({ note }) {
   return html`<div class="answer-note" role="alert" data-testid="answer-note" data-kind=${note.kind}>
-    <p>${show(note.text)}</p>${note.errors?.map(({ pointer, detail }) => html`<p><code>${show(pointer)}</code> ${show(detail)}</p>`)}
+    <p>${show(note.text)}</p><${Mistakes} errors=${note.errors} />
     ${note.todo && html`<p class="mid"><${Todo} text=${note.todo} /></p>`}
     ${note.traceId && html`<p class="dim mono">trace ${show(note.traceId)}</p>`}</div>`;
 }
@@ -151,7 +150,7 @@ function useAnswer(ctx, question, onDone) {
 }
 
 async function refused(problem, { ctx, question, set }) {
-  const { kind, text, todo, errors } = refusal(problem, question, ctx.clock.now());
+  const { kind, text, todo, errors } = answer.refusal(problem, question, ctx.clock.now());
   const note = { kind, text, todo, traceId: problem.traceId ?? null };
   ctx.say(text);
   if (kind === 'over') {
@@ -163,7 +162,7 @@ async function refused(problem, { ctx, question, set }) {
   } else {
     set(({ form, asJson }) => {
       const keys = form && !asJson ? fieldKeys(fieldsOf(form.schema, form.value, form.base)) : [];
-      const { fields, rest } = placed(errors, keys);
+      const { fields, rest } = answer.placed(errors, keys);
       return { busy: null, note: { ...note, errors: rest }, refused: fields, ...(kind === 'again' ? {} : { sent: null }) };
     });
   }
@@ -181,24 +180,22 @@ async function readAgain(ctx, question) {
 
 /* A plan review: what the plan will ask and may do, with the plan beside it. */
 
-function PlanReview({ ctx, question, draft, set, press, whyNot, over, hand }) {
-  const run = () => press('approve', approval(question, null, draft.reason));
-  const another = () => (draft.reason.trim() === '' ? set({ needsReason: true }) : press('another', rejection(question, draft.reason)));
+function planReview(props) {
+  const { question, draft, set, press, whyNot, over, hand } = props;
+  const run = () => press('approve', answer.approval(question, null, draft.reason));
+  const another = withReason(props, 'another');
   const off = whyNot.approve;
   const edit = threadHash({ id: question.threadId, view: 'edit' });
   useKeys(over || !hand?.isHere ? {} : { a: pressed(draft, off, run), x: pressed(draft, whyNot.reject, another) });
-  return html`
-    ${question.plan && html`<div data-testid="review"><${Sentence} forecast=${question.plan} />
-      <${ForecastList} forecast=${question.plan} /></div>`}
-    <${Why} ctx=${ctx} question=${question} />
-    ${!over && html`
-      <${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="What should be otherwise (the planner reads it)" />
+  return [question.plan && html`<div data-testid="review"><${Sentence} forecast=${question.plan} />
+      <${ForecastList} forecast=${question.plan} /></div>`,
+    html`<${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="What should be otherwise (the planner reads it)" />
       <div class="acts">
         <${Decide} name="approve" keys=${keysOf(hand, 'a')} cls="main" label="Run it" draft=${draft} off=${off} onPress=${run} />
         <a class="b" href=${edit}>Edit first</a>
         <${Decide} name="another" keys=${keysOf(hand, 'x')} label="Ask for another" draft=${draft} off=${whyNot.reject} onPress=${another} />
         <${Decide} name="end" cls="bad" label="End the run" draft=${draft} off=${whyNot.reject}
-          onPress=${() => press('end', reply(question, { approved: false }))} />
+          onPress=${() => press('end', answer.reply(question, { approved: false }))} />
         <${Reason} text=${off} />
-      </div>`}`;
+      </div>`];
 }

@@ -1,4 +1,4 @@
-// The other kinds of questions, each with its possible answers.
+// The other kinds of questions, each with what it shows and its possible answers.
 
 import { rejection, reply } from '../../answer.js';
 import * as form from '../../form.js';
@@ -7,7 +7,7 @@ import { show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
 import { Arguments } from './approval.js';
 import { AnswerControl, answerValue, EditFields } from './fields.js';
-import { Decide, Reason, ReasonField, ResultField, Why, withReason, YesNo } from './parts.js';
+import { Decide, Reason, ReasonField, ResultField, withReason, YesNo } from './parts.js';
 
 const argumentsOf = ({ question, draft, set }) => question.toolInput !== undefined && html`<${Arguments} question=${question}
   schema=${question.inputSchema} draft=${draft} set=${set} mayEdit=${false} />`;
@@ -16,44 +16,41 @@ const argumentsOf = ({ question, draft, set }) => question.toolInput !== undefin
 const ASK_USER = 'ask_user';
 
 /** A tool, an agent or the model asks for input. */
-export function Input(props) {
-  const { ctx, question, draft, set, press, whyNot, over } = props;
+export function input(props) {
+  const { question, draft, set, press, whyNot, over } = props;
   const { prompt, inputType } = question.feedbackSchema;
   const isYesNo = inputType === 'boolean' || inputType === 'confirm';
   const decline = withReason(props, 'decline');
   const answer = (value) => press('answer', reply(question, { value }));
   const { value, error } = isYesNo ? {} : answerValue(question.feedbackSchema, draft);
-  return html`
+  return [html`
     ${prompt && prompt !== question.message && !question.message.endsWith(prompt) && html`<p>${show(prompt)}</p>`}
     ${!over && !isYesNo && html`<${AnswerControl} schema=${question.feedbackSchema} draft=${draft} set=${set} off=${whyNot.approve} />`}
     ${question.toolName === ASK_USER ? html`<details class="part">
-        <summary>As the model asked it</summary>${argumentsOf(props)}</details>` : argumentsOf(props)}
-    <${Why} ctx=${ctx} question=${question} />
-    ${!over && html`<${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="Reason (needed to decline; the model reads it)" />
+        <summary>As the model asked it</summary>${argumentsOf(props)}</details>` : argumentsOf(props)}`,
+    html`<${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="Reason (needed to decline; the model reads it)" />
       ${isYesNo ? html`<div class="acts">
           <${Decide} name="yes" cls="main" label="Yes" draft=${draft} off=${whyNot.approve} onPress=${() => answer(true)} />
           <${Decide} name="no" label="No" draft=${draft} off=${whyNot.approve} onPress=${() => answer(false)} />
           <${Decide} name="decline" cls="bad" label="Decline" draft=${draft} off=${whyNot.reject} onPress=${decline} />
           <${Reason} text=${whyNot.approve} /></div>`
         : html`<${YesNo} draft=${draft} whyNot=${whyNot} wrong=${error} yes=${['answer', 'Answer', () => answer(value)]}
-            no=${['decline', 'Decline', decline]} />`}`}`;
+            no=${['decline', 'Decline', decline]} />`}`];
 }
 
 /** A call that may have taken effect. */
-export function InDoubt(props) {
-  const { ctx, question, draft, set, press, whyNot, over } = props;
+export function inDoubt(props) {
+  const { question, draft, set, press, whyNot } = props;
   const act = (action, members = {}) => press(action, reply(question, { action, ...members }));
   const { value, error } = resultOf(draft);
   const off = whyNot.approve;
   const done = () => (draft.giving ? act('done', value === undefined ? {} : { value }) : set({ giving: true }));
   const skip = () => act('skip', draft.reason.trim() ? { reason: draft.reason.trim() } : {});
-  return html`
+  return [html`
     <p class="mid">The call was handed over, and the server stopped before an answer came. It was not repeated, as that might do it
       twice. Look where it would have had its effect, then say what is true.</p>
-    ${argumentsOf(props)}
-    <${Why} ctx=${ctx} question=${question} />
-    ${!over && html`
-      <${ReasonField} draft=${draft} set=${set} hint="Reason, if you skip it (the model reads it)" />
+    ${argumentsOf(props)}`,
+    html`<${ReasonField} draft=${draft} set=${set} hint="Reason, if you skip it (the model reads it)" />
       ${draft.giving && html`<${ResultField} label="Its result: text or JSON. Without one the model is told that it was done." draft=${draft} set=${set} />
         ${error && html`<p class="wrong" role="alert">${show(error)}</p>`}`}
       <div class="choices">
@@ -63,7 +60,7 @@ export function InDoubt(props) {
         <${Decide} name="skip" draft=${draft} off=${off} label="Skip this call, go on" onPress=${skip} />
         <${Decide} name="abort" cls="bad" draft=${draft} off=${off} label="Abort the item" onPress=${() => act('abort')} />
         <${Reason} text=${off} />
-      </div>`}`;
+      </div>`];
 }
 
 /** A typed result: JSON if it looks like it, else text. */
@@ -74,20 +71,18 @@ function resultOf({ result = '' }) {
 }
 
 /** A call that the caller's own program executes. */
-export function ClientTool(props) {
-  const { ctx, question, draft, set, press, whyNot, over } = props;
+export function clientTool(props) {
+  const { question, draft, set, press, whyNot } = props;
   const { value, error } = resultOf(draft);
   const missing = error ?? (value === undefined ? 'Type the result first.' : null);
-  return html`
+  return [html`
     <p class="mid">The program that asked for this run carries out this call, and answers by itself. Answer here only if it does not.</p>
-    ${argumentsOf(props)}
-    <${Why} ctx=${ctx} question=${question} />
-    ${!over && html`
-      <${ResultField} label="Its result: text or JSON" draft=${draft} set=${set} />
+    ${argumentsOf(props)}`,
+    html`<${ResultField} label="Its result: text or JSON" draft=${draft} set=${set} />
       <${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="Reason (needed to refuse; the model reads it)" />
       <${YesNo} draft=${draft} whyNot=${whyNot} wrong=${missing} told=${draft.result ? error : null}
         yes=${['answer', 'Give this result', () => press('answer', reply(question, { value }))]}
-        no=${['fail', 'It cannot be done', withReason(props, 'fail')]} />`}`;
+        no=${['fail', 'It cannot be done', withReason(props, 'fail')]} />`];
 }
 
 const BUDGET = { maxTokens: 'tokens', maxCostUsd: 'US dollars', maxLlmCalls: 'model calls', deadlineMs: 'milliseconds from now' };
@@ -99,40 +94,35 @@ function named(schema) {
 }
 
 /** The budget is used up: how much more? */
-export function Budget({ ctx, question, thread, draft, set, press, whyNot, over }) {
+export function budget({ question, thread, draft, set, press, whyNot }) {
   const run = thread?.view.runs.get(question.runId);
   const more = draft.form ?? form.begin(named(question.feedbackSchema.customSchema), {});
   const isMore = Object.keys(more.value).length > 0;
   const extend = () => press('extend', reply(question, { approved: true, ...(isMore ? { value: more.value } : {}) }));
   const wrong = form.hasErrors(more) ? 'Correct what is marked first.' : null;
-  return html`
-    ${run && html`<p class="mid num">Spent so far: ${run.unpriced ? '' : html`<b>${dollars(run.costUsd ?? 0)}</b>, `}
-      <b>${tokens((run.input ?? 0) + (run.output ?? 0))}</b> tokens, <b>${run.llmCalls}</b> model calls.</p>`}
-    <${Why} ctx=${ctx} question=${question} />
-    ${!over && html`
-      <div class="args"><p class="mid">How much more? Without a figure as much is added as there was.</p>
+  return [run && html`<p class="mid num">Spent so far: ${run.unpriced ? '' : html`<b>${dollars(run.costUsd ?? 0)}</b>, `}
+      <b>${tokens((run.input ?? 0) + (run.output ?? 0))}</b> tokens, <b>${run.llmCalls}</b> model calls.</p>`,
+    html`<div class="args"><p class="mid">How much more? Without a figure as much is added as there was.</p>
         <${EditFields} state=${more} set=${(next) => set({ form: next })} refused=${draft.refused} blank /></div>
       <${YesNo} draft=${draft} whyNot=${whyNot} wrong=${wrong}
         yes=${['extend', isMore ? 'Go on with this much more' : 'Go on with as much again', extend]}
-        no=${['stop', 'End the run', () => press('stop', reply(question, { approved: false }))]} />`}`;
+        no=${['stop', 'End the run', () => press('stop', reply(question, { approved: false }))]} />`];
 }
 
 /** An agent needs a person to sign in elsewhere. */
-export function PeerAuth(props) {
-  const { ctx, question, draft, set, press, whyNot, over } = props;
-  return html`
+export function peerAuth(props) {
+  const { question, draft, set, press, whyNot } = props;
+  return [html`
     <p class="mid">Do there what the agent asks for, then say so: it is looked at again.</p>
-    ${argumentsOf(props)}
-    <${Why} ctx=${ctx} question=${question} />
-    ${!over && html`
-      <${ReasonField} draft=${draft} set=${set} hint="Reason, if you will not (the model reads it)" />
+    ${argumentsOf(props)}`,
+    html`<${ReasonField} draft=${draft} set=${set} hint="Reason, if you will not (the model reads it)" />
       <${YesNo} draft=${draft} whyNot=${whyNot} yes=${['answer', 'Done: look again', () => press('answer', reply(question, { value: true }))]}
-        no=${['refuse', 'I will not', () => press('refuse', rejection(question, draft.reason))]} />`}`;
+        no=${['refuse', 'I will not', () => press('refuse', rejection(question, draft.reason))]} />`];
 }
 
 /** The run was paused by somebody. */
-export function Pause({ question, draft, press, whyNot, over }) {
-  return html`<p class="mid">What was under way came to its end; nothing new starts.</p>
-    ${!over && html`<${YesNo} draft=${draft} whyNot=${whyNot}
-      yes=${['continue', 'Continue', () => press('continue', reply(question, { approved: true }))]} />`}`;
+export function pause({ question, draft, press, whyNot }) {
+  return [html`<p class="mid">What was under way came to its end; nothing new starts.</p>`,
+    html`<${YesNo} draft=${draft} whyNot=${whyNot}
+      yes=${['continue', 'Continue', () => press('continue', reply(question, { approved: true }))]} />`];
 }

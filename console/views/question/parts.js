@@ -75,7 +75,7 @@ export function ReasonField({ draft, set, needed, hint = 'Reason (needed to reje
 
 /* Context of a question: why it is asked, who may answer, the effect of a crash, the time left. */
 
-export function Why({ ctx, question }) {
+export function Why({ question }) {
   const { policy, digest, toolName, kind } = question;
   return html`<dl class="why" data-testid="why">
     ${asker(question) && html`<dt>Asked by</dt><dd>${asker(question)}</dd>`}

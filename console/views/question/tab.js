@@ -58,7 +58,7 @@ function Before({ ctx, rest }) {
     <ul>${rest.map((one) => html`<li key=${one.suspensionId}>
       <${SeqLink} ctx=${ctx} seq=${one.seq} />
       <div><p><${Shape} status=${KIND_SHAPE[one.kind] ?? 'ask'} small label=${false} /> ${show(one.message)}</p>
-        <p class="mid">${show(one.ended.timedOut ? 'Nobody answered in time.' : resolutionText({ ...one.ended, decidedAt: one.ended.at }, now))}
+        <p class="mid">${show(resolutionText(one.ended, now))}
           ${one.ended.reason && one.ended.decision !== 'cancelled' && html` “${show(one.ended.reason)}”`}</p></div></li>`)}</ul>
   </section>`;
 }

@@ -1,10 +1,12 @@
 // A timeline row; in words, an item's wait, and the rule for a call.
 
+import { OVER } from '../../fold/core.js';
 import { spansOf } from '../../fold/view.js';
 import { age, count, dollars, duration, placed, ruleName, tokens } from '../../format.js';
 import { Shape, Sign, WORD } from '../../shapes.js';
-import { brief, plain, show, showStart } from '../../text.js';
-import { html, useLayoutEffect, useRef } from '../../vendor/preact-htm.js';
+import { brief, show, showStart } from '../../text.js';
+import { html } from '../../vendor/preact-htm.js';
+import { Growing } from '../parts.js';
 
 const PHASE = { planning: 'Plan', refining: 'Change the plan', refinement: 'Change the plan', synthesis: 'Write the answer', synthesizing: 'Write the answer' };
 
@@ -21,7 +23,7 @@ export function TimelineRow({ ctx, thread, row, scale, top, isSelected, waits, o
     <${Lane} row=${row} status=${status} scale=${scale} thread=${thread} waits=${waits} />
     <${Time} span=${span} thread=${thread} />
     <span class="n cst">${costOf(thread, row)}</span>
-    ${isLive ? html`<${TokenText} ctx=${ctx} streamId=${span.streamId} depth=${depth} />` : null}
+    ${isLive ? html`<span class="tok" ...${placed({ '--d': depth })} data-testid="tokens"><${Growing} ctx=${ctx} streamId=${span.streamId} of=${tail} /></span>` : null}
   </div>`;
 }
 
@@ -164,31 +166,12 @@ function dollarsOr(costs) {
 
 const TAIL = 600;
 
-/** A model's current text, growing at its end: one text node, no render per token. */
-function TokenText({ ctx, streamId, depth }) {
-  const place = useRef(null);
-  useLayoutEffect(() => {
-    const node = document.createTextNode('');
-    place.current.prepend(node);
-    const write = (stream) => {
-      if (stream) node.data = plain((stream.incomplete ? '… ' : '') + (stream.text || stream.thinking).slice(-TAIL));
-    };
-    write(ctx.live.get(streamId));
-    const stop = ctx.live.listen(streamId, write);
-    return () => {
-      stop();
-      node.remove();
-    };
-  }, [streamId]);
-  return html`<span class="tok" ...${placed({ '--d': depth })} data-testid="tokens"><bdi class="arg" ref=${place}></bdi><span class="caret" aria-hidden="true"></span></span>`;
-}
-
-const OVER = ['completed', 'failed', 'cancelled'];
+const tail = ({ text, thinking, incomplete }) => (incomplete ? '… ' : '') + (text || thinking).slice(-TAIL);
 
 /** An open item's wait in words. */
 export function waitText(thread, item) {
   const shown = thread.shown(item);
-  if (OVER.includes(item.status)) return WORD[shown];
+  if (OVER.has(item.status)) return WORD[shown];
   if (shown === 'ask' || shown === 'doubt') return WORD[shown];
   if (item.status === 'waiting') {
     const wait = thread.core.a2aWaits.find((one) => one.itemId === item.id);
@@ -196,7 +179,7 @@ export function waitText(thread, item) {
   }
   if (item.status === 'in_progress') return pauseOf(thread, item) ?? WORD.in_progress;
   const status = new Map(thread.core.todoList.map((one) => [one.id, one.status]));
-  const open = (item.dependencies ?? []).filter((id) => !OVER.includes(status.get(id)));
+  const open = (item.dependencies ?? []).filter((id) => !OVER.has(status.get(id)));
   if (open.length) return `waits for ${open.join(', ')}`;
   if (thread.core.runId == null) return 'pending';
   if (thread.core.suspensions.some((one) => one.kind === 'plan_review')) return 'waits for the plan to be reviewed';

@@ -1,6 +1,6 @@
 // The timeline's rows, pure: which exist, which are visible, and times on its axis.
 
-const OVER = new Set(['completed', 'failed', 'cancelled']);
+import { OVER } from '../../fold/core.js';
 
 export const FILTERS = {
   All: () => true,

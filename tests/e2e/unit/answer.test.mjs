@@ -77,5 +77,8 @@ test('conditions, resolutions and digests in words', () => {
   assert.equal(conditionText({ pointer: '/x', op: 'a_new_one', value: { a: 1 } }), '/x a_new_one {"a":1}');
   assert.equal(resolutionText({ decision: 'cancelled', reason: 'the plan was changed' }, NOW), 'It was withdrawn: the plan was changed.');
   assert.equal(resolutionText({ decision: 'retry', decidedBy: 'mara', decidedAt: NOW }, NOW), 'mara had the call made again just now.');
+  // As the log has it.
+  assert.equal(resolutionText({ decision: 'retry', decidedBy: 'mara', at: NOW - 40_000, timedOut: false }, NOW), 'mara had the call made again 40 s ago.');
+  assert.equal(resolutionText({ decision: 'deny', at: NOW, timedOut: true }, NOW), 'Nobody answered in time.');
   assert.equal(grouped('0bb1160d34'), '0bb1 160d 34');
 });
