@@ -7,7 +7,7 @@ import { show } from '../text.js';
 import { html, useEffect, useState } from '../vendor/preact-htm.js';
 import { Todo } from './code.js';
 import { Loading, Refusal, wordsOf } from './parts.js';
-import { disarmLater, pressedOnce } from './question/parts.js';
+import { pressedOnce, useArmed } from './question/parts.js';
 
 /** A table that scrolls if it is too wide. */
 export const Table = ({ label, heads, cls = '', id, children }) => html`<div class="scrollx" tabindex="0" role="region" aria-label=${label}>
@@ -57,13 +57,14 @@ export const Status = ({ shape, word }) => html`<td class="nowrap"><${Shape} sta
 /** A row's button: sends its action once, and shows a refusal beside it. */
 export function RowAction({ label, sure, why, act, id }) {
   const [state, set] = useState({});
-  useEffect(() => disarmLater(state.armed, set), [state.armed]);
+  const [isArmed, arm, disarm] = useArmed();
   const press = () => {
-    if (sure && !state.armed) return set({ armed: true });
+    if (sure && !isArmed) return arm();
+    disarm();
     set({ busy: true });
     return act().then(() => set({}), (problem) => set({ problem }));
   };
   return html`<button type="button" class="b small" data-testid=${id} disabled=${Boolean(why) || state.busy} title=${why ?? null} ...${pressedOnce(press)}>
-      ${state.busy ? 'Sending …' : state.armed ? sure : label}</button>
+      ${state.busy ? 'Sending …' : isArmed ? sure : label}</button>
     <${Refusal} problem=${state.problem} />`;
 }

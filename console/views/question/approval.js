@@ -9,7 +9,7 @@ import { show } from '../../text.js';
 import { html, useMemo } from '../../vendor/preact-htm.js';
 import { countHidden, hiddenNote } from '../code.js';
 import { EditFields, ReadFields } from './fields.js';
-import { Decide, keysOf, pressed, Reason, ReasonField, withReason } from './parts.js';
+import { Decide, keysOf, pressed, Reason, ReasonField, useArmed, withReason } from './parts.js';
 
 export function approval(props) {
   const { question, draft, set, whyNot, over } = props;
@@ -27,25 +27,30 @@ function Acts(props) {
   const isChanged = edited !== null && form.changes(edited).length > 0;
   const stop = answer.obstacle(question, { form: edited, seen: draft.seen || edited !== null, size });
   const isTwice = answer.needsTwo(question);
+  const [isArmed, arm, disarm] = useArmed(edited ?? question.digest);
   const approve = () => {
-    if (isTwice && !draft.armed) set({ armed: true, note: null });
-    else press('approve', answer.approval(question, edited, draft.reason));
+    if (isTwice && !isArmed) {
+      arm();
+      return set({ note: null });
+    }
+    disarm();
+    return press('approve', answer.approval(question, edited, draft.reason));
   };
   const reject = withReason(props, 'reject');
-  const undo = () => set({ view: 'form', form: form.begin(schema, question.toolInput), armed: false, asJson: false });
-  const edit = () => set({ view: 'edit', seen: true, form: form.begin(schema, question.toolInput), armed: false });
+  const undo = () => set({ view: 'form', form: form.begin(schema, question.toolInput), asJson: false });
+  const edit = () => set({ view: 'edit', seen: true, form: form.begin(schema, question.toolInput) });
   const off = whyNot.approve ?? stop;
   useKeys(!hand?.isHere ? {} : {
     a: pressed(draft, off, approve),
     x: pressed(draft, whyNot.reject, reject),
     e: pressed(draft, edited || mayEdit ? null : 'no', edited ? undo : edit),
   });
-  const label = draft.armed ? 'Press again' : isChanged ? `Approve ${form.withWords(edited)}` : 'Approve';
+  const label = isArmed ? 'Press again' : isChanged ? `Approve ${form.withWords(edited)}` : 'Approve';
   return html`
     <${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} />
     <div class="acts">
-      <${Decide} name="approve" keys=${keysOf(hand, isTwice ? 'a a' : 'a')} cls=${`main${draft.armed ? ' armed' : ''}`} draft=${draft} off=${off}
-        label=${html`${label}${draft.armed && html`: <span class="mono">${show(question.toolName)}</span>`}`} onPress=${approve} />
+      <${Decide} name="approve" keys=${keysOf(hand, isTwice ? 'a a' : 'a')} cls=${`main${isArmed ? ' armed' : ''}`} draft=${draft} off=${off}
+        label=${html`${label}${isArmed && html`: <span class="mono">${show(question.toolName)}</span>`}`} onPress=${approve} />
       ${edited
         ? html`<button type="button" class="b" onClick=${undo}>Undo</button>`
         : mayEdit && html`<button type="button" class="b" data-testid="edit" disabled=${draft.busy !== null} onClick=${edit}>Edit<kbd
@@ -95,7 +100,7 @@ function View({ draft, set, value, text, schema, refused }) {
 }
 
 function Edit({ draft, set, refused }) {
-  const setForm = (next) => set({ form: next, armed: false });
+  const setForm = (next) => set({ form: next });
   const whole = { path: [], key: '', control: 'json' };
   return html`<div class="args" data-testid="args-edit">
     ${draft.asJson

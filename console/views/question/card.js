@@ -8,14 +8,14 @@ import { fieldsOf, keysOf as fieldKeys } from '../../form.js';
 import { threadHash } from '../../router.js';
 import { KIND_SHAPE, Shape, Sign } from '../../shapes.js';
 import { show } from '../../text.js';
-import { html, useEffect, useReducer, useRef } from '../../vendor/preact-htm.js';
+import { html, useReducer, useRef } from '../../vendor/preact-htm.js';
 import { barredText, CLASS, EXPIRED, isHigh, KIND } from '../../words.js';
 import { countHidden, hiddenNote, Todo } from '../code.js';
 import { ForecastList, Sentence } from '../forecast-table.js';
 import { Mistakes, useKept } from '../parts.js';
 import { approval, Diff } from './approval.js';
 import { budget, clientTool, inDoubt, input, pause, peerAuth } from './kinds.js';
-import { Countdown, Decide, disarmLater, keysOf, pressed, Reason, ReasonField, Why, withReason } from './parts.js';
+import { Countdown, Decide, keysOf, pressed, Reason, ReasonField, Why, withReason } from './parts.js';
 
 /** By kind, from the card's props: what is shown above why it is asked, and the possible answers. They may use hooks. */
 const PARTS = {
@@ -54,7 +54,6 @@ export function useShown(place, pick, cameByItself = false) {
  */
 export function QuestionCard({ ctx, question, thread, boxed, link, onDone, hand }) {
   const { draft, set, press } = useAnswer(ctx, question, onDone);
-  useEffect(() => disarmLater(draft.armed, set), [draft.armed]);
   const asked = draft.newer ?? question;
   const over = endOf(question, ctx.clock.now()) ?? draft.over?.text ?? (question.isGone ? 'It is not open any more.' : null);
   const [told, acts] = (PARTS[asked.kind] ?? unknown)({ question: asked, thread, draft, set, press, whyNot: whyNot(ctx, asked), over, hand });
@@ -123,7 +122,7 @@ function Note({ note }) {
 export const draftKey = (question) => `question ${question.suspensionId}`;
 
 const fresh = () => ({
-  view: 'form', form: null, asJson: false, seen: false, reason: '', value: undefined, armed: false,
+  view: 'form', form: null, asJson: false, seen: false, reason: '', value: undefined,
   busy: null, sent: null, note: null, refused: {}, over: null, newer: null,
 });
 
@@ -135,7 +134,7 @@ function useAnswer(ctx, question, onDone) {
     const text = JSON.stringify(body);
     // A retry of the same press has the same key; another answer gets a new one.
     const key = draft.sent?.text === text ? draft.sent.key : newKey();
-    set({ busy: name, note: null, refused: {}, sent: { text, key }, armed: false });
+    set({ busy: name, note: null, refused: {}, sent: { text, key } });
     try {
       await ctx.api.post(`/threads/${enc(question.threadId)}/resume`, body, { key });
       set({ busy: null, over: { text: 'Your answer was accepted.', mine: true } });

@@ -3,7 +3,7 @@
 import { rejection, who } from '../../answer.js';
 import { fullTime, placed, ruleName } from '../../format.js';
 import { plain, show } from '../../text.js';
-import { html } from '../../vendor/preact-htm.js';
+import { html, useEffect, useState } from '../../vendor/preact-htm.js';
 import { barredText, breakText, conditionText, grouped, ON_EXPIRY, SCOPE } from '../../words.js';
 
 /** A double click and a held key press a button once: they confirm nothing. */
@@ -16,11 +16,15 @@ export const pressedOnce = (act) => ({
   },
 });
 
-/** A first press expires after three seconds. */
-export function disarmLater(armed, set) {
-  if (!armed) return undefined;
-  const timer = setTimeout(() => set({ armed: false }), 3_000);
-  return () => clearTimeout(timer);
+/** `[isArmed, arm, disarm]`: a first press. It expires after three seconds, or with its view, and is for `aim`: what is sent. */
+export function useArmed(aim) {
+  const mine = aim ?? true;
+  const [armed, set] = useState(null);
+  useEffect(() => {
+    const timer = armed !== null && setTimeout(() => set(null), 3_000);
+    return () => clearTimeout(timer);
+  }, [armed]);
+  return [armed === mine, () => set(mine), () => set(null)];
 }
 
 export function Decide({ name, label, keys, cls = '', draft, off, onPress }) {

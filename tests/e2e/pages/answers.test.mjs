@@ -157,6 +157,31 @@ test('a first press counts for three seconds, and for the arguments that were se
   await done(page);
 });
 
+test('a first press is forgotten when its question is left', async () => {
+  await server.run('left', INVITE);
+  const page = await open(server, '#/t/left');
+  let sent = 0;
+  await page.route('**/resume', (route) => {
+    sent += 1;
+    return route.continue();
+  });
+  const again = at(page, 'approve').getByText('Press again');
+  await at(page, 'approve').click();
+  await again.waitFor();
+  await at(page, 'tab-talk').click();
+  await at(page, 'question').waitFor({ state: 'detached' });
+  await at(page, 'tab-ask').click();
+  await at(page, 'question').waitFor();
+  assert.equal(await again.count(), 0);
+  await at(page, 'approve').click();
+  await again.waitFor();
+  assert.equal(sent, 0);
+  await at(page, 'approve').click();
+  await over(page);
+  assert.equal(sent, 1);
+  await done(page);
+});
+
 test('a look at the arguments of a call leaves the answer what was given', async () => {
   await server.run('looked', 'Ask for form.');
   const page = await open(server, '#/t/looked');
