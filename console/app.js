@@ -66,6 +66,7 @@ function paint() {
 function paintNow() {
   app.thread = app.opened?.thread() ?? null;
   if (app.route.page === 'home' && !goHome()) return;
+  leaveLast();
   const { route, thread, dialog } = app;
   const ctx = makeContext(app);
   render(html`<${Boundary} ctx=${ctx} place=${shownHash} wrap=${wide}><${Shell} ctx=${ctx} route=${route} thread=${thread} dialog=${dialog}
@@ -100,6 +101,15 @@ function goHome() {
   const newest = busy.sort((a, b) => b.updatedAt - a.updatedAt)[0];
   go(newest ? threadHash({ id: newest.threadId }) : '#/new', { replace: true });
   return false;
+}
+
+/** The last observation is no past: an address with it is that of the current state, also when others follow. */
+function leaveLast() {
+  const { route, thread } = app;
+  if (route.at == null || thread?.status !== 'ready' || thread.replay) return;
+  const hash = changedHash(route, { at: null });
+  address.replace(hash);
+  show(hash);
 }
 
 function go(hash, { replace = false } = {}) {

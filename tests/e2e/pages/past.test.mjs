@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { open, quit, showing } from '../support/browser.mjs';
+import { connected, open, painted, quit, showing } from '../support/browser.mjs';
 import { at, done } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
 
@@ -98,6 +98,27 @@ test('an address that names what came later shows none of it', async () => {
     await page.evaluate(() => { location.hash = '#/t/past?at=3'; });
     await showing(page, 3);
   }
+  await done(page);
+});
+
+test('who looks at the last observation stays with what follows it', async () => {
+  const live = () => page.waitForFunction(() => location.hash.startsWith('#/t/last') && !location.hash.includes('at='));
+  await server.run('last', 'Send the team an invitation to the dinner.');
+  const { lastSeq } = await server.get('/threads/last');
+  const page = await open(server, `#/t/last?at=${lastSeq}&tab=talk`);
+  await showing(page, lastSeq);
+  await live();
+  const { items } = await server.get('/suspensions');
+  await server.resume('last', { suspensionId: items.find(({ threadId }) => threadId === 'last').suspensionId, approved: true });
+  const { seq } = await server.ended('last');
+  await painted(page, seq);
+  await connected(page, 'live');
+  // The same for a link on the page.
+  await page.evaluate((to) => { location.hash = to; }, `#/t/last?at=${seq}`);
+  await live();
+  await server.run('last', 'Send the team an invitation to the dinner.');
+  await painted(page, seq + 1);
+  await connected(page, 'live');
   await done(page);
 });
 
