@@ -16,7 +16,8 @@ export const ids = (text) => [...new Set(text.split(/[\s,]+/).filter(Boolean))];
 
 const listed = (values) => (values ?? []).join(', ');
 
-/** `rows`: `{key, id, item (null: new), lock, removed, description, tools, after}`, in the order of the list. */
+/** `rows`: `{key, id, item (null: new), lock, removed, description, tools, after}`, in the order of the list. Edits go by key: ids of
+ * new rows may be changed to one in use. */
 export function begin(list, version) {
   return { version, base: list, rows: list.map(rowOf) };
 }
@@ -38,31 +39,31 @@ export function relock(draft, statusOf) {
 export const cameTooLate = (row) => row.lock !== null && row.item !== null && (row.description.trim() !== row.item.description
   || !same(ids(row.tools), row.item.requiredTools ?? []) || !same(ids(row.after), row.item.dependencies ?? []));
 
-export const setRow = (draft, id, patch) => (
-  { ...draft, rows: draft.rows.map((row) => (row.id === id ? { ...row, ...patch } : row)) });
+export const setRow = (draft, key, patch) => (
+  { ...draft, rows: draft.rows.map((row) => (row.key === key ? { ...row, ...patch } : row)) });
 
 /** A new row at the end, with an unused id. */
 export function addRow(draft) {
   let number = 1;
-  while (draft.rows.some((row) => row.id === `new-${number}`)) number += 1;
+  while (draft.rows.some(({ key, id }) => key === `+${number}` || id === `new-${number}`)) number += 1;
   const row = { key: `+${number}`, id: `new-${number}`, item: null, lock: null, removed: false, description: '', tools: '', after: '' };
   return { ...draft, rows: [...draft.rows, row] };
 }
 
 /** Removes a new row; marks one of the plan, which can be restored. */
-export function removeRow(draft, id) {
-  const row = draft.rows.find((one) => one.id === id);
-  if (row.item) return setRow(draft, id, { removed: !row.removed });
-  return { ...draft, rows: draft.rows.filter((one) => one.id !== id) };
+export function removeRow(draft, key) {
+  const row = draft.rows.find((one) => one.key === key);
+  if (row.item) return setRow(draft, key, { removed: !row.removed });
+  return { ...draft, rows: draft.rows.filter((one) => one !== row) };
 }
 
 /** Moves a row past the next editable one in that direction. */
-export function moveRow(draft, id, step) {
-  const from = draft.rows.findIndex((row) => row.id === id);
+export function moveRow(draft, key, step) {
+  const from = draft.rows.findIndex((row) => row.key === key);
   let to = from + step;
   while (draft.rows[to]?.lock) to += step;
   if (!draft.rows[to]) return draft;
-  const rows = draft.rows.filter((row) => row.id !== id);
+  const rows = draft.rows.filter((_, i) => i !== from);
   rows.splice(to, 0, draft.rows[from]);
   return { ...draft, rows };
 }

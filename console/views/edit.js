@@ -127,12 +127,12 @@ function Rebased({ rebased: { fit, all, lost, base, now }, version }) {
 }
 
 function Row({ row, draft, change, busy, wrong, refused = [], foreseen }) {
-  const set = (patch) => change(plan.setRow(draft, row.id, patch));
+  const set = (patch) => change(plan.setRow(draft, row.key, patch));
   const onKeyDown = (event) => {
     const step = event.altKey && { ArrowUp: -1, ArrowDown: 1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    change(plan.moveRow(draft, row.id, step));
+    change(plan.moveRow(draft, row.key, step));
   };
   const said = [...wrong, ...refused];
   const cls = row.lock ? 'lock' : row.removed ? 'removed' : row.item === null ? 'new' : isChanged(row) ? 'changed' : '';
@@ -140,13 +140,13 @@ function Row({ row, draft, change, busy, wrong, refused = [], foreseen }) {
       onKeyDown=${row.lock ? undefined : onKeyDown}>
     ${row.lock ? html`<${Sign} name="lock" label=${`${row.lock}: not editable`} />`
       : html`<span class="movers"><button type="button" class="mover" aria-label="Move up" title="Alt ↑"
-          onClick=${() => change(plan.moveRow(draft, row.id, -1))}>▴</button>
+          onClick=${() => change(plan.moveRow(draft, row.key, -1))}>▴</button>
           <button type="button" class="mover" aria-label="Move down" title="Alt ↓"
-              onClick=${() => change(plan.moveRow(draft, row.id, 1))}>▾</button></span>`}
+              onClick=${() => change(plan.moveRow(draft, row.key, 1))}>▾</button></span>`}
     <${Shape} status=${row.item?.shown ?? row.item?.status ?? 'pending'} />
     ${row.lock || row.removed ? html`<${Fixed} row=${row} />` : html`<${Fields} row=${row} set=${set} said=${said} busy=${busy} />`}
     ${row.lock ? html`<span></span>` : html`<button type="button" class="b small quiet" aria-label=${row.removed ? 'Put back' : 'Remove'}
-      data-testid="remove" onClick=${() => change(plan.removeRow(draft, row.id))}>${row.removed ? '↶' : '×'}</button>`}
+      data-testid="remove" onClick=${() => change(plan.removeRow(draft, row.key))}>${row.removed ? '↶' : '×'}</button>`}
     <${Notes} row=${row} said=${said} foreseen=${foreseen} />
   </div>`;
 }

@@ -62,6 +62,27 @@ test('what is asked about is locked; the rest is changed, added, moved and saved
   await done(page);
 });
 
+test('a new item that is given a name in use changes no other, and is renamed', async () => {
+  const page = await opened('twice');
+  await at(page, 'add-item').click();
+  const fresh = page.locator('[data-testid=edit-row][data-state=new]');
+  const rename = async (id) => {
+    await fresh.locator('[data-testid=edit-id]').fill(id);
+    await fresh.locator('[data-testid=edit-id]').press('Enter');
+  };
+  await rename('notify');
+  await fresh.getByText('There is another notify.').waitFor();
+  await fresh.locator('[data-testid=edit-description]').fill('Check');
+  await rename('terms');
+  await row(page, 'terms').waitFor();
+  await at(page, 'save-plan').click();
+  await at(page, 'plan-list').waitFor();
+  const list = await server.get('/threads/twice/plan');
+  assert.deepEqual(list.map((item) => item.id), ['refund', 'notify', 'report', 'terms']);
+  assert.deepEqual([list[1].description, list[3].description], ['Write to the customer', 'Check']);
+  await done(page);
+});
+
 test('mistakes are said while typing, and cannot be saved', async () => {
   const page = await opened('mistakes');
   await field(page, 'notify', 'after').fill('report');

@@ -35,8 +35,8 @@ test('nothing changed is no operation', () => {
 test('the patch makes the list that is wanted', () => {
   let draft = plan.setRow(start(), 'notify', { description: 'Write, in Finnish', after: 'refund, orders', tools: '' });
   draft = plan.addRow(draft);
-  draft = plan.setRow(draft, 'new-1', { description: 'Check', after: 'notify', tools: 'get' });
-  draft = plan.moveRow(draft, 'new-1', -1);
+  draft = plan.setRow(draft, '+1', { description: 'Check', after: 'notify', tools: 'get' });
+  draft = plan.moveRow(draft, '+1', -1);
   draft = plan.removeRow(draft, 'report');
   const after = applied(list, plan.patchOf(draft));
   assert.deepEqual(after.map((one) => one.id), ['orders', 'refund', 'notify', 'new-1']);
@@ -56,7 +56,7 @@ test('rows move past locked ones', () => {
 test('a removed item comes back, a new one does not', () => {
   const draft = plan.removeRow(plan.removeRow(start(), 'report'), 'report');
   assert.deepEqual(plan.patchOf(draft), []);
-  assert.equal(plan.removeRow(plan.addRow(start()), 'new-1').rows.length, 4);
+  assert.equal(plan.removeRow(plan.addRow(start()), '+1').rows.length, 4);
 });
 
 test('mistakes are said while typing', () => {
@@ -68,7 +68,7 @@ test('mistakes are said while typing', () => {
     ['report after: There is no item nothing.', 'report tools: There is no tool rm.']);
   assert.deepEqual(say(plan.removeRow(start(), 'notify')), ['report after: notify is removed.']);
   assert.deepEqual(say(plan.setRow(start(), 'report', { description: ' ' })), ['report description: Say what to do.']);
-  assert.deepEqual(say(plan.setRow(plan.addRow(start()), 'new-1', { id: 'notify', description: 'x' })),
+  assert.deepEqual(say(plan.setRow(plan.addRow(start()), '+1', { id: 'notify', description: 'x' })),
     ['notify id: There is another notify.', 'notify id: There is another notify.']);
 });
 
@@ -81,8 +81,8 @@ test('a pointer of a refusal leads to its row and field', () => {
 test('edits are laid on a plan that has moved on', () => {
   let draft = plan.setRow(start(), 'notify', { description: 'Write, in Finnish' });
   draft = plan.setRow(draft, 'report', { tools: 'get' });
-  draft = plan.setRow(plan.addRow(draft), 'new-1', { description: 'Check' });
-  draft = plan.removeRow(plan.addRow(draft), 'new-2');
+  draft = plan.setRow(plan.addRow(draft), '+1', { description: 'Check' });
+  draft = plan.removeRow(plan.addRow(draft), '+2');
   const now = [list[0], { ...list[1], status: 'completed' }, { ...list[2], status: 'in_progress' }, list[3], item('extra', 'pending', [], [])];
   const { draft: next, fit, all, lost } = plan.rebase(draft, now, '4');
   assert.deepEqual([fit, all, next.version], [2, 3, '4']);
@@ -112,6 +112,18 @@ test('a tool that the plan names is no mistake, though it has gone since', () =>
   const draft = plan.begin([item('one', 'pending', [], ['gone_since']), item('two', 'pending', ['one'], [])], '3');
   assert.deepEqual(plan.mistakes(plan.setRow(draft, 'two', { tools: 'gone_since' }), tools), []);
   assert.equal(plan.mistakes(plan.setRow(draft, 'two', { tools: 'gone_since, rm' }), tools)[0].message, 'There is no tool rm.');
+});
+
+test('a new item that is given a name in use changes no other, and can be renamed', () => {
+  let draft = plan.setRow(plan.addRow(start()), '+1', { id: 'report' });
+  draft = plan.setRow(draft, '+1', { description: 'Check' });
+  assert.deepEqual(draft.rows.slice(0, 4), start().rows);
+  assert.deepEqual(plan.moveRow(draft, '+1', -1).rows.map(({ key }) => key), ['orders', 'refund', 'notify', '+1', 'report']);
+  assert.deepEqual(plan.removeRow(draft, '+1').rows, start().rows);
+  draft = plan.setRow(draft, '+1', { id: 'terms' });
+  assert.deepEqual(plan.mistakes(draft, tools), []);
+  assert.deepEqual(plan.patchOf(draft), [{ op: 'add', path: '/4', value: { id: 'terms', description: 'Check' } }]);
+  assert.deepEqual(plan.addRow(draft).rows.slice(4).map(({ key, id }) => [key, id]), [['+1', 'terms'], ['+2', 'new-2']]);
 });
 
 test('an item with an odd name is no harm', () => {
