@@ -110,22 +110,23 @@ export const Refusal = ({ problem, id }) => (problem ? html`<p class="wrong" rol
 
 /**
  * `{press, busy, problem}`. `press(name, path, body)` returns the answer, or null if refused. It takes effect once per name
- * and path, however often it is sent.
+ * and path, however often it is sent, and with the first body.
  */
 export function usePress(ctx) {
   const [state, set] = useState({ busy: null, problem: null });
-  const keys = useRef(new Map());
+  const sent = useRef(new Map());
   const press = async (name, path, body = {}) => {
     const id = `${name} ${path}`;
     set({ busy: name, problem: null });
-    if (!keys.current.has(id)) keys.current.set(id, newKey());
+    if (!sent.current.has(id)) sent.current.set(id, { key: newKey(), body });
+    const first = sent.current.get(id);
     try {
-      const answer = await ctx.api.post(path, body, { key: keys.current.get(id) });
-      keys.current.delete(id);
+      const answer = await ctx.api.post(path, first.body, { key: first.key });
+      sent.current.delete(id);
       set({ busy: null, problem: null });
       return answer ?? true;
     } catch (problem) {
-      if (!problem.retryable) keys.current.delete(id);
+      if (!problem.retryable) sent.current.delete(id);
       set({ busy: null, problem });
       return null;
     }

@@ -131,17 +131,19 @@ function Composer({ ctx, thread, composer: { draft, set } }) {
     const query = draft.text.trim();
     if (query === '' || draft.busy || why) return;
     const text = JSON.stringify([query, thread.replay ? thread.seq : draft.way]);
-    const key = draft.sent?.text === text ? draft.sent.key : newKey();
-    set({ busy: true, problem: null, sent: { text, key } });
+    // Sent again it is the same request, though its own run may be under way by now.
+    const body = isBusy && !thread.replay ? { query, onBusy: draft.way } : { query };
+    const sent = draft.sent?.text === text ? draft.sent : { text, key: newKey(), body };
+    set({ busy: true, problem: null, sent });
     try {
-      const id = thread.replay ? await fork(ctx, thread, key) : thread.id;
-      await ctx.api.post(`/threads/${enc(id)}/process`, isBusy && !thread.replay ? { query, onBusy: draft.way } : { query }, { key });
+      const id = thread.replay ? await fork(ctx, thread, sent.key) : thread.id;
+      await ctx.api.post(`/threads/${enc(id)}/process`, sent.body, { key: sent.key });
       // Later typing stays.
       set(({ text: now }) => ({ text: now === draft.text ? '' : now, busy: false, sent: null }));
       ctx.refresh();
       if (id !== thread.id) ctx.goOn(threadHash({ id, tab: 'talk' }));
     } catch (problem) {
-      set({ busy: false, problem });
+      set({ busy: false, problem, sent: problem.retryable ? sent : null });
     }
   };
   return html`<form class="compose" onSubmit=${send} data-testid="compose">

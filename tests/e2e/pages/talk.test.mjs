@@ -108,6 +108,31 @@ test('what is typed while a message is sent stays', async () => {
   await done(page);
 });
 
+test('a message whose answer was lost is sent again as it was, and taken once', async () => {
+  await cases.post('/threads', { threadId: 'lost' });
+  const page = await open(cases, '#/t/lost?tab=talk');
+  const bodies = [];
+  await page.route('**/process', async (route) => {
+    bodies.push(route.request().postDataJSON());
+    if (bodies.length > 1) return route.continue();
+    // The message arrives; its response does not.
+    await route.fetch();
+    return route.fulfill({ status: 504, contentType: 'text/html', body: '<h1>Gateway Time-out</h1>' });
+  });
+  await at(page, 'message-field').fill('Take your time.');
+  await at(page, 'send').click();
+  await page.getByText('Gateway Time-out').waitFor();
+  // Its own run is under way.
+  await at(page, 'way-steer').waitFor();
+  await at(page, 'send').click();
+  await page.waitForFunction(() => document.querySelector('[data-testid=message-field]').value === '');
+  assert.deepEqual(bodies, [{ query: 'Take your time.' }, { query: 'Take your time.' }]);
+  const { items } = await cases.get('/threads/lost/messages');
+  assert.equal(items.filter(({ role }) => role === 'USER').length, 1);
+  await cases.post('/threads/lost/cancel', {}).catch(() => {});
+  await done(page);
+});
+
 test('a message to the past goes to a fork of it', async () => {
   await server.run('origin', 'Answer at length.');
   const page = await open(server, '#/t/origin?at=12&tab=talk');
