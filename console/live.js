@@ -161,7 +161,7 @@ export function createTokens(frame = (fn) => requestAnimationFrame(fn)) {
   }
 
   return {
-    /** `{text, bytes, incomplete, thinking}` of an open stream, or undefined. */
+    /** `{text, bytes, thinking, thinkingBytes}` of an open stream, or undefined. */
     get: (streamId) => streams.get(streamId),
     /** Calls `fn` when the stream's text has grown, at most once a frame. Returns the removal. */
     listen(streamId, fn) {
@@ -173,15 +173,14 @@ export function createTokens(frame = (fn) => requestAnimationFrame(fn)) {
         if (all?.size === 0) listeners.delete(streamId);
       };
     },
-    /** A piece of text. A wrong offset makes the stream incomplete. */
+    /** A piece of text. Pieces may be missing: `…` stands for them until the log has the whole text. */
     token({ streamId, data, offset, tokenType }) {
       const isThinking = tokenType.endsWith('_THINKING');
       let stream = streams.get(streamId);
-      if (!stream) streams.set(streamId, (stream = { text: '', bytes: 0, thinking: '', thinkingBytes: 0, incomplete: false }));
+      if (!stream) streams.set(streamId, (stream = { text: '', bytes: 0, thinking: '', thinkingBytes: 0 }));
       const [text, bytes] = isThinking ? ['thinking', 'thinkingBytes'] : ['text', 'bytes'];
       if (offset < stream[bytes]) return;
-      if (offset > stream[bytes]) stream.incomplete = true;
-      stream[text] += data;
+      stream[text] += (offset > stream[bytes] ? ' … ' : '') + data;
       stream[bytes] = offset + encoder.encode(data).length;
       touch(streamId);
     },

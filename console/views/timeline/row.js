@@ -166,7 +166,7 @@ function dollarsOr(costs) {
 
 const TAIL = 600;
 
-const tail = ({ text, thinking, incomplete }) => (incomplete ? '… ' : '') + (text || thinking).slice(-TAIL);
+const tail = ({ text, thinking }) => (text || thinking).slice(-TAIL);
 
 /** An open item's wait in words. */
 export function waitText(thread, item) {

@@ -36,7 +36,7 @@ test('a route survives being written as a hash', () => {
   assert.equal(parse('').page, 'home');
 });
 
-test('tokens join at their byte offsets; a hole leaves the stream incomplete until it has ended', () => {
+test('tokens join at their byte offsets; a hole is seen where it is', () => {
   const frames = [];
   const tokens = createTokens((fn) => frames.push(fn));
   const token = (data, offset) => tokens.token({ streamId: 's', data, offset, tokenType: 'SYNTHESIS_LLM_RESPONSE' });
@@ -50,7 +50,10 @@ test('tokens join at their byte offsets; a hole leaves the stream incomplete unt
   frames.pop()();
   assert.deepEqual(heard, ['äb']);
   token('z', 9);
-  assert.equal(tokens.get('s').incomplete, true);
+  token('!', 10);
+  assert.equal(tokens.get('s').text, 'äb … z!');
+  tokens.token({ streamId: 's', data: 'so', offset: 4, tokenType: 'SYNTHESIS_LLM_THINKING' });
+  assert.deepEqual([tokens.get('s').thinking, tokens.get('s').text], [' … so', 'äb … z!']);
   tokens.ended('s');
   assert.equal(tokens.get('s'), undefined);
 });
