@@ -54,8 +54,14 @@ test('a run that is asked for again through a proxy that gave up is asked for on
   await server.run('proxied', 'Fail at once.');
   const page = await open(server, '#/t/proxied');
   const keys = [];
+  const bodies = [];
+  let release;
+  const released = new Promise((resolve) => { release = resolve; });
+  // What the page knows of models changes between the two.
+  await page.route('**/models', (route) => released.then(() => route.continue()));
   await page.route('**/process', async (route) => {
     keys.push(route.request().headers()['idempotency-key']);
+    bodies.push(route.request().postDataJSON());
     if (keys.length > 1) return route.continue();
     // The request arrives; its response does not.
     await route.fetch();
@@ -69,8 +75,12 @@ test('a run that is asked for again through a proxy that gave up is asked for on
   await page.reload();
   await at(page, 'run-again').click();
   await page.getByText('Gateway Time-out').waitFor();
+  const read = page.waitForResponse('**/models');
+  release();
+  await (await read).finished();
   await at(page, 'run-again').click();
   await page.waitForFunction(() => document.querySelector('[data-testid=failure] .wrong') === null);
+  assert.deepEqual(bodies[1], bodies[0]);
   assert.equal(keys.length, 2);
   assert.equal(keys[0], keys[1]);
   assert.equal((await server.get('/threads/proxied/runs')).items.length, 2);
