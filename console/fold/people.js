@@ -65,7 +65,8 @@ export function planTold(draft, content, told) {
   // A refinement without changes also sends one.
   if (!content.changes?.changes?.length) return;
   const { source, changes } = content;
-  const asked = draft.read('messages').findLast((message) => message.role === 'USER');
+  // A queued message is recorded at once, but its run comes later.
+  const asked = draft.read('messages').findLast(({ role, kind }) => role === 'USER' && kind !== 'queued');
   const because = source === 'refinement' || source === 'planner' ? asked ?? null : null;
   revise(draft, content, told, { source, by: told.metadata?.by ?? because?.by ?? null, because: because?.content ?? null, changes });
   if (source !== 'planner') draft.mark(told.seq, 'plan');

@@ -33,8 +33,9 @@ export function emptyView(seq = 0, messages = []) {
 /** The spans of an item, one for each run. */
 export const spansOf = (view, itemId) => (view.itemSpans.get(itemId) ?? []).map((id) => view.spans.get(id)).filter(Boolean);
 
-/** The change of the plan that brought the item. */
-export const addedBy = (view, itemId) => view.revisions.find((one) => one.changes.added.some((change) => change.itemId === itemId));
+/** The last change of the plan that brought the item, as it may be removed and added again; going back makes no item. */
+export const addedBy = (view, itemId) => view.revisions.findLast(({ source, changes }) => (
+  source !== 'rewind' && changes.added.some((change) => change.itemId === itemId)));
 
 /** Applies observations in order. */
 export function foldView(view, batch) {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { emptyView, foldView } from '../../../console/fold/view.js';
+import { addedBy, emptyView, foldView } from '../../../console/fold/view.js';
 import { waited } from '../../../console/fold/waits.js';
 import { stateBody } from '../../../console/fold/core.js';
 import { createHistory } from '../../../console/store.js';
@@ -101,6 +101,41 @@ test('each change of the plan has its author, and a refinement that changes noth
   assert.deepEqual(slow.map(({ source }) => source), ['planner', 'user']);
   assert.ok(slow[1].by);
   assert.equal(whole('demo').revisions.length, 3);
+});
+
+/** Observations of one run, `told` as `[type, content, more]`. */
+const observed = (told) => told.map(([type, content, more], i) => ({ seq: i + 1, timestamp: 1000 + i, type, content, runId: 'r', ...more }));
+
+const said = (content, requestedBy) => ({ messageId: content, role: 'USER', content, requestedBy });
+const planned = (source, added, removed = []) => {
+  const changes = [...added, ...removed];
+  return ['PLAN_UPDATE', { source, planVersion: 1, todoList: [], changes: { changes, added, modified: [], removed } }];
+};
+
+test('a change of the plan is of who asked for it, not of who waits in the queue', () => {
+  const log = observed([
+    ['RUN_STARTED', { query: 'Plan a trip', message: said('Plan a trip', 'ann') }],
+    ['STATE_UPDATE', { keys: ['queue'], message: said('Then a poem', 'bob') }],
+    planned('planner', [{ itemId: 'hotel' }]),
+    ['STATE_UPDATE', { keys: [], message: said('Leave out the hotel', 'ann') }],
+    ['STATE_UPDATE', { keys: ['queue'], message: said('And a song', 'bob') }],
+    planned('refinement', [], [{ itemId: 'hotel' }]),
+    ['RUN_STARTED', { query: 'Then a poem', message: said('Then a poem', 'bob') }, { runId: 's' }],
+    [...planned('refinement', [{ itemId: 'poem' }]), { runId: 's' }],
+  ]);
+  const { revisions } = foldView(emptyView(), log);
+  assert.deepEqual(revisions.map(({ by, because }) => [by, because]),
+    [['ann', 'Plan a trip'], ['ann', 'Leave out the hotel'], ['bob', 'Then a poem']]);
+});
+
+test('an item that was removed and added again is of who added it last', () => {
+  const log = observed([
+    planned('planner', [{ itemId: 'notify' }]), planned('user', [], [{ itemId: 'notify' }]), planned('user', [{ itemId: 'notify' }]),
+    // The thread went back.
+    ['PLAN', { planVersion: 2, todoList: [{ id: 'notify' }], stepOutputs: {} }, { runId: undefined }],
+  ]);
+  const view = foldView(emptyView(), log);
+  assert.deepEqual([view.revisions.at(-1).source, addedBy(view, 'notify').seq], ['rewind', 3]);
 });
 
 test('tokens of the runs sum to those of the thread', () => {
