@@ -39,7 +39,7 @@ export function createLists({ api, changed, wereRead = () => {}, open = openLive
       .catch((problem) => {
         if (mine !== live) return;
         lists.problem = problem;
-        if (!live || !(problem.isUnreachable || problem.status >= 500)) return;
+        if (!live || !(problem.retryable || problem.status >= 500)) return;
         timer = setTimeout(read, pause);
         pause = Math.min(2 * pause, LONGEST);
       })

@@ -8,6 +8,8 @@ import { eventsUrl, openLive } from './live.js';
 
 /** How long the backlog may be folded without a break. */
 const SLICE = 8;
+/** The pause before a refused read is made again. */
+const PAUSE = 3000;
 
 /** Opens a thread. `changed()` requests a repaint. */
 export function openThread({ id, api, clock, tokens, changed, runChanged = () => {}, open = openLive, now = () => performance.now() }) {
@@ -25,6 +27,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
   };
   /** Statuses received since the last request: newer than its answer. */
   let heardSinceRead;
+  let timer = null;
 
   const live = open({
     url: (after) => eventsUrl(id, after),
@@ -35,6 +38,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
 
   async function readRow() {
     const mine = heardSinceRead = new Map();
+    clearTimeout(timer);
     try {
       const [row, { items }] = await Promise.all([api.get(`/threads/${enc(id)}`), api.get(`/runs?threadId=${enc(id)}&limit=100`)]);
       // Requested again meanwhile, or gone.
@@ -43,6 +47,8 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
     } catch (problem) {
       if (!problem.isUnreachable) state.problem = problem;
       if (problem.status === 404) gone();
+      // Without a connection it is read again with the next one.
+      if (problem.retryable && state.conn === 'live' && mine === heardSinceRead && !isClosed) timer = setTimeout(readRow, PAUSE);
     }
     tell();
   }
@@ -96,7 +102,9 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
       history = createHistory(await readEarlier(api, id, minSeq));
     } catch (problem) {
       state.problem = problem;
+      if (problem.retryable === false) gone();
       tell();
+      await new Promise((done) => { setTimeout(done, PAUSE); });
     }
   }
 
@@ -197,6 +205,7 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
     },
     close() {
       isClosed = true;
+      clearTimeout(timer);
       live.close();
     },
   };

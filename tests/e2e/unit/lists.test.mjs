@@ -18,7 +18,7 @@ function listed(target = null) {
       reads += 1;
       await api.held;
       if (api.away) throw new Problem(0, { title: 'The server does not answer.' });
-      if (api.refusal) throw new Problem(api.refusal, { title: 'Not now' });
+      if (api.refusal) throw new Problem(api.refusal, { title: 'Not now', ...(api.refusal === 429 && { retryable: true }) });
       return { items: [row('a')] };
     },
     all: async () => ({ items: [asked('q')] }),
@@ -156,6 +156,11 @@ test('an answer that the server cannot give now is asked for again, later each t
   await failsAfter([30_000]);
   assert.equal(now.problem, null);
   api.refusal = 500;
+  await lists.read();
+  await failsAfter([3000]);
+  api.refusal = null;
+  await failsAfter([6000]);
+  api.refusal = 429;
   await lists.read();
   await failsAfter([3000]);
   api.refusal = 403;

@@ -131,6 +131,64 @@ test('when the socket ends the thread is asked whether it is there still', async
   assert.deepEqual([one.thread.thread().status, one.socket.closed], ['failed', 1]);
 });
 
+const turn = () => new Promise((done) => { setImmediate(done); });
+const refused = (status, retryable) => new Problem(status, { title: 'Not now', retryable });
+
+test('a row that cannot be read now is read again after a pause; a refused one is not', async (t) => {
+  const one = opened();
+  one.hear(LOG);
+  await caughtUp(one);
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const reads = async (ms) => {
+    const before = one.api.reads;
+    t.mock.timers.tick(ms);
+    await turn();
+    return one.api.reads - before;
+  };
+  one.api.problem = refused(429, true);
+  one.socket.frame('caught_up', {});
+  assert.equal(await reads(0), 1);
+  assert.deepEqual([await reads(2999), await reads(1), await reads(2999)], [0, 1, 0]);
+  one.api.problem = null;
+  assert.deepEqual([await reads(1), await reads(10_000)], [1, 0]);
+  assert.equal(one.thread.thread().problem, null);
+  one.api.problem = refused(403, false);
+  one.socket.frame('caught_up', {});
+  assert.deepEqual([await reads(0), await reads(10_000)], [1, 0]);
+  one.api.problem = refused(429, true);
+  one.socket.frame('caught_up', {});
+  assert.equal(await reads(0), 1);
+  one.thread.close();
+  assert.equal(await reads(10_000), 0);
+});
+
+test('where the state before the log is refused the page says so; where it cannot be read now it waits', async (t) => {
+  const one = opened();
+  await caughtUp(one);
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  /** Until the read is refused: its module is loaded first. */
+  const gap = async () => {
+    const before = one.api.reads;
+    one.socket.frame('gap', { fromSeq: 9 });
+    while (one.api.reads === before) await turn();
+    await turn();
+  };
+  one.api.problem = refused(503, true);
+  await gap();
+  let isReady = false;
+  one.socket.ready.then(() => { isReady = true; });
+  t.mock.timers.tick(2999);
+  await turn();
+  assert.deepEqual([isReady, one.socket.closed], [false, 0]);
+  t.mock.timers.tick(1);
+  await turn();
+  assert.equal(isReady, true);
+  one.api.problem = refused(403, false);
+  await gap();
+  const { status, problem } = one.thread.thread();
+  assert.deepEqual([status, problem.status, one.socket.closed], ['failed', 403, 1]);
+});
+
 const RUN = LOG[0].runId;
 /** As much of the log as the run is told to be under way in. */
 const UNDER_WAY = LOG.slice(0, 30);
