@@ -110,17 +110,6 @@ export const isNarrow = () => innerWidth <= 860;
 /** The height of a row of the timeline, and of the log. */
 export const rowHeight = () => (isNarrow() ? 34 : 26);
 
-/** Rows drawn above and below those in sight. */
-const AROUND = 20;
-
-/** Which of `count` rows of one height are drawn in a box that scrolls: `{from, to, onScroll}`. */
-export function useInSight(count, row, height) {
-  const [top, setTop] = useState(0);
-  const from = Math.max(0, Math.floor(top / row) - AROUND);
-  const to = Math.min(count, Math.ceil((top + height) / row) + AROUND);
-  return { from, to, onScroll: (event) => setTop(event.currentTarget.scrollTop) };
-}
-
 let pen = null;
 
 /** Breaks a text into at most `most` lines of at most `width` pixels; “…” replaces the rest. */

@@ -45,6 +45,9 @@ export function Copy({ text, label, cls = '', id }) {
 /** The remedy, names in it as code. */
 export const Todo = ({ text }) => html`${text.split('`').map((part, i) => (i % 2 ? html`<code>${show(part)}</code>` : show(part)))}.`;
 
+/** What is wrong with members of a request. */
+export const Mistakes = ({ errors }) => errors?.map(({ pointer, detail }) => html`<p><code>${show(pointer)}</code> ${show(detail)}</p>`);
+
 /** The number of hidden characters or sequences in a text, or in a JSON value. */
 export function countHidden(value) {
   if (typeof value === 'string') return pieces(value).reduce((sum, piece) => sum + (piece.count ?? 0), 0);

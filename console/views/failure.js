@@ -6,8 +6,8 @@ import { REMEDIES, TITLES } from '../remedies.js';
 import { Shape } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html } from '../vendor/preact-htm.js';
-import { Copy, Todo } from './code.js';
-import { Button, Mistakes, Refusal, SeqLink, usePress } from './parts.js';
+import { Copy, Mistakes, Todo } from './code.js';
+import { Button, Refusal, SeqLink, usePress } from './parts.js';
 import { Table } from './section.js';
 
 /** Of a refused request, or the thread's last run. */

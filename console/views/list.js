@@ -1,6 +1,5 @@
 // The plan as a list with lanes: the text form of the graph.
 
-import { useInSight } from '../browser.js';
 import { addedBy, spansOf } from '../fold/view.js';
 import { dollars, duration, placed } from '../format.js';
 import { gist } from '../markdown.js';
@@ -11,6 +10,7 @@ import { show } from '../text.js';
 import { html, useMemo } from '../vendor/preact-htm.js';
 import { authorText } from '../words.js';
 import { irreversible, pure } from './parts.js';
+import { useInSight } from './sight.js';
 import { ruleText, waitText } from './timeline/row.js';
 
 const LANE = 14;

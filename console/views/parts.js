@@ -102,9 +102,6 @@ export const Left = ({ at, now }) => html`<span class="num" data-tick=${`left:${
 
 export const wordsOf = (problem) => problem.detail ?? problem.title;
 
-/** What is wrong with members of a request. */
-export const Mistakes = ({ errors }) => errors?.map(({ pointer, detail }) => html`<p><code>${show(pointer)}</code> ${show(detail)}</p>`);
-
 /** The refusal in the server's words. */
 export const Refusal = ({ problem, id }) => (problem ? html`<p class="wrong" role="alert" data-testid=${id}>${show(wordsOf(problem))}</p>` : null);
 

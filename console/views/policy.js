@@ -7,8 +7,9 @@ import { threadHash } from '../router.js';
 import { brief, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { CLASS, conditionText } from '../words.js';
+import { Mistakes } from './code.js';
 import { FailurePanel } from './failure.js';
-import { Button, Loading, Mistakes, wordsOf } from './parts.js';
+import { Button, Loading, wordsOf } from './parts.js';
 import { away, Table } from './section.js';
 
 /** The rules of the tenant, the server and the defaults. */

@@ -1,11 +1,12 @@
 // What is recorded of a thread: the changes of its plan, and its log.
 
-import { rowHeight, useInSight, useKeys, useSize } from '../browser.js';
+import { rowHeight, useKeys, useSize } from '../browser.js';
 import { clockTime, count, fullTime, placed } from '../format.js';
 import { brief, show } from '../text.js';
 import { html, useRef } from '../vendor/preact-htm.js';
 import { authorText } from '../words.js';
 import { SeqLink } from './parts.js';
+import { useInSight } from './sight.js';
 
 /** The changes of the plan: what, who, and why. */
 export function Changes({ ctx, thread }) {
