@@ -20,7 +20,7 @@ export function Head({ ctx, route, thread }) {
       <div class="row"><h1 class="clip" title=${plain(title)}>${show(title)}</h1><span class="dim mono hide t0">${show(thread.id)}</span></div>
       <div class="facts num">
         <span class="c-${status}" data-testid="status" data-status=${status}><b>${WORD[status] ?? status}</b></span>
-        <${Besides} thread=${thread} status=${status} />
+        <${Besides} thread=${thread} run=${run} status=${status} />
         <${Figures} thread=${thread} run=${run} />
         <${RunPicker} ctx=${ctx} thread=${thread} run=${run} />
       </div>
@@ -44,7 +44,8 @@ function statusOf(thread, run) {
 }
 
 /** Other activity. */
-function Besides({ thread, status }) {
+function Besides({ thread, run, status }) {
+  if (run !== thread.newestRun) return null;
   const now = thread.core.todoList.map((item) => thread.shown(item));
   const of = (name) => now.filter((one) => one === name).length;
   const others = [['in_progress', 'running'], ['waiting', 'at an agent'], ['ask', 'asking'], ['doubt', 'in doubt']]
@@ -60,7 +61,7 @@ function Figures({ thread, run }) {
   const isOpen = run.end == null;
   const cost = costOf(run);
   return html`
-    ${items.length > 0 && html`<span data-testid="done"><b>${done}</b> of ${count(items.length, 'item')}</span>`}
+    ${items.length > 0 && run === thread.newestRun && html`<span data-testid="done"><b>${done}</b> of ${count(items.length, 'item')}</span>`}
     <span><b data-tick=${isOpen && !thread.replay ? `since:${run.start}` : null}>${duration((run.end ?? thread.now) - run.start)}</b></span>
     <span><b>${tokens(run.input + run.output)}</b> tokens</span>
     ${cost && html`<span title=${cost.title}>${cost.text}</span>`}`;

@@ -6,6 +6,7 @@ import { addedBy, emptyView, foldView } from '../../../console/fold/view.js';
 import { waited } from '../../../console/fold/waits.js';
 import { stateBody } from '../../../console/fold/core.js';
 import { createHistory } from '../../../console/store.js';
+import { costOf } from '../../../console/views/timeline/row.js';
 import { timelineRows, windowOf } from '../../../console/views/timeline/rows.js';
 import { goldens } from '../support/golden.mjs';
 
@@ -183,6 +184,22 @@ test('only what is in sight of ten thousand rows is drawn', () => {
   const { from, to } = windowOf(tops, 5000 * 26, 400);
   assert.ok(to - from < 60 && from <= 4980 && to >= 5016);
   assert.deepEqual(windowOf([0, 26], 0, 400), { from: 0, to: 1 });
+});
+
+test('an item that was worked on in two runs has in each row the costs of that run', () => {
+  const run = (runId, costUsd) => {
+    const of = { runId, parentId: 'look' };
+    const stream = { streamId: runId, provider: 'p', model: 'm', attempt: 1, inputTokens: 10, outputTokens: 5, costUsd };
+    return [
+      ['RUN_STARTED', { query: 'Look' }, { runId }], ['ITEM_STATUS_CHANGE', { itemId: 'look', status: 'in_progress' }, of],
+      ['LLM_STREAM_START', stream, of], ['LLM_STREAM_METADATA', stream, of], ['LLM_STREAM_END', stream, of],
+      ['ITEM_STATUS_CHANGE', { itemId: 'look', status: 'completed' }, of], ['RUN_FINISHED', { status: 'completed' }, { runId }],
+    ];
+  };
+  const view = foldView(emptyView(), observed([...run('one', 0.5), ...run('two', 0.25), ...run('free', undefined)]));
+  assert.equal(view.costs.get('look').costUsd, 0.75);
+  const costs = view.itemSpans.get('look').map((id) => costOf({ view }, { kind: 'item', span: view.spans.get(id), item: { id: 'look' } }));
+  assert.deepEqual(costs, ['$0.500', '$0.250', '15']);
 });
 
 test('an attempt that was made again counts as a retry, and not as an error', () => {
