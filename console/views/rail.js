@@ -25,7 +25,7 @@ export function Rail({ ctx, route, only = false }) {
   const [found, setFound] = useState(null);
   const field = useRef(null);
   useKeys({ '/': () => field.current?.focus(), n: () => ctx.go('#/new') });
-  // The server searches threads beyond our list.
+  // The server searches threads beyond our list: again when one has come or gone.
   useEffect(() => {
     if (!text.trim()) return setFound(null);
     const asked = new AbortController();
@@ -37,8 +37,9 @@ export function Rail({ ctx, route, only = false }) {
       clearTimeout(timer);
       asked.abort();
     };
-  }, [text]);
-  const all = text.trim() ? found?.items ?? matching(ctx.threads, text) : ctx.threads;
+  }, [text, ctx.threads?.length]);
+  const now = (row) => ctx.threads?.find((one) => one.threadId === row.threadId) ?? row;
+  const all = text.trim() ? found?.items?.map(now) ?? matching(ctx.threads, text) : ctx.threads;
   const isMore = text.trim() ? found?.nextCursor : ctx.moreThreads;
   const rows = (all ?? []).map(facts).filter(FILTERS[filter]).sort((a, b) => b.updatedAt - a.updatedAt);
   return html`<aside class="rail ${only ? 'only' : ''}" aria-label="Threads">

@@ -112,6 +112,15 @@ test('beside a thread and among the questions stands what happens elsewhere', as
   t.after(() => other.stop());
   const page = await open(other, '#/new');
   await page.locator('[data-testid=threads]').waitFor();
+  // A search stays current, too.
+  await other.post('/threads', { threadId: 'elsewhere' });
+  await other.post('/threads', { threadId: 'elsewhere-too' });
+  const searched = page.waitForResponse(/[?&]q=elsewhere/);
+  await page.getByLabel('Search threads').fill('elsewhere');
+  await (await searched).finished();
+  await page.locator('[data-thread=elsewhere-too]').waitFor();
+  await other.ask('DELETE', '/threads/elsewhere-too');
+  await page.locator('[data-thread=elsewhere-too]').waitFor({ state: 'detached' });
   await other.run('elsewhere', INVITE);
   await page.locator('[data-thread=elsewhere] svg[aria-label="asks a person"]').waitFor();
   await page.locator('[data-thread=elsewhere] .beads .ask').waitFor();
