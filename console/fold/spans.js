@@ -61,7 +61,7 @@ export function itemMoves(draft, content, told) {
   let item = draft.spans.edit(id);
   if (!item) {
     const fresh = { ...told, parentId: content.itemId };
-    item = add(draft, id, span('item', runId(told.runId), fresh, { status: content.status, moves: [], retries: 0, errors: 0, attempt: 1 }));
+    item = add(draft, id, span('item', runId(told.runId), fresh, { status: content.status, moves: [], retries: 0, errors: 0, attempt: 1, costs: noCosts() }));
     const all = draft.read('itemSpans').get(content.itemId) ?? [];
     draft.write('itemSpans').set(content.itemId, [...all, id]);
   }
@@ -201,12 +201,15 @@ export function noCosts() {
   return { input: 0, output: 0, thinking: 0, cached: 0, costUsd: 0, priced: 0, unpriced: 0, llmCalls: 0, toolCalls: 0 };
 }
 
-/** Adds to an observation's thread, run and item. */
+/** Adds to an observation's thread and run, to its item, and to the item in this run. */
 export function addCosts(draft, told, more) {
   sum(draft.write('totals'), more);
   const run = draft.entry('runs', told.runId);
   if (run) sum(run, more);
-  if (told.parentId != null) sum(draft.entry('costs', told.parentId, noCosts), more);
+  if (told.parentId == null) return;
+  sum(draft.entry('costs', told.parentId, noCosts), more);
+  const item = draft.spans.edit(itemId(told.runId, told.parentId));
+  if (item) sum(item.costs = { ...item.costs }, more);
 }
 
 function sum(into, more) {

@@ -1,7 +1,6 @@
 // A timeline row; in words, an item's wait, and the rule for a call.
 
 import { OVER } from '../../fold/core.js';
-import { noCosts } from '../../fold/spans.js';
 import { spansOf } from '../../fold/view.js';
 import { age, count, dollars, duration, placed, ruleName, tokens } from '../../format.js';
 import { Shape, Sign, WORD } from '../../shapes.js';
@@ -154,22 +153,10 @@ function Time({ span, thread }) {
 
 export function costOf(thread, { kind, span }) {
   if (kind === 'run') return dollarsOr(thread.view.runs.get(span.runId));
-  if (kind === 'item') return dollarsOr(spentIn(thread.view, span));
+  if (kind === 'item') return dollarsOr(span.costs);
   if (kind === 'stream') return span.costUsd != null ? dollars(span.costUsd) : span.tokens ? tokens(span.tokens.input + span.tokens.output) : '';
   const policy = kind === 'call' ? span.policy ?? thread.started.get(span.callId)?.policy : null;
   return policy ? html`<span class="rule-ref clip" title=${ruleText(policy)}>${policy.action}</span>` : '';
-}
-
-/** An item's costs in this run: `view.costs` is of all runs. */
-function spentIn(view, span) {
-  const sum = noCosts();
-  for (const { tokens: used, costUsd } of span.children.map((id) => view.spans.get(id))) {
-    if (!used) continue;
-    sum[costUsd == null ? 'unpriced' : 'priced'] += 1;
-    sum.costUsd += costUsd ?? 0;
-    sum.input += used.input + used.output;
-  }
-  return sum;
 }
 
 function dollarsOr(costs) {
