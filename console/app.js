@@ -12,6 +12,7 @@ import { html, render } from './vendor/preact-htm.js';
 import { Boundary } from './views/boundary.js';
 import { isReading, loadingDialog, wide } from './views/later.js';
 import { forget } from './views/parts.js';
+import { BUSY } from './views/rail.js';
 import { Shell } from './views/shell.js';
 
 const WHO = '/whoami';
@@ -97,7 +98,7 @@ function conn() {
 function goHome() {
   const { threads } = app.lists.lists;
   if (!threads) return true;
-  const busy = threads.filter((row) => ['running', 'suspended', 'waiting', 'queued'].includes(row.status));
+  const busy = threads.filter((row) => BUSY.includes(row.status));
   const newest = busy.sort((a, b) => b.updatedAt - a.updatedAt)[0];
   go(newest ? threadHash({ id: newest.threadId }) : '#/new', { replace: true });
   return false;
@@ -168,7 +169,9 @@ function openRoute() {
   }
   if (id != null && !app.opened) {
     const { api, clock, tokens } = app;
-    app.opened = openThread({ id, api, clock, tokens, changed: paint, runChanged: () => app.lists.read() });
+    const { lists } = app.lists;
+    const listed = () => lists.threads?.find((row) => row.threadId === id);
+    app.opened = openThread({ id, api, clock, tokens, listed, changed: paint, runChanged: () => app.lists.read() });
   }
   app.opened?.show(route.at);
 }

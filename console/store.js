@@ -11,8 +11,10 @@ const SLICE = 8;
 /** The pause before a refused read is made again. */
 const PAUSE = 3000;
 
-/** Opens a thread. `changed()` requests a repaint. */
-export function openThread({ id, api, clock, tokens, changed, runChanged = () => {}, open = openLive, now = () => performance.now() }) {
+/** Opens a thread. `changed()` requests a repaint; `listed()` is its current row, if it is listed. */
+export function openThread({
+  id, api, clock, tokens, changed, listed = () => null, runChanged = () => {}, open = openLive, now = () => performance.now(),
+}) {
   let history = createHistory();
   let queue = [];
   let isFolding = false;
@@ -196,10 +198,11 @@ export function openThread({ id, api, clock, tokens, changed, runChanged = () =>
       const seq = isReplay ? Math.max(history.minSeq - 1, at) : lastSeq;
       const isReady = isCaughtUp || lastSeq > 0;
       const status = isReady && isCaughtUp && !isGone ? 'ready' : state.problem ? 'failed' : 'loading';
-      const key = [history, seq, lastSeq, status, ...Object.values(state), state.started.size];
+      const row = listed() ?? state.row;
+      const key = [history, seq, lastSeq, status, row, ...Object.values(state), state.started.size];
       if (key.every((one, i) => one === shown.key[i])) return shown.thread;
       const point = isReplay ? history.at(seq) : history.last;
-      const thread = new Thread({ id, history, point, lastSeq, isReplay, state, clock, status });
+      const thread = new Thread({ id, history, point, lastSeq, isReplay, state: { ...state, row }, clock, status });
       shown = { key, thread };
       return thread;
     },

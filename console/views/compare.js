@@ -14,6 +14,7 @@ import { brief, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { Loading } from './parts.js';
+import { titleOf } from './rail.js';
 import { away } from './section.js';
 
 /** The most observations read of a log. */
@@ -101,7 +102,7 @@ function Column({ thread, rows, side, isBrief, since = 0 }) {
   const fork = view.forkedFrom;
   const took = view.from === null ? null : view.at - view.from;
   return html`<div data-testid=${`side-${side}`}><div class="bar"><h2 class="clip"><a
-      href=${threadHash({ id })}>${show(row.title || core.title || id)}</a></h2>
+      href=${threadHash({ id })}>${show(titleOf(row))}</a></h2>
       <span class="dim mono">${fork ? html`fork of ${show(fork.threadId)} at ${fork.seq}` : ''} ${lastSeq > since ? `${Math.max(since + 1, minSeq)} – ${lastSeq}` : ''}</span>
       <span class="right num mid t1">${duration(took)}${view.totals.priced ? ` · ${dollars(view.totals.costUsd)}` : ''}</span></div>
     ${more && html`<p class="c-ask note" data-testid="more">Read up to observation ${lastSeq} only.</p>`}
@@ -133,7 +134,7 @@ function Pick({ ctx, a }) {
       <h1>Compare ${a ? show(a) : 'two threads'} with</h1></div>
     ${others.length === 0 ? html`<p class="dim">There is no other thread.</p>`
       : html`<ul class="pick">${[...new Set([...first, ...others])].map((row) => html`<li key=${row.threadId}>
-        <a href=${a ? `#/compare/${enc(a)}/${enc(row.threadId)}` : `#/compare/${enc(row.threadId)}`}>${show(row.title || row.threadId)}</a>
+        <a href=${a ? `#/compare/${enc(a)}/${enc(row.threadId)}` : `#/compare/${enc(row.threadId)}`}>${show(titleOf(row))}</a>
         ${first.includes(row) && html` <span class="tag run">fork</span>`} <span class="mono dim">${show(row.threadId)}</span>
             </li>`)}</ul>`}</div></main>`;
 }

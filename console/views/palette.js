@@ -6,6 +6,7 @@ import { Shape } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
 import { Dialog } from './dialog.js';
+import { facts, titleOf } from './rail.js';
 
 const MOST = 12;
 
@@ -55,9 +56,9 @@ function entries(ctx, route, thread) {
   add('do', 'Keys', ctx.openKeys);
   if (ctx.signOut) add('do', 'Sign out', ctx.signOut);
   for (const row of ctx.threads ?? []) {
-    add('thread', row.title || row.threadId, go(threadHash({ id: row.threadId })), row.status);
+    add('thread', titleOf(row), go(threadHash({ id: row.threadId })), facts(row).shape);
     if (route.page === 'thread' && row.threadId !== route.id) {
-      add('compare', `Compare with ${row.title || row.threadId}`, go(`#/compare/${enc(route.id)}/${enc(row.threadId)}`));
+      add('compare', `Compare with ${titleOf(row)}`, go(`#/compare/${enc(route.id)}/${enc(row.threadId)}`));
     }
   }
   return out;

@@ -9,7 +9,7 @@ import { plain, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { Loading, wordsOf } from './parts.js';
 
-const BUSY = ['running', 'suspended', 'waiting', 'queued'];
+export const BUSY = ['running', 'suspended', 'waiting', 'queued'];
 
 const FILTERS = {
   All: () => true,
@@ -68,8 +68,11 @@ function matching(threads, text) {
   return threads?.filter((row) => row.title.toLowerCase().includes(low) || row.threadId.toLowerCase().includes(low)) ?? null;
 }
 
+/** A thread by its row: its title, else its query. */
+export const titleOf = (row) => row.title || row.lastRun?.query || row.threadId;
+
 /** The content of a row. */
-function facts(row) {
+export function facts(row) {
   const asks = row.openQuestions;
   const result = row.lastRun?.resultStatus ?? row.lastRun?.status;
   const isQueued = row.status === 'waiting' && row.lastRun?.status === 'queued';
@@ -88,7 +91,7 @@ function list(ctx, route, rows, all, isWhole) {
 
 function Row({ ctx, row, isShown }) {
   const { asks, shape } = row;
-  const title = row.title || row.lastRun?.query || row.threadId;
+  const title = titleOf(row);
   const cost = dollars(row.costUsd || null);
   return html`<a class="th" href=${threadHash({ id: row.threadId })} aria-current=${isShown ? 'true' : null}
       title=${plain(title)} data-thread=${row.threadId}>

@@ -7,6 +7,7 @@ import { plain, show } from '../text.js';
 import { html } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { Loading } from './parts.js';
+import { titleOf } from './rail.js';
 import { Table, useRead } from './section.js';
 
 const GROUPS = [['day', 'Day'], ['model', 'Model'], ['run', 'Run'], ['item', 'Item']];
@@ -114,6 +115,6 @@ function runName(ctx, runs, row) {
   const run = runs.find((one) => one.runId === row.runId);
   const threadId = row.threadId ?? run?.threadId;
   if (!threadId) return html`<span class="mono">${show(row.runId ?? '–')}</span>`;
-  const title = ctx.threads?.find((one) => one.threadId === threadId)?.title || threadId;
+  const title = titleOf(ctx.threads?.find((one) => one.threadId === threadId) ?? { threadId });
   return html`<a href=${threadHash({ id: threadId, run: row.runId })} title=${plain(run?.query ?? '')}>${show(title)}</a>`;
 }

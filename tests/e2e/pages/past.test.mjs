@@ -101,6 +101,17 @@ test('an address that names what came later shows none of it', async () => {
   await done(page);
 });
 
+test('a thread that is renamed is called so everywhere at once', async () => {
+  await server.run('named', 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.');
+  const page = await open(server, '#/t/named');
+  await at(page, 'head').waitFor();
+  await server.ask('PATCH', '/threads/named', { title: 'A dinner' }, { 'content-type': 'application/merge-patch+json' });
+  await page.locator('h1', { hasText: 'A dinner' }).waitFor();
+  await page.waitForFunction(() => document.title.includes('A dinner'));
+  await page.locator('[data-thread=named]', { hasText: 'A dinner' }).waitFor();
+  await done(page);
+});
+
 test('who looks at the last observation stays with what follows it', async () => {
   const live = () => page.waitForFunction(() => location.hash.startsWith('#/t/last') && !location.hash.includes('at='));
   await server.run('last', 'Send the team an invitation to the dinner.');

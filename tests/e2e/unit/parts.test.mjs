@@ -10,7 +10,7 @@ import { basePath, createApi, Problem } from '../../../console/api.js';
 import { Table } from '../../../console/fold/view.js';
 import { asCurl } from '../../../console/views/code.js';
 import { keep, keptAt } from '../../../console/views/parts.js';
-import { beadsOf } from '../../../console/views/rail.js';
+import { beadsOf, titleOf } from '../../../console/views/rail.js';
 import * as words from '../../../console/format.js';
 import { createClock, tickText } from '../../../console/format.js';
 import { openLive } from '../../../console/live.js';
@@ -253,6 +253,11 @@ test('each item of a thread in the rail has the shape of its state', () => {
   assert.deepEqual(beadsOf(items, 1), ['completed', 'completed', 'failed', 'cancelled', 'ask', 'waiting', 'in_progress', 'pending']);
   // A question about the plan belongs to no item; an older server counts only completed and failed items.
   assert.deepEqual(beadsOf({ total: 2, done: 1, failed: 0 }, 1), ['completed', 'pending']);
+});
+
+test('a thread without a title is called by its query, else by its id', () => {
+  const row = { threadId: 't1', title: 'A trip', lastRun: { query: 'Plan a trip' } };
+  assert.deepEqual([row, { ...row, title: '' }, { threadId: 't1' }].map(titleOf), ['A trip', 'Plan a trip', 't1']);
 });
 
 test('a change of the plan has its author in the same words everywhere', () => {

@@ -11,7 +11,7 @@ const LOG = readFileSync(new URL('../../golden/console/again.ndjson', import.met
   .map((line) => JSON.parse(line).observation);
 
 /** A thread whose socket is the test's. `settled()`: all that was heard is folded. */
-function opened() {
+function opened({ listed } = {}) {
   const socket = { again: 0, closed: 0 };
   const api = {
     problem: null,
@@ -34,7 +34,7 @@ function opened() {
     return { again: (ready) => { socket.again += 1; socket.ready = ready; }, close: () => { socket.closed += 1; }, retryNow() {} };
   };
   const tokens = { token() {}, ended() {} };
-  const thread = openThread({ id: 'again', api, clock: { now: () => 0 }, tokens, changed() {}, open });
+  const thread = openThread({ id: 'again', api, clock: { now: () => 0 }, tokens, listed, changed() {}, open });
   const hear = (observations) => observations.forEach((one) => socket.frame('observation', one));
   const settled = () => new Promise((done) => { setTimeout(() => setTimeout(done)); });
   return { api, socket, thread, hear, settled };
@@ -246,6 +246,18 @@ test('an answer that is older than what was told meanwhile changes nothing', asy
   answers[0]([run('waiting')]);
   await one.settled();
   assert.equal(one.thread.thread().runStatus, 'suspended');
+});
+
+test('a thread has the title and the standing of its row in the list, which is current', async () => {
+  let row = null;
+  const one = opened({ listed: () => row });
+  one.hear(LOG);
+  await caughtUp(one);
+  assert.equal(one.thread.thread().title, 'Of the list');
+  row = { threadId: 'again', title: 'Renamed since', status: 'quarantined' };
+  assert.deepEqual([one.thread.thread().title, one.thread.thread().row], ['Renamed since', row]);
+  one.thread.show(3);
+  assert.notEqual(one.thread.thread().title, 'Renamed since');
 });
 
 test('a question of the past is shown without what the list of questions knows by now', () => {
