@@ -20,9 +20,9 @@ import { authorText, conditionText } from '../../../console/words.js';
 
 const CONSOLE = fileURLToPath(new URL('../../../console', import.meta.url));
 
-test('vendor/preact-htm.js is the file that its README names', () => {
+test('vendor/preact-htm.js is the file that docs/PAGE.md names', () => {
   const sum = createHash('sha256').update(readFileSync(path.join(CONSOLE, 'vendor/preact-htm.js'))).digest('hex');
-  assert.match(readFileSync(path.join(CONSOLE, 'vendor/README.md'), 'utf8'), new RegExp(sum));
+  assert.match(readFileSync(path.join(CONSOLE, '../docs/PAGE.md'), 'utf8'), new RegExp(sum));
 });
 
 test('a route survives being written as a hash', () => {
