@@ -1,6 +1,7 @@
 // What the plan will ask and may do. Conditions are shown, not evaluated: arguments are not known yet.
 
 import { enc } from '../api.js';
+import { OVER } from '../fold/core.js';
 import { basisText, costText } from '../outlook.js';
 import { show } from '../text.js';
 import { html } from '../vendor/preact-htm.js';
@@ -19,6 +20,8 @@ export function Forecast({ ctx, thread }) {
   return html`<${Foreseen} ctx=${ctx} thread=${thread} />`;
 }
 
+const openOf = ({ todoList }) => todoList.filter(({ status }) => !OVER.has(status)).map((item) => item.id);
+
 function Foreseen({ ctx, thread }) {
   const { forecast, problem } = useForecast(ctx, thread);
   if (problem) return html`<div class="scroll page"><${FailurePanel} ctx=${ctx} thread=${thread} problem=${problem} /></div>`;
@@ -33,6 +36,6 @@ function Foreseen({ ctx, thread }) {
   </div>`;
 }
 
-/** Read again with each plan change. */
-const useForecast = (ctx, { id, core }) => useRead(ctx, [id, core.planVersion], async (signal) => (
+/** Read again with each change of the plan, and when an item is over. */
+const useForecast = (ctx, { id, core }) => useRead(ctx, [id, core.planVersion, openOf(core).join()], async (signal) => (
   { forecast: await ctx.api.get(`/threads/${enc(id)}/plan/forecast`, { signal }) }));

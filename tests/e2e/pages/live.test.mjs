@@ -211,6 +211,17 @@ test('the log is played in its order, up to where it is live', async () => {
   nothingWrong(page);
 });
 
+test('a forecast is of what is still to be done, also when the plan stays as it is', async () => {
+  await server.run('foreseen', INVITE);
+  const page = await open(server, '#/t/foreseen/forecast');
+  await page.locator('[data-testid=forecast]').getByText('1 item will ask a person').waitFor();
+  const { items } = await server.get('/suspensions');
+  await server.resume('foreseen', { suspensionId: items.find(({ threadId }) => threadId === 'foreseen').suspensionId, approved: true });
+  await server.ended('foreseen');
+  await page.locator('[data-testid=forecast]').getByText('Nothing is left to be done.').waitFor();
+  nothingWrong(page);
+});
+
 test('every state that is shown is the server’s, at every observation', async () => {
   await server.run('states', DINNER);
   const { lastSeq } = await server.get('/threads/states');
