@@ -140,11 +140,13 @@ function Strips({ ctx, route, thread }) {
   </div>`;
 }
 
+/** The newest of what is known without a connection. */
+export const asOf = ({ lastSeq, lastView: { at } }) => (at ? ` What you see is as of observation ${lastSeq}, ${clockTime(at)}.` : '');
+
 function Held({ ctx, thread }) {
   const now = ctx.clock.now();
-  const asOf = thread?.view.at ? ` What you see is as of observation ${thread.lastSeq}, ${clockTime(thread.view.at)}.` : '';
   return html`<div class="strip bad" role="status" data-testid="held"><${Shape} status="failed" small label=${false} />
-    <b>The server does not answer.</b><span>${asOf}
+    <b>The server does not answer.</b><span>${thread && asOf(thread)}
     ${ctx.retryAt && ctx.retryAt > now ? html` Trying again in <${Left} at=${ctx.retryAt} now=${now} />.` : null}</span>
     <${Button} cls="small right" label="Try now" onClick=${ctx.retryNow} /></div>`;
 }

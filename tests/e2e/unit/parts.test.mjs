@@ -11,6 +11,7 @@ import { Table } from '../../../console/fold/view.js';
 import { asCurl } from '../../../console/views/code.js';
 import { keep, keptAt } from '../../../console/views/parts.js';
 import { beadsOf, titleOf } from '../../../console/views/rail.js';
+import { asOf } from '../../../console/views/shell.js';
 import * as words from '../../../console/format.js';
 import { createClock, tickText } from '../../../console/format.js';
 import { openLive } from '../../../console/live.js';
@@ -94,6 +95,14 @@ test('a condition of a rule is told in words, whatever stands in it', () => {
   ].map(conditionText);
   assert.deepEqual(told.slice(0, 5), ['/a ≥ 200', '/a is one of x, 1', '/a is one of x', '/a ≥ 1', 'the arguments is one of ']);
   assert.ok(told.every((text) => typeof text === 'string'));
+});
+
+test('without a connection the time of the last observation is told, also in the past', () => {
+  const [then, last] = [1_795_449_600_000, 1_795_453_200_000];
+  const thread = { lastSeq: 142, view: { at: then }, lastView: { at: last } };
+  assert.equal(asOf(thread), ` What you see is as of observation 142, ${words.clockTime(last)}.`);
+  assert.notEqual(words.clockTime(then), words.clockTime(last));
+  assert.equal(asOf({ lastSeq: 0, lastView: { at: null } }), '');
 });
 
 test('curl names the variable of the key, and quotes what is in the way', () => {
