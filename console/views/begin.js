@@ -5,6 +5,7 @@ import { threadHash } from '../router.js';
 import { show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { Refusal, useKept } from './parts.js';
+import { isSend } from './talk.js';
 
 /** What the demo model's prompts show. */
 const SHOWS = [
@@ -48,7 +49,7 @@ export function NewThread({ ctx }) {
       <textarea class="f" rows="3" placeholder="What shall be done?" aria-label="What shall be done?" ref=${field} data-testid="query"
           value=${draft.text}
         onInput=${(event) => set({ text: event.currentTarget.value })}
-        onKeyDown=${(event) => event.key === 'Enter' && (event.metaKey || event.ctrlKey) && submit(event)}></textarea>
+        onKeyDown=${(event) => isSend(event) && submit(event)}></textarea>
       <div class="row wrap under"><label class="row mid"><input type="checkbox" checked=${draft.review} data-testid="review"
           onChange=${(event) => set({ review: event.currentTarget.checked })} /> Show me the plan before it runs</label>
         ${why && html`<span class="off-reason" data-testid="why-not">${why}</span>`}

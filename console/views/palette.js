@@ -20,6 +20,8 @@ export function Palette({ ctx, route, thread, close }) {
     entry?.run();
   };
   const key = (event) => {
+    // The keys of an input method choose its candidates.
+    if (event.isComposing) return;
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) setPlace(Math.max(0, Math.min(found.length - 1, chosen + step)));
     else if (event.key === 'Enter') take(found[chosen]);

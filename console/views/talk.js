@@ -162,7 +162,7 @@ function Composer({ ctx, thread, composer: { draft, set } }) {
   </form>`;
 }
 
-const isSend = (event) => event.key === 'Enter' && (event.metaKey || event.ctrlKey) && !event.isComposing;
+export const isSend = (event) => event.key === 'Enter' && (event.metaKey || event.ctrlKey) && !event.isComposing;
 
 async function fork(ctx, thread, key) {
   const { threadId } = await ctx.api.post(`/threads/${enc(thread.id)}/fork`, { at: thread.seq }, { key: `${key}-fork` });

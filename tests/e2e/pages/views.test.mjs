@@ -154,6 +154,19 @@ test('a dialog takes the focus, keeps it, and gives it back', async () => {
   assert.deepEqual(page.wrong, []);
 });
 
+test('the Enter that confirms a candidate of an input method runs no command', async () => {
+  const page = await open(server, '#/t/dinner');
+  await painted(page, 5);
+  await page.keyboard.press('Control+k');
+  const field = page.locator('[data-testid=palette-field]');
+  await field.fill('Usage');
+  await field.dispatchEvent('keydown', { key: 'Enter', isComposing: true, bubbles: true, cancelable: true });
+  assert.match(page.url(), /#\/t\/dinner$/);
+  await field.press('Enter');
+  await page.locator('[data-testid=usage]').waitFor();
+  assert.deepEqual(page.wrong, []);
+});
+
 test('by keyboard alone: views, rows, items, the tape', async () => {
   const page = await open(server, '#/t/dinner');
   await painted(page, 5);
