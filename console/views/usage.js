@@ -12,6 +12,8 @@ import { Table, useRead } from './section.js';
 
 const GROUPS = [['day', 'Day'], ['model', 'Model'], ['run', 'Run'], ['item', 'Item']];
 const DAY = 86_400_000;
+/** The most columns of the chart. */
+const MOST = 62;
 
 const dayOf = (time) => new Date(time).toISOString().slice(0, 10);
 
@@ -83,15 +85,17 @@ function Totals({ models }) {
 function Days({ ctx, days, from }) {
   const first = Date.parse(from);
   const last = ctx.clock.now();
-  const number = Math.max(1, Math.min(62, Math.floor((last - first) / DAY) + 1));
+  const all = Math.floor((last - first) / DAY) + 1;
+  const number = Math.max(1, Math.min(MOST, all));
   const byDay = new Map(days.map((row) => [row.day, row]));
   const list = Array.from({ length: number }, (_, i) => dayOf(last - (number - 1 - i) * DAY));
   const isMoney = days.some((row) => row.costUsd > 0);
   const value = (row) => (row ? (isMoney ? row.costUsd : row.inputTokens + row.outputTokens) : 0);
   const top = Math.max(...list.map((day) => value(byDay.get(day))), 1e-9);
   const words = (day) => `${day}: ${isMoney ? dollars(value(byDay.get(day))) : `${tokens(value(byDay.get(day)))} tokens`}`;
-  return html`<figure><figcaption class="dim t1">${isMoney ? 'Cost' : 'Tokens'} per day</figcaption>
-    <div class="cols-chart" role="img" aria-label=${`${isMoney ? 'Cost' : 'Tokens'} per day: ${list.map(words).join(', ')}`}>
+  const name = `${isMoney ? 'Cost' : 'Tokens'} per day${all > number ? ` of the last ${number}` : ''}`;
+  return html`<figure><figcaption class="dim t1">${name}</figcaption>
+    <div class="cols-chart" role="img" aria-label=${`${name}: ${list.map(words).join(', ')}`}>
     ${list.map((day, i) => html`<div key=${day} title=${words(day)}><i ...${placed({ height: `${(value(byDay.get(day)) / top) * 90}px` })}></i>
       <span>${number <= 16 || i % 7 === 0 ? Number(day.slice(8)) : ''}</span></div>`)}</div></figure>`;
 }
