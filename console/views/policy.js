@@ -76,7 +76,7 @@ function read(text) {
 }
 
 function Content({ state, put, edit, load }) {
-  const { policy, text, report, refused } = state;
+  const { policy, text, report, tried, refused } = state;
   return html`
     <${Rules} rules=${edit.rules ?? policy.rules} />
     <details class="part" open=${state.isOpen ?? (policy.rules.length === 0 || Boolean(edit.error))}
@@ -86,7 +86,7 @@ function Content({ state, put, edit, load }) {
       ${edit.error && html`<p class="wrong" role="alert">${show(edit.error)}</p>`}</details>
     ${refused && html`<${Refused} problem=${refused} load=${load} />`}
     ${!edit.error && text !== written(policy.rules) && edit.whySave && html`<p class="off-reason">${edit.whySave}</p>`}
-    ${report && html`<${Report} report=${report} />`}
+    ${report && tried === text && html`<${Report} report=${report} />`}
     ${policy.server?.length > 0 && html`<h2 class="sub-h">Of this server</h2><p
         class="mid">Written in its settings; they cannot be changed here.</p>
       <${Rules} rules=${policy.server} />`}

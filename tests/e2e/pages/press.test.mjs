@@ -108,8 +108,14 @@ test('a run that began while the dialog stood open is not the one that is cancel
 test('rules that are typed while others are saved stay', async () => {
   const page = await open(server, '#/policy');
   await at(page, 'no-rules').waitFor();
-  await at(page, 'rules-json').fill('[{"id": "first", "tool": "demo_*", "action": "ask"}]');
+  const rules = '[{"id": "first", "tool": "demo_*", "action": "ask"}]';
+  await at(page, 'rules-json').fill(rules);
   await at(page, 'try-rules').click();
+  await at(page, 'dry-run').waitFor();
+  // What other rules would have decided is not known.
+  await at(page, 'rules-json').fill('[]');
+  await at(page, 'dry-run').waitFor({ state: 'detached' });
+  await at(page, 'rules-json').fill(rules);
   await at(page, 'dry-run').waitFor();
   let release;
   const released = new Promise((resolve) => { release = resolve; });
