@@ -78,7 +78,7 @@ function rowsOf(ctx, filter, answered) {
 }
 
 /** Answered ones are read when shown. */
-const useAnswered = (ctx, isWanted) => useRead(ctx, [isWanted, ctx.questions?.length], async (signal) => {
+const useAnswered = (ctx, isWanted) => useRead(ctx, [isWanted, ctx.questions], async (signal) => {
   if (!isWanted) return {};
   const { items, nextCursor } = await ctx.api.get('/suspensions?status=all&limit=100', { signal });
   return { items: items.filter((one) => one.status !== 'pending'), more: nextCursor != null };

@@ -284,6 +284,37 @@ test('keys do nothing with the question that opens after an answer until it is c
   await done(page);
 });
 
+test('the answered questions are read again when one is answered and another asked at the same time', async (t) => {
+  const other = await Server.start();
+  t.after(() => other.stop());
+  await other.run('swapped', INVITE);
+  const row = await questionOf(other, 'swapped');
+  const page = await open(other, '#/new');
+  let tell;
+  await page.routeWebSocket(/\/events$/, (socket) => {
+    socket.connectToServer();
+    tell = (data) => socket.send(JSON.stringify({ event: 'suspension', data }));
+  });
+  // The lists are read at once and when the socket is open, the answered ones with each of them.
+  let reads = 0;
+  const read = new Promise((done_) => {
+    page.on('response', (one) => {
+      if (/suspensions\?limit/.test(one.url())) reads += 1;
+      if (reads === 2) done_();
+    });
+  });
+  await page.goto(`${other.url}/#/questions?show=answered`);
+  await page.reload();
+  await read;
+  await page.locator('.nav [data-testid=question-count]').waitFor();
+  await page.evaluate(() => new Promise((next) => { requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(next))); }));
+  const again = page.waitForRequest(/suspensions\?status=all/);
+  tell({ ...row, status: 'resolved' });
+  tell({ ...row, suspensionId: 'sus_other' });
+  await again;
+  await done(page);
+});
+
 test('an answer that arrives late takes nobody away from what is looked at by then', async (t) => {
   const other = await Server.start();
   t.after(() => other.stop());
