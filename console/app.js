@@ -98,13 +98,12 @@ function conn() {
 function goHome() {
   const { threads } = app.lists.lists;
   if (!threads) return true;
-  const busy = threads.filter((row) => BUSY.includes(row.status));
-  const newest = busy.sort((a, b) => b.updatedAt - a.updatedAt)[0];
+  const [newest] = threads.filter((row) => BUSY.includes(row.status)).sort((a, b) => b.updatedAt - a.updatedAt);
   go(newest ? threadHash({ id: newest.threadId }) : '#/new', { replace: true });
   return false;
 }
 
-/** The last observation is no past: an address with it is that of the current state, also when others follow. */
+/** The last observation is no past, also when others follow: its address becomes that of the current state. */
 function leaveLast() {
   const { route, thread } = app;
   if (route.at == null || thread?.status !== 'ready' || thread.replay) return;

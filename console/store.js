@@ -2,7 +2,6 @@
 
 import { enc } from './api.js';
 import * as core from './fold/core.js';
-import { stateBody } from './fold/core.js';
 import { emptyView, foldView } from './fold/view.js';
 import { eventsUrl, openLive } from './live.js';
 
@@ -262,7 +261,7 @@ class Thread {
   }
 
   get core() {
-    this.#core ??= stateBody(this.point.core, { threadId: this.id, minSeq: this.minSeq });
+    this.#core ??= core.stateBody(this.point.core, { threadId: this.id, minSeq: this.minSeq });
     return this.#core;
   }
 

@@ -14,14 +14,16 @@ export function Head({ ctx, route, thread }) {
   const acts = useActs(ctx, thread, run);
   const status = statusOf(thread, run);
   const { title } = thread;
+  // The plan is that of the newest run.
+  const items = run === thread.newestRun ? thread.core.todoList : [];
   return html`<header class="head" data-testid="head">
     <${Shape} status=${status} />
     <div class="grow">
       <div class="row"><h1 class="clip" title=${plain(title)}>${show(title)}</h1><span class="dim mono hide t0">${show(thread.id)}</span></div>
       <div class="facts num">
         <span class="c-${status}" data-testid="status" data-status=${status}><b>${WORD[status] ?? status}</b></span>
-        <${Besides} thread=${thread} run=${run} status=${status} />
-        <${Figures} thread=${thread} run=${run} />
+        <${Besides} thread=${thread} items=${items} status=${status} />
+        <${Figures} thread=${thread} items=${items} run=${run} />
         <${RunPicker} ctx=${ctx} thread=${thread} run=${run} />
       </div>
     </div>
@@ -44,9 +46,8 @@ function statusOf(thread, run) {
 }
 
 /** Other activity. */
-function Besides({ thread, run, status }) {
-  if (run !== thread.newestRun) return null;
-  const now = thread.core.todoList.map((item) => thread.shown(item));
+function Besides({ thread, items, status }) {
+  const now = items.map((item) => thread.shown(item));
   const of = (name) => now.filter((one) => one === name).length;
   const others = [['in_progress', 'running'], ['waiting', 'at an agent'], ['ask', 'asking'], ['doubt', 'in doubt']]
     .filter(([name]) => name !== (status === 'suspended' ? 'ask' : status === 'running' ? 'in_progress' : status))
@@ -54,14 +55,13 @@ function Besides({ thread, run, status }) {
   return others.length > 0 && html`<span class="hide">${others.join(', ')}</span>`;
 }
 
-function Figures({ thread, run }) {
-  const items = thread.core.todoList;
+function Figures({ thread, items, run }) {
   const done = items.filter((item) => item.status === 'completed').length;
   if (!run) return null;
   const isOpen = run.end == null;
   const cost = costOf(run);
   return html`
-    ${items.length > 0 && run === thread.newestRun && html`<span data-testid="done"><b>${done}</b> of ${count(items.length, 'item')}</span>`}
+    ${items.length > 0 && html`<span data-testid="done"><b>${done}</b> of ${count(items.length, 'item')}</span>`}
     <span><b data-tick=${isOpen && !thread.replay ? `since:${run.start}` : null}>${duration((run.end ?? thread.now) - run.start)}</b></span>
     <span><b>${tokens(run.input + run.output)}</b> tokens</span>
     ${cost && html`<span title=${cost.title}>${cost.text}</span>`}`;
