@@ -289,11 +289,12 @@ test('the answered questions are read again when one is answered and another ask
   t.after(() => other.stop());
   await other.run('swapped', INVITE);
   const row = await questionOf(other, 'swapped');
-  const page = await open(other, '#/new');
-  let tell;
-  await page.routeWebSocket(/\/events$/, (socket) => {
-    socket.connectToServer();
-    tell = (data) => socket.send(JSON.stringify({ event: 'suspension', data }));
+  const page = await open(other, '#/questions?show=answered');
+  let opened;
+  const socket = new Promise((resolve) => { opened = resolve; });
+  await page.routeWebSocket(/\/events$/, (one) => {
+    one.connectToServer();
+    opened(one);
   });
   // The lists are read at once and when the socket is open, the answered ones with each of them.
   let reads = 0;
@@ -303,14 +304,15 @@ test('the answered questions are read again when one is answered and another ask
       if (reads === 2) done_();
     });
   });
-  await page.goto(`${other.url}/#/questions?show=answered`);
   await page.reload();
+  const tenant = await socket;
+  const send = (data) => tenant.send(JSON.stringify({ event: 'suspension', data }));
   await read;
   await page.locator('.nav [data-testid=question-count]').waitFor();
   await page.evaluate(() => new Promise((next) => { requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(next))); }));
   const again = page.waitForRequest(/suspensions\?status=all/);
-  tell({ ...row, status: 'resolved' });
-  tell({ ...row, suspensionId: 'sus_other' });
+  send({ ...row, status: 'resolved' });
+  send({ ...row, suspensionId: 'sus_other' });
   await again;
   await done(page);
 });
