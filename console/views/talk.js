@@ -143,7 +143,8 @@ function Composer({ ctx, thread, composer: { draft, set } }) {
       ctx.refresh();
       if (id !== thread.id) ctx.goOn(threadHash({ id, tab: 'talk' }));
     } catch (problem) {
-      set({ busy: false, problem, sent: problem.retryable ? sent : null });
+      // A fork that was made is used again.
+      set({ busy: false, problem, sent: problem.retryable || thread.replay ? sent : null });
     }
   };
   return html`<form class="compose" onSubmit=${send} data-testid="compose">

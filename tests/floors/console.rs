@@ -14,7 +14,7 @@ use super::{keep, root};
 const OPENED: usize = 89_800;
 /// All files of the folder, uncompressed, with a little room. The aim of 350,000 is not reached: no view is left out,
 /// and the sources stay readable.
-const RAW: usize = 497_700;
+const RAW: usize = 497_800;
 /// The same, each compressed.
 const COMPRESSED: usize = 183_600;
 const LONGEST: usize = 400;
