@@ -12,7 +12,7 @@ use crate::auth::{Issuers, Keys};
 use crate::config::{self, Config, Environment};
 use crate::domain::fault::Fault;
 use crate::engine::{Core, cores};
-use crate::http::{AppState, install_metrics};
+use crate::http::{AppState, install_metrics, own_url};
 use crate::live::Hub;
 use crate::mcp;
 use crate::provider::{self, Catalog, Models};
@@ -61,8 +61,18 @@ pub struct App {
 impl App {
     /// Opens the store of the configuration and builds everything on it. A store that cannot be used is left unchanged.
     pub async fn build(config: Config) -> Result<Self, Error> {
+        Self::open(config, None).await
+    }
+
+    /// Like [`build`](Self::build), for a listener that is bound to `address`: messages about what the start itself does have
+    /// the URLs of this server.
+    pub async fn build_at(config: Config, address: SocketAddr) -> Result<Self, Error> {
+        Self::open(config, Some(address)).await
+    }
+
+    async fn open(config: Config, address: Option<SocketAddr>) -> Result<Self, Error> {
         install_metrics(&config);
-        let components = Components::of(&config)?;
+        let components = Components { address, ..Components::of(&config)? };
         let store = store::open(&config.store).await?;
         Self::assemble_with_keys(config, components, store).await
     }
@@ -122,7 +132,9 @@ impl App {
         let policies = Policies::of_server(&config, documents.clone())?;
         let tools =
             Registry::new(components.tools, config.env)?.with_sources(components.sources).with_policies(policies);
+        let base = components.address.map(|address| own_url(&config.server, address)).transpose()?;
         let parts = runtime::Parts {
+            base,
             hub: Hub::new(config.limits.socket_queue_bytes),
             tools: Arc::new(tools),
             config: Arc::new(config.clone()),
@@ -179,6 +191,8 @@ pub(crate) struct Components {
     pub(crate) sources: Vec<Arc<dyn ToolSource>>,
     pub(crate) cores: Vec<Arc<dyn Core>>,
     pub(crate) clock: Arc<dyn Clock>,
+    /// Where the listener is bound, if it is bound already.
+    pub(crate) address: Option<SocketAddr>,
 }
 
 impl Components {
@@ -192,7 +206,8 @@ impl Components {
         if config.models.is_demo() && config.env == Environment::Development {
             tools.extend(builtin::demo());
         }
-        Self { store: None, models, tools, sources: Vec::new(), cores: cores::all(), clock: Arc::<System>::default() }
+        let (sources, cores, clock) = (Vec::new(), cores::all(), Arc::<System>::default());
+        Self { store: None, models, tools, sources, cores, clock, address: None }
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), E
         connected = store::await_connection(&config.store) => connected?,
         () = stop.cancelled() => return Ok(()),
     }
-    let app = App::build(config).await.map_err(unusable)?;
+    let app = App::build_at(config, address).await.map_err(unusable)?;
     let state = app.state(address).map_err(|fault| Error::Failed(fault.in_full()))?;
     if app.config.store.url.is_none()
         && let Err(error) = sqlite::announce(&app.config.store.data_dir, &here(address, &app.config))

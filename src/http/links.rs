@@ -88,9 +88,9 @@ impl Links {
         }
     }
 
-    /// The URL prefix outside of a request.
-    pub(crate) fn own(&self) -> String {
-        self.base(None, &HeaderMap::new())
+    /// The URL prefix outside of a request, and whether it is that of `public_url`.
+    pub(crate) fn own(&self) -> (String, bool) {
+        (self.base(None, &HeaderMap::new()), self.public.is_some())
     }
 
     /// Whether this is one of the server's own host names, without a port.
@@ -104,6 +104,12 @@ impl Links {
         let url = url::Url::parse(self.public.as_deref()?).ok()?;
         Some(url.origin().ascii_serialization())
     }
+}
+
+/// The URL prefix of a server whose listener is bound to `address`, outside of a request, and whether it is that of
+/// `public_url`.
+pub(crate) fn own_url(server: &Server, address: SocketAddr) -> Result<(String, bool), Fault> {
+    Ok(Links::new(server, address)?.own())
 }
 
 /// The public URL with the base path, which the URL may already contain.

@@ -40,6 +40,7 @@ mod session_cookie;
 mod trace;
 
 pub use app_state::AppState;
+pub(crate) use links::own_url;
 pub(crate) use metrics::install as install_metrics;
 #[cfg(feature = "internals")]
 pub use metrics::{COUNTED, Family, Kind, LOOKED_UP};

@@ -1,6 +1,7 @@
 //! A database that was restored from a backup lacks what was done after the backup. So nothing in it continues by itself:
-//! before anything else, every unfinished run gets a question to a person, pending deliveries are ended, and schedules are
-//! held back. If a start is killed in the middle, the next one does the rest.
+//! before anything else, every unfinished run gets a question to a person, the deliveries that were pending are ended, and
+//! schedules are held back. The deliveries that tell of these questions are made. If a start is killed in the middle, the
+//! next one does the rest.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -51,6 +51,8 @@ pub struct Parts {
     pub models: Arc<dyn Catalog>,
     pub cores: Vec<Arc<dyn Core>>,
     pub clock: Arc<dyn Clock>,
+    /// The base URL of this server, and whether it is the configured public one. `None`: it is set later, or never.
+    pub base: Option<(String, bool)>,
 }
 
 /// The part of the drain time that is reserved for storing what interrupted model calls have used.
@@ -120,10 +122,15 @@ impl Runtime {
             halted: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
-        shared.look_for_crashes().await?;
-        shared.hold_back_restored().await?;
-        shared.spawn_background_tasks();
-        Ok(Self(shared))
+        let runtime = Self(shared);
+        // Before anything is held back: the messages about it have the URLs of the console.
+        if let Some((base, is_public)) = parts.base {
+            runtime.set_base_url(base, is_public);
+        }
+        runtime.0.look_for_crashes().await?;
+        runtime.0.hold_back_restored().await?;
+        runtime.0.spawn_background_tasks();
+        Ok(runtime)
     }
 
     /// Starts nothing new, and commits the results of running effects, for at most `runtime.drain_ms`. Then model calls are

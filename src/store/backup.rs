@@ -35,13 +35,14 @@ pub trait BackupStore: Send + Sync + 'static {
     /// The time of the backup from which the database was restored. `None`: it was not, or [`Self::hold_restored`] was
     /// called.
     async fn restored(&self) -> Result<Option<Millis>>;
-    /// Marks the database as restored as of this time. `Unusable` while a process uses the database, because its work would
-    /// continue.
+    /// Marks the database as restored as of this time; as of its latest pending delivery, if that is later. `Unusable` while
+    /// a process uses the database, because its work would continue.
     async fn mark_restored(&self, as_of: Millis) -> Result<()>;
     /// Threads after `behind` with unfinished runs.
     async fn unfinished_threads(&self, behind: ThreadPk, limit: u32) -> Result<Vec<ThreadPk>>;
-    /// In one transaction: ends the pending deliveries, so that they are made only if somebody replays them; stops every
-    /// schedule until its document is written again; adds a line to each tenant's audit; removes the mark of the restore.
+    /// In one transaction: ends the deliveries that were pending when the database was marked, so that they are made only if
+    /// somebody replays them; stops every schedule until its document is written again; adds a line to each tenant's audit;
+    /// removes the mark of the restore.
     /// `None`: the database is not marked as restored, and nothing was done.
     async fn hold_restored(&self, held: RestoreHold) -> Result<Option<HeldCounts>>;
 }

@@ -148,6 +148,7 @@ async fn shared(counted: &Arc<Counted>) -> (Arc<Shared>, TempDir) {
         models: Arc::new(Models::only("counted", "m", counted.clone())),
         cores: cores::all(),
         clock: Arc::<System>::default(),
+        base: None,
     };
     let shared = Runtime::start(parts).await.unwrap().0;
     tokio::time::pause();

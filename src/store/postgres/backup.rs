@@ -13,11 +13,17 @@ use crate::store::{BackupStore, Error, HeldCounts, RestoreHold, Result};
 const UNFINISHED: &str =
     "SELECT DISTINCT pk FROM thread_rows WHERE kind = 1 AND keep = 1 AND pk > $1 ORDER BY pk LIMIT $2";
 
-const HOLD: &str =
-    "UPDATE deliveries SET status = 'dead', due_at = NULL, said = $1, finished_at = $2 WHERE due_at IS NOT NULL";
+const HOLD: &str = "
+UPDATE deliveries SET status = 'dead', due_at = NULL, said = $1, finished_at = $2
+WHERE due_at IS NOT NULL AND created_at <= $3";
 
+/// Not before any pending delivery: deliveries that are created later are those of the start, which [`HOLD`] leaves.
 const MARK: &str = "
-INSERT INTO restored (as_of) SELECT $1::bigint WHERE NOT EXISTS (SELECT FROM replicas WHERE alive_until > now())";
+INSERT INTO restored (as_of)
+SELECT greatest($1::bigint, (SELECT max(created_at) FROM deliveries WHERE due_at IS NOT NULL))
+WHERE NOT EXISTS (SELECT FROM replicas WHERE alive_until > now())";
+
+const FORGET: &str = "DELETE FROM restored RETURNING as_of";
 
 const SERVING: &str = "SELECT coalesce(name, id::text) FROM replicas WHERE alive_until > now() ORDER BY 1 LIMIT 1";
 
@@ -64,11 +70,9 @@ impl BackupStore for Postgres {
 async fn hold(connection: &mut PgConnection, held: RestoreHold) -> Result<Option<HeldCounts>> {
     // Dropped without a commit, it is rolled back.
     let mut transaction = connection.begin().await.map_err(error)?;
-    let forgotten = sqlx::query("DELETE FROM restored").execute(&mut *transaction).await.map_err(error)?;
-    if forgotten.rows_affected() == 0 {
-        return Ok(None);
-    }
-    let deliveries = sqlx::query(HOLD).bind(held.deliveries).bind(held.now);
+    let marks: Vec<Millis> = sqlx::query_scalar(FORGET).fetch_all(&mut *transaction).await.map_err(error)?;
+    let Some(as_of) = marks.into_iter().max() else { return Ok(None) };
+    let deliveries = sqlx::query(HOLD).bind(held.deliveries).bind(held.now).bind(as_of);
     let deliveries = deliveries.execute(&mut *transaction).await.map_err(error)?.rows_affected();
     let schedules = sqlx::query(schedules::HOLD).bind(held.schedules);
     let schedules = schedules.execute(&mut *transaction).await.map_err(error)?.rows_affected();

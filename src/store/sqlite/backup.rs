@@ -18,10 +18,16 @@ use crate::store::{BackupStore, Error, HeldCounts, RestoreHold, Result};
 const UNFINISHED: &str =
     "SELECT DISTINCT pk FROM thread_rows WHERE kind = 1 AND keep = 1 AND pk > ?1 ORDER BY pk LIMIT ?2";
 
-const HOLD: &str =
-    "UPDATE deliveries SET status = 'dead', due_at = NULL, said = ?1, finished_at = ?2 WHERE due_at IS NOT NULL";
+const HOLD: &str = "
+UPDATE deliveries SET status = 'dead', due_at = NULL, said = ?1, finished_at = ?2
+WHERE due_at IS NOT NULL AND created_at <= ?3";
 
-const MARK: &str = "INSERT INTO restored (as_of) VALUES (?1)";
+/// Not before any pending delivery: deliveries that are created later are those of the start, which [`HOLD`] leaves.
+const MARK: &str = "
+INSERT INTO restored (as_of)
+SELECT max(?1, coalesce((SELECT max(created_at) FROM deliveries WHERE due_at IS NOT NULL), ?1))";
+
+const FORGET: &str = "DELETE FROM restored RETURNING as_of";
 
 /// A line of every tenant.
 const TELL: &str = "
@@ -126,6 +132,13 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     Ok(connection)
 }
 
+/// Removes the mark of the restore, and returns its time.
+fn forget_mark(tx: &Transaction<'_>) -> rusqlite::Result<Option<Millis>> {
+    let mut forget = tx.prepare_cached(FORGET)?;
+    let marks: Vec<Millis> = forget.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    Ok(marks.into_iter().max())
+}
+
 #[async_trait]
 impl BackupStore for Sqlite {
     async fn restored(&self) -> Result<Option<Millis>> {
@@ -145,10 +158,8 @@ impl BackupStore for Sqlite {
 
     async fn hold_restored(&self, held: RestoreHold) -> Result<Option<HeldCounts>> {
         let hold = move |tx: &Transaction<'_>| {
-            if tx.execute("DELETE FROM restored", [])? == 0 {
-                return Ok(None);
-            }
-            let deliveries = tx.execute(HOLD, params![held.deliveries, held.now])? as u64;
+            let Some(as_of) = forget_mark(tx)? else { return Ok(None) };
+            let deliveries = tx.execute(HOLD, params![held.deliveries, held.now, as_of])? as u64;
             let schedules = tx.execute(schedules::HOLD, [&held.schedules])? as u64;
             tx.execute(TELL, params![held.now, held.actor, held.action, held.detail.to_string()])?;
             Ok(Some(HeldCounts { deliveries, schedules }))

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::process::{Door, Place, Server};
 use super::story;
+use crate::support::http::soon;
+use crate::support::wire::{Wire, answer};
 
 /// Held where the first step's model call has been sent: no tool was called yet, and the next call is of a counting
 /// tool that may not be repeated.
@@ -91,6 +93,29 @@ async fn a_call_made_after_the_backup_is_not_made_again_unless_somebody_says_so(
     let server = Server::start(&place, None).await;
     assert_eq!(waited(server.door, &run).await["status"], "completed");
     assert_eq!(place.lines().len(), 12, "that is what `--resume` is for");
+    server.kill().await;
+}
+
+/// The restored server is asked for nothing: its start alone tells of the question.
+#[tokio::test]
+async fn a_webhook_is_told_of_the_question_of_a_restored_run() {
+    let mut wire = Wire::serve(vec![answer("204 No Content", "", "")]).await;
+    let place = Place::sqlite(story::SCRIPT);
+    let receiver = wire.address;
+    place.configure(&format!(
+        "[[webhooks]]\nid = \"ops\"\nurl = \"http://{receiver}/\"\nevents = [\"suspension.requested\"]\n"
+    ));
+    let (server, _) = before_the_call(&place).await;
+    done(&place, &["backup", "copy.db"]);
+    server.kill().await;
+    restore(&place, &[], "before");
+    let server = Server::start(&place, None).await;
+    let asked = held_back(server.door).await;
+    let told = soon(wire.request()).await.body;
+    assert_eq!((&told["type"], &told["data"]["kind"]), (&json!("suspension.requested"), &json!("pause")), "{told:#}");
+    assert_eq!(told["data"]["suspensionId"], asked["suspensionId"]);
+    let page = format!("http://{}/#/questions/{}", server.door.address(), asked["suspensionId"].as_str().unwrap());
+    assert_eq!(told["data"]["url"], page.as_str());
     server.kill().await;
 }
 

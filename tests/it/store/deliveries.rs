@@ -350,6 +350,8 @@ async fn what_is_left_after_a_restore_is_held_back_by_one_and_once(bed: Bed) {
     post(&bed, pk, vec![new("before", None)]).await;
     assert_eq!(bed.store.hold_restored(hold_back()).await.unwrap(), None, "it was not restored");
     bed.store.mark_restored(50).await.unwrap();
+    // The start tells of what it holds back.
+    bed.done(Commit { now: 101, deliveries: vec![new("asked", None)], ..bed.next(pk).await }).await;
     let held = together((0..4).map(|_| {
         let bed = bed.clone();
         async move { bed.store.hold_restored(hold_back()).await.unwrap() }
@@ -359,8 +361,11 @@ async fn what_is_left_after_a_restore_is_held_back_by_one_and_once(bed: Bed) {
     assert_eq!(bed.store.restored().await.unwrap(), None);
     assert_eq!(bed.store.audit_of_tenant(bed.tenant, &page(10)).await.unwrap().items.len(), 1);
     let told = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
-    assert_eq!((told[0].status, told[0].said.as_deref()), (DeliveryStatus::Dead, Some("not made")));
+    assert_eq!(ids(&told), ["asked", "before"]);
+    assert_eq!((told[0].status, told[0].said.as_deref()), (DeliveryStatus::Pending, None));
+    assert_eq!((told[1].status, told[1].said.as_deref()), (DeliveryStatus::Dead, Some("not made")));
     post(&bed, pk, vec![new("after", None)]).await;
     assert_eq!(bed.store.hold_restored(hold_back()).await.unwrap(), None);
     assert_eq!(ids(&claim(&bed, 100).await), ["after"]);
+    assert_eq!(ids(&claim(&bed, 101).await), ["asked"]);
 }
