@@ -153,11 +153,11 @@ fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
 
 /// Takes over a database that other tools restored.
 async fn adopt(config: &Config) -> Result<(), Error> {
-    let store = crate::store::open(&config.store).await?;
-    let marked = store.mark_restored(System::default().now()).await;
+    let store = crate::store::open_existing(&config.store).await?;
+    let (marked, place) = (store.mark_restored(System::default().now()).await, store.describe());
     store.close().await;
     marked?;
-    print("at the next start, runs that were not over wait for a person (`pes questions`)")?;
+    print(&format!("adopted {place}: at the next start, runs that were not over wait for a person (`pes questions`)"))?;
     print(UNDONE_BY_RESTORE)
 }
 

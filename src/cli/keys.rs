@@ -28,7 +28,9 @@ pub(super) async fn keys(
     load: impl Fn() -> Result<Config, Error>,
 ) -> Result<(), Error> {
     only_asks(flags)?;
-    let place = KeysLocation::find(url, flags, variables, load).await?;
+    // A key may be made before the first start; everything else is about keys that there are.
+    let may_make = matches!(command, KeysCommand::New { .. });
+    let place = KeysLocation::find(url, flags, variables, load, may_make).await?;
     let done = run(command, &place).await;
     if let KeysLocation::Store(store, _) = &place {
         store.close().await;
@@ -123,12 +125,14 @@ fn described(key: &ApiKey) -> String {
 }
 
 impl KeysLocation {
-    /// Finds where the running server has its keys, or will have them. `url`: names that server.
+    /// Finds where the running server has its keys, or will have them. `url`: names that server. `may_make`: a database that
+    /// is not there is made.
     async fn find(
         url: Option<String>,
         flags: &Flags,
         variables: &Variables,
         load: impl Fn() -> Result<Config, Error>,
+        may_make: bool,
     ) -> Result<Self, Error> {
         if let Some(url) = named(url, flags, variables)? {
             return Ok(KeysLocation::Server(Box::new(Server::at(&url, variables)?)));
@@ -152,7 +156,9 @@ impl KeysLocation {
                 )));
             }
         }
-        Ok(KeysLocation::Store(crate::store::open(store).await?, Box::new(config)))
+        let opened =
+            if may_make { crate::store::open(store).await? } else { crate::store::open_existing(store).await? };
+        Ok(KeysLocation::Store(opened, Box::new(config)))
     }
 
     /// Whether no key exists yet.

@@ -46,6 +46,15 @@ pub async fn await_connection(config: &config::Store) -> Result<()> {
     }
 }
 
+/// Like [`open`], for a command that is about a database that there is: `Unusable` if `open` would make it.
+pub async fn open_existing(config: &config::Store) -> Result<Arc<dyn Store>> {
+    match &config.url {
+        Some(url) => Postgres::check_exists(url).await?,
+        None => Sqlite::check_exists(&config.data_dir)?,
+    }
+    open(config).await
+}
+
 /// Opens the store that the configuration names: the PostgreSQL of `DATABASE_URL`, else the SQLite file in the data folder.
 /// Warns in the log if the database is set up so that an acknowledged commit may be lost.
 pub async fn open(config: &config::Store) -> Result<Arc<dyn Store>> {

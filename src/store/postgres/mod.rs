@@ -92,6 +92,11 @@ impl Postgres {
         open::old_schema(&open::options(url)?).await
     }
 
+    /// `Unusable` if this database has no tables of pes, or cannot be reached.
+    pub async fn check_exists(url: &SecretString) -> Result<()> {
+        open::check_exists(&open::options(url)?).await
+    }
+
     async fn opened(options: &PgConnectOptions, session: PgConnectOptions, connections: u32) -> Result<Self> {
         let server = open::server(&session).await?;
         let reading = open::ending_given_up(&session, &server);

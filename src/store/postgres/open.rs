@@ -144,6 +144,17 @@ pub(super) async fn old_schema(options: &PgConnectOptions) -> Result<Option<OldS
     Ok((found < KNOWN).then_some(OldSchema { found, needed: KNOWN }))
 }
 
+/// Refuses a database without tables, and leaves it so.
+pub(super) async fn check_exists(options: &PgConnectOptions) -> Result<()> {
+    match old_schema(options).await? {
+        Some(OldSchema { found: 0, .. }) => Err(Error::Unusable(format!(
+            "the database at {} has no tables of pes; name another with DATABASE_URL",
+            location(options)
+        ))),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// The newest migration of the database, and the lowest schema that a program must know; both are 0 if it has no tables yet.
 async fn schema_and_floor(connection: &mut PgConnection) -> sqlx::Result<(i64, i64)> {
     let is_there = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL");

@@ -65,25 +65,26 @@ impl Sqlite {
     /// Opens the database of this folder for reading, even while a server holds the folder. Nothing may be written.
     /// `Unusable` if there is none, or if it is of another version of pes.
     pub async fn open_beside(folder: &Path) -> Result<Self> {
+        Self::check_exists(folder)?;
         let path = folder.join("pes.db");
-        match path.try_exists() {
-            Ok(true) => {}
-            Ok(false) => {
-                return Err(Error::Unusable(format!(
-                    "{} has no database; name it with PES_DATA_DIR",
-                    folder.display()
-                )));
-            }
-            Err(error) => {
-                return Err(Error::Unusable(format!(
-                    "{} cannot be looked at: {error}; call this as the user of the server",
-                    path.display()
-                )));
-            }
-        }
         schema::check_version(&path).await?;
         schema::check_up_to_date(&path).await?;
         Self::opened(path.clone(), options(&path, Synchronous::Full), Synchronous::Full, None)
+    }
+
+    /// `Unusable` if this folder has no database.
+    pub fn check_exists(folder: &Path) -> Result<()> {
+        let path = folder.join("pes.db");
+        match path.try_exists() {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                Err(Error::Unusable(format!("{} has no database; name it with PES_DATA_DIR", folder.display())))
+            }
+            Err(error) => Err(Error::Unusable(format!(
+                "{} cannot be looked at: {error}; call this as the user of the server",
+                path.display()
+            ))),
+        }
     }
 
     /// The schema of the database of this folder, if `open` would migrate it; this changes nothing. `Unusable` if it is

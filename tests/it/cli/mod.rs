@@ -4,6 +4,7 @@ mod binary;
 mod client;
 mod config;
 mod doctor;
+mod folders;
 mod leaving;
 mod long;
 mod questions;

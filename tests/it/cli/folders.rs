@@ -1,0 +1,58 @@
+//! Which database a command uses: never one that it would have to make, and with `--data-dir` no other than that of the folder.
+
+use std::process::Output;
+
+use super::run;
+use super::serving::text;
+use crate::support::postgres::Database;
+
+#[track_caller]
+fn refused(output: &Output, code: i32, expected: &str) {
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.contains(expected)), (Some(code), true), "{said}");
+}
+
+/// Its output; it must succeed.
+#[track_caller]
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn a_command_about_a_database_makes_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let pes = |arguments: &[&str]| run(folder.path(), arguments, &[("PORT", "1")]);
+    for command in [
+        &["restore", "--adopt"][..],
+        &["keys", "ls"],
+        &["keys", "revoke", "key_none"],
+        &["keys", "rotate", "key_none"],
+        &["keys", "adopt", "acme"],
+    ] {
+        refused(&pes(command), 9, "pes: database: ./data has no database; name it with PES_DATA_DIR");
+        refused(&pes(&[command, &["--data-dir", "typo"]].concat()), 9, "pes: database: typo has no database; ");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+
+    assert!(
+        said(&pes(&["keys", "new", "--name", "ann"])).starts_with("pes_"),
+        "the first key may come before the server"
+    );
+    assert!(said(&pes(&["keys", "ls"])).contains("  default  admin  ann  "));
+    let adopted = said(&pes(&["restore", "--adopt"]));
+    assert!(adopted.starts_with("adopted sqlite ./data/pes.db: at the next start, "), "{adopted}");
+}
+
+#[tokio::test]
+async fn a_command_about_a_database_makes_no_tables_on_postgresql() {
+    let (folder, database) = (tempfile::tempdir().unwrap(), Database::fresh().await);
+    let url = database.url();
+    let pes = |arguments: &[&str]| run(folder.path(), arguments, &[("DATABASE_URL", &url)]);
+    for command in [&["restore", "--adopt"][..], &["keys", "ls"], &["restore", "--adopt"]] {
+        refused(&pes(command), 9, " has no tables of pes; name another with DATABASE_URL");
+    }
+    said(&pes(&["keys", "new"]));
+    let adopted = said(&pes(&["restore", "--adopt"]));
+    assert!(adopted.starts_with("adopted postgres"), "{adopted}");
+}
