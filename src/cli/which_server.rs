@@ -5,6 +5,7 @@ use super::Error;
 use super::args::{Command, Flags};
 use crate::config::Config;
 use crate::config::env::Variables;
+use crate::store::sqlite;
 
 /// The named address; `None`: the server on this machine.
 pub(super) fn named(url: Option<String>, flags: &Flags, variables: &Variables) -> Result<Option<String>, Error> {
@@ -61,6 +62,18 @@ pub(super) fn only_used(command: &Command, url: Option<&str>, flags: &Flags) -> 
         Some(flag) => Err(Error::Usage(format!("{flag} says nothing to this command: leave it out."))),
         None => Ok(()),
     }
+}
+
+/// Refuses `--data-dir` of a folder that no server uses: the server of the configured address has another database.
+pub(super) fn is_served(flags: &Flags, config: &Config) -> Result<(), Error> {
+    if !flags.names_folder() || flags.names_address() || sqlite::served(&config.store.data_dir).is_some() {
+        return Ok(());
+    }
+    opens_folder(flags, config)?;
+    let folder = config.store.data_dir.display();
+    Err(Error::NoServer(format!(
+        "No server uses the folder {folder}. Start one with `pes serve --data-dir {folder}`, or leave --data-dir out."
+    )))
 }
 
 /// Refuses `--data-dir` for a command that opens the database, if the configuration names another than that of a folder.

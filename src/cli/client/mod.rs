@@ -37,7 +37,7 @@ pub(super) use terminal::{print, tell};
 use super::Error;
 use super::args::Flags;
 use super::server::Server;
-use super::which_server::{named, only_asks};
+use super::which_server::{is_served, named, only_asks};
 use crate::config::Config;
 use crate::config::env::Variables;
 use crate::store::sqlite;
@@ -51,13 +51,17 @@ pub(super) async fn client(
     variables: &Variables,
     load: impl Fn() -> Result<Config, Error>,
 ) -> Result<(), Error> {
-    if !matches!(command, ClientCommand::Run(_) | ClientCommand::Chat { .. }) {
+    let may_start = matches!(command, ClientCommand::Run(_) | ClientCommand::Chat { .. });
+    if !may_start {
         only_asks(flags)?;
     }
     let (server, config) = match named(url, flags, variables)? {
         Some(url) => (Server::at(&url, variables)?, None),
         None => {
             let config = load()?;
+            if !may_start {
+                is_served(flags, &config)?;
+            }
             (Server::at(&local(&config, flags), variables)?, Some(config))
         }
     };

@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use super::run;
-use super::serving::text;
+use super::serving::{serve, text};
 use crate::support::postgres::Database;
 
 #[track_caller]
@@ -55,4 +55,24 @@ async fn a_command_about_a_database_makes_no_tables_on_postgresql() {
     said(&pes(&["keys", "new"]));
     let adopted = said(&pes(&["restore", "--adopt"]));
     assert!(adopted.starts_with("adopted postgres"), "{adopted}");
+}
+
+#[test]
+fn for_a_folder_that_no_server_uses_no_other_server_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), &[]);
+    let port = served.url.rsplit(':').next().unwrap();
+    let pes = |arguments: &[&str]| run(folder.path(), arguments, &[("PORT", port)]);
+    for command in [&["threads"][..], &["questions"], &["approve"], &["cancel", "t"], &["run", "hello", "-d"]] {
+        let expected = "pes: No server uses the folder other. Start one with `pes serve --data-dir other`, or leave ";
+        refused(&pes(&[command, &["--data-dir", "other"]].concat()), 9, expected);
+    }
+    assert!(!folder.path().join("other").exists());
+    let elsewhere = [("PORT", port), ("DATABASE_URL", "postgres://127.0.0.1:1/pes")];
+    refused(
+        &run(folder.path(), &["threads", "--data-dir", "other"], &elsewhere),
+        2,
+        "another database: leave one out.",
+    );
+    assert_eq!(said(&pes(&["threads", "--data-dir", "data"])), "", "nothing was asked of it");
 }
