@@ -95,15 +95,16 @@ fn end(after: Duration) -> Millis {
 fn say_first(new: &NewKey) {
     tell("this is the first key: within five seconds every call needs one");
     if !new.scopes.contains(&Scope::Admin) {
-        tell(
+        tell(&format!(
             "it may not `admin`: until a key with that scope exists, nobody can manage keys, webhooks, tools, agents and \
-             policy or read the audit; to make one, stop the server and run `pes keys new --scopes admin`",
-        );
+             policy or read the audit; to make one, stop the server and run `pes keys new --tenant {} --scopes admin`",
+            new.tenant
+        ));
     }
     if new.tenant != OPEN_TENANT {
         tell(&format!(
             "what was made without keys belongs to the tenant `{OPEN_TENANT}`; to give it to this one, stop the server \
-             and run `pes keys adopt {}`",
+             and run `pes keys adopt {}`, before anything is made with this key",
             new.tenant
         ));
     }
@@ -179,9 +180,12 @@ impl KeysLocation {
         auth::check_tenant(tenant).map_err(|fault| Error::Failed(fault.detail))?;
         match store.rename_tenant(OPEN_TENANT, tenant, LOCAL, System::default().now()).await? {
             TenantRenamed::Done => Ok(()),
-            TenantRenamed::Impossible => Err(Error::Failed(format!(
-                "there is nothing to adopt, or `{tenant}` has threads or settings of its own; the data of two tenants is \
-                 never merged"
+            TenantRenamed::Unknown => Err(Error::Failed(format!(
+                "there is nothing to adopt: what is made without keys belongs to the tenant `{OPEN_TENANT}`, and there is none"
+            ))),
+            TenantRenamed::InUse => Err(Error::Failed(format!(
+                "`{tenant}` has threads or settings of its own, and the data of two tenants is never merged; name a tenant \
+                 that has none"
             ))),
             TenantRenamed::SameKeyName(name) => Err(Error::Failed(format!(
                 "both `{OPEN_TENANT}` and `{tenant}` have, or had, a key named `{name}`, and the audit knows keys by their \

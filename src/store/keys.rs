@@ -43,8 +43,10 @@ pub enum KeyAdded {
 #[derive(Clone, Debug, PartialEq)]
 pub enum TenantRenamed {
     Done,
-    /// No tenant has the old name, or the one with the new name has threads, documents or usage.
-    Impossible,
+    /// No tenant has the old name.
+    Unknown,
+    /// The tenant with the new name has threads, documents or usage.
+    InUse,
     /// Both tenants have, or had, a key with this name.
     SameKeyName(String),
 }

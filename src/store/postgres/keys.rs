@@ -214,10 +214,11 @@ async fn rename(connection: &mut PgConnection, from: &str, to: &str, by: &str, n
     let tenants = sqlx::query_as(TENANTS).bind(escaped(from)).bind(escaped(to));
     let (pk, other, is_free): (Option<i64>, Option<i64>, Option<bool>) =
         tenants.fetch_one(&mut *transaction).await.map_err(error)?;
-    let Some(pk) = pk.filter(|pk| other.is_none() || (other != Some(*pk) && is_free == Some(true))) else {
-        return Ok(TenantRenamed::Impossible);
-    };
+    let Some(pk) = pk else { return Ok(TenantRenamed::Unknown) };
     if let Some(other) = other {
+        if other == pk || is_free != Some(true) {
+            return Ok(TenantRenamed::InUse);
+        }
         let same = sqlx::query_scalar(SAME_KEY_NAME).bind(pk).bind(other);
         if let Some(name) = same.fetch_optional(&mut *transaction).await.map_err(error)? {
             return Ok(TenantRenamed::SameKeyName(unescaped(name)));

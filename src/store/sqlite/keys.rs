@@ -172,10 +172,10 @@ impl KeyStore for Sqlite {
 /// but keys, it is removed, and its keys, its audit and its deliveries move to this one.
 fn rename(tx: &Transaction<'_>, from: &str, to: &str, by: String, now: Millis) -> rusqlite::Result<TenantRenamed> {
     let named = |name: &str| tx.query_row(TENANT, [name], |row| row.get::<_, i64>(0)).optional();
-    let Some(tenant) = named(from)? else { return Ok(TenantRenamed::Impossible) };
+    let Some(tenant) = named(from)? else { return Ok(TenantRenamed::Unknown) };
     if let Some(other) = named(to)? {
         if other == tenant || tx.query_row(IS_USED, [other], |row| row.get(0))? {
-            return Ok(TenantRenamed::Impossible);
+            return Ok(TenantRenamed::InUse);
         }
         if let Some(name) = tx.query_row(SAME_KEY_NAME, [tenant, other], |row| row.get(0)).optional()? {
             return Ok(TenantRenamed::SameKeyName(name));

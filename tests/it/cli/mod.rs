@@ -4,6 +4,7 @@ mod binary;
 mod client;
 mod config;
 mod doctor;
+mod first_keys;
 mod folders;
 mod leaving;
 mod long;

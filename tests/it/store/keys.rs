@@ -132,8 +132,8 @@ async fn it_answers_a_ping(bed: Bed) {
 
 async fn a_tenant_takes_over_what_another_has_if_it_has_nothing_itself(bed: Bed) {
     let rename = async |from: &str, to: &str| bed.store.rename_tenant(from, to, "ann", 9).await.unwrap();
-    assert_eq!(rename("nobody", "acme").await, TenantRenamed::Impossible);
-    assert_eq!(rename("default", "default").await, TenantRenamed::Impossible);
+    assert_eq!(rename("nobody", "acme").await, TenantRenamed::Unknown);
+    assert_eq!(rename("default", "default").await, TenantRenamed::InUse);
     let pk = bed.thread("t").await;
     assert_eq!(rename("default", "first").await, TenantRenamed::Done, "to a name that is free");
     let acme = bed.store.tenant("acme", 1).await.unwrap();
@@ -153,7 +153,7 @@ async fn a_tenant_takes_over_what_another_has_if_it_has_nothing_itself(bed: Bed)
     );
     let other = bed.other_tenant().await;
     other.thread("t").await;
-    assert_eq!(rename("acme", "other").await, TenantRenamed::Impossible, "two that have something stay two");
+    assert_eq!(rename("acme", "other").await, TenantRenamed::InUse, "two that have something stay two");
     assert_eq!(bed.store.tenant("acme", 1).await.unwrap(), bed.tenant);
 }
 
