@@ -1,5 +1,7 @@
 //! Serving, and stopping in order: report not ready, accept no new work, notify sockets, commit work, release leases.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
@@ -107,21 +109,48 @@ async fn drain(
     }
 }
 
-/// A token that the first SIGINT or SIGTERM cancels; the second one ends the process, which is as safe as a crash. SIGHUP,
-/// which a closed terminal sends, or an operator who expects a reload, stops nothing.
-pub fn on_signal() -> std::io::Result<CancellationToken> {
+/// The exit code of a process that a second signal ended.
+pub const HURRIED: i32 = 130;
+
+/// The signals SIGINT and SIGTERM to this process.
+pub struct Signals {
+    /// Cancelled by the first one: the server stops in order.
+    pub stop: CancellationToken,
+    again: CancellationToken,
+    is_again_awaited: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Completes at the second signal. From this call on it no longer ends the process; a third one does.
+    pub async fn again(&self) {
+        self.is_again_awaited.store(true, Ordering::SeqCst);
+        self.again.cancelled().await;
+    }
+}
+
+/// Hears the signals. The second one ends the process, unless it is awaited. SIGHUP, which a closed terminal sends, or an
+/// operator who expects a reload, stops nothing.
+pub fn on_signal() -> std::io::Result<Signals> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let mut hangup = signal(SignalKind::hangup())?;
-    let stop = CancellationToken::new();
-    let first_signal = stop.clone();
+    let signals = Signals {
+        stop: CancellationToken::new(),
+        again: CancellationToken::new(),
+        is_again_awaited: Arc::new(AtomicBool::new(false)),
+    };
+    let (first, second) = (signals.stop.clone(), signals.again.clone());
+    let is_again_awaited = signals.is_again_awaited.clone();
     tokio::spawn(async move {
-        for is_second in [false, true] {
+        loop {
             tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
-            if is_second {
-                std::process::exit(130);
+            if !first.is_cancelled() {
+                first.cancel();
+            } else if is_again_awaited.load(Ordering::SeqCst) && !second.is_cancelled() {
+                second.cancel();
+            } else {
+                std::process::exit(HURRIED);
             }
-            first_signal.cancel();
         }
     });
     tokio::spawn(async move {
@@ -129,5 +158,5 @@ pub fn on_signal() -> std::io::Result<CancellationToken> {
             tracing::warn!("SIGHUP changes nothing: settings are read at the start; restart the server to apply them");
         }
     });
-    Ok(stop)
+    Ok(signals)
 }

@@ -24,10 +24,10 @@ pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), E
     let listener = bind(&config).await?;
     let metrics = bind_metrics(&config).await?;
     let address = listener.local_addr().map_err(|error| Error::Failed(format!("no address: {error}")))?;
-    let stop = shutdown::on_signal().map_err(|error| Error::Failed(format!("signals cannot be heard: {error}")))?;
+    let signals = shutdown::on_signal().map_err(|error| Error::Failed(format!("signals cannot be heard: {error}")))?;
     tokio::select! {
         connected = store::await_connection(&config.store) => connected?,
-        () = stop.cancelled() => return Ok(()),
+        () = signals.stop.cancelled() => return Ok(()),
     }
     let app = App::build_at(config, address).await.map_err(unusable)?;
     let state = app.state(address).map_err(|fault| Error::Failed(fault.in_full()))?;
@@ -42,12 +42,22 @@ pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), E
         MetricsListener::serve(listener, state.clone())
     });
     say(&facts);
-    shutdown::run(listener, state, stop).await;
-    if let Some(metrics) = metrics {
-        metrics.close().await;
+    let service = app.service.clone();
+    let serving = async {
+        shutdown::run(listener, state, signals.stop.clone()).await;
+        if let Some(metrics) = metrics {
+            metrics.close().await;
+        }
+        app.close().await;
+    };
+    tokio::select! {
+        () = serving => Ok(()),
+        () = signals.again() => {
+            // The leases are given back first: whoever sent the signal ended this process, and no thread crashed it.
+            service.give_up().await;
+            std::process::exit(shutdown::HURRIED)
+        }
     }
-    app.close().await;
-    Ok(())
 }
 
 /// Binds before anything is opened: a second server on the same port changes nothing.

@@ -157,6 +157,12 @@ impl Runtime {
         true
     }
 
+    /// Drops everything that runs in this process. Nothing starts after it.
+    pub(crate) fn halt(&self) {
+        self.0.draining.cancel();
+        self.0.halted.cancel();
+    }
+
     /// Releases the leases. Called when nothing runs any more.
     pub(crate) async fn release_leases(&self) {
         let shared = &self.0;

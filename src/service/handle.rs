@@ -138,6 +138,12 @@ impl Service {
         }
     }
 
+    /// Drops what still runs, and releases the leases at once. The next start continues as after a crash, and counts none.
+    pub(crate) async fn give_up(&self) {
+        self.runtime.halt();
+        self.runtime.release_leases().await;
+    }
+
     /// Drains, then closes the store. Both together take at most `runtime.drain_ms`.
     pub async fn close(&self) {
         self.drain().await;
