@@ -32,6 +32,10 @@ pub const OPEN_TENANT: &str = "default";
 /// How long a result from the store is cached.
 pub(super) const CACHE_TTL: Duration = Duration::from_millis(1500);
 
+/// How long callers are refused without a query after the store did not say whether there are keys. A store that is away may
+/// take many seconds to fail a query.
+const UNANSWERED_TTL: Duration = Duration::from_secs(1);
+
 /// How long an open stream may be delayed by a check of its credentials.
 pub(super) const RECHECK_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -95,6 +99,8 @@ pub struct Keys {
     /// Whether the store ever contained a key. It stays set: revoking the last key does not open the server.
     is_locked: AtomicBool,
     open_checked_at: Mutex<Option<Instant>>,
+    /// When the store last failed to say whether it is set.
+    unanswered_at: Mutex<Option<Instant>>,
     wrong_keys: WrongKeyThrottle,
     pub(super) refused: RefusedLogins,
     /// The tenants whose audit lists refused logins if the key or token belongs to no tenant.
@@ -139,6 +145,7 @@ impl Keys {
             cached_callers: Mutex::new(HashMap::new()),
             max_keys: usize::MAX,
             open_checked_at: Mutex::new(None),
+            unanswered_at: Mutex::new(None),
             wrong_keys: WrongKeyThrottle::default(),
             refused: RefusedLogins::default(),
         })
@@ -261,8 +268,15 @@ impl Keys {
         if open_checked_at.is_some_and(|at| at.elapsed() < CACHE_TTL) {
             return Ok(true);
         }
+        let unanswered_at = *self.unanswered_at.lock();
+        if unanswered_at.is_some_and(|at| at.elapsed() < UNANSWERED_TTL) {
+            return Err(unanswered());
+        }
         let now = Instant::now();
-        let exists = self.store.has_keys().await.map_err(unavailable)?;
+        let exists = self.store.has_keys().await.map_err(|error| {
+            *self.unanswered_at.lock() = Some(Instant::now());
+            unavailable(error)
+        })?;
         self.is_locked.fetch_or(exists, Ordering::Relaxed);
         *self.open_checked_at.lock() = Some(now);
         Ok(!exists)
@@ -341,5 +355,9 @@ fn session_expired() -> Fault {
 
 pub(super) fn unavailable(error: store::Error) -> Fault {
     tracing::warn!(%error, "keys cannot be read");
+    unanswered()
+}
+
+fn unanswered() -> Fault {
     Fault::new(Code::StoreUnavailable, "The store does not answer, so keys cannot be checked; try again.")
 }

@@ -16,8 +16,10 @@ use super::problem::Problem;
 use crate::domain::fault::{Code, Fault};
 
 pub(crate) async fn guard(State(app): State<AppState>, request: Request, next: Next) -> Response {
-    // If the store does not answer, the checks stay on. The liveness probe never queries it.
-    let is_open = path(&app, &request) != "/healthz" && app.keys.is_open().await.unwrap_or(true);
+    // If the store does not answer, the checks stay on. The probes never wait for it: that of readiness has a query and a
+    // time limit of its own.
+    let is_probe = matches!(path(&app, &request), "/healthz" | "/readyz");
+    let is_open = !is_probe && app.keys.is_open().await.unwrap_or(true);
     match check(&app, &request, is_open) {
         Ok(()) => next.run(request).await,
         Err(fault) => Problem(fault).into_response(),

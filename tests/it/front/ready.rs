@@ -24,6 +24,35 @@ async fn a_server_whose_store_takes_nothing_is_not_ready_until_it_does() {
     }
 }
 
+/// The look for keys at an open server would wait for the store, too.
+#[tokio::test]
+async fn a_store_that_does_not_answer_keeps_no_probe_waiting() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    store.set("has_keys", Mood::Hangs);
+    soon(app.get("/healthz")).await.expect(200);
+    soon(app.get("/readyz")).await.expect(200);
+    store.set("ping", Mood::Hangs);
+    loop {
+        let said = soon(app.get("/readyz")).await;
+        if said.status != 200 {
+            assert_eq!(said.problem("store_unavailable")["failing"], json!(["store: it does not answer in time"]));
+            break;
+        }
+        // The check of the last second is still shared.
+        yield_now().await;
+    }
+}
+
+/// A request asks twice whether there are keys: before the checks of its headers, and when its caller is looked for.
+#[tokio::test]
+async fn a_request_waits_once_for_a_store_that_does_not_answer() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    store.set("has_keys", Mood::FailsNext);
+    soon(app.get("/threads")).await.problem("store_unavailable");
+}
+
 /// Concurrent requests share one slow check.
 #[tokio::test]
 async fn whoever_asks_meanwhile_gets_the_same_answer() {
