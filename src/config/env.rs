@@ -41,16 +41,27 @@ impl Variables {
         self.values.get(name).map(String::as_str)
     }
 
-    /// The value of `name`, or the content of the file in `<name>_FILE`.
+    /// The value of `name`, or the content of the file in `<name>_FILE`. An empty file is an error: whoever names it means
+    /// that there is a secret.
     pub fn get_secret(&self, name: &str) -> Result<Option<String>, Error> {
-        let path = match self.value_or_file(name)? {
-            None => return Ok(None),
-            Some(Given::Value(value)) => return Ok(Some(value.to_owned())),
-            Some(Given::File(path)) => path,
-        };
-        match std::fs::read_to_string(Path::new(path)) {
-            Ok(text) => Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty())),
-            Err(error) => Err(Error(format!("{name}_FILE: {path} cannot be read: {error}"))),
+        match self.value_or_file(name)? {
+            None => Ok(None),
+            Some(Given::Value(value)) => Ok(Some(value.to_owned())),
+            Some(Given::File(path)) => match content(name, path)? {
+                text if text.is_empty() => {
+                    Err(Error(format!("{name}_FILE: {path} is empty; write the secret there, or unset {name}_FILE")))
+                }
+                text => Ok(Some(text)),
+            },
+        }
+    }
+
+    /// The same for secrets that there may be none of: an empty file counts as unset.
+    pub fn get_optional_secret(&self, name: &str) -> Result<Option<String>, Error> {
+        match self.value_or_file(name)? {
+            None => Ok(None),
+            Some(Given::Value(value)) => Ok(Some(value.to_owned())),
+            Some(Given::File(path)) => Ok(Some(content(name, path)?).filter(|text| !text.is_empty())),
         }
     }
 
@@ -102,6 +113,14 @@ impl Variables {
     /// The names of the variables whose values are not UTF-8: they have no value here.
     pub fn unreadable(&self) -> &[String] {
         &self.unreadable
+    }
+}
+
+/// The content of the file in `<name>_FILE`, without line ends after it.
+fn content(name: &str, path: &str) -> Result<String, Error> {
+    match std::fs::read_to_string(Path::new(path)) {
+        Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
+        Err(error) => Err(Error(format!("{name}_FILE: {path} cannot be read: {error}"))),
     }
 }
 

@@ -144,12 +144,16 @@ fn environment(variables: &Variables, known: &[Leaf]) -> Result<Table, Error> {
         let Some(name) = &leaf.env else { continue };
         let text = match (leaf.secret, leaf.is_referred) {
             (_, true) => variables.get_reference(name)?,
+            (true, false) if leaf.may_be_empty => variables.get_optional_secret(name)?,
             (true, false) => variables.get_secret(name)?,
             (false, false) => variables.get(name).map(str::to_owned),
         };
         let Some(text) = text else { continue };
         let example = leaf.example.and_then(|toml| toml.parse::<Value>().ok());
         let value = typed(name, &text, at(&defaults, &leaf.path).or(example.as_ref()))?;
+        if leaf.secret && !leaf.may_be_empty && value.as_array().is_some_and(Vec::is_empty) {
+            return Err(Error(format!("{name}: it has no entry; write one, or unset {name}")));
+        }
         let layer = leaf
             .path
             .iter()

@@ -16,6 +16,8 @@ pub struct Source {
     pub secret: bool,
     /// That file is not read at startup: the value refers to it, because its content may change.
     pub is_referred: bool,
+    /// That file, or the list in the variable, may be empty.
+    pub may_be_empty: bool,
     /// The example in the template for a key without a default, as TOML.
     pub example: Option<&'static str>,
 }
@@ -53,7 +55,7 @@ pub fn table<S: Section>() -> Source {
 
 impl Source {
     fn of(env: Env) -> Self {
-        Self { env, secret: false, is_referred: false, example: None }
+        Self { env, secret: false, is_referred: false, may_be_empty: false, example: None }
     }
     pub fn secret(self) -> Self {
         Self { secret: true, ..self }
@@ -61,6 +63,10 @@ impl Source {
     /// A secret whose file is read again when it changes.
     pub fn renewed(self) -> Self {
         Self { secret: true, is_referred: true, ..self }
+    }
+    /// A secret of which there may be none, although a file is named for it.
+    pub fn optional(self) -> Self {
+        Self { may_be_empty: true, ..self }
     }
     pub fn example(self, toml: &'static str) -> Self {
         Self { example: Some(toml), ..self }
@@ -75,6 +81,7 @@ pub struct Leaf {
     pub env: Option<String>,
     pub secret: bool,
     pub is_referred: bool,
+    pub may_be_empty: bool,
     /// The example of a key without default, as TOML.
     pub example: Option<&'static str>,
 }
@@ -99,8 +106,8 @@ fn collect(keys: &[Key], path: &mut Vec<&'static str>, found: &mut Vec<Leaf>) {
                 continue;
             }
         };
-        let Source { secret, is_referred, example, .. } = key.source;
-        found.push(Leaf { path: path.clone(), env, secret, is_referred, example });
+        let Source { secret, is_referred, may_be_empty, example, .. } = key.source;
+        found.push(Leaf { path: path.clone(), env, secret, is_referred, may_be_empty, example });
         path.pop();
     }
 }

@@ -92,6 +92,32 @@ fn what_is_unknown_or_wrong_is_named() {
     }
 }
 
+/// Without keys the server would be open, and without the others it would work, too, but not as it was meant to.
+#[test]
+fn a_file_or_list_for_a_secret_must_have_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("secret");
+    let file = path.to_str().unwrap();
+    for text in ["", "\n", "\r\n\n"] {
+        std::fs::write(&path, text).unwrap();
+        for name in ["PES_API_KEYS", "PES_SEALING_KEY", "PES_AUDIT_KEY", "DATABASE_URL", "OTEL_EXPORTER_OTLP_HEADERS"] {
+            let error = load(&[(&format!("{name}_FILE"), file)]).unwrap_err();
+            assert_eq!(
+                error,
+                format!("{name}_FILE: {file} is empty; write the secret there, or unset {name}_FILE"),
+                "{text:?}"
+            );
+        }
+        let config = load(&[("PES_SEALING_KEYS_OLD_FILE", file)]).unwrap();
+        assert!(config.auth.sealing_keys_old.is_empty(), "often there is none");
+    }
+    std::fs::write(&path, " ,\n").unwrap();
+    for set in [("PES_API_KEYS", ","), ("PES_API_KEYS_FILE", file)] {
+        assert_eq!(load(&[set]).unwrap_err(), "PES_API_KEYS: it has no entry; write one, or unset PES_API_KEYS");
+    }
+    assert!(load(&[("PES_API_KEYS", "")]).unwrap().auth.keys.is_empty(), "an empty variable counts as unset");
+}
+
 /// Each of these is a slip of somebody who knows another program, or the environment's form of the setting.
 #[test]
 fn a_secret_in_the_wrong_form_is_not_repeated() {
