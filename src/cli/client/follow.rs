@@ -50,8 +50,11 @@ pub(super) struct Watched {
 
 pub(super) enum Ended {
     Run(Box<RunResource>),
-    /// The run waits for a person, and nobody answered here.
-    Waits(Vec<AskedQuestion>),
+    /// The run waits for a person, or is queued behind one that does, and nobody answered here.
+    Waits {
+        open: Vec<AskedQuestion>,
+        is_queued: bool,
+    },
     /// The client stopped following; the run continues.
     Detached,
 }
@@ -353,7 +356,8 @@ impl Follower<'_> {
             RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => false,
         };
         let stands = stands && self.is_caught_up && !open.is_empty();
-        (stands && open.iter().all(is_for_others)).then(|| Ended::Waits(open))
+        let is_queued = self.status == RunStatus::Queued;
+        (stands && open.iter().all(is_for_others)).then_some(Ended::Waits { open, is_queued })
     }
 
     fn is_settled(&self, id: &SuspensionId) -> bool {

@@ -23,6 +23,7 @@ use crate::domain::thread::LastRun;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Receipt {
     pub run_id: String,
+    status: RunStatus,
 }
 
 /// What is known of a thread before it is followed.
@@ -62,7 +63,12 @@ pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut In
         Err(left) => return unanswered(left),
     };
     if detach {
-        tell(&format!("It runs. `pes watch {thread}` shows it."));
+        let begins = if receipt.status == RunStatus::Queued {
+            "It is queued behind another run, which may wait for a person (`pes questions`)."
+        } else {
+            "It runs."
+        };
+        tell(&format!("{begins} `pes watch {thread}` shows it."));
         return print(&thread);
     }
     let (run, may_ask) = (receipt.run_id, !no_input);
@@ -134,9 +140,14 @@ pub(super) fn outcome(server: &Server, thread: &str, ended: Ended, json: bool) -
     let run = match ended {
         Ended::Run(run) => run,
         Ended::Detached => return Ok(()),
-        Ended::Waits(open) => {
+        Ended::Waits { open, is_queued } => {
+            let waits = if is_queued {
+                "The run is queued behind one that waits for a person"
+            } else {
+                "The run waits for a person"
+            };
             return Err(Error::WaitsForPerson(format!(
-                "The run waits for a person: {}. Answer it (`pes questions`), then: pes watch {thread}",
+                "{waits}: {}. Answer it (`pes questions`), then: pes watch {thread}",
                 named(&open)
             )));
         }

@@ -113,7 +113,7 @@ fn control_c_is_heard_while_the_server_is_silent() {
 #[test]
 fn whoever_waits_for_so_long_only_does_not_wait_for_a_silent_server() {
     let folder = tempfile::tempdir().unwrap();
-    let silent = Silent::after(vec![thread(), found(&json!({ "runId": "run_1" })), stream()]);
+    let silent = Silent::after(vec![thread(), found(&json!({ "runId": "run_1", "status": "running" })), stream()]);
     let began = Instant::now();
     let arguments = ["run", "x", "--thread", "t", "--timeout", "1s"];
     let output = run(folder.path(), &arguments, &[("PES_URL", &silent.url)]);

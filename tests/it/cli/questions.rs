@@ -101,9 +101,14 @@ fn whoever_watches_from_beyond_the_end_is_asked_what_comes() {
 fn a_run_behind_one_that_asks_waits_for_a_person_too() {
     let stage = Stage::new();
     stage.refused(&["run", MAIL, "--thread", "m", "--no-input"], 4, "waits for a person");
-    let waits = "waits for a person: demo_send_email (sus_";
+    let waits = "The run is queued behind one that waits for a person: demo_send_email (sus_";
     stage.refused(&["run", OTHER, "--thread", "m", "--no-input"], 4, waits);
     stage.refused(&["watch", "m"], 4, waits);
+    let queued =
+        "It is queued behind another run, which may wait for a person (`pes questions`). `pes watch m` shows it.";
+    stage.refused(&["run", OTHER, "--thread", "m", "-d"], 0, queued);
+    stage.refused(&["run", MAIL, "--thread", "n", "-d"], 0, "It runs. `pes watch n` shows it.");
+    stage.said(&["cancel", "n"]);
     let open: Value = http(stage.url(), "/suspensions?threadId=m");
     assert_eq!(open["items"].as_array().unwrap().len(), 1, "{open}");
     let terminal = terminal(&stage);

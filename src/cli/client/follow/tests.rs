@@ -13,8 +13,8 @@ fn found(body: &serde_json::Value) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// Follows until the run waits; returns the questions that it waits for.
-async fn waits_for(all: &[&str]) -> Vec<String> {
+/// Follows until the run waits; returns the questions that it waits for, and whether another run asks them.
+async fn waits_for(all: &[&str]) -> (Vec<String>, bool) {
     let server = answers(all);
     let watched = Watched {
         thread: "t".to_owned(),
@@ -26,10 +26,20 @@ async fn waits_for(all: &[&str]) -> Vec<String> {
         deadline: Some(Instant::now() + Duration::from_secs(30)),
     };
     match follow(&server, watched, &mut Input::of_terminal()).await {
-        Ok(Ended::Waits(open)) => open.iter().map(|asked| asked.suspension_id.to_string()).collect(),
+        Ok(Ended::Waits { open, is_queued }) => {
+            (open.iter().map(|asked| asked.suspension_id.to_string()).collect(), is_queued)
+        }
         Ok(Ended::Run(_) | Ended::Detached) => panic!("it does not wait"),
         Err(error) => panic!("{error}"),
     }
+}
+
+fn own() -> (Vec<String>, bool) {
+    (vec!["sus_1".to_owned()], false)
+}
+
+fn of_another() -> (Vec<String>, bool) {
+    (own().0, true)
 }
 
 fn run(status: &str) -> String {
@@ -65,24 +75,24 @@ const BUSY: &str = "HTTP/1.1 503 No\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r
 
 #[tokio::test]
 async fn a_question_from_before_what_is_watched_is_waited_for() {
-    assert_eq!(waits_for(&[STREAM, &run("suspended"), &open("run_2")]).await, ["sus_1"]);
+    assert_eq!(waits_for(&[STREAM, &run("suspended"), &open("run_2")]).await, own());
 }
 
 #[tokio::test]
 async fn a_run_that_is_queued_behind_one_that_asks_waits_for_a_person() {
     let thread = found(&json!({ "status": "suspended" }));
-    assert_eq!(waits_for(&[STREAM, &run("queued"), &thread, &open("run_1")]).await, ["sus_1"]);
+    assert_eq!(waits_for(&[STREAM, &run("queued"), &thread, &open("run_1")]).await, of_another());
 }
 
 #[tokio::test]
 async fn a_run_whose_call_asks_waits_for_a_person_while_it_runs() {
-    assert_eq!(waits_for(&[STREAM, &run("running"), &open_in_a_call("run_2")]).await, ["sus_1"]);
+    assert_eq!(waits_for(&[STREAM, &run("running"), &open_in_a_call("run_2")]).await, own());
     let thread = found(&json!({ "status": "running" }));
-    assert_eq!(waits_for(&[STREAM, &run("queued"), &thread, &open_in_a_call("run_1")]).await, ["sus_1"]);
+    assert_eq!(waits_for(&[STREAM, &run("queued"), &thread, &open_in_a_call("run_1")]).await, of_another());
 }
 
 #[tokio::test]
 async fn a_server_that_cannot_say_now_how_the_run_stands_is_asked_again() {
-    assert_eq!(waits_for(&[STREAM, BUSY, &run("suspended"), &open("run_2")]).await, ["sus_1"]);
-    assert_eq!(waits_for(&[STREAM, &run("suspended"), BUSY, &run("suspended"), &open("run_2")]).await, ["sus_1"]);
+    assert_eq!(waits_for(&[STREAM, BUSY, &run("suspended"), &open("run_2")]).await, own());
+    assert_eq!(waits_for(&[STREAM, &run("suspended"), BUSY, &run("suspended"), &open("run_2")]).await, own());
 }
