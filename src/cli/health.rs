@@ -14,6 +14,7 @@ use super::server::address;
 use super::which_server::{named, only_asks};
 use crate::config::env::Variables;
 use crate::config::{self, Config};
+use crate::store::sqlite;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -24,13 +25,9 @@ pub(super) async fn health(
     load: impl Fn() -> Result<Config, Error>,
 ) -> Result<(), Error> {
     only_asks(flags)?;
-    if flags.names_folder() {
-        let why = "--data-dir says nothing here: name the server by --url, or by --host and --port.";
-        return Err(Error::Usage(why.to_owned()));
-    }
     let base = match named(url, flags, variables)? {
         Some(url) => url,
-        None => local(&load()?.server),
+        None => of_this_machine(&load()?, flags)?,
     };
     let (url, base) = address(&base)?;
     let (status, failing) = match tokio::time::timeout(PATIENCE, ask(&url)).await {
@@ -42,6 +39,19 @@ pub(super) async fn health(
         return Err(Error::Failed(format!("{base} is not ready: {status}{failing}")));
     }
     print("ready")
+}
+
+/// The address of the server that holds the database's folder. Without one, or if flags give an address: the address in the
+/// configuration. Port 0 stands for any port, so it is no address.
+fn of_this_machine(config: &Config, flags: &Flags) -> Result<String, Error> {
+    let is_named = flags.names_address() && config.server.port != 0;
+    match sqlite::served(&config.store.data_dir).filter(|_| !is_named) {
+        Some(holder) => Ok(holder),
+        None if flags.names_folder() => {
+            Err(Error::Failed(format!("no server uses the folder {}", config.store.data_dir.display())))
+        }
+        None => Ok(local(&config.server)),
+    }
 }
 
 /// The address of a server with this configuration, as seen from this machine.
@@ -70,8 +80,9 @@ async fn ask(url: &Url) -> Result<(String, String), String> {
     let mut reply = Vec::new();
     stream.take(64 * 1024).read_to_end(&mut reply).await.map_err(|error| error.to_string())?;
     let reply = String::from_utf8_lossy(&reply);
-    let status = reply.lines().next().and_then(|line| line.strip_prefix("HTTP/1.1 "));
-    let status = status.ok_or_else(|| "it does not speak HTTP".to_owned())?;
+    // Proxies and other servers may answer in HTTP/1.0.
+    let status = reply.lines().next().and_then(|line| line.strip_prefix("HTTP/1.")?.split_once(' '));
+    let (_, status) = status.ok_or_else(|| "it does not speak HTTP".to_owned())?;
     let (_, body) = reply.split_once("\r\n\r\n").unwrap_or_default();
     Ok((line(status), failing(body)))
 }

@@ -123,23 +123,26 @@ fn health_of_nobody_fails_in_one_line() {
 #[test]
 fn health_says_what_is_failing() {
     let folder = tempfile::tempdir().unwrap();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let answering = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut asked = Vec::new();
-        while !asked.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            stream.read_exact(&mut byte).unwrap();
-            asked.extend_from_slice(&byte);
-        }
-        let body = r#"{ "code": "draining", "failing": ["the server is stopping"] }"#;
-        let head = format!("HTTP/1.1 503 Service Unavailable\r\nContent-Length: {}\r\n\r\n", body.len());
-        stream.write_all((head + body).as_bytes()).unwrap();
-    });
-    let expected = format!("pes: {url} is not ready: 503 Service Unavailable: the server is stopping\n");
-    refused(&pes(folder.path(), &["health", "--url", &url], &[]), 1, &expected);
-    answering.join().unwrap();
+    let body = r#"{ "code": "draining", "failing": ["the server is stopping"] }"#;
+    // A proxy may answer in the older version.
+    for version in ["1.1", "1.0"] {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let answering = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = Vec::new();
+            while !asked.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                asked.extend_from_slice(&byte);
+            }
+            let head = format!("HTTP/{version} 503 Service Unavailable\r\nContent-Length: {}\r\n\r\n", body.len());
+            stream.write_all((head + body).as_bytes()).unwrap();
+        });
+        let expected = format!("pes: {url} is not ready: 503 Service Unavailable: the server is stopping\n");
+        refused(&pes(folder.path(), &["health", "--url", &url], &[]), 1, &expected);
+        answering.join().unwrap();
+    }
 }
 
 #[test]

@@ -78,13 +78,19 @@ fn the_server_that_flags_name_is_asked_and_no_flag_is_ignored() {
         let output = run(folder.path(), arguments, variables);
         (output.status.code().unwrap(), text(&output.stderr))
     };
-    assert_eq!(pes(&["threads"], &[]).0, 0, "the one that holds the folder");
+    for asks in [&["threads"][..], &["health"], &["health", "--port", "0"]] {
+        let (code, said) = pes(asks, &[]);
+        assert_eq!(code, 0, "{asks:?} finds the one that holds the folder: {said}");
+    }
+    let nobody = (1, "pes: no server uses the folder gone\n".to_owned());
+    assert_eq!(pes(&["health", "--data-dir", "gone"], &[("PORT", port)]), nobody);
     for asks in [&["threads", "--port", "1"][..], &["run", "hi", "--port", "1"], &["keys", "ls", "--port", "1"]] {
         let (code, said) = pes(asks, &[]);
         assert_eq!((code, said.contains("127.0.0.1:1")), (9, true), "{asks:?}: {said}");
     }
     let elsewhere = [("PES_URL", "http://127.0.0.1:1")];
-    for asks in [&["threads", "--port", port][..], &["health", "--port", port], &["threads", "--data-dir", "data"]] {
+    let on_port = [&["threads", "--port", port][..], &["health", "--port", port]];
+    for asks in on_port.into_iter().chain([&["threads", "--data-dir", "data"][..], &["health", "--data-dir", "data"]]) {
         let (code, said) = pes(asks, &elsewhere);
         assert_eq!(code, 0, "{asks:?}: {said}");
     }
