@@ -20,7 +20,8 @@ use crate::store::{self, HeldCounts, RestoreHold};
 const PAGE_SIZE: u32 = 200;
 
 /// The notes on schedules and deliveries that are held back.
-const SCHEDULE_NOTE: &str = "held back: restored from a backup; write the schedule again to let it go on";
+const SCHEDULE_NOTE: &str =
+    "held back: restored from a backup; resume it (`pes schedules resume ID`) or write it again";
 const DELIVERY_NOTE: &str = "not made: restored from a backup; replay it if its receiver did not get it";
 
 /// The question to the person.
@@ -55,7 +56,7 @@ impl Shared {
             deliveries,
             schedules,
             "restored from a backup: runs that were not over wait for a person, deliveries and schedules for somebody \
-             to replay or write them again"
+             to replay or resume them"
         );
         Ok(())
     }

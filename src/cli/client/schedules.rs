@@ -8,7 +8,7 @@ use super::show::{cut, fill, line, pad, span};
 use super::terminal::{print, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
-use crate::domain::schedule::ScheduleResource;
+use crate::domain::schedule::{ScheduleResource, ScheduleStanding};
 
 pub(super) async fn schedules(server: &Server, command: Option<ScheduleCommand>, json: bool) -> Result<(), Error> {
     match command {
@@ -33,12 +33,36 @@ async fn list(server: &Server, json: bool) -> Result<(), Error> {
     }
     for one in found {
         let (id, when) = (line(&one.spec.id), line(&rule(&one)));
-        let state = if one.spec.paused { "paused" } else { "active" };
-        let why = one.stored_error.or(one.paused_because);
+        let standing = standing(server, &one).await?;
+        let state = state(&one, standing.as_ref());
+        let last_error = standing.and_then(|standing| standing.last_error);
+        let why = one.stored_error.or(one.paused_because).or(last_error);
         let says = line(why.as_deref().unwrap_or(&one.spec.query));
         print(&format!("{}  {state}  {}  {}", fill(&id, 20), pad(&when, 32), cut(&says, 100)))?;
     }
     Ok(())
+}
+
+/// How a schedule stands that is not paused, which its entry in the list does not say. `None`: not planned yet, or deleted in
+/// the meantime.
+async fn standing(server: &Server, one: &ScheduleResource) -> Result<Option<ScheduleStanding>, Error> {
+    if one.spec.paused || one.stored_error.is_some() {
+        return Ok(None);
+    }
+    match server.get::<ScheduleResource>(&format!("/schedules/{}", one.spec.id)).await {
+        Ok(found) => Ok(found.standing),
+        Err(Error::NotFound(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// `halted`: it starts nothing by itself, because all its times have passed, or because it is held back.
+fn state(one: &ScheduleResource, standing: Option<&ScheduleStanding>) -> &'static str {
+    match standing {
+        _ if one.spec.paused => "paused",
+        Some(ScheduleStanding { next_due: None, .. }) => "halted",
+        Some(ScheduleStanding { next_due: Some(_), .. }) | None => "active",
+    }
 }
 
 /// The schedule's rule as its author wrote it.

@@ -319,7 +319,8 @@ pub(super) fn http(url: &str, path: &str) -> Value {
     exchange(url, &format!("GET {path}"), "")
 }
 
-fn exchange(url: &str, line: &str, body: &str) -> Value {
+/// The JSON answer to such a request.
+pub(super) fn exchange(url: &str, line: &str, body: &str) -> Value {
     let address = url.strip_prefix("http://").unwrap();
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     let length = body.len();

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use super::client::{DINNER, MAIL, Stage, http};
+use super::client::{DINNER, MAIL, Stage, exchange, http};
 use super::run;
 use super::serving::{serve, text};
 
@@ -251,4 +251,25 @@ fn what_operators_ask_is_told_as_json() {
     let settings = checks.iter().find(|check| check["check"] == "settings").unwrap();
     let why = settings["detail"].as_str().unwrap();
     assert!(settings["ok"] == false && why.starts_with("There is no agent core `nope`"), "{settings}");
+}
+
+#[test]
+fn a_schedule_that_a_restore_holds_back_is_told_so_and_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |arguments: &[&str]| {
+        let output = run(folder.path(), arguments, &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let served = serve(folder.path(), &[]);
+    let hourly = json!({ "id": "hourly", "everyMs": 3_600_000, "query": "What is 1 + 1?" });
+    exchange(&served.url, "POST /schedules", &hourly.to_string());
+    assert_eq!(served.stop().0, Some(0));
+    said(&["restore", "--adopt"]);
+    let _served = serve(folder.path(), &[]);
+    let held = said(&["schedules"]);
+    assert!(held.contains("  halted  every 1:00:00 ") && held.contains("held back: restored from a backup"), "{held}");
+    assert_eq!(said(&["schedules", "resume", "hourly"]), "hourly goes on\n");
+    let resumed = said(&["schedules"]);
+    assert!(resumed.contains("  active  every 1:00:00 ") && resumed.contains("What is 1 + 1?"), "{resumed}");
 }
