@@ -342,11 +342,11 @@ fn caller(row: KeyRow) -> Caller {
 }
 
 fn no_key() -> Fault {
-    Fault::new(Code::Unauthorized, "Send a key: `Authorization: Bearer pes_…`; `pes keys new` makes one.")
+    Fault::new(Code::Unauthorized, "Send a key: `Authorization: Bearer pes_…`.")
 }
 
 fn unknown_key() -> Fault {
-    Fault::new(Code::Unauthorized, "This key is not known, was revoked or has expired; `pes keys new` makes another.")
+    Fault::new(Code::Unauthorized, "This key is not known, was revoked or has expired.")
 }
 
 fn session_expired() -> Fault {

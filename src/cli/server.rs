@@ -244,7 +244,8 @@ async fn refused(mut answer: IncomingResponse, base: &str) -> Error {
     let said = format!("{base}: {}", said(status.as_u16(), &answer.read_up_to(64 << 10).await));
     match status {
         StatusCode::UNAUTHORIZED => Error::KeyRefused(format!(
-            "{said} Set PES_TOKEN to a key that may do this: PES_TOKEN=pes_… pes …; `pes keys new` makes one."
+            "{said} Set PES_TOKEN to a valid key: PES_TOKEN=pes_… pes …. If none is left, stop the server: then `pes keys \
+             new --tenant … --scopes admin` needs none."
         )),
         StatusCode::FORBIDDEN => Error::KeyRefused(said),
         StatusCode::NOT_FOUND | StatusCode::GONE => Error::NotFound(said),
