@@ -63,10 +63,17 @@ impl Server {
         Ok(Self { base, shown, headers, egress: Egress::new(Duration::from_secs(10)) })
     }
 
-    /// Whether a pes answers at this address.
+    /// Fails if no pes answers at this address; says whether something else does.
+    pub(super) async fn expect_pes(&self) -> Result<(), Error> {
+        let said = self.call(Method::GET, "/version", Vec::new()).await?;
+        if serde_json::from_slice::<Value>(&said).is_ok_and(|said| said["name"] == "pes") {
+            return Ok(());
+        }
+        Err(Error::Failed(format!("{}: something answers there that is no pes server", self.shown)))
+    }
+
     pub(super) async fn is_pes(&self) -> bool {
-        let said = self.call(Method::GET, "/version", Vec::new()).await;
-        said.is_ok_and(|said| serde_json::from_slice::<Value>(&said).is_ok_and(|said| said["name"] == "pes"))
+        self.expect_pes().await.is_ok()
     }
 
     /// Its address, without a password.
@@ -241,32 +248,36 @@ async fn whole(mut answer: IncomingResponse, base: &str) -> Result<Vec<u8>, Erro
 async fn refused(mut answer: IncomingResponse, base: &str) -> Error {
     let status = answer.status();
     let again_in = retry_after(answer.headers()).map(|ms| Duration::from_millis(ms.unsigned_abs()));
-    let said = format!("{base}: {}", said(status.as_u16(), &answer.read_up_to(64 << 10).await));
+    let problem = problem(status.as_u16(), &answer.read_up_to(64 << 10).await);
+    let is_of_pes = problem.is_some();
+    let unknown = || format!("status {}, and not the error of a pes server", status.as_u16());
+    let said = format!("{base}: {}", problem.unwrap_or_else(unknown));
     match status {
         StatusCode::UNAUTHORIZED => Error::KeyRefused(format!(
             "{said} Set PES_TOKEN to a valid key: PES_TOKEN=pes_… pes …. If none is left, stop the server: then `pes keys \
              new --tenant … --scopes admin` needs none."
         )),
         StatusCode::FORBIDDEN => Error::KeyRefused(said),
-        StatusCode::NOT_FOUND | StatusCode::GONE => Error::NotFound(said),
-        StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => Error::Conflict(said),
-        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Error::Usage(said),
         StatusCode::TOO_MANY_REQUESTS => Error::TooManyRequests { said, again_in },
         StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
             Error::Unavailable { said, again_in }
         }
+        // What something else does not find is not missing at a pes.
+        _ if !is_of_pes => Error::Failed(said),
+        StatusCode::NOT_FOUND | StatusCode::GONE => Error::NotFound(said),
+        StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => Error::Conflict(said),
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Error::Usage(said),
         _ => Error::Failed(said),
     }
 }
 
-/// The message and the details of a problem document, which may contain untrusted text.
-fn said(status: u16, body: &[u8]) -> String {
+/// The message and the details of a problem document, which may contain untrusted text. `None`: the body is none.
+fn problem(status: u16, body: &[u8]) -> Option<String> {
     let problem: Value = serde_json::from_slice(body).unwrap_or_default();
     let errors = problem.get("errors").and_then(|errors| Vec::<Pointed>::deserialize(errors).ok()).unwrap_or_default();
-    match (problem.get("code").and_then(Value::as_str), problem.get("detail").and_then(Value::as_str)) {
-        (Some(code), Some(detail)) => format!("{status} {}: {}", line(code), line(&in_full(detail, &errors))),
-        _ => format!("status {status}"),
-    }
+    let code = problem.get("code").and_then(Value::as_str)?;
+    let detail = problem.get("detail").and_then(Value::as_str)?;
+    Some(format!("{status} {}: {}", line(code), line(&in_full(detail, &errors))))
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {

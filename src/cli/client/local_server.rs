@@ -1,13 +1,16 @@
 //! Starts a server in the background, and leaves it running, if there is none yet.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::input::Input;
+use super::show::line;
 use super::terminal::{ask, can_ask, tell};
 use crate::cli::Error;
 use crate::cli::args::Flags;
@@ -30,21 +33,21 @@ pub(super) async fn offer(
     input: &mut Input,
 ) -> Result<Server, Error> {
     let Some((config, flags)) = here else { return Ok(server) };
-    if server.is_pes().await {
-        // Folder and address may both be given if they belong to the same server.
-        let is_holder = || sqlite::served(&config.store.data_dir).is_some_and(|holder| holder == server.shown());
-        if flags.names_model() || !is_holder() {
-            only_asks(flags)?;
-            is_served(flags, config)?;
+    match server.expect_pes().await {
+        Ok(()) => {
+            // Folder and address may both be given if they belong to the same server.
+            let is_holder = || sqlite::served(&config.store.data_dir).is_some_and(|holder| holder == server.shown());
+            if flags.names_model() || !is_holder() {
+                only_asks(flags)?;
+                is_served(flags, config)?;
+            }
+            return Ok(server);
         }
-        return Ok(server);
+        Err(Error::Unreachable(_)) if can_ask() => {}
+        // A server could not be started where something else answers.
+        Err(error) => return Err(error),
     }
     let place = server.shown();
-    if !can_ask() {
-        return Err(Error::NoServer(format!(
-            "No server answers at {place}. Start one with `pes serve`, or set PES_URL."
-        )));
-    }
     ask(&format!("No server answers at {place}. Start one here? [Y/n] "));
     match input.line().await.map(|text| text.trim().to_lowercase()).as_deref() {
         Some("" | "y" | "yes") => start(server, config, &flags.as_arguments(), variables).await,
@@ -63,6 +66,7 @@ async fn start(
     DirBuilder::new().recursive(true).mode(0o700).create(&config.store.data_dir).map_err(failed)?;
     let log = config.store.data_dir.join("server.log");
     let output = OpenOptions::new().create(true).append(true).mode(0o600).open(&log).map_err(failed)?;
+    let written = output.metadata().map_err(failed)?.len();
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command
         .args(arguments)
@@ -75,7 +79,8 @@ async fn start(
     let pid = child.id();
     for _ in 0..PATIENCE {
         if let Some(status) = child.try_wait().map_err(failed)? {
-            return Err(Error::Failed(format!("The server ended at once ({status}); {} says why.", log.display())));
+            let why = last_line(&log, written).map_err(failed)?;
+            return Err(Error::Failed(format!("The server ended at once ({status}): {why}. More: {}", log.display())));
         }
         // A server on a free port says where it listens in the folder that it holds.
         let free = if config.server.port == 0 { sqlite::served(&config.store.data_dir) } else { None };
@@ -90,4 +95,14 @@ async fn start(
         "The server is not ready yet; {} says why. It goes on as process {pid}; stop it with: kill {pid}",
         log.display()
     )))
+}
+
+/// The last line of the file behind its first `written` bytes: with it a command says why it failed.
+fn last_line(log: &Path, written: u64) -> io::Result<String> {
+    let (mut file, mut said) = (File::open(log)?, Vec::new());
+    file.seek(SeekFrom::Start(written))?;
+    file.read_to_end(&mut said)?;
+    let said = String::from_utf8_lossy(&said);
+    let last = said.lines().next_back().unwrap_or_default();
+    Ok(line(last.strip_prefix("pes: ").unwrap_or(last)).trim_end_matches('.').to_owned())
 }

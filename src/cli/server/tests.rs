@@ -50,6 +50,20 @@ async fn a_server_that_cannot_answer_now_is_as_one_that_cannot_be_reached() {
     assert!(matches!(refused, Err(Error::KeyRefused(_))));
 }
 
+/// A page that another server does not have is no missing thread.
+#[tokio::test]
+async fn a_refusal_of_something_else_is_told_apart() {
+    let problem = r#"{ "code": "not_found", "detail": "There is no such thread; check the id." }"#;
+    let ours = format!("HTTP/1.1 404 No\r\nContent-Length: {}\r\n\r\n{problem}", problem.len());
+    let found = answers(&[&ours]).get::<Value>("/threads/t").await;
+    assert!(matches!(found, Err(Error::NotFound(_))), "{found:?}");
+    for status in [400, 404, 409] {
+        let server = answers(&[&format!("HTTP/1.1 {status} No\r\nContent-Length: 4\r\n\r\nGone")]);
+        let Err(Error::Failed(why)) = server.get::<Value>("/threads").await else { panic!("{status} is the answer") };
+        assert_eq!(why, format!("{}: status {status}, and not the error of a pes server", server.shown()));
+    }
+}
+
 #[tokio::test]
 async fn what_a_refusal_repeats_of_others_is_shown_and_not_obeyed() {
     let problem = r#"{ "code": "invalid", "detail": "`\u001b]0;owned\u0007` is no name." }"#;

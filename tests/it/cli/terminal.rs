@@ -286,3 +286,18 @@ fn one_that_was_started_on_a_free_port_is_found() {
     terminal.line(&format!("clear; kill {pid}; echo killed $?"));
     terminal.shows(&["killed 0"]);
 }
+
+#[test]
+fn one_that_cannot_start_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let metrics = format!("PES_METRICS_LISTEN={}", taken.local_addr().unwrap());
+    let terminal = Terminal::new(300, 30, &[("LANG", "C.UTF-8")]);
+    terminal.line(&format!("cd {}; {metrics} {} run x --port 0; echo code $?", folder.path().display(), pes()));
+    terminal.shows(&["Start one here? [Y/n]"]);
+    terminal.line("y");
+    let shown = terminal.shows(&["code 1"]);
+    let why = "pes: The server ended at once (exit status: 1): metrics.listen (PES_METRICS_LISTEN): 127.0.0.1:";
+    let ended = shown.lines().find(|line| line.starts_with(why)).unwrap_or_else(|| panic!("{shown}"));
+    assert!(ended.contains(" cannot be bound: ") && ended.ends_with(". More: ./data/server.log"), "{ended}");
+}

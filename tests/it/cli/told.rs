@@ -1,6 +1,6 @@
 //! What lists and refusals print is enough for a person to write the next command.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpListener;
 
 use serde_json::{Value, json};
@@ -272,4 +272,34 @@ fn a_schedule_that_a_restore_holds_back_is_told_so_and_resumed() {
     assert_eq!(said(&["schedules", "resume", "hourly"]), "hourly goes on\n");
     let resumed = said(&["schedules"]);
     assert!(resumed.contains("  active  every 1:00:00 ") && resumed.contains("What is 1 + 1?"), "{resumed}");
+}
+
+#[test]
+fn what_answers_and_is_no_pes_is_told_apart_from_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |arguments: &[&str], port: u16| {
+        let port = port.to_string();
+        let output = run(folder.path(), &[arguments, &["--port", &port]].concat(), &[]);
+        (output.status.code(), text(&output.stderr))
+    };
+    for asks in [&["run", "x"][..], &["threads"]] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let other = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = Vec::new();
+            while !asked.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                asked.extend_from_slice(&byte);
+            }
+            stream.write_all(b"HTTP/1.0 404 File not found\r\n\r\nno such file").unwrap();
+        });
+        let expected = format!("pes: http://127.0.0.1:{port}: status 404, and not the error of a pes server\n");
+        assert_eq!(said(asks, port), (Some(1), expected), "{asks:?}");
+        other.join().unwrap();
+        let (code, nobody) = said(asks, port);
+        let told = nobody.starts_with(&format!("pes: No answer from http://127.0.0.1:{port}: cannot reach "));
+        assert_eq!((code, told), (Some(9), true), "{asks:?}: {nobody}");
+    }
 }
