@@ -18,7 +18,7 @@ const WORDS: usize = 200;
 pub(super) fn told(frame: &ObservationFrame) -> Option<String> {
     let item = frame.parent_id.as_ref().map(|id| line(id.as_str())).unwrap_or_else(|| "run".to_owned());
     let said = match ObservationType::parse(&frame.kind)? {
-        ObservationType::Plan => plan(&WholePlan::deserialize(&frame.content).ok()?),
+        ObservationType::Plan => plan(&WholePlan::deserialize(&frame.content).ok()?)?,
         ObservationType::PlanUpdate => update(&WholePlanUpdate::deserialize(&frame.content).ok()?)?,
         kind => of_fact(&Fact::read(kind, &frame.content).ok()?, &item, frame)?,
     };
@@ -38,9 +38,10 @@ pub(super) fn stood(base: &Base) -> Vec<String> {
     std::iter::once(plan).chain(moved).map(|said| format!("{last_seq} {}", cut(&line(&said), 4 * WORDS))).collect()
 }
 
-fn plan(plan: &WholePlan) -> String {
+/// `None`: the model answered without a plan.
+fn plan(plan: &WholePlan) -> Option<String> {
     let ids: Vec<&str> = plan.todo_list.iter().map(|item| item.id.as_str()).collect();
-    format!("plan version={} items={}", plan.plan_version, ids.join(","))
+    (!ids.is_empty()).then(|| format!("plan version={} items={}", plan.plan_version, ids.join(",")))
 }
 
 fn update(update: &WholePlanUpdate) -> Option<String> {

@@ -25,6 +25,8 @@ pub(super) struct PlanView {
     pub questions: Vec<AskedQuestionView>,
     /// When the run began; updated by each run.
     pub began: Option<Millis>,
+    /// Whether the run has ended.
+    pub is_over: bool,
     pub tokens: u64,
     pub cost: Option<f64>,
     pub seq: i64,
@@ -95,7 +97,8 @@ impl PlanView {
         match fact {
             Fact::RunStarted(body) => {
                 self.model = show::line(&format!("{}:{}", body.provider, body.model));
-                (self.began, self.tokens, self.cost, self.saying) = (Some(now), 0, None, None);
+                (self.began, self.is_over) = (Some(now), false);
+                (self.tokens, self.cost, self.saying) = (0, None, None);
                 self.questions.clear();
             }
             // The first title of a thread stays.
@@ -142,7 +145,7 @@ impl PlanView {
                 self.item(parent, |item| item.agent = is_open.then(|| (show::line(&body.agent_id), body.submitted_at)));
             }
             Fact::RunFinished(body) => {
-                self.cost = body.cost_usd;
+                (self.cost, self.is_over) = (body.cost_usd, true);
                 self.saying = None;
                 self.questions.clear();
             }

@@ -85,7 +85,7 @@ fn lines(view: &PlanView, thread: &str, now: Millis, size: Size, style: Style, t
     if view.items.is_empty() {
         let saying = view.saying.as_ref().map(|saying| line(&saying.text)).filter(|text| !text.is_empty());
         let usual = || "The plan appears here as soon as the model has written it.".to_owned();
-        let waiting = saying.or_else(|| asked.is_empty().then(usual));
+        let waiting = saying.or_else(|| (asked.is_empty() && !view.is_over).then(usual));
         lines.extend(waiting.map(|waiting| format!("  {}", tail(&waiting, size.columns.saturating_sub(2)))));
         lines.extend(asked);
         return lines;

@@ -8,10 +8,14 @@ use crate::cli::client::terminal::{Size, Style};
 
 const PLAIN: Style = Style { unicode: true, colour: false };
 
+fn frame(seq: i64, kind: &str, content: Value) -> ObservationFrame {
+    let (thread_id, kind) = ("t".into(), kind.to_owned());
+    ObservationFrame { seq, thread_id, parent_id: None, timestamp: 0, kind, content, metadata: None }
+}
+
 fn take(view: &mut PlanView, item: Option<&str>, kind: &str, content: Value) {
-    let seq = view.seq + 1;
-    let (thread_id, parent_id, kind) = ("t".into(), item.map(Into::into), kind.to_owned());
-    view.take(&ObservationFrame { seq, thread_id, parent_id, timestamp: 0, kind, content, metadata: None });
+    let told = frame(view.seq + 1, kind, content);
+    view.take(&ObservationFrame { parent_id: item.map(Into::into), ..told });
 }
 
 /// A plan whose items are named `a0`, `a1` and so on, each with the status at its index.
@@ -127,15 +131,26 @@ fn a_call_in_doubt_is_not_asked_by_a_rule() {
     take(&mut view, Some("a0"), "AGENT_SUSPENDED", asked.clone());
     let lines = draw(&view, "t", 0, Size { columns: 120, rows: 24 }, PLAIN, 0);
     assert!(lines[1].ends_with("asks you: send (in doubt, it may have been made)"), "{}", lines[1]);
-    let frame = ObservationFrame {
-        seq: 9,
-        thread_id: "t".into(),
-        parent_id: Some("a0".into()),
-        timestamp: 0,
-        kind: "AGENT_SUSPENDED".to_owned(),
-        content: asked,
-        metadata: None,
-    };
+    let frame = ObservationFrame { parent_id: Some("a0".into()), ..frame(9, "AGENT_SUSPENDED", asked) };
     let told = plain::told(&frame);
     assert_eq!(told.as_deref(), Some("9 a0 asks send: in doubt, it may have been made id=sus_1"));
+}
+
+#[test]
+fn no_plan_is_awaited_of_a_run_that_ended_without_one() {
+    let usage = json!({ "inputTokens": 0, "outputTokens": 0, "thinkingTokens": 0, "cachedInputTokens": 0 });
+    let ended = json!({ "status": "completed", "totalDurationMs": 1, "llmCalls": 1, "toolCalls": 0, "usage": usage });
+    let message = json!({ "messageId": "m", "threadId": "t", "role": "USER", "content": "hello", "timestamp": 0 });
+    let started = json!({ "query": "hello", "message": message, "model": "m", "provider": "p" });
+    let awaits = "  The plan appears here as soon as the model has written it.";
+    let mut view = PlanView::default();
+    for _ in 0..2 {
+        take(&mut view, None, "RUN_STARTED", started.clone());
+        assert_eq!(drawn(&view, 24)[1..], [awaits]);
+        let content = json!({ "planVersion": 0, "plan": "", "rawOutput": "", "todoList": [] });
+        take(&mut view, None, "PLAN", content.clone());
+        assert_eq!(plain::told(&frame(view.seq, "PLAN", content)), None);
+        take(&mut view, None, "RUN_FINISHED", ended.clone());
+        assert_eq!(drawn(&view, 24)[1..], [""; 0]);
+    }
 }
