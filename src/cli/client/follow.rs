@@ -94,7 +94,7 @@ pub(super) async fn follow(server: &Server, watched: Watched, input: &mut Input)
         is_drawn: is_drawn() && !watched.output.json,
         view: PlanView { title: line(&watched.title), ..PlanView::default() },
         watched,
-        screen: Screen::default(),
+        screen: Screen::that_hides_input(),
         printed: ResultLines::default(),
         style: Style::of_environment(),
         is_caught_up: false,

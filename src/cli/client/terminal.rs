@@ -2,6 +2,9 @@
 
 use std::io::{IsTerminal as _, Write as _, stderr, stdin, stdout};
 
+use rustix::process::getpgrp;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
+
 use crate::cli::Error;
 use crate::config::env::Variables;
 
@@ -81,6 +84,38 @@ pub(super) fn size() -> Size {
         }
         Ok(_) | Err(_) => Size { columns: 80, rows: 24 },
     }
+}
+
+/// While it exists, the terminal does not show what is typed: an echoed line break would move what is drawn in place.
+pub(super) struct HiddenInput {
+    /// The modes to restore; `None`: they were not changed.
+    before: Option<Termios>,
+}
+
+impl HiddenInput {
+    pub(super) fn new() -> Self {
+        // Optional, as all progress output is.
+        let Some(before) = has_foreground().then(|| tcgetattr(stderr()).ok()).flatten() else {
+            return Self { before: None };
+        };
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ECHONL);
+        let is_set = tcsetattr(stderr(), OptionalActions::Now, &hidden).is_ok();
+        Self { before: is_set.then_some(before) }
+    }
+}
+
+impl Drop for HiddenInput {
+    fn drop(&mut self) {
+        if let Some(before) = self.before.take().filter(|_| has_foreground()) {
+            let _ = tcsetattr(stderr(), OptionalActions::Now, &before);
+        }
+    }
+}
+
+/// Whether this process may change the modes of the terminal: a background job that tries is stopped.
+fn has_foreground() -> bool {
+    tcgetpgrp(stderr()).is_ok_and(|group| group == getpgrp())
 }
 
 /// The style of a tree.

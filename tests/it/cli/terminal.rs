@@ -87,6 +87,24 @@ fn a_plan_is_drawn_in_place_and_its_question_answered_there() {
 }
 
 #[test]
+fn what_is_typed_while_the_plan_is_drawn_moves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    // Slow enough to be typed into.
+    let served = serve(folder.path(), &[("PES_DEMO_PACE", "40")]);
+    let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8"), ("NO_COLOR", "1")]);
+    terminal.line(&format!("clear; {} run {MAIL} --thread m; stty | grep -ow -- -echo; echo code $?", pes()));
+    terminal.shows(&["m   demo:demo-scripted"]);
+    terminal.keys(&["x", "Enter", "y", "Enter"]);
+    let shown = terminal.shows(&["[a]pprove", "✓  write"]);
+    let (drawn, _) = shown.split_once("◆ demo_send_email").unwrap();
+    let rows: Vec<&str> = drawn.trim().lines().map(|row| row.split_whitespace().next().unwrap_or_default()).collect();
+    assert_eq!(rows, ["m", "✓", "◆"], "drawn in place, and nothing else there:\n{shown}");
+    terminal.line("a");
+    // `stty` names the modes that differ from the usual ones.
+    terminal.shows(&["[l]ater  > a\n", "The invitation to the team dinner was written", "code 1"]);
+}
+
+#[test]
 fn what_an_earlier_run_did_counts_as_done() {
     let folder = tempfile::tempdir().unwrap();
     let served = serve(folder.path(), &[]);
