@@ -39,7 +39,8 @@ pub struct KeyRotation {
     pub expires_at: Option<Millis>,
 }
 
-const MAX_OVERLAP: Millis = 30 * 24 * 3_600_000;
+/// How long the former secret of a rotated key may stay valid.
+pub(crate) const MAX_OVERLAP: Millis = 30 * 24 * 3_600_000;
 
 fn invalid(at: &str, how: &str) -> std::result::Result<(), Fault> {
     Err(Fault::new(Code::Invalid, format!("`{at}` {how}.")).at(format!("/{at}"), how))

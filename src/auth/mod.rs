@@ -20,10 +20,10 @@ pub use audit_key::{AuditKey, PublicKey, Signed, VerifyingKey, signer};
 pub use keys::Now;
 pub use keys::{Keys, OPEN_TENANT, Pass, RECHECK_INTERVAL};
 pub(crate) use keys::{name_taken, too_many_keys};
-pub(crate) use ledger::overlaps;
 pub use ledger::{
     ApiKey, IssueResult, Issued, KeyRotation, NewKey, RotationResult, check_tenant, issue, list, revoke, rotate,
 };
+pub(crate) use ledger::{MAX_OVERLAP, overlaps};
 #[cfg(feature = "internals")]
 pub use mint::hash;
 pub use mint::mint_key;

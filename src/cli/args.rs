@@ -10,6 +10,7 @@ use toml::{Table, Value};
 
 use super::client::{ClientCommand, duration, id};
 use super::verify::since;
+use crate::auth::{MAX_OVERLAP, OPEN_TENANT};
 use crate::config::auth;
 use crate::config::env::Variables;
 use crate::config::layers::Layers;
@@ -102,17 +103,17 @@ pub(super) enum Command {
 pub(super) enum KeysCommand {
     /// Create a key; it is shown only once
     New {
-        #[arg(long, default_value = crate::auth::OPEN_TENANT)]
+        #[arg(long, default_value = OPEN_TENANT, value_parser = tenant)]
         tenant: String,
         /// Who or what will use it: its decisions are recorded under this name, which no other key of the tenant ever
         /// has
-        #[arg(long)]
+        #[arg(long, value_parser = key_name)]
         name: Option<String>,
         /// read, run, approve, admin; by default admin for the first key, read,run,approve for the others
         #[arg(long, value_delimiter = ',', value_parser = scope)]
         scopes: Option<Vec<Scope>>,
         /// The key expires after this time: 12h, 90d; by default it is valid until it is revoked
-        #[arg(long, value_parser = duration)]
+        #[arg(long, value_parser = lifetime)]
         expires: Option<Duration>,
     },
     /// Replace a key with a new one of the same id, name and scopes; it is shown only once
@@ -120,10 +121,10 @@ pub(super) enum KeysCommand {
         #[arg(value_parser = id)]
         key_id: String,
         /// How long the old key stays valid: 30m, 24h, 7d
-        #[arg(long, value_parser = duration, default_value = "0s")]
+        #[arg(long, value_parser = overlap, default_value = "0s")]
         overlap: Duration,
         /// The new key expires after this time; by default when the old one would have
-        #[arg(long, value_parser = duration)]
+        #[arg(long, value_parser = lifetime)]
         expires: Option<Duration>,
     },
     /// List the keys, without the secrets themselves
@@ -138,7 +139,10 @@ pub(super) enum KeysCommand {
         key_id: String,
     },
     /// Move the threads and settings that were created without keys to a tenant; the server must be stopped
-    Adopt { tenant: String },
+    Adopt {
+        #[arg(value_parser = tenant)]
+        tenant: String,
+    },
 }
 
 /// Flags override every other layer of the configuration.
@@ -225,5 +229,30 @@ impl Flags {
 
 /// The scopes that a key made here may have. `operator` is left out: only keys in the settings can have it.
 fn scope(name: &str) -> Result<Scope, String> {
-    auth::scope(name).map_err(|_| format!("`{name}` is no scope; use read, run, approve or admin"))
+    match auth::scope(name) {
+        Ok(Scope::Operator) => Err("only keys in PES_API_KEYS can be operators".to_owned()),
+        Ok(scope @ (Scope::Read | Scope::Run | Scope::Approve | Scope::Admin)) => Ok(scope),
+        Err(_) => Err(format!("`{name}` is no scope; use read, run, approve or admin")),
+    }
+}
+
+fn tenant(name: &str) -> Result<String, String> {
+    auth::check_name(name).map(|()| name.to_owned()).map_err(|how| format!("a tenant {how}"))
+}
+
+fn key_name(name: &str) -> Result<String, String> {
+    auth::check_key_name(name).map(|()| name.to_owned()).map_err(|how| format!("a name {how}"))
+}
+
+fn lifetime(text: &str) -> Result<Duration, String> {
+    let found = duration(text)?;
+    if found.is_zero() { Err("the key would expire at once".to_owned()) } else { Ok(found) }
+}
+
+fn overlap(text: &str) -> Result<Duration, String> {
+    let found = duration(text)?;
+    if found > Duration::from_millis(MAX_OVERLAP.unsigned_abs()) {
+        return Err(format!("`{text}` is too long; at most {}d", MAX_OVERLAP / 86_400_000));
+    }
+    Ok(found)
 }

@@ -51,7 +51,7 @@ async fn run(command: KeysCommand, place: &KeysLocation) -> Result<(), Error> {
             let usual = if is_first { vec![Scope::Admin] } else { vec![Scope::Read, Scope::Run, Scope::Approve] };
             let name = name.unwrap_or_else(|| format!("cli-{}", &auth::mint_key()[4..12]));
             let new = NewKey { tenant, name, scopes: scopes.unwrap_or(usual), expires_at: expires.map(end) };
-            new.check(System::default().now()).map_err(|fault| Error::Failed(fault.detail))?;
+            new.check(System::default().now()).map_err(|fault| Error::Usage(fault.detail))?;
             let issued = place.issue(&new).await?;
             if is_first {
                 say_first(&new);
@@ -61,7 +61,7 @@ async fn run(command: KeysCommand, place: &KeysLocation) -> Result<(), Error> {
         KeysCommand::Rotate { key_id, overlap, expires } => {
             let overlap_ms = Millis::try_from(overlap.as_millis()).unwrap_or(Millis::MAX);
             let how = KeyRotation { overlap_ms, expires_at: expires.map(end) };
-            how.check(System::default().now()).map_err(|fault| Error::Failed(fault.detail))?;
+            how.check(System::default().now()).map_err(|fault| Error::Usage(fault.detail))?;
             let issued = place.rotate(&key_id, &how).await?;
             show(&issued)
         }

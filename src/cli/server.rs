@@ -54,7 +54,7 @@ impl Server {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(token) = variables.get_secret("PES_TOKEN")? {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-                .map_err(|_| Error::Failed("PES_TOKEN holds characters that no key has".to_owned()))?;
+                .map_err(|_| Error::Usage("PES_TOKEN holds characters that no key has".to_owned()))?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }

@@ -1,11 +1,21 @@
 //! Lines typed at the terminal. The whole command has one reader. Each caller borrows it, so a line whose caller stopped
 //! waiting goes to the next caller.
 
-use std::io::stdin;
+use std::io::{ErrorKind, read_to_string, stdin};
 use std::sync::mpsc;
 use std::thread;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::cli::Error;
+
+/// All text on stdin.
+pub(super) fn all_of_stdin() -> Result<String, Error> {
+    read_to_string(stdin()).map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => Error::Usage("What is on stdin is not UTF-8.".to_owned()),
+        _ => Error::Failed(format!("stdin cannot be read: {error}")),
+    })
+}
 
 /// Reads only on demand, so that an editor has the terminal to itself.
 pub(super) struct Input {

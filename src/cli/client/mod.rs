@@ -41,7 +41,7 @@ use super::which_server::{is_served, named, only_asks};
 use crate::config::Config;
 use crate::config::env::Variables;
 use crate::store::sqlite;
-use input::Input;
+use input::{Input, all_of_stdin};
 
 /// Runs a command on the named server, or on the one of this machine; `flags` would be used to start one.
 pub(super) async fn client(
@@ -109,7 +109,7 @@ async fn fork(server: &Server, thread: &str, at: Option<i64>) -> Result<(), Erro
 /// `-`: reads ids from stdin, one a line. A thread that cannot be cancelled does not stop the others.
 async fn cancel(server: &Server, thread: &str) -> Result<(), Error> {
     let is_list = thread == "-";
-    let listed = if is_list { std::io::read_to_string(std::io::stdin())? } else { thread.to_owned() };
+    let listed = if is_list { all_of_stdin()? } else { thread.to_owned() };
     let threads: Vec<&str> = listed.split_whitespace().collect();
     let (mut failed, mut printed) = (0, Ok(()));
     for thread in &threads {

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::args::{RunArguments, WatchArguments};
 use super::follow::{Ended, Watched, follow};
-use super::input::Input;
+use super::input::{Input, all_of_stdin};
 use super::leave::{Left, unless_left};
 use super::plan_view::subject;
 use super::show::{block, line};
@@ -39,7 +39,7 @@ pub(super) struct Thread {
 
 pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut Input) -> Result<(), Error> {
     let RunArguments { query, thread, review, timeout, no_input, detach, output } = arguments;
-    let query = if query == "-" { std::io::read_to_string(std::io::stdin())? } else { query };
+    let query = if query == "-" { all_of_stdin()? } else { query };
     // Checked before a thread is created.
     if query.trim().is_empty() {
         return Err(Error::Usage("Nothing is asked: the query is empty.".to_owned()));

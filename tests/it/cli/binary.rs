@@ -156,6 +156,32 @@ fn a_refusal_says_what_there_is() {
     assert!(!folder.path().join("data").exists());
 }
 
+#[test]
+fn what_no_key_can_be_is_wrong_usage_and_told_by_its_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    let new = ["keys", "new"];
+    let rotate = ["keys", "rotate", "key_1"];
+    for (command, flag, value, expected) in [
+        (&new[..], "--name", "", "a name must have 1 to 128 bytes"),
+        (&new[..], "--name", "policy", "a name must not be policy, "),
+        (&new[..], "--tenant", "", "a tenant must have 1 to 128 bytes"),
+        (&new[..], "--scopes", "read,operator", "only keys in PES_API_KEYS can be operators"),
+        (&new[..], "--expires", "0s", "the key would expire at once"),
+        (&rotate[..], "--expires", "0s", "the key would expire at once"),
+        (&rotate[..], "--overlap", "999d", "`999d` is too long; at most 30d"),
+    ] {
+        let output = pes(folder.path(), &[command, &[flag, value]].concat(), &[]);
+        let said = text(&output.stderr);
+        let is_named = said.contains(&format!("'{flag} <")) && said.contains(expected);
+        assert_eq!((output.status.code(), is_named), (Some(2), true), "{flag} {value}: {said}");
+    }
+    let adopted = pes(folder.path(), &["keys", "adopt", ""], &[]);
+    assert_eq!(adopted.status.code(), Some(2), "{}", text(&adopted.stderr));
+    let token = [("PES_TOKEN", "pes_x\ny"), ("PES_URL", "http://127.0.0.1:1")];
+    refused(&pes(folder.path(), &["threads"], &token), 2, "pes: PES_TOKEN holds characters that no key has");
+    assert!(!folder.path().join("data").exists(), "nothing may be touched");
+}
+
 /// The exit codes are those of the same command through a server.
 #[test]
 fn without_a_server_a_key_that_is_missing_or_in_the_way_has_an_exit_code_of_its_own() {

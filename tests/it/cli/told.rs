@@ -185,6 +185,16 @@ fn what_asks_nothing_makes_no_thread() {
 }
 
 #[test]
+fn what_is_not_text_is_no_query_and_no_list_of_threads() {
+    let stage = Stage::new();
+    for asks in ["run", "cancel"] {
+        let output = stage.fed(&[asks, "-"], b"d\xe9p\xf4t");
+        let said = (output.status.code(), text(&output.stderr));
+        assert_eq!(said, (Some(2), "pes: What is on stdin is not UTF-8.\n".to_owned()), "{asks}");
+    }
+}
+
+#[test]
 fn sums_are_called_by_their_group() {
     let stage = Stage::new();
     stage.said(&["run", DINNER, "--thread", "t"]);
