@@ -13,9 +13,10 @@ use crate::cli::Error;
 use crate::cli::server::Server;
 
 pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut Input) -> Result<(), Error> {
-    let mut place = begin(server, thread).await?;
-    // After a run was followed, Ctrl-C no longer ends the process by default.
+    // Ctrl-C no longer ends the process by default: the offer of a server has handled it.
     let mut interrupts = signal(SignalKind::interrupt())?;
+    let Ok(begun) = unless_left(begin(server, thread), &mut interrupts, None).await else { return Ok(()) };
+    let mut place = begun?;
     loop {
         if can_ask() {
             ask("> ");

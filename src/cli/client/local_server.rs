@@ -9,7 +9,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use super::input::Input;
+use super::leave::unless_left;
 use super::show::line;
 use super::terminal::{ask, can_ask, tell};
 use crate::cli::Error;
@@ -24,34 +27,46 @@ use crate::store::sqlite;
 const PATIENCE: u32 = 300;
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Offers to start a server if none answers and the caller named none; returns the one to ask. A server that answers was
-/// started without these flags.
+/// Offers to start a server if none answers and the caller named none; returns the one to ask. `None`: the caller left by
+/// Ctrl-C. A server that answers was started without these flags.
 pub(super) async fn offer(
     server: Server,
     here: Option<(&Config, &Flags)>,
     variables: &Variables,
     input: &mut Input,
-) -> Result<Server, Error> {
-    let Some((config, flags)) = here else { return Ok(server) };
-    match server.expect_pes().await {
-        Ok(()) => {
-            // Folder and address may both be given if they belong to the same server.
-            let is_holder = || sqlite::served(&config.store.data_dir).is_some_and(|holder| holder == server.shown());
-            if flags.names_model() || !is_holder() {
-                only_asks(flags)?;
-                is_served(flags, config)?;
-            }
-            return Ok(server);
+) -> Result<Option<Server>, Error> {
+    let Some((config, flags)) = here else { return Ok(Some(server)) };
+    let found = server.expect_pes().await;
+    if found.is_ok() {
+        // Folder and address may both be given if they belong to the same server.
+        let is_holder = || sqlite::served(&config.store.data_dir).is_some_and(|holder| holder == server.shown());
+        if flags.names_model() || !is_holder() {
+            only_asks(flags)?;
+            is_served(flags, config)?;
         }
-        Err(Error::Unreachable(_)) if can_ask() => {}
-        // A server could not be started where something else answers.
-        Err(error) => return Err(error),
+        return Ok(Some(server));
     }
+    if let Err(error) = found
+        && !(matches!(error, Error::Unreachable(_)) && can_ask())
+    {
+        // A server could not be started where something else answers.
+        return Err(error);
+    }
+    let mut interrupts = signal(SignalKind::interrupt())?;
     let place = server.shown();
     ask(&format!("No server answers at {place}. Start one here? [Y/n] "));
-    match input.line().await.map(|text| text.trim().to_lowercase()).as_deref() {
-        Some("" | "y" | "yes") => start(server, config, &flags.as_arguments(), variables).await,
-        Some(_) | None => Err(Error::NoServer("Nothing was started. Try: pes serve".to_owned())),
+    let started = async {
+        match input.line().await.map(|text| text.trim().to_lowercase()).as_deref() {
+            Some("" | "y" | "yes") => start(server, config, &flags.as_arguments(), variables).await,
+            Some(_) | None => Err(Error::NoServer("Nothing was started. Try: pes serve".to_owned())),
+        }
+    };
+    match unless_left(started, &mut interrupts, None).await {
+        Ok(started) => started.map(Some),
+        Err(_) => {
+            tell("");
+            Ok(None)
+        }
     }
 }
 
@@ -77,6 +92,8 @@ async fn start(
     // Ctrl-C here must not stop the server.
     let mut child = command.process_group(0).spawn().map_err(failed)?;
     let pid = child.id();
+    // Also whoever does not wait for it can stop it.
+    tell(&format!("A server runs as process {pid}, and goes on when this ends; stop it with: kill {pid}"));
     for _ in 0..PATIENCE {
         if let Some(status) = child.try_wait().map_err(failed)? {
             let why = last_line(&log, written).map_err(failed)?;
@@ -86,13 +103,12 @@ async fn start(
         let free = if config.server.port == 0 { sqlite::served(&config.store.data_dir) } else { None };
         let free = free.map(|base| Server::at(&base, variables)).transpose()?;
         if free.as_ref().unwrap_or(&server).is_pes().await {
-            tell(&format!("A server runs as process {pid}, and goes on when this ends; stop it with: kill {pid}"));
             return Ok(free.unwrap_or(server));
         }
         tokio::time::sleep(EVERY).await;
     }
     Err(Error::Failed(format!(
-        "The server is not ready yet; {} says why. It goes on as process {pid}; stop it with: kill {pid}",
+        "The server is not ready yet, and goes on as process {pid}; {} says why.",
         log.display()
     )))
 }

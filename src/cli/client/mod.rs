@@ -68,12 +68,14 @@ pub(super) async fn client(
     let here = config.as_ref().map(|config| (config, flags));
     let mut input = Input::of_terminal();
     match command {
-        ClientCommand::Run(run) => {
-            let server = local_server::offer(server, here, variables, &mut input).await?;
+        ClientCommand::Run(mut run) => {
+            // Before a server is offered, and before a thread is created.
+            run.query = run::query(run.query)?;
+            let Some(server) = local_server::offer(server, here, variables, &mut input).await? else { return Ok(()) };
             run::run(&server, run, &mut input).await
         }
         ClientCommand::Chat { thread } => {
-            let server = local_server::offer(server, here, variables, &mut input).await?;
+            let Some(server) = local_server::offer(server, here, variables, &mut input).await? else { return Ok(()) };
             chat::chat(&server, thread, &mut input).await
         }
         ClientCommand::Watch(watch) => run::watch(&server, watch, &mut input).await,

@@ -37,13 +37,17 @@ pub(super) struct Thread {
     last_run: Option<LastRun>,
 }
 
-pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut Input) -> Result<(), Error> {
-    let RunArguments { query, thread, review, timeout, no_input, detach, output } = arguments;
-    let query = if query == "-" { all_of_stdin()? } else { query };
-    // Checked before a thread is created.
+/// The text of a query; `-` reads it from stdin.
+pub(super) fn query(given: String) -> Result<String, Error> {
+    let query = if given == "-" { all_of_stdin()? } else { given };
     if query.trim().is_empty() {
         return Err(Error::Usage("Nothing is asked: the query is empty.".to_owned()));
     }
+    Ok(query)
+}
+
+pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut Input) -> Result<(), Error> {
+    let RunArguments { query, thread, review, timeout, no_input, detach, output } = arguments;
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let mut interrupts = signal(SignalKind::interrupt())?;
     let found = match unless_left(thread_of(server, thread), &mut interrupts, deadline).await {

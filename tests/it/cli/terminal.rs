@@ -319,3 +319,27 @@ fn one_that_cannot_start_says_why() {
     let ended = shown.lines().find(|line| line.starts_with(why)).unwrap_or_else(|| panic!("{shown}"));
     assert!(ended.contains(" cannot be bound: ") && ended.ends_with(". More: ./data/server.log"), "{ended}");
 }
+
+#[test]
+fn control_c_leaves_the_offer_of_a_server_and_the_wait_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    config(folder.path());
+    let terminal = Terminal::new(110, 30, &[("LANG", "C.UTF-8")]);
+    terminal.line(&format!("cd {}; {} chat; echo code $?", folder.path().display(), pes()));
+    terminal.shows(&["Start one here? [Y/n]"]);
+    terminal.keys(&["C-c"]);
+    terminal.shows(&["\ncode 0"]);
+    assert!(!folder.path().join("data").exists(), "nothing was started");
+    // A server waits a minute for its database.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let database = format!("DATABASE_URL=postgres://pes@{nobody}/pes");
+    terminal.line(&format!("clear; echo an''other; {database} {} run x; echo code $?", pes()));
+    terminal.shows(&["another", "Start one here? [Y/n]"]);
+    terminal.line("y");
+    let shown = terminal.shows(&["A server runs as process"]);
+    terminal.keys(&["C-c"]);
+    terminal.shows(&["A server runs as process", "\ncode 0"]);
+    let pid = shown.split_once("as process ").unwrap().1.split(',').next().unwrap();
+    terminal.line(&format!("clear; kill {pid}; echo killed $?"));
+    terminal.shows(&["killed 0"]);
+}
