@@ -33,7 +33,8 @@ pub(super) async fn verify(
     store.close().await;
     let found = found?;
     let has_keys = key.is_some() || !former.is_empty();
-    let printed = if json { print(&document(&found, has_keys)) } else { print_words(&found, has_keys) };
+    let told = if json { vec![document(&found, has_keys)] } else { lines(&found, has_keys) };
+    let printed = told.iter().try_for_each(|line| print(line));
     // The exit code stays correct if stdout is closed.
     match found.iter().filter(|tenant| tenant.broken.is_some()).count() {
         0 if !found.is_empty() && found.iter().all(|tenant| tenant.is_shorter) => Err(Error::NotFound(
@@ -45,9 +46,15 @@ pub(super) async fn verify(
     }
 }
 
-fn print_words(found: &[ChainReport], has_keys: bool) -> Result<(), Error> {
-    found.iter().try_for_each(|tenant| print(&words(tenant, has_keys)))?;
-    if has_keys { Ok(()) } else { print("signatures were not looked at: PES_AUDIT_KEY is not set") }
+/// The lines for people.
+fn lines(found: &[ChainReport], has_keys: bool) -> Vec<String> {
+    let mut lines: Vec<String> = found.iter().map(|tenant| words(tenant, has_keys)).collect();
+    if found.is_empty() {
+        lines.push("nothing was looked at: the database has no tenant yet".to_owned());
+    } else if !has_keys {
+        lines.push("signatures were not looked at: PES_AUDIT_KEY is not set".to_owned());
+    }
+    lines
 }
 
 /// `signed` is absent if signatures were not checked, `broken` if everything is unchanged.
@@ -101,4 +108,16 @@ pub(super) fn since(text: &str) -> Result<Since, String> {
     let moment = moment
         .map_err(|_| format!("`{text}` is no line and no time; write 4711, 2026-11-21 or 2026-11-21T08:00:00Z"))?;
     Ok(Since::Time(moment.as_millisecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lines;
+
+    #[test]
+    fn where_there_is_nothing_to_verify_this_is_said() {
+        for has_keys in [false, true] {
+            assert_eq!(lines(&[], has_keys), ["nothing was looked at: the database has no tenant yet"]);
+        }
+    }
 }

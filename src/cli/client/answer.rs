@@ -58,10 +58,9 @@ pub(super) async fn reject(server: &Server, suspension: &str, reason: &str) -> R
 pub(super) async fn answer(server: &Server, arguments: AnswerArguments) -> Result<(), Error> {
     let found = find(server, &arguments.suspension).await?;
     let given = arguments.given;
-    let any = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
     let body = match (given.value, given.done) {
         (Some(text), _) => json!({ "value": card::value(&text, &found.feedback_schema) }),
-        (None, Some(result)) => json!({ "action": "done", "value": any(&result) }),
+        (None, Some(result)) => json!({ "action": "done", "value": result }),
         (None, None) if given.retry => json!({ "action": "retry" }),
         (None, None) if given.skip => json!({ "action": "skip" }),
         (None, None) => json!({ "action": "abort" }),

@@ -6,6 +6,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
+use super::card::result;
+
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum ClientCommand {
     /// Ask the agent, watch it, answer its questions, print the answer
@@ -174,9 +176,9 @@ pub(in crate::cli) struct GivenAnswer {
     /// For a call in doubt: make it again
     #[arg(long)]
     pub retry: bool,
-    /// For a call in doubt: it was made, with this result
-    #[arg(long, value_name = "VALUE")]
-    pub done: Option<String>,
+    /// For a call in doubt: it was made, with this result; text that is not JSON is a string
+    #[arg(long, value_name = "VALUE", value_parser = result)]
+    pub done: Option<Value>,
     /// For a call in doubt: continue without it
     #[arg(long)]
     pub skip: bool,

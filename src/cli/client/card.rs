@@ -147,6 +147,16 @@ pub(super) fn value(text: &str, form: &FeedbackSchema) -> Value {
     }
 }
 
+/// The result that a person gives for a call. Text that begins like JSON and is none is refused: it would be taken for what the
+/// call returned.
+pub(super) fn result(text: &str) -> Result<Value, String> {
+    match serde_json::from_str(text) {
+        Ok(value) => Ok(value),
+        Err(error) if text.trim_start().starts_with(['{', '[', '"']) => Err(format!("it begins like JSON: {error}")),
+        Err(_) => Ok(Value::String(text.to_owned())),
+    }
+}
+
 /// Finds an option by its value, else by its label.
 fn option_called(text: &str, form: &FeedbackSchema) -> Option<Value> {
     let text = line(text);

@@ -104,7 +104,8 @@ fn local(config: &Config, flags: &Flags) -> String {
 }
 
 async fn fork(server: &Server, thread: &str, at: Option<i64>) -> Result<(), Error> {
-    let made: Value = server.post(&format!("/threads/{thread}/fork"), &json!({ "at": at })).await?;
+    let made = server.post::<Value>(&format!("/threads/{thread}/fork"), &json!({ "at": at })).await;
+    let made = run::unless_missing(server, thread, made).await?;
     print(made["threadId"].as_str().unwrap_or_default())
 }
 
@@ -116,6 +117,7 @@ async fn cancel(server: &Server, thread: &str) -> Result<(), Error> {
     let (mut failed, mut printed) = (0, Ok(()));
     for thread in &threads {
         match cancel_one(server, thread).await {
+            Ok(runs) if runs.is_empty() => tell(&format!("Nothing runs in {thread}.")),
             Ok(runs) => {
                 let mut told = runs.iter().map(|run| format!("{thread} {run} is being cancelled"));
                 // If stdout is closed, the remaining threads are cancelled nevertheless.
@@ -123,7 +125,7 @@ async fn cancel(server: &Server, thread: &str) -> Result<(), Error> {
             }
             // This error would affect every thread.
             Err(error @ (Error::Unreachable(_) | Error::KeyRefused(_))) => return Err(error),
-            Err(error) if !is_list => return Err(error),
+            Err(error) if !is_list => return run::unless_missing(server, thread, Err(error)).await,
             Err(error) => {
                 tell(&format!("{}: {error}", line(thread)));
                 failed += 1;

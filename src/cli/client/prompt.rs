@@ -44,8 +44,10 @@ pub(super) async fn understood(asked: &AskedQuestion, text: &str, input: &mut In
         (SuspensionKind::InDoubt, "b" | "abort") => Typed::Answer(json!({ "action": "abort" })),
         (SuspensionKind::InDoubt, "d" | "done") => {
             let Some(result) = more("Its result: ", input).await else { return Ok(nothing_sent()) };
-            let value = serde_json::from_str(&result).unwrap_or(Value::String(result));
-            Typed::Answer(json!({ "action": "done", "value": value }))
+            match card::result(&result) {
+                Ok(value) => Typed::Answer(json!({ "action": "done", "value": value })),
+                Err(why) => Typed::Again(format!("This is no result: {why}.")),
+            }
         }
         (SuspensionKind::InDoubt, _) => Typed::Again("Type r, d, s, b or l.".to_owned()),
         (SuspensionKind::Pause, "a") => Typed::Answer(json!({})),

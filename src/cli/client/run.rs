@@ -53,7 +53,8 @@ pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut In
     let found = match unless_left(thread_of(server, thread), &mut interrupts, deadline).await {
         Ok(found) => found?,
         Err(left) => {
-            tell("\nNothing was asked.");
+            // Ctrl-C is shown where it was typed.
+            tell(if left == Left::Interrupted { "\nNothing was asked." } else { "Nothing was asked." });
             return unanswered(left);
         }
     };
@@ -114,9 +115,8 @@ pub(super) async fn thread_of(server: &Server, thread: Option<String>) -> Result
 pub(super) async fn watch(server: &Server, arguments: WatchArguments, input: &mut Input) -> Result<(), Error> {
     let WatchArguments { thread, after, output } = arguments;
     let found = match server.get::<Thread>(&format!("/threads/{thread}")).await {
-        Ok(found) => found,
         Err(Error::NotFound(_)) => return Err(no_such(server, &thread).await),
-        Err(error) => return Err(error),
+        found => found?,
     };
     // What comes after the end of the log is watched from its end.
     let (title, after) = (found.title, after.min(found.last_seq));
@@ -129,6 +129,18 @@ pub(super) async fn watch(server: &Server, arguments: WatchArguments, input: &mu
     let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask: true, deadline: None };
     let ended = follow(server, watched, input).await?;
     outcome(server, &thread, ended, output.json)
+}
+
+/// The result of a request about a thread; if it failed because there is none, the error of [`no_such`].
+pub(super) async fn unless_missing<T>(server: &Server, thread: &str, done: Result<T, Error>) -> Result<T, Error> {
+    if !matches!(done, Err(Error::NotFound(_))) {
+        return done;
+    }
+    // Something else may be missing, such as a part of its log.
+    match server.get::<Thread>(&format!("/threads/{thread}")).await {
+        Err(Error::NotFound(_)) => Err(no_such(server, thread).await),
+        Ok(_) | Err(_) => done,
+    }
 }
 
 /// Names the thread with the most similar id if this one does not exist.

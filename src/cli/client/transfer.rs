@@ -1,12 +1,13 @@
 //! `pes export` and `pes import`: writes a thread to a file, and reads it back.
 
 use std::fs::{self, File};
-use std::io::{Read as _, Write, stdin, stdout};
+use std::io::{self, Read as _, Write, stdin, stdout};
 use std::path::Path;
 
 use serde_json::Value;
 
 use super::args::{ExportArguments, ImportArguments};
+use super::run;
 use super::terminal::{print, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
@@ -38,7 +39,10 @@ impl LastLine {
 pub(super) async fn export(server: &Server, export: ExportArguments) -> Result<(), Error> {
     let ExportArguments { thread, output } = export;
     let path = format!("/threads/{thread}/export");
-    let Some(file) = output else { return write(server, &path, &mut stdout().lock()).await };
+    let Some(file) = output else {
+        let written = write(server, &path, &mut stdout().lock()).await;
+        return run::unless_missing(server, &thread, written).await;
+    };
     if file.exists() {
         return Err(Error::Conflict(format!("{} is there already; name another file", file.display())));
     }
@@ -48,17 +52,21 @@ pub(super) async fn export(server: &Server, export: ExportArguments) -> Result<(
     if written.is_err() {
         // A partial file is of no use.
         let _ = fs::remove_file(&part);
-        return written;
+        return run::unless_missing(server, &thread, written).await;
     }
-    fs::rename(&part, &file)?;
+    fs::rename(&part, &file).map_err(|error| unwritable(&file, &error))?;
     tell(&format!("{} is written", file.display()));
     Ok(())
 }
 
 async fn write_whole(server: &Server, path: &str, part: &Path) -> Result<(), Error> {
-    let mut file = File::create(part)?;
+    let mut file = File::create(part).map_err(|error| unwritable(part, &error))?;
     write(server, path, &mut file).await?;
-    Ok(file.sync_all()?)
+    file.sync_all().map_err(|error| unwritable(part, &error))
+}
+
+fn unwritable(file: &Path, error: &io::Error) -> Error {
+    Error::Failed(format!("{} cannot be written: {error}", file.display()))
 }
 
 async fn write(server: &Server, path: &str, out: &mut impl Write) -> Result<(), Error> {

@@ -211,7 +211,7 @@ fn what_runs_is_cancelled_by_the_ids_of_a_pipe() {
     let told = text(&output.stderr);
     assert!(told.contains("gone: ") && told.contains("404") && told.contains("a?: "), "{told}");
     assert_eq!((output.status.code(), told.contains("2 of 3 threads were not cancelled.")), (Some(3), true), "{told}");
-    stage.refused(&["cancel", "gone"], 7, "404");
+    stage.refused(&["cancel", "gone"], 7, "No thread gone");
     let one = stage.fed(&["cancel", "-"], b"gone\n");
     assert_eq!((one.status.code(), text(&one.stderr).contains("1 of 1 threads were not")), (Some(3), true));
     stage.refused(&["watch", "a"], 5, "The run was cancelled.");
@@ -350,12 +350,13 @@ fn a_thread_goes_into_a_file_and_comes_back() {
     let piped = stage.said(&["export", "dinner"]);
     assert_eq!(piped.lines().count(), text(&written).lines().count());
     stage.refused(&["export", "dinner", "-o", "dinner.ndjson"], 8, "is there already; name another file");
-    stage.refused(&["export", "nobody", "-o", "nobody.ndjson"], 7, "not_found");
+    stage.refused(&["export", "nobody", "-o", "nobody.ndjson"], 7, "No thread nobody");
     assert!(!stage.folder.path().join("nobody.ndjson").exists());
+    stage.refused(&["export", "dinner", "-o", "gone/d.ndjson"], 1, "pes: gone/d.ndjson.part cannot be written: ");
 
     stage.refused(&["import", "dinner.ndjson"], 8, "thread_exists");
     assert_eq!(stage.said(&["import", "dinner.ndjson", "--as", "copy", "--dry-run"]).trim(), "copy");
-    stage.refused(&["export", "copy"], 7, "not_found");
+    stage.refused(&["export", "copy"], 7, "No thread copy");
     assert_eq!(stage.said(&["import", "dinner.ndjson", "--as", "copy"]).trim(), "copy");
     assert_eq!(stage.said(&["export", "copy"]).lines().count(), piped.lines().count() + 1, "and who brought it");
     std::fs::write(&file, &written[..written.len() / 2]).unwrap();

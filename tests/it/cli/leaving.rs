@@ -134,7 +134,7 @@ fn nor_where_the_server_is_silent_from_the_beginning() {
         (output.status.code(), text(&output.stderr))
     };
     let silent = Silent::after(Vec::new());
-    let late = "\nNothing was asked.\npes: The server did not answer in time.\n";
+    let late = "Nothing was asked.\npes: The server did not answer in time.\n";
     assert_eq!(timed(&silent), (Some(124), late.to_owned()));
     silent.is_asked("GET /threads/t ");
     let silent = Silent::after(vec![thread()]);

@@ -23,6 +23,9 @@ fn an_answer_that_does_not_fit_is_told_where_and_what_does() {
     let expected =
         format!("/approved: an approval needs true or false. Try: pes approve {id}, or pes reject {id} --reason");
     stage.refused(&["answer", &id, "hello"], 2, &expected);
+    let slip = stage.pes(&["answer", &id, "--done", "{bad"]);
+    let told = text(&slip.stderr).contains("'{bad' for '--done <VALUE>': it begins like JSON: ");
+    assert_eq!((slip.status.code(), told), (Some(2), true), "{}", text(&slip.stderr));
 }
 
 #[test]
@@ -56,8 +59,18 @@ fn a_mistyped_thread_is_told_the_most_similar_one_if_any_is() {
         stage.said(&["run", DINNER, "--thread", thread]);
     }
     let expected = "No thread inv_20261121aaac; did you mean `inv_20261121aaaa`? Try: pes threads";
-    stage.refused(&["plan", "inv_20261121aaac"], 7, expected);
+    for command in ["plan", "fork", "export", "cancel"] {
+        stage.refused(&[command, "inv_20261121aaac"], 7, expected);
+    }
     stage.refused(&["watch", "inv_86868686zzzz"], 7, "No thread inv_86868686zzzz. Try: pes threads");
+}
+
+#[test]
+fn whoever_cancels_what_does_not_run_is_told_so() {
+    let stage = Stage::new();
+    stage.said(&["run", DINNER, "--thread", "t"]);
+    let output = stage.pes(&["cancel", "t"]);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), "Nothing runs in t.\n".to_owned()));
 }
 
 #[test]

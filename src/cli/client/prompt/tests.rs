@@ -39,6 +39,15 @@ async fn an_input_that_ends_where_more_is_asked_for_is_no_answer() {
 }
 
 #[tokio::test]
+async fn a_mistyped_result_is_not_sent_as_text() {
+    let mut lines = VecDeque::from(["{bad\n".to_owned()]);
+    let mut input = Input::of(move || lines.pop_front());
+    let understood = understood(&asked("in_doubt"), "d", &mut input).await;
+    assert!(matches!(understood, Ok(Typed::Again(why)) if why.starts_with("This is no result: it begins like JSON: ")));
+    assert_eq!(sent("in_doubt", "d", &["sent"]).await, Some(json!({ "action": "done", "value": "sent" })));
+}
+
+#[tokio::test]
 async fn a_plan_is_refused_without_a_reason_by_whoever_says_so_twice() {
     let refused = |reason: &str| Some(json!({ "approved": false, "reason": reason }));
     assert_eq!(sent("plan_review", "x", &["Too long."]).await, refused("Too long."));
