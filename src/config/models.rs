@@ -177,11 +177,13 @@ impl FromStr for ModelRef {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        const EXAMPLE: &str = "provider:model (for example openai:gpt-4.1-mini)";
         match text.trim().split_once(':') {
             Some((provider, model)) if !provider.is_empty() && !model.is_empty() => {
                 Ok(Self { provider: provider.to_owned(), model: model.to_owned() })
             }
-            Some(_) | None => Err(format!("`{text}` is not provider:model, for example openai:gpt-4.1-mini")),
+            None if text.trim().is_empty() => Err(format!("an empty text is not {EXAMPLE}")),
+            Some(_) | None => Err(format!("`{text}` is not {EXAMPLE}")),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::cli::server::Server;
 use crate::domain::Millis;
 use crate::domain::ids::{ItemId, ThreadId};
 use crate::domain::run::RunResource;
-use crate::egress::IncomingResponse;
+use crate::egress::{self, IncomingResponse};
 
 /// Delays before reconnects, in seconds.
 const PAUSES: [u64; 6] = [1, 2, 4, 8, 16, 30];
@@ -152,7 +152,7 @@ impl<'s> Events<'s> {
                     continue;
                 }
                 Ok(None) => "the stream ended".to_owned(),
-                Err(error) => error.to_string(),
+                Err(error) => broken(&error),
             };
             self.connection = None;
             return Ok(self.lost(broken, None));
@@ -217,6 +217,19 @@ impl<'s> Events<'s> {
             _ => {}
         }
         Some(frame)
+    }
+}
+
+/// Why a stream ended early. What the HTTP library says of a connection that broke tells a person nothing.
+fn broken(error: &egress::Error) -> String {
+    match error {
+        egress::Error::Cut(_) => "the connection broke".to_owned(),
+        egress::Error::Refused(_)
+        | egress::Error::Unreachable(_)
+        | egress::Error::NoHeaders(_)
+        | egress::Error::Stalled(_)
+        | egress::Error::Overdue(_)
+        | egress::Error::TooLarge(_) => error.to_string(),
     }
 }
 

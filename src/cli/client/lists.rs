@@ -74,6 +74,9 @@ pub(super) async fn questions(server: &Server, json: bool) -> Result<(), Error> 
     print_questions(&open)
 }
 
+/// The columns of a message in the list: the question about a restored run fits.
+const MESSAGE: usize = 160;
+
 pub(super) fn print_questions(open: &[Suspension]) -> Result<(), Error> {
     let now = now();
     let threads = widest(open.iter().map(|one| one.thread_id.as_str()));
@@ -84,7 +87,7 @@ pub(super) fn print_questions(open: &[Suspension]) -> Result<(), Error> {
             if one.kind == SuspensionKind::InDoubt { format!("  in doubt: {}", commands(one)) } else { String::new() };
         let (id, thread) = (one.suspension_id.as_str(), line(one.thread_id.as_str()));
         let (thread, what) = (fill(&thread, threads), pad(&subject(&one.asked()), 24));
-        print(&format!("{id}  {thread}  {what}  {}{left}{how}", cut(&line(&one.message), 80)))?;
+        print(&format!("{id}  {thread}  {what}  {}{left}{how}", cut(&line(&one.message), MESSAGE)))?;
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::expected_cost::{CostBasis, ExpectedCost, Forecast};
 use crate::domain::facts::WholePlanUpdate;
+use crate::provider::demo;
 
 pub(super) async fn plan(
     server: &Server,
@@ -142,6 +143,9 @@ fn cost_words(cost: &ExpectedCost) -> String {
             "It may cost ${low:.3} to ${high:.3}: {} items, by {items} items ({calls} calls) of {model} in the last {days} days.",
             cost.items
         ),
+        _ if unpriced_items > 0 && cost.provider == demo::PROVIDER => {
+            "It costs nothing: the model is the demo.".to_owned()
+        }
         _ if unpriced_items > 0 => {
             format!("It is not known what it may cost: items of {model} had no price. Add one under prices.")
         }

@@ -298,7 +298,7 @@ pub(super) fn kind(kind: SuspensionKind) -> &'static str {
         SuspensionKind::PeerInput => "a question of an agent",
         SuspensionKind::PeerAuth => "an agent's login",
         SuspensionKind::PlanReview => "the plan",
-        SuspensionKind::Pause => "paused",
+        SuspensionKind::Pause => "the pause",
     }
 }
 

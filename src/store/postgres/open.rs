@@ -103,12 +103,15 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 const LOCK_TIMEOUT: &str = "2s";
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The migrator makes its table if there is none, and the server would say each time that there is one.
+const WITHOUT_NOTICES: (&str, &str) = ("client_min_messages", "warning");
+
 /// Migrates the schema. Replicas that start together take turns. Additions of newer versions are kept; if they removed
 /// something that this version needs, it refuses to start. If this process is killed meanwhile, the server ends the
 /// migration, whose locks keep commits waiting.
 pub(super) async fn migrate(options: &PgConnectOptions) -> Result<()> {
     let (place, until) = (location(options), Instant::now() + MIGRATION_TIMEOUT);
-    let session = options.clone().options([("lock_timeout", LOCK_TIMEOUT), IDLE_TIMEOUT]);
+    let session = options.clone().options([("lock_timeout", LOCK_TIMEOUT), IDLE_TIMEOUT, WITHOUT_NOTICES]);
     loop {
         let mut connection = connect(&session).await?;
         check_client(&mut connection).await;
@@ -196,7 +199,7 @@ fn refuse_newer(place: &str, least: i64) -> Result<()> {
 }
 
 async fn connect(options: &PgConnectOptions) -> Result<PgConnection> {
-    try_to_connect(options).await.map_err(|error| unreachable(options, &error))
+    try_to_connect(options).await.map_err(|error| not_connected(options, &error))
 }
 
 async fn try_to_connect(options: &PgConnectOptions) -> sqlx::Result<PgConnection> {
@@ -204,8 +207,13 @@ async fn try_to_connect(options: &PgConnectOptions) -> sqlx::Result<PgConnection
     timeout(CONNECT_TIMEOUT, options.connect()).await.map_err(silent)?
 }
 
-fn unreachable(options: &PgConnectOptions, error: &sqlx::Error) -> Error {
-    Error::Unusable(format!("PostgreSQL at {} cannot be reached: {error}", location(options)))
+fn not_connected(options: &PgConnectOptions, error: &sqlx::Error) -> Error {
+    let place = location(options);
+    Error::Unusable(match error.as_database_error() {
+        // The whole error also names a line of PostgreSQL's source.
+        Some(answer) => format!("PostgreSQL refuses {place}: {}", answer.message()),
+        None => format!("PostgreSQL at {place} cannot be reached: {error}"),
+    })
 }
 
 /// Returns once the database accepts a connection. While its server cannot be reached, or still starts, it is retried for
@@ -227,7 +235,7 @@ pub(super) async fn await_connection(options: &PgConnectOptions, patience: Durat
                 }
                 sleep(RETRY_PAUSE).await;
             }
-            Err(error) => return Err(unreachable(options, &error)),
+            Err(error) => return Err(not_connected(options, &error)),
         }
     }
 }

@@ -48,6 +48,7 @@ fn an_unusable_configuration_is_one_line_and_exit_2() {
         "pes: configuration: PES_ENV=production refuses the demo model",
     );
     refused(&run(&["--model", "gpt"], &[]), 2, "pes: configuration: flags: `gpt` is not provider:model");
+    refused(&run(&["--model", ""], &[]), 2, "pes: configuration: flags: an empty text is not provider:model (");
     refused(&run(&[], &[("RUST_LOG", "pes=loud")]), 2, "pes: configuration: log.filter (RUST_LOG): `pes=loud`");
     assert!(!at.join("data").exists(), "nothing may be touched");
 }

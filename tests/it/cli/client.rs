@@ -125,6 +125,7 @@ fn of_several_runs_the_newest_is_watched() {
     stage.refused(&["watch", "t"], 4, "waits for a person: demo_send_email (sus_");
     let forecast = stage.said(&["plan", "t", "forecast"]);
     assert!(forecast.starts_with("send  Send the invitation"), "what is done is not told of again: {forecast}");
+    assert!(forecast.ends_with("\nIt costs nothing: the model is the demo.\n"), "{forecast}");
     stage.said(&["approve"]);
     assert!(stage.said(&["watch", "t"]).starts_with("The invitation to the team dinner was written, approved"));
 }

@@ -82,7 +82,10 @@ fn what_is_unknown_or_wrong_is_named() {
         (load(&[("DATABASE_URL", "sqlite:data/pes.db")]), "store.url (DATABASE_URL): SQLite needs none; "),
         (load(&[("DATABASE_URL", "mysql://u:hush@h/d")]), "store.url (DATABASE_URL): `mysql:` is not taken; "),
         (load(&[("DATABASE_URL", "hush")]), "store.url (DATABASE_URL) is no URL; "),
-        (load(&[("PES_MODEL", "gpt-x")]), "PES_MODEL: `gpt-x` is not provider:model, for example openai:"),
+        (
+            load(&[("PES_MODEL", "gpt-x")]),
+            "PES_MODEL: `gpt-x` is not provider:model (for example openai:gpt-4.1-mini) in `models.choice`",
+        ),
         (load(&[("PES_SEALING_KEY", "a")]), "auth.sealing_key (PES_SEALING_KEY): this key can be guessed: "),
     ];
     for (result, expected) in cases {

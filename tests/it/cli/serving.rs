@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value};
 
 use super::{PATIENCE, command, run};
+use crate::support::postgres::Database;
 
 /// A server on a free port, stopped when dropped.
 pub(super) struct Served {
@@ -357,4 +358,15 @@ fn the_metrics_have_an_address_of_their_own() {
     let taken = taken.local_addr().unwrap().to_string();
     let output = run(folder.path(), &["--port", "0"], &[("PES_METRICS_LISTEN", &taken)]);
     refused(&output, 1, &format!("pes: metrics.listen (PES_METRICS_LISTEN): {taken} cannot be bound: "));
+}
+
+#[tokio::test]
+async fn a_start_logs_no_notice_of_postgres() {
+    let (folder, database) = (tempfile::tempdir().unwrap(), Database::fresh().await);
+    let url = database.url();
+    for _ in 0..2 {
+        let served = serve(folder.path(), &[("DATABASE_URL", &url)]);
+        let (code, log) = served.stop();
+        assert_eq!((code, log.contains("already exists, skipping")), (Some(0), false), "{log}");
+    }
 }

@@ -277,7 +277,7 @@ fn what_operators_ask_is_told_as_json() {
 }
 
 #[test]
-fn a_schedule_that_a_restore_holds_back_is_told_so_and_resumed() {
+fn what_a_restore_holds_back_is_told_and_a_schedule_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let said = |arguments: &[&str]| {
         let output = run(folder.path(), arguments, &[]);
@@ -287,9 +287,17 @@ fn a_schedule_that_a_restore_holds_back_is_told_so_and_resumed() {
     let served = serve(folder.path(), &[]);
     let hourly = json!({ "id": "hourly", "everyMs": 3_600_000, "query": "What is 1 + 1?" });
     exchange(&served.url, "POST /schedules", &hourly.to_string());
+    let asks = run(folder.path(), &["run", MAIL, "--thread", "m", "--no-input"], &[]);
+    assert_eq!(asks.status.code(), Some(4), "{}", text(&asks.stderr));
     assert_eq!(served.stop().0, Some(0));
     said(&["restore", "--adopt"]);
     let _served = serve(folder.path(), &[]);
+    let open = said(&["questions"]);
+    let pause = open.lines().find(|line| line.contains("  the pause  ")).unwrap_or_else(|| panic!("{open}"));
+    assert!(
+        pause.contains("  restored: this is as of ") && pause.ends_with(", and may be done again. Go on?"),
+        "{pause}"
+    );
     let held = said(&["schedules"]);
     assert!(held.contains("  halted  every 1:00:00 ") && held.contains("held back: restored from a backup"), "{held}");
     assert_eq!(said(&["schedules", "resume", "hourly"]), "hourly goes on\n");

@@ -74,3 +74,14 @@ async fn a_refusal_is_final() {
     let server = answers(&["HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n"]);
     assert!(Events::new(&server, "t", 4, None, false).next().await.is_err());
 }
+
+#[tokio::test]
+async fn a_connection_that_breaks_is_told_in_plain_words() {
+    let server = answers(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"]);
+    let mut events = Events::new(&server, "t", 0, None, false);
+    match events.next().await {
+        Ok(Next::Lost { why, .. }) => assert_eq!(why, "the connection broke"),
+        Ok(Next::Frame(frame)) => panic!("{frame:?}"),
+        Err(error) => panic!("{error}"),
+    }
+}
