@@ -13,6 +13,8 @@ const MOST_BYTES: i64 = 1 << 40;
 const MOST_MS: i64 = 3_650 * 86_400_000;
 const MOST_COUNT: i64 = 1_000_000_000;
 const MOST_CONNECTIONS: i64 = 10_000;
+/// The server's own ids have as many characters, such as that of a thread that nobody named.
+const MIN_ID_LENGTH: i64 = 40;
 /// A process renews its lease several times within it, with a database that may answer slowly.
 const MIN_LEASE_MS: i64 = 100;
 /// Another agent is not asked more often.
@@ -69,6 +71,8 @@ impl Config {
         let mut bounds = vec![
             Bound::of("limits.json_depth", limits.json_depth, 1..=MOST_DEPTH as i64)
                 .because("what is deeper could not be stored"),
+            Bound::of("limits.id_length", limits.id_length, MIN_ID_LENGTH..=MOST_BYTES)
+                .because("the ids that the server makes would be too long"),
             Bound::of("limits.body_bytes", limits.body_bytes, MIN_BODY_BYTES..=MOST_BYTES)
                 .because("no query would fit in less"),
             Bound::of("limits.header_bytes", limits.header_bytes, 1..=MOST_BYTES),

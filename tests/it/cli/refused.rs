@@ -200,6 +200,7 @@ const COUNT: i64 = 1_000_000_000;
 /// Each number with the least and the most that a server starts with.
 const BOUNDS: [(&str, i64, i64); 29] = [
     ("limits.json_depth", 1, 64),
+    ("limits.id_length", 40, BYTES),
     ("limits.body_bytes", 512, BYTES),
     ("limits.header_bytes", 1, BYTES),
     ("limits.calls_per_reply", 1, COUNT),

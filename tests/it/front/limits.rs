@@ -43,10 +43,15 @@ fn cases() -> Vec<Case> {
             let fits = format!(r#"{{"metadata":{{"a":{}{}}}}}"#, "[".repeat(6), "]".repeat(6));
             app.ask("POST", "/threads").typed("application/json", &fits).send().await.expect(201);
         }),
-        case!(id_length = 10, |app| {
-            app.post("/threads", json!({ "threadId": "12345678901" })).await.problem("invalid");
-            app.post("/threads/12345678901/process", json!({ "query": "hello" })).await.problem("invalid");
-            app.post("/threads", json!({ "threadId": "1234567890" })).await.expect(201);
+        // As long as the ids that the server makes.
+        case!(id_length = 40, |app| {
+            let (longest, longer) = ("x".repeat(40), "x".repeat(41));
+            app.post("/threads", json!({ "threadId": longer })).await.problem("invalid");
+            app.post(&format!("/threads/{longer}/process"), json!({ "query": "hello" })).await.problem("invalid");
+            app.post("/threads", json!({ "threadId": longest })).await.expect(201);
+            let made = app.post("/threads", json!({})).await.expect(201)["threadId"].as_str().unwrap().to_owned();
+            assert_eq!(made.len(), 40);
+            app.post(&format!("/threads/{made}/process"), json!({ "query": "hello" })).await.expect(202);
         }),
         case!(header_bytes = 2000, |app| headers(app).await),
         case!(ws_message_bytes = 100, |app| {
