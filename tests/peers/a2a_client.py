@@ -1,7 +1,7 @@
 """The protocol's own client library (a2a-sdk, PyPI) against a server: a2a_client.py URL
 
 Every binding and version that the card offers, streaming and not, with pushes to a listener of ours. The server plays
-config/a2a-scenarios.toml. Prints what fails, and ends with the number of checks.
+examples/a2a-scenarios.toml. Prints what fails, and ends with the number of checks.
 """
 
 import asyncio

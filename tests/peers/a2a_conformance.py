@@ -1,6 +1,6 @@
 """What the protocol's public conformance kit looks at, over JSON-RPC and HTTP+JSON: a2a_conformance.py URL
 
-The server plays config/a2a-scenarios.toml. Only the standard library is needed. Prints what fails, and ends with the number
+The server plays examples/a2a-scenarios.toml. Only the standard library is needed. Prints what fails, and ends with the number
 of checks.
 """
 

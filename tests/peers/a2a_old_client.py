@@ -1,6 +1,6 @@
 """The protocol's own client library as it was before 1.0 (a2a-sdk 0.3, PyPI) against a server: a2a_old_client.py URL
 
-Both bindings, streaming and not. The server plays config/a2a-scenarios.toml. Prints what fails, and ends with the number
+Both bindings, streaming and not. The server plays examples/a2a-scenarios.toml. Prints what fails, and ends with the number
 of checks.
 """
 

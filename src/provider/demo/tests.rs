@@ -181,7 +181,7 @@ fn a_script_that_cannot_be_read_says_where() {
 
 #[tokio::test]
 async fn the_scenarios_of_the_conformance_kit_are_found_by_the_message_of_the_client() {
-    let script = Script::parse(include_str!("../../../config/a2a-scenarios.toml")).unwrap();
+    let script = Script::parse(include_str!("../../../examples/a2a-scenarios.toml")).unwrap();
     let said = async |line: &str, id: Option<&str>| {
         let mut asked = request(line, "anything", 1);
         asked.context.a2a_message_id = id.map(str::to_owned);

@@ -10,7 +10,7 @@ use crate::support::app::App;
 /// The server that the kit expects: it runs the scenarios at once, for any caller.
 async fn app() -> App {
     App::with(|config| {
-        config.models.demo.script = Some(here("config/a2a-scenarios.toml"));
+        config.models.demo.script = Some(here("examples/a2a-scenarios.toml"));
         config.egress.allow.push("127.0.0.1".to_owned());
         config.outbox.push_backoff_ms = vec![50];
         config.a2a.card_v03 = true;

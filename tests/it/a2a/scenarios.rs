@@ -9,7 +9,7 @@ use super::door::{DOORS, Door, NEW, about, says, text};
 use crate::support::app::App;
 
 async fn agent() -> App {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/a2a-scenarios.toml");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/a2a-scenarios.toml");
     App::with(|config| config.models.demo.script = Some(script)).await
 }
 
