@@ -16,18 +16,16 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::actors::KnownVersion;
 use super::command::{AuditedAction, Command, CommandError, CommitExtras, DecisionResult, ProfileEdit, Reply};
 use super::lease::Lease;
-use super::load::{ClaimMode, MAX_ATTEMPTS, contended, is_result};
+use super::load::{ClaimMode, MAX_ATTEMPTS, contended};
 use super::loaded::LoadedThread;
-use super::perform::{RunningEffects, model_failed, tool_failed};
+use super::perform::{RunningEffects, instead_of, is_result};
 use super::shared::Shared;
 use super::tenant_runs::RunSlot;
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
-use crate::domain::model::FailureKind;
 use crate::domain::run::Run;
-use crate::domain::tool::CallCode;
 use crate::engine::CapRoom;
-use crate::engine::event::{CancelEvent, Event, ModelEvent, SystemEvent, ToolEvent};
+use crate::engine::event::{CancelEvent, Event, SystemEvent};
 use crate::engine::step::Row;
 use crate::store::{self, LeaseChange};
 
@@ -357,29 +355,5 @@ impl Actor {
             }
         }
         Err(contended())
-    }
-}
-
-/// What is committed instead of an event that was refused: a failure in the place of a result. Otherwise the thread is read
-/// again, so that the slot of the effect counts as lost and a running call gets a reply to its question.
-fn instead_of(event: &Event) -> Option<Event> {
-    const WHY: &str = "the result of this call cannot be stored";
-    match event {
-        Event::Model(ModelEvent::Replied { stream, attempt, .. }) => {
-            Some(model_failed(stream, *attempt, FailureKind::Broken, WHY))
-        }
-        Event::Tool(ToolEvent::Returned { call, attempt, outcome }) if outcome.result.is_ok() => {
-            // The tool ran, and may have had its effect.
-            let outcome = Box::new(tool_failed(CallCode::InvalidOutput, WHY));
-            Some(Event::Tool(ToolEvent::Returned { call: call.clone(), attempt: *attempt, outcome }))
-        }
-        Event::System(SystemEvent::Woke) => None,
-        Event::Asked { .. }
-        | Event::Cancel(_)
-        | Event::Model(_)
-        | Event::Tool(_)
-        | Event::Peer(_)
-        | Event::Person(_)
-        | Event::System(_) => Some(Event::System(SystemEvent::Woke)),
     }
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use super::actor::Actor;
 use super::command::{CommandError, CommitExtras};
 use super::loaded::LoadedThread;
+use super::perform::{is_result, is_result_of};
 use super::probation::CRASHES_OF_SUSPECT;
 use super::pushes::Receivers;
 use super::shared::Shared;
@@ -15,7 +16,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::Loaded;
 use crate::engine::effect::Effect;
-use crate::engine::event::{CancelEvent, Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
+use crate::engine::event::{CancelEvent, Event, SystemEvent};
 use crate::engine::pes::runs_only;
 use crate::engine::step::RowKind;
 use crate::store::{Commit, Crashes, Fence, LeaseChange, NewThread, ThreadRow};
@@ -258,39 +259,11 @@ impl Actor {
 
     /// Whether the result of this effect waits to be committed.
     fn is_uncommitted(&self, effect: &Effect) -> bool {
-        self.uncommitted.iter().any(|event| match (&**event, effect) {
-            (
-                Event::Model(
-                    ModelEvent::Replied { stream, attempt, .. }
-                    | ModelEvent::Failed { stream, attempt, .. }
-                    | ModelEvent::Overflowed { stream, attempt, .. },
-                ),
-                Effect::CallModel { stream: asked, attempt: current },
-            ) => stream == asked && attempt == current,
-            (
-                Event::Tool(ToolEvent::Returned { call, attempt, .. }),
-                Effect::CallTool { call: asked, attempt: current },
-            ) => call == asked && attempt == current,
-            (
-                Event::Peer(PeerEvent::Reported { task, attempt, .. } | PeerEvent::Failed { task, attempt, .. }),
-                Effect::Delegate { task: asked, attempt: current }
-                | Effect::AskPeer { task: asked, attempt: current }
-                | Effect::CancelPeer { task: asked, attempt: current },
-            ) => task == asked && attempt == current,
-            // It ends every effect of the run: none of them is lost.
-            (event, _) => matches!(event, Event::Cancel(CancelEvent::EffectsStopped)),
+        self.uncommitted.iter().any(|event| {
+            // The end of a cancel ends every effect of the run: none of them is lost.
+            is_result_of(event, effect) || matches!(**event, Event::Cancel(CancelEvent::EffectsStopped))
         })
     }
-}
-
-/// Whether the event is the result of an effect.
-pub(super) fn is_result(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::Model(_)
-            | Event::Tool(ToolEvent::Returned { .. })
-            | Event::Peer(PeerEvent::Reported { .. } | PeerEvent::Failed { .. })
-    )
 }
 
 impl Shared {

@@ -7,6 +7,7 @@ use super::actor::Actor;
 use super::command::{CommandError, CommitExtras, DecisionResult};
 use super::load::{ClaimMode, CommitLease, MAX_ATTEMPTS, contended};
 use super::loaded::{LoadedThread, RowAfterCommit};
+use super::perform::is_progress;
 use super::publish::Announcement;
 use super::pushes::PushRecipients;
 use super::spending::Spending;
@@ -17,7 +18,7 @@ use crate::domain::ids::ThreadId;
 use crate::domain::spend::SpendCaps;
 use crate::domain::thread::ThreadStatus;
 use crate::engine::effect::Effect;
-use crate::engine::event::{Event, ModelEvent, PeerEvent, SystemEvent, ToolEvent};
+use crate::engine::event::{Event, SystemEvent};
 use crate::engine::step::{self, Step};
 use crate::engine::{Illegal, Reservation, RunAdmission, Stamp, World};
 use crate::failpoint;
@@ -294,16 +295,6 @@ impl Actor {
             self.start_effects(started).await;
         }
     }
-}
-
-/// Whether the event is a successful result of an effect, which shows that the thread makes progress.
-fn is_progress(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::Model(ModelEvent::Replied { .. })
-            | Event::Tool(ToolEvent::Returned { .. })
-            | Event::Peer(PeerEvent::Reported { .. })
-    )
 }
 
 /// A decision in memory, before its commit.

@@ -1,11 +1,11 @@
 //! Running effects: one task each. The result of an effect is an event; a panic is a failure like any other.
 
 mod call_questions;
-mod failed;
 mod model;
 mod peer;
 mod peer_connection;
 mod reply;
+mod results;
 #[cfg(test)]
 mod tests;
 mod tool;
@@ -28,10 +28,12 @@ use crate::engine::event::Event;
 use crate::runtime::lease::Lease;
 
 pub(super) use call_questions::CallQuestion;
-pub(super) use failed::{model_failed, model_not_sent, peer_failed, tool_failed};
 pub(super) use model::ModelAttempt;
 pub(super) use peer::PeerAttempt;
 pub(super) use peer_connection::{PeerConnection, RemoteTaskRef};
+pub(super) use results::{
+    instead_of, is_progress, is_result, is_result_of, model_failed, model_not_sent, peer_failed, tool_failed,
+};
 pub(super) use tool::ToolAttempt;
 
 /// Bounds how long a stop waits for code that does not yield.
@@ -86,7 +88,7 @@ impl RunningEffects {
             let perform = AssertUnwindSafe(perform).catch_unwind();
             let event = match lease.ended.run_until_cancelled(perform).await {
                 Some(Ok(event)) => event,
-                Some(Err(_)) => Some(failed::panicked(&named)),
+                Some(Err(_)) => Some(results::panicked(&named)),
                 None => None,
             };
             (named, event)
