@@ -14,9 +14,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::actors::KnownVersion;
-use super::command::{AuditedAction, Command, CommandError, CommitExtras, DecisionResult, ProfileEdit, Reply};
+use super::command::{Command, CommandError, CommitExtras, DecisionResult, Reply};
 use super::lease::Lease;
-use super::load::{ClaimMode, MAX_ATTEMPTS, contended};
+use super::load::ClaimMode;
 use super::loaded::LoadedThread;
 use super::perform::{RunningEffects, instead_of, is_result};
 use super::shared::Shared;
@@ -26,7 +26,6 @@ use crate::domain::ids::ThreadPk;
 use crate::domain::run::Run;
 use crate::engine::CapRoom;
 use crate::engine::event::{CancelEvent, Event, SystemEvent};
-use crate::engine::step::Row;
 use crate::store::{self, LeaseChange};
 
 /// The pause before a failed commit of results is retried. It doubles with each failure.
@@ -316,44 +315,5 @@ impl Actor {
             commit.wake_at = Some(now + WAKE_POSTPONEMENT);
         }
         self.write(commit).await.map(drop)
-    }
-
-    async fn edit_profile(&mut self, edit: &ProfileEdit) -> Result<(), CommandError> {
-        let extras = CommitExtras::default();
-        for _ in 0..MAX_ATTEMPTS {
-            self.ensure_loaded(&extras).await?;
-            let Some(loaded) = &self.loaded else { continue };
-            let now = self.shared.now();
-            let (profile, audit) = match edit(&loaded.row, now) {
-                Ok(edited) => edited,
-                Err(fault) if self.confirm_newest().await? => return Err(fault.into()),
-                Err(_) => continue,
-            };
-            let Some(loaded) = &self.loaded else { continue };
-            let mut commit = loaded.commit(LeaseChange::Keep, now);
-            commit.audit.extend(audit);
-            commit.profile = Some(profile);
-            if self.write(commit).await? {
-                return Ok(());
-            }
-        }
-        Err(contended())
-    }
-
-    async fn store_row(&mut self, row: &Row, audit: Option<AuditedAction>) -> Result<(), CommandError> {
-        let extras = CommitExtras::default();
-        for _ in 0..MAX_ATTEMPTS {
-            self.ensure_loaded(&extras).await?;
-            let row = self.shared.receiver_row_of_now(self.pk, row).await?;
-            let Some(loaded) = &self.loaded else { continue };
-            let now = self.shared.now();
-            let mut commit = loaded.commit(LeaseChange::Keep, now);
-            commit.rows.push(row);
-            commit.audit.extend(audit.iter().map(|audited| audited.row(&loaded.row, now)));
-            if self.write(commit).await? {
-                return Ok(());
-            }
-        }
-        Err(contended())
     }
 }

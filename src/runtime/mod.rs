@@ -14,6 +14,7 @@ mod actor;
 mod actors;
 mod admission;
 pub(crate) mod audit;
+mod changes;
 pub mod clock;
 mod command;
 mod commit;
