@@ -5,7 +5,7 @@ use crate::domain::ids::{ItemId, StreamId};
 use crate::domain::model::{self, FailureKind, ModelFailure, ModelReply};
 use crate::pes::plan::make::{self, PlanReplyOutcome};
 use crate::pes::plan::refine;
-use crate::pes::run::{direct_answer, finish, flow, simple, summary, synthesize};
+use crate::pes::run::{after_items, direct_answer, finish, simple, summary, synthesize};
 use crate::pes::settle::{item, model_call};
 use crate::pes::state::{ModelCall, ModelSlot, ReceivedReply, RunPhase, text};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
@@ -53,8 +53,8 @@ fn step_replied(tx: &mut Tx<'_>, item: &ItemId, replied: ReceivedReply<'_>) {
     };
     match outcome {
         StepOutcome::Settled => {}
-        StepOutcome::Completed { content, shown } => flow::on_item_completed(tx, content, shown),
-        StepOutcome::CutOff { content } => flow::on_item_cut_off(tx, item, content),
+        StepOutcome::Completed { content, shown } => after_items::on_item_completed(tx, content, shown),
+        StepOutcome::CutOff { content } => after_items::on_item_cut_off(tx, item, content),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::domain::plan::ItemCode;
 use crate::domain::policy::Answerer;
 use crate::domain::tool::{CallCode, ToolError};
 use crate::pes::peers::send;
-use crate::pes::people::resume::{self, AnswerVerdict};
+use crate::pes::people::verdict::{self, AnswerVerdict};
 use crate::pes::people::{question, suspend};
 use crate::pes::plan::review::{self, ReviewDecision};
 use crate::pes::run::{budget, end_early, message};
@@ -56,8 +56,8 @@ pub(crate) fn resume(
     if ends.is_some_and(|at| at <= tx.stamp.now) {
         return Err(Fault::new(Code::Expired, "The time to answer is over."));
     }
-    resume::check_answerer(tx, &open, &answer, by)?;
-    let (reason, steers) = (answer.reason.clone(), resume::steers(&open, &answer));
+    verdict::check_answerer(tx, &open, &answer, by)?;
+    let (reason, steers) = (answer.reason.clone(), verdict::steers(&open, &answer));
     let (decision, answered) = judge(tx, &open, answer, by)?;
     if steers {
         tx.add_requesters(std::slice::from_ref(&by.name));
@@ -87,18 +87,18 @@ fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &Answerer) -> R
             let (decision, reviewed) = review::judge(tx, answer, &by.name)?;
             return Ok((decision, JudgedAnswer::Plan(reviewed)));
         }
-        SuspensionKind::Approval => resume::judge_approval(tx, open, answer, by)?,
-        SuspensionKind::InDoubt => resume::judge_doubt(answer)?,
+        SuspensionKind::Approval => verdict::judge_approval(tx, open, answer, by)?,
+        SuspensionKind::InDoubt => verdict::judge_doubt(answer)?,
         SuspensionKind::Pause => {
-            resume::judge_pause(&answer)?;
+            verdict::judge_pause(&answer)?;
             (Decision::Resumed, AnswerVerdict::EndPause)
         }
-        SuspensionKind::Budget => resume::judge_budget(tx.state, open, answer)?,
+        SuspensionKind::Budget => verdict::judge_budget(tx.state, open, answer)?,
         SuspensionKind::Input | SuspensionKind::ClientTool => {
-            resume::judge_input(tx, open, answer, |value| AnswerVerdict::EndCall(CallResult::Success(value)))?
+            verdict::judge_input(tx, open, answer, |value| AnswerVerdict::EndCall(CallResult::Success(value)))?
         }
-        SuspensionKind::PeerInput => resume::judge_input(tx, open, answer, AnswerVerdict::ReplyToPeer)?,
-        SuspensionKind::PeerAuth => resume::judge_peer_auth(answer),
+        SuspensionKind::PeerInput => verdict::judge_input(tx, open, answer, AnswerVerdict::ReplyToPeer)?,
+        SuspensionKind::PeerAuth => verdict::judge_peer_auth(answer),
     };
     Ok((decision, JudgedAnswer::Question(verdict)))
 }

@@ -5,7 +5,7 @@ use crate::domain::tool::CallStatus;
 use crate::pes::peers::send;
 use crate::pes::people::question;
 use crate::pes::plan::{refine, review};
-use crate::pes::run::{budget, end_early, flow, simple};
+use crate::pes::run::{after_items, budget, end_early, simple};
 use crate::pes::settle::item;
 use crate::pes::state::{RunPhase, State, funds};
 use crate::pes::tx::Tx;
@@ -82,7 +82,7 @@ fn execute(tx: &mut Tx<'_>) -> bool {
         return false;
     }
     item::cancel_unreachable(tx);
-    flow::on_items_done(tx);
+    after_items::on_items_done(tx);
     true
 }
 

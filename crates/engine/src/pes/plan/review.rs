@@ -16,7 +16,7 @@ use crate::domain::plan::ItemStatus;
 use crate::domain::pointer;
 use crate::domain::settings::PlanReview;
 use crate::domain::tool::{Judgement, ToolClass, Verdict};
-use crate::pes::people::{resume, suspend};
+use crate::pes::people::{suspend, verdict};
 use crate::pes::plan::{change, edit, forecast};
 use crate::pes::settle::{item, suspension};
 use crate::pes::state::{EarlyEnd, ReviewQuestion, RunPhase, SentBack, Shape, State, text};
@@ -104,7 +104,7 @@ pub(crate) fn withdraw(tx: &mut Tx<'_>, why: &str) {
 /// Determines what an answer means. An edited plan is applied here, because its digest is part of the answer.
 pub(crate) fn judge(tx: &mut Tx<'_>, answer: Answer, by: &str) -> Result<(Decision, ReviewDecision), Fault> {
     match (answer.approved, answer.modified_args) {
-        (None, _) => Err(resume::invalid("/approved", "a plan needs true or false")),
+        (None, _) => Err(verdict::invalid("/approved", "a plan needs true or false")),
         (Some(true), None) => Ok((Decision::Approved, ReviewDecision::Run(None))),
         (Some(true), Some(edited)) => judge_edited(tx, edited, by),
         (Some(false), _) => Ok((Decision::Rejected, rejected(tx.state, answer.reason, by))),
@@ -201,7 +201,7 @@ pub(crate) fn drop_rejected(tx: &mut Tx<'_>) -> bool {
 
 /// Reads the whole list that a person sends in place of the plan's.
 fn edited_list(edited: Value) -> Result<Vec<Value>, Fault> {
-    let wrong = |place: &str, why: &str| Err(resume::invalid(&format!("/modifiedArgs{place}"), why));
+    let wrong = |place: &str, why: &str| Err(verdict::invalid(&format!("/modifiedArgs{place}"), why));
     let Value::Object(mut members) = edited else { return wrong("", "must be an object with `todoList`") };
     let list = members.remove(EDITED_LIST_MEMBER);
     if let Some(name) = members.keys().next() {

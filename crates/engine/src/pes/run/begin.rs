@@ -20,11 +20,11 @@ pub(crate) fn start(tx: &mut Tx<'_>, ord: i64, mut run: Run) {
     tx.state.run = Some(run);
     tx.mark_run_changed();
     tx.record_run_started(shown);
-    begin_flow(tx);
+    open_first_work(tx);
 }
 
 /// Opens the run's first work.
-fn begin_flow(tx: &mut Tx<'_>) {
+fn open_first_work(tx: &mut Tx<'_>) {
     match tx.state.shape {
         Shape::Planned => {
             let has_plan = !tx.state.list.is_empty();

@@ -1,5 +1,6 @@
 //! A run, from the query that requests it to its one `RUN_FINISHED`.
 
+pub(crate) mod after_items;
 pub(crate) mod answer_form;
 pub(crate) mod ask;
 pub(crate) mod begin;
@@ -8,7 +9,6 @@ pub(crate) mod cancel;
 pub(crate) mod direct_answer;
 pub(crate) mod end_early;
 pub(crate) mod finish;
-pub(crate) mod flow;
 pub(crate) mod fork;
 pub(crate) mod history;
 pub(crate) mod message;

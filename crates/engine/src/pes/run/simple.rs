@@ -7,7 +7,7 @@ use crate::domain::fault::Code;
 use crate::domain::ids::ItemId;
 use crate::domain::model::Phase;
 use crate::parse::CallDraft;
-use crate::pes::run::{finish, flow};
+use crate::pes::run::{after_items, finish};
 use crate::pes::settle::item;
 use crate::pes::state::{Item, ReceivedReply, State, TurnContent};
 use crate::pes::tx::Tx;
@@ -75,7 +75,7 @@ fn carry_out(tx: &mut Tx<'_>, id: &ItemId, next: Next, replied: Option<&Received
                 }
             };
             item::complete(tx, id, shown.clone(), &text, None);
-            flow::on_item_completed(tx, text, shown);
+            after_items::on_item_completed(tx, text, shown);
         }
         Next::Fail(why) => fail(tx, id, why),
     }

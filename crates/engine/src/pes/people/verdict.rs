@@ -1,4 +1,4 @@
-//! A person's answer settles exactly one suspension, exactly once.
+//! Whether a person may give an answer, and what it means. Changes nothing: `decide/resumed.rs` applies it.
 
 use serde_json::{Value, json};
 

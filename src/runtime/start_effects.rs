@@ -10,17 +10,13 @@ use super::actor::Actor;
 use super::lease::Lease;
 use super::loaded::LoadedThread;
 use super::perform::{ModelAttempt, PeerAttempt, ToolAttempt, model_not_sent};
-use super::shared::Shared;
 use crate::domain::hitl::Reply;
-use crate::domain::ids::{StreamId, ThreadId, ThreadPk};
-use crate::domain::message::ConversationMessage;
+use crate::domain::ids::{StreamId, ThreadId};
 use crate::domain::model::{FailureKind, ModelRequest};
-use crate::domain::run::Run;
+use crate::engine::Prompt;
 use crate::engine::effect::Effect;
 use crate::engine::event::{Event, ModelEvent, ToolEvent};
-use crate::engine::{HistoryQuery, Machine, Prompt, PromptMaterial, PromptNeeds};
 use crate::live::StreamHead;
-use crate::store::{self, Store};
 
 impl Actor {
     /// The thread's id for log lines; absent while the thread is not in memory.
@@ -160,52 +156,5 @@ fn head(loaded: &LoadedThread, stream: &StreamId, request: &ModelRequest) -> Str
         thread_id: loaded.row.thread_id.clone(),
         run_id: request.context.run_id.as_str().into(),
         trace_id: request.trace_id.clone(),
-    }
-}
-
-/// Bounds the messages that are read to find where a summary ends.
-const MAX_HISTORY: u32 = 1_000;
-
-impl Shared {
-    /// Reads what the prompt of an effect needs.
-    pub(super) async fn material(
-        &self,
-        store: &dyn Store,
-        pk: ThreadPk,
-        machine: &dyn Machine,
-        effect: &Effect,
-    ) -> store::Result<PromptMaterial> {
-        let PromptNeeds { payloads, history } = machine.prompt_needs(effect);
-        let payloads = if payloads.is_empty() {
-            Default::default()
-        } else {
-            store.payloads(pk, &payloads).await?.into_iter().collect()
-        };
-        let history = match (history, machine.run()) {
-            (Some(recent), Some(run)) => history_before(store, pk, run, recent).await?,
-            (Some(_), None) | (None, _) => Vec::new(),
-        };
-        Ok(PromptMaterial { payloads, history })
-    }
-}
-
-/// The messages before those of the run.
-async fn history_before(
-    store: &dyn Store,
-    pk: ThreadPk,
-    run: &Run,
-    recent: HistoryQuery,
-) -> store::Result<Vec<ConversationMessage>> {
-    let mut most = recent.newest.saturating_add(recent.except.len() as u32);
-    loop {
-        let found = store.history(pk, &run.message_id, most).await?;
-        let is_all = found.len() < most as usize;
-        let found = recent.kept(found, if recent.since.is_some() { most } else { recent.newest });
-        let is_enough = found.len() >= recent.newest as usize;
-        let reaches = |since| found.iter().any(|message| message.message_id == since);
-        if is_all || most >= MAX_HISTORY || (is_enough && recent.since.clone().is_none_or(reaches)) {
-            return Ok(found);
-        }
-        most = most.saturating_mul(2);
     }
 }

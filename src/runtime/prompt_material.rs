@@ -1,0 +1,57 @@
+//! What the prompt of a model call needs and the machine does not hold: payloads and earlier messages, read from the store
+//! when a call starts or a past prompt is rendered again.
+
+use super::shared::Shared;
+use crate::domain::ids::ThreadPk;
+use crate::domain::message::ConversationMessage;
+use crate::domain::run::Run;
+use crate::engine::effect::Effect;
+use crate::engine::{HistoryQuery, Machine, PromptMaterial, PromptNeeds};
+use crate::store::{self, Store};
+
+/// Bounds the messages that are read to find where a summary ends.
+const MAX_HISTORY: u32 = 1_000;
+
+impl Shared {
+    /// Reads what the prompt of an effect needs.
+    pub(super) async fn material(
+        &self,
+        store: &dyn Store,
+        pk: ThreadPk,
+        machine: &dyn Machine,
+        effect: &Effect,
+    ) -> store::Result<PromptMaterial> {
+        let PromptNeeds { payloads, history } = machine.prompt_needs(effect);
+        let payloads = if payloads.is_empty() {
+            Default::default()
+        } else {
+            store.payloads(pk, &payloads).await?.into_iter().collect()
+        };
+        let history = match (history, machine.run()) {
+            (Some(recent), Some(run)) => history_before(store, pk, run, recent).await?,
+            (Some(_), None) | (None, _) => Vec::new(),
+        };
+        Ok(PromptMaterial { payloads, history })
+    }
+}
+
+/// The messages before those of the run.
+async fn history_before(
+    store: &dyn Store,
+    pk: ThreadPk,
+    run: &Run,
+    recent: HistoryQuery,
+) -> store::Result<Vec<ConversationMessage>> {
+    let mut most = recent.newest.saturating_add(recent.except.len() as u32);
+    loop {
+        let found = store.history(pk, &run.message_id, most).await?;
+        let is_all = found.len() < most as usize;
+        let found = recent.kept(found, if recent.since.is_some() { most } else { recent.newest });
+        let is_enough = found.len() >= recent.newest as usize;
+        let reaches = |since| found.iter().any(|message| message.message_id == since);
+        if is_all || most >= MAX_HISTORY || (is_enough && recent.since.clone().is_none_or(reaches)) {
+            return Ok(found);
+        }
+        most = most.saturating_mul(2);
+    }
+}
