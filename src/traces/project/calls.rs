@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::json;
 
-use super::{OpenSpan, Projection, message, value_of};
+use super::projection::{OpenSpan, Projection, message, value_of};
 use crate::domain::Millis;
 use crate::domain::facts::{
     A2aTaskBody, AgentResumedBody, LlmStreamEndBody, LlmStreamErrorBody, LlmStreamMetadataBody, LlmStreamStartBody,

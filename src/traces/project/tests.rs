@@ -5,9 +5,14 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use rstest::rstest;
+use serde_json::{Value, json};
 
-use super::*;
+use super::Subject;
+use super::projection::{MAX_TEXT_BYTES, Projection, value_of};
+use crate::domain::facts::Fact;
 use crate::domain::observation::{Observation, ObservationType};
+use crate::traces::span::{Attribute, Span, SpanId};
+use crate::traces::{LogRange, names};
 
 fn log(name: &str) -> Vec<Observation> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/console/{name}.ndjson"));
