@@ -119,7 +119,7 @@ pub(super) fn line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::known_skill;
+    use super::super::agents::known_skill;
     use super::*;
     use crate::a2a::types::Skill;
     use crate::domain::agent::KnownSkill;
