@@ -47,7 +47,8 @@ fn locked(sql: &str) -> BTreeSet<String> {
 
 /// The tables that commits write.
 fn written() -> BTreeSet<String> {
-    let sql = std::fs::read_to_string(root().join("src/store/postgres/batch_sql.rs")).unwrap();
+    let source = |name: &str| std::fs::read_to_string(root().join("src/store/postgres").join(name)).unwrap();
+    let sql = ["batch_sql.rs", "batch_shared_sql.rs"].map(source).concat();
     ["INSERT INTO ", "    UPDATE "].iter().flat_map(|words| named_after(&sql, words)).map(str::to_owned).collect()
 }
 
@@ -55,7 +56,10 @@ fn written() -> BTreeSet<String> {
 #[test]
 fn a_migration_locks_at_most_one_table_that_commits_write() {
     let written = written();
-    assert!(["thread_rows", "deliveries", "audit"].iter().all(|table| written.contains(*table)), "{written:?}");
+    assert!(
+        ["thread_rows", "deliveries", "audit", "spend"].iter().all(|table| written.contains(*table)),
+        "{written:?}"
+    );
     let two = |sql: &str| {
         let both: Vec<String> = locked(sql).intersection(&written).cloned().collect();
         (both.len() > 1).then(|| both.join(", "))

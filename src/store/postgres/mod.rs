@@ -7,6 +7,7 @@
 mod audit;
 mod backup;
 mod batch;
+mod batch_shared_sql;
 mod batch_sql;
 mod chain;
 mod columns;
