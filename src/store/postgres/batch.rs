@@ -4,7 +4,10 @@ use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 
-use super::batch_sql::{BATCH_SQL, LANDED, SHARING_BATCH_SQL, SINGLE_COMMIT_SQL, TELLING_BATCH_SQL};
+use super::batch_sql::{
+    BATCH_SQL, CAPPED, DONE, DUPLICATE, EXISTS, LANDED, NOT_DUE, SHARING_BATCH_SQL, SINGLE_COMMIT_SQL,
+    TELLING_BATCH_SQL,
+};
 use super::nul::escaped;
 use crate::domain::spend::Unit;
 use crate::engine::step::Row;
@@ -13,13 +16,6 @@ use crate::store::log::NewEntry;
 use crate::store::outbox::NewDelivery;
 use crate::store::spend::{HELD_JSON, USED_JSON};
 use crate::store::{AuditRow, Committed, Fire, IdempotencyRow, LeaseChange, NewLookup, SpendChange, SpendNotice};
-
-/// The verdicts of the statement on a commit, the strongest last. A commit without a verdict is stale.
-const DONE: i32 = 1;
-const CAPPED: i32 = 2;
-const NOT_DUE: i32 = 3;
-const EXISTS: i32 = 4;
-const DUPLICATE: i32 = 5;
 
 /// The outcome of a commit with this verdict.
 pub(super) fn outcome(verdict: Option<i32>) -> Committed {

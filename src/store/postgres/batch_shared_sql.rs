@@ -1,6 +1,6 @@
 //! The parts of a batch for rows that threads share: schedules and spending. `batch_sql.rs` puts them into its statement.
 
-use super::batch_sql::IS_NEW;
+use super::batch_sql::{CAPPED, IS_NEW, NOT_DUE};
 
 /// The additional parts of a batch in which a commit changes rows that threads share: schedules, spending.
 #[derive(Default)]
@@ -11,7 +11,7 @@ pub(super) struct Shared {
     pub(super) only_allowed: &'static str,
     /// The changes of spending, written last.
     pub(super) changes: &'static str,
-    pub(super) verdicts: &'static str,
+    pub(super) verdicts: String,
 }
 
 /// Both kinds of rows are changed only for a commit whose thread is locked, or is new: nothing else can prevent it from
@@ -69,8 +69,10 @@ pub(super) fn shared(when_locked: &str) -> Shared {
         only_allowed: " AND (u.pk NOT IN (SELECT pk FROM f) OR u.pk IN (SELECT pk FROM fired))
         AND u.pk NOT IN (SELECT pk FROM capped)",
         changes: SPENT,
-        verdicts: " UNION ALL SELECT pk, 3 FROM f WHERE pk NOT IN (SELECT pk FROM due)
-    UNION ALL SELECT pk, 2 FROM capped",
+        verdicts: format!(
+            " UNION ALL SELECT pk, {NOT_DUE} FROM f WHERE pk NOT IN (SELECT pk FROM due)
+    UNION ALL SELECT pk, {CAPPED} FROM capped"
+        ),
     }
 }
 

@@ -10,6 +10,13 @@ use std::sync::LazyLock;
 use super::batch_shared_sql::{SPENT_AND_TOLD, Shared, shared};
 use crate::store::committer::Sending;
 
+/// The verdicts of the statement on a commit, the strongest last. A commit without a verdict is stale.
+pub(super) const DONE: i32 = 1;
+pub(super) const CAPPED: i32 = 2;
+pub(super) const NOT_DUE: i32 = 3;
+pub(super) const EXISTS: i32 = 4;
+pub(super) const DUPLICATE: i32 = 5;
+
 /// The first arguments: the columns of every thread. A single commit omits the last three, because it keeps its lease.
 const COLUMNS: [(&str, &str); 18] = [
     ("pk", "bigint"),
@@ -161,7 +168,7 @@ fn single_commit(when_locked: &str) -> String {
     INSERT INTO observations (pk, seq, token, types, body)
     SELECT ok.pk, $21::bigint, {token}, $22::text, $23::text FROM ok WHERE $21::bigint IS NOT NULL
 )
-SELECT pk, 1 FROM ok"
+SELECT pk, {DONE} FROM ok"
     )
 }
 
@@ -238,7 +245,7 @@ fn batch_with(when_locked: &str, shared: &Shared) -> String {
     ) v JOIN ok ON ok.pk = v.pk
     ON CONFLICT DO NOTHING
 ){changes}
-SELECT pk, 1 FROM ok UNION ALL SELECT pk, 4 FROM taken UNION ALL SELECT pk, 5 FROM known{verdicts}"
+SELECT pk, {DONE} FROM ok UNION ALL SELECT pk, {EXISTS} FROM taken UNION ALL SELECT pk, {DUPLICATE} FROM known{verdicts}"
     )
 }
 
