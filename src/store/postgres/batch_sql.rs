@@ -4,6 +4,12 @@
 //! They are unnested side by side in a select list, where each row is produced on demand; `unnest` of many arrays in FROM
 //! would keep a copy of each. All parts of a statement see the same snapshot. So the parts after the fence join `ok`, the
 //! threads whose commits are accepted, and never read `threads` again.
+//!
+//! The parts have short names: `u` commits, `k` idempotency keys, `v` rows of the accepted commits (`w` those updated, `r`
+//! those inserted), `o` observations, `i` idempotency keys inserted, `a` audit, `d` deliveries, `l` lookup keys; and in
+//! `batch_shared_sql.rs` `f` schedules that fire, `s` changes of spending (`c` their sums, `p` spend rows updated), `t`
+//! notices of a cap, `e` the deliveries of these. Inside a part, a letter may stand for another table: `t` mostly for
+//! `threads`.
 
 use std::sync::LazyLock;
 
