@@ -3,7 +3,7 @@
 //! Everything it does follows one order: decide, commit, publish, then start and abort effects. The result of an effect is
 //! kept and its commit is retried until it succeeds or the lease is lost.
 //!
-//! The mailbox and the commands are here. The methods that belong to one part are in its file.
+//! The mailbox, the commit of results and the wake-ups are here. The methods that belong to one part are in its file.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Starting effects: only under a valid lease, and with all that they need read at that moment.
+//! Starting effects: only under a valid lease, and with all that they need read at that moment. Running calls get the replies
+//! to their questions here, too.
 
 use std::sync::Arc;
 

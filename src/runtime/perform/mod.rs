@@ -1,4 +1,5 @@
-//! Running effects: one task each. The result of an effect is an event; a panic is a failure like any other.
+//! Performing effects: one task each ([`running`]). The result of an effect is an event ([`results`]); a panic is a failure
+//! like any other.
 
 mod call_questions;
 mod model;
@@ -11,12 +12,9 @@ mod running;
 mod tests;
 mod tool;
 
-pub(super) use call_questions::CallQuestion;
 pub(super) use model::ModelAttempt;
 pub(super) use peer::PeerAttempt;
 pub(super) use peer_connection::{PeerConnection, RemoteTaskRef};
-pub(super) use results::{
-    instead_of, is_progress, is_result, is_result_of, model_failed, model_not_sent, peer_failed, tool_failed,
-};
+pub(super) use results::{instead_of, is_progress, is_result, is_result_of, model_not_sent, peer_failed, tool_failed};
 pub(super) use running::RunningEffects;
 pub(super) use tool::ToolAttempt;

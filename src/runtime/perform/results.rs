@@ -98,7 +98,7 @@ pub(super) fn panicked(effect: &Effect) -> Event {
     }
 }
 
-pub(in crate::runtime) fn model_failed(stream: &StreamId, attempt: u32, kind: FailureKind, message: &str) -> Event {
+fn model_failed(stream: &StreamId, attempt: u32, kind: FailureKind, message: &str) -> Event {
     let failure = ModelFailure::new(kind, message);
     Event::Model(ModelEvent::Failed { stream: stream.clone(), attempt, failure })
 }

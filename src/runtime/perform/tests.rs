@@ -10,7 +10,8 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{CallQuestion, ModelAttempt, RunningEffects, ToolAttempt, peer_failed};
+use super::call_questions::CallQuestion;
+use super::{ModelAttempt, RunningEffects, ToolAttempt, peer_failed};
 use crate::a2a::directory::Directory;
 use crate::config::{Config, Environment, Synchronous};
 use crate::domain::fault::Fault;
