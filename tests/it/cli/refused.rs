@@ -198,7 +198,7 @@ const MS: i64 = 315_360_000_000;
 const COUNT: i64 = 1_000_000_000;
 
 /// Each number with the least and the most that a server starts with.
-const BOUNDS: [(&str, i64, i64); 29] = [
+const BOUNDS: [(&str, i64, i64); 30] = [
     ("limits.json_depth", 1, 64),
     ("limits.id_length", 40, BYTES),
     ("limits.body_bytes", 512, BYTES),
