@@ -71,7 +71,7 @@ test('a new item that is given a name in use changes no other, and is renamed', 
     await fresh.locator('[data-testid=edit-id]').press('Enter');
   };
   await rename('notify');
-  await fresh.getByText('There is another notify.').waitFor();
+  await fresh.getByText('There is another notify.').first().waitFor();
   await fresh.locator('[data-testid=edit-description]').fill('Check');
   await rename('terms');
   await row(page, 'terms').waitFor();
