@@ -16,7 +16,7 @@ use super::writer::CONNECT_TIMEOUT;
 use crate::store::{Error, OldSchema, Result, schema_line};
 
 /// One file until the first release; from then on files are appended and never edited.
-const MIGRATIONS: [(i64, &str, &str); 16] = [
+const MIGRATIONS: [(i64, &str, &str); 17] = [
     (1, "schema", include_str!("../../../migrations/postgres/0001_schema.sql")),
     (2, "erasure", include_str!("../../../migrations/postgres/0002_erasure.sql")),
     (3, "retention", include_str!("../../../migrations/postgres/0003_retention.sql")),
@@ -33,6 +33,7 @@ const MIGRATIONS: [(i64, &str, &str); 16] = [
     (14, "deliveries to collectors", include_str!("../../../migrations/postgres/0014_deliveries_to_collectors.sql")),
     (15, "deliveries by status", include_str!("../../../migrations/postgres/0015_deliveries_by_status.sql")),
     (16, "runs by standing", include_str!("../../../migrations/postgres/0016_runs_by_standing.sql")),
+    (17, "sessions of a holder", include_str!("../../../migrations/postgres/0017_sessions_of_holder.sql")),
 ];
 
 /// The schema that this program needs.

@@ -11,10 +11,12 @@ use crate::store::{AuditRow, Result, SessionRow, SessionStore};
 
 const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at, person) VALUES ($1, $2, $3, $4)";
 
-/// All but some that end last.
+/// All but some that end last. OFFSET would lock what it skips, hence the query within the query.
 const LEAVE: &str = "
 DELETE FROM sessions WHERE hash IN (
-    SELECT hash FROM sessions WHERE key_hash = $1 ORDER BY expires_at DESC, hash OFFSET $2 FOR UPDATE SKIP LOCKED)";
+    SELECT hash FROM sessions
+    WHERE hash IN (SELECT hash FROM sessions WHERE key_hash = $1 ORDER BY expires_at DESC, hash OFFSET $2)
+    FOR UPDATE SKIP LOCKED)";
 
 const ONE: &str = "SELECT hash, key_hash, expires_at, person FROM sessions WHERE hash = $1";
 

@@ -12,14 +12,14 @@ use crate::store::{AuditRow, Result, SessionRow, SessionStore};
 const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at, person) VALUES (?1, ?2, ?3, ?4)";
 
 /// All but some that end last.
-const LEAVE: &str = "DELETE FROM sessions WHERE hash IN
+pub(super) const LEAVE: &str = "DELETE FROM sessions WHERE hash IN
     (SELECT hash FROM sessions WHERE key_hash = ?1 ORDER BY expires_at DESC, hash LIMIT -1 OFFSET ?2)";
 
 const ONE: &str = "SELECT hash, key_hash, expires_at, person FROM sessions WHERE hash = ?";
 
 const END: &str = "DELETE FROM sessions WHERE hash = ?1";
 
-const END_ALL: &str = "DELETE FROM sessions WHERE key_hash = ?1";
+pub(super) const END_ALL: &str = "DELETE FROM sessions WHERE key_hash = ?1";
 
 const FORGET: &str = "DELETE FROM sessions WHERE rowid IN
     (SELECT rowid FROM sessions WHERE expires_at < ?1 ORDER BY expires_at LIMIT ?2)";

@@ -92,6 +92,39 @@ async fn each_migration_is_told_once_on_postgresql() {
     }
 }
 
+/// A session of a person that an older version began, and one of a key.
+const SESSIONS: &str = "INSERT INTO sessions (hash, key_hash, expires_at)
+    VALUES ('person', '', 9), ('key', 'hash of a key', 9)";
+
+/// Which of them are left.
+async fn left(store: &dyn Store) -> [bool; 2] {
+    let is_there = async |hash| store.session(hash).await.unwrap().is_some();
+    [is_there("person").await, is_there("key").await]
+}
+
+/// Nothing would find them to end them.
+#[tokio::test]
+async fn sessions_that_do_not_name_their_person_are_ended_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut connection = sqlite(folder.path()).await;
+    connection.execute(SESSIONS).await.unwrap();
+    connection.close().await.unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    assert_eq!(left(&store).await, [false, true]);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn sessions_that_do_not_name_their_person_are_ended_on_postgresql() {
+    let database = Database::fresh().await;
+    let mut connection = postgres_at(16, &database).await;
+    connection.execute(SESSIONS).await.unwrap();
+    connection.close().await.unwrap();
+    let store = Postgres::open(&database.url().into(), 2).await.unwrap();
+    assert_eq!(left(&store).await, [false, true]);
+    store.close().await;
+}
+
 /// Each migration has its audit line, and no line is without its migration.
 #[tokio::test]
 async fn a_migration_that_fails_is_not_told_on_sqlite() {
