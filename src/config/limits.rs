@@ -50,7 +50,8 @@ section! {
         /// counts for itself. Does not apply to an open server, whose callers have no keys.
         requests_at_once_per_key: usize = 5_000, by_path();
         /// Rate of wrong keys and failed sign-ins from one IPv4 address, or one IPv6 /64: too_many_requests beyond it.
-        /// Behind a proxy, set `server.trusted_proxies`. Valid keys are not affected.
+        /// Behind a proxy, set `server.trusted_proxies`. Valid keys are not affected. A sign-in at an issuer counts while
+        /// it is completed, so beyond the rate sign-ins that would succeed are refused, too.
         wrong_keys_per_address: Option<Rate> = None, by_path().example("\"30/60s\"");
         /// Documents of each kind that a tenant may create over the API: webhooks, HTTP tools, agents, MCP servers,
         /// schedules: too_many_documents.

@@ -11,7 +11,8 @@ use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::{OwnedMutexGuard, Semaphore};
+use tokio::sync::{OwnedMutexGuard, Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 use url::Url;
 
 use super::jwks::{Key, KeySet};
@@ -46,7 +47,7 @@ pub(super) struct Issuer {
     fetch_lock: Arc<tokio::sync::Mutex<()>>,
     /// One for each login that is being completed. Anybody can begin a login and come back with any code, and what comes
     /// back is sent to the issuer.
-    pub(super) exchanges: Semaphore,
+    exchanges: Semaphore,
 }
 
 #[derive(Default)]
@@ -258,6 +259,14 @@ impl Issuer {
         Ok((status, body))
     }
 
+    /// Waits for its turn to complete a login, for as long as one call to the issuer may take.
+    pub(super) async fn exchange_permit(&self) -> Result<SemaphorePermit<'_>, Fault> {
+        timeout(CALL_TIMEOUT, self.exchanges.acquire()).await.ok().and_then(Result::ok).ok_or_else(|| {
+            let detail = "Too many people are signing in at this issuer at this moment; try again.";
+            Fault::new(Code::TooManyRequests, detail).retry_after(1_000)
+        })
+    }
+
     /// The fault if the issuer's answers make signing in impossible.
     pub(super) fn unusable(&self, why: &str) -> Fault {
         tracing::warn!(issuer = self.config.issuer, why, "nobody can sign in at an issuer");
@@ -284,4 +293,23 @@ async fn read_all(mut answer: IncomingResponse) -> Result<Bytes, crate::egress::
 
 fn document<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     serde_json::from_slice(bytes).map_err(|error| format!("its answer cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn beyond_thirty_two_exchanges_a_login_waits_for_five_seconds_at_most() {
+        let config = OidcIssuer::new("https://login.example", "pes", "one");
+        let issuer = Issuer::new(config, Arc::new(Egress::new(CALL_TIMEOUT))).unwrap();
+        let held = issuer.exchanges.acquire_many(32).await.unwrap();
+        let began = Instant::now();
+        let fault = issuer.exchange_permit().await.err().expect("no exchange ended");
+        assert_eq!((fault.code, began.elapsed().as_secs()), (Code::TooManyRequests, 5));
+        drop(held);
+        assert!(issuer.exchange_permit().await.is_ok());
+    }
 }

@@ -182,7 +182,7 @@ impl Keys {
             (None, None) => return Err(failed("the issuer sent no code")),
             (None, Some(code)) => code,
         };
-        let _exchange = issuer.exchanges.try_acquire().map_err(|_| too_many_exchanges())?;
+        let _exchange = issuer.exchange_permit().await?;
         if !logins.used.lock().record_first(login.state.clone(), login.until, now) {
             return Err(failed("it was finished before"));
         }
@@ -192,11 +192,6 @@ impl Keys {
         person.until = Millis::MAX;
         self.add_session(&SessionHolder::Person(person)).await
     }
-}
-
-fn too_many_exchanges() -> Fault {
-    let detail = "Too many people are signing in at this issuer at this moment; try again.";
-    Fault::new(Code::TooManyRequests, detail).retry_after(1_000)
 }
 
 fn owner(name: &str) -> Owner<'_> {

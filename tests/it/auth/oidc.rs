@@ -1,14 +1,15 @@
 //! Issuers over time: their keys rotate or cannot be fetched, and other documents are fetched from them.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use pes::auth::{AccessEnd, LoginCallback, NewKey, Pass};
+use pes::auth::{AccessEnd, Keys, LoginCallback, NewKey, Pass};
 use pes::config::{Config, OidcIssuer};
 use pes::domain::caller::Scope;
 use pes::domain::fault::Code;
 use pes::store::SessionRow;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::bed::{Bed, NOW, keys};
@@ -222,26 +223,87 @@ async fn nobody_becomes_an_operator_by_a_session_that_somebody_wrote() {
     assert_eq!(eve.scopes, [Scope::Admin]);
 }
 
+/// A browser that was sent to the issuer and came back.
+struct Browser {
+    carried: String,
+    nonce: String,
+    callback: LoginCallback,
+}
+
+impl Browser {
+    async fn sent_by(corp: &Keys) -> Self {
+        let login = corp.begin_login("corp", "https://pes.example/back".to_owned()).await.unwrap();
+        let to: url::Url = login.to.parse().unwrap();
+        let asked = |name: &str| to.query_pairs().find(|(known, _)| known == name).unwrap().1.into_owned();
+        let (code, state) = (Some("c0de".to_owned()), Some(asked("state")));
+        let callback = LoginCallback { code, state, ..LoginCallback::default() };
+        Self { carried: login.carried, nonce: asked("nonce"), callback }
+    }
+
+    /// What the issuer returns for its code.
+    fn tokens(&self, issuer: &Issuer, signer: &Signer) -> Value {
+        let mut claims = issuer.claims("ann", NOW + 900);
+        (claims["aud"], claims["nonce"]) = (json!("console"), json!(self.nonce));
+        json!({ "id_token": signer.token(&claims) })
+    }
+
+    async fn is_let_in(&self, corp: &Keys) -> bool {
+        corp.finish_login("corp", Some(&self.carried), &self.callback).await.is_ok()
+    }
+}
+
+/// An issuer at which browsers sign in.
+fn with_console(issuer: &Issuer) -> OidcIssuer {
+    let mut configured = OidcIssuer::new(&issuer.url, "pes", "acme");
+    configured.client_id = Some("console".to_owned());
+    configured
+}
+
 #[tokio::test]
 async fn a_login_is_over_after_ten_minutes() {
     let signer = Signer::eddsa("k1");
     let issuer = Issuer::with(&[&signer]).await;
-    let mut configured = OidcIssuer::new(&issuer.url, "pes", "acme");
-    configured.client_id = Some("console".to_owned());
     for (later, is_let_in) in [(599, true), (600, false)] {
         let now = Arc::new(AtomicI64::new(NOW * 1000));
-        let corp = keys(&[("corp", configured.clone())], &[], fresh_store().await, &now).await;
-        let login = corp.begin_login("corp", "https://pes.example/back".to_owned()).await.unwrap();
-        let to: url::Url = login.to.parse().unwrap();
-        let asked = |name: &str| to.query_pairs().find(|(known, _)| known == name).unwrap().1.into_owned();
-        let mut claims = issuer.claims("ann", NOW + 900);
-        (claims["aud"], claims["nonce"]) = (json!("console"), json!(asked("nonce")));
-        issuer.said.lock().tokens = json!({ "id_token": signer.token(&claims) });
+        let corp = keys(&[("corp", with_console(&issuer))], &[], fresh_store().await, &now).await;
+        let browser = Browser::sent_by(&corp).await;
+        issuer.said.lock().tokens = browser.tokens(&issuer, &signer);
         now.store((NOW + later) * 1000, Ordering::SeqCst);
-        let (code, state) = (Some("c0de".to_owned()), Some(asked("state")));
-        let returned = LoginCallback { code, state, ..LoginCallback::default() };
-        let finished = corp.finish_login("corp", Some(&login.carried), &returned).await;
-        assert_eq!(finished.is_ok(), is_let_in, "{later}");
+        assert_eq!(browser.is_let_in(&corp).await, is_let_in, "{later}");
+    }
+}
+
+/// From however many addresses they come.
+#[tokio::test]
+async fn an_issuer_gets_so_many_codes_at_a_time_and_the_next_ones_wait() {
+    let signer = Signer::eddsa("k1");
+    let issuer = Issuer::with(&[&signer]).await;
+    let now = Arc::new(AtomicI64::new(NOW * 1000));
+    let server = async || keys(&[("corp", with_console(&issuer))], &[], fresh_store().await, &now).await;
+    let (corp, other) = (server().await, server().await);
+    let (holds, mut arrived) = mpsc::unbounded_channel();
+    issuer.said.lock().holds_codes = Some(holds);
+    let (mut waiting, mut held) = (Vec::new(), Vec::new());
+    for _ in 0..32 {
+        let (browser, corp) = (Browser::sent_by(&corp).await, corp.clone());
+        waiting.push(tokio::spawn(async move { browser.is_let_in(&corp).await }));
+        held.push(soon(arrived.recv()).await.expect("a code"));
+    }
+    let browser = Browser::sent_by(&corp).await;
+    let mut last = pin!(browser.is_let_in(&corp));
+    // The issuer has answered two requests meanwhile.
+    tokio::select! {
+        biased;
+        is_let_in = &mut last => panic!("it did not wait: {is_let_in}"),
+        _ = soon(Browser::sent_by(&other)) => {}
+    }
+    assert!(arrived.try_recv().is_err(), "one more was sent");
+    issuer.said.lock().holds_codes = None;
+    issuer.said.lock().tokens = browser.tokens(&issuer, &signer);
+    drop(held);
+    assert!(soon(last).await);
+    for answer in waiting {
+        assert!(!answer.await.unwrap(), "its token is that of another login");
     }
 }
 

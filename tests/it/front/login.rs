@@ -7,12 +7,11 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use pes::config::{Config, OidcIssuer};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tokio::sync::mpsc;
 use url::Url;
 
 use super::people::now;
 use crate::support::app::App;
-use crate::support::http::{Ask, Said, soon};
+use crate::support::http::{Ask, Said};
 use crate::support::issuer::{Issuer, Signer};
 use crate::support::store::fresh_store;
 
@@ -332,33 +331,4 @@ async fn failed_sign_ins_are_counted_before_the_issuer_is_called() {
     let sent = desk.begin().await;
     desk.back(&sent.cookie, &Desk::good(&sent)).await.problem("too_many_requests");
     assert_eq!(desk.issuer.said.lock().exchanged.len(), 3, "the last code was not sent");
-}
-
-/// From however many addresses they come.
-#[tokio::test]
-async fn an_issuer_gets_so_many_codes_at_a_time_and_no_more() {
-    let desk = Desk::open().await;
-    let (holds, mut arrived) = mpsc::unbounded_channel();
-    desk.issuer.said.lock().holds_codes = Some(holds);
-    let mut waiting = Vec::new();
-    for _ in 0..32 {
-        let sent = desk.begin().await;
-        let back = desk.ask(&format!("/session/oidc/corp/callback?{}", Desk::good(&sent)));
-        waiting.push(tokio::spawn(back.header("cookie", &sent.cookie).send()));
-    }
-    let mut held = Vec::new();
-    for _ in 0..32 {
-        held.push(soon(arrived.recv()).await.expect("a code"));
-    }
-    let sent = desk.begin().await;
-    desk.back(&sent.cookie, &Desk::good(&sent)).await.problem("too_many_requests");
-    assert!(arrived.try_recv().is_err(), "one more was sent");
-    desk.issuer.said.lock().holds_codes = None;
-    drop(held);
-    for answer in waiting {
-        answer.await.unwrap();
-    }
-    // The login was not used up.
-    desk.grant(&sent, &json!({}));
-    assert_eq!(desk.back(&sent.cookie, &Desk::good(&sent)).await.status, 303);
 }
