@@ -14,7 +14,7 @@ use super::server::address;
 use super::which_server::{named, only_asks};
 use crate::config::env::Variables;
 use crate::config::{self, Config};
-use crate::store::sqlite;
+use crate::store::sqlite::{self, Holder};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -44,14 +44,18 @@ pub(super) async fn health(
 /// The address of the server that holds the database's folder. Without one, or if flags give an address: the address in the
 /// configuration. Port 0 stands for any port, so it is no address.
 fn of_this_machine(config: &Config, flags: &Flags) -> Result<String, Error> {
-    let is_named = flags.names_address() && config.server.port != 0;
-    match sqlite::served(&config.store.data_dir).filter(|_| !is_named) {
-        Some(holder) => Ok(holder),
-        None if flags.names_folder() => {
-            Err(Error::Failed(format!("no server uses the folder {}", config.store.data_dir.display())))
-        }
-        None => Ok(local(&config.server)),
+    let here = || local(&config.server);
+    if flags.names_address() && config.server.port != 0 {
+        return Ok(here());
     }
+    let folder = config.store.data_dir.display();
+    let why = match sqlite::holder(&config.store.data_dir) {
+        Ok(Holder::Server(url)) => return Ok(url),
+        Ok(Holder::Unannounced) => format!("the process that uses the folder {folder} has not announced a URL"),
+        Ok(Holder::Nobody) => format!("no server uses the folder {folder}"),
+        Err(error) => format!("the folder {folder} cannot be looked at: {error}"),
+    };
+    if flags.names_folder() { Err(Error::Failed(why)) } else { Ok(here()) }
 }
 
 /// The address of a server with this configuration, as seen from this machine.

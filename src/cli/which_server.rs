@@ -5,7 +5,7 @@ use super::Error;
 use super::args::{Command, Flags};
 use crate::config::Config;
 use crate::config::env::Variables;
-use crate::store::sqlite;
+use crate::store::sqlite::{self, Holder};
 
 /// The named address; `None`: the server on this machine.
 pub(super) fn named(url: Option<String>, flags: &Flags, variables: &Variables) -> Result<Option<String>, Error> {
@@ -64,16 +64,29 @@ pub(super) fn only_used(command: &Command, url: Option<&str>, flags: &Flags) -> 
     }
 }
 
-/// Refuses `--data-dir` of a folder that no server uses: the server of the configured address has another database.
+/// Refuses `--data-dir` of a folder of which no server is known: the server of the configured address may have another
+/// database.
 pub(super) fn is_served(flags: &Flags, config: &Config) -> Result<(), Error> {
-    if !flags.names_folder() || flags.names_address() || sqlite::served(&config.store.data_dir).is_some() {
+    if !flags.names_folder() || flags.names_address() {
         return Ok(());
     }
-    opens_folder(flags, config)?;
     let folder = config.store.data_dir.display();
-    Err(Error::NoServer(format!(
-        "No server uses the folder {folder}. Start one with `pes serve --data-dir {folder}`, or leave --data-dir out."
-    )))
+    let why = match sqlite::holder(&config.store.data_dir) {
+        Ok(Holder::Server(_)) => return Ok(()),
+        Ok(Holder::Unannounced) => format!(
+            "The process that uses the folder {folder} has not announced a URL: try again once its server is ready, or \
+             leave --data-dir out."
+        ),
+        Ok(Holder::Nobody) => format!(
+            "No server uses the folder {folder}. Start one with `pes serve --data-dir {folder}`, or leave --data-dir out."
+        ),
+        Err(error) => format!(
+            "The folder {folder} cannot be looked at: {error}; call this as the user of the server, or leave --data-dir \
+             out."
+        ),
+    };
+    opens_folder(flags, config)?;
+    Err(Error::NoServer(why))
 }
 
 /// Refuses `--data-dir` for a command that opens the database, if the configuration names another than that of a folder.

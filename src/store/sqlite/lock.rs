@@ -1,7 +1,7 @@
 //! One process per data folder.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -43,20 +43,42 @@ impl FolderLock {
 }
 
 /// Writes the URL of the server that holds the folder into the lock file, for commands that run beside it.
-pub fn announce(folder: &Path, url: &str) -> std::io::Result<()> {
+pub fn announce(folder: &Path, url: &str) -> io::Result<()> {
     std::fs::write(folder.join(LOCK), format!("{}\n{url}", std::process::id()))
 }
 
-/// The URL of the server that holds the folder. `None`: no process holds it, or it has not announced a URL.
-pub fn served(folder: &Path) -> Option<String> {
-    let mut file = File::open(folder.join(LOCK)).ok()?;
+/// Who holds a data folder.
+pub enum Holder {
+    /// The server with this URL.
+    Server(String),
+    /// A process that has announced no URL: a server that is starting, or a command such as `pes restore`.
+    Unannounced,
+    Nobody,
+}
+
+/// Who holds the folder. Fails if this user cannot know it.
+pub fn holder(folder: &Path) -> io::Result<Holder> {
+    let mut file = match File::open(folder.join(LOCK)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Holder::Nobody),
+        Err(error) => return Err(error),
+    };
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => {}
-        Ok(()) | Err(TryLockError::Error(_)) => return None,
+        Ok(()) => return Ok(Holder::Nobody),
+        Err(TryLockError::Error(error)) => return Err(error),
     }
     let mut text = String::new();
-    file.read_to_string(&mut text).ok()?;
-    text.lines().nth(1).map(str::to_owned)
+    file.read_to_string(&mut text)?;
+    Ok(text.lines().nth(1).map_or(Holder::Unannounced, |url| Holder::Server(url.to_owned())))
+}
+
+/// The URL of the server that holds the folder, if there is one and this user can know it.
+pub fn served(folder: &Path) -> Option<String> {
+    match holder(folder) {
+        Ok(Holder::Server(url)) => Some(url),
+        Ok(Holder::Unannounced | Holder::Nobody) | Err(_) => None,
+    }
 }
 
 fn held(folder: &Path, file: &mut File) -> Error {

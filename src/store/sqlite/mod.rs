@@ -53,7 +53,7 @@ use crate::config::Synchronous;
 use writer::Writer;
 
 pub use backup::{DatabaseAction, RestoreMode, back_up, put_back};
-pub use lock::{announce, served};
+pub use lock::{Holder, announce, holder, served};
 
 #[derive(Clone)]
 pub struct Sqlite {
