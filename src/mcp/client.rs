@@ -16,10 +16,11 @@ use rmcp::transport::streamable_http_client::{
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::sync::{Notify, SemaphorePermit};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::call_permits::{CallPermits, MAX_CALLS};
 use super::definition::Definition;
 use super::handler::Handler;
 use super::http::{Failure, HttpTransport};
@@ -38,8 +39,6 @@ use crate::tool::{ToolContext, ToolOutput};
 /// The member of `_meta` that holds a call's idempotency key.
 const IDEMPOTENCY_KEY: &str = "pes/idempotencyKey";
 
-/// How many calls of all tenants may be in flight to one server.
-pub(super) const MAX_CALLS: usize = 1_000;
 /// How many requests the protocol library sends concurrently. A call that waits in its queue could not be distinguished
 /// from one that was sent, so there is room for all calls and for other requests on the connection.
 const MAX_CONCURRENT_REQUESTS: usize = MAX_CALLS + 24;
@@ -168,13 +167,14 @@ impl Connection {
 
     /// Makes one call, including the questions that the server asks meanwhile. Dropping the future sends a cancellation
     /// to the server. While a person answers what the server replied with, nothing is in flight, so the call holds none
-    /// of `permits` then.
+    /// of `permits` then. If it does not get another one afterwards, it is lost: the server may have begun its work before
+    /// it asked.
     pub(super) async fn call<'p>(
         &self,
         tool: &str,
         arguments: Map<String, Value>,
         context: &ToolContext,
-        permits: &'p Semaphore,
+        permits: &'p CallPermits,
         mut permit: SemaphorePermit<'p>,
     ) -> Result<ToolOutput, ToolError> {
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
@@ -192,7 +192,10 @@ impl Connection {
                     let wants = wanted.input_requests.unwrap_or_default();
                     params.input_responses = Some(questions::answer_all(&*context.people, wants).await?);
                     params.request_state = wanted.request_state;
-                    permit = permits.acquire().await.map_err(|error| ToolError::lost(error.to_string()))?;
+                    permit = permits.acquire(Instant::now() + permits.max_wait).await.ok_or_else(|| {
+                        let why = "has not answered other calls, so the reply was not sent";
+                        ToolError::lost(format!("The server asked a person in the middle of the call, and {why}."))
+                    })?;
                 }
                 Ok(_) => return Err(failed("the server makes a task of the call")),
                 Err(ServiceError::McpError(error)) => {

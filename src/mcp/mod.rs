@@ -14,6 +14,7 @@
 //! are called through the guard of `egress`.
 
 mod admin;
+mod call_permits;
 mod catalog;
 mod changes;
 mod client;

@@ -40,7 +40,7 @@ impl Tool for ProxyTool {
             return Err(ToolError::new(CallCode::InvalidArguments, "The arguments of this tool are an object."));
         };
         let (connection, permit) = self.server.connection().await?;
-        let permits = self.server.call_permits();
+        let permits = &self.server.call_permits;
         tokio::select! {
             ended = connection.call(&self.definition.name, arguments, &context, permits, permit) => ended,
             why = connection.ended() => {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Notify, SemaphorePermit, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::call_permits::CallPermits;
 use super::changes::ChangeCounts;
-use super::client::{Connection, MAX_CALLS};
+use super::client::Connection;
 use super::definition::Definition;
 use crate::config::McpServer;
 use crate::domain::ids::TenantPk;
@@ -99,8 +100,7 @@ pub(super) struct Server {
     pub(super) profile: Profile,
     state: Mutex<ServerState>,
     connection: watch::Sender<Option<Arc<Connection>>>,
-    /// One permit for each call in flight.
-    call_permits: Semaphore,
+    pub(super) call_permits: CallPermits,
     stop: CancellationToken,
     changes: ChangeCounts,
     /// The listing and the version of the pins for which new tools were pinned and changes logged.
@@ -119,8 +119,9 @@ impl Server {
             listing: 0,
             has_more: false,
         };
+        let half = Duration::from_millis(profile.settings.timeout_ms.into()) / 2;
         let (connection, call_permits, stop) =
-            (watch::Sender::new(None), Semaphore::new(MAX_CALLS), CancellationToken::new());
+            (watch::Sender::new(None), CallPermits::new(half), CancellationToken::new());
         let (state, processed) = (Mutex::new(state), Mutex::default());
         let server = Arc::new(Self { profile, state, connection, call_permits, stop, changes, processed });
         let supervisor = server.clone();
@@ -158,9 +159,8 @@ impl Server {
             Health::Starting => self.profile.start.max(MAX_CALL_WAIT),
             Health::Ready | Health::Down | Health::Disabled => MAX_CALL_WAIT,
         };
-        let half = Duration::from_millis(self.profile.settings.timeout_ms.into()) / 2;
-        let until = Instant::now() + max_wait.min(half);
-        let Ok(Ok(permit)) = timeout_at(until, self.call_permits.acquire()).await else {
+        let until = Instant::now() + max_wait.min(self.call_permits.max_wait);
+        let Some(permit) = self.call_permits.acquire(until).await else {
             return Err(self.unavailable("it has not answered the calls before this one".to_owned()));
         };
         let mut live = self.connection.subscribe();
@@ -174,10 +174,6 @@ impl Server {
                 Err(self.unavailable(why))
             }
         }
-    }
-
-    pub(super) fn call_permits(&self) -> &Semaphore {
-        &self.call_permits
     }
 
     fn unavailable(&self, why: String) -> ToolError {

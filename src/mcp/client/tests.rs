@@ -15,13 +15,25 @@ use crate::tool::People;
 /// What was seen by whom, and how many permits were free then.
 #[derive(Debug)]
 struct Watch {
-    permits: Semaphore,
+    permits: CallPermits,
+    /// Another call takes a permit while the person is asked, and keeps it.
+    is_overtaken: bool,
     seen: Mutex<Vec<(&'static str, usize)>>,
 }
 
+/// The longest wait for a permit.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+
 impl Watch {
+    /// One permit is free.
+    fn new(is_overtaken: bool) -> Arc<Self> {
+        let permits = CallPermits::new(MAX_WAIT);
+        permits.permits.forget_permits(MAX_CALLS - 1);
+        Arc::new(Self { permits, is_overtaken, seen: Mutex::default() })
+    }
+
     fn note(&self, what: &'static str) {
-        self.seen.lock().push((what, self.permits.available_permits()));
+        self.seen.lock().push((what, self.permits.permits.available_permits()));
     }
 }
 
@@ -29,6 +41,9 @@ impl Watch {
 impl People for Watch {
     async fn ask(&self, _: Question) -> Result<Reply, ToolError> {
         self.note("question");
+        if self.is_overtaken {
+            self.permits.permits.forget_permits(1);
+        }
         Ok(Reply::Accepted { value: json!({}) })
     }
 }
@@ -93,18 +108,32 @@ fn context(people: Arc<dyn People>) -> ToolContext {
     }
 }
 
-#[tokio::test]
-async fn a_call_whose_person_is_asked_between_two_requests_leaves_its_place_to_others() {
-    let watch = Arc::new(Watch { permits: Semaphore::new(1), seen: Mutex::default() });
+/// Makes the call, with the free permit.
+async fn call(watch: &Arc<Watch>) -> Result<ToolOutput, ToolError> {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     tokio::spawn(serve(theirs, watch.clone()));
     let call = async {
         let connection = connection(ours).await;
-        let permit = watch.permits.acquire().await.unwrap();
+        let permit = watch.permits.acquire(Instant::now()).await.expect("one is free");
         connection.call("sure", Map::new(), &context(watch.clone()), &watch.permits, permit).await
     };
-    let output = timeout(PATIENCE, call).await.expect("it comes to an end").unwrap().output;
-    assert_eq!(output, "accept");
+    timeout(PATIENCE, call).await.expect("it comes to an end")
+}
+
+#[tokio::test]
+async fn a_call_whose_person_is_asked_between_two_requests_leaves_its_place_to_others() {
+    let watch = Watch::new(false);
+    assert_eq!(call(&watch).await.unwrap().output, "accept");
     assert_eq!(*watch.seen.lock(), [("call", 0), ("question", 1), ("call with the answer", 0)]);
-    assert_eq!(watch.permits.available_permits(), 1);
+    assert_eq!(watch.permits.permits.available_permits(), 1);
+}
+
+/// The server may have begun its work before it asked.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_has_no_place_after_its_question_is_lost_after_half_of_its_own_time() {
+    let (watch, began) = (Watch::new(true), Instant::now());
+    let error = call(&watch).await.err().expect("the place is taken");
+    assert!(error.is_lost() && error.message.contains("the reply was not sent"), "{error:?}");
+    assert_eq!(began.elapsed().as_millis() / 100, 20);
+    assert_eq!(*watch.seen.lock(), [("call", 0), ("question", 1)]);
 }

@@ -27,7 +27,7 @@ async fn refused(server: &Server) -> (u128, ToolError) {
 #[tokio::test(start_paused = true)]
 async fn beyond_a_thousand_calls_another_waits_for_half_of_its_own_time_and_was_not_sent() {
     let server = server(4_000);
-    let in_flight = server.call_permits.acquire_many(1_000).await.unwrap();
+    let in_flight = server.call_permits.permits.acquire_many(1_000).await.unwrap();
     let (waited, error) = refused(&server).await;
     assert_eq!((waited, error.code.as_str()), (20, "unavailable"));
     assert!(error.message.ends_with("it has not answered the calls before this one"), "{}", error.message);
