@@ -105,9 +105,12 @@ export const wordsOf = (problem) => problem.detail ?? problem.title;
 /** The refusal in the server's words. */
 export const Refusal = ({ problem, id }) => (problem ? html`<p class="wrong" role="alert" data-testid=${id}>${show(wordsOf(problem))}</p>` : null);
 
+/** Whether the server may have taken a request all the same. `isAgain`: an earlier answer to it was lost. */
+export const mayBeTaken = (problem, isAgain) => problem.isUnreachable || problem.status >= 500 || (isAgain && problem.retryable);
+
 /**
- * `{press, busy, problem}`. `press(name, path, body)` returns the answer, or null if refused. It takes effect once per name
- * and path, however often it is sent, and with the first body.
+ * `{press, busy, problem}`. `press(name, path, body)` returns the answer, or null if refused. Sent again after a lost
+ * answer it takes effect once, with the first body.
  */
 export function usePress(ctx) {
   const [state, set] = useState({ busy: null, problem: null });
@@ -115,7 +118,8 @@ export function usePress(ctx) {
   const press = async (name, path, body = {}) => {
     const id = `${name} ${path}`;
     set({ busy: name, problem: null });
-    if (!sent.current.has(id)) sent.current.set(id, { key: newKey(), body });
+    const isAgain = sent.current.has(id);
+    if (!isAgain) sent.current.set(id, { key: newKey(), body });
     const first = sent.current.get(id);
     try {
       const answer = await ctx.api.post(path, first.body, { key: first.key });
@@ -123,7 +127,7 @@ export function usePress(ctx) {
       set({ busy: null, problem: null });
       return answer ?? true;
     } catch (problem) {
-      if (!problem.retryable) sent.current.delete(id);
+      if (!mayBeTaken(problem, isAgain)) sent.current.delete(id);
       set({ busy: null, problem });
       return null;
     }

@@ -8,7 +8,7 @@ import { KIND_SHAPE, Shape, WORD } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useEffect, useRef } from '../vendor/preact-htm.js';
 import { Extras, Markdown } from './later.js';
-import { Growing, Refusal, SeqLink, useKept } from './parts.js';
+import { Growing, mayBeTaken, Refusal, SeqLink, useKept } from './parts.js';
 
 export function Talk({ ctx, thread }) {
   const composer = useComposer(thread);
@@ -144,7 +144,7 @@ function Composer({ ctx, thread, composer: { draft, set } }) {
       if (id !== thread.id) ctx.goOn(threadHash({ id, tab: 'talk' }));
     } catch (problem) {
       // A fork that was made is used again.
-      set({ busy: false, problem, sent: problem.retryable || thread.replay ? sent : null });
+      set({ busy: false, problem, sent: thread.replay || mayBeTaken(problem, draft.sent === sent) ? sent : null });
     }
   };
   return html`<form class="compose" onSubmit=${send} data-testid="compose">
@@ -155,7 +155,7 @@ function Composer({ ctx, thread, composer: { draft, set } }) {
     <div class="row wrap">
       ${isBusy && !thread.replay && html`<div class="seg" role="group" aria-label="While it runs">
         ${WAYS.map(([way, label, title]) => html`<button type="button" key=${way} title=${title} aria-pressed=${String(draft.way === way)}
-          data-testid=${`way-${way}`} onClick=${() => set({ way })}>${label}</button>`)}</div>`}
+          data-testid=${`way-${way}`} onClick=${() => set({ way, sent: null })}>${label}</button>`)}</div>`}
       ${why && html`<span class="off-reason">${why}</span>`}
       <button type="submit" class="b main right" data-testid="send" disabled=${draft.busy || why !== null || draft.text.trim() === ''}>
         ${draft.busy ? 'Sending …' : thread.replay ? 'Fork here and send' : 'Send'}<kbd aria-hidden="true">⌘↵</kbd></button>

@@ -54,6 +54,31 @@ test('a run is asked for again with the options that it had', async () => {
   await done(page);
 });
 
+test('a run that was refused is asked for anew, and one whose answer was lost as the same', async () => {
+  await server.run('again', 'Fail at once.');
+  const page = await open(server, '#/t/again');
+  await at(page, 'run-again').waitFor();
+  const seq = await seqOf(page);
+  const keys = [];
+  const refusals = [429, 504, 429];
+  await page.route('**/process', (route) => {
+    const status = refusals[keys.length];
+    keys.push(route.request().headers()['idempotency-key']);
+    const body = JSON.stringify({ title: 'No', status, detail: `Refusal ${keys.length}.`, code: 'any', traceId: 'a', retryable: true });
+    return status ? route.fulfill({ status, contentType: 'application/problem+json', body }) : route.continue();
+  });
+  for (const number of [1, 2, 3]) {
+    await at(page, 'run-again').click();
+    await page.getByText(`Refusal ${number}.`).waitFor();
+  }
+  await at(page, 'run-again').click();
+  await server.ended('again', seq);
+  const [first, second] = keys;
+  assert.notEqual(first, second);
+  assert.deepEqual(keys, [first, second, second, second]);
+  await done(page);
+});
+
 test('a run is cancelled, and not answered as one before it was through a proxy that gave up', async () => {
   const page = await asking('proxied');
   let sent = 0;

@@ -18,6 +18,9 @@ after(async () => {
   await cases?.stop();
 });
 
+const busy = (route) => route.fulfill({ status: 429, contentType: 'application/problem+json',
+  body: JSON.stringify({ title: 'Busy', status: 429, detail: 'Slow down.', code: 'too_many_requests', traceId: 'a', retryable: true }) });
+
 const inThread = (page) => page.waitForFunction(() => location.hash.startsWith('#/t/') && Number(document.documentElement.dataset.seq) > 0);
 
 test('two actions and half a minute lead from nothing to a plan that runs, and to its answer', async (t) => {
@@ -114,7 +117,8 @@ test('a message whose answer was lost is sent again as it was, and taken once', 
   const bodies = [];
   await page.route('**/process', async (route) => {
     bodies.push(route.request().postDataJSON());
-    if (bodies.length > 1) return route.continue();
+    if (bodies.length === 2) return busy(route);
+    if (bodies.length > 2) return route.continue();
     // The message arrives; its response does not.
     await route.fetch();
     return route.fulfill({ status: 504, contentType: 'text/html', body: '<h1>Gateway Time-out</h1>' });
@@ -125,11 +129,33 @@ test('a message whose answer was lost is sent again as it was, and taken once', 
   // Its own run is under way.
   await at(page, 'way-steer').waitFor();
   await at(page, 'send').click();
+  await page.getByText('Slow down.').waitFor();
+  await at(page, 'send').click();
   await page.waitForFunction(() => document.querySelector('[data-testid=message-field]').value === '');
-  assert.deepEqual(bodies, [{ query: 'Take your time.' }, { query: 'Take your time.' }]);
+  assert.deepEqual(bodies, Array(3).fill({ query: 'Take your time.' }));
   const { items } = await cases.get('/threads/lost/messages');
   assert.equal(items.filter(({ role }) => role === 'USER').length, 1);
   await cases.post('/threads/lost/cancel', {}).catch(() => {});
+  await done(page);
+});
+
+test('a message that was refused is sent again in the way that the page shows by then', async () => {
+  await cases.post('/threads', { threadId: 'refused' });
+  const page = await open(cases, '#/t/refused?tab=talk');
+  const bodies = [];
+  await page.route('**/process', (route) => {
+    bodies.push(route.request().postDataJSON());
+    return bodies.length === 1 ? busy(route) : route.continue();
+  });
+  await at(page, 'message-field').fill('Do it politely.');
+  await at(page, 'send').click();
+  await page.getByText('Slow down.').waitFor();
+  await cases.begins('refused', 'Take your time.');
+  await at(page, 'way-steer').waitFor();
+  await at(page, 'send').click();
+  await page.waitForFunction(() => document.querySelector('[data-testid=message-field]').value === '');
+  assert.deepEqual(bodies, [{ query: 'Do it politely.' }, { query: 'Do it politely.', onBusy: 'steer' }]);
+  await cases.post('/threads/refused/cancel', {}).catch(() => {});
   await done(page);
 });
 
