@@ -262,6 +262,7 @@ function makeContext(app) {
     conn,
     threads: app.lists.lists.threads,
     moreThreads: app.lists.lists.more,
+    threadChanges: app.lists.lists.changes,
     questions: app.lists.lists.questions,
     listsProblem: app.lists.lists.problem,
     tools: app.tools,

@@ -8,7 +8,8 @@ const MOST = 200;
 const PAUSE = 3000;
 const LONGEST = 30_000;
 
-const NONE = { threads: null, more: false, questions: null, problem: null };
+/** `changes` counts the frames by which a thread came or went. */
+const NONE = { threads: null, more: false, changes: 0, questions: null, problem: null };
 
 const EVENTS = ['focus', 'online'];
 
@@ -56,10 +57,12 @@ export function createLists({ api, changed, wereRead = () => {}, open = openLive
     thread(row) {
       if (!lists.threads) return;
       const all = [row, ...without(lists.threads, 'threadId', row.threadId)];
+      if (all.length > lists.threads.length) lists.changes += 1;
       lists.threads = all.slice(0, MOST);
       lists.more ||= all.length > MOST;
     },
     thread_deleted({ threadId }) {
+      lists.changes += 1;
       lists.threads = without(lists.threads, 'threadId', threadId);
       lists.questions = without(lists.questions, 'threadId', threadId);
     },

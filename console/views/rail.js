@@ -37,7 +37,7 @@ export function Rail({ ctx, route, only = false }) {
       clearTimeout(timer);
       asked.abort();
     };
-  }, [text, ctx.threads?.length]);
+  }, [text, ctx.threads?.length, ctx.threadChanges]);
   const now = (row) => ctx.threads?.find((one) => one.threadId === row.threadId) ?? row;
   const all = text.trim() ? found?.items?.map(now) ?? matching(ctx.threads, text) : ctx.threads;
   const isMore = text.trim() ? found?.nextCursor : ctx.moreThreads;

@@ -180,3 +180,17 @@ test('the newest two hundred threads are kept, and that there are more is known'
   socket.frame('thread', row('t200'));
   assert.deepEqual([now.threads.length, now.threads[0].threadId, now.threads.at(-1).threadId, now.more], [200, 't200', 't2', true]);
 });
+
+test('a thread that comes or goes is counted, also where the list keeps its length', async () => {
+  const { lists, socket, now } = listed();
+  await lists.read();
+  for (let i = 1; i < 200; i++) socket.frame('thread', row(`t${i}`));
+  const before = now.changes;
+  const changesBy = (event, data) => {
+    socket.frame(event, data);
+    return [now.threads.length, now.changes - before];
+  };
+  assert.deepEqual(changesBy('thread', row('t1')), [200, 0]);
+  assert.deepEqual(changesBy('thread', row('t200')), [200, 1]);
+  assert.deepEqual(changesBy('thread_deleted', { threadId: 'unknown' }), [200, 2]);
+});
