@@ -37,7 +37,11 @@ export function Growing({ ctx, streamId, of }) {
   useLayoutEffect(() => {
     const node = place.current.appendChild(document.createTextNode(''));
     const write = (stream) => {
-      if (stream) node.data = plain(of(stream));
+      if (!stream) return;
+      const text = plain(of(stream));
+      // What a reader has marked stays marked.
+      if (text.startsWith(node.data)) node.appendData(text.slice(node.length));
+      else node.data = text;
     };
     write(ctx.live.get(streamId));
     const stop = ctx.live.listen(streamId, write);

@@ -62,6 +62,31 @@ test('a reload in the middle shows the same and goes on', async () => {
   nothingWrong(page);
 });
 
+test('what is marked in an answer that is being written stays marked', async (t) => {
+  const slow = await Server.start({ env: { PES_DEMO_PACE: '40' } });
+  t.after(() => slow.stop());
+  const page = await open(slow, '#/new');
+  await slow.begins('marked', DINNER);
+  await page.evaluate(() => { location.hash = '#/t/marked?tab=talk'; });
+  const [marked, after_] = await page.evaluate(() => new Promise((resolve) => {
+    let first = null;
+    const look = (_, observer) => {
+      const node = document.querySelector('[data-testid=talk] bdi.arg')?.firstChild;
+      if (!node?.data) return;
+      if (first === null) {
+        first = node.data;
+        getSelection().setBaseAndExtent(node, 0, node, node.length);
+      } else if (node.data !== first) {
+        observer.disconnect();
+        resolve([first, getSelection().getRangeAt(0).toString()]);
+      }
+    };
+    new MutationObserver(look).observe(document, { subtree: true, childList: true, characterData: true });
+  }));
+  assert.equal(after_, marked);
+  nothingWrong(page);
+});
+
 test('a connection that is cut in the middle of a token comes back by itself, and nothing is missing', async (t) => {
   const slow = await Server.start({ env: { PES_DEMO_PACE: '40' } });
   const way = await wayTo(slow);
