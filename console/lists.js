@@ -8,7 +8,7 @@ const MOST = 200;
 const PAUSE = 3000;
 const LONGEST = 30_000;
 
-/** `changes` counts the frames by which a thread came or went. */
+/** `changes`: threads that came or went. */
 const NONE = { threads: null, more: false, changes: 0, questions: null, problem: null };
 
 const EVENTS = ['focus', 'online'];

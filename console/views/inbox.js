@@ -77,8 +77,8 @@ function rowsOf(ctx, filter, answered) {
   return filter === 'mine' ? open.filter((one) => one.mayAnswer?.approve !== false && ctx.whyNot('approve') === null) : open;
 }
 
-/** Answered ones are read when shown. */
-const useAnswered = (ctx, isWanted) => useRead(ctx, [isWanted, ctx.questions], async (signal) => {
+/** Answered ones are read when shown, and when others are open. */
+const useAnswered = (ctx, isWanted) => useRead(ctx, [isWanted, ctx.questions?.map((one) => one.suspensionId).join()], async (signal) => {
   if (!isWanted) return {};
   const { items, nextCursor } = await ctx.api.get('/suspensions?status=all&limit=100', { signal });
   return { items: items.filter((one) => one.status !== 'pending'), more: nextCursor != null };

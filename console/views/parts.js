@@ -39,7 +39,7 @@ export function Growing({ ctx, streamId, of }) {
     const write = (stream) => {
       if (!stream) return;
       const text = plain(of(stream));
-      // What a reader has marked stays marked.
+      // Keeps what a reader has marked.
       if (text.startsWith(node.data)) node.appendData(text.slice(node.length));
       else node.data = text;
     };
@@ -109,12 +109,12 @@ export const wordsOf = (problem) => problem.detail ?? problem.title;
 /** The refusal in the server's words. */
 export const Refusal = ({ problem, id }) => (problem ? html`<p class="wrong" role="alert" data-testid=${id}>${show(wordsOf(problem))}</p>` : null);
 
-/** Whether the server may have taken a request all the same. `isAgain`: an earlier answer to it was lost. */
-export const mayBeTaken = (problem, isAgain) => problem.isUnreachable || problem.status >= 500 || (isAgain && problem.retryable);
+/** Whether a request may have been taken. `again`: an earlier answer was lost. */
+export const mayBeTaken = (problem, again) => problem.isUnreachable || problem.status >= 500 || (again && problem.retryable);
 
 /**
- * `{press, busy, problem}`. `press(name, path, body)` returns the answer, or null if refused. Sent again after a lost
- * answer it takes effect once, with the first body.
+ * `{press, busy, problem}`. `press(name, path, body)` returns the answer, or null if refused. After a lost answer it is
+ * sent again as it was, and takes effect once.
  */
 export function usePress(ctx) {
   const [state, set] = useState({ busy: null, problem: null });
@@ -122,16 +122,16 @@ export function usePress(ctx) {
   const press = async (name, path, body = {}) => {
     const id = `${name} ${path}`;
     set({ busy: name, problem: null });
-    const isAgain = sent.current.has(id);
-    if (!isAgain) sent.current.set(id, { key: newKey(), body });
-    const first = sent.current.get(id);
+    const again = sent.current.get(id);
+    const first = again ?? { key: newKey(), body };
+    sent.current.set(id, first);
     try {
       const answer = await ctx.api.post(path, first.body, { key: first.key });
       sent.current.delete(id);
       set({ busy: null, problem: null });
       return answer ?? true;
     } catch (problem) {
-      if (!mayBeTaken(problem, isAgain)) sent.current.delete(id);
+      if (!mayBeTaken(problem, again)) sent.current.delete(id);
       set({ busy: null, problem });
       return null;
     }

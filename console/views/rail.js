@@ -25,7 +25,7 @@ export function Rail({ ctx, route, only = false }) {
   const [found, setFound] = useState(null);
   const field = useRef(null);
   useKeys({ '/': () => field.current?.focus(), n: () => ctx.go('#/new') });
-  // The server searches threads beyond our list: again when one has come or gone.
+  // The server searches beyond our list: again when a thread came or went.
   useEffect(() => {
     if (!text.trim()) return setFound(null);
     const asked = new AbortController();

@@ -131,7 +131,7 @@ function Composer({ ctx, thread, composer: { draft, set } }) {
     const query = draft.text.trim();
     if (query === '' || draft.busy || why) return;
     const text = JSON.stringify([query, thread.replay ? thread.seq : draft.way]);
-    // Sent again it is the same request, though its own run may be under way by now.
+    // When it is sent again, its own run may be under way.
     const body = isBusy && !thread.replay ? { query, onBusy: draft.way } : { query };
     const sent = draft.sent?.text === text ? draft.sent : { text, key: newKey(), body };
     set({ busy: true, problem: null, sent });

@@ -11,12 +11,12 @@ use super::{keep, root};
 /// The files sent when a thread is opened: `index.html`, the styles and the icon that it names, and every module
 /// imported from `app.js` on, each compressed as sent. Modules that `views/later.js` imports are sent when they are
 /// shown.
-const OPENED: usize = 89_800;
+const OPENED: usize = 90_000;
 /// All files of the folder, uncompressed, with a little room. The aim of 350,000 is not reached: no view is left out,
 /// and the sources stay readable.
-const RAW: usize = 497_800;
+const RAW: usize = 498_700;
 /// The same, each compressed.
-const COMPRESSED: usize = 183_600;
+const COMPRESSED: usize = 183_700;
 const LONGEST: usize = 400;
 /// Vendored files are not checked.
 const VENDOR: &str = "vendor/";
