@@ -17,7 +17,8 @@ use crate::domain::fault::{Code, Fault};
 
 pub(crate) async fn guard(State(app): State<AppState>, request: Request, next: Next) -> Response {
     // If the store does not answer, the checks stay on. The probes never wait for it: that of readiness has a query and a
-    // time limit of its own.
+    // time limit of its own. So they have no checks of host and origin: they tell everybody whether the server is ready,
+    // and what of it fails.
     let is_probe = matches!(path(&app, &request), "/healthz" | "/readyz");
     let is_open = !is_probe && app.keys.is_open().await.unwrap_or(true);
     match check(&app, &request, is_open) {

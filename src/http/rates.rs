@@ -1,7 +1,7 @@
 //! Rate limits: requests of a key and of a tenant (`limits.requests_per_key`, `limits.requests_per_tenant`), and wrong
-//! keys and failed sign-ins from an address (`limits.wrong_keys_per_address`). `concurrent_requests.rs` limits concurrent requests. Each
-//! process counts for itself, in memory, with the generic cell rate algorithm: for each caller it stores the time at
-//! which the requests so far are paid for, and each request moves that time forward.
+//! keys and failed sign-ins from an address (`limits.wrong_keys_per_address`). `concurrent_requests.rs` limits
+//! concurrent requests. Each process counts for itself, in memory, with the generic cell rate algorithm: for each caller
+//! it stores the time at which the requests so far are paid for, and each request moves that time forward.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -60,8 +60,8 @@ fn line(service: &Service, caller: &Caller, thread: &ThreadRow) -> AuditRow {
 }
 
 /// Begins an export of the thread as it is now, after its audit line is stored, unless the same caller exported the same
-/// log less than a quarter of an hour ago. What happens during the export may be in the
-/// messages of the file and not in its log.
+/// log less than a quarter of an hour ago. What happens during the export may be in the messages of the file and not in
+/// its log.
 pub async fn export(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Export> {
     let thread = threads::row(service, caller, id).await?;
     let key =
