@@ -374,7 +374,7 @@ export interface ClientTool {
   name: string;
 }
 
-export type Code = "malformed" | "unauthorized" | "forbidden" | "not_an_approver" | "four_eyes" | "origin_refused" | "host_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "thread_busy" | "schedule_exists" | "thread_exists" | "key_exists" | "key_overlap" | "server_exists" | "thread_quarantined" | "not_quarantined" | "already_resolved" | "approval_mismatch" | "run_cancelled" | "run_finished" | "finished_item" | "item_in_progress" | "plan_not_editable" | "suspended" | "nothing_to_pause" | "request_in_progress" | "on_hold" | "expired" | "history_compacted" | "precondition_failed" | "body_too_large" | "unsupported_media_type" | "invalid" | "idempotency_mismatch" | "import_invalid" | "plan_invalid" | "too_many_items" | "state_too_large" | "too_many_documents" | "precondition_required" | "queue_full" | "too_many_requests" | "spend_cap_reached" | "headers_too_large" | "internal" | "too_many_connections" | "store_unavailable" | "provider_saturated" | "issuer_unavailable" | "secret_unreadable" | "draining" | "plan_unreadable" | "task_refused" | "model_failed" | "model_refused" | "synthesis_failed" | "quarantined" | "unreadable_state" | "prompt_too_long" | "reply_too_large" | "budget_exceeded" | "plan_rejected" | "suspension_timed_out";
+export type Code = "malformed" | "unauthorized" | "forbidden" | "not_an_approver" | "four_eyes" | "origin_refused" | "host_refused" | "not_found" | "method_not_allowed" | "request_timeout" | "thread_busy" | "schedule_exists" | "thread_exists" | "key_exists" | "key_overlap" | "server_exists" | "thread_quarantined" | "not_quarantined" | "already_resolved" | "approval_mismatch" | "run_cancelled" | "run_finished" | "finished_item" | "item_in_progress" | "plan_not_editable" | "suspended" | "nothing_to_pause" | "request_in_progress" | "on_hold" | "expired" | "history_compacted" | "precondition_failed" | "body_too_large" | "unsupported_media_type" | "invalid" | "idempotency_mismatch" | "import_invalid" | "plan_invalid" | "too_many_items" | "state_too_large" | "too_many_documents" | "precondition_required" | "queue_full" | "too_many_requests" | "spend_cap_reached" | "headers_too_large" | "internal" | "too_many_connections" | "store_unavailable" | "provider_saturated" | "issuer_unavailable" | "secret_unreadable" | "draining" | "plan_unreadable" | "task_refused" | "model_failed" | "model_refused" | "step_failed" | "synthesis_failed" | "quarantined" | "unreadable_state" | "prompt_too_long" | "reply_too_large" | "budget_exceeded" | "plan_rejected" | "suspension_timed_out";
 
 /** A condition on a call's arguments. */
 export interface Condition {
@@ -502,6 +502,11 @@ export interface EffectivePolicy {
   rules: PolicyRule[];
   /** The server's, which this interface does not change. */
   server: PolicyRule[];
+}
+
+/** How many sessions were ended. */
+export interface EndedSessions {
+  ended: number;
 }
 
 /** `ERROR`: something failed. */

@@ -18,7 +18,7 @@ ChangeType: TypeAlias = Literal["added", "modified", "removed"]
 # What came of asking.
 CheckStatus: TypeAlias = Literal["ok", "key_refused", "model_unknown", "unreachable", "busy", "failed"]
 
-Code: TypeAlias = Literal["malformed", "unauthorized", "forbidden", "not_an_approver", "four_eyes", "origin_refused", "host_refused", "not_found", "method_not_allowed", "request_timeout", "thread_busy", "schedule_exists", "thread_exists", "key_exists", "key_overlap", "server_exists", "thread_quarantined", "not_quarantined", "already_resolved", "approval_mismatch", "run_cancelled", "run_finished", "finished_item", "item_in_progress", "plan_not_editable", "suspended", "nothing_to_pause", "request_in_progress", "on_hold", "expired", "history_compacted", "precondition_failed", "body_too_large", "unsupported_media_type", "invalid", "idempotency_mismatch", "import_invalid", "plan_invalid", "too_many_items", "state_too_large", "too_many_documents", "precondition_required", "queue_full", "too_many_requests", "spend_cap_reached", "headers_too_large", "internal", "too_many_connections", "store_unavailable", "provider_saturated", "issuer_unavailable", "secret_unreadable", "draining", "plan_unreadable", "task_refused", "model_failed", "model_refused", "synthesis_failed", "quarantined", "unreadable_state", "prompt_too_long", "reply_too_large", "budget_exceeded", "plan_rejected", "suspension_timed_out"]
+Code: TypeAlias = Literal["malformed", "unauthorized", "forbidden", "not_an_approver", "four_eyes", "origin_refused", "host_refused", "not_found", "method_not_allowed", "request_timeout", "thread_busy", "schedule_exists", "thread_exists", "key_exists", "key_overlap", "server_exists", "thread_quarantined", "not_quarantined", "already_resolved", "approval_mismatch", "run_cancelled", "run_finished", "finished_item", "item_in_progress", "plan_not_editable", "suspended", "nothing_to_pause", "request_in_progress", "on_hold", "expired", "history_compacted", "precondition_failed", "body_too_large", "unsupported_media_type", "invalid", "idempotency_mismatch", "import_invalid", "plan_invalid", "too_many_items", "state_too_large", "too_many_documents", "precondition_required", "queue_full", "too_many_requests", "spend_cap_reached", "headers_too_large", "internal", "too_many_connections", "store_unavailable", "provider_saturated", "issuer_unavailable", "secret_unreadable", "draining", "plan_unreadable", "task_refused", "model_failed", "model_refused", "step_failed", "synthesis_failed", "quarantined", "unreadable_state", "prompt_too_long", "reply_too_large", "budget_exceeded", "plan_rejected", "suspension_timed_out"]
 
 Decision: TypeAlias = Literal["approved", "modified", "rejected", "answered", "retry", "done", "skip", "abort", "resumed", "expired", "cancelled"]
 
@@ -668,6 +668,12 @@ class EffectivePolicy(TypedDict):
     rules: list[PolicyRule]
     # The server's, which this interface does not change.
     server: list[PolicyRule]
+
+
+class EndedSessions(TypedDict):
+    """How many sessions were ended."""
+
+    ended: int
 
 
 class ErrorBody(TypedDict):
