@@ -272,7 +272,6 @@ async fn a_thread_that_is_named_later_begins_as_a_copy_of_what_was_said() {
     assert_eq!(conversation(&app, "conv-2").await, ["Who are you?", "Ana.", "hello", HELLO]);
 }
 
-/// A copy of a copy may have the id of its original.
 /// It does not exist yet when the request looks for it.
 #[tokio::test]
 async fn a_named_thread_that_begins_meanwhile_is_continued() {
@@ -288,6 +287,7 @@ async fn a_named_thread_that_begins_meanwhile_is_continued() {
     assert_eq!(conversation(&app, "mine").await, ["hello", HELLO, "count", COUNT]);
 }
 
+/// A copy of a copy may have the id of its original.
 #[tokio::test]
 async fn a_thread_that_is_made_anew_under_an_old_id_is_not_what_its_copies_were_made_of() {
     let app = App::start().await;
