@@ -265,6 +265,9 @@ fn failed(error: Error) -> PeerFailure {
         Error::Fault(fault) if fault.error == fault::Error::TaskNotFound => (PeerFailureKind::NotFound, None),
         // The task has ended: there is nothing to cancel.
         Error::Fault(fault) if fault.error == fault::Error::TaskNotCancelable => (PeerFailureKind::NotFound, None),
+        Error::Fault(fault) if fault.error == fault::Error::UnsupportedOperation => {
+            (PeerFailureKind::Unsupported, None)
+        }
         Error::Fault(_) | Error::Refused(_) => (PeerFailureKind::Refused, None),
     };
     PeerFailure { kind, message, retry_after_ms }

@@ -112,6 +112,24 @@ async fn an_answer_that_may_have_arrived_does_not_answer_the_next_question() {
     assert_eq!(ended(&app, &run).await["status"], "completed");
 }
 
+/// Somebody answered the agent elsewhere, and the agent has ended the task.
+#[tokio::test]
+async fn an_answer_that_comes_too_late_does_not_end_the_task() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = app(&peer, NEVER).await;
+    let (run, _) = delegated(&app, "t").await;
+    peer.says("INPUT_REQUIRED");
+    assert_eq!(peer.reports(0).await.status, 202);
+    let asked = app.asked("t").await;
+    peer.becomes(|told| (told.state, told.is_answered) = ("COMPLETED", true));
+    let late = json!({ "suspensionId": asked["suspensionId"], "value": "the blue one" });
+    app.post("/threads/t/resume", late).await.expect(202);
+    assert_eq!(ended(&app, &run).await["status"], "completed");
+    let results = results(&app, "t").await;
+    assert_eq!((results.len(), &results[0]["output"]["text"]), (1, &json!("done by helper")), "{results:#?}");
+    assert_eq!(peer.told().cancelled, [""; 0], "it is not told to stop");
+}
+
 #[tokio::test]
 async fn a_cancelled_run_cancels_the_agents_task() {
     let peer = Peer::start(Dialect::JsonRpc1).await;

@@ -68,6 +68,8 @@ pub struct Told {
     pub has_no_history: bool,
     /// It asks something else after every answer.
     pub asks_on: bool,
+    /// Somebody else answered it: it takes no answer.
+    pub is_answered: bool,
     /// What it says of all its tasks.
     pub says: &'static str,
     /// It knows no task any more, and refuses messages with a push address: with a status and a message, as agents of 0.3 do.
@@ -315,6 +317,10 @@ async fn answer(State(peer): State<Peer>, method: Method, uri: Uri, headers: Hea
     if told.takes_no_address && body["configuration"].to_string().contains("/a2a/callbacks/") {
         peer.becomes(|told| told.refused += 1);
         return said(StatusCode::NOT_IMPLEMENTED);
+    }
+    if told.is_answered && !body["params"]["message"]["taskId"].is_null() {
+        let error = json!({ "code": -32004, "message": "it asks nothing" });
+        return axum::Json(json!({ "jsonrpc": "2.0", "id": body["id"], "error": error })).into_response();
     }
     let found = match (&peer.dialect, path) {
         (_, "/.well-known/agent-card.json") => {

@@ -339,6 +339,8 @@ pub enum PeerFailureKind {
     TooLarge,
     /// The agent refused it, or cannot be talked to.
     Refused,
+    /// The agent does not do this, or not as the task is now: a task that asks nothing takes no answer.
+    Unsupported,
     /// The agent knows no such task.
     NotFound,
     /// There is no such agent any more.

@@ -117,6 +117,36 @@ fn an_answer_that_the_agent_refuses_is_asked_for_again_with_its_reason() {
     assert_eq!(sim.tasks()[0].status, TaskStatus::Working);
 }
 
+/// Somebody answered the agent elsewhere, and it works on, has ended, or asks something else.
+#[test]
+fn an_answer_that_comes_too_late_is_void_and_the_task_goes_on() {
+    for id in [Some("sus_1"), None] {
+        for is_interrupted in [false, true] {
+            let mut sim = waiting();
+            asks(&mut sim, "Which one?", id);
+            sim.answer(0, |answer| answer.value = Some("the first".into())).unwrap();
+            if is_interrupted {
+                sending_fails(&mut sim, PeerFailureKind::Unknown);
+            }
+            sending_fails(&mut sim, PeerFailureKind::Unsupported);
+            assert!(matches!(sim.in_flight[..], [Effect::AskPeer { .. }]), "{:?}", sim.in_flight);
+            assert!(sim.suspensions().is_empty(), "nobody is asked what became of the answer");
+            reports(&mut sim, &report(PeerState::Completed));
+            let result = &sim.contents(ObservationType::ToolExecution)[0];
+            assert_eq!(result["status"], "success", "{result:#}");
+        }
+    }
+}
+
+/// The agent does not take messages at all: that is no answer to the first one.
+#[test]
+fn an_agent_that_does_not_take_the_message_that_begins_a_task_has_refused_it() {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    sending_fails(&mut sim, PeerFailureKind::Unsupported);
+    assert_eq!(error_code(&sim), "peer_refused");
+}
+
 /// The agent withdraws its question and asks another one, again and again.
 #[test]
 fn an_agent_that_goes_back_and_forth_is_asked_less_and_less_often_and_given_up_at_last() {

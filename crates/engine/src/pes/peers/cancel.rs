@@ -23,9 +23,9 @@ pub(super) fn failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
         PeerFailureKind::TooLarge => Some(true),
         // Nothing is left to cancel.
         PeerFailureKind::NotFound if was_named => Some(true),
-        PeerFailureKind::Refused if was_named => Some(false),
+        PeerFailureKind::Refused | PeerFailureKind::Unsupported if was_named => Some(false),
         // A task whose remote id is unknown may still be named by a callback.
-        PeerFailureKind::NotFound | PeerFailureKind::Refused => {
+        PeerFailureKind::NotFound | PeerFailureKind::Refused | PeerFailureKind::Unsupported => {
             let strikes = tx.change_task(id, |task| {
                 task.strikes += 1;
                 task.strikes

@@ -126,10 +126,8 @@ pub(crate) fn on_action_failed(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, failu
 fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome {
     let id = &task.task_id;
     match failure.kind {
-        PeerFailureKind::Unreachable if has_arrived(task) => {
-            tx.put_action(id, TaskActionKind::Ask, tx.stamp.now);
-            TaskOutcome::Continues
-        }
+        PeerFailureKind::Unreachable if has_arrived(task) => ask_at_once(tx, task),
+        PeerFailureKind::Unsupported if is_answer_to_task(task) => ask_at_once(tx, task),
         PeerFailureKind::Unreachable if task.tries + 1 < MAX_SENDS => {
             tx.change_task(id, |task| task.may_have_arrived = may_be_working(task));
             send::schedule_action(tx, id, TaskActionKind::Send, failure.retry_after_ms);
@@ -145,7 +143,7 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
             end_without_report(tx, task, TaskStatus::Failed, CallCode::PeerRemoved, failure.message)
         }
         PeerFailureKind::Unreachable => end_undeliverable(tx, task, CallCode::PeerUnreachable, failure.message),
-        PeerFailureKind::Refused | PeerFailureKind::NotFound => {
+        PeerFailureKind::Refused | PeerFailureKind::Unsupported | PeerFailureKind::NotFound => {
             end_undeliverable(tx, task, CallCode::PeerRefused, failure.message)
         }
     }
@@ -160,6 +158,17 @@ fn may_be_working(task: &Task) -> bool {
 /// Whether the agent has the message that begins the task: it reported the task by itself.
 fn has_arrived(task: &Task) -> bool {
     task.remote_task_id.is_some() && task.reply.is_none()
+}
+
+/// Whether our message is a person's answer to what the agent asked. If the agent asks nothing any more, because somebody
+/// else answered it, the answer is void and the task goes on.
+fn is_answer_to_task(task: &Task) -> bool {
+    task.remote_task_id.is_some() && task.reply.is_some()
+}
+
+fn ask_at_once(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
+    tx.put_action(&task.task_id, TaskActionKind::Ask, tx.stamp.now);
+    TaskOutcome::Continues
 }
 
 /// The message may have been sent: the next action finds out.
@@ -208,9 +217,11 @@ fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutc
             send::schedule_action(tx, &task.task_id, TaskActionKind::Resend, failure.retry_after_ms);
             TaskOutcome::Continues
         }
+        PeerFailureKind::Unsupported if is_answer_to_task(task) => ask_at_once(tx, task),
         PeerFailureKind::Unreachable
         | PeerFailureKind::Unknown
         | PeerFailureKind::Refused
+        | PeerFailureKind::Unsupported
         | PeerFailureKind::NotFound => {
             put_in_doubt(tx, &task.task_id, &failure.message);
             TaskOutcome::Continues
