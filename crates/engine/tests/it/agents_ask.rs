@@ -166,6 +166,31 @@ fn an_agent_that_goes_back_and_forth_is_asked_less_and_less_often_and_given_up_a
     assert!(sim.in_flight.iter().any(|effect| matches!(effect, Effect::CancelPeer { .. })), "it is told to stop");
 }
 
+/// It is one question: the time that is left for the answer is in its words.
+#[test]
+fn an_agent_that_words_its_question_differently_each_time_keeps_its_task() {
+    let mut sim = waiting();
+    for left in 0..60 {
+        asks(&mut sim, &format!("Go on? {left} s are left."), None);
+        assert_eq!(kinds(&sim), [SuspensionKind::PeerInput]);
+    }
+    assert_eq!(&*sim.suspensions()[0].message, "Go on? 49 s are left.", "the fiftieth stays");
+    sim.answer(0, |answer| answer.value = Some("yes".into())).unwrap();
+    assert!(matches!(sim.in_flight[..], [Effect::Delegate { .. }]), "{:?}", sim.in_flight);
+}
+
+/// Those are different questions, and an answer to the last one would name the next.
+#[test]
+fn an_agent_that_replaces_questions_with_ids_is_given_up_after_fifty() {
+    let mut sim = waiting();
+    for n in 0..50 {
+        asks(&mut sim, "Go on?", Some(&format!("sus_{n}")));
+        assert_eq!(kinds(&sim), [SuspensionKind::PeerInput]);
+    }
+    asks(&mut sim, "Go on?", Some("sus_50"));
+    assert_eq!((error_code(&sim), sim.suspensions().len()), ("peer_failed".into(), 0));
+}
+
 /// A person's answer was sent, and it is unknown whether the agent received it.
 fn answer_in_doubt() -> Sim {
     let mut sim = sim(&[("peer", "p")], &[("p", Way { asks: true, ..AT_ONCE })]);

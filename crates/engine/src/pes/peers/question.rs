@@ -46,19 +46,23 @@ pub(super) fn is_asked_again(task: &Task, report: &PeerReport) -> bool {
 }
 
 /// Asks a person what the agent asks, once, unless it asked too often. `task` is as it was before the report. An answer to
-/// an earlier question would be taken for one to this, so that question is withdrawn.
+/// an earlier question would be taken for one to this, so that question is withdrawn. After too many, the last one stays:
+/// without ids they may be one question that the agent words differently each time, as with the time that is left.
 pub(super) fn ask_a_person(tx: &mut Tx<'_>, task: &Task, asked: PeerQuestion) -> TaskOutcome {
     let open = tx.state.suspension_of(&task.call_id).and_then(|id| tx.state.suspension(&id));
     if open.is_some_and(|open| asked.is_asked_by(open, task.remote_question.as_ref())) {
         return TaskOutcome::Continues;
     }
+    if task.questions >= MAX_QUESTIONS {
+        if open.is_some() && task.remote_question.is_none() && asked.remote.is_none() {
+            return TaskOutcome::Continues;
+        }
+        let why = format!("{} asks again and again", task.agent_id);
+        return send::give_up(tx, &task.call_id, CallCode::PeerFailed, why);
+    }
     if open.is_some() {
         suspension::withdraw(tx, &task.call_id, "the agent asks something else");
         task::record(tx, &task.task_id);
-    }
-    if task.questions >= MAX_QUESTIONS {
-        let why = format!("{} asks again and again", task.agent_id);
-        return send::give_up(tx, &task.call_id, CallCode::PeerFailed, why);
     }
     tx.change_task(&task.task_id, |task| task.questions += 1);
     suspend::park(tx, &task.call_id, asked.kind, asked.message, asked.schema, None);
