@@ -179,7 +179,9 @@ impl PeerAttempt {
             reference_task_ids: Vec::new(),
         };
         let push = if is_reply { None } else { self.push(to, task) };
-        let configuration = Configuration { push, return_immediately: true, ..Configuration::default() };
+        // The history would only be our own message, which may be too large for an answer.
+        let configuration =
+            Configuration { push, return_immediately: true, history_length: Some(0), ..Configuration::default() };
         Ok(SendRequest { tenant: None, message, configuration, metadata: Metadata::new() })
     }
 

@@ -47,6 +47,7 @@ async fn a_run_waits_for_an_agent_with_nothing_in_memory_and_its_result_comes_ba
     assert_eq!((&shown["status"], &shown["remoteTaskId"]), (&json!("working"), &json!("their-1")));
     let sent = peer.told().sent[0].clone();
     assert_eq!(sent["configuration"]["returnImmediately"], true);
+    assert_eq!(sent["configuration"]["historyLength"], 0, "our own message is not sent back");
     assert_eq!(sent["message"]["parts"], json!([{ "text": "Look into it." }, { "data": { "n": 7 } }]));
     peer.says("COMPLETED");
     assert_eq!(peer.reports(0).await.status, 202);

@@ -138,6 +138,32 @@ fn an_answer_that_comes_too_late_is_void_and_the_task_goes_on() {
     }
 }
 
+/// Its answer to a message may have more than the task itself, such as the history.
+#[test]
+fn an_agent_whose_answer_to_a_message_is_too_large_is_asked_for_the_task() {
+    for is_interrupted in [false, true] {
+        let mut sim = waiting();
+        asks(&mut sim, "Which one?", None);
+        sim.answer(0, |answer| answer.value = Some("the first".into())).unwrap();
+        if is_interrupted {
+            sending_fails(&mut sim, PeerFailureKind::Unknown);
+        }
+        sending_fails(&mut sim, PeerFailureKind::TooLarge);
+        assert!(matches!(sim.in_flight[..], [Effect::AskPeer { .. }]), "{:?}", sim.in_flight);
+        reports(&mut sim, &report(PeerState::Working));
+        assert_eq!(
+            (sim.tasks()[0].status, sim.contents(ObservationType::ToolExecution).len()),
+            (TaskStatus::Working, 0)
+        );
+        asked(&mut sim);
+        let [Effect::AskPeer { task, attempt }] = &sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
+        let (task, attempt) = (task.clone(), *attempt);
+        let failure = PeerFailure { kind: PeerFailureKind::TooLarge, message: "large".into(), retry_after_ms: None };
+        sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap();
+        assert_eq!(error_code(&sim), "peer_failed", "the task itself is too large");
+    }
+}
+
 /// The agent does not take messages at all: that is no answer to the first one.
 #[test]
 fn an_agent_that_does_not_take_the_message_that_begins_a_task_has_refused_it() {

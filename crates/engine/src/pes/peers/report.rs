@@ -137,6 +137,7 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
             check_delivery(tx, id);
             TaskOutcome::Continues
         }
+        PeerFailureKind::TooLarge if task.remote_task_id.is_some() => ask_at_once(tx, task),
         PeerFailureKind::TooLarge => end_too_large(tx, task, failure.message),
         PeerFailureKind::NotFound if task.remote_task_id.is_some() => end_lost(tx, task),
         PeerFailureKind::Gone => {
@@ -166,6 +167,7 @@ fn is_answer_to_task(task: &Task) -> bool {
     task.remote_task_id.is_some() && task.reply.is_some()
 }
 
+/// Asks the agent for the task itself, which is less than what it answers to a message: that may have the history, too.
 fn ask_at_once(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
     tx.put_action(&task.task_id, TaskActionKind::Ask, tx.stamp.now);
     TaskOutcome::Continues
@@ -208,6 +210,7 @@ fn end_undeliverable(tx: &mut Tx<'_>, task: &Task, code: CallCode, why: String) 
 fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome {
     let is_known = task.remote_task_id.is_some();
     match failure.kind {
+        PeerFailureKind::TooLarge if is_known => ask_at_once(tx, task),
         PeerFailureKind::TooLarge => end_too_large(tx, task, failure.message),
         PeerFailureKind::NotFound if is_known => end_lost(tx, task),
         PeerFailureKind::Gone => {
@@ -266,7 +269,7 @@ fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome
     TaskOutcome::Continues
 }
 
-/// The task's result can never be read. The agent is sent a cancel, because it may still be working.
+/// What the agent says of the task cannot be read. The agent is sent a cancel, because it may still be working.
 fn end_too_large(tx: &mut Tx<'_>, task: &Task, why: String) -> TaskOutcome {
     send::give_up(tx, &task.call_id, CallCode::PeerFailed, why)
 }
