@@ -62,24 +62,25 @@ fn not_sent(kind: FailureKind) -> Result<ModelReply, ModelFailure> {
     Err(ModelFailure { is_ours: true, ..ModelFailure::new(kind, "the store is away") })
 }
 
-/// Neither a call of the run's budget, nor a reason to call another model.
+/// Neither a call of the run's budget, nor a reason to call another model, also if the model itself fails once.
 #[test]
 fn what_this_server_could_not_send_is_no_call_and_no_failure_of_its_model() {
-    let mut failures = 3;
-    let mut sim = Sim::new(move |_| match failures {
-        0 => says(r#"{"answer":"yes","todoList":[]}"#),
-        _ => {
-            failures -= 1;
-            not_sent(FailureKind::Retry)
+    let mut asked_so_far = 0;
+    let mut sim = Sim::new(move |_| {
+        asked_so_far += 1;
+        match asked_so_far {
+            1..=6 | 8 => not_sent(FailureKind::Retry),
+            7 => fails(FailureKind::Retry),
+            _ => says(r#"{"answer":"yes","todoList":[]}"#),
         }
     });
     let other = ModelChoice { provider_name: "p1".to_owned(), model_id: "m1".to_owned() };
-    let budget = Some(Budget { max_llm_calls: Some(1), ..Budget::default() });
+    let budget = Some(Budget { max_llm_calls: Some(2), ..Budget::default() });
     let settings = RunSettings { fallbacks: vec![other], budget, ..RunSettings::default() };
     sim.ask_with("go", OnBusy::Enqueue, settings).unwrap();
     sim.go();
     let run = sim.run("run_1");
-    assert_eq!((models(&sim), run.counters.llm_calls), (vec!["m".to_owned(); 4], 1));
+    assert_eq!((models(&sim), run.counters.llm_calls), (vec!["m".to_owned(); 9], 2));
     assert_eq!(run.outcome.unwrap().error, None);
 
     let mut sim = Sim::new(|_| not_sent(FailureKind::Refused));

@@ -19,9 +19,12 @@ pub(crate) struct ModelCall {
     pub slot: ModelSlot,
     pub iteration: u32,
     pub attempt: u32,
-    /// Failed attempts on this model; those that a crash interrupted do not count.
+    /// Failed attempts on this model; those that a crash interrupted, or that could not be sent, do not count.
     #[serde(default)]
     pub failures: u32,
+    /// Attempts that this server could not send.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unsent: u32,
     /// When the first attempt failed, on whichever model; moved forward by waiting times that are not the models'
     /// fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,6 +86,7 @@ impl ModelCall {
             iteration,
             attempt: 1,
             failures: 0,
+            unsent: 0,
             failing_since: None,
             choice: 0,
             tight: false,

@@ -38,20 +38,24 @@ pub(crate) fn prepare_next(tx: &mut Tx<'_>, call: &mut ModelCall, failure: &Mode
     }
     // The queue of this server is not the model's fault: the call is not given up for it, and the time in the queue
     // does not count.
-    let is_ours = failure.kind == FailureKind::Saturated;
+    let is_queued = failure.kind == FailureKind::Saturated;
     call.exclude_wait(failure.queued_ms);
-    if !is_ours {
-        call.failures += 1;
+    if !is_queued {
+        if failure.is_ours {
+            call.unsent += 1;
+        } else {
+            call.failures += 1;
+        }
         call.failing_since.get_or_insert(tx.stamp.now);
     }
     match decide_retry(tx, call, failure) {
         RetryDecision::Again(delay) => {
-            call.exclude_wait(if is_ours { delay } else { 0 });
+            call.exclude_wait(if is_queued { delay } else { 0 });
             Some(delay)
         }
         RetryDecision::Other => {
             call.choice += 1;
-            call.failures = 0;
+            (call.failures, call.unsent) = (0, 0);
             call.tight = false;
             Some(0)
         }
@@ -73,13 +77,14 @@ fn decide_retry(tx: &Tx<'_>, call: &ModelCall, failure: &ModelFailure) -> RetryD
     let has_other = tx.state.run_settings().choice(call.choice + 1).is_some();
     let or_other = || if has_other { RetryDecision::Other } else { RetryDecision::GiveUp };
     let limits = tx.world.limits;
+    let failures = if failure.is_ours { call.unsent } else { call.failures };
     let window = match failure.kind {
         FailureKind::Refused | FailureKind::TooLarge => return or_other(),
         FailureKind::TooLong if call.tight => return or_other(),
         FailureKind::TooLong => return RetryDecision::Tighter,
         FailureKind::Saturated | FailureKind::BreakerOpen if has_other => return RetryDecision::Other,
         FailureKind::Saturated => return RetryDecision::Again(delay(tx, 1, failure.retry_after_ms)),
-        FailureKind::Broken | FailureKind::Incomplete if has_answered_enough(tx.state, call) => return or_other(),
+        FailureKind::Broken | FailureKind::Incomplete if failures >= max_attempts(tx.state) => return or_other(),
         FailureKind::Unreachable => limits.connect_retry_ms.min(limits.retry_ms),
         FailureKind::Retry
         | FailureKind::Broken
@@ -88,8 +93,8 @@ fn decide_retry(tx: &Tx<'_>, call: &ModelCall, failure: &ModelFailure) -> RetryD
         | FailureKind::Overflow
         | FailureKind::BreakerOpen => limits.retry_ms,
     };
-    let delay = delay(tx, call.failures, failure.retry_after_ms);
-    let has_failed_enough = call.failures >= MAX_FAILURES_BEFORE_FALLBACK || delay > MAX_DELAY_BEFORE_FALLBACK_MS;
+    let delay = delay(tx, failures, failure.retry_after_ms);
+    let has_failed_enough = failures >= MAX_FAILURES_BEFORE_FALLBACK || delay > MAX_DELAY_BEFORE_FALLBACK_MS;
     if has_other && has_failed_enough && !failure.is_ours {
         return RetryDecision::Other;
     }
@@ -117,8 +122,9 @@ pub(crate) fn retry_tool_call(tx: &mut Tx<'_>, id: &CallId, error: &ToolError) -
     true
 }
 
-fn has_answered_enough(state: &State, call: &ModelCall) -> bool {
-    call.failures >= state.run_settings().execution.max_model_attempts.max(1)
+/// How often a model is asked that gives answers which cannot be used.
+fn max_attempts(state: &State) -> u32 {
+    state.run_settings().execution.max_model_attempts.max(1)
 }
 
 /// Exponential backoff, with jitter from the seed so that threads that failed together do not retry together. Never
