@@ -195,7 +195,8 @@ impl ResponseEvents {
 
     /// Ends the response if a call that keeps running has asked something, also before the response: the run is not
     /// suspended for it, and cannot end before it is answered. While answers of the request are unread, the question
-    /// may be one of those that they answer.
+    /// may be one of those that they answer. The commit of an answer that fails its item withdraws what the item's other
+    /// calls ask; the response ends with such a question, too, because the log does not say where a commit ends.
     fn end_if_running_call_asks(&mut self) {
         if self.answers_left == 0 && self.standing.open().iter().any(|open| open.while_running) {
             self.suspended();
