@@ -180,7 +180,11 @@ async fn receivers_are_added_looked_at_and_taken_away() {
 #[tokio::test]
 async fn a_receiver_that_is_added_after_the_end_of_its_task_is_not_loaded_with_the_thread() {
     let (wire, store) = (Wire::serve(oks(9)).await, fresh_store().await);
-    let app = App::of(store.clone(), allowing(&wire)).await;
+    let app = App::of(store.clone(), |config| {
+        allowing(&wire)(config);
+        config.auth.sealing_key = Some("a key that is long enough".to_owned().into());
+    })
+    .await;
     for (said, keep) in [("hello", Keep::Never), ("ask", Keep::Always)] {
         let task = NEW.send(&app, &says(said, said)).await.unwrap();
         let given = PushConfig { task_id: Some(task.id.clone()), ..config(&wire) };
