@@ -71,7 +71,7 @@ test('what is marked in an answer that is being written stays marked', async (t)
   const [marked, after_] = await page.evaluate(() => new Promise((resolve) => {
     let first = null;
     const look = (_, observer) => {
-      const node = document.querySelector('[data-testid=talk] bdi.arg')?.firstChild;
+      const node = document.querySelector('[data-testid=talk] bdi.arg:has(+ .caret)')?.firstChild;
       if (!node?.data) return;
       if (first === null) {
         first = node.data;
