@@ -107,13 +107,17 @@ async fn a_killed_agent_goes_on_and_reports_what_it_did(#[case] failpoint: &str)
 #[case("peer.returned")]
 // The report is stored, and the agent not polled.
 #[case("callback.committed")]
-// The agent is polled, and its answer not stored.
-#[case("peer.returned@2")]
 // The result is applied and not yet processed.
 #[case("model.before@3")]
 #[tokio::test]
 async fn a_killed_caller_hears_what_its_agent_did(#[case] failpoint: &str) {
     survives(Stage::on_sqlite(true).await, Who::Caller, failpoint, true).await;
+}
+
+/// The agent is polled, and its answer not stored.
+#[tokio::test]
+async fn a_caller_that_is_killed_after_a_poll_polls_again() {
+    survives(Stage::of_polls().await, Who::Caller, "peer.returned@2", true).await;
 }
 
 #[rstest]

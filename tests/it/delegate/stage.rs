@@ -31,6 +31,9 @@ text = "It is 4."
 
 const SOON: i64 = 1_000;
 
+/// An address at which nothing listens.
+const NOBODY: &str = "http://127.0.0.1:9";
+
 /// One of the two servers, at a fixed address, whichever process runs there.
 pub struct Side {
     pub place: Place,
@@ -81,11 +84,15 @@ impl Stage {
     /// `poll_ms`.
     pub async fn set(caller: Place, agent: Place, dedupes: bool, poll_ms: i64) -> Self {
         let (caller, agent) = (Side::at(caller).await, Side::at(agent).await);
+        let reports_to = caller.url();
+        Self::between(caller, agent, dedupes, poll_ms, &reports_to)
+    }
+
+    fn between(caller: Side, agent: Side, dedupes: bool, poll_ms: i64, reports_to: &str) -> Self {
         caller.place.configure(&format!(
-            "server = {{ public_url = \"{}\" }}\nauth = {{ sealing_key = \"the caller's own key\" }}\n\
+            "server = {{ public_url = \"{reports_to}\" }}\nauth = {{ sealing_key = \"the caller's own key\" }}\n\
              delegation = {{ poll_ms = {poll_ms}, poll_most_ms = {poll_ms} }}\n\
              [[agents]]\nid = \"helper\"\ncard = \"{}/.well-known/agent-card.json\"\ndedupes = {dedupes}\n",
-            caller.url(),
             agent.url(),
         ));
         agent.place.configure(&format!(
@@ -103,6 +110,12 @@ impl Stage {
     /// Nobody polls within the test: the reports must be enough.
     pub async fn of_reports() -> Self {
         Self::set(Place::sqlite(CALLER), Place::sqlite(AGENT), true, 3_600_000).await
+    }
+
+    /// No report arrives within the test: the polls must be enough.
+    pub async fn of_polls() -> Self {
+        let (caller, agent) = (Side::at(Place::sqlite(CALLER)).await, Side::at(Place::sqlite(AGENT)).await);
+        Self::between(caller, agent, true, SOON, NOBODY)
     }
 
     pub async fn on_postgres() -> Self {
