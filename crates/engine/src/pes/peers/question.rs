@@ -62,6 +62,7 @@ pub(super) fn ask_a_person(tx: &mut Tx<'_>, task: &Task, asked: PeerQuestion) ->
     }
     if open.is_some() {
         suspension::withdraw(tx, &task.call_id, "the agent asks something else");
+        tx.change_task(&task.task_id, |task| task.message = Some(asked.message.clone()));
         task::record(tx, &task.task_id);
     }
     tx.change_task(&task.task_id, |task| task.questions += 1);

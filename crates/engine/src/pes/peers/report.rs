@@ -35,13 +35,12 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
         task.strikes = 0;
         task.remote_task_id = task.remote_task_id.take().or(report.remote_task_id.take());
         task.remote_context_id = report.remote_context_id.take().or(task.remote_context_id.take());
-        task.message = report.message.clone();
         task.remote_question = report.question.clone();
         if let Some(patience) = report.patience_ms {
             task.deadline = task.deadline.min(task.created_at.saturating_add(patience));
         }
     });
-    let call = task.call_id.clone();
+    let (call, message) = (task.call_id.clone(), report.message.clone());
     let ends = |status, code: CallCode| {
         let why = report.message.clone().unwrap_or_else(|| format!("{} gave no reason", task.agent_id));
         (status, Err(ToolError::new(code, why)))
@@ -55,31 +54,33 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
         PeerState::InputRequired
             if what != TaskActionKind::Ask && task.reply.is_some() && !question::is_asked_again(&task, &report) =>
         {
-            task_continues(tx, id, TaskStatus::Working, is_news);
+            task_continues(tx, id, TaskStatus::Working, message, is_news);
             return TaskOutcome::Continues;
         }
         PeerState::Working => {
-            task_continues(tx, id, TaskStatus::Working, is_news);
+            task_continues(tx, id, TaskStatus::Working, message, is_news);
             return TaskOutcome::Continues;
         }
         PeerState::InputRequired => {
-            task_continues(tx, id, TaskStatus::InputRequired, is_news);
+            task_continues(tx, id, TaskStatus::InputRequired, message, is_news);
             let asked = PeerQuestion::of(&task, SuspensionKind::PeerInput, report, InputType::Text);
             return question::ask_a_person(tx, &task, asked);
         }
         PeerState::AuthRequired => {
-            task_continues(tx, id, TaskStatus::AuthRequired, is_news);
+            task_continues(tx, id, TaskStatus::AuthRequired, message, is_news);
             let report = PeerReport { form: None, ..report };
             let asked = PeerQuestion::of(&task, SuspensionKind::PeerAuth, report, InputType::Confirm);
             return question::ask_a_person(tx, &task, asked);
         }
     };
+    tx.change_task(id, |task| task.message = message);
     end_task(tx, id, &call, status, result)
 }
 
 /// The task is not over: the agent is asked again, soon if it has just received a message of ours. An agent that
-/// changes the status by itself is still asked less and less often.
-fn task_continues(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus, is_news: bool) {
+/// changes the status by itself is still asked less and less often. What it says about an unchanged status is not kept,
+/// as it is not recorded.
+fn task_continues(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus, message: Option<String>, is_news: bool) {
     let Some((_, task)) = tx.state.tasks.get(id) else { return };
     let (call, has_changed) = (task.call_id.clone(), task.status != status);
     if matches!(task.status, TaskStatus::Sending | TaskStatus::InDoubt) {
@@ -91,6 +92,7 @@ fn task_continues(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus, is_news: boo
         send::mark_call_at_peer(tx, &call);
     }
     if has_changed || is_news {
+        tx.change_task(id, |task| task.message = message);
         task::set_status(tx, id, status);
     }
 }
