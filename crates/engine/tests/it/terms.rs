@@ -151,7 +151,6 @@ fn approves_after(first: &'static str, answer: impl FnOnce(&mut Answer)) -> Resu
     sim.tools.ruling = Some(Ruling { terms, ..Ruling::new(PolicyAction::Ask, "r", RuleScope::Tenant) });
     sim.ask("go").unwrap();
     sim.go();
-    sim.answerer = "eve";
     sim.answer(0, answer).unwrap();
     sim.go();
     assert_eq!(sim.suspensions()[0].tool_input, Some(json!({ "x": "2" })));
@@ -186,7 +185,7 @@ fn whose_words_the_model_goes_on_with_has_shaped_what_follows() {
 fn four_eyes_do_not_keep_anybody_from_answering_what_a_running_call_asks() {
     let mut sim = ruled(Terms { four_eyes: true, ..Terms::default() });
     let mut list = sim.view()["todoList"].as_array().unwrap().clone();
-    list.push(json!({ "id": "pay", "description": "pay it" }));
+    list.push(json!({ "id": "pay", "description": "pay it", "dependencies": ["a"] }));
     let edited = PersonEvent::PlanEdited { expected: 1, list, by: "bob".into(), settings: Default::default() };
     sim.apply(Event::Person(edited)).unwrap();
     sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
