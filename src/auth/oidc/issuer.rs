@@ -307,7 +307,7 @@ mod tests {
         let issuer = Issuer::new(config, Arc::new(Egress::new(CALL_TIMEOUT))).unwrap();
         let held = issuer.exchanges.acquire_many(32).await.unwrap();
         let began = Instant::now();
-        let fault = issuer.exchange_permit().await.err().expect("no exchange ended");
+        let fault = issuer.exchange_permit().await.expect_err("no exchange ended");
         assert_eq!((fault.code, began.elapsed().as_secs()), (Code::TooManyRequests, 5));
         drop(held);
         assert!(issuer.exchange_permit().await.is_ok());

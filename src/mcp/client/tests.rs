@@ -132,7 +132,7 @@ async fn a_call_whose_person_is_asked_between_two_requests_leaves_its_place_to_o
 #[tokio::test(start_paused = true)]
 async fn a_call_that_has_no_place_after_its_question_is_lost_after_half_of_its_own_time() {
     let (watch, began) = (Watch::new(true), Instant::now());
-    let error = call(&watch).await.err().expect("the place is taken");
+    let error = call(&watch).await.expect_err("the place is taken");
     assert!(error.is_lost() && error.message.contains("the reply was not sent"), "{error:?}");
     assert_eq!(began.elapsed().as_millis() / 100, 20);
     assert_eq!(*watch.seen.lock(), [("call", 0), ("question", 1)]);

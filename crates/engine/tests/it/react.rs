@@ -172,7 +172,7 @@ fn why(sim: &Sim) -> (String, String, bool) {
     let run = sim.run("run_1");
     assert_eq!(run.status, RunStatus::Failed);
     let error = run.outcome.unwrap().error.unwrap();
-    assert_eq!(answers(sim), [error.message.clone()]);
+    assert_eq!(answers(sim), std::slice::from_ref(&error.message));
     let told = sim.contents(ObservationType::Error).pop().unwrap();
     assert_eq!((&told["code"], &told["fatal"]), (&json!(error.code.as_str()), &json!(true)));
     (error.code.as_str().to_owned(), error.message, told["retryable"] == true)
