@@ -176,7 +176,7 @@ fn nothing_is_shortened_for_a_planner_which_is_shown_no_results() {
         }
         "refinement" => says(r#"{"answer":"yes","todoList":[]}"#),
         "summary" => fails(FailureKind::Refused),
-        _ => says("r".repeat(1_000)),
+        _ => says("r".repeat(400)),
     });
     sim.ask("go").unwrap();
     sim.go();
