@@ -222,7 +222,9 @@ async fn peer_prometheus_is_told_of_a_thread_that_is_set_aside() {
         server.kill().await;
     }
     let server = Server::start(&place, None).await;
-    until(&server, "/metrics", |_, text| text.contains("pes_threads_quarantined_total 1")).await;
+    // The thread was overdue while no process ran.
+    let is_over = |text: &str| text.contains("\npes_threads_overdue 0\n");
+    until(&server, "/metrics", |_, text| text.contains("pes_threads_quarantined_total 1") && is_over(text)).await;
     judge(&place, &well, &scraped(&server).await, &["PesQuarantine"]);
     server.kill().await;
 }
