@@ -2244,7 +2244,7 @@ export interface TaskResource {
   deadline: number;
   finishedAt?: number;
   itemId?: ItemId;
-  /** The agent's last message. */
+  /** The agent's message with the last change of the task that was recorded. */
   message?: string;
   /** When the agent is polled next, if it does not call back before. */
   nextAskAt?: number;

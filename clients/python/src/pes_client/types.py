@@ -2446,7 +2446,7 @@ class TaskResource(TypedDict):
     deadline: int
     finishedAt: NotRequired[int]
     itemId: NotRequired[ItemId]
-    # The agent's last message.
+    # The agent's message with the last change of the task that was recorded.
     message: NotRequired[str]
     # When the agent is polled next, if it does not call back before.
     nextAskAt: NotRequired[int]

@@ -125,7 +125,7 @@ pub struct Task {
     /// Why it ended, if not by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The agent's last message.
+    /// The agent's message with the last change of the task that was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// The id of our message: the same, however often it is sent.
@@ -250,7 +250,7 @@ pub struct TaskResource {
     /// Why it ended, if not by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The agent's last message.
+    /// The agent's message with the last change of the task that was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
