@@ -36,21 +36,19 @@ pub(super) async fn offer(
     input: &mut Input,
 ) -> Result<Option<Server>, Error> {
     let Some((config, flags)) = here else { return Ok(Some(server)) };
-    let found = server.expect_pes().await;
-    if found.is_ok() {
-        // Folder and address may both be given if they belong to the same server.
-        let is_holder = || sqlite::served(&config.store.data_dir).is_some_and(|holder| holder == server.shown());
-        if flags.names_model() || !is_holder() {
-            only_asks(flags)?;
-            is_served(flags, config)?;
+    match server.expect_pes().await {
+        Ok(()) => {
+            // Folder and address may both be given if they belong to the same server.
+            let is_holder = || sqlite::served(&config.store.data_dir).is_some_and(|holder| holder == server.shown());
+            if flags.names_model() || !is_holder() {
+                only_asks(flags)?;
+                is_served(flags, config)?;
+            }
+            return Ok(Some(server));
         }
-        return Ok(Some(server));
-    }
-    if let Err(error) = found
-        && !(matches!(error, Error::Unreachable(_)) && can_ask())
-    {
+        Err(Error::Unreachable(_)) if can_ask() => {}
         // A server could not be started where something else answers.
-        return Err(error);
+        Err(error) => return Err(error),
     }
     let mut interrupts = signal(SignalKind::interrupt())?;
     let place = server.shown();
