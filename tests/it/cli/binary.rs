@@ -2,13 +2,12 @@
 
 use std::ffi::OsStr;
 use std::fs::Permissions;
-use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use super::{command, run as pes};
+use super::{answer_once, command, run as pes};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
@@ -129,17 +128,8 @@ fn health_says_what_is_failing() {
     for version in ["1.1", "1.0"] {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let answering = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut asked = Vec::new();
-            while !asked.ends_with(b"\r\n\r\n") {
-                let mut byte = [0];
-                stream.read_exact(&mut byte).unwrap();
-                asked.extend_from_slice(&byte);
-            }
-            let head = format!("HTTP/{version} 503 Service Unavailable\r\nContent-Length: {}\r\n\r\n", body.len());
-            stream.write_all((head + body).as_bytes()).unwrap();
-        });
+        let head = format!("HTTP/{version} 503 Service Unavailable\r\nContent-Length: {}\r\n\r\n", body.len());
+        let answering = answer_once(listener, head + body);
         let expected = format!("pes: {url} is not ready: 503 Service Unavailable: the server is stopping\n");
         refused(&pes(folder.path(), &["health", "--url", &url], &[]), 1, &expected);
         answering.join().unwrap();

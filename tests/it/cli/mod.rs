@@ -15,9 +15,12 @@ mod shown;
 mod terminal;
 mod told;
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -45,4 +48,18 @@ fn run(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output 
             panic!("{arguments:?} does not end");
         })
         .unwrap()
+}
+
+/// Takes one connection, reads the head of its request, and writes these bytes.
+fn answer_once(listener: TcpListener, answer: String) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = Vec::new();
+        while !asked.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            asked.extend_from_slice(&byte);
+        }
+        stream.write_all(answer.as_bytes()).unwrap();
+    })
 }

@@ -1,13 +1,13 @@
 //! What lists and refusals print is enough for a person to write the next command.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::ErrorKind;
 use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
 use super::client::{DINNER, MAIL, Stage, exchange, http};
-use super::run;
 use super::serving::{serve, text};
+use super::{answer_once, run};
 
 fn first_word(said: &str) -> String {
     said.split_whitespace().next().unwrap_or_default().to_owned()
@@ -316,16 +316,7 @@ fn what_answers_and_is_no_pes_is_told_apart_from_nobody() {
     for asks in [&["run", "x"][..], &["threads"]] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let other = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut asked = Vec::new();
-            while !asked.ends_with(b"\r\n\r\n") {
-                let mut byte = [0];
-                stream.read_exact(&mut byte).unwrap();
-                asked.extend_from_slice(&byte);
-            }
-            stream.write_all(b"HTTP/1.0 404 File not found\r\n\r\nno such file").unwrap();
-        });
+        let other = answer_once(listener, "HTTP/1.0 404 File not found\r\n\r\nno such file".to_owned());
         let expected = format!("pes: http://127.0.0.1:{port}: status 404, and not the error of a pes server\n");
         assert_eq!(said(asks, port), (Some(1), expected), "{asks:?}");
         other.join().unwrap();
