@@ -35,12 +35,11 @@ fn hub(criterion: &mut Criterion) {
         group.throughput(Throughput::Elements((TOKENS * readers) as u64));
         group.bench_function(BenchmarkId::from_parameter(readers), |bencher| {
             bencher.iter(|| {
-                hub.open_stream(pk, head());
+                let stream = hub.open_stream(pk, head());
                 for _ in 0..TOKENS {
-                    hub.publish_token(pk, &"str_1".into(), Channel::Response, "token ");
+                    stream.publish(Channel::Response, "token ");
                     subscriptions.iter_mut().for_each(take);
                 }
-                hub.close_stream(pk, &"str_1".into());
             });
         });
     }

@@ -8,12 +8,13 @@ use tokio::sync::broadcast;
 
 use super::changes::{Change, MAX_PENDING_CHANGES};
 use super::encoded::Encoded;
+use super::publisher::StreamPublisher;
 use super::queue::Queue;
 use super::stream::{Channel, OpenStream};
 use super::subscription::{Subscriber, Subscription};
 use super::{StreamHead, SubscriptionFilter};
 use crate::domain::frame::ToolStarted;
-use crate::domain::ids::{StreamId, ThreadPk};
+use crate::domain::ids::ThreadPk;
 use crate::domain::observation::Observation;
 use crate::domain::run::RunResource;
 
@@ -31,9 +32,9 @@ struct Threads {
 }
 
 #[derive(Default)]
-struct Topic {
-    subscribers: Vec<Arc<Subscriber>>,
-    streams: Vec<(StreamId, Arc<OpenStream>)>,
+pub(super) struct Topic {
+    pub(super) subscribers: Vec<Arc<Subscriber>>,
+    streams: Vec<Arc<OpenStream>>,
     /// The highest seq that the subscribers know of: it was published here, or they read it or got a gap for it.
     announced_seq: i64,
 }
@@ -100,31 +101,13 @@ impl Hub {
         }
     }
 
-    /// Keeps the stream's tokens for late subscribers until [`close_stream`](Self::close_stream).
-    pub fn open_stream(&self, pk: ThreadPk, head: StreamHead) {
-        let stream = Arc::new(OpenStream::new(&head));
+    /// Opens a stream. Late subscribers get its text until the publisher is dropped.
+    pub fn open_stream(self: &Arc<Self>, pk: ThreadPk, head: StreamHead) -> StreamPublisher {
+        let stream = Arc::new(OpenStream::new(head));
         let mut threads = self.threads();
         let topic = threads.topics.entry(pk).or_default();
-        topic.lock().streams.push((head.stream_id, stream));
-    }
-
-    /// Publishes a piece of the stream's text. Does nothing if the stream is not open.
-    pub fn publish_token(&self, pk: ThreadPk, stream: &StreamId, channel: Channel, text: &str) {
-        let Some(topic) = self.topic(pk) else { return };
-        let topic = topic.lock();
-        let Some((_, open)) = topic.streams.iter().find(|(id, _)| id == stream) else { return };
-        if text.is_empty() {
-            return;
-        }
-        let range = open.append(channel, text);
-        for subscriber in topic.subscribers.iter().filter(|subscriber| subscriber.filter.tokens) {
-            subscriber.enqueue(|queue| queue.push_token(open, channel, range.clone()));
-        }
-    }
-
-    /// Late subscribers no longer get its text. What waits in queues is still delivered.
-    pub fn close_stream(&self, pk: ThreadPk, stream: &StreamId) {
-        self.remove_from(pk, |topic| topic.streams.retain(|(id, _)| id != stream));
+        topic.lock().streams.push(stream.clone());
+        StreamPublisher { hub: self.clone(), pk, topic: topic.clone(), stream }
     }
 
     /// Notifies every subscriber that the server stops, also those that subscribe later.
@@ -151,7 +134,7 @@ impl Hub {
         let topic = threads.topics.entry(pk).or_default();
         let mut topic = topic.lock();
         if filter.tokens {
-            for (_, stream) in &topic.streams {
+            for stream in &topic.streams {
                 Channel::ALL.into_iter().for_each(|channel| queue.push_catch_up(stream, channel));
             }
         }
@@ -179,6 +162,10 @@ impl Hub {
 
     pub(super) fn unsubscribe(&self, pk: ThreadPk, subscriber: &Arc<Subscriber>) {
         self.remove_from(pk, |topic| topic.subscribers.retain(|other| !Arc::ptr_eq(other, subscriber)));
+    }
+
+    pub(super) fn close_stream(&self, pk: ThreadPk, stream: &Arc<OpenStream>) {
+        self.remove_from(pk, |topic| topic.streams.retain(|other| !Arc::ptr_eq(other, stream)));
     }
 
     fn topic(&self, pk: ThreadPk) -> Option<Arc<Mutex<Topic>>> {

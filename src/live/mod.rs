@@ -9,6 +9,7 @@ mod changes;
 mod encoded;
 mod filter;
 mod hub;
+mod publisher;
 mod queue;
 mod stream;
 mod subscription;
@@ -24,6 +25,7 @@ pub use changes::Change;
 pub use encoded::{Encoded, EncodedKind};
 pub use filter::SubscriptionFilter;
 pub use hub::Hub;
+pub use publisher::StreamPublisher;
 pub use stream::Channel;
 pub use subscription::Subscription;
 

@@ -48,11 +48,11 @@ impl Channel {
 }
 
 impl OpenStream {
-    pub(super) fn new(head: &StreamHead) -> Self {
+    pub(super) fn new(head: StreamHead) -> Self {
         Self {
-            middle: [middle(head, Channel::Response), middle(head, Channel::Thinking)],
-            tail: tail(head),
-            head: Arc::new(head.clone()),
+            middle: [middle(&head, Channel::Response), middle(&head, Channel::Thinking)],
+            tail: tail(&head),
+            head: Arc::new(head),
             texts: Mutex::default(),
             encoded: Mutex::default(),
         }
@@ -65,6 +65,10 @@ impl OpenStream {
         let from = whole.len();
         whole.push_str(text);
         from..whole.len()
+    }
+
+    pub(super) fn text(&self, channel: Channel) -> String {
+        self.texts.lock()[channel as usize].clone()
     }
 
     pub(super) fn length(&self, channel: Channel) -> usize {

@@ -66,10 +66,10 @@ fn frame(subscription: &mut Subscription) -> Option<Value> {
 fn frames_read_as_the_domain_writes_them() {
     let hub = Hub::new(1 << 18);
     let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
-    hub.open_stream(PK, head("s"));
-    hub.publish_token(PK, &"s".into(), Channel::Thinking, "hm");
-    hub.publish_token(PK, &"s".into(), Channel::Response, "é\n");
-    hub.publish_token(PK, &"s".into(), Channel::Response, "\"");
+    let stream = hub.open_stream(PK, head("s"));
+    stream.publish(Channel::Thinking, "hm");
+    stream.publish(Channel::Response, "é\n");
+    stream.publish(Channel::Response, "\"");
     hub.publish_observation(PK, &observation(3, 1));
     let token = |thinking, data: &str, offset| {
         Frame::Token(Token {
@@ -116,9 +116,9 @@ fn all_sockets_share_one_encoding() {
     let mut readers: Vec<Subscription> = (0..3).map(|_| hub.subscribe(PK, SubscriptionFilter::default())).collect();
     readers.iter_mut().for_each(Subscription::join_tokens);
     hub.publish_observation(PK, &observation(1, 10));
-    hub.open_stream(PK, head("s"));
-    hub.publish_token(PK, &"s".into(), Channel::Response, "a");
-    hub.publish_token(PK, &"s".into(), Channel::Response, "b");
+    let stream = hub.open_stream(PK, head("s"));
+    stream.publish(Channel::Response, "a");
+    stream.publish(Channel::Response, "b");
     for _observation_then_token in 0..2 {
         let mut frames = readers.iter_mut().map(|reader| match reader.try_next() {
             Some(Live::Frame(frame)) => frame,
@@ -135,17 +135,15 @@ fn tokens_that_wait_in_a_row_are_one_frame() {
     let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
     reader.join_tokens();
     let mut other = hub.subscribe(PK, SubscriptionFilter::default());
-    hub.open_stream(PK, head("s"));
-    hub.open_stream(PK, head("other"));
-    let publish = |stream: &str, channel, text: &str| hub.publish_token(PK, &stream.into(), channel, text);
-    publish("s", Channel::Response, "a");
-    publish("s", Channel::Response, "b");
-    publish("s", Channel::Thinking, "c");
-    publish("s", Channel::Response, "d");
-    publish("other", Channel::Response, "e");
+    let (stream, second) = (hub.open_stream(PK, head("s")), hub.open_stream(PK, head("other")));
+    stream.publish(Channel::Response, "a");
+    stream.publish(Channel::Response, "b");
+    stream.publish(Channel::Thinking, "c");
+    stream.publish(Channel::Response, "d");
+    second.publish(Channel::Response, "e");
     hub.publish_observation(PK, &observation(1, 1));
-    publish("other", Channel::Response, "f");
-    publish("other", Channel::Response, "g");
+    second.publish(Channel::Response, "f");
+    second.publish(Channel::Response, "g");
     let mut told = Vec::new();
     while let Some(frame) = frame(&mut reader) {
         let data = &frame["data"];
@@ -159,12 +157,12 @@ fn tokens_that_wait_in_a_row_are_one_frame() {
 #[test]
 fn a_late_joiner_gets_what_was_said_in_one_frame_and_then_the_rest() {
     let hub = Hub::new(64);
-    hub.open_stream(PK, head("s"));
+    let stream = hub.open_stream(PK, head("s"));
     for _ in 0..100 {
-        hub.publish_token(PK, &"s".into(), Channel::Response, "word ");
+        stream.publish(Channel::Response, "word ");
     }
     let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
-    hub.publish_token(PK, &"s".into(), Channel::Response, "end");
+    stream.publish(Channel::Response, "end");
     let said = frame(&mut reader).unwrap();
     assert_eq!((said["data"]["offset"].clone(), said["data"]["data"].as_str().unwrap().len()), (json!(0), 500));
     let rest = frame(&mut reader).unwrap();
@@ -175,10 +173,10 @@ fn a_late_joiner_gets_what_was_said_in_one_frame_and_then_the_rest() {
 #[test]
 fn filters_hold_back_types_and_tokens() {
     let hub = Hub::new(1 << 18);
-    hub.open_stream(PK, head("s"));
-    hub.publish_token(PK, &"s".into(), Channel::Response, "early");
+    let stream = hub.open_stream(PK, head("s"));
+    stream.publish(Channel::Response, "early");
     let mut reader = hub.subscribe(PK, SubscriptionFilter { tokens: false, types: vec![ObservationType::Plan] });
-    hub.publish_token(PK, &"s".into(), Channel::Response, "late");
+    stream.publish(Channel::Response, "late");
     hub.publish_observation(PK, &observation(1, 1));
     hub.publish_observation(PK, &Observation { kind: ObservationType::Plan, ..observation(2, 1) });
     assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 2);
@@ -190,12 +188,11 @@ fn nothing_is_kept_for_idle_threads() {
     let hub = Hub::new(1 << 18);
     for pk in 0..100 {
         hub.publish_observation(ThreadPk(pk), &observation(1, 1));
-        hub.publish_token(ThreadPk(pk), &"s".into(), Channel::Response, "lost");
         let reader = hub.subscribe(ThreadPk(pk), SubscriptionFilter::default());
-        hub.open_stream(ThreadPk(pk), head("s"));
+        let stream = hub.open_stream(ThreadPk(pk), head("s"));
         drop(reader);
         assert_eq!(hub.topic_count(), 1);
-        hub.close_stream(ThreadPk(pk), &"s".into());
+        drop(stream);
         assert_eq!(hub.topic_count(), 0);
     }
 }
@@ -270,18 +267,18 @@ fn a_large_observation_reaches_a_reader_that_keeps_up() {
 fn a_full_queue_merges_tokens_then_drops_them_then_tells_of_a_gap() {
     let hub = Hub::new(2000);
     let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
-    hub.open_stream(PK, head("s"));
+    let stream = hub.open_stream(PK, head("s"));
     for _ in 0..30 {
-        hub.publish_token(PK, &"s".into(), Channel::Response, "0123456789");
+        stream.publish(Channel::Response, "0123456789");
     }
     let merged = frame(&mut reader).unwrap();
     assert!(merged["data"]["data"].as_str().unwrap().len() > 200, "waiting tokens were not merged");
     while frame(&mut reader).is_some() {}
 
-    hub.publish_token(PK, &"s".into(), Channel::Response, &"x".repeat(1500));
+    stream.publish(Channel::Response, &"x".repeat(1500));
     hub.publish_observation(PK, &observation(1, 1200));
     assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 1, "the observation goes before the tokens");
-    hub.publish_token(PK, &"s".into(), Channel::Response, "after");
+    stream.publish(Channel::Response, "after");
     assert_eq!(frame(&mut reader).unwrap()["data"]["offset"], 1800);
 
     (2..5).for_each(|seq| hub.publish_observation(PK, &observation(seq, 1200)));

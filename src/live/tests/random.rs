@@ -51,7 +51,7 @@ struct Reader {
 struct Published {
     /// Whole texts by stream id and token type.
     texts: HashMap<(String, String), String>,
-    open: [Option<String>; 3],
+    open: [Option<(String, StreamPublisher)>; 3],
     streams: usize,
     seq: i64,
 }
@@ -105,23 +105,19 @@ fn play(ops: Vec<Op>, queue_bytes: usize, keeps_up: bool) {
             Op::Open(slot) if published.open[slot as usize].is_none() => {
                 published.streams += 1;
                 let id = format!("s{}", published.streams);
-                hub.open_stream(PK, head(&id));
-                published.open[slot as usize] = Some(id);
+                let stream = hub.open_stream(PK, head(&id));
+                published.open[slot as usize] = Some((id, stream));
             }
             Op::Token(slot, channel, text) => {
-                if let Some(id) = &published.open[slot as usize] {
+                if let Some((id, stream)) = &published.open[slot as usize] {
                     let kind =
                         serde_json::to_value(TokenType::of(Phase::Execution, channel == Channel::Thinking)).unwrap();
-                    hub.publish_token(PK, &id.as_str().into(), channel, &text);
+                    stream.publish(channel, &text);
                     let key = (id.clone(), kind.as_str().unwrap().to_owned());
                     published.texts.entry(key).or_default().push_str(&text);
                 }
             }
-            Op::Close(slot) => {
-                if let Some(id) = published.open[slot as usize].take() {
-                    hub.close_stream(PK, &id.as_str().into());
-                }
-            }
+            Op::Close(slot) => published.open[slot as usize] = None,
             Op::Observe(size) => {
                 published.seq += 1;
                 hub.publish_observation(PK, &observation(published.seq, size));
@@ -157,7 +153,7 @@ fn play(ops: Vec<Op>, queue_bytes: usize, keeps_up: bool) {
 
 /// The texts that a new subscriber does not get: those of closed streams.
 fn closed_texts(published: &Published) -> HashMap<(String, String), usize> {
-    let is_closed = |id: &String| !published.open.iter().flatten().any(|open| open == id);
+    let is_closed = |id: &String| !published.open.iter().flatten().any(|(open, _)| open == id);
     published.texts.iter().filter(|((id, _), _)| is_closed(id)).map(|(key, text)| (key.clone(), text.len())).collect()
 }
 

@@ -6,10 +6,10 @@ use super::*;
 #[test]
 fn a_frame_tells_what_its_bytes_say() {
     let hub = Hub::new(1 << 18);
-    hub.open_stream(PK, head("s"));
+    let stream = hub.open_stream(PK, head("s"));
     let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
     for (channel, text) in [(Channel::Response, "é"), (Channel::Thinking, "hm"), (Channel::Response, "\"")] {
-        hub.publish_token(PK, &"s".into(), channel, text);
+        stream.publish(channel, text);
     }
     for _ in 0..3 {
         let Some(Live::Frame(frame)) = reader.try_next() else { panic!("a frame was due") };

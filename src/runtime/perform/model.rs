@@ -19,7 +19,7 @@ use crate::domain::tool::ToolSpec;
 use crate::engine::event::{Event, ModelEvent};
 use crate::engine::parse::tags::TagFilter;
 use crate::failpoint;
-use crate::live::{Channel, Hub, StreamHead};
+use crate::live::{Channel, Hub, StreamHead, StreamPublisher};
 use crate::provider::DeltaStream;
 use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
@@ -108,7 +108,7 @@ impl ModelAttempt {
             }
             Err(failure) => return Some(failed(failure)),
         };
-        let mut tokens = TokenStream::open(shared.hub.clone(), pk, head);
+        let mut tokens = TokenStream::open(&shared.hub, pk, head);
         let answered = read_reply(deltas, &interrupt, reply, &mut tokens, &prompt_size, model).await;
         failpoint::reached("model.replied");
         Some(match answered {
@@ -200,64 +200,40 @@ fn broken_off(
 ) -> ModelFailure {
     let has_begun = reply.has_begun() || matches!(failure.kind, FailureKind::Incomplete | FailureKind::Interrupted);
     let usage = has_begun.then(|| reply.usage_so_far(prompt_size.tokens()));
-    ModelFailure { partial_text: tokens.text(), usage, ..failure }
+    ModelFailure { partial_text: tokens.publisher.text(Channel::Response), usage, ..failure }
 }
 
-/// An open token stream of the hub. It is closed when dropped, also by an abort.
+/// The open stream of a reply.
 struct TokenStream {
-    hub: Arc<Hub>,
-    pk: ThreadPk,
-    stream: StreamId,
+    publisher: StreamPublisher,
     /// Removes the tags around the content of a synthesis.
     tags: Option<TagFilter>,
-    /// The text that was published.
-    text: String,
 }
 
 impl TokenStream {
-    fn open(hub: Arc<Hub>, pk: ThreadPk, head: StreamHead) -> Self {
-        let stream = head.stream_id.clone();
+    fn open(hub: &Arc<Hub>, pk: ThreadPk, head: StreamHead) -> Self {
         let tags = (head.phase == Phase::Synthesis).then(TagFilter::default);
-        hub.open_stream(pk, head);
-        Self { hub, pk, stream, tags, text: String::new() }
+        Self { publisher: hub.open_stream(pk, head), tags }
     }
 
     fn publish(&mut self, delta: &Delta) {
         match delta {
             Delta::Text(piece) => match &mut self.tags {
-                Some(tags) => {
-                    let shown = tags.push(piece);
-                    self.publish_text(&shown);
-                }
-                None => self.publish_text(piece),
+                Some(tags) => self.publisher.publish(Channel::Response, &tags.push(piece)),
+                None => self.publisher.publish(Channel::Response, piece),
             },
-            Delta::Thinking(piece) => self.hub.publish_token(self.pk, &self.stream, Channel::Thinking, piece),
+            Delta::Thinking(piece) => self.publisher.publish(Channel::Thinking, piece),
             // The end of the stream corrects what was published.
             Delta::WasThinking => {}
             Delta::ToolCall { .. } | Delta::Replay(_) | Delta::Usage(_) | Delta::Stop(_) => {}
         }
     }
 
-    fn publish_text(&mut self, piece: &str) {
-        self.text.push_str(piece);
-        self.hub.publish_token(self.pk, &self.stream, Channel::Response, piece);
-    }
-
     /// Publishes the text that the tag filter still held back.
     fn flush(&mut self) {
         if let Some(tags) = self.tags.take() {
             let (rest, _) = tags.finish();
-            self.publish_text(&rest);
+            self.publisher.publish(Channel::Response, &rest);
         }
-    }
-
-    fn text(&self) -> String {
-        self.text.clone()
-    }
-}
-
-impl Drop for TokenStream {
-    fn drop(&mut self) {
-        self.hub.close_stream(self.pk, &self.stream);
     }
 }
