@@ -34,11 +34,16 @@ impl Actor {
             return self.abort_effects();
         };
         self.lease = Some(lease.clone());
-        for effect in effects {
+        let mut effects = effects.into_iter();
+        while let Some(effect) = effects.next() {
             match &effect {
                 Effect::CallModel { stream, attempt } => {
                     let (stream, attempt) = (stream.clone(), *attempt);
                     self.start_model(effect, stream, attempt, lease.clone()).await;
+                    if effects.len() > 0 {
+                        // Lets the request be sent before the next one's prompt is read.
+                        task::yield_now().await;
+                    }
                 }
                 Effect::CallTool { call, attempt } => {
                     let Some(loaded) = &self.loaded else { return };
@@ -134,8 +139,6 @@ impl Actor {
         };
         let span = span(loaded);
         self.effects.start(effect, lease, call.perform().instrument(span));
-        // Lets the request be sent before the next one's prompt is read.
-        task::yield_now().await;
     }
 }
 
