@@ -10,6 +10,7 @@ use crate::domain::facts::{Fact, PlanSource, WholePlan, WholePlanUpdate};
 use crate::domain::hitl::ExpiryPolicy;
 use crate::domain::observation::ObservationType;
 use crate::domain::plan::ItemStatus;
+use crate::domain::word_of;
 
 /// The longest text in a line.
 const WORDS: usize = 200;
@@ -46,7 +47,7 @@ fn plan(plan: &WholePlan) -> Option<String> {
 
 fn update(update: &WholePlanUpdate) -> Option<String> {
     let changes = &update.changes.changes;
-    let changes = changes.iter().map(|change| format!("{}:{}", wire_word(&change.kind), change.item_id.as_str()));
+    let changes = changes.iter().map(|change| format!("{}:{}", word_of(&change.kind), change.item_id.as_str()));
     let changes: Vec<String> = changes.collect();
     // The planner's own list is already in its plan observation.
     let is_news = update.source != PlanSource::Planner && !changes.is_empty();
@@ -77,7 +78,7 @@ fn of_fact(fact: &Fact, item: &str, frame: &ObservationFrame) -> Option<String> 
         }
         Fact::LlmStreamError(body) => {
             let again = body.retry_in_ms.map(|ms| format!(" again_in={}", span(ms))).unwrap_or_default();
-            let code = wire_word(&body.code);
+            let code = word_of(&body.code);
             format!("{item} model error={code} {}{again}", cut(&body.message, WORDS))
         }
         Fact::AgentSuspended(asked) => {
@@ -117,9 +118,4 @@ fn of_fact(fact: &Fact, item: &str, frame: &ObservationFrame) -> Option<String> 
         | Fact::Synthesis(_)
         | Fact::FinalResponse(_) => return None,
     })
-}
-
-/// An enum value in its wire form.
-fn wire_word(word: &impl serde::Serialize) -> String {
-    serde_json::to_value(word).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -1,10 +1,8 @@
 //! Spans of calls to models, tools and other agents, and the decisions of people about these calls.
 
-use serde::Serialize;
 use serde_json::json;
 
 use super::projection::{OpenSpan, Projection, message, value_of};
-use crate::domain::Millis;
 use crate::domain::facts::{
     A2aTaskBody, AgentResumedBody, LlmStreamEndBody, LlmStreamErrorBody, LlmStreamMetadataBody, LlmStreamStartBody,
 };
@@ -13,6 +11,7 @@ use crate::domain::ids::{ItemId, StreamId};
 use crate::domain::model::Phase;
 use crate::domain::task::TaskStatus;
 use crate::domain::tool::{ToolCall, ToolResult};
+use crate::domain::{Millis, word_of};
 use crate::traces::names;
 use crate::traces::span::{Attribute, Span, SpanId, SpanKind};
 
@@ -39,8 +38,7 @@ impl Projection {
         span.set(names::OUTPUT_TOKENS, body.output_tokens);
         span.set(names::CACHED_INPUT_TOKENS, body.cached_input_tokens);
         span.set(names::REASONING_TOKENS, body.thinking_tokens);
-        span.attributes
-            .push((names::FINISH_REASONS.into(), Attribute::TextList(vec![serialized_name(&body.stop_reason)])));
+        span.attributes.push((names::FINISH_REASONS.into(), Attribute::TextList(vec![word_of(&body.stop_reason)])));
         span.set_some(names::FIRST_TOKEN, body.time_to_first_token_ms.map(seconds));
         span.set_some(names::QUEUED, body.queued_ms);
         span.set_some(names::COST, body.cost_usd);
@@ -60,9 +58,9 @@ impl Projection {
     }
 
     pub(super) fn fail_chat(&mut self, body: &LlmStreamErrorBody, at: Millis) {
-        let why = self.failure_text(&serialized_name(&body.code), &body.message);
+        let why = self.failure_text(&word_of(&body.code), &body.message);
         self.end_chat(&body.stream_id, at, |span| {
-            span.fail(&serialized_name(&body.code), &why);
+            span.fail(&word_of(&body.code), &why);
             span.set_some(names::HTTP_STATUS, body.http_status.map(i64::from));
         });
     }
@@ -181,12 +179,6 @@ fn finish_reason(chat: &Span) -> String {
         Some(Attribute::TextList(reasons)) => reasons.concat(),
         Some(Attribute::Text(_) | Attribute::Integer(_) | Attribute::Float(_)) | None => String::new(),
     }
-}
-
-/// The serialised form of an enum of the log.
-fn serialized_name(word: &impl Serialize) -> String {
-    let written = serde_json::to_value(word).expect("a word is a text");
-    written.as_str().unwrap_or_default().to_owned()
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a time of waiting is far below 2^52 ms")]

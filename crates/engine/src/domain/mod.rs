@@ -71,6 +71,11 @@ use codes;
 /// Unix time in milliseconds. Always an argument, never read from a clock below the runtime.
 pub type Millis = i64;
 
+/// The serialised name of an enum's variant. Empty if the variant is not serialised as a text.
+pub fn word_of(variant: &impl serde::Serialize) -> String {
+    serde_json::to_value(variant).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
 /// A member that may be `null` and is there all the same.
 fn present<'de, D: serde::Deserializer<'de>>(member: D) -> Result<Option<serde_json::Value>, D::Error> {
     <serde_json::Value as serde::Deserialize>::deserialize(member).map(Some)
