@@ -8,7 +8,9 @@ use metrics::{Counter, Histogram, counter, histogram};
 use parking_lot::Mutex;
 
 use crate::config::ModelRef;
+use crate::domain::model::{FailureKind, Phase};
 use crate::domain::usage::ModelUse;
+use crate::domain::word_of;
 
 pub(super) struct ModelMeters {
     /// Models that the operator chose.
@@ -22,6 +24,8 @@ pub(super) struct Meters {
     labels: [(&'static str, String); 2],
     pub(super) duration: Histogram,
     pub(super) first_token: Histogram,
+    /// By phase and failure; `None`: it went well.
+    calls: Mutex<HashMap<(Phase, Option<FailureKind>), Counter>>,
     tokens: [Counter; 4],
     cost: OnceLock<Counter>,
     unpriced: OnceLock<Counter>,
@@ -63,6 +67,7 @@ impl Meters {
         Self {
             duration: histogram!("pes_model_call_duration_seconds", &labels),
             first_token: histogram!("pes_model_first_token_seconds", &labels),
+            calls: Mutex::default(),
             tokens,
             cost: OnceLock::new(),
             unpriced: OnceLock::new(),
@@ -89,9 +94,13 @@ impl Meters {
         }
     }
 
-    pub(super) fn count_call(&self, phase: String, outcome: String) {
-        let [provider, model] = self.labels.clone();
-        let labels = [provider, model, ("phase", phase), ("outcome", outcome)];
-        counter!("pes_model_calls_total", &labels).increment(1);
+    /// Counts an attempt of a call, which went well if there is no failure.
+    pub(super) fn count_call(&self, phase: Phase, failure: Option<FailureKind>) {
+        let new = || {
+            let [provider, model] = self.labels.clone();
+            let outcome = failure.map_or_else(|| "ok".to_owned(), |kind| word_of(&kind));
+            counter!("pes_model_calls_total", &[provider, model, ("phase", word_of(&phase)), ("outcome", outcome)])
+        };
+        self.calls.lock().entry((phase, failure)).or_insert_with(new).increment(1);
     }
 }

@@ -7,7 +7,6 @@ use futures_util::StreamExt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::model_not_sent;
 use super::reply::ReplyBuilder;
 use crate::config::ModelRef;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
@@ -40,40 +39,37 @@ pub(in crate::runtime) struct ModelAttempt {
 impl ModelAttempt {
     /// `None`: the lease ended before the request was sent.
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
-        let (phase, began) = (self.head.phase, Instant::now());
+        let (phase, began, stream, attempt) = (self.head.phase, Instant::now(), self.stream.clone(), self.attempt);
         let meters = self.shared.model_meters.of(&self.request.provider, &self.request.model);
-        let event = self.call().await?;
-        let (outcome, first_token) = match &event {
-            Event::Model(ModelEvent::Failed { failure, .. }) => (label(&failure.kind), None),
-            Event::Model(ModelEvent::Replied { reply, .. }) => {
-                let outcome = if reply.is_refusal() { label(&FailureKind::Refused) } else { "ok".to_owned() };
-                (outcome, reply.time_to_first_token_ms)
-            }
-            Event::Model(ModelEvent::Overflowed { .. })
-            | Event::Asked { .. }
-            | Event::Cancel(_)
-            | Event::Tool(_)
-            | Event::Peer(_)
-            | Event::Person(_)
-            | Event::System(_) => ("ok".to_owned(), None),
+        let answered = self.call().await?;
+        let (failure, first_token) = match &answered {
+            Ok(reply) => (reply.is_refusal().then_some(FailureKind::Refused), reply.time_to_first_token_ms),
+            Err(failure) => (Some(failure.kind), None),
         };
         meters.duration.record(began.elapsed().as_secs_f64());
         if let Some(first) = first_token {
             meters.first_token.record(first as f64 / 1000.0);
         }
-        meters.count_call(label(&phase), outcome);
-        Some(event)
+        meters.count_call(phase, failure);
+        Some(Event::Model(match answered {
+            Ok(reply) => ModelEvent::Replied { stream, attempt, reply },
+            Err(failure) => ModelEvent::Failed { stream, attempt, failure },
+        }))
     }
 
-    async fn call(self) -> Option<Event> {
+    /// The reply, or why there is none. `None`: the lease ended before the request was sent.
+    async fn call(self) -> Option<Result<Box<ModelReply>, ModelFailure>> {
         failpoint::reached("model.before");
-        let Self { shared, pk, tenant, stream, attempt, request, head, lease, interrupt } = self;
+        let Self { shared, pk, tenant, request, head, lease, interrupt, .. } = self;
         let began = Instant::now();
         let model = ModelRef { provider: request.provider.clone(), model: request.model.clone() };
         let (fit, prompt_digest) = (request.context.fit, Some(prompt::digest(&request.messages)));
         let client = match shared.model(tenant, &model.provider) {
             Ok(client) => client,
-            Err(fault) => return Some(model_not_sent(&stream, attempt, FailureKind::Refused, &fault.detail)),
+            Err(fault) => {
+                let failure = ModelFailure::new(FailureKind::Refused, fault.detail);
+                return Some(Err(ModelFailure { is_ours: true, ..failure }));
+            }
         };
         let (gates, owner) = (&shared.gates, shared.call_owner(tenant, &model.provider));
         let enter = async {
@@ -85,13 +81,10 @@ impl ModelAttempt {
         };
         let entered = interrupt.run_until_cancelled(enter).await;
         let queued_ms = i64::try_from(began.elapsed().as_millis()).ok().filter(|waited| *waited > 0);
-        let failed = |failure: ModelFailure| {
-            let failure = ModelFailure { queued_ms: queued_ms.unwrap_or(0), ..failure };
-            Event::Model(ModelEvent::Failed { stream: stream.clone(), attempt, failure })
-        };
+        let failed = |failure| Some(Err(ModelFailure { queued_ms: queued_ms.unwrap_or(0), ..failure }));
         let pass = match entered.unwrap_or_else(|| Err(interrupted())) {
             Ok(pass) => pass,
-            Err(failure) => return Some(failed(failure)),
+            Err(failure) => return failed(failure),
         };
         if !lease.is_valid() {
             return None;
@@ -104,28 +97,22 @@ impl ModelAttempt {
             // The request may have been sent, so its prompt must be paid.
             Err(failure) if is_unanswered(&failure) => {
                 let usage = Some(reply.usage_so_far(prompt_size.tokens()));
-                return Some(failed(ModelFailure { usage, ..failure }));
+                return failed(ModelFailure { usage, ..failure });
             }
-            Err(failure) => return Some(failed(failure)),
+            Err(failure) => return failed(failure),
         };
         let mut tokens = TokenStream::open(&shared.hub, pk, head);
         let answered = read_reply(deltas, &interrupt, reply, &mut tokens, &prompt_size, model).await;
         failpoint::reached("model.replied");
-        Some(match answered {
+        match answered {
             Ok(reply) => {
                 // Replay blocks that are nested too deep could not be read back from the store.
                 let replay = reply.replay.filter(|blocks| !exceeds(blocks, MOST_DEPTH));
-                let reply = Box::new(ModelReply { fit, replay, queued_ms, prompt_digest, ..reply });
-                Event::Model(ModelEvent::Replied { stream: stream.clone(), attempt, reply })
+                Some(Ok(Box::new(ModelReply { fit, replay, queued_ms, prompt_digest, ..reply })))
             }
             Err(failure) => failed(failure),
-        })
+        }
     }
-}
-
-/// The serialised name of an enum variant, as a label.
-fn label(of: &impl serde::Serialize) -> String {
-    serde_json::to_value(of).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 /// The size of a prompt.
