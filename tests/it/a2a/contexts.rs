@@ -134,9 +134,14 @@ async fn who_may_only_look_starts_nothing() {
     }
     let said = Door::Rest(Version::V1).ask(&app, Method::SendMessage, json!({})).send().await;
     assert_eq!(said.status, 403, "nothing is read of who may not send");
+    for door in [NEW, Door::Rest(Version::V1)] {
+        assert_eq!(door.list(&app, &ListQuery::default()).await.unwrap().total_size, 1);
+    }
+    let changing = [Method::SendStreamingMessage, Method::CreatePushConfig, Method::DeletePushConfig];
     // The URL of a push receiver may contain a secret.
+    let secret = [Method::GetPushConfig, Method::ListPushConfigs];
     for door in DOORS {
-        for method in [Method::GetPushConfig, Method::ListPushConfigs] {
+        for method in changing.into_iter().chain(secret) {
             let params = json!({ "taskId": task.id, "id": task.id, "pushNotificationConfigId": "here" });
             let refused = door.call(&app, method, params).await.unwrap_err();
             assert_eq!(refused.error, Error::PermissionDenied, "{door:?} {method:?}");

@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use super::QUESTIONS;
 use super::error::A2aError;
 use crate::a2a::fault::{Error, Fault};
-use crate::a2a::wire::Version;
+use crate::a2a::wire::{Method, Version};
 use crate::auth::Pass;
 use crate::domain::caller::{Caller, Scope};
 use crate::http::app_state::AppState;
@@ -14,8 +14,9 @@ use crate::http::caller::{authenticate, permit};
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::http::trace::TraceId;
 
-/// An authenticated A2A request: the caller, and how it wants the response.
+/// A request of a caller that may use its method, and how the caller wants the response.
 pub(super) struct A2aRequest {
+    method: Method,
     pub(super) app: AppState,
     pub(super) caller: Caller,
     pub(super) pass: Pass,
@@ -26,13 +27,22 @@ pub(super) struct A2aRequest {
 }
 
 impl A2aRequest {
-    pub(super) fn new(app: &AppState, caller: Caller, version: Version, preferences: ReplyPreferences) -> Self {
+    /// The request for a method, if the caller has the scope that it needs.
+    pub(super) fn permitted(
+        app: &AppState,
+        caller: Caller,
+        method: Method,
+        version: Version,
+        preferences: ReplyPreferences,
+    ) -> Result<Self, A2aError> {
+        permit(&caller, scope(method))?;
         let ReplyPreferences { pass, base, trace, .. } = preferences;
-        Self { app: app.clone(), caller, pass, version, base, trace }
+        Ok(Self { method, app: app.clone(), caller, pass, version, base, trace })
     }
 
-    pub(super) fn may(&self, scope: Scope) -> Result<(), A2aError> {
-        Ok(permit(&self.caller, scope)?)
+    /// The method that the caller may use.
+    pub(super) fn method(&self) -> Method {
+        self.method
     }
 
     /// A request may name a tenant, which must be the caller's own. Any other tenant is answered as not existing.
@@ -42,6 +52,21 @@ impl A2aRequest {
         } else {
             Err(Fault::new(Error::TaskNotFound, "There is nothing of this tenant; leave it out.").into())
         }
+    }
+}
+
+/// The scope that a method needs.
+fn scope(method: Method) -> Scope {
+    match method {
+        Method::SendMessage
+        | Method::SendStreamingMessage
+        | Method::CancelTask
+        | Method::CreatePushConfig
+        // The URL of a receiver may contain a secret, and whoever may create one may see it.
+        | Method::GetPushConfig
+        | Method::ListPushConfigs
+        | Method::DeletePushConfig => Scope::Run,
+        Method::SubscribeToTask | Method::GetTask | Method::ListTasks | Method::GetExtendedAgentCard => Scope::Read,
     }
 }
 

@@ -12,7 +12,6 @@ use crate::a2a::fault::{Error, Fault};
 use crate::a2a::types::{AgentCard, Capabilities, Extension, Interface, Metadata, Provider, SecurityScheme, Skill};
 use crate::a2a::wire::{self, Version};
 use crate::config::a2a::{A2a, AgentSkill};
-use crate::domain::caller::Scope;
 use crate::domain::digest;
 use crate::domain::fault;
 use crate::http::app_state::AppState;
@@ -65,7 +64,6 @@ pub(crate) async fn card(
 
 /// The extended card, for callers with a key.
 pub(super) async fn extended(ctx: &A2aRequest) -> Result<AgentCard, A2aError> {
-    ctx.may(Scope::Read)?;
     let config = &ctx.app.config.a2a;
     if !is_extended(config) {
         return Err(Fault::new(Error::ExtendedAgentCardNotConfigured, "The public card says everything.").into());

@@ -13,7 +13,6 @@ use crate::a2a::fault::{Error, Fault};
 use crate::a2a::types::{ListQuery, Message, SendResult, Task, TaskPage, TaskQuery};
 use crate::a2a::view;
 use crate::a2a::wire::{self, Method, Version};
-use crate::domain::caller::Scope;
 use crate::domain::fault::Code;
 use crate::domain::ids::RunId;
 use crate::service::a2a::tasks;
@@ -34,24 +33,9 @@ pub(super) enum OperationResult {
     Events(TaskEventStream),
 }
 
-/// The scope that the caller needs. It is known before the body is read.
-pub(super) fn scope(method: Method) -> Scope {
-    match method {
-        Method::SendMessage
-        | Method::SendStreamingMessage
-        | Method::CancelTask
-        | Method::CreatePushConfig
-        // The URL of a receiver may contain a secret, and whoever may create one may see it.
-        | Method::GetPushConfig
-        | Method::ListPushConfigs
-        | Method::DeletePushConfig => Scope::Run,
-        Method::SubscribeToTask | Method::GetTask | Method::ListTasks | Method::GetExtendedAgentCard => Scope::Read,
-    }
-}
-
-pub(super) async fn perform(ctx: &A2aRequest, method: Method, params: &Value) -> Result<OperationResult, A2aError> {
+pub(super) async fn perform(ctx: &A2aRequest, params: &Value) -> Result<OperationResult, A2aError> {
     let version = ctx.version;
-    let done = match method {
+    let done = match ctx.method() {
         Method::SendMessage => {
             let sent = send::send(ctx, version.read_send_request(params)?).await?;
             return Ok(OperationResult::Awaited(version.sent(&sent)));
@@ -84,7 +68,6 @@ pub(super) async fn perform(ctx: &A2aRequest, method: Method, params: &Value) ->
 }
 
 async fn get(ctx: &A2aRequest, query: TaskQuery) -> Result<Task, A2aError> {
-    ctx.may(Scope::Read)?;
     ctx.check_tenant(query.tenant.as_deref())?;
     let detail = TaskDetail { history: query.history_length, artifacts: true };
     current_task(ctx, &query.id.into(), detail).await
@@ -97,7 +80,6 @@ pub(super) async fn current_task(ctx: &A2aRequest, id: &RunId, detail: TaskDetai
 }
 
 async fn list(ctx: &A2aRequest, query: ListQuery) -> Result<TaskPage, A2aError> {
-    ctx.may(Scope::Read)?;
     ctx.check_tenant(query.tenant.as_deref())?;
     let size = query.page_size.unwrap_or(DEFAULT_PAGE_SIZE);
     if !(1..=MAX_PAGE_SIZE).contains(&size) {
@@ -129,7 +111,6 @@ async fn list(ctx: &A2aRequest, query: ListQuery) -> Result<TaskPage, A2aError> 
 }
 
 async fn cancel(ctx: &A2aRequest, query: TaskQuery) -> Result<Task, A2aError> {
-    ctx.may(Scope::Run)?;
     ctx.check_tenant(query.tenant.as_deref())?;
     let id = RunId::from(query.id);
     let over = || Fault::new(Error::TaskNotCancelable, "The task is over; there is nothing to cancel.");

@@ -4,19 +4,16 @@ use super::caller::A2aRequest;
 use super::error::A2aError;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::types::{PushConfig, PushListQuery, PushPage, PushQuery};
-use crate::domain::caller::Scope;
 use crate::domain::ids::RunId;
 use crate::service::a2a::pushes;
 
 pub(super) async fn create(ctx: &A2aRequest, config: PushConfig) -> Result<PushConfig, A2aError> {
-    ctx.may(Scope::Run)?;
     ctx.check_tenant(config.tenant.as_deref())?;
     let Some(task) = config.task_id.as_deref() else { return Err(Fault::invalid("/taskId", "is missing").into()) };
     Ok(pushes::add(&ctx.app.service, &ctx.caller, &task.into(), &config, ctx.version).await?)
 }
 
 pub(super) async fn get(ctx: &A2aRequest, query: PushQuery) -> Result<PushConfig, A2aError> {
-    ctx.may(Scope::Run)?;
     ctx.check_tenant(query.tenant.as_deref())?;
     let (service, task) = (&ctx.app.service, RunId::from(query.task_id));
     let found = match &query.id {
@@ -27,7 +24,6 @@ pub(super) async fn get(ctx: &A2aRequest, query: PushQuery) -> Result<PushConfig
 }
 
 pub(super) async fn list(ctx: &A2aRequest, query: PushListQuery) -> Result<PushPage, A2aError> {
-    ctx.may(Scope::Run)?;
     ctx.check_tenant(query.tenant.as_deref())?;
     // A task has few: they are one page.
     let configs = pushes::list(&ctx.app.service, &ctx.caller, &RunId::from(query.task_id)).await?;
@@ -35,7 +31,6 @@ pub(super) async fn list(ctx: &A2aRequest, query: PushListQuery) -> Result<PushP
 }
 
 pub(super) async fn delete(ctx: &A2aRequest, query: PushQuery) -> Result<(), A2aError> {
-    ctx.may(Scope::Run)?;
     ctx.check_tenant(query.tenant.as_deref())?;
     let (service, task) = (&ctx.app.service, RunId::from(query.task_id));
     match &query.id {

@@ -9,12 +9,11 @@ use serde_json::{Map, Value, json};
 
 use super::caller::{A2aRequest, authenticate_caller, extensions, version};
 use super::error::A2aError;
-use super::operations::{OperationResult, perform, scope};
+use super::operations::{OperationResult, perform};
 use super::stream::event_response;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::{Method, Version};
 use crate::http::app_state::AppState;
-use crate::http::caller::permit;
 use crate::http::json::read_any;
 use crate::http::metrics::WaitedForRun;
 use crate::http::problem::Problem;
@@ -59,20 +58,19 @@ async fn answer(app: &AppState, path: &str, request: Request) -> Result<Response
         let detail = format!("Version {} has no such path.", version.as_str());
         return Err(Fault::new(Error::MethodNotFound, detail).into());
     }
-    permit(&caller, scope(route.method))?;
+    let ctx = A2aRequest::permitted(app, caller, route.method, version, preferences)?;
     let extensions = extensions(app, &parts.headers)?;
     let mut params = query(parts.uri.query().unwrap_or_default());
     if parts.method == Verb::POST {
         let types = ["application/json", MEDIA_TYPE];
-        match read_any(Request::from_parts(parts, body), &app.a2a_limits(&caller), &types).await? {
+        match read_any(Request::from_parts(parts, body), &app.a2a_limits(&ctx.caller), &types).await? {
             Some(Value::Object(members)) => params.extend(members),
             Some(_) => return Err(Fault::invalid("", "The body is one JSON object.").into()),
             None => {}
         }
     }
     route.name_ids(version, &mut params);
-    let ctx = A2aRequest::new(app, caller, version, preferences);
-    let mut response = match perform(&ctx, route.method, &Value::Object(params)).await? {
+    let mut response = match perform(&ctx, &Value::Object(params)).await? {
         OperationResult::Value(Value::Null) => Json(json!({})).into_response(),
         OperationResult::Value(result) => Json(result).into_response(),
         OperationResult::Awaited(result) => (Extension(WaitedForRun), Json(result)).into_response(),

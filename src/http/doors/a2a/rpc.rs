@@ -7,14 +7,13 @@ use serde_json::{Value, json};
 
 use super::caller::{A2aRequest, authenticate_caller, extensions, version};
 use super::error::A2aError;
-use super::operations::{OperationResult, perform, scope};
+use super::operations::{OperationResult, perform};
 use super::stream::event_response;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::{Method, Version};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Code;
 use crate::http::app_state::AppState;
-use crate::http::caller::permit;
 use crate::http::json::read_value;
 use crate::http::metrics::WaitedForRun;
 use crate::http::problem::Problem;
@@ -52,10 +51,9 @@ async fn answer(app: &AppState, request: Request, id: &mut Value) -> Result<Resp
     let version = version(&parts)?.unwrap_or(Version::V03);
     let extensions = extensions(app, &parts.headers)?;
     let method = Method::named(version, envelope.method).ok_or_else(|| no_method(version, envelope.method))?;
-    permit(&caller, scope(method))?;
-    let ctx = A2aRequest::new(app, caller, version, preferences);
+    let ctx = A2aRequest::permitted(app, caller, method, version, preferences)?;
     let success = |id: &Value, result: Value| json!({ "jsonrpc": "2.0", "id": id, "result": result });
-    let mut response = match perform(&ctx, method, &envelope.params).await? {
+    let mut response = match perform(&ctx, &envelope.params).await? {
         OperationResult::Value(result) => Json(success(id, result)).into_response(),
         OperationResult::Awaited(result) => (Extension(WaitedForRun), Json(success(id, result))).into_response(),
         OperationResult::Events(events) => {

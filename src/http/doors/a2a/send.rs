@@ -16,6 +16,7 @@ use crate::domain::digest;
 use crate::domain::fault::Code;
 use crate::domain::hitl::Suspension;
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
+use crate::http::caller::permit;
 use crate::http::doors::scope_to_answer;
 use crate::service::a2a::tasks;
 use crate::service::a2a::tasks::RunSnapshot;
@@ -58,7 +59,6 @@ pub(super) async fn accept(
     request: &SendRequest,
     wants_events: bool,
 ) -> Result<AcceptedMessage, A2aError> {
-    ctx.may(Scope::Run)?;
     ctx.check_tenant(request.tenant.as_deref())?;
     check(ctx, &request.message)?;
     match &request.message.task_id {
@@ -148,7 +148,7 @@ async fn answer(
         Err(complaint) => return Ok(complain(complaint)),
     };
     let scope = scope_to_answer(open.kind);
-    ctx.may(scope)?;
+    permit(&ctx.caller, scope)?;
     // An approval must be meant for the question that the caller has seen.
     let is_unnamed = scope == Scope::Approve && named.is_none();
     if is_unnamed && is_answered_by_others(ctx, &task, &thread).await? {

@@ -18,7 +18,6 @@ use crate::a2a::fault::{Error, Fault};
 use crate::a2a::task_events::TaskEvents;
 use crate::a2a::types::{SendRequest, StreamEvent, Task, TaskQuery, TaskState};
 use crate::a2a::view;
-use crate::domain::caller::Scope;
 use crate::domain::fault::{self, Code};
 use crate::domain::hitl::{AskedQuestion, Suspension};
 use crate::http::doors::sse::{closing_events, data};
@@ -60,7 +59,6 @@ pub(super) async fn send(ctx: &A2aRequest, request: SendRequest) -> Result<TaskE
 
 /// Streams until the task ends, also across questions.
 pub(super) async fn subscribe(ctx: &A2aRequest, query: TaskQuery) -> Result<TaskEventStream, A2aError> {
-    ctx.may(Scope::Read)?;
     ctx.check_tenant(query.tenant.as_deref())?;
     let (snapshot, seq) = tasks::get_with_seq(&ctx.app.service, &ctx.caller, &query.id.as_str().into()).await?;
     if snapshot.run.status.is_terminal() {
