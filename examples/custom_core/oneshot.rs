@@ -161,7 +161,7 @@ impl Turn<'_> {
             created_at: self.stamp.now,
             started_at: Some(self.stamp.now),
             finished_at: None,
-            settings: ask.settings,
+            settings: ask.settings.into(),
             counters: Counters::default(),
             outcome: None,
         };

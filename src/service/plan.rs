@@ -79,7 +79,7 @@ async fn forecast_of(
         Fault::new(Code::PlanNotEditable, detail)
     })?;
     let (settings, left) = match thread.run() {
-        Some(run) => (&run.settings, thread.budget_left()),
+        Some(run) => (&*run.settings, thread.budget_left()),
         None => (next, next.budget.as_ref().and_then(|budget| budget.max_cost_usd).map(nanos)),
     };
     let cost = cost::expected(service, caller, &plan, settings, left).await?;

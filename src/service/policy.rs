@@ -191,7 +191,7 @@ impl Trial<'_> {
         &mut self,
         thread: &ThreadRow,
         row: &Row,
-        settings: &mut HashMap<RunId, RunSettings>,
+        settings: &mut HashMap<RunId, Arc<RunSettings>>,
     ) -> Result<bool> {
         let call: CallRecord = read(row)?;
         let Some(old) = call.policy.filter(|_| call.created_at >= self.since) else { return Ok(true) };

@@ -1,5 +1,7 @@
 //! A run: one query, its settings, its outcome.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -231,7 +233,7 @@ pub struct Run {
     pub started_at: Option<Millis>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Millis>,
-    pub settings: RunSettings,
+    pub settings: Arc<RunSettings>,
     #[serde(default)]
     pub counters: Counters,
     #[serde(default, skip_serializing_if = "Option::is_none")]

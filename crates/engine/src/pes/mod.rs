@@ -130,7 +130,7 @@ impl Machine for State {
         self.suspensions.values().map(Suspension::asked).collect()
     }
     fn forecast(&self, world: &World<'_>, next: &RunSettings) -> Option<PlanForecast> {
-        let settings = self.run.as_ref().map_or(next, |run| &run.settings);
+        let settings = self.run.as_ref().map_or(next, |run| &*run.settings);
         (self.shape == Shape::Planned).then(|| plan::forecast::forecast(self, world, settings))
     }
     fn run(&self) -> Option<&Run> {

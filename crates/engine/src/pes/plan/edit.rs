@@ -122,7 +122,7 @@ fn check_protected(state: &State, edited: &[EditedItem]) -> Result<(), Fault> {
 }
 
 fn check_tools(tx: &Tx<'_>, edited: &[EditedItem], next: &RunSettings) -> Result<(), Fault> {
-    let settings = tx.state.run.as_ref().map_or(next, |run| &run.settings);
+    let settings = tx.state.run.as_ref().map_or(next, |run| &*run.settings);
     let tools = tx.world.tools.offered(settings);
     for (at, edited) in edited.iter().enumerate().filter(|(_, edited)| edited.status == ItemStatus::Pending) {
         if let Some(tool) = edited.required_tools.iter().find(|tool| !tools.iter().any(|spec| spec.name == **tool)) {

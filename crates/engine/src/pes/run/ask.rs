@@ -82,7 +82,7 @@ fn new_run(tx: &Tx<'_>, run_id: RunId, message_id: MessageId, ask: Ask) -> Run {
         created_at: tx.stamp.now,
         started_at: None,
         finished_at: None,
-        settings: ask.settings,
+        settings: ask.settings.into(),
         counters: Counters::default(),
         outcome: None,
     }

@@ -10,7 +10,6 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Suspension, SuspensionStatus};
 use crate::domain::ids::{CallId, ItemId, MessageId, RunId, TaskId, ThreadId};
 use crate::domain::run::{CallerStatus, Counters, Run, RunStatus};
-use crate::domain::settings::RunSettings;
 use crate::domain::task::Task;
 use crate::domain::thread::AgentState;
 use crate::domain::tool::CallRecord;
@@ -256,7 +255,7 @@ fn unreadable_run(run_id: RunId, thread_id: ThreadId) -> Run {
         created_at: 0,
         started_at: None,
         finished_at: None,
-        settings: RunSettings::default(),
+        settings: Arc::default(),
         counters: Counters::default(),
         outcome: None,
     }
