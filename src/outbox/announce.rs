@@ -74,7 +74,7 @@ impl WebhookDirectory {
         (tenant, thread): (TenantPk, &ThreadId),
         records: &[Record],
         runs: impl Iterator<Item = &'r Run> + Clone,
-        mint: &mut Mint,
+        mint: impl FnOnce() -> Mint,
         urls: Option<&ConsoleUrls>,
     ) -> Vec<NewDelivery> {
         let events: Vec<_> = records.iter().filter_map(|record| Some((record, event_of(record)?))).collect();
@@ -82,7 +82,7 @@ impl WebhookDirectory {
         if webhooks.is_empty() {
             return Vec::new();
         }
-        let mut deliveries = Vec::new();
+        let (mut mint, mut deliveries) = (mint(), Vec::new());
         for (record, (event, details)) in events {
             let run = runs.clone().find(|run| run.run_id == record.run_id);
             let trace_flags = run.and_then(|run| run.trace.flags.as_deref());
@@ -90,7 +90,7 @@ impl WebhookDirectory {
             let (run_id, trace_id) = (&record.run_id, record.trace_id.as_str());
             let data = EventData { thread_id: thread, run_id, trace_id, trace_flags, url, details };
             let body = json!({ "type": event.as_str(), "timestamp": iso_8601(record.timestamp), "data": data });
-            deliveries.extend(deliveries_to(&webhooks, event, &body, mint));
+            deliveries.extend(deliveries_to(&webhooks, event, &body, &mut mint));
         }
         deliveries
     }

@@ -36,7 +36,7 @@ impl Shared {
         let webhooks = &self.outbox.webhooks;
         let runs = step.runs.iter().chain(loaded.machine.run());
         let mut deliveries =
-            webhooks.announce((thread.tenant, &thread.thread_id), &step.records, runs, &mut self.mint(), urls);
+            webhooks.announce((thread.tenant, &thread.thread_id), &step.records, runs, || self.mint(), urls);
         deliveries.extend(exports);
         let mut rows: Vec<Row> = extras.pushes.iter().map(|new| new.target.row(false)).collect();
         if let Some(recipients) = recipients {
