@@ -6,6 +6,8 @@
 //! The mailbox, the commit of results and the wake-ups are here. The methods that belong to one part are in its file.
 
 use std::collections::VecDeque;
+use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,23 +94,16 @@ impl Actor {
 
     pub(super) async fn run(mut self) {
         let shared = self.shared.clone();
-        let ended = |lease: &Option<Lease>| {
-            let token = lease.as_ref().map(|lease| lease.ended.clone());
-            async move {
-                match token {
-                    Some(token) => token.cancelled_owned().await,
-                    None => std::future::pending().await,
-                }
-            }
-        };
+        // All threads share these tokens, so each waits for them once, not at each turn of the loop.
+        let (mut halted, mut draining) = (pin!(shared.halted.cancelled()), pin!(shared.draining.cancelled()));
         loop {
             let (idle, retry) = (self.idle_after(), self.retry.map(|(at, _)| at));
             self.version = self.loaded.as_ref().map_or(self.version, |loaded| loaded.row.fence.version);
             self.known_version.set(idle.is_none().then_some(self.version));
             tokio::select! {
                 biased;
-                () = shared.halted.cancelled() => return self.halt(),
-                () = ended(&self.lease) => self.abort_effects(),
+                () = &mut halted => return self.halt(),
+                () = ended(self.lease.as_ref()) => self.abort_effects(),
                 event = self.effects.next() => {
                     self.uncommitted.push_back(Arc::new(event));
                     self.commit_pending().await;
@@ -124,7 +119,7 @@ impl Actor {
                     }
                 }
                 // Draining changes when the actor may end, so the loop looks again.
-                () = shared.draining.cancelled(), if idle != Some(Duration::ZERO) && !shared.draining.is_cancelled() => {}
+                () = &mut draining, if idle != Some(Duration::ZERO) && !shared.draining.is_cancelled() => {}
             }
         }
     }
@@ -315,5 +310,13 @@ impl Actor {
             commit.wake_at = Some(now + WAKE_POSTPONEMENT);
         }
         self.write(commit).await.map(drop)
+    }
+}
+
+/// Waits until the lease has ended; for ever without a lease.
+async fn ended(lease: Option<&Lease>) {
+    match lease {
+        Some(lease) => lease.ended.cancelled().await,
+        None => pending().await,
     }
 }
