@@ -80,18 +80,18 @@ enum FrameContent {
 }
 
 impl Encoded {
-    pub fn observation(observation: &Observation) -> Self {
+    pub fn observation(observation: Observation) -> Self {
         let kind = EncodedKind::Observation {
             seq: observation.seq,
             kind: observation.kind,
             run_id: observation.run_id.clone(),
         };
-        let content = if ObservationType::OF_CALLER_STATUS.contains(&observation.kind) {
-            FrameContent::Observation(Box::new(observation.clone()))
+        let encoded = Self::of(kind, &observation);
+        if ObservationType::OF_CALLER_STATUS.contains(&observation.kind) {
+            Self { content: FrameContent::Observation(Box::new(observation)), ..encoded }
         } else {
-            FrameContent::BytesOnly
-        };
-        Self { content, ..Self::of(kind, observation) }
+            encoded
+        }
     }
 
     pub(super) fn token_frame(piece: TokenPiece, run_id: RunId, write: impl FnOnce(&mut Vec<u8>)) -> Self {

@@ -40,11 +40,14 @@ pub(super) struct Topic {
 }
 
 impl Topic {
-    fn publish(&self, accepts: impl Fn(&SubscriptionFilter) -> bool, encode: impl Fn() -> Encoded) {
-        let mut frame = None;
-        for subscriber in self.subscribers.iter().filter(|subscriber| accepts(&subscriber.filter)) {
-            let frame = frame.get_or_insert_with(|| Arc::new(encode()));
-            subscriber.enqueue(|queue| queue.push_frame(frame));
+    fn publish(&self, accepts: impl Fn(&SubscriptionFilter) -> bool, encode: impl FnOnce() -> Encoded) {
+        let mut accepting = self.subscribers.iter().filter(|subscriber| accepts(&subscriber.filter)).peekable();
+        if accepting.peek().is_none() {
+            return;
+        }
+        let frame = Arc::new(encode());
+        for subscriber in accepting {
+            subscriber.enqueue(|queue| queue.push_frame(&frame));
         }
     }
 }
@@ -56,11 +59,11 @@ impl Hub {
     }
 
     /// Publishes an observation. It must be committed, with its payloads inlined.
-    pub fn publish_observation(&self, pk: ThreadPk, observation: &Observation) {
+    pub fn publish_observation(&self, pk: ThreadPk, observation: Observation) {
         let Some(topic) = self.topic(pk) else { return };
-        let mut topic = topic.lock();
+        let (mut topic, kind) = (topic.lock(), observation.kind);
         topic.announced_seq = topic.announced_seq.max(observation.seq);
-        topic.publish(|filter| filter.includes(observation.kind), || Encoded::observation(observation));
+        topic.publish(|filter| filter.includes(kind), || Encoded::observation(observation));
     }
 
     /// Publishes the new state of a run, which a commit changed after this seq.

@@ -70,7 +70,7 @@ fn frames_read_as_the_domain_writes_them() {
     stream.publish(Channel::Thinking, "hm");
     stream.publish(Channel::Response, "é\n");
     stream.publish(Channel::Response, "\"");
-    hub.publish_observation(PK, &observation(3, 1));
+    hub.publish_observation(PK, observation(3, 1));
     let token = |thinking, data: &str, offset| {
         Frame::Token(Token {
             kind: TokenKind::Token,
@@ -103,7 +103,7 @@ fn frames_read_as_the_domain_writes_them() {
 
 #[test]
 fn an_event_carries_its_seq_and_the_same_data() {
-    let frame = Encoded::observation(&observation(7, 3));
+    let frame = Encoded::observation(observation(7, 3));
     let text = String::from_utf8(frame.sse().to_vec()).unwrap();
     let data = serde_json::to_string(&observation(7, 3)).unwrap();
     assert_eq!(text, format!("event: observation\nid: 7\ndata: {data}\n\n"));
@@ -115,7 +115,7 @@ fn all_sockets_share_one_encoding() {
     let hub = Hub::new(1 << 18);
     let mut readers: Vec<Subscription> = (0..3).map(|_| hub.subscribe(PK, SubscriptionFilter::default())).collect();
     readers.iter_mut().for_each(Subscription::join_tokens);
-    hub.publish_observation(PK, &observation(1, 10));
+    hub.publish_observation(PK, observation(1, 10));
     let stream = hub.open_stream(PK, head("s"));
     stream.publish(Channel::Response, "a");
     stream.publish(Channel::Response, "b");
@@ -141,7 +141,7 @@ fn tokens_that_wait_in_a_row_are_one_frame() {
     stream.publish(Channel::Thinking, "c");
     stream.publish(Channel::Response, "d");
     second.publish(Channel::Response, "e");
-    hub.publish_observation(PK, &observation(1, 1));
+    hub.publish_observation(PK, observation(1, 1));
     second.publish(Channel::Response, "f");
     second.publish(Channel::Response, "g");
     let mut told = Vec::new();
@@ -177,8 +177,8 @@ fn filters_hold_back_types_and_tokens() {
     stream.publish(Channel::Response, "early");
     let mut reader = hub.subscribe(PK, SubscriptionFilter { tokens: false, types: vec![ObservationType::Plan] });
     stream.publish(Channel::Response, "late");
-    hub.publish_observation(PK, &observation(1, 1));
-    hub.publish_observation(PK, &Observation { kind: ObservationType::Plan, ..observation(2, 1) });
+    hub.publish_observation(PK, observation(1, 1));
+    hub.publish_observation(PK, Observation { kind: ObservationType::Plan, ..observation(2, 1) });
     assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 2);
     assert_eq!(frame(&mut reader), None);
 }
@@ -187,7 +187,7 @@ fn filters_hold_back_types_and_tokens() {
 fn nothing_is_kept_for_idle_threads() {
     let hub = Hub::new(1 << 18);
     for pk in 0..100 {
-        hub.publish_observation(ThreadPk(pk), &observation(1, 1));
+        hub.publish_observation(ThreadPk(pk), observation(1, 1));
         let reader = hub.subscribe(ThreadPk(pk), SubscriptionFilter::default());
         let stream = hub.open_stream(ThreadPk(pk), head("s"));
         drop(reader);
@@ -218,7 +218,7 @@ fn who_began_to_listen_too_late_for_a_commit_is_told_to_read_it() {
     assert_eq!(frame(&mut reader), None, "what was committed before is in the backlog");
     hub.publish_gap(PK);
     hub.publish_gap(PK);
-    hub.publish_observation(PK, &observation(2, 10));
+    hub.publish_observation(PK, observation(2, 10));
     assert_eq!(frame(&mut reader), Some(json!("gap")), "once, and what comes before it is taken is read too");
     assert_eq!(frame(&mut reader), None);
 }
@@ -227,7 +227,7 @@ fn who_began_to_listen_too_late_for_a_commit_is_told_to_read_it() {
 fn who_has_read_the_log_is_not_told_to_read_it_again() {
     let hub = Hub::new(1000);
     let mut early = hub.subscribe(PK, SubscriptionFilter::default());
-    hub.publish_observation(PK, &observation(3, 1));
+    hub.publish_observation(PK, observation(3, 1));
     frame(&mut early).expect("it is told");
     let (mut reader, mut unread) =
         (hub.subscribe(PK, SubscriptionFilter::default()), hub.subscribe(PK, SubscriptionFilter::default()));
@@ -251,7 +251,7 @@ async fn a_waiting_reader_is_woken() {
     let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
     let waiting = tokio::spawn(async move { reader.next().await });
     tokio::task::yield_now().await;
-    hub.publish_observation(PK, &observation(1, 1));
+    hub.publish_observation(PK, observation(1, 1));
     assert!(matches!(waiting.await.unwrap(), Live::Frame(_)));
 }
 
@@ -259,7 +259,7 @@ async fn a_waiting_reader_is_woken() {
 fn a_large_observation_reaches_a_reader_that_keeps_up() {
     let hub = Hub::new(1000);
     let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
-    hub.publish_observation(PK, &observation(1, 100_000));
+    hub.publish_observation(PK, observation(1, 100_000));
     assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 1);
 }
 
@@ -276,15 +276,15 @@ fn a_full_queue_merges_tokens_then_drops_them_then_tells_of_a_gap() {
     while frame(&mut reader).is_some() {}
 
     stream.publish(Channel::Response, &"x".repeat(1500));
-    hub.publish_observation(PK, &observation(1, 1200));
+    hub.publish_observation(PK, observation(1, 1200));
     assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 1, "the observation goes before the tokens");
     stream.publish(Channel::Response, "after");
     assert_eq!(frame(&mut reader).unwrap()["data"]["offset"], 1800);
 
-    (2..5).for_each(|seq| hub.publish_observation(PK, &observation(seq, 1200)));
+    (2..5).for_each(|seq| hub.publish_observation(PK, observation(seq, 1200)));
     assert_eq!(frame(&mut reader), Some(json!("gap")));
     assert_eq!(frame(&mut reader), None);
-    hub.publish_observation(PK, &observation(5, 10));
+    hub.publish_observation(PK, observation(5, 10));
     assert_eq!(frame(&mut reader).unwrap()["data"]["seq"], 5);
 }
 
@@ -293,13 +293,13 @@ fn a_full_queue_merges_tokens_then_drops_them_then_tells_of_a_gap() {
 fn a_run_that_does_not_fit_comes_after_the_gap() {
     let hub = Hub::new(2000);
     let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
-    hub.publish_observation(PK, &observation(1, 500));
+    hub.publish_observation(PK, observation(1, 500));
     hub.publish_run(PK, &run(1, 1500), 1);
     assert_eq!(frame(&mut reader), Some(json!("gap")));
     assert_eq!(frame(&mut reader).unwrap()["event"], "run");
     assert_eq!(frame(&mut reader), None);
 
-    hub.publish_observation(PK, &observation(2, 500));
+    hub.publish_observation(PK, observation(2, 500));
     hub.publish_run(PK, &run(2, 10), 2);
     hub.publish_gap(PK);
     hub.publish_run(PK, &run(2, 1500), 2);
@@ -318,8 +318,8 @@ fn a_gap_says_whether_the_reader_was_too_slow() {
     };
     hub.publish_gap(PK);
     assert_eq!(is_overflow(), Some(false), "nobody could be told");
-    hub.publish_observation(PK, &observation(1, 600));
-    hub.publish_observation(PK, &observation(2, 600));
+    hub.publish_observation(PK, observation(1, 600));
+    hub.publish_observation(PK, observation(2, 600));
     assert_eq!(is_overflow(), Some(true));
     hub.publish_gap(PK);
     assert_eq!(is_overflow(), Some(false), "the last one is forgotten");

@@ -124,7 +124,7 @@ impl Shared {
         }
         for mut observation in observations {
             observation.content = payload::inline(observation.content, &known);
-            self.hub.publish_observation(loaded.row.pk, &observation);
+            self.hub.publish_observation(loaded.row.pk, observation);
         }
     }
 }

@@ -120,7 +120,7 @@ fn play(ops: Vec<Op>, queue_bytes: usize, keeps_up: bool) {
             Op::Close(slot) => published.open[slot as usize] = None,
             Op::Observe(size) => {
                 published.seq += 1;
-                hub.publish_observation(PK, &observation(published.seq, size));
+                hub.publish_observation(PK, observation(published.seq, size));
             }
             Op::Run(size) => hub.publish_run(PK, &run(published.seq, size), published.seq),
             Op::Subscribe if readers.len() < 4 => readers.push(Reader {

@@ -16,7 +16,7 @@ fn a_frame_tells_what_its_bytes_say() {
         assert_eq!(serde_json::to_value(frame.token().unwrap()).unwrap(), json(&frame)["data"]);
     }
     for kind in ObservationType::ALL {
-        let frame = Encoded::observation(&Observation { kind: *kind, ..observation(7, 3) });
+        let frame = Encoded::observation(Observation { kind: *kind, ..observation(7, 3) });
         let value = frame.as_observation().map(|observation| serde_json::to_value(observation).unwrap());
         let has_content = ObservationType::OF_CALLER_STATUS.contains(kind);
         assert_eq!(value, has_content.then(|| json(&frame)["data"].clone()), "{}", kind.as_str());

@@ -345,8 +345,9 @@ impl Feed {
     /// `false`: there is no further page.
     async fn read_page(&mut self) -> Result<bool> {
         let page = self.log.page(self.cursor, CHUNK, &self.read_types, MAX_BACKLOG_BYTES).await?.items;
-        self.ready.extend(page.iter().map(|observation| Arc::new(Encoded::observation(observation))));
-        Ok(!page.is_empty())
+        let is_any = !page.is_empty();
+        self.ready.extend(page.into_iter().map(|observation| Arc::new(Encoded::observation(observation))));
+        Ok(is_any)
     }
 
     /// The runs whose new status the subscriber does not know. One that has not caught up knows the status of `until`.
