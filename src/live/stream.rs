@@ -21,7 +21,7 @@ pub(super) struct OpenStream {
     /// The JSON after the offset.
     tail: Vec<u8>,
     head: Arc<StreamHead>,
-    texts: Mutex<[String; 2]>,
+    texts: Arc<Mutex<[String; 2]>>,
     /// The frames that were encoded last: subscribers at the same position share them.
     encoded: Mutex<VecDeque<EncodedRange>>,
 }
@@ -53,7 +53,7 @@ impl OpenStream {
             middle: [middle(&head, Channel::Response), middle(&head, Channel::Thinking)],
             tail: tail(&head),
             head: Arc::new(head),
-            texts: Mutex::default(),
+            texts: Arc::default(),
             encoded: Mutex::default(),
         }
     }
@@ -90,7 +90,7 @@ impl OpenStream {
     fn encode(&self, channel: Channel, range: Range<usize>) -> Encoded {
         let texts = self.texts.lock();
         let text = &texts[channel as usize][range.clone()];
-        let piece = TokenPiece { head: self.head.clone(), channel, offset: range.start, text: text.to_owned() };
+        let piece = TokenPiece { head: self.head.clone(), channel, range: range.clone(), texts: self.texts.clone() };
         Encoded::token_frame(piece, self.head.run_id.clone(), |json| {
             json.extend_from_slice(b"{\"type\":\"TOKEN\",\"data\":");
             write_json(json, text);
@@ -101,13 +101,13 @@ impl OpenStream {
     }
 }
 
-/// A piece of a stream's text. It has no reference to the stream, because the stream holds the frames of its pieces.
+/// A piece of a stream's text. It refers to the texts, not to the stream, because the stream holds the frames of its pieces.
 #[derive(Debug)]
 pub(super) struct TokenPiece {
     head: Arc<StreamHead>,
     channel: Channel,
-    offset: usize,
-    text: String,
+    range: Range<usize>,
+    texts: Arc<Mutex<[String; 2]>>,
 }
 
 impl TokenPiece {
@@ -115,13 +115,13 @@ impl TokenPiece {
         let head = &self.head;
         Token {
             kind: TokenKind::Token,
-            data: self.text.clone(),
+            data: self.texts.lock()[self.channel as usize][self.range.clone()].to_owned(),
             token_type: TokenType::of(head.phase, self.channel == Channel::Thinking),
             phase: head.phase,
             step_id: head.step_id.clone(),
             step_description: head.step_description.clone(),
             stream_id: head.stream_id.clone(),
-            offset: self.offset as u64,
+            offset: self.range.start as u64,
             thread_id: head.thread_id.clone(),
             run_id: head.run_id.clone(),
             trace_id: head.trace_id.clone(),
