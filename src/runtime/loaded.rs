@@ -15,7 +15,8 @@ pub(super) struct LoadedThread {
     pub(super) machine: Box<dyn Machine>,
     /// The thread does not exist yet: the first commit creates it.
     pub(super) new: Option<NewThread>,
-    /// The full shapes as of the last published observation; only while there are subscribers.
+    /// The full shapes as of the last observation that was made for subscribers; only while there are some. It is ahead of the
+    /// log while a commit is under way. A commit that fails drops the thread, and this with it.
     pub(super) fold: Option<Fold>,
     pub(super) receivers: Receivers,
     pub(super) trace_progress: TraceProgress,

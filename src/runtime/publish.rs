@@ -6,19 +6,20 @@ use super::rows::legible;
 use super::shared::Shared;
 use super::waiters::Waiters;
 use crate::domain::message::ConversationMessage;
-use crate::domain::observation::{Observation, Record};
+use crate::domain::observation::Observation;
 use crate::domain::payload::{self, Payloads};
 use crate::domain::run::{Run, RunResource};
 use crate::engine::history::fold::Fold;
 use crate::engine::step::{RowKind, Step};
 use crate::failpoint;
+use crate::store::ThreadRow;
 
 /// What will be published of a step once it is committed.
 pub(super) struct Announcement {
     /// The last seq of the log before the commit.
     after: i64,
-    /// The records for subscribers; `None`: there are no subscribers.
-    records: Option<Vec<Record>>,
+    /// For subscribers, from the seq after that one on; `None`: there are no subscribers.
+    observations: Option<Vec<Observation>>,
     /// The final messages of runs that ended, if the thread has subscribers or a request waits for one of the runs.
     answers: Vec<ConversationMessage>,
 }
@@ -42,11 +43,15 @@ impl LoadedThread {
     }
 
     /// After a decision: what to publish of it to those who subscribed before it.
-    pub(super) fn announcement(&self, step: &Step, waiters: &Waiters) -> Announcement {
-        let records = self.fold.is_some().then(|| step.records.clone());
-        let is_needed = records.is_some() || step.runs.iter().any(|run| waiters.is_awaited(&run.run_id));
+    pub(super) fn announcement(&mut self, step: &Step, waiters: &Waiters) -> Announcement {
+        let after = self.row.last_seq;
+        let observations = self.fold.as_mut().map(|fold| {
+            let numbered = step.records.iter().zip(after + 1..);
+            numbered.map(|(record, seq)| fold.record(record, &self.row.thread_id, seq)).collect()
+        });
+        let is_needed = self.fold.is_some() || step.runs.iter().any(|run| waiters.is_awaited(&run.run_id));
         let answers = if is_needed { answers(step) } else { Vec::new() };
-        Announcement { after: self.row.last_seq, records, answers }
+        Announcement { after, observations, answers }
     }
 }
 
@@ -69,10 +74,10 @@ impl Actor {
         }
         let after = announcement.after;
         let publish_run = |run: RunResource| self.shared.hub.publish_run(self.pk, &run, after);
-        match (announcement.records.take(), &mut self.loaded) {
-            (Some(records), Some(loaded)) => {
+        match (announcement.observations.take(), &self.loaded) {
+            (Some(observations), Some(loaded)) => {
                 // Observations go before the status of the run that they changed.
-                self.shared.publish_records(loaded, records, after + 1, step).await;
+                self.shared.publish_observations(&loaded.row, observations, step).await;
                 step.runs.iter().for_each(|run| publish_run(announcement.resource(&self.shared, run)));
             }
             // A subscriber that came after the decision may have read the store before the commit: it must read again.
@@ -103,28 +108,22 @@ impl Announcement {
 }
 
 impl Shared {
-    /// Publishes the records as observations, from seq `first` on, with their payloads inlined.
-    async fn publish_records(&self, loaded: &mut LoadedThread, records: Vec<Record>, first: i64, step: &Step) {
-        let thread = &loaded.row.thread_id;
-        let numbered = records.into_iter().zip(first..);
-        let observations: Vec<Observation> = match &mut loaded.fold {
-            Some(fold) => numbered.map(|(record, seq)| fold.record(record, thread, seq)).collect(),
-            None => numbered.map(|(record, seq)| Observation::of(record, thread.clone(), seq)).collect(),
-        };
+    /// Publishes the observations of a step, with their payloads inlined.
+    async fn publish_observations(&self, row: &ThreadRow, observations: Vec<Observation>, step: &Step) {
         let mut known: Payloads = step.payloads.iter().cloned().collect();
         let contents = observations.iter().map(|observation| &observation.content);
-        if let Err(error) = self.fetch(loaded.row.pk, contents, &mut known).await {
+        if let Err(error) = self.fetch(row.pk, contents, &mut known).await {
             tracing::warn!(
-                threadId = %loaded.row.thread_id,
-                seq = first,
+                threadId = %row.thread_id,
+                seq = observations.first().map(|first| first.seq),
                 %error,
                 "the payloads of observations could not be read; listeners are told to read them from the store"
             );
-            return self.hub.publish_gap(loaded.row.pk);
+            return self.hub.publish_gap(row.pk);
         }
         for mut observation in observations {
             observation.content = payload::inline(observation.content, &known);
-            self.hub.publish_observation(loaded.row.pk, observation);
+            self.hub.publish_observation(row.pk, observation);
         }
     }
 }

@@ -28,7 +28,7 @@ impl Told {
             facts::check(record);
             let whole = self.fold.apply(&told).unwrap();
             if view.get("planVersion").is_some() {
-                let heard = live.record(record.clone(), &told.thread_id, self.seq);
+                let heard = live.record(record, &told.thread_id, self.seq);
                 assert_eq!(sorted(heard.content), sorted(whole.clone()), "whoever comes now is told the same");
             }
             if let ObservationType::Plan | ObservationType::PlanUpdate = record.kind() {

@@ -38,7 +38,7 @@ impl Fold {
     }
 
     /// Applies a fact that was recorded just now as `seq` of the thread; returns it as readers see it.
-    pub fn record(&mut self, record: Record, thread: &ThreadId, seq: i64) -> Observation {
+    pub fn record(&mut self, record: &Record, thread: &ThreadId, seq: i64) -> Observation {
         self.seq = seq;
         let kind = record.kind();
         let context =
@@ -47,14 +47,14 @@ impl Fold {
         let whole = if is_applied { self.apply_fact(&context, &record.fact) } else { None };
         Observation {
             seq,
-            id: record.id,
+            id: record.id.clone(),
             thread_id: thread.clone(),
-            run_id: record.run_id,
-            parent_id: record.parent_id,
-            trace_id: record.trace_id,
+            run_id: record.run_id.clone(),
+            parent_id: record.parent_id.clone(),
+            trace_id: record.trace_id.clone(),
             timestamp: record.timestamp,
             kind,
-            title: record.title,
+            title: record.title.clone(),
             content: whole.unwrap_or_else(|| record.fact.content()),
             metadata: record.metadata.as_ref().map(RecordMetadata::value),
         }
