@@ -38,13 +38,13 @@ pub(super) struct RowAfterCommit {
     last_seq: i64,
     now: Millis,
     profile: Option<ThreadProfile>,
-    receivers: Vec<Row>,
-    trace_progress: Vec<Row>,
+    /// Those that are kept beside the machine.
+    rows: Vec<Row>,
 }
 
 impl RowAfterCommit {
     pub(super) fn of(commit: &Commit) -> Self {
-        let of_kind = |kind| commit.rows.iter().filter(|row| row.kind == kind).cloned().collect();
+        let rows = commit.rows.iter().filter(|row| matches!(row.kind, RowKind::Push | RowKind::Traced));
         Self {
             lease: commit.lease.clone(),
             status: commit.status,
@@ -53,15 +53,14 @@ impl RowAfterCommit {
             last_seq: commit.last_seq + commit.records.len() as i64,
             now: commit.now,
             profile: commit.profile.clone(),
-            receivers: of_kind(RowKind::Push),
-            trace_progress: of_kind(RowKind::Traced),
+            rows: rows.cloned().collect(),
         }
     }
 
     pub(super) fn apply_to(self, loaded: &mut LoadedThread) {
         loaded.new = None;
-        loaded.receivers.apply_rows(self.receivers);
-        loaded.trace_progress.apply_rows(&self.trace_progress);
+        loaded.receivers.apply_rows(&self.rows);
+        loaded.trace_progress.apply_rows(&self.rows);
         let row = &mut loaded.row;
         row.fence.version += 1;
         match self.lease {

@@ -34,15 +34,15 @@ impl Receivers {
     /// Reads the receivers from the rows of a thread. Unreadable ones are left out, so that the thread can still be loaded.
     pub(super) fn of(rows: &[Row]) -> Self {
         let mut receivers = Self::default();
-        receivers.apply_rows(rows.iter().filter(|row| row.kind == RowKind::Push).cloned().collect());
+        receivers.apply_rows(rows);
         receivers
     }
 
-    /// Applies committed rows.
-    pub(super) fn apply_rows(&mut self, committed: Vec<Row>) {
-        for row in committed {
-            match PushTarget::read(&row) {
-                Ok(Some(target)) if row.keep == Keep::Always => drop(self.0.insert(row.id, target)),
+    /// Applies the receivers among these rows.
+    pub(super) fn apply_rows(&mut self, rows: &[Row]) {
+        for row in rows.iter().filter(|row| row.kind == RowKind::Push) {
+            match PushTarget::read(row) {
+                Ok(Some(target)) if row.keep == Keep::Always => drop(self.0.insert(row.id.clone(), target)),
                 Ok(_) => drop(self.0.remove(&row.id)),
                 Err(error) => {
                     tracing::error!(%error, "a receiver is told nothing more");

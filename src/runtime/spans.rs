@@ -59,13 +59,13 @@ impl TraceProgress {
     /// Reads the progress from the rows of a thread. A run with an unreadable row is exported from its start again.
     pub(super) fn of(rows: &[Row]) -> Self {
         let mut progress = Self::default();
-        progress.apply_rows(rows.iter().filter(|row| row.kind == RowKind::Traced));
+        progress.apply_rows(rows);
         progress
     }
 
-    /// Applies committed rows.
-    pub(super) fn apply_rows<'r>(&mut self, committed: impl IntoIterator<Item = &'r Row>) {
-        for row in committed {
+    /// Applies the progress among these rows.
+    pub(super) fn apply_rows(&mut self, rows: &[Row]) {
+        for row in rows.iter().filter(|row| row.kind == RowKind::Traced) {
             let progress = rows::legible(row).filter(|_| row.keep == Keep::Always);
             match progress {
                 Some(progress) => drop(self.exported.insert(row.id.as_str().into(), progress)),
