@@ -13,11 +13,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::actor::Actor;
-use super::command::{Command, CommandError};
+use super::command::{Command, CommandError, CommitExtras, DecisionResult};
 use super::shared::Shared;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadPk;
 use crate::domain::thread::ThreadStatus;
+use crate::engine::event::Event;
 
 /// The pause before a panicked task is started again. It keeps a thread that always panics cheap until it is quarantined, and
 /// doubles while the store fails.
@@ -140,6 +141,17 @@ impl Shared {
         is_stopped.unwrap_or_else(|| {
             Fault::new(Code::Internal, "The thread's task failed. Everything that was committed is kept; try again.")
         })
+    }
+
+    /// Has the thread's task decide on `event`, and commit the decision together with `extras`.
+    pub(super) async fn decide(
+        self: &Arc<Self>,
+        pk: ThreadPk,
+        event: Event,
+        extras: CommitExtras,
+    ) -> Result<DecisionResult, CommandError> {
+        let (event, extras) = (Arc::new(event), Box::new(extras));
+        self.request(pk, |reply| Command::Decide { event, extras, reply }).await
     }
 
     /// Has the thread's task do what is due, and waits until that is durable.

@@ -6,16 +6,16 @@ use super::tenant_runs::RunLimits;
 use crate::domain::ids::TenantPk;
 use crate::domain::model::ModelFailure;
 use crate::domain::settings::RunSettings;
-use crate::domain::spend::{Amount, Capped, SpendCaps};
-use crate::domain::usage::{ModelUse, Price};
+use crate::domain::spend::SpendCaps;
+use crate::domain::usage::Price;
 use crate::engine::ModelBook;
 use crate::provider::gate::{CallOwner, CallPass, Health, QueuePlace};
-use crate::store::{self, Spent};
 
 impl Shared {
     /// For whom the provider's gate counts a tenant's calls.
     pub(super) fn call_owner(&self, tenant: TenantPk, provider: &str) -> CallOwner {
-        CallOwner { tenant, has_own_key: self.has_own_key(tenant, provider) }
+        let keys = self.keyed.get(&tenant).and_then(|name| self.config.models.tenant_keys.get(name));
+        CallOwner { tenant, has_own_key: keys.is_some_and(|keys| keys.contains_key(provider)) }
     }
 }
 
@@ -29,11 +29,6 @@ impl Runtime {
     /// Waits for the permission to call a provider for a tenant, outside of runs.
     pub(crate) async fn acquire_call(&self, tenant: TenantPk, provider: &str) -> Result<CallPass, ModelFailure> {
         self.0.gates.acquire_soon(provider, self.0.call_owner(tenant, provider)).await
-    }
-
-    /// Counts the usage of a tenant's model calls outside of runs, and what they spend under the caps of this key.
-    pub(crate) async fn count_calls(&self, tenant: TenantPk, key: &str, took: Vec<ModelUse>) -> store::Result<()> {
-        self.0.count_calls(tenant, key, took).await
     }
 
     /// The health of a provider; `None`: it has no gate.
@@ -64,11 +59,6 @@ impl Runtime {
     /// Has the sweeper look at once whether waiting runs may begin.
     pub(crate) fn recheck_waiting_runs(&self) {
         self.0.alarm.set(self.0.now());
-    }
-
-    /// Notifies webhooks that this cap leaves nothing for another run, unless they were notified before.
-    pub(crate) async fn announce_cap_reached(&self, spent: &Spent, capped: Capped, cap: Amount) {
-        self.0.announce_cap_reached(spent, capped, cap).await;
     }
 
     pub(crate) fn price(&self, provider: &str, model: &str) -> Option<Price> {

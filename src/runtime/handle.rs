@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -21,9 +22,7 @@ use crate::domain::run::{Run, RunResource};
 use crate::domain::trace::TraceOrigin;
 use crate::engine::Core;
 use crate::engine::event::Event;
-use crate::engine::step::{Row, Step};
-use crate::store::NewThread;
-use crate::tool::Toolset;
+use crate::engine::step::Row;
 use crate::traces::Traces;
 
 /// The pause before a background task that panicked begins again.
@@ -37,8 +36,7 @@ impl Runtime {
         event: Event,
         extras: CommitExtras,
     ) -> Result<DecisionResult, CommandError> {
-        let (event, extras) = (Arc::new(event), Box::new(extras));
-        self.0.request(pk, |reply| Command::Decide { event, extras, reply }).await
+        self.0.decide(pk, event, extras).await
     }
 
     /// Edits the thread's profile. `edit` is called again if another writer changed the thread meanwhile.
@@ -47,7 +45,7 @@ impl Runtime {
     }
 
     /// Has the thread's task load the thread and do what is due. Runs that cannot be read end by that.
-    pub(crate) async fn look_after(&self, pk: ThreadPk) -> Result<(), CommandError> {
+    pub(crate) async fn wake(&self, pk: ThreadPk) -> Result<(), CommandError> {
         self.0.wake(pk).await
     }
 
@@ -74,18 +72,6 @@ impl Runtime {
     /// Like [`expire`](Self::expire), on behalf of `by`, and not as a background chore.
     pub(crate) async fn delete_unused(&self, pk: ThreadPk, before: Millis, by: String) -> Result<bool, CommandError> {
         self.0.request(pk, |reply| Command::Expire { before, by: Some(by), reply }).await
-    }
-
-    /// Decides on an event as if for a new thread whose log ends with `last_seq` and whose tenant has these tools. Stores
-    /// nothing.
-    pub(crate) fn decide_for_new_thread(
-        &self,
-        new: &NewThread,
-        last_seq: i64,
-        event: Event,
-        tools: &Toolset,
-    ) -> Result<Step, CommandError> {
-        self.0.decide_for_new_thread(new, last_seq, event, tools)
     }
 
     /// Waits until this process deletes a thread. Returns at once if it has deleted one since the last call.
@@ -121,9 +107,11 @@ impl Runtime {
         self.0.core(name)
     }
 
-    /// A primary key that no thread ever had.
+    /// A primary key that no thread ever had: milliseconds, then a counter with a random start.
     pub(crate) fn new_pk(&self) -> ThreadPk {
-        self.0.new_pk()
+        const COUNT_BITS: u32 = 22;
+        let count = self.0.pks.fetch_add(1, Ordering::Relaxed) & ((1 << COUNT_BITS) - 1);
+        ThreadPk((self.now() << COUNT_BITS) | count as i64)
     }
 
     pub(crate) fn now(&self) -> Millis {

@@ -8,7 +8,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use super::Runtime;
 use super::command::CommitExtras;
 use super::rows::read;
 use super::shared::Shared;
@@ -120,7 +119,7 @@ impl TaskListener {
     async fn trigger_poll(&self) {
         let StreamedTask { pk, task, remote, .. } = &self.streamed;
         let event = Event::Peer(PeerEvent::CalledBack { task: task.clone(), remote_task_id: Some(remote.clone()) });
-        if let Err(refusal) = Runtime(self.shared.clone()).decide(*pk, event, CommitExtras::default()).await {
+        if let Err(refusal) = self.shared.decide(*pk, event, CommitExtras::default()).await {
             tracing::debug!(taskId = %task, ?refusal, "a report of an agent was refused; the task is polled when it is due");
         }
     }

@@ -1,16 +1,17 @@
 //! The first state of a thread that is imported, decided like that of a fork. Nothing is committed here.
 
+use super::Runtime;
 use super::command::CommandError;
-use super::shared::Shared;
 use crate::engine::event::Event;
 use crate::engine::step::{self, Step};
 use crate::engine::{Illegal, Loaded, Stamp};
 use crate::store::NewThread;
 use crate::tool::Toolset;
 
-impl Shared {
-    /// Decides on an event as if for a new thread whose log ends with `last_seq` and whose tenant has these tools.
-    pub(super) fn decide_for_new_thread(
+impl Runtime {
+    /// Decides on an event as if for a new thread whose log ends with `last_seq` and whose tenant has these tools. Stores
+    /// nothing.
+    pub(crate) fn decide_for_new_thread(
         &self,
         new: &NewThread,
         last_seq: i64,
@@ -19,7 +20,7 @@ impl Shared {
     ) -> Result<Step, CommandError> {
         let loaded = Loaded { thread_id: Some(new.thread_id.clone()), last_seq, ..Loaded::default() };
         let mut machine = self.core(&new.core)?.load(loaded)?;
-        let stamp = Stamp { now: self.now(), seed: self.clock.seed(), holder: None };
-        step::decide(&mut *machine, &self.world(tools), stamp, event).map_err(|Illegal(fault)| fault.into())
+        let stamp = Stamp { now: self.now(), seed: self.0.clock.seed(), holder: None };
+        step::decide(&mut *machine, &self.0.world(tools), stamp, event).map_err(|Illegal(fault)| fault.into())
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
-use super::command::{Command, CommandError, CommitExtras};
+use super::command::{CommandError, CommitExtras};
 use super::shared::Shared;
 use crate::domain::Millis;
 use crate::domain::actor::ServerActor;
@@ -76,9 +76,8 @@ impl Shared {
                 if self.store.restored().await?.is_none() {
                     return Ok(held);
                 }
-                let event = Arc::new(Event::System(SystemEvent::Restored { message: message(as_of) }));
-                let extras = Box::new(CommitExtras::default());
-                match self.request(pk, |reply| Command::Decide { event, extras, reply }).await {
+                let event = Event::System(SystemEvent::Restored { message: message(as_of) });
+                match self.decide(pk, event, CommitExtras::default()).await {
                     Ok(_) => held += 1,
                     Err(CommandError::Gone) => {}
                     // Nothing may start before all runs are held back: this start fails and the next one does the rest.

@@ -28,7 +28,7 @@ use crate::config::Config;
 use crate::domain::Millis;
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{Mint, TenantPk, ThreadPk};
+use crate::domain::ids::{Mint, TenantPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::{Run, RunResource};
 use crate::domain::thread::Limits;
@@ -116,19 +116,6 @@ impl Shared {
             Some(name) => self.models.model_of(name, provider),
             None => self.models.model(provider),
         }
-    }
-
-    /// Whether this tenant's calls of that provider carry a key of its own.
-    pub(super) fn has_own_key(&self, tenant: TenantPk, provider: &str) -> bool {
-        let keys = self.keyed.get(&tenant).and_then(|name| self.config.models.tenant_keys.get(name));
-        keys.is_some_and(|keys| keys.contains_key(provider))
-    }
-
-    /// A key that no thread ever had: milliseconds, then a counter with a random start.
-    pub(super) fn new_pk(&self) -> ThreadPk {
-        const COUNT_BITS: u32 = 22;
-        let count = self.pks.fetch_add(1, Ordering::Relaxed) & ((1 << COUNT_BITS) - 1);
-        ThreadPk((self.clock.now() << COUNT_BITS) | count as i64)
     }
 
     /// The input of decisions besides the thread: its tenant's tools, facts about models, and the limits.

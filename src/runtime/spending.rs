@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::Runtime;
 use super::shared::Shared;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
@@ -212,51 +213,6 @@ impl Shared {
         self.outbox.webhooks.webhooks_of(tenant).iter().any(wants)
     }
 
-    /// Notifies webhooks of a cap that leaves nothing for another run, for the thresholds that were not announced yet.
-    pub(super) async fn announce_cap_reached(&self, spent: &Spent, capped: Capped, cap: Amount) {
-        let is_new = |percent: i64| !spent.is_told(percent, cap);
-        if !THRESHOLDS.into_iter().any(is_new) || !self.has_cap_webhook(spent.key.tenant) {
-            return;
-        }
-        let now = self.now();
-        let shown = json!(spent.shown(capped, cap, now));
-        for percent in THRESHOLDS.into_iter().filter(|percent| is_new(*percent)) {
-            let threshold = SpendThreshold { percent, spent: &shown };
-            let tenant = spent.key.tenant;
-            let deliveries = self.outbox.webhooks.announce_spending(tenant, &threshold, now, &mut self.mint());
-            match self
-                .store
-                .add_spend_notice(NewSpendNotice { key: spent.key.clone(), percent, cap, now, deliveries })
-                .await
-            {
-                Ok(is_told) if is_told => self.outbox.wakeup.notify([TargetKind::Webhook]),
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::warn!(%error, percent, "the spend.threshold webhook was not queued; the next refused run queues it")
-                }
-            }
-        }
-    }
-
-    /// Stores the usage of model calls outside of runs, and what they spend.
-    pub(super) async fn count_calls(&self, tenant: TenantPk, key: &str, took: Vec<ModelUse>) -> store::Result<()> {
-        if took.is_empty() {
-            return Ok(());
-        }
-        let (now, caps) = (self.now(), self.caps(tenant));
-        let mut spending = Spending { now, ..Spending::default() };
-        for took in took.iter().map(Amounts::used) {
-            spending.change((tenant, Some(key), now, caps.set()), |change| {
-                change.used = change.used.saturating_add(took.of(change.capped.unit()));
-            });
-        }
-        self.announce_thresholds(&caps, &mut spending);
-        self.store.add_usage(tenant, now, took.clone(), spending.changes()).await?;
-        took.iter().for_each(|took| self.model_meters.record_usage(took));
-        self.outbox.wakeup.notify(spending.has_announcements().then_some(TargetKind::Webhook));
-        Ok(())
-    }
-
     /// What the caps leave to a thread, after they had no room for its step.
     pub(super) async fn room_for(&self, spending: &Spending) -> store::Result<CapRoom> {
         let capped = spending.rows.iter().filter(|(_, change)| change.cap.is_some());
@@ -282,5 +238,50 @@ impl Shared {
             }
         }
         Ok(room)
+    }
+}
+
+impl Runtime {
+    /// Notifies webhooks of a cap that leaves nothing for another run, for the thresholds that were not announced yet.
+    pub(crate) async fn announce_cap_reached(&self, spent: &Spent, capped: Capped, cap: Amount) {
+        let (shared, tenant) = (&self.0, spent.key.tenant);
+        let is_new = |percent: i64| !spent.is_told(percent, cap);
+        if !THRESHOLDS.into_iter().any(is_new) || !shared.has_cap_webhook(tenant) {
+            return;
+        }
+        let now = shared.now();
+        let shown = json!(spent.shown(capped, cap, now));
+        for percent in THRESHOLDS.into_iter().filter(|percent| is_new(*percent)) {
+            let threshold = SpendThreshold { percent, spent: &shown };
+            let deliveries = shared.outbox.webhooks.announce_spending(tenant, &threshold, now, &mut shared.mint());
+            let notice = NewSpendNotice { key: spent.key.clone(), percent, cap, now, deliveries };
+            match shared.store.add_spend_notice(notice).await {
+                Ok(is_told) if is_told => shared.outbox.wakeup.notify([TargetKind::Webhook]),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(%error, percent, "the spend.threshold webhook was not queued; the next refused run queues it")
+                }
+            }
+        }
+    }
+
+    /// Counts the usage of a tenant's model calls outside of runs, and what they spend under the caps of this key.
+    pub(crate) async fn count_calls(&self, tenant: TenantPk, key: &str, took: Vec<ModelUse>) -> store::Result<()> {
+        if took.is_empty() {
+            return Ok(());
+        }
+        let shared = &self.0;
+        let (now, caps) = (shared.now(), shared.caps(tenant));
+        let mut spending = Spending { now, ..Spending::default() };
+        for took in took.iter().map(Amounts::used) {
+            spending.change((tenant, Some(key), now, caps.set()), |change| {
+                change.used = change.used.saturating_add(took.of(change.capped.unit()));
+            });
+        }
+        shared.announce_thresholds(&caps, &mut spending);
+        shared.store.add_usage(tenant, now, took.clone(), spending.changes()).await?;
+        took.iter().for_each(|took| shared.model_meters.record_usage(took));
+        shared.outbox.wakeup.notify(spending.has_announcements().then_some(TargetKind::Webhook));
+        Ok(())
     }
 }

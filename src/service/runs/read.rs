@@ -133,7 +133,7 @@ async fn found(service: &Service, caller: &Caller, id: &RunId) -> Result<store::
         Err(error) => return Ok(Err(error)),
     };
     match read(&row) {
-        Err(_) if row.keep == Keep::Always => service.runtime.look_after(pk).await?,
+        Err(_) if row.keep == Keep::Always => service.runtime.wake(pk).await?,
         run => return Ok(run.map(|run| Some((pk, run)))),
     }
     Ok(find().await.and_then(|found| found.map(|FoundRow { pk, row, .. }| Ok((pk, read(&row)?))).transpose()))
