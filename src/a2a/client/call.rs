@@ -102,7 +102,7 @@ fn agent_error(fault: Fault, retry_after_ms: Option<Millis>) -> Error {
 pub(in crate::a2a) fn of_egress(error: egress::Error) -> Error {
     match error {
         egress::Error::Refused(_) => Error::Refused(error.to_string()),
-        egress::Error::Unreachable(_) => Error::Unreachable { why: error.to_string(), retry_after_ms: None },
+        egress::Error::Unreachable(_) => Error::unreachable(error.to_string()),
         egress::Error::Cut(_) | egress::Error::NoHeaders(_) | egress::Error::Stalled(_) | egress::Error::Overdue(_) => {
             Error::Unknown(error.to_string())
         }

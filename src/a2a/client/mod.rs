@@ -16,6 +16,7 @@ use super::types::{AgentCard, ListQuery, SendRequest, SendResult, Task, TaskPage
 use super::wire::{Method, Unreadable};
 use crate::domain::Millis;
 use crate::egress::{Bounds, Egress};
+use crate::store;
 
 pub use interface::{Binding, ChosenInterface};
 pub use stream::Events;
@@ -38,6 +39,20 @@ pub enum Error {
     /// The agent's interface is not supported, or it may not be called.
     #[error("{0}")]
     Refused(String),
+}
+
+impl Error {
+    /// The call did not take place, and nothing says when to try again.
+    pub fn unreachable(why: impl Into<String>) -> Self {
+        Error::Unreachable { why: why.into(), retry_after_ms: None }
+    }
+}
+
+/// What the call needs could not be read, so it did not take place.
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        Error::unreachable(error.to_string())
+    }
 }
 
 impl From<Unreadable> for Error {

@@ -90,7 +90,7 @@ impl Cards {
         let bounds = Bounds { headers: self.time, stall: self.time, total: self.time, bytes: MAX_CARD_BYTES };
         let to = peer.destination(peer.card.clone());
         let request = OutgoingRequest { method: Method::GET, to, headers, body: Bytes::new(), bounds };
-        let not_yet = |why: String| Error::Unreachable { why: format!("its card: {why}"), retry_after_ms: None };
+        let not_yet = |why: String| Error::unreachable(format!("its card: {why}"));
         let unsent = |error: Error| match error {
             Error::Unknown(why) | Error::TooLarge(why) => not_yet(why),
             other @ (Error::Unreachable { .. } | Error::Fault(_) | Error::Refused(_)) => other,

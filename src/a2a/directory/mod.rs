@@ -42,8 +42,7 @@ impl Peer {
     pub(super) fn authorization(&self) -> Result<Option<HeaderValue>, Error> {
         self.token.clone().map_err(|why| {
             why.warn(DocumentKind::Agent.as_str(), self.tenant, &self.id);
-            let why = format!("{}: nothing was sent: {why}", Unreadable::CODE);
-            Error::Unreachable { why, retry_after_ms: None }
+            Error::unreachable(format!("{}: nothing was sent: {why}", Unreadable::CODE))
         })
     }
 

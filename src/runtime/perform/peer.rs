@@ -187,14 +187,11 @@ impl PeerAttempt {
 
     /// The parts of the message: the person's answer, or the instructions and their input.
     async fn parts(&self, task: &Task) -> Result<Vec<Part>, Error> {
-        let store_error =
-            |error: crate::store::Error| Error::Unreachable { why: error.to_string(), retry_after_ms: None };
         if let Some(reply) = &task.reply {
-            let reply = self.shared.inlined(self.pk, reply.clone()).await.map_err(store_error)?;
+            let reply = self.shared.inlined(self.pk, reply.clone()).await?;
             return Ok(vec![reply_part(task.remote_question.as_ref(), reply)]);
         }
-        let arguments =
-            self.shared.inlined(self.pk, self.peer_call_input.arguments.clone()).await.map_err(store_error)?;
+        let arguments = self.shared.inlined(self.pk, self.peer_call_input.arguments.clone()).await?;
         let is_approved = |digest: &String| *digest == digest::of_call(task::TOOL, &arguments);
         if !self.peer_call_input.digest.as_ref().is_none_or(is_approved) {
             return Err(Error::Refused("the arguments are not those that were approved; nothing was sent".to_owned()));
@@ -248,14 +245,14 @@ fn may_be_about_push(error: &Error) -> bool {
 /// Makes an unknown outcome retryable, for calls that do no harm when repeated.
 fn retryable(error: Error) -> Error {
     match error {
-        Error::Unknown(why) => Error::Unreachable { why, retry_after_ms: None },
+        Error::Unknown(why) => Error::unreachable(why),
         other @ (Error::Unreachable { .. } | Error::TooLarge(_) | Error::Fault(_) | Error::Refused(_)) => other,
     }
 }
 
 /// Makes a refusal of our key retryable, for what must reach the agent in the end.
 fn without_key(error: Error) -> Error {
-    if is_about_key(&error) { Error::Unreachable { why: error.to_string(), retry_after_ms: None } } else { error }
+    if is_about_key(&error) { Error::unreachable(error.to_string()) } else { error }
 }
 
 fn failed(error: Error) -> PeerFailure {

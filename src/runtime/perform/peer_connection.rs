@@ -56,9 +56,7 @@ impl<'d> PeerConnection<'d> {
         tenant: TenantPk,
         id: &str,
     ) -> Result<Option<Self>, Error> {
-        let store_error =
-            |error: crate::store::Error| Error::Unreachable { why: error.to_string(), retry_after_ms: None };
-        let Some(peer) = directory.find(tenant, id).await.map_err(store_error)? else { return Ok(None) };
+        let Some(peer) = directory.find(tenant, id).await? else { return Ok(None) };
         let card = directory.card(&peer).await?;
         let interface = directory.client.choose_interface(&card)?;
         Ok(Some(Self { directory, peer, card, interface }))
