@@ -171,8 +171,8 @@ pub(super) fn agents(
     egress: &Arc<Egress>,
 ) -> Result<Arc<Directory>, Error> {
     let operator_agents = operator_agents(config)?;
-    let (time, bytes) = (Duration::from_millis(config.delegation.call_ms), 4 * config.limits.tool_output_bytes);
-    Ok(Directory::new(operator_agents, documents.clone(), sealer.clone(), egress.clone(), time, bytes))
+    let (timeout, max_bytes) = (Duration::from_millis(config.delegation.call_ms), 4 * config.limits.tool_output_bytes);
+    Ok(Directory::new(operator_agents, documents.clone(), sealer.clone(), egress.clone(), timeout, max_bytes))
 }
 
 /// `[[agents]]`.

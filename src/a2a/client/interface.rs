@@ -30,8 +30,8 @@ pub(super) struct Request {
 }
 
 impl ChosenInterface {
-    /// Keeps the agent's order, except that newer protocol versions come first.
-    pub fn of(card: &AgentCard) -> Option<Self> {
+    /// The first supported interface of the agent. Its order is kept, except that newer protocol versions come first.
+    pub fn of(card: &AgentCard) -> Result<Self, Error> {
         let mut supported = card.interfaces.iter().filter_map(|interface| {
             let binding = match interface.binding.as_str() {
                 "JSONRPC" => Binding::JsonRpc,
@@ -46,9 +46,10 @@ impl ChosenInterface {
             let tenant = interface.tenant.clone().filter(|name| version == Version::V1 && !name.is_empty());
             Some(ChosenInterface { url: interface.url.parse().ok()?, binding, version, tenant })
         });
-        let first = supported.next()?;
+        let none = || Error::Refused("its card names no interface that is understood here".to_owned());
+        let first = supported.next().ok_or_else(none)?;
         let newer = std::iter::once(first.clone()).chain(supported).find(|interface| interface.version == Version::V1);
-        Some(newer.unwrap_or(first))
+        Ok(newer.unwrap_or(first))
     }
 
     /// The request in this binding; `path` and `verb` are those of HTTP+JSON, where the tenant precedes the path.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::directory::Peer;
 use super::fault;
-use super::types::{AgentCard, ListQuery, SendRequest, SendResult, Task, TaskPage, TaskQuery};
+use super::types::{ListQuery, SendRequest, SendResult, Task, TaskPage, TaskQuery};
 use super::wire::{Method, Unreadable};
 use crate::domain::Millis;
 use crate::egress::{Bounds, Egress};
@@ -67,15 +67,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// `time` is the timeout of a call, `bytes` the maximum size of a response.
-    pub fn new(egress: Arc<Egress>, time: Duration, bytes: usize) -> Self {
-        Self { egress, bounds: Bounds { headers: time, stall: time, total: time, bytes } }
-    }
-
-    /// The first supported interface of the agent.
-    pub fn choose_interface(&self, card: &AgentCard) -> Result<ChosenInterface, Error> {
-        ChosenInterface::of(card)
-            .ok_or_else(|| Error::Refused("its card names no interface that is understood here".to_owned()))
+    pub fn new(egress: Arc<Egress>, timeout: Duration, max_bytes: usize) -> Self {
+        Self { egress, bounds: Bounds { headers: timeout, stall: timeout, total: timeout, bytes: max_bytes } }
     }
 
     pub async fn send(
@@ -85,16 +78,16 @@ impl Client {
         request: &SendRequest,
     ) -> Result<SendResult, Error> {
         let params = interface.version.send_request(request);
-        let answer = self.ask(peer, interface, Method::SendMessage, "message:send", http::Method::POST, params).await?;
-        Ok(interface.version.read_sent(&answer)?)
+        let request = interface.request(Method::SendMessage, "message:send", http::Method::POST, params)?;
+        Ok(interface.version.read_sent(&self.call(peer, interface, request).await?)?)
     }
 
     pub async fn task(&self, peer: &Peer, interface: &ChosenInterface, id: &str, history: u32) -> Result<Task, Error> {
         let query = TaskQuery { id: id.to_owned(), history_length: Some(history), ..TaskQuery::default() };
         let path = format!("tasks/{}?historyLength={history}", segment(id));
         let params = interface.version.task_query(&query);
-        let answer = self.ask(peer, interface, Method::GetTask, &path, http::Method::GET, params).await?;
-        Ok(interface.version.read_task(&answer)?)
+        let request = interface.request(Method::GetTask, &path, http::Method::GET, params)?;
+        Ok(interface.version.read_task(&self.call(peer, interface, request).await?)?)
     }
 
     pub async fn cancel(&self, peer: &Peer, interface: &ChosenInterface, id: &str) -> Result<Task, Error> {
@@ -104,29 +97,16 @@ impl Client {
             Binding::JsonRpc => interface.version.task_query(&query),
             Binding::HttpJson => json!({}),
         };
-        let answer = self.ask(peer, interface, Method::CancelTask, &path, http::Method::POST, params).await?;
-        Ok(interface.version.read_task(&answer)?)
+        let request = interface.request(Method::CancelTask, &path, http::Method::POST, params)?;
+        Ok(interface.version.read_task(&self.call(peer, interface, request).await?)?)
     }
 
     /// The agent's tasks since then, with their history; not available in 0.3.
     pub async fn tasks(&self, peer: &Peer, interface: &ChosenInterface, query: &ListQuery) -> Result<TaskPage, Error> {
         let params = interface.version.list_query(query);
         let path = format!("tasks?{}", as_query(&params));
-        let answer = self.ask(peer, interface, Method::ListTasks, &path, http::Method::GET, params).await?;
-        Ok(interface.version.read_task_page(&answer)?)
-    }
-
-    async fn ask(
-        &self,
-        peer: &Peer,
-        interface: &ChosenInterface,
-        method: Method,
-        path: &str,
-        verb: http::Method,
-        params: Value,
-    ) -> Result<Value, Error> {
-        let request = interface.request(method, path, verb, params)?;
-        self.call(peer, interface, request).await
+        let request = interface.request(Method::ListTasks, &path, http::Method::GET, params)?;
+        Ok(interface.version.read_task_page(&self.call(peer, interface, request).await?)?)
     }
 }
 

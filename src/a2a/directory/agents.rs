@@ -48,11 +48,11 @@ impl Directory {
         documents: Arc<DocumentCache>,
         sealer: Arc<Sealer>,
         egress: Arc<Egress>,
-        time: Duration,
-        bytes: usize,
+        timeout: Duration,
+        max_bytes: usize,
     ) -> Arc<Self> {
-        let cards = Cards::new(egress.clone(), time);
-        Arc::new(Self { operator_agents, documents, sealer, client: Client::new(egress, time, bytes), cards })
+        let cards = Cards::new(egress.clone(), timeout);
+        Arc::new(Self { operator_agents, documents, sealer, client: Client::new(egress, timeout, max_bytes), cards })
     }
 
     /// The operator's agents come first.

@@ -34,15 +34,15 @@ struct CachedCard {
 
 pub(super) struct Cards {
     egress: Arc<Egress>,
-    time: Duration,
+    timeout: Duration,
     kept: Mutex<HashMap<CardKey, CachedCard>>,
     /// Incremented whenever a card changes.
     pub generation: AtomicU64,
 }
 
 impl Cards {
-    pub fn new(egress: Arc<Egress>, time: Duration) -> Self {
-        Self { egress, time, kept: Mutex::default(), generation: AtomicU64::new(0) }
+    pub fn new(egress: Arc<Egress>, timeout: Duration) -> Self {
+        Self { egress, timeout, kept: Mutex::default(), generation: AtomicU64::new(0) }
     }
 
     /// The cached card, without IO, however old.
@@ -87,7 +87,7 @@ impl Cards {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.extend(etag.map(|etag| (IF_NONE_MATCH, etag)));
         headers.extend(peer.authorization()?.map(|token| (AUTHORIZATION, token)));
-        let bounds = Bounds { headers: self.time, stall: self.time, total: self.time, bytes: MAX_CARD_BYTES };
+        let bounds = Bounds { headers: self.timeout, stall: self.timeout, total: self.timeout, bytes: MAX_CARD_BYTES };
         let to = peer.destination(peer.card.clone());
         let request = OutgoingRequest { method: Method::GET, to, headers, body: Bytes::new(), bounds };
         let not_yet = |why: String| Error::unreachable(format!("its card: {why}"));

@@ -58,7 +58,7 @@ impl<'d> PeerConnection<'d> {
     ) -> Result<Option<Self>, Error> {
         let Some(peer) = directory.find(tenant, id).await? else { return Ok(None) };
         let card = directory.card(&peer).await?;
-        let interface = directory.client.choose_interface(&card)?;
+        let interface = ChosenInterface::of(&card)?;
         Ok(Some(Self { directory, peer, card, interface }))
     }
 
