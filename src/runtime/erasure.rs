@@ -64,7 +64,7 @@ impl Actor {
         let results: Vec<Arc<Event>> = self.uncommitted.drain(..).chain(stopped).collect();
         self.abort_effects();
         self.loaded = None;
-        let erased = self.erase(by, false, &results, |_| true).await;
+        let erased = self.erase(Some(by), &results, |_| true).await;
         if let Err(CommandError::Fault(_)) = erased {
             self.uncommitted.extend(results);
             self.uncommitted.push_back(Arc::new(Event::System(SystemEvent::Woke)));
@@ -81,7 +81,7 @@ impl Actor {
         if !self.effects.is_empty() || !self.uncommitted.is_empty() {
             return Ok(false);
         }
-        match self.erase(by.unwrap_or(ServerActor::Retention.as_str()), by.is_none(), &[], is_expired).await {
+        match self.erase(by, &[], is_expired).await {
             Ok(true) => {
                 self.loaded = None;
                 self.announce_deletion();
@@ -100,14 +100,14 @@ impl Actor {
     }
 
     /// Deletes the thread if `is_allowed`. The same transaction queues a cancel for each task that another agent may be working
-    /// on, and counts the usage of model calls in `results`.
+    /// on, and counts the usage of model calls in `results`. Without `by` it is a background chore.
     async fn erase(
         &self,
-        by: &str,
-        is_chore: bool,
+        by: Option<&str>,
         results: &[Arc<Event>],
         is_allowed: impl Fn(&ThreadRow) -> bool,
     ) -> Result<bool, CommandError> {
+        let (by, is_chore) = (by.unwrap_or(ServerActor::Retention.as_str()), by.is_none());
         for _ in 0..MAX_ATTEMPTS {
             let Some((row, rows)) = self.shared.store.load(self.pk).await? else { return Err(CommandError::Gone) };
             self.shared.check_hold(row.tenant, self.pk).await?;
