@@ -2,7 +2,7 @@
 
 use super::project::{Projection, Subject};
 use super::span::SpanId;
-use super::{LogRange, Spans, Traces, is_sampled, otlp, parse_trace_id};
+use super::{LogRange, Spans, Traces, otlp, parse_trace_id};
 use crate::domain::Millis;
 use crate::domain::facts::Fact;
 use crate::domain::ids::{ItemId, RunId, ThreadId};
@@ -19,11 +19,10 @@ impl Traces {
     /// Starts to follow a run that begins. `None`: it is not traced, or its log must be read anyway because its spans contain
     /// payloads.
     pub fn follow(&self, thread: &ThreadId, run: &Run) -> Option<FollowedRun> {
-        let is_sampled = is_sampled(self.sampler, self.ratio, &run.trace_id, &run.trace);
-        let is_followed = is_sampled && !self.with_content;
-        is_followed
-            .then(|| self.new_followed_run(thread, &run.run_id, &run.trace_id, run.trace.parent.as_deref()).ok())
-            .flatten()
+        if self.with_content || !self.is_sampled(&run.trace_id, &run.trace) {
+            return None;
+        }
+        self.new_followed_run(thread, &run.run_id, &run.trace_id, run.trace.parent.as_deref()).ok()
     }
 
     /// The spans of this range. `log` is the run's log from its start to the end of the range. An error is final: these spans

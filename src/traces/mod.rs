@@ -126,9 +126,13 @@ impl Traces {
         self.with_content
     }
 
+    fn is_sampled(&self, trace_id: &str, origin: &TraceOrigin) -> bool {
+        is_sampled(self.sampler, self.ratio, trace_id, origin)
+    }
+
     /// Sets the sampled flag of `origin` to whether the run is traced here. The run passes the flags on to what it calls.
     pub fn with_sampled_flag(&self, trace_id: &str, origin: TraceOrigin) -> TraceOrigin {
-        let sampled = u8::from(is_sampled(self.sampler, self.ratio, trace_id, &origin));
+        let sampled = u8::from(self.is_sampled(trace_id, &origin));
         let others = origin.flags.as_deref().and_then(parse_flags).unwrap_or_default() & !1;
         TraceOrigin { flags: Some(format!("{:02x}", others | sampled)), ..origin }
     }
@@ -136,7 +140,7 @@ impl Traces {
     /// The range to export for a run of which nothing was exported yet, and whose log ends at `until`; `None`: the run is not
     /// traced.
     pub fn log_range(&self, run: &Run, until: i64) -> Option<LogRange> {
-        is_sampled(self.sampler, self.ratio, &run.trace_id, &run.trace).then(|| LogRange {
+        self.is_sampled(&run.trace_id, &run.trace).then(|| LogRange {
             run_id: run.run_id.clone(),
             trace_id: run.trace_id.clone(),
             parent: run.trace.parent.clone(),

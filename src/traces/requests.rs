@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::names;
 use super::otlp::TraceId;
 use super::span::{Span, SpanId, SpanKind};
-use super::{ExportResult, Traces, count_spans, parse_flags, parse_trace_id};
+use super::{ExportResult, Traces, count_spans, parse_trace_id};
 use crate::domain::Millis;
 use crate::domain::trace::TraceOrigin;
 
@@ -79,9 +79,11 @@ impl Traces {
         request: &RequestInfo<'_>,
         at: Millis,
     ) -> Option<RequestSpan> {
-        let marked = self.with_sampled_flag(trace_id, origin.clone());
-        marked.flags.as_deref().and_then(parse_flags).filter(|flags| flags & 1 == 1)?;
+        if !self.is_sampled(trace_id, origin) {
+            return None;
+        }
         let trace = parse_trace_id(trace_id)?;
+        let marked = self.with_sampled_flag(trace_id, origin.clone());
         let name =
             request.route.map_or_else(|| request.method.to_owned(), |route| format!("{} {route}", request.method));
         let mut span = Span::new(SpanId::random(), name, SpanKind::Server, at);
