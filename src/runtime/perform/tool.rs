@@ -89,10 +89,10 @@ impl ToolAttempt {
             AttemptEnd::Returned(Ok(answer)) => {
                 tools.outcome(&self.invocation.tool_name, answer, self.shared.config.limits.tool_output_bytes)
             }
-            AttemptEnd::Returned(Err(panic)) => failed_with(tool::panic_error(&*panic)),
+            AttemptEnd::Returned(Err(panic)) => ToolOutcome::failed(tool::panic_error(&*panic)),
             AttemptEnd::TimedOut => timed_out(nature, limit),
             AttemptEnd::Stopped => {
-                failed_with(ToolError::lost("The server stopped while the call asked a person.".to_owned()))
+                ToolOutcome::failed(ToolError::lost("The server stopped while the call asked a person.".to_owned()))
             }
         };
         Some(ToolOutcome { executed, ..outcome })
@@ -171,10 +171,8 @@ fn timed_out(nature: Nature, limit: Duration) -> ToolOutcome {
     let message = format!("The tool did not end within {} ms.", limit.as_millis());
     match nature.class {
         ToolClass::Read => tool_failed(CallCode::Timeout, message),
-        ToolClass::Write | ToolClass::External | ToolClass::Irreversible => failed_with(ToolError::lost(message)),
+        ToolClass::Write | ToolClass::External | ToolClass::Irreversible => {
+            ToolOutcome::failed(ToolError::lost(message))
+        }
     }
-}
-
-fn failed_with(error: ToolError) -> ToolOutcome {
-    ToolOutcome::failed(error)
 }
