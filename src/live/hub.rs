@@ -73,10 +73,10 @@ impl Hub {
         }
     }
 
-    /// Publishes that a tool call starts.
-    pub fn publish_tool_started(&self, pk: ThreadPk, started: &ToolStarted) {
+    /// Publishes that a tool call starts. `started` is called if there are subscribers.
+    pub fn publish_tool_started(&self, pk: ThreadPk, started: impl FnOnce() -> ToolStarted) {
         if let Some(topic) = self.topic(pk) {
-            topic.lock().publish(|_| true, || Encoded::tool_started(started));
+            topic.lock().publish(|_| true, || Encoded::tool_started(&started()));
         }
     }
 

@@ -78,7 +78,7 @@ impl ToolAttempt {
         if !self.lease.is_valid() {
             return None;
         }
-        self.shared.hub.publish_tool_started(self.pk, &self.started_frame());
+        self.shared.hub.publish_tool_started(self.pk, || self.started_frame());
         let limit = Duration::from_millis(u64::try_from(tool.spec().timeout_ms).unwrap_or(0));
         let nature = tool.nature(&arguments);
         let executed = given.map(|digest| Executed { digest, at: self.shared.now() });
