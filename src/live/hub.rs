@@ -96,11 +96,9 @@ impl Hub {
         let mut topic = topic.lock();
         if topic.announced_seq < seq {
             topic.announced_seq = seq;
-            topic.subscribers.iter().filter(|subscriber| subscriber.queue.lock().read_seq < seq).for_each(
-                |subscriber| {
-                    subscriber.enqueue(Queue::push_gap);
-                },
-            );
+            for subscriber in topic.subscribers.iter().filter(|subscriber| subscriber.queue.lock().read_seq < seq) {
+                subscriber.enqueue(Queue::push_gap);
+            }
         }
     }
 

@@ -29,7 +29,7 @@ type EffectResult = (Effect, Option<Event>);
 pub(in crate::runtime) struct RunningEffects {
     tasks: JoinSet<EffectResult>,
     /// The tasks of effects that no run waits for.
-    aside: JoinSet<EffectResult>,
+    background: JoinSet<EffectResult>,
     handles: HashMap<Effect, AbortHandle>,
     /// The channel of questions from running calls.
     questions: (mpsc::Sender<CallQuestion>, mpsc::Receiver<CallQuestion>),
@@ -44,10 +44,10 @@ pub(in crate::runtime) struct RunningEffects {
 impl RunningEffects {
     /// No effects. `interrupt_all` interrupts all model calls that will run.
     pub(in crate::runtime) fn new(interrupt_all: CancellationToken) -> Self {
-        let (tasks, aside) = (JoinSet::new(), JoinSet::new());
+        let (tasks, background) = (JoinSet::new(), JoinSet::new());
         let (handles, questions, open_questions) = (HashMap::new(), mpsc::channel(1), HashMap::new());
         let interrupt = interrupt_all.child_token();
-        Self { tasks, aside, handles, questions, open_questions, interrupt, interrupt_all }
+        Self { tasks, background, handles, questions, open_questions, interrupt, interrupt_all }
     }
 
     pub(in crate::runtime) fn is_empty(&self) -> bool {
@@ -76,7 +76,7 @@ impl RunningEffects {
             };
             (named, event)
         };
-        let tasks = if effect.is_background() { &mut self.aside } else { &mut self.tasks };
+        let tasks = if effect.is_background() { &mut self.background } else { &mut self.tasks };
         self.handles.insert(effect, tasks.spawn(task));
     }
 
@@ -85,7 +85,7 @@ impl RunningEffects {
         loop {
             let ended = tokio::select! {
                 Some(ended) = self.tasks.join_next() => ended,
-                Some(ended) = self.aside.join_next() => ended,
+                Some(ended) = self.background.join_next() => ended,
                 Some(question) = self.questions.1.recv() => {
                     let event = question.event();
                     self.open_questions.insert(question.call.clone(), question);
@@ -170,6 +170,6 @@ impl RunningEffects {
         self.handles.clear();
         self.open_questions.clear();
         self.tasks.abort_all();
-        self.aside.abort_all();
+        self.background.abort_all();
     }
 }
