@@ -15,6 +15,6 @@ mod tool;
 pub(super) use model::ModelAttempt;
 pub(super) use peer::PeerAttempt;
 pub(super) use peer_connection::{PeerConnection, RemoteTaskRef};
-pub(super) use results::{instead_of, is_progress, is_result, is_result_of, model_not_sent, peer_failed, tool_failed};
+pub(super) use results::{instead_of, is_progress, is_result, is_result_of, model_not_sent, tool_failed};
 pub(super) use running::RunningEffects;
 pub(super) use tool::ToolAttempt;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::peer_connection::{HISTORY_LENGTH, PeerConnection, RemoteTaskRef, is_about_key};
-use super::peer_failed;
 use crate::a2a::client::Error;
 use crate::a2a::seen::{self, Progress};
 use crate::a2a::types::{
@@ -41,9 +40,6 @@ impl PeerAttempt {
         failpoint::reached("peer.returned");
         Some(match outcome {
             Ok(seen) => Event::Peer(PeerEvent::Reported { task: id, attempt, report: Box::new(seen) }),
-            Err(failure) if failure.message.is_empty() => {
-                peer_failed(&id, attempt, failure.kind, "no reason was given")
-            }
             Err(failure) => Event::Peer(PeerEvent::Failed { task: id, attempt, failure }),
         })
     }
@@ -256,7 +252,8 @@ fn without_key(error: Error) -> Error {
 }
 
 fn failed(error: Error) -> PeerFailure {
-    let message = error.to_string();
+    let given = Some(error.to_string()).filter(|message| !message.is_empty());
+    let message = given.unwrap_or_else(|| "no reason was given".to_owned());
     let (kind, retry_after_ms) = match error {
         Error::Unreachable { retry_after_ms, .. } => (PeerFailureKind::Unreachable, retry_after_ms),
         Error::Unknown(_) => (PeerFailureKind::Unknown, None),
@@ -299,5 +296,18 @@ fn part(value: Value) -> Part {
         data @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
             Part::data(data)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_without_a_reason_keeps_when_to_try_again() {
+        let failure = failed(Error::Unreachable { why: String::new(), retry_after_ms: Some(5_000) });
+        let message = "no reason was given".to_owned();
+        let kind = PeerFailureKind::Unreachable;
+        assert_eq!(failure, PeerFailure { kind, message, retry_after_ms: Some(5_000) });
     }
 }

@@ -109,12 +109,7 @@ pub(in crate::runtime) fn model_not_sent(stream: &StreamId, attempt: u32, kind: 
     Event::Model(ModelEvent::Failed { stream: stream.clone(), attempt, failure })
 }
 
-pub(in crate::runtime) fn peer_failed(
-    task: &TaskId,
-    attempt: u32,
-    kind: PeerFailureKind,
-    message: impl Into<String>,
-) -> Event {
+pub(super) fn peer_failed(task: &TaskId, attempt: u32, kind: PeerFailureKind, message: impl Into<String>) -> Event {
     let failure = PeerFailure { kind, message: message.into(), retry_after_ms: None };
     Event::Peer(PeerEvent::Failed { task: task.clone(), attempt, failure })
 }

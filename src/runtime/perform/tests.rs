@@ -11,7 +11,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::call_questions::CallQuestion;
-use super::{ModelAttempt, RunningEffects, ToolAttempt, peer_failed};
+use super::results::peer_failed;
+use super::{ModelAttempt, RunningEffects, ToolAttempt};
 use crate::a2a::directory::Directory;
 use crate::config::{Config, Environment, Synchronous};
 use crate::domain::fault::Fault;
