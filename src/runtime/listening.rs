@@ -13,7 +13,7 @@ use super::rows::read;
 use super::shared::Shared;
 use crate::a2a::client::{ChosenInterface, Events};
 use crate::a2a::directory::Peer;
-use crate::a2a::seen::Progress;
+use crate::a2a::report::Progress;
 use crate::domain::ids::{TaskId, TenantPk, ThreadPk};
 use crate::domain::task::Task;
 use crate::engine::event::{Event, PeerEvent};

@@ -7,7 +7,7 @@ use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 
 use super::super::directory::Peer;
-use super::super::seen::Progress;
+use super::super::report::Progress;
 use super::super::types::{StreamEvent, TaskQuery};
 use super::super::wire::Method;
 use super::{Binding, ChosenInterface, Client, Error, segment};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::peer_connection::{HISTORY_LENGTH, PeerConnection, RemoteTaskRef, is_about_key};
 use crate::a2a::client::Error;
-use crate::a2a::seen::{self, Progress};
+use crate::a2a::report::{self, Progress};
 use crate::a2a::types::{
     self, Authentication, Configuration, Message, Metadata, Part, PushConfig, Role, SendRequest, SendResult, TaskState,
 };
@@ -39,7 +39,7 @@ impl PeerAttempt {
         let outcome = self.run(what).await?;
         failpoint::reached("peer.returned");
         Some(match outcome {
-            Ok(seen) => Event::Peer(PeerEvent::Reported { task: id, attempt, report: Box::new(seen) }),
+            Ok(report) => Event::Peer(PeerEvent::Reported { task: id, attempt, report: Box::new(report) }),
             Err(failure) => Event::Peer(PeerEvent::Failed { task: id, attempt, failure }),
         })
     }
@@ -62,29 +62,29 @@ impl PeerAttempt {
             TaskActionKind::Cancel => self.cancel(&connection).await.map_err(without_key),
         };
         if what != TaskActionKind::Cancel
-            && let Ok(seen) = &done
+            && let Ok(report) = &done
         {
-            self.stream_without_push(&connection, seen);
+            self.stream_without_push(&connection, report);
         }
         Some(done.map_err(failed))
     }
 
     /// Reads the stream of a task, if the agent cannot call back.
-    fn stream_without_push(&self, to: &PeerConnection<'_>, seen: &PeerReport) {
+    fn stream_without_push(&self, to: &PeerConnection<'_>, report: &PeerReport) {
         let task = &self.peer_call_input.task;
         if self.push(to, task).is_none() {
-            self.stream(to, seen);
+            self.stream(to, report);
         }
     }
 
     /// Reads the stream of a task that has not ended, if the agent supports streaming.
-    fn stream(&self, to: &PeerConnection<'_>, seen: &PeerReport) {
+    fn stream(&self, to: &PeerConnection<'_>, report: &PeerReport) {
         let task = &self.peer_call_input.task;
-        if seen.state.is_terminal() || !to.card.capabilities.streaming {
+        if report.state.is_terminal() || !to.card.capabilities.streaming {
             return;
         }
-        let Some(remote) = task.remote_task_id.clone().or_else(|| seen.remote_task_id.clone()) else { return };
-        let (pk, tenant, task, progress) = (self.pk, self.tenant, task.task_id.clone(), Progress::of_report(seen));
+        let Some(remote) = task.remote_task_id.clone().or_else(|| report.remote_task_id.clone()) else { return };
+        let (pk, tenant, task, progress) = (self.pk, self.tenant, task.task_id.clone(), Progress::of_report(report));
         let (peer, interface) = (to.peer.clone(), to.interface.clone());
         self.shared.listen(StreamedTask { pk, tenant, task, remote, progress, peer, interface });
     }
@@ -99,14 +99,14 @@ impl PeerAttempt {
             sent = to.client().send(&to.peer, &to.interface, &request).await;
         }
         failpoint::reached("peer.sent");
-        let seen = match sent? {
-            SendResult::Task(task) => self.seen(to, &task),
-            SendResult::Message(message) => seen::of_message(&message, self.bytes(), to.peer.timeout_ms),
+        let report = match sent? {
+            SendResult::Task(task) => self.report(to, &task),
+            SendResult::Message(message) => report::of_message(&message, self.bytes(), to.peer.timeout_ms),
         };
         if !accepts_push {
-            self.stream(to, &seen);
+            self.stream(to, &report);
         }
-        Ok(seen)
+        Ok(report)
     }
 
     /// The message may have arrived. Asks the agent, and sends the message again only if that can do no harm.
@@ -122,14 +122,14 @@ impl PeerAttempt {
             // now: its question is put to a person.
             let is_unknown = theirs.history.is_empty();
             return if has_arrived || is_unknown || !theirs.status.state.is_interrupted() {
-                Ok(self.seen(to, &theirs))
+                Ok(self.report(to, &theirs))
             } else {
                 self.send(to).await
             };
         }
         let unknown = || Error::Unknown("the agent cannot tell whether it has it".to_owned());
         let theirs = self.found(to).await.map_err(retryable)?.ok_or_else(unknown)?;
-        Ok(self.seen(to, &theirs))
+        Ok(self.report(to, &theirs))
     }
 
     /// The task that our message began, if the agent lists it.
@@ -149,11 +149,11 @@ impl PeerAttempt {
             Some(id) => to.client().task(&to.peer, &to.interface, id, 0).await?,
             None => self.found(to).await?.ok_or_else(|| Error::Fault(fault::Fault::no_task()))?,
         };
-        Ok(self.seen(to, &theirs))
+        Ok(self.report(to, &theirs))
     }
 
     async fn cancel(&self, to: &PeerConnection<'_>) -> Result<PeerReport, Error> {
-        Ok(self.seen(to, &to.cancel(&self.task_ref()).await?))
+        Ok(self.report(to, &to.cancel(&self.task_ref()).await?))
     }
 
     fn task_ref(&self) -> RemoteTaskRef {
@@ -219,8 +219,8 @@ impl PeerAttempt {
         })
     }
 
-    fn seen(&self, to: &PeerConnection<'_>, theirs: &types::Task) -> PeerReport {
-        seen::of_task(theirs, self.bytes(), to.peer.timeout_ms)
+    fn report(&self, to: &PeerConnection<'_>, theirs: &types::Task) -> PeerReport {
+        report::of_task(theirs, self.bytes(), to.peer.timeout_ms)
     }
 
     fn bytes(&self) -> usize {

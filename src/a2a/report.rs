@@ -62,7 +62,7 @@ impl Progress {
 pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> PeerReport {
     let said = task.status.message.as_ref();
     let state = state(task.status.state);
-    let seen = PeerReport {
+    let report = PeerReport {
         state,
         remote_task_id: Some(task.id.clone()),
         remote_context_id: Some(task.context_id.clone()).filter(|id| !id.is_empty()),
@@ -73,19 +73,19 @@ pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> PeerRe
         patience_ms,
     };
     match state {
-        PeerState::Completed => with_output(seen, output(&task.artifacts, said), bytes),
+        PeerState::Completed => with_output(report, output(&task.artifacts, said), bytes),
         PeerState::Working
         | PeerState::InputRequired
         | PeerState::AuthRequired
         | PeerState::Failed
         | PeerState::Rejected
-        | PeerState::Canceled => seen,
+        | PeerState::Canceled => report,
     }
 }
 
 /// An agent that answers immediately returns a message instead of a task.
 pub fn of_message(message: &Message, bytes: usize, patience_ms: Option<Millis>) -> PeerReport {
-    let seen = PeerReport {
+    let report = PeerReport {
         state: PeerState::Completed,
         remote_task_id: message.task_id.clone(),
         remote_context_id: message.context_id.clone(),
@@ -95,16 +95,16 @@ pub fn of_message(message: &Message, bytes: usize, patience_ms: Option<Millis>) 
         output: Value::Null,
         patience_ms,
     };
-    with_output(seen, output(&[], Some(message)), bytes)
+    with_output(report, output(&[], Some(message)), bytes)
 }
 
-fn with_output(seen: PeerReport, output: Value, bytes: usize) -> PeerReport {
+fn with_output(report: PeerReport, output: Value, bytes: usize) -> PeerReport {
     let size = output.to_string().len();
     if size <= bytes {
-        return PeerReport { output, ..seen };
+        return PeerReport { output, ..report };
     }
     let message = Some(format!("The agent's result has {size} bytes; at most {bytes} are kept."));
-    PeerReport { state: PeerState::Failed, message, ..seen }
+    PeerReport { state: PeerState::Failed, message, ..report }
 }
 
 /// `{text?, artifacts?: [{artifactId, name?, description?, parts}], message?}`: `text` joins the texts of all

@@ -21,18 +21,18 @@ fn artifacts_are_kept_with_their_parts_and_their_text_stands_in_front() {
     let raw = Part::new(Content::Raw(vec![0, 1].into()));
     let parts =
         vec![Part::text("one"), Part::data(json!({ "n": 1 })), Part::new(Content::Url("https://x/y".into())), raw];
-    let seen = of_task(&task(TaskState::Completed, parts), 1_000, None);
-    assert_eq!(seen.output["text"], "one");
-    assert_eq!(seen.output["artifacts"][0]["parts"][1], json!({ "data": { "n": 1 } }));
-    assert_eq!(seen.output["artifacts"][0]["parts"][2], json!({ "url": "https://x/y" }));
-    assert_eq!(seen.output["artifacts"][0]["parts"][3], json!({ "raw": "AAE=" }));
+    let report = of_task(&task(TaskState::Completed, parts), 1_000, None);
+    assert_eq!(report.output["text"], "one");
+    assert_eq!(report.output["artifacts"][0]["parts"][1], json!({ "data": { "n": 1 } }));
+    assert_eq!(report.output["artifacts"][0]["parts"][2], json!({ "url": "https://x/y" }));
+    assert_eq!(report.output["artifacts"][0]["parts"][3], json!({ "raw": "AAE=" }));
 }
 
 #[test]
 fn a_result_that_is_too_large_is_a_failure_with_its_size() {
-    let seen = of_task(&task(TaskState::Completed, vec![Part::text("x".repeat(2_000))]), 1_000, None);
-    assert_eq!(seen.state, PeerState::Failed);
-    assert!(seen.message.unwrap().contains("1000"));
+    let report = of_task(&task(TaskState::Completed, vec![Part::text("x".repeat(2_000))]), 1_000, None);
+    assert_eq!(report.state, PeerState::Failed);
+    assert!(report.message.unwrap().contains("1000"));
 }
 
 /// A task that asks this.
@@ -57,10 +57,10 @@ fn a_question_with_a_form_of_ours_is_asked_with_it() {
     let asks = json!({
         "suspensionId": "sus_1", "kind": "input", "feedbackSchema": { "inputType": "boolean", "prompt": "sure?" },
     });
-    let seen = of_task(&asking(vec![Part::text("sure?"), Part::data(asks)]), 1_000, None);
-    assert_eq!(seen.message.as_deref(), Some("sure?"));
-    assert_eq!(seen.form.unwrap().prompt, "sure?");
-    assert_eq!(seen.question, Some(RemoteQuestion { suspension_id: "sus_1".into(), kind: SuspensionKind::Input }));
+    let report = of_task(&asking(vec![Part::text("sure?"), Part::data(asks)]), 1_000, None);
+    assert_eq!(report.message.as_deref(), Some("sure?"));
+    assert_eq!(report.form.unwrap().prompt, "sure?");
+    assert_eq!(report.question, Some(RemoteQuestion { suspension_id: "sus_1".into(), kind: SuspensionKind::Input }));
 }
 
 #[test]
@@ -76,8 +76,8 @@ fn a_form_that_nobody_can_fill_in_is_left_out() {
         json!({ "inputType": "select", "prompt": "which?" }),
         json!({ "inputType": "custom", "prompt": "which?", "customSchema": { "type": "nonsense" } }),
     ] {
-        let seen = of_task(&asking(vec![Part::text("which?"), Part::data(json!({ "schema": schema }))]), 1_000, None);
-        assert_eq!((seen.form, seen.message.as_deref()), (None, Some("which?")));
+        let report = of_task(&asking(vec![Part::text("which?"), Part::data(json!({ "schema": schema }))]), 1_000, None);
+        assert_eq!((report.form, report.message.as_deref()), (None, Some("which?")));
     }
 }
 
@@ -90,6 +90,6 @@ fn another_question_is_progress_and_another_message_of_a_working_task_is_not() {
     };
     assert_ne!(status(TaskState::InputRequired, "a"), status(TaskState::InputRequired, "b"));
     assert_eq!(status(TaskState::Working, "a"), status(TaskState::Working, "b"));
-    let seen = of_task(&asking(vec![Part::text("a")]), 1_000, None);
-    assert_eq!(Progress::of_report(&seen), status(TaskState::InputRequired, "a"));
+    let report = of_task(&asking(vec![Part::text("a")]), 1_000, None);
+    assert_eq!(Progress::of_report(&report), status(TaskState::InputRequired, "a"));
 }
