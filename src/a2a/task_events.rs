@@ -177,7 +177,7 @@ impl TaskEvents {
             }
             RunStatus::Cancelled => (TaskState::Canceled, None),
             RunStatus::Failed | RunStatus::Queued | RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting => {
-                (view::failed(self.failure), answer.as_ref().map(view::message))
+                (view::state_of_failure(self.failure), answer.as_ref().map(view::message))
             }
         };
         events.push(self.status(state, why, at));

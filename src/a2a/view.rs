@@ -132,9 +132,9 @@ fn status(
 ) -> TaskStatus {
     let oldest = open.first().filter(|_| !run.status.is_terminal());
     let state = if run.status.is_terminal() {
-        of(CallerStatus::at_end(run.status, run.outcome.as_ref()))
+        task_state(CallerStatus::at_end(run.status, run.outcome.as_ref()))
     } else {
-        of(CallerStatus::of(run.status, oldest.map(|oldest| oldest.kind)))
+        task_state(CallerStatus::of(run.status, oldest.map(|oldest| oldest.kind)))
     };
     let asked = oldest.map(|oldest| question(run.run_id.as_str(), run.thread_id.as_str(), &oldest.asked(), urls));
     let why = answer.filter(|_| run.status == RunStatus::Failed).map(message);
@@ -144,7 +144,7 @@ fn status(
     TaskStatus { state, message: asked.or(why), timestamp: Some(since) }
 }
 
-fn of(status: CallerStatus) -> TaskState {
+fn task_state(status: CallerStatus) -> TaskState {
     match status {
         CallerStatus::Queued => TaskState::Submitted,
         CallerStatus::Running | CallerStatus::Waiting => TaskState::Working,
@@ -158,13 +158,13 @@ fn of(status: CallerStatus) -> TaskState {
 }
 
 /// The state of a failed run.
-pub fn failed(code: Option<Code>) -> TaskState {
+pub fn state_of_failure(code: Option<Code>) -> TaskState {
     if code == Some(Code::TaskRefused) { TaskState::Rejected } else { TaskState::Failed }
 }
 
 /// The state of a run in progress, by its open questions, oldest first.
 pub fn state_of_questions(open: &[AskedQuestion]) -> TaskState {
-    of(CallerStatus::of(RunStatus::Running, open.first().map(|oldest| oldest.kind)))
+    task_state(CallerStatus::of(RunStatus::Running, open.first().map(|oldest| oldest.kind)))
 }
 
 /// The content of `AGENT_SUSPENDED` as a message: a text for people, and the same as data for programs, with a link.
