@@ -4,7 +4,7 @@
 //! A run is divided into *activations*. An activation begins when the run starts or resumes, and ends when the run waits for
 //! a person or has ended. Each is a span that links to the one before, so no span is open while a run waits for days. Where
 //! an activation ends is no part of the log: the range to export says it ([`LogRange`](super::LogRange)). [`projection`]
-//! has the activations, the plan and the steps, [`calls`] the spans of calls to models, tools and other agents.
+//! has the activations, the plan and the items, [`calls`] the spans of calls to models, tools and other agents.
 
 mod calls;
 mod projection;

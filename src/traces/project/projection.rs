@@ -1,5 +1,5 @@
 //! The projection of a run: its observations, applied one after the other, become its activations, and the plan and the
-//! steps in them.
+//! items in them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -57,8 +57,8 @@ pub(in crate::traces) struct Projection {
     /// The attributes of the run that every activation has.
     run_attributes: Attributes,
     pub(super) plan: Option<Span>,
-    items: BTreeMap<ItemId, u32>,
-    steps: HashMap<ItemId, Span>,
+    item_attempts: BTreeMap<ItemId, u32>,
+    item_spans: HashMap<ItemId, Span>,
     pub(super) chats: HashMap<StreamId, OpenSpan>,
     pub(super) calls: HashMap<CallId, OpenCall>,
     pub(super) peers: HashMap<TaskId, OpenSpan>,
@@ -78,8 +78,8 @@ impl Projection {
             number: 1,
             run_attributes: Vec::new(),
             plan: None,
-            items: BTreeMap::new(),
-            steps: HashMap::new(),
+            item_attempts: BTreeMap::new(),
+            item_spans: HashMap::new(),
             chats: HashMap::new(),
             calls: HashMap::new(),
             peers: HashMap::new(),
@@ -139,7 +139,7 @@ impl Projection {
         self.span_id(&format!("{}:activation:{number}", self.subject.run))
     }
 
-    /// Ends the activation with the last applied fact, and with it the plan and the steps. Calls that have not ended go on in
+    /// Ends the activation with the last applied fact, and with it the plan and the items. Calls that have not ended go on in
     /// the next activation, unless the run has ended.
     fn end_activation(&mut self) {
         if self.activation.is_none() {
@@ -154,7 +154,8 @@ impl Projection {
             span.name = format!("invoke_agent {agent}").into();
         }
         span.attributes.splice(1..1, self.run_attributes.iter().cloned());
-        let open: Vec<Span> = self.plan.take().into_iter().chain(self.steps.drain().map(|(_, step)| step)).collect();
+        let open: Vec<Span> =
+            self.plan.take().into_iter().chain(self.item_spans.drain().map(|(_, span)| span)).collect();
         open.into_iter().chain([span]).for_each(|span| self.end_span(span, self.at));
         self.chats.values_mut().chain(self.peers.values_mut()).for_each(|open| open.is_carried_over = true);
         self.number += 1;
@@ -204,14 +205,14 @@ impl Projection {
     }
 
     fn change_item(&mut self, body: &ItemStatusChangeBody, at: Millis) {
-        self.items.insert(body.item_id.clone(), body.attempt);
+        self.item_attempts.insert(body.item_id.clone(), body.attempt);
         if body.status == ItemStatus::InProgress {
             self.item_span(&body.item_id, at);
         }
         if !body.status.is_settled() {
             return;
         }
-        let Some(mut span) = self.steps.remove(&body.item_id) else { return };
+        let Some(mut span) = self.item_spans.remove(&body.item_id) else { return };
         span.set(names::ITEM_STATUS, body.status.as_str());
         if body.status == ItemStatus::Failed {
             span.failure = Some(self.failure_text("failed", body.reason.as_deref().unwrap_or_default()));
@@ -224,25 +225,25 @@ impl Projection {
         self.ended.push(EndedSpan { seq: self.seq, span });
     }
 
-    /// Ends a call. One that began in an earlier activation stands below its item's step in this one, if that is open, or else
+    /// Ends a call. One that began in an earlier activation stands below its item's span in this one, if that is open, or else
     /// below the activation.
     pub(super) fn end_call(&mut self, open: OpenSpan, at: Millis) {
         let OpenSpan { mut span, item, is_carried_over } = open;
         if is_carried_over {
-            let step = item.and_then(|item| self.steps.get(&item)).map(|step| step.id);
-            span.parent = step.or_else(|| self.activation_span());
+            let parent = item.and_then(|item| self.item_spans.get(&item)).map(|span| span.id);
+            span.parent = parent.or_else(|| self.activation_span());
         }
         self.end_span(span, at);
     }
 
     /// The id of the span of an item's work in this activation. Starts the span if there is none.
     pub(super) fn item_span(&mut self, item: &ItemId, at: Millis) -> SpanId {
-        let attempt = self.items.get(item).copied().unwrap_or(1);
+        let attempt = self.item_attempts.get(item).copied().unwrap_or(1);
         let id = self.span_id(&format!("{}:item:{item}:{attempt}:{}", self.subject.run, self.number));
         let parent = self.activation_span();
         // A call may have begun before the activation.
         let at = self.activation.as_ref().map_or(at, |activation| at.max(activation.start));
-        let span = self.steps.entry(item.clone()).or_insert_with(|| {
+        let span = self.item_spans.entry(item.clone()).or_insert_with(|| {
             let mut span = Span::new(id, "pes.step", SpanKind::Internal, at);
             span.parent = parent;
             span.set(names::ITEM, item.as_str().to_owned());
