@@ -61,7 +61,7 @@ impl<'v> Object<'v> {
     pub(super) fn need<T>(self, name: &str, read: impl FnOnce(&'v Value) -> Read<T>) -> Read<T> {
         match self.maybe(name, read)? {
             Some(read) => Ok(read),
-            None => refuse("is missing").map_err(|error: Unreadable| error.below(name)),
+            None => Err(Unreadable { pointer: format!("/{name}"), detail: "is missing".to_owned() }),
         }
     }
 
