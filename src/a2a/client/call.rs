@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::super::directory::Peer;
 use super::super::fault::{self, Fault};
-use super::super::wire::Version;
+use super::super::wire::{Binding, Version};
 use super::interface::Request;
-use super::{Binding, ChosenInterface, Client, Error};
+use super::{ChosenInterface, Client, Error};
 use crate::domain::{Millis, depth};
 use crate::egress::{self, Bounds, IncomingResponse, OutgoingRequest, insert_trace_headers};
 

@@ -4,14 +4,8 @@ use serde_json::{Value, json};
 use url::Url;
 
 use super::super::types::AgentCard;
-use super::super::wire::{Method, Version};
+use super::super::wire::{Binding, Method, Version};
 use super::{Error, segment};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Binding {
-    JsonRpc,
-    HttpJson,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChosenInterface {
@@ -33,11 +27,7 @@ impl ChosenInterface {
     /// The first supported interface of the agent. Its order is kept, except that newer protocol versions come first.
     pub fn of(card: &AgentCard) -> Result<Self, Error> {
         let mut supported = card.interfaces.iter().filter_map(|interface| {
-            let binding = match interface.binding.as_str() {
-                "JSONRPC" => Binding::JsonRpc,
-                "HTTP+JSON" => Binding::HttpJson,
-                _ => return None,
-            };
+            let binding = Binding::named(&interface.binding)?;
             let version = match binding {
                 Binding::JsonRpc => Version::named(&interface.version)?,
                 Binding::HttpJson => Version::named(&interface.version)?.over_rest(),

@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use super::directory::Peer;
 use super::fault;
 use super::types::{ListQuery, SendRequest, SendResult, Task, TaskPage, TaskQuery};
-use super::wire::{Method, Unreadable};
+use super::wire::{Binding, Method, Unreadable};
 use crate::domain::Millis;
 use crate::egress::{Bounds, Egress};
 use crate::store;
 
-pub use interface::{Binding, ChosenInterface};
+pub use interface::ChosenInterface;
 pub use stream::Events;
 
 /// Why a call failed.

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::super::types::{
     AgentCard, Capabilities, Extension, Interface, Provider, SecurityRequirement, SecurityScheme, Skill,
 };
-use super::Version;
 use super::json::{Doc, Object, Read, list, refuse, text};
+use super::{Binding, Version};
 
 /// The protocol version in a card's 0.3 members.
 const OLD: &str = "0.3.0";
@@ -113,7 +113,7 @@ fn read_old_interfaces(it: Object<'_>) -> Read<Vec<Interface>> {
     let version = || Version::V03.as_str().to_owned();
     let preferred = Interface {
         url: it.name("url")?,
-        binding: it.word("preferredTransport")?.unwrap_or_else(|| "JSONRPC".to_owned()),
+        binding: it.word("preferredTransport")?.unwrap_or_else(|| Binding::JsonRpc.as_str().to_owned()),
         version: version(),
         tenant: None,
     };

@@ -73,5 +73,26 @@ impl Version {
     }
 }
 
+/// How requests are put into HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding {
+    JsonRpc,
+    HttpJson,
+}
+
+impl Binding {
+    /// The name in an agent's card.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Binding::JsonRpc => "JSONRPC",
+            Binding::HttpJson => "HTTP+JSON",
+        }
+    }
+
+    pub fn named(text: &str) -> Option<Binding> {
+        [Binding::JsonRpc, Binding::HttpJson].into_iter().find(|it| it.as_str() == text)
+    }
+}
+
 #[cfg(test)]
 mod tests;

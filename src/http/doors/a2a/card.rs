@@ -10,7 +10,7 @@ use super::caller::A2aRequest;
 use super::error::A2aError;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::types::{AgentCard, Capabilities, Extension, Interface, Metadata, Provider, SecurityScheme, Skill};
-use crate::a2a::wire::{self, Version};
+use crate::a2a::wire::{self, Binding, Version};
 use crate::config::a2a::{A2a, AgentSkill};
 use crate::domain::digest;
 use crate::domain::fault;
@@ -105,9 +105,9 @@ fn is_extended(config: &A2a) -> bool {
 
 async fn public(app: &AppState, base: &str) -> Result<AgentCard, fault::Fault> {
     let config = &app.config.a2a;
-    let interface = |binding: &str, version: Version| Interface {
+    let interface = |binding: Binding, version: Version| Interface {
         url: format!("{base}/a2a"),
-        binding: binding.to_owned(),
+        binding: binding.as_str().to_owned(),
         version: version.as_str().to_owned(),
         tenant: None,
     };
@@ -116,10 +116,10 @@ async fn public(app: &AppState, base: &str) -> Result<AgentCard, fault::Fault> {
         description: config.description.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         interfaces: vec![
-            interface("JSONRPC", Version::V1),
-            interface("HTTP+JSON", Version::V1),
-            interface("JSONRPC", Version::V03),
-            interface("HTTP+JSON", Version::V03Rest),
+            interface(Binding::JsonRpc, Version::V1),
+            interface(Binding::HttpJson, Version::V1),
+            interface(Binding::JsonRpc, Version::V03),
+            interface(Binding::HttpJson, Version::V03Rest),
         ],
         provider: config.provider().map(|(organization, url)| Provider { organization, url }),
         documentation_url: Some(config.documentation_url.clone().unwrap_or_else(|| format!("{base}/docs"))),
