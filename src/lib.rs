@@ -44,6 +44,7 @@ pub mod mcp;
 mod outbox;
 #[cfg(feature = "internals")]
 pub mod outbox;
+mod poll_gate;
 #[cfg(not(feature = "internals"))]
 mod runtime;
 #[cfg(feature = "internals")]

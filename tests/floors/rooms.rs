@@ -7,7 +7,7 @@ use super::{Source, keep, root, sources};
 const FLOORS: &[&[&str]] = &[
     &["domain"],
     &["config", "live", "egress", "engine"],
-    &["failpoint"],
+    &["failpoint", "poll_gate"],
     &["store"],
     &["auth", "tool"],
     &["provider", "mcp", "a2a", "outbox", "traces", "usage"],

@@ -4,7 +4,6 @@ mod ask;
 pub(crate) mod changes;
 mod ops;
 pub(crate) mod page;
-mod poll_gate;
 mod read_ahead;
 pub(crate) mod route;
 mod socket;

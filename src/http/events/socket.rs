@@ -18,7 +18,6 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::ops::{self, Op};
-use super::poll_gate::PollGate;
 use super::read_ahead::ReadAhead;
 use super::sse::RETRY_MS;
 use super::{Frames, WRITE_BYTES, delayed_interval, open};
@@ -31,6 +30,7 @@ use crate::http::metrics;
 use crate::http::rates::RateNotice;
 use crate::http::trace::TraceId;
 use crate::live::{Encoded, EncodedKind};
+use crate::poll_gate::PollGate;
 
 const SUBPROTOCOL: &str = "pes.v1";
 /// A peer that sends nothing between two pings, not even a pong, is treated as disconnected.

@@ -16,13 +16,13 @@ use tokio::time::{Instant, Interval};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::poll_gate::PollGate;
 use super::read_ahead::ReadAhead;
 use super::{Frames, delayed_interval};
 use crate::auth::{Pass, RECHECK_INTERVAL};
 use crate::http::app_state::AppState;
 use crate::http::metrics::OpenStream;
 use crate::live::Encoded;
+use crate::poll_gate::PollGate;
 
 const COMMENT_INTERVAL: Duration = Duration::from_secs(15);
 

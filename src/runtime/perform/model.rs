@@ -1,7 +1,9 @@
 //! One attempt of one model call. Its tokens go to the hub as they arrive, the whole reply goes to the engine.
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use futures_util::StreamExt;
 use tokio::time::Instant;
@@ -19,6 +21,7 @@ use crate::engine::event::{Event, ModelEvent};
 use crate::engine::parse::tags::TagFilter;
 use crate::failpoint;
 use crate::live::{Channel, Hub, StreamHead, StreamPublisher};
+use crate::poll_gate::PollGate;
 use crate::provider::DeltaStream;
 use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
@@ -141,13 +144,15 @@ async fn read_reply(
     prompt_size: &PromptSize,
     model: ModelRef,
 ) -> Result<ModelReply, ModelFailure> {
-    let mut ends = pin!(interrupt.cancelled());
+    let (gate, mut ends) = (PollGate::new(), pin!(interrupt.cancelled()));
     loop {
-        let next = tokio::select! {
-            biased;
-            next = deltas.next() => next,
-            () = &mut ends => Some(Err(interrupted())),
-        };
+        let next = poll_fn(|context| match deltas.poll_next_unpin(context) {
+            arrived @ Poll::Ready(_) => arrived,
+            Poll::Pending => {
+                gate.poll(context, |context| ends.as_mut().poll(context)).map(|()| Some(Err(interrupted())))
+            }
+        })
+        .await;
         let delta = match next {
             Some(Ok(delta)) => delta,
             Some(Err(failure)) => return Err(broken_off(failure, &reply, tokens, prompt_size)),

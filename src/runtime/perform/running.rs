@@ -17,6 +17,7 @@ use crate::domain::hitl::Reply;
 use crate::domain::ids::CallId;
 use crate::engine::effect::Effect;
 use crate::engine::event::Event;
+use crate::poll_gate::run_until_cancelled;
 use crate::runtime::lease::Lease;
 
 /// Bounds how long a stop waits for code that does not yield.
@@ -69,7 +70,7 @@ impl RunningEffects {
         let named = effect.clone();
         let task = async move {
             let perform = AssertUnwindSafe(perform).catch_unwind();
-            let event = match lease.ended.run_until_cancelled(perform).await {
+            let event = match run_until_cancelled(&lease.ended, perform).await {
                 Some(Ok(event)) => event,
                 Some(Err(_)) => Some(results::panicked(&named)),
                 None => None,

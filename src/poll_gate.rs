@@ -1,14 +1,17 @@
-//! Polls the rare events of an open stream, so that sending a frame does not poll any of them.
+//! Polls rare events only after they have woken the task, so that the frequent ones do not poll any of them.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
+use tokio_util::sync::CancellationToken;
 
 /// A gate before a group of futures that are rarely ready. They are polled once at first, and then only after one of
 /// them has woken the task.
-pub(super) struct PollGate {
+pub(crate) struct PollGate {
     woken: Arc<Woken>,
     waker: Waker,
 }
@@ -30,13 +33,13 @@ impl Wake for Woken {
 }
 
 impl PollGate {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let woken = Arc::new(Woken { is_woken: AtomicBool::new(true), task: AtomicWaker::new() });
         Self { waker: woken.clone().into(), woken }
     }
 
     /// `poll` must poll the futures in turn until one is ready.
-    pub(super) fn poll<T>(&self, context: &mut Context<'_>, poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
+    pub(crate) fn poll<T>(&self, context: &mut Context<'_>, poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
         self.woken.task.register(context.waker());
         if !self.woken.is_woken.swap(false, Ordering::AcqRel) {
             return Poll::Pending;
@@ -48,6 +51,20 @@ impl PollGate {
         }
         polled
     }
+}
+
+/// Like [`CancellationToken::run_until_cancelled`], but polls the token only after it has woken the task: each poll takes
+/// locks that all users of the token share.
+pub(crate) async fn run_until_cancelled<W: Future>(token: &CancellationToken, work: W) -> Option<W::Output> {
+    if token.is_cancelled() {
+        return None;
+    }
+    let (gate, mut work, mut cancelled) = (PollGate::new(), pin!(work), pin!(token.cancelled()));
+    poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => gate.poll(context, |context| cancelled.as_mut().poll(context)).map(|()| None),
+    })
+    .await
 }
 
 #[cfg(test)]

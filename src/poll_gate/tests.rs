@@ -1,3 +1,4 @@
+use std::future::pending;
 use std::task::Context;
 
 use futures_util::task::noop_waker_ref;
@@ -37,4 +38,16 @@ async fn the_task_is_woken() {
     tokio::task::yield_now().await;
     said.send('a').await.unwrap();
     assert_eq!(waiting.await.unwrap(), Some('a'));
+}
+
+#[tokio::test]
+async fn work_is_dropped_when_its_token_is_cancelled() {
+    let token = CancellationToken::new();
+    assert_eq!(run_until_cancelled(&token, async { 'a' }).await, Some('a'));
+    let of_work = token.clone();
+    let working = tokio::spawn(async move { run_until_cancelled(&of_work, pending::<()>()).await });
+    tokio::task::yield_now().await;
+    token.cancel();
+    assert_eq!(working.await.unwrap(), None);
+    assert_eq!(run_until_cancelled(&token, async { 'a' }).await, None, "nothing begins after that");
 }
