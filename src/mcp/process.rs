@@ -2,6 +2,7 @@
 //! processes behind.
 
 use std::collections::VecDeque;
+use std::io;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +48,11 @@ pub(super) struct Process {
 }
 
 struct RunningProcess {
+    /// Leads the process group, and kills it if this process ends before it does so itself: the other end of the watch's
+    /// standard input is here, and nowhere else.
+    watch: Child,
     child: Child,
+    group: Pid,
     /// A marker in the environment of the program and all its children.
     marker: String,
 }
@@ -58,37 +63,48 @@ impl Process {
         let program = server.command.as_deref().unwrap_or_default();
         forbid_dumps()?;
         let variables = Variables::of_process();
-        let mut command = Command::new("/bin/sh");
         let marker = marker()?;
-        command.args(["-c", GUARD, "mcp", &marker, &server.open_files.to_string(), &kib(server.memory_mb)]);
-        command.arg(std::process::id().to_string()).arg(program).args(&server.args);
-        command.env_clear();
-        command.envs(INHERITED_VARIABLES.iter().filter_map(|name| Some((name, variables.get(name)?))));
+        let guard = |group: i32| {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", GUARD, "mcp", &marker]).env_clear().stdin(Stdio::piped());
+            command.envs(INHERITED_VARIABLES.iter().filter_map(|name| Some((name, variables.get(name)?))));
+            command.process_group(group).kill_on_drop(true);
+            command
+        };
+        let not_started = |error: io::Error| format!("it cannot be started: {error}");
+        // First, so that nothing can be left behind.
+        let watch = guard(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(not_started)?;
+        let group =
+            watch.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw).ok_or("its watch has ended")?;
+        let mut command = guard(group.as_raw_nonzero().get());
+        command.args([&server.open_files.to_string(), &kib(server.memory_mb)]).arg(program).args(&server.args);
         for (name, reference) in &server.env {
             command.env(name, reference.resolve(&variables)?.expose_secret());
         }
         if let Some(folder) = &server.cwd {
             command.current_dir(folder);
         }
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.process_group(0).kill_on_drop(true);
-        let mut child = command.spawn().map_err(|error| format!("it cannot be started: {error}"))?;
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(not_started)?;
         let last_lines = LastLines::default();
         let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err("it has no pipes".to_owned());
         };
         let drained = tokio::spawn(drain(name.to_owned(), errors, last_lines.clone()));
-        Ok((Self { running: Some(RunningProcess { child, marker }), last_lines, drained }, Pipes::new(input, output)))
+        let running = RunningProcess { watch, child, group, marker };
+        Ok((Self { running: Some(running), last_lines, drained }, Pipes::new(input, output)))
     }
 
     /// Kills it and all its children. Returns the last lines of its standard error.
     pub(super) async fn kill(mut self) -> String {
         if let Some(running) = self.running.take() {
             match tokio::task::spawn_blocking(move || running.kill_all()).await {
-                Ok(mut child) => {
-                    if let Err(error) = child.wait().await {
-                        tracing::warn!(%error, "the end of an MCP server could not be waited for");
+                Ok(children) => {
+                    for mut child in children {
+                        if let Err(error) = child.wait().await {
+                            tracing::warn!(%error, "the end of an MCP server could not be waited for");
+                        }
                     }
                 }
                 Err(error) => tracing::warn!(%error, "what an MCP server started could not be looked for"),
@@ -102,28 +118,23 @@ impl Process {
 }
 
 impl RunningProcess {
-    /// Kills the group and the processes that left it, which takes long on hosts with many processes. Returns the
-    /// program to be reaped.
-    fn kill_all(self) -> Child {
-        // The child has not been reaped, so the pid still belongs to our group.
-        let group = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        if let Some(group) = group {
-            // The program may have ended by itself.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+    /// Kills the group and the processes that left it, which takes long on hosts with many processes. Returns what is to be
+    /// reaped.
+    fn kill_all(self) -> [Child; 2] {
+        // The watch has not been reaped, so the number still belongs to our group. All may have ended by themselves.
+        let _ = kill_process_group(self.group, Signal::KILL);
         kill_marked(&self.marker);
-        self.child
+        [self.watch, self.child]
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // If this process ends before the thread runs, the guard shell kills the program when its standard input
-        // closes.
+        // If this process ends before the thread runs, the watch kills the program.
         if let Some(running) = self.running.take()
             && let Err(error) = std::thread::Builder::new().spawn(move || drop(running.kill_all()))
         {
-            tracing::warn!(%error, "no thread could be started to stop an MCP server; its guard process stops it");
+            tracing::warn!(%error, "no thread could be started to stop an MCP server; its watch stops it when this process ends");
         }
     }
 }
