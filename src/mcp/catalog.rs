@@ -41,7 +41,7 @@ pub struct Catalog {
     pub(super) egress: Arc<Egress>,
     pub(super) now: Arc<dyn Fn() -> Millis + Send + Sync>,
     pub(super) pins: Pins,
-    state: Mutex<CatalogState>,
+    servers: Mutex<BTreeMap<ServerKey, RunningServer>>,
     /// Incremented whenever some tenant's tools may have changed.
     offers: watch::Sender<u64>,
     changes: ChangeCounts,
@@ -51,23 +51,23 @@ pub struct Catalog {
 /// The owner (`None`: the operator) and the name of a server.
 type ServerKey = (Option<TenantPk>, String);
 
-#[derive(Default)]
-struct CatalogState {
-    servers: BTreeMap<ServerKey, Arc<Server>>,
-    /// The version of the document that a tenant's server was started from.
-    versions: BTreeMap<ServerKey, i64>,
-    tools: BTreeMap<(ServerKey, String), Arc<ProxyTool>>,
+/// A server that was started, and what is kept of its tools until it is stopped.
+struct RunningServer {
+    server: Arc<Server>,
+    /// Of the document that it was started from; 0: from the configuration.
+    version: i64,
+    tools: BTreeMap<String, Arc<ProxyTool>>,
     /// The changed definitions that were logged already, by hash.
-    logged: BTreeSet<(ServerKey, String)>,
+    logged: BTreeSet<String>,
 }
 
-impl CatalogState {
+impl RunningServer {
     /// Drops the entries of tools that the server no longer lists.
-    fn retain_listed(&mut self, key: &ServerKey, listed: &[ListedTool]) {
+    fn retain_listed(&mut self, listed: &[ListedTool]) {
         let names: BTreeSet<&str> = listed.iter().map(|tool| tool.definition.name.as_str()).collect();
-        self.tools.retain(|(of, name), _| of != key || names.contains(name.as_str()));
+        self.tools.retain(|name, _| names.contains(name.as_str()));
         let hashes: BTreeSet<&str> = listed.iter().map(|tool| tool.definition.hash()).collect();
-        self.logged.retain(|(of, hash)| of != key || hashes.contains(hash.as_str()));
+        self.logged.retain(|hash| hashes.contains(hash.as_str()));
     }
 }
 
@@ -88,7 +88,7 @@ impl Catalog {
             egress,
             now,
             pins,
-            state: Mutex::default(),
+            servers: Mutex::default(),
             offers: watch::Sender::new(0),
             changes: ChangeCounts::new(),
             stop: CancellationToken::new(),
@@ -107,8 +107,8 @@ impl Catalog {
     /// Stops every server.
     pub fn close(&self) {
         self.stop.cancel();
-        for server in self.lock().servers.values() {
-            server.end();
+        for running in self.lock().values() {
+            running.server.end();
         }
     }
 
@@ -152,27 +152,23 @@ impl Catalog {
                 wanted.insert(key, (endpoint.settings(), document.version));
             }
         }
-        let mut catalog = self.lock();
-        let CatalogState { servers, versions, tools, .. } = &mut *catalog;
+        let mut servers = self.lock();
         let mut owners = BTreeSet::new();
-        servers.retain(|key, server| {
-            let stays = wanted.get(key).is_some_and(|(_, version)| versions.get(key) == Some(version));
+        servers.retain(|key, running| {
+            let stays = wanted.get(key).is_some_and(|(_, version)| *version == running.version);
             if !stays {
-                server.end();
-                versions.remove(key);
-                tools.retain(|(of, _), _| of != key);
+                running.server.end();
                 owners.insert(key.0);
             }
             stays
         });
         for (key, (settings, version)) in wanted {
-            let profile = |name: &str| self.profile(key.0, name, settings.clone());
-            let entry = servers.entry(key.clone());
-            entry.or_insert_with(|| {
-                owners.insert(key.0);
-                Server::start(profile(&key.1), self.egress.clone(), self.changes.clone())
+            servers.entry(key).or_insert_with_key(|(owner, name)| {
+                owners.insert(*owner);
+                let profile = self.profile(*owner, name, settings);
+                let server = Server::start(profile, self.egress.clone(), self.changes.clone());
+                RunningServer { server, version, tools: BTreeMap::new(), logged: BTreeSet::new() }
             });
-            versions.insert(key, version);
         }
         owners.into_iter().for_each(|owner| self.changes.count(owner));
     }
@@ -192,7 +188,7 @@ impl Catalog {
     /// the same as when this was last done.
     async fn pin_new_tools(&self) -> store::Result<()> {
         let servers: Vec<(ServerKey, Arc<Server>)> =
-            self.lock().servers.iter().map(|(key, server)| (key.clone(), server.clone())).collect();
+            self.lock().iter().map(|(key, running)| (key.clone(), running.server.clone())).collect();
         let mut stored = Ok(());
         for (key, server) in servers {
             let (profile, state) = (&server.profile, server.state());
@@ -217,10 +213,10 @@ impl Catalog {
     /// How many tools are off because their definition has changed: for each of the operator's servers, and for all
     /// tenants' servers together. Removed servers are not counted.
     pub fn changed_tools(&self) -> Vec<(String, usize)> {
-        let servers: Vec<Arc<Server>> = self.lock().servers.values().cloned().collect();
+        let servers: Vec<Arc<Server>> = self.lock().values().map(|running| running.server.clone()).collect();
         let mut changed = BTreeMap::<String, usize>::new();
         for server in servers {
-            let listed_tools = self.listed_tools(server.profile.owner.unwrap_or(TenantPk(0)), &server);
+            let listed_tools = self.listed_tools(server.profile.owner.unwrap_or(OPERATOR), &server);
             let count = listed_tools.iter().filter(|tool| tool.standing == ToolStanding::Changed).count();
             *changed.entry(server.profile.label()).or_default() += count;
         }
@@ -229,12 +225,14 @@ impl Catalog {
 
     /// Logs once for each changed definition that its tool is off.
     fn log_changed(&self, key: &ServerKey, server: &Arc<Server>) {
-        let listed_tools = self.listed_tools(key.0.unwrap_or(TenantPk(0)), server);
-        let mut catalog = self.lock();
-        catalog.retain_listed(key, &listed_tools);
+        let listed_tools = self.listed_tools(key.0.unwrap_or(OPERATOR), server);
+        let mut servers = self.lock();
+        // It may just have been removed.
+        let Some(running) = servers.get_mut(key) else { return };
+        running.retain_listed(&listed_tools);
         for changed in listed_tools.iter().filter(|tool| tool.standing == ToolStanding::Changed) {
             let tool = tool_name(&key.1, &changed.definition.name);
-            if catalog.logged.insert((key.clone(), changed.definition.hash().to_owned())) {
+            if running.logged.insert(changed.definition.hash().to_owned()) {
                 tracing::warn!(tool, "an MCP server describes this tool otherwise now; it is off until approved");
             }
         }
@@ -243,13 +241,13 @@ impl Catalog {
     /// The servers that a tenant may use, its own and the operator's, sorted by name. The tenant's own cannot hide the
     /// operator's.
     pub(super) fn usable_by(&self, tenant: TenantPk) -> Vec<Arc<Server>> {
-        let catalog = self.lock();
+        let servers = self.lock();
         let is_seen = |key: &ServerKey| match key.0 {
             None => true,
             Some(owner) => owner == tenant && !self.config.servers.contains_key(&key.1),
         };
         let mut seen: Vec<_> =
-            catalog.servers.iter().filter(|(key, _)| is_seen(key)).map(|(_, server)| server.clone()).collect();
+            servers.iter().filter(|(key, _)| is_seen(key)).map(|(_, running)| running.server.clone()).collect();
         seen.sort_by(|a, b| a.profile.name.cmp(&b.profile.name));
         seen
     }
@@ -287,20 +285,22 @@ impl Catalog {
     /// The tool for this server and definition; the same `Arc` as long as both are unchanged.
     fn tool(&self, server: &Arc<Server>, definition: Arc<Definition>) -> Arc<ProxyTool> {
         let key: ServerKey = (server.profile.owner, server.profile.name.to_string());
-        let mut catalog = self.lock();
-        let tool_key = (key, definition.name.clone());
-        match catalog.tools.get(&tool_key) {
+        let make = || Arc::new(ProxyTool::new(server.clone(), definition.clone()));
+        let mut servers = self.lock();
+        // It may just have been removed.
+        let Some(running) = servers.get_mut(&key) else { return make() };
+        match running.tools.get(&definition.name) {
             Some(tool) if tool.is_of(server, &definition) => tool.clone(),
             Some(_) | None => {
-                let tool = Arc::new(ProxyTool::new(server.clone(), definition));
-                catalog.tools.insert(tool_key, tool.clone());
+                let tool = make();
+                running.tools.insert(definition.name.clone(), tool.clone());
                 tool
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, CatalogState> {
-        self.state.lock()
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ServerKey, RunningServer>> {
+        self.servers.lock()
     }
 }
 
