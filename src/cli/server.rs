@@ -237,11 +237,7 @@ async fn whole(mut answer: IncomingResponse, base: &str) -> Result<Vec<u8>, Erro
     if !answer.status().is_success() {
         return Err(refused(answer, base).await);
     }
-    let mut whole = Vec::new();
-    while let Some(piece) = answer.chunk().await.map_err(|error| unanswered(base, &error))? {
-        whole.extend_from_slice(&piece);
-    }
-    Ok(whole)
+    answer.read_all().await.map_err(|error| unanswered(base, &error))
 }
 
 /// Converts a refusal to the error by which a caller can act.

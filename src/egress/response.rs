@@ -112,6 +112,15 @@ impl IncomingResponse {
         }
     }
 
+    /// The rest of the body; an error if it exceeds the call's bounds.
+    pub async fn read_all(&mut self) -> Result<Vec<u8>, Error> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
+    }
+
     /// The rest of the body, at most `limit` bytes; less if the connection breaks.
     pub async fn read_up_to(&mut self, limit: usize) -> Vec<u8> {
         let mut body = Vec::new();

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::config::McpServer;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
+use crate::domain::digest;
 use crate::domain::fault::Pointed;
 use crate::domain::hex;
 use crate::domain::tool::{ToolClass, ToolSpec};
@@ -96,7 +97,10 @@ impl Definition {
     pub(super) fn hash(&self) -> &str {
         self.hash.get_or_init(|| {
             let value = serde_json::to_value(self).expect("texts, flags and JSON are JSON");
-            hex::of(&Sha256::digest(with_sorted_members(value).to_string())[..16])
+            let mut hash = digest::of(&value);
+            // 16 bytes.
+            hash.truncate(32);
+            hash
         })
     }
 
@@ -174,18 +178,6 @@ pub(super) fn tool_name(server: &str, tool: &str) -> String {
     }
     let digest = hex::of(&Sha256::digest(tool)[..4]);
     format!("{}_{digest}", &name[..MAX_NAME_CHARS - digest.len() - 1])
-}
-
-fn with_sorted_members(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let ordered: std::collections::BTreeMap<String, Value> =
-                members.into_iter().map(|(name, member)| (name, with_sorted_members(member))).collect();
-            ordered.into_iter().collect()
-        }
-        Value::Array(items) => items.into_iter().map(with_sorted_members).collect(),
-        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 
-use super::http_errors::{call_error, read_all, status_error};
+use super::http_errors::{call_error, status_error};
 use super::{Tool, ToolContext, ToolOutput};
 use crate::domain::ids::TenantPk;
 use crate::domain::tool::{CallCode, ToolError, ToolSpec};
@@ -89,7 +89,7 @@ impl Tool for HttpTool {
         if !answer.status().is_success() {
             return Err(status_error(answer, self.spec.class).await);
         }
-        let body = read_all(&mut answer).await.map_err(|error| self.error(error))?;
+        let body = answer.read_all().await.map_err(|error| self.error(error))?;
         if body.is_empty() {
             return Ok(ToolOutput::default());
         }

@@ -68,12 +68,3 @@ fn is_outcome_unknown(status: StatusCode, body: &[u8]) -> bool {
 fn is_retryable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502..=504 | 520..=524 | 598 | 599)
 }
-
-/// The whole body; an error if it exceeds the call's bounds.
-pub(super) async fn read_all(answer: &mut IncomingResponse) -> Result<Vec<u8>, Error> {
-    let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await? {
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
-}

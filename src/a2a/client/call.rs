@@ -28,7 +28,7 @@ impl Client {
         if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE {
             return Err(Error::Unreachable { why: format!("the agent answers HTTP {status}"), retry_after_ms });
         }
-        let bytes = match whole(&mut answer).await {
+        let bytes = match answer.read_all().await.map_err(of_egress) {
             Err(Error::TooLarge(why)) if !status.is_success() => return Err(Error::Unknown(why)),
             read => read?,
         };
@@ -110,12 +110,4 @@ pub(in crate::a2a) fn of_egress(error: egress::Error) -> Error {
             Error::TooLarge(format!("The agent's answer is larger than {bytes} bytes, which is more than can be read."))
         }
     }
-}
-
-pub(in crate::a2a) async fn whole(answer: &mut IncomingResponse) -> Result<Vec<u8>, Error> {
-    let mut bytes = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(of_egress)? {
-        bytes.extend_from_slice(&chunk);
-    }
-    Ok(bytes)
 }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::super::client::Error;
-use super::super::client::call::{of_egress, whole};
+use super::super::client::call::of_egress;
 use super::super::types::AgentCard;
 use super::super::wire;
 use super::Peer;
@@ -103,7 +103,7 @@ impl Cards {
             return Err(not_yet(format!("HTTP {}", answer.status())));
         }
         let etag = answer.headers().get(ETAG).cloned();
-        let bytes = whole(&mut answer).await.map_err(unsent)?;
+        let bytes = answer.read_all().await.map_err(|error| unsent(of_egress(error)))?;
         let unreadable = |why: String| Error::Refused(format!("its card cannot be read: {why}"));
         let value = depth::read(&bytes).map_err(unreadable)?;
         Ok(Some((wire::read_card(&value).map_err(|error| unreadable(error.to_string()))?, etag)))

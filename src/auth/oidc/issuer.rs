@@ -23,7 +23,7 @@ use crate::config::{Algorithm, OidcIssuer};
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
-use crate::egress::{Bounds, Destination, Egress, IncomingResponse, OutgoingRequest};
+use crate::egress::{Bounds, Destination, Egress, OutgoingRequest};
 
 const KEY_TTL: Millis = 3_600_000;
 const MAX_KEY_AGE: Millis = 24 * 3_600_000;
@@ -244,7 +244,7 @@ impl Issuer {
         if !self.is_as_secure(&to) {
             return Err(format!("{to} is not https, as the issuer is"));
         }
-        let url_text = to.clone();
+        let asked = to.clone();
         let to = if to.origin() == self.url.origin() {
             Destination::Operator(to)
         } else {
@@ -253,10 +253,9 @@ impl Issuer {
         let bounds =
             Bounds { headers: CALL_TIMEOUT, stall: CALL_TIMEOUT, total: CALL_TIMEOUT, bytes: MAX_DOCUMENT_BYTES };
         let request = OutgoingRequest { method, to, headers, body, bounds };
-        let answer = self.egress.send(request).await.map_err(|error| format!("{url_text}: {error}"))?;
-        let status = answer.status();
-        let body = read_all(answer).await.map_err(|error| format!("{url_text}: {error}"))?;
-        Ok((status, body))
+        let mut answer = self.egress.send(request).await.map_err(|error| format!("{asked}: {error}"))?;
+        let body = answer.read_all().await.map_err(|error| format!("{asked}: {error}"))?;
+        Ok((answer.status(), body.into()))
     }
 
     /// Waits for its turn to complete a login, for as long as one call to the issuer may take.
@@ -281,14 +280,6 @@ impl Issuer {
         );
         Fault::new(Code::IssuerUnavailable, detail).retry_after(MIN_FETCH_INTERVAL)
     }
-}
-
-async fn read_all(mut answer: IncomingResponse) -> Result<Bytes, crate::egress::Error> {
-    let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await? {
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body.into())
 }
 
 fn document<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {

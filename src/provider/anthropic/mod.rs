@@ -59,8 +59,10 @@ impl Protocol for Messages {
     }
 
     fn wire(&self, request: &ModelRequest) -> Wire {
-        let form = request::has_form_tool(request, self.most_output(request)).then_some(form::FORM_TOOL);
-        Wire::new(&request.model, form)
+        // Without a schema there is no form, and the prompt need not be measured again.
+        let has_form_tool =
+            request.response_schema.is_some() && request::has_form_tool(request, self.most_output(request));
+        Wire::new(&request.model, has_form_tool.then_some(form::FORM_TOOL))
     }
 
     fn admit(&self, model: &str, params: &Map<String, Value>) -> Result<(), Fault> {

@@ -7,7 +7,7 @@ use crate::domain::pointer;
 use crate::domain::settings::PolicyAction;
 use crate::domain::thread::ThreadProfile;
 use crate::service::Result;
-use crate::tool::policy::{matches, strictness};
+use crate::tool::policy::matches;
 
 /// Checks that this caller may replace `before` by `after`, and records the caller's name beside each new entry.
 pub(in crate::service) fn signed(
@@ -48,9 +48,8 @@ fn loosened<'a>(
     let (old, new) = (&before.config.tool_policy, &after.config.tool_policy);
     let anothers = |entry: &String| before.tool_policy_by.get(entry).is_some_and(|name| *name != by.name);
     let is_looser = |(entry, action): &(&String, &PolicyAction)| {
-        let is_stricter = |(known, was): (&String, &PolicyAction)| {
-            strictness(*was) > strictness(**action) && anothers(known) && overlap(known, entry)
-        };
+        let is_stricter =
+            |(known, was): (&String, &PolicyAction)| *was > **action && anothers(known) && overlap(known, entry);
         old.get(*entry) != Some(*action)
             && (is_looser_than_a_default(**action, environment) || old.iter().any(is_stricter))
     };

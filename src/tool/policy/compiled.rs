@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::argument::{Argument, MAX_EXAMINED};
 use super::condition::Check;
 use super::steps::StepBudget;
-use super::{glob, normal, strictness};
+use super::{glob, normal};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::policy::{self as domain, PolicyRule, RuleScope, Ruling, Terms};
 use crate::domain::settings::{MAX_WAIT_MS, PolicyAction};
@@ -76,7 +76,7 @@ impl CompiledRules {
         let steps = StepBudget::new();
         compiled.rules = rules.iter().map(|rule| compile(rule, scope, &mut pointers, &mut threads, &steps)).collect();
         (compiled.pointers, compiled.threads) = (pointers.texts, threads.texts);
-        compiled.rules.sort_by_key(|rule| Reverse((rule.rank, strictness(rule.ruling.action))));
+        compiled.rules.sort_by_key(|rule| Reverse((rule.rank, rule.ruling.action)));
         compiled
     }
 

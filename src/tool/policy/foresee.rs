@@ -1,7 +1,7 @@
 //! Forecasts what the policy will decide about a tool's calls before their arguments are known.
 
 use super::compiled::{CompiledRules, Rule};
-use super::{Policy, decisive, of_thread, strictness};
+use super::{Policy, decisive, of_thread};
 use crate::domain::forecast::ConditionalRuling;
 use crate::domain::policy::Ruling;
 use crate::domain::settings::PolicyAction;
@@ -62,9 +62,7 @@ impl<'a> ConditionalRules<'a> {
     /// `least` is the decision that the thread's own policy makes at least.
     fn add(&mut self, rule: &'a Rule, least: PolicyAction) {
         self.count += 1;
-        let action = rule.ruling.action;
-        let action = if strictness(least) > strictness(action) { least } else { action };
-        let kind = match action {
+        let kind = match least.max(rule.ruling.action) {
             PolicyAction::Ask => &mut self.asks,
             PolicyAction::Deny => &mut self.denies,
             PolicyAction::Auto => &mut self.allows,

@@ -66,7 +66,7 @@ impl Policy {
     /// Decides about a call for which this rule of server or tenant is decisive, if there is one.
     fn apply(&self, rule: Option<&Rule>, thread: Option<Ruling>, default: Ruling) -> Ruling {
         match (rule.map(|rule| &rule.ruling), thread) {
-            (Some(rule), Some(thread)) if strictness(thread.action) > strictness(rule.action) => thread,
+            (Some(rule), Some(thread)) if thread.action > rule.action => thread,
             (Some(rule), _) => rule.clone(),
             (None, thread) => self.thread_over_default(default, thread),
         }
@@ -85,7 +85,7 @@ impl Policy {
             (Environment::Production, ToolClass::Irreversible) => (PolicyAction::Deny, "irreversible"),
         };
         let action = if is_own { PolicyAction::Auto } else { action };
-        Ruling::new(action, format!("default for {words} tools = {}", name(action)), RuleScope::Default)
+        Ruling::new(action, format!("default for {words} tools = {}", action.as_str()), RuleScope::Default)
     }
 
     fn thread_over_default(&self, default: Ruling, thread: Option<Ruling>) -> Ruling {
@@ -112,27 +112,11 @@ fn of_thread(policy: &BTreeMap<String, PolicyAction>, tool: &str) -> Option<Ruli
     policy
         .iter()
         .filter(|(pattern, _)| matches(pattern, tool))
-        .max_by_key(|(pattern, action)| (glob::specificity(pattern), strictness(**action)))
+        .max_by_key(|(pattern, action)| (glob::specificity(pattern), **action))
         .map(|(pattern, action)| Ruling::new(*action, entry_name(pattern, *action), RuleScope::Thread))
 }
 
 /// The name of a `toolPolicy` entry in decisions.
 pub(super) fn entry_name(pattern: &str, action: PolicyAction) -> String {
-    format!("toolPolicy {pattern} = {}", name(action))
-}
-
-pub(crate) fn strictness(action: PolicyAction) -> u8 {
-    match action {
-        PolicyAction::Auto => 0,
-        PolicyAction::Ask => 1,
-        PolicyAction::Deny => 2,
-    }
-}
-
-pub(crate) fn name(action: PolicyAction) -> &'static str {
-    match action {
-        PolicyAction::Auto => "auto",
-        PolicyAction::Ask => "ask",
-        PolicyAction::Deny => "deny",
-    }
+    format!("toolPolicy {pattern} = {}", action.as_str())
 }

@@ -57,18 +57,26 @@ impl Policies {
     pub fn of(&self, tenant: TenantPk) -> Arc<Policy> {
         let find = |documents: &Arc<DocumentCache>| documents.get(tenant, DocumentKind::Policy, POLICY_ID);
         let Some(document) = self.documents.as_ref().and_then(find) else { return self.bare.clone() };
-        let mut cached = self.cached.lock();
-        if let Some((version, policy)) = cached.get(&tenant)
-            && *version == document.version
+        let version = document.version;
+        if let Some((known, policy)) = self.cached.lock().get(&tenant)
+            && *known == version
         {
             return policy.clone();
+        }
+        // Without the lock, which every decision of every tenant takes: this may take some tens of milliseconds.
+        let compiled = CompiledRules::new(&rules_of(&document), RuleScope::Tenant).with_version(version);
+        let policy = Arc::new(self.with_rules(compiled));
+        let mut cached = self.cached.lock();
+        match cached.get(&tenant) {
+            // Another task was faster: all use the same `Arc`.
+            Some((known, policy)) if *known == version => return policy.clone(),
+            Some((known, _)) if *known > version => return policy,
+            Some(_) | None => {}
         }
         if cached.len() >= MAX_CACHED {
             cached.clear();
         }
-        let compiled = CompiledRules::new(&rules_of(&document), RuleScope::Tenant).with_version(document.version);
-        let policy = Arc::new(self.with_rules(compiled));
-        cached.insert(tenant, (document.version, policy.clone()));
+        cached.insert(tenant, (version, policy.clone()));
         policy
     }
 

@@ -98,6 +98,7 @@ pub struct ModelChoice {
     pub model_id: String,
 }
 
+// In order of strictness: policies compare them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
