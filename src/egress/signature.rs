@@ -31,7 +31,7 @@ impl SigningSecret {
     /// A new random secret in its text form.
     pub fn random() -> Result<String, String> {
         let mut bytes = [0; 32];
-        getrandom::fill(&mut bytes).map_err(|error| format!("There is no chance here: {error}"))?;
+        getrandom::fill(&mut bytes).map_err(|error| format!("there are no random numbers: {error}"))?;
         Ok(format!("{PREFIX}{}", BASE64_STANDARD.encode(bytes)))
     }
 

@@ -118,17 +118,11 @@ impl Decoder {
     }
 }
 
-/// What the line adds to the event's data. Comments (a leading colon), `event`, `id`, `retry` and unknown fields are
-/// ignored.
+/// What the line adds to the event's data: the text after `data`, a colon and one optional space. Comments (a leading colon),
+/// `event`, `id`, `retry` and unknown fields add nothing.
 fn data_of(line: &[u8]) -> Option<&[u8]> {
-    value(line.strip_prefix(b"data")?)
-}
-
-/// The field's value: the text after the colon and one optional space. `None`: the field's name is longer than the
-/// prefix.
-fn value(rest: &[u8]) -> Option<&[u8]> {
-    match rest {
-        [] => Some(rest),
+    match line.strip_prefix(b"data")? {
+        [] => Some(&[]),
         [b':', b' ', value @ ..] | [b':', value @ ..] => Some(value),
         _ => None,
     }

@@ -54,7 +54,7 @@ impl Catalog {
     fn compare(&self, caller: &Caller, server: &Server, tools: &mut [ToolView]) {
         let profile = &server.profile;
         let trusted = self.pins.trusted(caller.tenant, profile.owner, &profile.name);
-        let listed = server.state().listed.unwrap_or_default();
+        let listed = server.listed().unwrap_or_default();
         for tool in tools.iter_mut().filter(|tool| tool.standing == ToolStanding::Changed) {
             // The server may have listed its tools again in the meantime: the hash then differs, and the current
             // definition is left out.

@@ -257,7 +257,7 @@ impl Catalog {
     pub(super) fn listed_tools(&self, tenant: TenantPk, server: &Arc<Server>) -> Vec<ListedTool> {
         let profile = &server.profile;
         let trusted = self.pins.trusted(tenant, profile.owner, &profile.name);
-        let listed: Vec<Arc<Definition>> = match server.state().listed {
+        let listed: Vec<Arc<Definition>> = match server.listed() {
             Some(listed) => listed.to_vec(),
             None => trusted.all(),
         };

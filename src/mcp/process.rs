@@ -36,7 +36,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many of the last lines of standard error are kept for error messages.
 const MAX_LAST_LINES: usize = 3;
 
-/// The newest first.
 type LastLines = Arc<Mutex<VecDeque<String>>>;
 
 /// A running program. Dropping it kills it and all its children.
@@ -113,7 +112,7 @@ impl Process {
         // The last lines may still be in the pipe.
         let _: Result<_, tokio::time::error::Elapsed> = timeout(DRAIN_TIMEOUT, &mut self.drained).await;
         let lines = self.last_lines.lock();
-        lines.iter().rev().cloned().collect::<Vec<_>>().join(" / ")
+        lines.iter().cloned().collect::<Vec<_>>().join(" / ")
     }
 }
 
@@ -176,8 +175,10 @@ async fn drain(server: String, errors: ChildStderr, last_lines: LastLines) {
                 logged += text.len() + 1;
             }
             let mut lines = last_lines.lock();
-            lines.truncate(MAX_LAST_LINES - 1);
-            lines.push_front(text);
+            if lines.len() == MAX_LAST_LINES {
+                lines.pop_front();
+            }
+            lines.push_back(text);
             drop(lines);
             line.clear();
         }

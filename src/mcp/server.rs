@@ -139,6 +139,11 @@ impl Server {
         self.connection.send_replace(None);
     }
 
+    /// The tools of the last listing, once there was one.
+    pub(super) fn listed(&self) -> Option<Arc<[Arc<Definition>]>> {
+        self.lock().listed.clone()
+    }
+
     pub(super) fn state(&self) -> ServerState {
         self.lock().clone()
     }
@@ -155,7 +160,8 @@ impl Server {
     /// Waits for the connection and for a permit for one call. The wait ends well before the call's own timeout;
     /// otherwise a call that was never sent would be reported as possibly executed.
     pub(super) async fn connection(&self) -> Result<(Arc<Connection>, SemaphorePermit<'_>), ToolError> {
-        let max_wait = match self.state().health {
+        let health = self.lock().health;
+        let max_wait = match health {
             Health::Starting => self.profile.start.max(MAX_CALL_WAIT),
             Health::Ready | Health::Down | Health::Disabled => MAX_CALL_WAIT,
         };

@@ -25,7 +25,7 @@ impl TaskTools {
     /// Examines one message of the server. Names beyond the limits are not stored; calls of those tools fail.
     pub(super) fn inspect(&self, message: &[u8]) {
         // A quick check, so that almost no message is parsed twice.
-        if !std::str::from_utf8(message).is_ok_and(|text| text.contains("taskSupport")) {
+        if memchr::memmem::find(message, b"taskSupport").is_none() {
             return;
         }
         let Ok(message) = serde_json::from_slice::<Value>(message) else { return };

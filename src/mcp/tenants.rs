@@ -27,7 +27,7 @@ pub struct Endpoint {
     pub name: String,
     /// Where it speaks streamable HTTP.
     pub url: String,
-    /// References only, to what the operator lends: `env:NAME`.
+    /// References only, to variables that the operator provides: `env:NAME`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(value_type = BTreeMap<String, String>)]
     pub headers: BTreeMap<String, Reference>,
@@ -41,7 +41,7 @@ pub struct Endpoint {
     pub allow: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<String>,
-    /// What it says of its tools, overruled, by name or glob.
+    /// Overrides the class that the server claims for a tool, by name or glob.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub class: BTreeMap<String, ToolClass>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -24,7 +24,7 @@ pub struct ServerView {
     /// Why it is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of a server of this tenant; what a reference leads to is never shown.
+    /// The settings of a server of this tenant. References are shown as they are written, never their values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub settings: Option<Value>,
@@ -67,7 +67,7 @@ impl ServerView {
     }
 }
 
-/// On whose word a server is called.
+/// Who configured a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -91,9 +91,9 @@ pub struct ToolView {
     /// Why it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Of what the server says now; what is approved is this.
+    /// The hash of the definition that the server lists now, to which an approval is bound.
     pub hash: String,
-    /// What was approved of a tool that has changed, where one server is shown; nothing if nothing was.
+    /// The approved definition of a changed tool, if there is one. Only where a single server is shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<DefinitionView>,
     /// What the server says of it now.
@@ -124,17 +124,18 @@ pub struct DefinitionView {
 impl DefinitionView {
     pub(super) fn of(definition: &Definition) -> Self {
         let description: String = definition.description.chars().take(SHOWN_CHARS).collect();
-        let is_long = |schema: &&Value| schema.to_string().len() > SHOWN_BYTES;
-        let (input, output) = (Some(&definition.input_schema), definition.output_schema.as_ref());
+        let shown = |schema: &Value| (schema.to_string().len() <= SHOWN_BYTES).then(|| schema.clone());
+        let output = definition.output_schema.as_ref();
+        let (input_schema, output_schema) = (shown(&definition.input_schema), output.and_then(shown));
         let left_out = [
             ("description", description.len() < definition.description.len()),
-            ("inputSchema", input.is_some_and(|schema| is_long(&schema))),
-            ("outputSchema", output.is_some_and(|schema| is_long(&schema))),
+            ("inputSchema", input_schema.is_none()),
+            ("outputSchema", output_schema.is_some() != output.is_some()),
         ];
         Self {
             description,
-            input_schema: input.filter(|schema| !is_long(schema)).cloned(),
-            output_schema: output.filter(|schema| !is_long(schema)).cloned(),
+            input_schema,
+            output_schema,
             annotations: json!(definition.hints),
             left_out: left_out.into_iter().filter(|(_, is_out)| *is_out).map(|(name, _)| name.to_owned()).collect(),
         }

@@ -25,7 +25,7 @@ const QUESTION: &str = "Say ok.";
 /// Enough for a word; some models reject smaller values.
 const MAX_TOKENS: u32 = 16;
 
-/// What came of asking.
+/// The outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckStatus {
@@ -33,7 +33,7 @@ pub enum CheckStatus {
     KeyRefused,
     ModelUnknown,
     Unreachable,
-    /// It is there, and has no time or no quota now.
+    /// It exists, but has no capacity or no quota at present.
     Busy,
     Failed,
 }
@@ -46,7 +46,7 @@ pub struct ModelCheck {
     /// What the provider said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
-    /// What is wrong although it may answer: its key stands in a file that holds none any more.
+    /// A problem that does not prevent answers: the file of its key no longer contains one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
     /// Until the first word, or until it was clear that none comes.

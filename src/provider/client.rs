@@ -1,5 +1,7 @@
 //! The generic client of one endpoint, for any protocol.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use http::header::CONTENT_TYPE;
@@ -29,12 +31,12 @@ pub(crate) trait Protocol: Send + Sync + 'static {
 
 pub(crate) struct Client<P> {
     protocol: P,
-    endpoint: Endpoint,
+    endpoint: Arc<Endpoint>,
 }
 
 impl<P: Protocol> Client<P> {
     pub(crate) fn new(protocol: P, endpoint: Endpoint) -> Self {
-        Self { protocol, endpoint }
+        Self { protocol, endpoint: Arc::new(endpoint) }
     }
 }
 

@@ -19,7 +19,6 @@ const MAX_MESSAGE_CHARS: usize = 500;
 /// Shorter values are not redacted; replacing them would only make texts unreadable.
 const MIN_SECRET_LEN: usize = 4;
 
-#[derive(Clone)]
 pub(crate) struct Endpoint {
     pub(crate) provider: String,
     base: Url,
@@ -114,7 +113,7 @@ impl Endpoint {
         self.key.as_ref().and_then(Key::warning)
     }
 
-    /// Vendors' endpoints require a key.
+    /// Whether it is a server of the operator's own: on this machine, or called without a key, which every vendor requires.
     pub(crate) fn is_local(&self) -> bool {
         let is_loopback = match self.base.host() {
             Some(Host::Domain(name)) => name == "localhost",

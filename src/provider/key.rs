@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::header::AUTHORIZATION;
@@ -26,13 +25,12 @@ pub(crate) enum KeyHeader {
     Header(&'static str),
 }
 
-#[derive(Clone)]
 pub(crate) struct Key {
     provider: String,
     header: KeyHeader,
     /// The file that contains the key, if any.
     file: Option<PathBuf>,
-    state: Arc<Mutex<KeyState>>,
+    state: Mutex<KeyState>,
 }
 
 struct KeyState {
@@ -56,7 +54,7 @@ impl Key {
         };
         let value = value(header, &secret).ok_or_else(|| key_fault(provider, INVALID_CHARACTERS))?;
         let state = KeyState { changed, value, warning: None, secrets: vec![secret] };
-        Ok(Self { provider: provider.to_owned(), header, file, state: Arc::new(Mutex::new(state)) })
+        Ok(Self { provider: provider.to_owned(), header, file, state: Mutex::new(state) })
     }
 
     /// Adds the current key to the headers.

@@ -5,9 +5,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::{FutureExt, Stream, stream};
 
-use super::DeltaStream;
 use super::http::egress_failure;
 use super::wire::{ReplyDecoder, Wire};
 use crate::domain::model::{Delta, ModelFailure};
@@ -21,6 +20,8 @@ const MAX_BYTES_PER_POLL: usize = 64 << 10;
 struct ReplyStream<W> {
     /// `None` once the reply has ended.
     source: Option<(IncomingResponse, ReplyDecoder<W>)>,
+    /// The deltas of the bytes that have just arrived, before they are merged.
+    decoded: Vec<Delta>,
     deltas: VecDeque<Delta>,
     failure: Option<ModelFailure>,
     /// Drains the connection of a complete reply, so that it returns to the pool.
@@ -28,9 +29,13 @@ struct ReplyStream<W> {
 }
 
 /// The deltas of a successful response. Adjacent texts that have already arrived are merged into one delta.
-pub(crate) fn stream<W: Wire + 'static>(answer: IncomingResponse, body: ReplyDecoder<W>) -> DeltaStream {
-    let mut reply = ReplyStream { source: Some((answer, body)), deltas: VecDeque::new(), failure: None, release: None };
-    stream::poll_fn(move |context| reply.poll_next(context)).boxed()
+pub(crate) fn stream<W: Wire + 'static>(
+    answer: IncomingResponse,
+    body: ReplyDecoder<W>,
+) -> impl Stream<Item = Result<Delta, ModelFailure>> + Send {
+    let source = Some((answer, body));
+    let mut reply = ReplyStream { source, decoded: Vec::new(), deltas: VecDeque::new(), failure: None, release: None };
+    stream::poll_fn(move |context| reply.poll_next(context))
 }
 
 impl<W: Wire> ReplyStream<W> {
@@ -53,9 +58,9 @@ impl<W: Wire> ReplyStream<W> {
 
     /// Decodes what has arrived. If that yields no delta, the reader is woken when more arrives.
     fn read(&mut self, context: &mut Context<'_>) {
-        let (mut deltas, mut bytes_read) = (Vec::new(), 0);
+        let mut bytes_read = 0;
         while let Some((answer, body)) = &mut self.source
-            && (bytes_read < MAX_BYTES_PER_POLL || deltas.is_empty())
+            && (bytes_read < MAX_BYTES_PER_POLL || self.decoded.is_empty())
         {
             let chunk = match answer.poll_chunk(context) {
                 Poll::Pending => break,
@@ -64,7 +69,7 @@ impl<W: Wire> ReplyStream<W> {
             let progress = chunk.and_then(|bytes| {
                 let Some(bytes) = bytes else { return Ok(ReadProgress::BodyEnded) };
                 bytes_read += bytes.len();
-                let is_complete = body.push(&bytes, &mut deltas)?;
+                let is_complete = body.push(&bytes, &mut self.decoded)?;
                 Ok(if is_complete { ReadProgress::Complete } else { ReadProgress::More })
             });
             if matches!(progress, Ok(ReadProgress::More)) {
@@ -72,7 +77,7 @@ impl<W: Wire> ReplyStream<W> {
             }
             let Some((answer, body)) = self.source.take() else { break };
             self.failure = match progress {
-                Ok(ReadProgress::BodyEnded) => body.finish(&mut deltas).err(),
+                Ok(ReadProgress::BodyEnded) => body.finish(&mut self.decoded).err(),
                 Ok(ReadProgress::Complete | ReadProgress::More) => {
                     self.release = Some(answer.drain(DRAIN_TIMEOUT).boxed());
                     None
@@ -80,7 +85,7 @@ impl<W: Wire> ReplyStream<W> {
                 Err(failure) => Some(failure),
             };
         }
-        self.deltas = merge_texts(deltas);
+        append_merged(&mut self.deltas, self.decoded.drain(..));
     }
 }
 
@@ -94,8 +99,7 @@ enum ReadProgress {
 }
 
 /// Merges adjacent deltas of text.
-fn merge_texts(deltas: Vec<Delta>) -> VecDeque<Delta> {
-    let mut merged: VecDeque<Delta> = VecDeque::with_capacity(deltas.len().min(4));
+fn append_merged(merged: &mut VecDeque<Delta>, deltas: impl Iterator<Item = Delta>) {
     for delta in deltas {
         match (merged.back_mut(), delta) {
             (Some(Delta::Text(last)), Delta::Text(next)) | (Some(Delta::Thinking(last)), Delta::Thinking(next)) => {
@@ -104,7 +108,6 @@ fn merge_texts(deltas: Vec<Delta>) -> VecDeque<Delta> {
             (_, delta) => merged.push_back(delta),
         }
     }
-    merged
 }
 
 #[cfg(test)]
@@ -117,6 +120,8 @@ mod tests {
         let thought = |text: &str| Delta::Thinking(text.to_owned());
         let said = vec![text("a"), text("b"), thought("c"), thought("d"), text("e"), Delta::WasThinking, text("f")];
         let expected = [text("ab"), thought("cd"), text("e"), Delta::WasThinking, text("f")];
-        assert_eq!(merge_texts(said), expected);
+        let mut merged = VecDeque::new();
+        append_merged(&mut merged, said.into_iter());
+        assert_eq!(merged, expected);
     }
 }

@@ -11,17 +11,6 @@ use crate::domain::model::Delta;
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
-/// A piece of text, classified.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum TextPart {
-    Text {
-        thinking: bool,
-        text: String,
-    },
-    /// All text so far was thinking.
-    WasThinking,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Splitter {
     thinking: bool,
@@ -34,12 +23,15 @@ pub(crate) struct Splitter {
 }
 
 impl Splitter {
-    /// Processes the next piece and appends what is certain by now, in order.
-    fn push(&mut self, text: &str, pieces: &mut Vec<TextPart>) {
-        let text = std::mem::take(&mut self.pending) + text;
+    /// Processes the next piece and appends what is certain by now, in order. A piece without `<` is passed on unchanged.
+    pub(crate) fn push_deltas(&mut self, text: String, deltas: &mut Vec<Delta>) {
+        if self.pending.is_empty() && memchr::memchr(b'<', text.as_bytes()).is_none() {
+            return self.emit(text, deltas);
+        }
+        let text = std::mem::take(&mut self.pending) + &text;
         let mut rest = text.as_str();
         while let Some(at) = rest.find('<') {
-            self.emit(&rest[..at], pieces);
+            self.emit(rest[..at].to_owned(), deltas);
             rest = &rest[at..];
             let is_quoted = !self.thinking && self.previous.is_some_and(|before| "\"'`\\".contains(before));
             match self.tag(rest).filter(|_| !is_quoted) {
@@ -52,7 +44,7 @@ impl Splitter {
                     rest = &rest[CLOSE.len()..];
                     let is_word = self.previous == Some(' ') && rest.starts_with(' ');
                     if !is_word && !std::mem::replace(&mut self.has_seen_tag, true) {
-                        pieces.push(TextPart::WasThinking);
+                        deltas.push(Delta::WasThinking);
                     }
                 }
                 Some(Tag::Partial) => {
@@ -60,12 +52,12 @@ impl Splitter {
                     return;
                 }
                 None => {
-                    self.emit("<", pieces);
+                    self.emit("<".to_owned(), deltas);
                     rest = &rest[1..];
                 }
             }
         }
-        self.emit(rest, pieces);
+        self.emit(rest.to_owned(), deltas);
     }
 
     /// The tag at the beginning of the text, which starts with `<`.
@@ -81,37 +73,19 @@ impl Splitter {
         (opens.starts_with(rest) || CLOSE.starts_with(rest)).then_some(Tag::Partial)
     }
 
-    /// Like `push`, but appends deltas; a text without `<` is passed on unchanged.
-    pub(crate) fn push_deltas(&mut self, text: String, deltas: &mut Vec<Delta>) {
-        if self.pending.is_empty() && memchr::memchr(b'<', text.as_bytes()).is_none() {
-            self.previous = text.chars().next_back().or(self.previous);
-            deltas.extend((!text.is_empty()).then(|| delta(TextPart::Text { thinking: self.thinking, text })));
-            return;
-        }
-        let mut pieces = Vec::new();
-        self.push(&text, &mut pieces);
-        deltas.extend(pieces.into_iter().map(delta));
-    }
-
     /// Emits the text that was pending back: it ended before it became a tag.
     pub(crate) fn finish(&mut self, deltas: &mut Vec<Delta>) {
-        let mut pieces = Vec::new();
         let pending = std::mem::take(&mut self.pending);
         // A stray tag at the very end: the text before it is the whole reply.
         if pending != CLOSE {
-            self.emit(&pending, &mut pieces);
+            self.emit(pending, deltas);
         }
-        deltas.extend(pieces.into_iter().map(delta));
     }
 
-    fn emit(&mut self, text: &str, pieces: &mut Vec<TextPart>) {
+    fn emit(&mut self, text: String, deltas: &mut Vec<Delta>) {
         self.previous = text.chars().next_back().or(self.previous);
-        match pieces.last_mut() {
-            _ if text.is_empty() => {}
-            Some(TextPart::Text { thinking, text: last }) if *thinking == self.thinking => last.push_str(text),
-            Some(TextPart::Text { .. } | TextPart::WasThinking) | None => {
-                pieces.push(TextPart::Text { thinking: self.thinking, text: text.to_owned() });
-            }
+        if !text.is_empty() {
+            deltas.push(if self.thinking { Delta::Thinking(text) } else { Delta::Text(text) });
         }
     }
 }
@@ -123,14 +97,6 @@ enum Tag {
     Stray,
     /// May become a tag.
     Partial,
-}
-
-fn delta(piece: TextPart) -> Delta {
-    match piece {
-        TextPart::Text { thinking: true, text } => Delta::Thinking(text),
-        TextPart::Text { thinking: false, text } => Delta::Text(text),
-        TextPart::WasThinking => Delta::WasThinking,
-    }
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub struct CallOwner {
     pub has_own_key: bool,
 }
 
-/// How a provider does, as `GET /models` and `/metrics` tell it.
+/// The state of a provider, as `GET /models` and `/metrics` show it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ProviderHealth)]
@@ -42,12 +42,12 @@ pub struct Health {
     pub breaker: BreakerState,
     /// Calls under way.
     pub running: usize,
-    /// Calls that wait for a place.
+    /// Calls that wait for a permit.
     pub waiting: usize,
     /// When a call may try next, while the breaker is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Millis>,
-    /// Why the last call that counted against the provider failed, until one goes well.
+    /// Why the last call that counted against the provider failed, until one succeeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }

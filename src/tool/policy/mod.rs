@@ -11,7 +11,7 @@
 //!
 //! A thread's `toolPolicy` can only make a rule's decision stricter. Where no rule matches a call, it overrides the
 //! default of the tool's class (only callers who may approve can write an entry that could be looser:
-//! `runtime/tool_policy.rs`); in production it can turn a denial at most into a question.
+//! `service/threads/tool_policy.rs`); in production it can turn a denial at most into a question.
 
 mod argument;
 mod compiled;
