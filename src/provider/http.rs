@@ -17,22 +17,15 @@ pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> ModelFai
 /// The failure for a broken call: no response, an incomplete one, or one of the wrong kind.
 pub(crate) fn egress_failure(error: &Error) -> ModelFailure {
     let kind = match error {
-        Error::Unreachable(_) => FailureKind::Unreachable,
+        Error::Unreachable(place) => {
+            return failure(FailureKind::Unreachable, format!("the provider cannot be reached at {place}"));
+        }
         Error::NoHeaders(_) => FailureKind::Retry,
         Error::Cut(_) | Error::Stalled(_) | Error::Overdue(_) => FailureKind::Incomplete,
         Error::TooLarge(_) => FailureKind::TooLarge,
         Error::Refused(_) => FailureKind::Refused,
     };
-    let message = match error {
-        Error::Unreachable(place) => format!("the provider cannot be reached at {place}"),
-        Error::Refused(_)
-        | Error::Cut(_)
-        | Error::NoHeaders(_)
-        | Error::Stalled(_)
-        | Error::Overdue(_)
-        | Error::TooLarge(_) => error.to_string(),
-    };
-    failure(kind, message)
+    failure(kind, error.to_string())
 }
 
 /// Reads and classifies a response that is no success.

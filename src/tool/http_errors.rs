@@ -11,23 +11,20 @@ const MAX_BODY_IN_MESSAGE: usize = 1_000;
 /// The error of a call without a response. If the request may have reached the service, the call is reported as lost,
 /// because it may have had its effect; calls of class `read` have none.
 pub(super) fn call_error(error: &Error, class: ToolClass) -> ToolError {
-    let code = match error {
-        Error::Cut(why) if class != ToolClass::Read => {
-            return ToolError::lost(format!("The connection to the service broke during the call: {why}."));
+    let has_effect = class != ToolClass::Read;
+    let failed = |code: CallCode| ToolError::new(code, error.to_string());
+    match error {
+        Error::Cut(why) if has_effect => {
+            ToolError::lost(format!("The connection to the service broke during the call: {why}."))
         }
-        Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) if class != ToolClass::Read => {
-            return ToolError::lost(format!("The service did not answer in time: {error}."));
+        Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) if has_effect => {
+            ToolError::lost(format!("The service did not answer in time: {error}."))
         }
-        Error::Refused(_) => CallCode::EgressRefused,
-        Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) => CallCode::Timeout,
-        Error::TooLarge(_) => CallCode::OutputTooLarge,
-        Error::Unreachable(_) | Error::Cut(_) => CallCode::Failed,
-    };
-    let retry_after_ms = match error {
-        Error::Unreachable(_) | Error::Cut(_) => Some(0),
-        Error::Refused(_) | Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) | Error::TooLarge(_) => None,
-    };
-    ToolError { retry_after_ms, ..ToolError::new(code, error.to_string()) }
+        Error::Refused(_) => failed(CallCode::EgressRefused),
+        Error::NoHeaders(_) | Error::Stalled(_) | Error::Overdue(_) => failed(CallCode::Timeout),
+        Error::TooLarge(_) => failed(CallCode::OutputTooLarge),
+        Error::Unreachable(_) | Error::Cut(_) => failed(CallCode::Failed).retry_after(0),
+    }
 }
 
 /// The error of a response that is no success, with the beginning of its body. A response that a proxy made after it

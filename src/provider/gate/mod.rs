@@ -71,29 +71,26 @@ impl Gates {
 
     /// Waits without a limit for a permit. Fails with `BreakerOpen` if no request may be sent.
     pub async fn acquire(&self, provider: &str, owner: CallOwner) -> Result<CallPass, ModelFailure> {
-        self.acquire_with(provider, |gate| async move { Ok(gate.permits.acquire(owner).await) }).await
+        let Some(gate) = self.gate_for_call(provider)? else { return Ok(CallPass(None)) };
+        let permit = gate.permits.acquire(owner).await;
+        gate.start_call(permit)
     }
 
     /// The same for a call with an alternative: fails with `Saturated` if too many calls wait, or the wait takes too
     /// long.
     pub async fn acquire_soon(&self, provider: &str, owner: CallOwner) -> Result<CallPass, ModelFailure> {
-        self.acquire_with(provider, |gate| async move { gate.permits.acquire_soon(owner).await.map_err(saturated) })
-            .await
+        let Some(gate) = self.gate_for_call(provider)? else { return Ok(CallPass(None)) };
+        let permit = gate.permits.acquire_soon(owner).await.map_err(saturated)?;
+        gate.start_call(permit)
     }
 
-    async fn acquire_with<F>(
-        &self,
-        provider: &str,
-        acquire: impl FnOnce(Arc<Gate>) -> F,
-    ) -> Result<CallPass, ModelFailure>
-    where
-        F: Future<Output = Result<CallPermit, ModelFailure>>,
-    {
-        let Some(gate) = self.gate(provider) else { return Ok(CallPass(None)) };
-        gate.breaker().check_open(Instant::now()).map_err(breaker_open)?;
-        let permit = acquire(gate.clone()).await?;
-        let role = gate.breaker().start_call(Instant::now()).map_err(breaker_open)?;
-        Ok(CallPass(Some(ActiveCall { gate, role, outcome: Outcome::Unknown, _permit: permit })))
+    /// The provider's gate, if it has one. Fails if its breaker is open.
+    fn gate_for_call(&self, provider: &str) -> Result<Option<Arc<Gate>>, ModelFailure> {
+        let gate = self.gate(provider);
+        if let Some(gate) = &gate {
+            gate.breaker().check_open(Instant::now()).map_err(breaker_open)?;
+        }
+        Ok(gate)
     }
 
     /// Reserves room for the first call of a run that is about to be accepted: it would be served by this provider or
@@ -144,6 +141,11 @@ impl Gates {
 impl Gate {
     fn breaker(&self) -> MutexGuard<'_, Breaker> {
         self.breaker.lock()
+    }
+
+    fn start_call(self: Arc<Self>, permit: CallPermit) -> Result<CallPass, ModelFailure> {
+        let role = self.breaker().start_call(Instant::now()).map_err(breaker_open)?;
+        Ok(CallPass(Some(ActiveCall { gate: self, role, outcome: Outcome::Unknown, _permit: permit })))
     }
 }
 

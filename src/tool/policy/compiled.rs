@@ -58,8 +58,6 @@ struct Condition {
     /// Its index in `pointers`.
     pointer: usize,
     test: Check,
-    /// The condition as it was written, for forecasts.
-    written: domain::Condition,
 }
 
 /// What was computed about a call so far; each entry is filled on first use.
@@ -124,11 +122,6 @@ impl CompiledRules {
         (conditional, None)
     }
 
-    /// A rule's conditions as they were written.
-    pub(super) fn conditions(rule: &Rule) -> Vec<domain::Condition> {
-        rule.when.iter().map(|when| when.written.clone()).collect()
-    }
-
     fn matches_thread(&self, thread: usize, name: &str, cache: &mut CallCache<'_>) -> bool {
         *cache.threads[thread].get_or_insert_with(|| glob::matches(&self.threads[thread], name))
     }
@@ -184,7 +177,7 @@ fn compile<'r>(
 ) -> Rule {
     let condition = |when: &'r domain::Condition| {
         let test = Check::new(when, steps).expect("check passed the rule");
-        Condition { pointer: pointers.intern(&when.pointer), test, written: when.clone() }
+        Condition { pointer: pointers.intern(&when.pointer), test }
     };
     Rule {
         rank: Rank {

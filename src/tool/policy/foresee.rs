@@ -1,6 +1,6 @@
 //! Forecasts what the policy will decide about a tool's calls before their arguments are known.
 
-use super::compiled::{CompiledRules, Rule};
+use super::compiled::Rule;
 use super::{Policy, decisive, of_thread};
 use crate::domain::forecast::ConditionalRuling;
 use crate::domain::policy::Ruling;
@@ -36,7 +36,7 @@ impl Policy {
         of_tenant.for_each(|rule| listed.add(rule, least));
         let (rules, has_more) = listed.first();
         let conditions = rules.into_iter().map(|rule| ConditionalRuling {
-            when: CompiledRules::conditions(rule),
+            when: rule.ruling.when.clone(),
             // The conditions are listed separately.
             policy: Ruling { when: Vec::new(), ..self.apply(Some(rule), thread.clone(), default.clone()) },
         });
