@@ -68,8 +68,9 @@ impl RunningEffects {
         perform: impl Future<Output = Option<Event>> + Send + 'static,
     ) {
         let named = effect.clone();
+        // On the heap, because a future inside others is copied with each of them.
+        let perform = Box::pin(AssertUnwindSafe(perform).catch_unwind());
         let task = async move {
-            let perform = AssertUnwindSafe(perform).catch_unwind();
             let event = match run_until_cancelled(&lease.ended, perform).await {
                 Some(Ok(event)) => event,
                 Some(Err(_)) => Some(results::panicked(&named)),
