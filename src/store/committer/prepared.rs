@@ -9,8 +9,8 @@ use crate::store::{Commit, LeaseChange, text};
 
 /// A commit with every value as the text that is stored. Serialised in the task that commits, so that a worker only copies.
 pub(crate) struct PreparedCommit {
-    /// Its records have become `entry`.
-    pub commit: Commit,
+    /// Its records have become `entry`. On the heap, because it is large and passes through several queues.
+    pub commit: Box<Commit>,
     pub profile: Option<String>,
     /// The title in the form in which it is searched; present whenever `profile` is.
     pub title: Option<String>,
@@ -26,7 +26,8 @@ pub(crate) struct PreparedCommit {
 }
 
 impl PreparedCommit {
-    pub fn of(mut commit: Commit) -> Self {
+    pub fn of(commit: Commit) -> Self {
+        let mut commit = Box::new(commit);
         let keys = keys(&commit);
         let records = std::mem::take(&mut commit.records);
         let (count, entry) = (records.len(), NewEntry::of(records, commit.last_seq));
@@ -45,7 +46,7 @@ impl PreparedCommit {
 
     /// Whether it changes an existing thread and writes only rows and observations.
     pub fn is_rows_and_log_only(&self) -> bool {
-        let Commit { create, idempotency, lookups, audit, deliveries, fire, spend, .. } = &self.commit;
+        let Commit { create, idempotency, lookups, audit, deliveries, fire, spend, .. } = &*self.commit;
         let is_about_others = create.is_some() || idempotency.is_some() || fire.is_some() || !spend.is_empty();
         !is_about_others && lookups.is_empty() && audit.is_empty() && deliveries.is_empty()
     }
