@@ -16,7 +16,7 @@ impl Actor {
         self.commit_change(None, |thread, now, commit| {
             let (profile, audit) = edit(thread, now)?;
             commit.audit.extend(audit);
-            commit.profile = Some(profile);
+            commit.profile = Some(Box::new(profile));
             Ok(())
         })
         .await

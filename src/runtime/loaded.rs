@@ -37,7 +37,7 @@ pub(super) struct RowAfterCommit {
     floor: i64,
     last_seq: i64,
     now: Millis,
-    profile: Option<ThreadProfile>,
+    profile: Option<Box<ThreadProfile>>,
     /// Those that are kept beside the machine.
     rows: Vec<Row>,
 }
@@ -82,6 +82,8 @@ impl RowAfterCommit {
         row.floor = self.floor;
         row.last_seq = self.last_seq;
         row.updated_at = self.now;
-        row.profile = self.profile.unwrap_or_else(|| std::mem::take(&mut row.profile));
+        if let Some(profile) = self.profile {
+            row.profile = *profile;
+        }
     }
 }

@@ -70,21 +70,22 @@ impl Actor {
         if decision.changes_nothing {
             return self.commit_noop(extras, decision.decided, decision.now).await;
         }
-        let (commit, prepared) = self.prepare(decision, events, extras).await?;
+        let (commit, prepared) = self.prepare(*decision, events, extras).await?;
         if !self.write_spending(commit, &prepared.spending).await? {
             return Ok(None);
         }
         Ok(Some(self.after_commit(prepared, events).await))
     }
 
-    /// Decides on the events in memory. `None`: the thread was stale.
+    /// Decides on the events in memory. `None`: the thread was stale. Boxed, because what an async function returns is copied
+    /// several times.
     async fn decide(
         &mut self,
         admission: RunAdmission,
         events: &[Arc<Event>],
         extras: &CommitExtras,
         mode: ClaimMode,
-    ) -> Result<Option<UncommittedDecision>, CommandError> {
+    ) -> Result<Option<Box<UncommittedDecision>>, CommandError> {
         let loaded = self.loaded.as_ref().ok_or(CommandError::Gone)?;
         let tools = self.shared.tools.toolset(loaded.row.tenant).await;
         let lease = self.lease_for_commit(loaded, mode);
@@ -114,7 +115,7 @@ impl Actor {
         let decided = DecisionResult::of(&step, loaded, extras);
         let changes_nothing = step.is_noop && !(is_release && loaded.row.status == ThreadStatus::Quarantined);
         let reserved = ReservedBefore { reservations, caps };
-        Ok(Some(UncommittedDecision {
+        Ok(Some(Box::new(UncommittedDecision {
             now,
             lease,
             releases_lease,
@@ -124,7 +125,7 @@ impl Actor {
             step,
             decided,
             changes_nothing,
-        }))
+        })))
     }
 
     /// Builds the commit of a decision, with its outgoing deliveries, and what is left to do after the commit.
@@ -133,7 +134,7 @@ impl Actor {
         decision: UncommittedDecision,
         events: &[Arc<Event>],
         extras: &CommitExtras,
-    ) -> Result<(Commit, Prepared), CommandError> {
+    ) -> Result<(Commit, Box<Prepared>), CommandError> {
         let UncommittedDecision {
             now, mut lease, releases_lease, before, reserved, recipients, mut step, decided, ..
         } = decision;
@@ -173,15 +174,14 @@ impl Actor {
         commit.rows.extend(outgoing.rows);
         commit.spend = spending.changes();
         let is_holder = lease.epoch.is_some();
-        Ok((
-            commit,
-            Prepared { thread, before, is_holder, step, decided, announcement, spending, tally, delivery_kinds },
-        ))
+        let prepared =
+            Prepared { thread, before, is_holder, step, decided, announcement, spending, tally, delivery_kinds };
+        Ok((commit, Box::new(prepared)))
     }
 
     /// After the commit: emits metrics, notifies senders and subscribers, and starts effects.
-    async fn after_commit(&mut self, prepared: Prepared, events: &[Arc<Event>]) -> DecisionResult {
-        let Prepared { thread, before, is_holder, step, decided, announcement, tally, delivery_kinds, .. } = prepared;
+    async fn after_commit(&mut self, prepared: Box<Prepared>, events: &[Arc<Event>]) -> DecisionResult {
+        let Prepared { thread, before, is_holder, step, decided, announcement, tally, delivery_kinds, .. } = *prepared;
         tally.emit(&self.shared, thread.as_str()).await;
         if step.runs.iter().any(|run| run.status.is_terminal()) {
             failpoint::reached("final.committed");

@@ -33,7 +33,7 @@ pub struct Commit {
     pub now: Millis,
     /// `None`: unchanged.
     pub head: Option<String>,
-    pub profile: Option<ThreadProfile>,
+    pub profile: Option<Box<ThreadProfile>>,
     pub status: ThreadStatus,
     pub wake_at: Option<Millis>,
     /// Rows with `Keep::UntilFloor` and a smaller `ord` are no longer loaded.
@@ -60,7 +60,7 @@ impl Commit {
     /// Creates an idle thread, and nothing else.
     pub fn creating(pk: ThreadPk, new: NewThread, profile: ThreadProfile, idempotency: Option<IdempotencyRow>) -> Self {
         let unchanged = Self::unchanged(pk, Fence::NEW, new.created_at, ThreadStatus::Idle);
-        Self { create: Some(new), profile: Some(profile), idempotency, ..unchanged }
+        Self { create: Some(new), profile: Some(Box::new(profile)), idempotency, ..unchanged }
     }
 
     /// Changes nothing of a thread without a timer and a log.

@@ -31,8 +31,8 @@ impl PreparedCommit {
         let keys = keys(&commit);
         let records = std::mem::take(&mut commit.records);
         let (count, entry) = (records.len(), NewEntry::of(records, commit.last_seq));
-        let profile = commit.profile.as_ref().map(text::of_profile);
-        let title = commit.profile.as_ref().map(text::folded_title);
+        let profile = commit.profile.as_deref().map(text::of_profile);
+        let title = commit.profile.as_deref().map(text::folded_title);
         let audit: Vec<String> = commit.audit.iter().map(|audit_row| audit_row.detail.to_string()).collect();
         let bytes = commit.head.as_ref().map_or(0, String::len)
             + profile.as_ref().map_or(0, String::len)

@@ -42,7 +42,7 @@ async fn a_commit_is_readable_as_a_whole(bed: Bed) {
     let commit = Commit {
         now: 77,
         head: Some("{\"v\":1}".into()),
-        profile: Some(profile.clone()),
+        profile: Some(Box::new(profile.clone())),
         status: ThreadStatus::Running,
         wake_at: Some(1234),
         floor: 3,
@@ -81,7 +81,7 @@ async fn a_commit_is_readable_as_a_whole(bed: Bed) {
 async fn what_a_commit_does_not_mention_stays(bed: Bed) {
     let pk = bed.thread("t1").await;
     let profile = ThreadProfile { title: Some("Title".into()), ..ThreadProfile::default() };
-    let commit = Commit { head: Some("head".into()), profile: Some(profile.clone()), ..bed.next(pk).await };
+    let commit = Commit { head: Some("head".into()), profile: Some(Box::new(profile.clone())), ..bed.next(pk).await };
     bed.done(commit).await;
     bed.write(pk, vec![row(RowKind::Item, "a", 1, Keep::Always)]).await;
     let commit = Commit { now: 5000, records: vec![record("o", ObservationType::Intent, "r")], ..bed.next(pk).await };

@@ -19,7 +19,7 @@ super::on_every_store!(
 async fn everywhere(bed: &Bed, pk: pes::domain::ids::ThreadPk) -> Commit {
     Commit {
         head: Some("new".into()),
-        profile: Some(ThreadProfile { title: Some("new".into()), ..ThreadProfile::default() }),
+        profile: Some(Box::new(ThreadProfile { title: Some("new".into()), ..ThreadProfile::default() })),
         status: ThreadStatus::Running,
         wake_at: Some(1),
         floor: 9,

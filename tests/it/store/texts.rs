@@ -27,7 +27,7 @@ async fn odd_texts_come_back_as_they_were(bed: Bed) {
         observed.fact = state_update(json!({ text: [text] }));
         let commit = Commit {
             head: Some(json!({ "text": text }).to_string()),
-            profile: Some(ThreadProfile { title: Some(text.into()), ..ThreadProfile::default() }),
+            profile: Some(Box::new(ThreadProfile { title: Some(text.into()), ..ThreadProfile::default() })),
             rows: vec![Row { body: json!(text).to_string(), ..row(RowKind::Item, text, n as i64, Keep::Always) }],
             records: vec![observed.clone()],
             audit: vec![bed.audit_line(pk, text)],

@@ -94,7 +94,7 @@ async fn what_was_active_lately_or_runs_is_told_with_its_version(bed: Bed) {
 async fn titles_are_read_of_many_threads_at_once(bed: Bed) {
     let (named, bare) = (bed.thread("a").await, bed.thread("b").await);
     let profile = ThreadProfile { title: Some("A title".into()), ..ThreadProfile::default() };
-    bed.done(Commit { profile: Some(profile), ..bed.next(named).await }).await;
+    bed.done(Commit { profile: Some(Box::new(profile)), ..bed.next(named).await }).await;
     assert_eq!(bed.store.titles(&[named, bare]).await.unwrap(), [(named, "A title".to_owned())]);
 }
 
@@ -183,7 +183,7 @@ async fn titles_and_ids_are_searched_without_case(bed: Bed) {
     for (id, title) in [("Plan-1", "Überblick: 100 %"), ("plan-2", "under_score"), ("x", "A PLAN\u{0}for two")] {
         let pk = bed.thread(id).await;
         let profile = ThreadProfile { title: Some(title.into()), ..ThreadProfile::default() };
-        bed.done(Commit { profile: Some(profile), ..bed.next(pk).await }).await;
+        bed.done(Commit { profile: Some(Box::new(profile)), ..bed.next(pk).await }).await;
     }
     let q = |q: &str| ThreadFilter { status: None, q: Some(q.into()) };
     assert_eq!(listed(&bed, q("plan")).await, ["x", "plan-2", "Plan-1"]);
