@@ -36,6 +36,15 @@ where
             self.ready = page.items.into_iter();
         }
     }
+
+    /// All entries that are left.
+    pub(crate) async fn all(mut self) -> Result<Vec<T>> {
+        let mut all = Vec::new();
+        while let Some(entry) = self.next().await? {
+            all.push(entry);
+        }
+        Ok(all)
+    }
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::pages::Entries;
 use super::{Result, Service, threads};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Suspension, SuspensionKind, SuspensionStatus};
-use crate::domain::ids::{RunId, SuspensionId, ThreadId, ThreadPk};
+use crate::domain::ids::{RunId, SuspensionId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::policy::Barred;
 use crate::domain::run::Run;
 use crate::domain::tool::CallRecord;
@@ -171,15 +172,42 @@ fn may_answer(caller: &Caller, open: &Suspension, asked_by: &[String], edited_by
 /// The open questions of a thread, oldest first.
 pub async fn open_on(service: &Service, caller: &Caller, thread: &ThreadId) -> Result<Vec<Suspension>> {
     let pk = threads::row(service, caller, thread).await?.pk;
-    let Some((_, rows)) = service.reads.load(pk).await? else { return Ok(Vec::new()) };
-    let mut open = Vec::new();
-    for row in rows.iter().filter(|row| row.kind == RowKind::Suspension) {
-        let Some(suspension) = legible::<Suspension>(row) else { continue };
-        if suspension.status == SuspensionStatus::Pending {
-            open.push(with_payloads(service, pk, suspension).await?);
-        }
+    let mut complete = Vec::new();
+    for (_, suspension) in open(service, caller.tenant, Some(pk)).await? {
+        complete.push(with_payloads(service, pk, suspension).await?);
     }
-    Ok(open)
+    Ok(complete)
+}
+
+/// Questions that are read at once.
+const CHUNK: u32 = 1_000;
+
+/// The open questions of one thread, or of all threads of the tenant, oldest first. As stored: arguments and plans may be
+/// payload references.
+pub(super) async fn open(
+    service: &Service,
+    tenant: TenantPk,
+    thread: Option<ThreadPk>,
+) -> Result<Vec<(ThreadPk, Suspension)>> {
+    let pages = Entries::from(PageAsk { cursor: None, limit: CHUNK }, |page| async move {
+        let ask = SuspensionAsk { tenant, thread, wanted: SuspensionsWanted::Open, page };
+        service.reads.suspensions(&ask).await
+    });
+    let mut found = pages.all().await?;
+    // They are read in the order of their ids, which differs if a thread moved between replicas whose clocks differ.
+    found.sort_by_key(|found| found.row.ord);
+    Ok(found.iter().filter_map(|found| Some((found.pk, legible(&found.row)?))).collect())
+}
+
+/// The open questions of one run, like [`open`].
+pub(super) async fn open_of_run(
+    service: &Service,
+    tenant: TenantPk,
+    thread: ThreadPk,
+    run: &RunId,
+) -> Result<Vec<Suspension>> {
+    let open = open(service, tenant, Some(thread)).await?.into_iter().map(|(_, question)| question);
+    Ok(open.filter(|question| question.run_id == *run).collect())
 }
 
 /// How many ended questions of a thread are scanned for those of one run.
@@ -240,7 +268,8 @@ pub fn urls(service: &Service) -> Option<ConsoleUrls> {
     service.runtime.public_console_urls().cloned()
 }
 
-async fn with_payloads(service: &Service, pk: ThreadPk, mut suspension: Suspension) -> Result<Suspension> {
+/// The question with its arguments and its plan.
+pub(super) async fn with_payloads(service: &Service, pk: ThreadPk, mut suspension: Suspension) -> Result<Suspension> {
     for part in [&mut suspension.tool_input, &mut suspension.plan] {
         if let Some(stored) = part.take() {
             *part = Some(service.with_payloads(pk, stored).await?);

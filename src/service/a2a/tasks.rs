@@ -15,10 +15,10 @@ use crate::domain::run::{CallerStatus, Run, RunStatus};
 use crate::engine::step::{Row, RowKind};
 use crate::runtime::rows::{legible, read};
 use crate::service::pages::Entries;
-use crate::service::{Result, Service, runs, threads};
+use crate::service::{Result, Service, runs, suspensions, threads};
 use crate::store::{FoundRow, Page, PageAsk, RunsByStatusAsk};
 
-/// How many messages are read at once.
+/// Messages that are read at once.
 const CHUNK: u32 = 100;
 
 /// The clocks of replicas that owned a run one after the other differ by less than this.
@@ -52,7 +52,7 @@ pub async fn get(service: &Service, caller: &Caller, id: &RunId, with_messages: 
     let found = service.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
     let found = found.ok_or_else(|| Fault::not_found("run"))?;
     let run = read(&found.row)?;
-    snapshot(service, &found, run, with_messages).await
+    snapshot(service, caller, &found, run, with_messages).await
 }
 
 /// Returns when the run has ended or has an open question, or after `at_most`.
@@ -106,7 +106,7 @@ pub async fn list(service: &Service, caller: &Caller, ask: RunSnapshotAsk) -> Re
     let mut items = Vec::with_capacity(page.items.len());
     for found in page.items {
         let Some(run) = legible(&found.row) else { continue };
-        items.push(snapshot(service, &found, run, with_messages).await?);
+        items.push(snapshot(service, caller, &found, run, with_messages).await?);
     }
     Ok((Page { items, next_cursor: page.next_cursor.map(|cursor| format!("{total}.{cursor}")) }, total))
 }
@@ -120,11 +120,15 @@ fn split_total(page: PageAsk) -> (Option<u64>, PageAsk) {
     (Some(total), PageAsk { cursor: Some(cursor), ..page })
 }
 
-async fn snapshot(service: &Service, found: &FoundRow, run: Run, with_messages: bool) -> Result<RunSnapshot> {
+async fn snapshot(
+    service: &Service,
+    caller: &Caller,
+    found: &FoundRow,
+    run: Run,
+    with_messages: bool,
+) -> Result<RunSnapshot> {
     let open = match run.caller_status {
-        CallerStatus::Suspended | CallerStatus::NeedsAuth => {
-            open_questions(service, found.pk, found.row.ord, &run).await?
-        }
+        CallerStatus::Suspended | CallerStatus::NeedsAuth => open_questions(service, caller, found.pk, &run).await?,
         CallerStatus::Queued
         | CallerStatus::Running
         | CallerStatus::Waiting
@@ -139,29 +143,22 @@ async fn snapshot(service: &Service, found: &FoundRow, run: Run, with_messages: 
     Ok(RunSnapshot { run, messages, open, urls: service.runtime.public_console_urls().cloned() })
 }
 
-/// The open questions of a run. Their numbers are above the run's own.
-async fn open_questions(service: &Service, pk: ThreadPk, ord: i64, run: &Run) -> Result<Vec<Suspension>> {
-    let mut rows = Entries::from(PageAsk::beyond(ord, CHUNK), |page| async move {
-        service.reads.rows(pk, RowKind::Suspension, false, &page).await
-    });
+/// The open questions of a run, oldest first.
+async fn open_questions(service: &Service, caller: &Caller, pk: ThreadPk, run: &Run) -> Result<Vec<Suspension>> {
     let mut open = Vec::new();
-    while let Some(row) = rows.next().await? {
-        open.extend(open_of(service, pk, &[row], run).await?);
+    for question in suspensions::open_of_run(service, caller.tenant, pk, &run.run_id).await? {
+        open.push(suspensions::with_payloads(service, pk, question).await?);
     }
     Ok(open)
 }
 
+/// The open questions of a run among the loaded rows of its thread.
 async fn open_of(service: &Service, pk: ThreadPk, rows: &[Row], run: &Run) -> Result<Vec<Suspension>> {
     let mut open = Vec::new();
     for row in rows.iter().filter(|row| row.kind == RowKind::Suspension) {
-        let Some(mut suspension) = legible::<Suspension>(row) else { continue };
+        let Some(suspension) = legible::<Suspension>(row) else { continue };
         if suspension.status == SuspensionStatus::Pending && suspension.run_id == run.run_id {
-            for part in [&mut suspension.tool_input, &mut suspension.plan] {
-                if let Some(stored) = part.take() {
-                    *part = Some(service.with_payloads(pk, stored).await?);
-                }
-            }
-            open.push(suspension);
+            open.push(suspensions::with_payloads(service, pk, suspension).await?);
         }
     }
     Ok(open)

@@ -18,8 +18,7 @@ use crate::engine::step::RowKind;
 use crate::live::{Change, Encoded};
 use crate::runtime::rows::legible;
 use crate::service::suspensions::{QuestionView, question_views};
-use crate::service::{Result, Service, threads};
-use crate::store::{PageAsk, SuspensionAsk, SuspensionsWanted};
+use crate::service::{Result, Service, suspensions, threads};
 
 /// Changes within this time are sent as one batch.
 const BATCH_WINDOW: Duration = Duration::from_millis(100);
@@ -29,8 +28,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(4);
 /// How long a thread is polled after its last activity: longer than the clocks of processes may differ.
 const RECENT_WINDOW: Millis = 60_000;
-/// Questions read at once.
-const CHUNK: u32 = 1_000;
 /// How many batches are buffered for one subscriber. One that falls behind gets a gap frame and reads the lists again.
 const MAX_BUFFERED_BATCHES: usize = 64;
 
@@ -247,7 +244,7 @@ impl ChangeReader {
 
     /// Adds the thread's questions that are new, have another deadline, or have ended.
     async fn read_questions(&mut self, pk: ThreadPk, changed: &mut Vec<(ThreadPk, Suspension)>) -> Result<()> {
-        let open = self.questions(Some(pk)).await?;
+        let open = suspensions::open(&self.service, self.tenant, Some(pk)).await?;
         let is_open = |(_, one): &(ThreadPk, Suspension)| (one.suspension_id.clone(), one.expires_at);
         let now: HashMap<SuspensionId, Option<Millis>> = open.iter().map(is_open).collect();
         let before = self.open.remove(&pk).unwrap_or_default();
@@ -266,22 +263,9 @@ impl ChangeReader {
 
     async fn all_open(&self) -> Result<OpenQuestions> {
         let mut open = OpenQuestions::new();
-        for (pk, suspension) in self.questions(None).await? {
+        for (pk, suspension) in suspensions::open(&self.service, self.tenant, None).await? {
             open.entry(pk).or_default().insert(suspension.suspension_id, suspension.expires_at);
         }
         Ok(open)
-    }
-
-    /// The open questions of one thread, or of all threads of the tenant.
-    async fn questions(&self, thread: Option<ThreadPk>) -> Result<Vec<(ThreadPk, Suspension)>> {
-        let mut all = Vec::new();
-        let page = PageAsk { cursor: None, limit: CHUNK };
-        let mut ask = SuspensionAsk { tenant: self.tenant, thread, wanted: SuspensionsWanted::Open, page };
-        loop {
-            let page = self.service.reads.suspensions(&ask).await?;
-            all.extend(page.items.iter().filter_map(|found| Some((found.pk, legible(&found.row)?))));
-            let Some(cursor) = page.next_cursor else { return Ok(all) };
-            ask.page.cursor = Some(cursor);
-        }
     }
 }

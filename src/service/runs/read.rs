@@ -8,13 +8,13 @@ use tokio::time::{Instant, timeout_at};
 use super::{Waited, WaitsFor};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
-use crate::domain::hitl::{Suspension, SuspensionStatus};
+use crate::domain::hitl::Suspension;
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::{CallerStatus, Run, RunResource, RunStatus};
 use crate::engine::step::{Keep, RowKind};
 use crate::runtime::rows::{legible, read};
-use crate::service::{Result, Service, threads};
+use crate::service::{Result, Service, suspensions, threads};
 use crate::store::{self, FoundRow, Page, PageAsk, RunsByStatusAsk};
 
 pub async fn get(service: &Service, caller: &Caller, id: &RunId) -> Result<RunResource> {
@@ -39,7 +39,7 @@ pub async fn wait_for(
     let mut waiter = service.runtime.wait_on(id);
     loop {
         let (pk, mut run) = stored(service, caller, id).await?;
-        if !has_happened(service, what, pk, &run).await? {
+        if !has_happened(service, caller, what, pk, &run).await? {
             match timeout_at(until, waiter.changed(pk)).await {
                 Ok(Some(run)) if run.status.is_terminal() => return Ok(Waited { run, suspensions: Vec::new() }),
                 Ok(Some(_) | None) => continue,
@@ -49,7 +49,7 @@ pub async fn wait_for(
         }
         let suspensions = match run.status {
             RunStatus::Suspended | RunStatus::Running | RunStatus::Waiting => {
-                open_suspensions_of(service, pk, id).await?
+                open_suspensions_of(service, caller, pk, id).await?
             }
             RunStatus::Queued | RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => Vec::new(),
         };
@@ -57,16 +57,16 @@ pub async fn wait_for(
     }
 }
 
-async fn has_happened(service: &Service, what: WaitsFor, pk: ThreadPk, run: &Run) -> Result<bool> {
+async fn has_happened(service: &Service, caller: &Caller, what: WaitsFor, pk: ThreadPk, run: &Run) -> Result<bool> {
     if run.status.is_terminal() || run.status == RunStatus::Suspended {
         return Ok(true);
     }
-    // The thread is read only if the run has an open question.
+    // The questions are read only if the run has one.
     let asks = matches!(run.caller_status, CallerStatus::Suspended | CallerStatus::NeedsAuth);
     if what == WaitsFor::Suspension || !asks {
         return Ok(false);
     }
-    let open = pending_questions(service, pk, &run.run_id).await?;
+    let open = suspensions::open_of_run(service, caller.tenant, pk, &run.run_id).await?;
     Ok(open.iter().any(|question| what == WaitsFor::Question || question.while_running))
 }
 
@@ -151,9 +151,9 @@ pub(crate) async fn resource(service: &Service, pk: ThreadPk, run: Run) -> Resul
 }
 
 /// The `AGENT_SUSPENDED` content of each open suspension of a run, oldest first, with its URL for people.
-async fn open_suspensions_of(service: &Service, pk: ThreadPk, run: &RunId) -> Result<Vec<Value>> {
+async fn open_suspensions_of(service: &Service, caller: &Caller, pk: ThreadPk, run: &RunId) -> Result<Vec<Value>> {
     let (mut open, urls) = (Vec::new(), service.runtime.console_urls());
-    for suspension in pending_questions(service, pk, run).await? {
+    for suspension in suspensions::open_of_run(service, caller.tenant, pk, run).await? {
         let mut content = asked_content(&suspension);
         if let (Some(members), Some(urls)) = (content.as_object_mut(), &urls) {
             members.insert("url".to_owned(), urls.question(&suspension.suspension_id).into());
@@ -161,13 +161,6 @@ async fn open_suspensions_of(service: &Service, pk: ThreadPk, run: &RunId) -> Re
         open.push(service.with_payloads(pk, content).await?);
     }
     Ok(open)
-}
-
-/// The open suspensions of the run, oldest first.
-async fn pending_questions(service: &Service, pk: ThreadPk, run: &RunId) -> Result<Vec<Suspension>> {
-    let Some((_, rows)) = service.reads.load(pk).await? else { return Ok(Vec::new()) };
-    let all = rows.iter().filter(|row| row.kind == RowKind::Suspension).filter_map(legible::<Suspension>);
-    Ok(all.filter(|open| open.status == SuspensionStatus::Pending && open.run_id == *run).collect())
 }
 
 /// The caller statuses that a run with this status may have.
