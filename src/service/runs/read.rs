@@ -1,5 +1,6 @@
 //! Reading runs, and waiting for them.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -74,12 +75,8 @@ async fn has_happened(service: &Service, caller: &Caller, what: WaitsFor, pk: Th
 pub async fn of_thread(service: &Service, caller: &Caller, id: &ThreadId, page: PageAsk) -> Result<Page<RunResource>> {
     let thread = threads::row(service, caller, id).await?;
     let page = service.reads.rows(thread.pk, RowKind::Run, false, &page).await?;
-    let mut items = Vec::with_capacity(page.items.len());
-    for row in page.items {
-        let Some(run) = legible(&row) else { continue };
-        items.push(resource(service, thread.pk, run).await?);
-    }
-    Ok(Page { items, next_cursor: page.next_cursor })
+    let runs = page.items.iter().filter_map(|row| Some((thread.pk, legible(row)?))).collect();
+    Ok(Page { items: resources(service, runs).await?, next_cursor: page.next_cursor })
 }
 
 /// The tenant's runs, or a thread's, the most recently changed first. A page may have fewer than `limit`, because the index
@@ -98,14 +95,9 @@ pub async fn list(
     let statuses = status.map(caller_statuses).unwrap_or_default();
     let ask = RunsByStatusAsk { tenant: caller.tenant, thread, statuses, since: None, page };
     let page = service.reads.runs_by_caller_status(&ask).await?;
-    let mut items = Vec::with_capacity(page.items.len());
-    for found in page.items {
-        let Some(run) = legible::<Run>(&found.row) else { continue };
-        if status.is_none_or(|status| run.status == status) {
-            items.push(resource(service, found.pk, run).await?);
-        }
-    }
-    Ok(Page { items, next_cursor: page.next_cursor })
+    let runs = page.items.iter().filter_map(|found| Some((found.pk, legible::<Run>(&found.row)?)));
+    let runs = runs.filter(|(_, run)| status.is_none_or(|status| run.status == status)).collect();
+    Ok(Page { items: resources(service, runs).await?, next_cursor: page.next_cursor })
 }
 
 /// Reads a run. An unfinished run that cannot be read is ended, so that no caller waits for it.
@@ -148,6 +140,20 @@ pub(crate) async fn resource(service: &Service, pk: ThreadPk, run: Run) -> Resul
         }
     };
     Ok(service.runtime.resource(&run, answer))
+}
+
+/// These runs as clients see them, in their order. Their answers are read in one batch.
+async fn resources(service: &Service, runs: Vec<(ThreadPk, Run)>) -> Result<Vec<RunResource>> {
+    let answer_of = |pk: ThreadPk, run: &Run| Some((pk, run.outcome.as_ref()?.message_id.to_string()));
+    let wanted = runs.iter().filter_map(|(pk, run)| answer_of(*pk, run));
+    let wanted: Vec<_> = wanted.map(|(pk, id)| (pk, RowKind::Message, id)).collect();
+    let found = service.reads.rows_by_id(&wanted).await?;
+    let answers: HashMap<_, _> = found.into_iter().map(|(pk, row)| ((pk, row.id.clone()), row)).collect();
+    let shown = |(pk, run): &(ThreadPk, Run)| {
+        let answer = answer_of(*pk, run).and_then(|answer| answers.get(&answer));
+        service.runtime.resource(run, answer.and_then(legible))
+    };
+    Ok(runs.iter().map(shown).collect())
 }
 
 /// The `AGENT_SUSPENDED` content of each open suspension of a run, oldest first, with its URL for people.

@@ -55,6 +55,23 @@ async fn messages_and_runs_are_paged() {
     app.get("/runs/run_none?wait=soon").await.problem("invalid");
 }
 
+/// Each with its own answer.
+#[tokio::test]
+async fn lists_show_runs_as_they_are_shown_alone() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    app.finish("t1", "hello").await;
+    app.finish("t2", "hello").await;
+    for (list, length) in [("/threads/t1/runs", 2), ("/runs", 3)] {
+        let listed = app.get(list).await.expect(200)["items"].as_array().unwrap().clone();
+        assert_eq!(listed.len(), length, "{list}");
+        for run in listed {
+            assert!(run["result"].is_object(), "{run}");
+            assert_eq!(app.get(&format!("/runs/{}", run["runId"].as_str().unwrap())).await.expect(200), run);
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_inbox_spans_threads_oldest_first() {
     let app = App::start().await;
