@@ -61,8 +61,7 @@ pub async fn wait(service: &Service, caller: &Caller, id: &RunId, at_most: Durat
     let mut waiter = service.runtime.wait_on(id);
     loop {
         let (pk, run) = runs::stored(service, caller, id).await?;
-        let asks = matches!(run.caller_status, CallerStatus::Suspended | CallerStatus::NeedsAuth);
-        let is_settled = asks || run.status.is_terminal() || run.status == RunStatus::Suspended;
+        let is_settled = run.caller_status.asks() || run.status.is_terminal() || run.status == RunStatus::Suspended;
         if is_settled || timeout_at(until, waiter.changed(pk)).await.is_err() {
             return Ok(());
         }
@@ -127,16 +126,8 @@ async fn snapshot(
     run: Run,
     with_messages: bool,
 ) -> Result<RunSnapshot> {
-    let open = match run.caller_status {
-        CallerStatus::Suspended | CallerStatus::NeedsAuth => open_questions(service, caller, found.pk, &run).await?,
-        CallerStatus::Queued
-        | CallerStatus::Running
-        | CallerStatus::Waiting
-        | CallerStatus::Completed
-        | CallerStatus::Failed
-        | CallerStatus::Refused
-        | CallerStatus::Cancelled => Vec::new(),
-    };
+    let open =
+        if run.caller_status.asks() { open_questions(service, caller, found.pk, &run).await? } else { Vec::new() };
     // The last message of a failed run says why, which is part of the task's status.
     let with_messages = with_messages || run.status == RunStatus::Failed;
     let messages = if with_messages { messages_of(service, found.pk, found.row.ord, &run).await? } else { Vec::new() };

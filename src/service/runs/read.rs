@@ -48,12 +48,8 @@ pub async fn wait_for(
                 Err(_) => run = stored(service, caller, id).await?.1,
             }
         }
-        let suspensions = match run.status {
-            RunStatus::Suspended | RunStatus::Running | RunStatus::Waiting => {
-                open_suspensions_of(service, caller, pk, id).await?
-            }
-            RunStatus::Queued | RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => Vec::new(),
-        };
+        let suspensions =
+            if run.caller_status.asks() { open_suspensions_of(service, caller, pk, id).await? } else { Vec::new() };
         return Ok(Waited { run: resource(service, pk, run).await?, suspensions });
     }
 }
@@ -62,13 +58,17 @@ async fn has_happened(service: &Service, caller: &Caller, what: WaitsFor, pk: Th
     if run.status.is_terminal() || run.status == RunStatus::Suspended {
         return Ok(true);
     }
-    // The questions are read only if the run has one.
-    let asks = matches!(run.caller_status, CallerStatus::Suspended | CallerStatus::NeedsAuth);
-    if what == WaitsFor::Suspension || !asks {
+    if !run.caller_status.asks() {
         return Ok(false);
     }
-    let open = suspensions::open_of_run(service, caller.tenant, pk, &run.run_id).await?;
-    Ok(open.iter().any(|question| what == WaitsFor::Question || question.while_running))
+    match what {
+        WaitsFor::Suspension => Ok(false),
+        WaitsFor::CallQuestion => {
+            let open = suspensions::open_of_run(service, caller.tenant, pk, &run.run_id).await?;
+            Ok(open.iter().any(|question| question.while_running))
+        }
+        WaitsFor::Question => Ok(true),
+    }
 }
 
 /// Oldest first.

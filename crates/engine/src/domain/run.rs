@@ -144,6 +144,11 @@ impl CallerStatus {
             CallerStatus::of(status, None)
         }
     }
+
+    /// Whether the run has an open question.
+    pub fn asks(self) -> bool {
+        matches!(self, CallerStatus::Suspended | CallerStatus::NeedsAuth)
+    }
 }
 
 /// The `metadata.status` of a final response.
