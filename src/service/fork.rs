@@ -21,7 +21,7 @@ use crate::engine::history::{ShownPlan, shapers};
 use crate::engine::step::RowKind;
 use crate::runtime::rows::legible;
 use crate::runtime::{CommandError, CommitExtras, IdempotencyRowFn};
-use crate::store::{self, NewThread, ObservationAsk, ThreadRow};
+use crate::store::{self, ObservationAsk, ThreadRow};
 
 /// Creates a new, idle thread with the state that this one had at `at` (absent = now). Completed work is kept. If an old log
 /// does not record the application's state of that time, the copy gets the current one.
@@ -71,13 +71,7 @@ async fn copy(
         },
         shapers: shapers(service, caller, &row, &fold, at).await?,
     });
-    let new = NewThread {
-        tenant: caller.tenant,
-        thread_id: new_id.clone(),
-        core: row.core.clone(),
-        created_at: service.now(),
-        created_by: caller.name.clone(),
-    };
+    let new = threads::new_thread(service, caller, new_id, row.core);
     let profile = ThreadProfile { forked_from: Some(from), title, ..row.profile };
     let new_thread = Thread { items, ..threads::fresh(&new, &profile) };
     let extras = CommitExtras {

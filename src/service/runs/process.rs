@@ -7,11 +7,11 @@ use futures_util::FutureExt as _;
 use super::{ProcessAsk, Receipt, rewind};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{RunId, ThreadId, ThreadPk};
+use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::lookup::RunLookups;
 use crate::domain::message::HistoryMessage;
 use crate::domain::run::{Ask, OnBusy};
-use crate::domain::settings::RunSettings;
+use crate::domain::settings::{RunSettings, ThreadConfig};
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::engine::event::Event;
@@ -22,7 +22,7 @@ use crate::service::feed::EarlySubscription;
 use crate::service::once::{self, Answered, Idempotent, StoredResponse};
 use crate::service::spending::Payer;
 use crate::service::{Result, Service, admission, settings, threads};
-use crate::store::{NewThread, ThreadRow};
+use crate::store::ThreadRow;
 
 /// The thread's id is resolved again if the thread was created or deleted meanwhile.
 const MAX_TRIES: usize = 8;
@@ -96,27 +96,28 @@ async fn accept_run(
         None => Vec::new(),
     };
     for _ in 0..MAX_TRIES {
-        let TargetThread { pk, core, profile, row } = resolve_thread(service, caller, id).await?;
-        let last_seq = row.as_ref().map(|row| row.last_seq);
-        let settings = settings::of_run(service, caller, &core, &profile.config, &ask.options)?;
+        let (row, no_config) = (find_thread(service, caller, id).await?, ThreadConfig::default());
+        let (pk, core, config) = match &row {
+            Some(row) => (row.pk, &row.core, &row.profile.config),
+            None => (service.runtime.new_pk(), &service.config.agent.core, &no_config),
+        };
+        let settings = settings::of_run(service, caller, core, config, &ask.options)?;
         // A schedule's run counts against the caps of the key that wrote the schedule last, which is the first in `shaped_by`.
         let payer = Payer { tenant: caller.tenant, key: ask.shaped_by.first().unwrap_or(&caller.name) };
         let _place = admission::check(service, payer, &settings, &ask.query, ask.fire.is_some()).await?;
         let rewind = rewind::of(service, caller, id, row.as_ref(), &ask, key).await?;
         let has_rewind = rewind.is_some();
         // Subscribed after the rewind, so that the caller does not receive the end of the run that was cancelled for it.
-        let early = match (subscribes, last_seq) {
+        let early = match (subscribes, &row) {
             (true, Some(_)) => Some(EarlySubscription::of(service, pk).await?),
             (true, None) => Some(EarlySubscription::of_new(&service.hub, pk)),
             (false, _) => None,
         };
         let asked = ask_of(&ask, trace_id.clone(), trace.clone(), caller, settings);
         let event = Event::Asked { run: run.clone(), message: message.clone(), ask: Box::new(asked), rewind };
-        let created_by = caller.name.clone();
-        let new =
-            NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: service.now(), created_by };
+        let new = row.is_none().then(|| threads::new_thread(service, caller, id.clone(), core.clone()));
         let extras = CommitExtras {
-            create: last_seq.is_none().then_some((new, profile)),
+            create: new.map(|new| (new, ThreadProfile::default())),
             idempotency: stored_receipt(caller, key, id, Some(&run)),
             lookups: Some(RunLookups { run: run.clone(), keys: ask.lookups.clone() }),
             pushes: pushes.clone(),
@@ -165,26 +166,16 @@ fn check_history(history: &[HistoryMessage], most: usize) -> Result<()> {
     }
 }
 
-/// The thread to which a query goes.
-struct TargetThread {
-    pk: ThreadPk,
-    core: String,
-    profile: ThreadProfile,
-    /// `None`: the thread does not exist yet.
-    row: Option<ThreadRow>,
-}
-
-async fn resolve_thread(service: &Service, caller: &Caller, id: &ThreadId) -> Result<TargetThread> {
-    if let Some(row) = service.store.thread(caller.tenant, id).await? {
+/// The thread to which a query goes. `None`: it does not exist yet.
+async fn find_thread(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Option<ThreadRow>> {
+    let row = service.store.thread(caller.tenant, id).await?;
+    match &row {
         // Nothing more of it is read, because reading it may be what crashes the process.
-        if row.status == ThreadStatus::Quarantined {
-            return Err(Fault::quarantined());
-        }
-        return Ok(TargetThread { pk: row.pk, core: row.core.clone(), profile: row.profile.clone(), row: Some(row) });
+        Some(row) if row.status == ThreadStatus::Quarantined => return Err(Fault::quarantined()),
+        Some(_) => {}
+        None => threads::check_id(service, id)?,
     }
-    threads::check_id(service, id)?;
-    let (pk, core) = (service.runtime.new_pk(), service.config.agent.core.clone());
-    Ok(TargetThread { pk, core, profile: ThreadProfile::default(), row: None })
+    Ok(row)
 }
 
 /// The receipt of this run, or of the active one.

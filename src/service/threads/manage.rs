@@ -44,8 +44,7 @@ async fn make(
     let core = profile.config.agent_core.clone().unwrap_or_else(|| service.config.agent.core.clone());
     service.runtime.core(&core)?;
     settings::check(service, caller, &core, &profile.config)?;
-    let created_by = caller.name.clone();
-    let new = NewThread { tenant: caller.tenant, thread_id: id.clone(), core, created_at: service.now(), created_by };
+    let new = new_thread(service, caller, id.clone(), core);
     let fresh = fresh(&new, &profile);
     let kept = key.map(|key| key.row(caller.tenant, fresh.created_at, answer(&fresh)));
     let pk = service.runtime.new_pk();
@@ -148,6 +147,12 @@ pub async fn delete_unused(service: &Service, caller: &Caller, id: &ThreadId) ->
 /// Generates an id for a new thread.
 pub fn new_id(service: &Service) -> ThreadId {
     service.mint().thread()
+}
+
+/// A thread that this caller creates now.
+pub(crate) fn new_thread(service: &Service, caller: &Caller, thread_id: ThreadId, core: String) -> NewThread {
+    let (tenant, created_by) = (caller.tenant, caller.name.clone());
+    NewThread { tenant, thread_id, core, created_at: service.now(), created_by }
 }
 
 /// The row of this tenant's thread, or a not-found fault.

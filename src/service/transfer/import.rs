@@ -26,7 +26,7 @@ use crate::engine::step::Step;
 use crate::service::audit::AuditLine;
 use crate::service::once::KeyGuard;
 use crate::service::{Result, Service, retention, settings, threads};
-use crate::store::{AuditRow, Commit, Committed, NewEntry, NewImport, NewThread};
+use crate::store::{AuditRow, Commit, Committed, NewEntry, NewImport};
 use crate::tool::Toolset;
 
 /// One file is imported at a time, because parsed values take many times the memory of their text.
@@ -140,13 +140,7 @@ fn new_import(service: &Service, caller: &Caller, tools: &Toolset, archive: Arch
     let (header, pk, id) = (&archive.header, service.runtime.new_pk(), archive.id.clone());
     let profile =
         profile(service, caller, &archive).map_err(|fault| refused(Invalid { line: 1, why: fault.detail }))?;
-    let new = NewThread {
-        tenant: caller.tenant,
-        thread_id: id.clone(),
-        core: header.core.clone(),
-        created_at: service.now(),
-        created_by: caller.name.clone(),
-    };
+    let new = threads::new_thread(service, caller, id.clone(), header.core.clone());
     let audit = audit(service, caller, &archive, pk);
     let (min_seq, last_seq, messages) = (header.min_seq, header.last_seq, archive.messages.len());
     let view = archive.fold.view();
