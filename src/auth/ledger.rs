@@ -10,7 +10,7 @@ use crate::config::auth::{check_key_name, check_name, scope, scope_name};
 use crate::domain::Millis;
 use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::ids::TenantPk;
 use crate::store::{AuditRow, KeyAdded, KeyRow, Result, Rotation, Store};
 
 /// What a key is to be.
@@ -157,15 +157,8 @@ pub async fn issue(store: &dyn Store, new: &NewKey, max_keys: usize, by: &str, n
 
 /// The audit line for a key.
 pub(super) fn audit_line(key: &KeyRow, action: &str, by: &str, at: Millis) -> AuditRow {
-    AuditRow {
-        tenant: key.tenant,
-        thread: ThreadPk::NONE,
-        thread_id: None,
-        at,
-        actor: by.to_owned(),
-        action: action.to_owned(),
-        detail: json!({ "keyId": key.key_id, "name": key.name, "scopes": scopes(key) }),
-    }
+    let detail = json!({ "keyId": key.key_id, "name": key.name, "scopes": scopes(key) });
+    AuditRow::of_tenant(key.tenant, at, by, action, detail)
 }
 
 /// All keys in the store, including revoked ones, oldest first.

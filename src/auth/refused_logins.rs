@@ -15,7 +15,7 @@ use crate::domain::Millis;
 use crate::domain::actor::ServerActor;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::Fault;
-use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::ids::TenantPk;
 use crate::store::{self, AuditRow};
 
 /// How long logins are aggregated.
@@ -130,13 +130,6 @@ impl Keys {
 }
 
 fn line(tenant: TenantPk, cause: RefusalCause, sum: &LoginCount, now: Millis) -> AuditRow {
-    AuditRow {
-        tenant,
-        thread: ThreadPk::NONE,
-        thread_id: None,
-        at: now,
-        actor: ServerActor::Server.as_str().to_owned(),
-        action: "refuse login".to_owned(),
-        detail: json!({ "cause": cause.as_str(), "count": sum.count, "first": sum.first, "last": sum.last }),
-    }
+    let detail = json!({ "cause": cause.as_str(), "count": sum.count, "first": sum.first, "last": sum.last });
+    AuditRow::of_tenant(tenant, now, ServerActor::Server.as_str(), "refuse login", detail)
 }

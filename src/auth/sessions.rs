@@ -13,7 +13,6 @@ use super::oidc::Person;
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::ThreadPk;
 use crate::store::{AuditRow, SessionRow};
 
 /// How long a session lasts.
@@ -91,15 +90,8 @@ impl Keys {
     /// Ends all sessions of a person of the caller's tenant, on every replica within two seconds. Returns how many there
     /// were.
     pub async fn end_sessions_of(&self, caller: &Caller, name: &str) -> Result<u64, Fault> {
-        let line = AuditRow {
-            tenant: caller.tenant,
-            thread: ThreadPk::NONE,
-            thread_id: None,
-            at: (self.now)(),
-            actor: caller.name.clone(),
-            action: "end sessions".to_owned(),
-            detail: json!({ "name": name }),
-        };
+        let detail = json!({ "name": name });
+        let line = AuditRow::of_tenant(caller.tenant, (self.now)(), &caller.name, "end sessions", detail);
         let ended = self.store.end_sessions(&person_hash(&caller.tenant_name, name), line).await;
         self.clear_cached_callers();
         ended.map_err(unavailable)

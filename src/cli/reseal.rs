@@ -10,7 +10,7 @@ use super::client::print;
 use crate::app::outward;
 use crate::config::Config;
 use crate::domain::caller::LOCAL;
-use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::ids::TenantPk;
 use crate::engine::step::{Keep, Row, RowKind};
 use crate::outbox::PushTarget;
 use crate::runtime::clock::{Clock, System};
@@ -123,15 +123,8 @@ impl<'s> Walk<'s> {
 
     async fn write(&self, document: &Document, body: serde_json::Value) -> store::Result<bool> {
         let now = System::default().now();
-        let audit = AuditRow {
-            tenant: document.tenant,
-            thread: ThreadPk::NONE,
-            thread_id: None,
-            at: now,
-            actor: LOCAL.to_owned(),
-            action: "reseal document".to_owned(),
-            detail: json!({ "kind": document.kind.as_str(), "id": document.id }),
-        };
+        let detail = json!({ "kind": document.kind.as_str(), "id": document.id });
+        let audit = AuditRow::of_tenant(document.tenant, now, LOCAL, "reseal document", detail);
         let new = Document { updated_at: now, body: Some(body), ..document.clone() };
         let written = self.store.write_document(new, Expected::Version(document.version), audit, None).await?;
         Ok(written.is_some())

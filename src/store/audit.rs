@@ -32,6 +32,12 @@ pub trait AuditStore: Send + Sync + 'static {
 }
 
 impl AuditRow {
+    /// A line about the tenant as a whole.
+    pub(crate) fn of_tenant(tenant: TenantPk, at: Millis, actor: &str, action: &str, detail: Value) -> Self {
+        let (actor, action) = (actor.to_owned(), action.to_owned());
+        Self { tenant, thread: ThreadPk::NONE, thread_id: None, at, actor, action, detail }
+    }
+
     pub(crate) fn read(row: &impl Columns) -> Result<Self> {
         Ok(Self {
             tenant: TenantPk(row.number("tenant")?),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Collection, Draft, Resource, Versioned};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
+use crate::domain::ids::{DeliveryId, TenantPk};
 use crate::domain::webhook::{DeliveryResource, WebhookResource, WebhookSpec};
 use crate::egress::{Destination, SigningSecret};
 use crate::outbox::{StoredWebhook, Webhook};
@@ -170,15 +170,8 @@ pub async fn replay(
         let now = service.now();
         let response = StoredResponse { status: 202, body: "null".to_owned(), location: None };
         let response = key.as_ref().map(|key| key.row(caller.tenant, now, response));
-        let audit = AuditRow {
-            tenant: caller.tenant,
-            thread: ThreadPk::NONE,
-            thread_id: None,
-            at: now,
-            actor: caller.name.clone(),
-            action: "replay delivery".to_owned(),
-            detail: json!({ "deliveryId": id }),
-        };
+        let detail = json!({ "deliveryId": id });
+        let audit = AuditRow::of_tenant(caller.tenant, now, &caller.name, "replay delivery", detail);
         match service.store.replay_delivery(caller.tenant, id, now, audit, response).await? {
             None => Err(Fault::not_found("delivery").into()),
             Some(false) => {

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::auth::Signed;
 use crate::domain::Millis;
 use crate::domain::actor::ServerActor;
-use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::ids::TenantPk;
 use crate::service::audit::verify::{Signatures, SignedBy};
 use crate::service::chore_metrics::count_deleted;
 use crate::service::{Service, audit};
@@ -45,16 +45,8 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
             }
         }
     }
-    let line = AuditRow {
-        tenant,
-        thread: ThreadPk::NONE,
-        thread_id: None,
-        at: service.now(),
-        actor: ServerActor::Retention.as_str().to_owned(),
-        action: FORGOTTEN.to_owned(),
-        detail,
-    };
-    service.store.add_line(line).await?;
+    let actor = ServerActor::Retention.as_str();
+    service.store.add_line(AuditRow::of_tenant(tenant, service.now(), actor, FORGOTTEN, detail)).await?;
     audit::chain_tenant_now(service, tenant).await?;
     let mut done = oldest.n - 1;
     while done < last.n {

@@ -8,7 +8,7 @@ use super::recent::ExportKey;
 use super::{FORMAT, Header};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{ThreadId, ThreadPk};
+use crate::domain::ids::ThreadId;
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::ObservationType;
 use crate::domain::thread::AgentState;
@@ -46,19 +46,6 @@ enum Section {
     Over,
 }
 
-/// The audit line of the export. It belongs to the tenant, so that the exported audit of the thread stays unchanged.
-fn line(service: &Service, caller: &Caller, thread: &ThreadRow) -> AuditRow {
-    AuditRow {
-        tenant: thread.tenant,
-        thread: ThreadPk::NONE,
-        thread_id: None,
-        at: service.now(),
-        actor: caller.name.clone(),
-        action: "export thread".to_owned(),
-        detail: json!({ "threadId": thread.thread_id, "lastSeq": thread.last_seq }),
-    }
-}
-
 /// Begins an export of the thread as it is now, after its audit line is stored, unless the same caller exported the same
 /// log less than a quarter of an hour ago. What happens during the export may be in the messages of the file and not in
 /// its log.
@@ -67,7 +54,10 @@ pub async fn export(service: &Service, caller: &Caller, id: &ThreadId) -> Result
     let key =
         ExportKey { tenant: thread.tenant, by: caller.name.clone(), thread: thread.pk, last_seq: thread.last_seq };
     if !service.exports.contains(&key, service.now()) {
-        service.store.add_line(line(service, caller, &thread)).await?;
+        // A line of the tenant, so that the exported audit of the thread stays unchanged.
+        let detail = json!({ "threadId": thread.thread_id, "lastSeq": thread.last_seq });
+        let line = AuditRow::of_tenant(thread.tenant, service.now(), &caller.name, "export thread", detail);
+        service.store.add_line(line).await?;
         service.exports.add(key, service.now());
     }
     let log = LogReader::new(service, thread.pk);

@@ -12,7 +12,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{Document, DocumentChanges, DocumentKind, Expected};
 use crate::domain::Millis;
-use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::ids::TenantPk;
 use crate::store::{AuditRow, IdempotencyRow, Result, Store};
 
 /// How often the cache is refreshed.
@@ -192,17 +192,10 @@ impl CachedDocuments {
 impl Change {
     fn audit(&self) -> AuditRow {
         let action = if self.body.is_some() { "put document" } else { "delete document" };
-        AuditRow {
-            tenant: self.tenant,
-            thread: ThreadPk::NONE,
-            thread_id: None,
-            at: self.now,
-            actor: self.by.clone(),
-            action: action.to_owned(),
-            detail: match &self.why {
-                Some(why) => json!({ "kind": self.kind.as_str(), "id": self.id, "why": why }),
-                None => json!({ "kind": self.kind.as_str(), "id": self.id }),
-            },
-        }
+        let detail = match &self.why {
+            Some(why) => json!({ "kind": self.kind.as_str(), "id": self.id, "why": why }),
+            None => json!({ "kind": self.kind.as_str(), "id": self.id }),
+        };
+        AuditRow::of_tenant(self.tenant, self.now, &self.by, action, detail)
     }
 }
