@@ -32,11 +32,11 @@ impl AuditExport {
         let store = &self.service.reads;
         let lines = store.chained_lines(self.tenant, self.after, PAGE).await?;
         let Some(last) = lines.last().map(|line| line.n) else { return Ok(None) };
-        let checkpoints = store.checkpoints(self.tenant, self.after, PAGE).await?;
+        // One more than lines: the checkpoint that replaces deleted lines comes before the first remaining line.
+        let checkpoints = store.checkpoints(self.tenant, self.after, PAGE + 1).await?;
         let mut checkpoints = checkpoints.into_iter().peekable();
         let mut text = String::new();
         for line in lines {
-            // The checkpoint that replaces deleted lines comes before the first remaining line.
             while let Some(base) = checkpoints.next_if(|checkpoint| checkpoint.n < line.n) {
                 write(&mut text, &json!({ "checkpoint": checkpoint_json(&base, &self.tenant_name) }));
             }

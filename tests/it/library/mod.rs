@@ -1,5 +1,6 @@
 //! The library API: the same service without HTTP.
 
+mod chained;
 mod custom_core;
 #[path = "../../../examples/custom_model.rs"]
 #[allow(dead_code, reason = "an example has its own main")]
