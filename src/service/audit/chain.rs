@@ -44,23 +44,23 @@ pub(in crate::service) async fn run(service: Service) {
 pub async fn chain_and_sign(service: &Service, signed_at: Option<Millis>) -> Result<Option<Millis>> {
     let chainer = Chainer::of(service);
     chainer.all().await?;
-    let is_recent = signed_at.is_some_and(|at| (0..SIGN_INTERVAL).contains(&(chainer.now - at)));
+    let is_recent = signed_at.is_some_and(|at| (0..SIGN_INTERVAL).contains(&(chainer.begun - at)));
     if chainer.key.is_none() || is_recent {
         return Ok(signed_at);
     }
     let has_signed = chainer.sign_ends().await?;
-    Ok((!has_signed).then_some(chainer.now))
+    Ok((!has_signed).then_some(chainer.begun))
 }
 
 /// Chains all unchained lines, except those of tenants whose lines another process is chaining now.
 pub async fn chain(store: &dyn Store, key: Option<&AuditKey>, now: Millis) -> Result<()> {
-    Chainer { store, key, now, service: None, is_chore: true }.all().await
+    Chainer { store, key, begun: now, service: None, is_chore: true }.all().await
 }
 
 /// Signs the end of each chain that this key has not signed there, and returns whether there was one. Its signature vouches
 /// for all lines before.
 pub async fn sign_ends(store: &dyn Store, key: &AuditKey, now: Millis) -> Result<bool> {
-    Chainer { store, key: Some(key), now, service: None, is_chore: true }.sign_ends().await
+    Chainer { store, key: Some(key), begun: now, service: None, is_chore: true }.sign_ends().await
 }
 
 /// Chains the lines of one tenant for a waiting request, even if another process is chaining them now.
@@ -72,7 +72,8 @@ pub(in crate::service) async fn chain_tenant_now(service: &Service, tenant: Tena
 struct Chainer<'a> {
     store: &'a dyn Store,
     key: Option<&'a AuditKey>,
-    now: Millis,
+    /// When the chainer was made.
+    begun: Millis,
     /// Sends checkpoints to the tenant's webhooks. `None`: nobody is notified.
     service: Option<&'a Service>,
     /// No request waits: shares transactions with other commits, and skips a tenant whose lines another process is chaining.
@@ -82,7 +83,12 @@ struct Chainer<'a> {
 impl<'a> Chainer<'a> {
     fn of(service: &'a Service) -> Self {
         let (store, key) = (&*service.store, service.audit_key.as_deref());
-        Self { store, key, now: service.now(), service: Some(service), is_chore: true }
+        Self { store, key, begun: service.now(), service: Some(service), is_chore: true }
+    }
+
+    /// The current time, which is later than when the chainer was made: a sweep over all tenants may take minutes.
+    fn now(&self) -> Millis {
+        self.service.map_or(self.begun, Service::now)
     }
 
     async fn all(&self) -> Result<()> {
@@ -104,7 +110,7 @@ impl<'a> Chainer<'a> {
             let ChainEnd { n, hash, jws } = self.store.chain_end(tenant).await?;
             if n > 0 && jws.as_deref().and_then(signer).as_deref() != self.key.map(AuditKey::id) {
                 // If the chain has grown in the meantime, its new end was signed when it was added.
-                self.add(tenant, &name, n, Vec::new(), Checkpoint { n, hash, at: self.now, jws: None }).await?;
+                self.add(tenant, &name, n, Vec::new(), Checkpoint { n, hash, at: self.now(), jws: None }).await?;
                 has_signed = true;
             }
         }
@@ -117,7 +123,7 @@ impl<'a> Chainer<'a> {
             let pace = Pace::begin();
             let end = self.store.chain_end(tenant).await?;
             let lines = self.store.unchained_lines(tenant, BATCH).await?;
-            let now = self.service.map_or(self.now, Service::now);
+            let now = self.now();
             let waits = lines.first().map_or(0, |found| now - found.line.at);
             self.store.chores().overdue(("audit", tenant), waits, MAX_CHAIN_LAG);
             let (behind, mut hash) = (end.n, end.hash);
@@ -126,7 +132,7 @@ impl<'a> Chainer<'a> {
                 hash = link(&hash, &found.line.digest());
                 links.push((found.id, hash.clone()));
             }
-            let checkpoint = Checkpoint { n: behind + links.len() as i64, hash, at: self.now, jws: None };
+            let checkpoint = Checkpoint { n: behind + links.len() as i64, hash, at: now, jws: None };
             let is_added = !lines.is_empty() && self.add(tenant, &name, behind, links, checkpoint).await?;
             // If the lines were not added, another process is chaining them.
             let is_done = if is_added { lines.len() < BATCH as usize } else { lines.is_empty() || self.is_chore };
@@ -155,7 +161,7 @@ impl<'a> Chainer<'a> {
             service.outbox.webhooks.announce_checkpoint(
                 tenant,
                 &checkpoint_json(&checkpoint, name),
-                self.now,
+                checkpoint.at,
                 &mut mint,
             )
         });

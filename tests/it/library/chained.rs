@@ -1,12 +1,16 @@
 //! The chain of the audit, as a running server makes and exports it.
 
+use pes::domain::ids::ThreadPk;
 use pes::domain::retention::Kept;
+use pes::runtime::clock::Clock as _;
 use pes::service::audit;
 use pes::service::audit::verify::parse_checkpoints;
-use pes::store::Commit;
+use pes::store::{AuditRow, Commit};
+use serde_json::json;
 
 use super::retention::Aging;
 use crate::audit::tampered::Tampered;
+use crate::support::store::{Mood, Moody};
 
 /// The lines were too far apart to share checkpoints, and the first was deleted: its checkpoint replaces it.
 #[tokio::test]
@@ -32,5 +36,30 @@ async fn the_first_page_of_an_export_has_the_checkpoint_of_each_line_and_the_one
     let kept = parse_checkpoints("export", std::str::from_utf8(&text).unwrap()).unwrap();
     let numbers: Vec<i64> = kept.iter().map(|checkpoint| checkpoint.n).collect();
     assert_eq!(numbers, (1..=501).collect::<Vec<_>>());
+    aging.instance.close().await;
+}
+
+/// The line is written after the sweep over the tenants began, before its tenant's turn.
+#[tokio::test]
+async fn a_checkpoint_is_no_older_than_its_lines() {
+    let store = Moody::fresh().await;
+    store.set("tenants_to_chain", Mood::Hangs);
+    let aging = Aging::on(store.clone(), |_| {}).await;
+    let (service, tenant) = (aging.instance.service(), aging.instance.caller().tenant);
+    let meanwhile = async {
+        // The sweep of the server, and that of this test.
+        store.holds_many("tenants_to_chain", 2).await;
+        aging.clock.advance(60_000);
+        let at = aging.clock.now();
+        let (actor, action, detail) = ("ann".to_owned(), "retention".to_owned(), json!({}));
+        let line = AuditRow { tenant, thread: ThreadPk::NONE, thread_id: None, at, actor, action, detail };
+        aging.store.add_line(line).await.unwrap();
+        store.set("tenants_to_chain", Mood::Well);
+        at
+    };
+    let (chained, written) = tokio::join!(audit::chain_and_sign(service, None), meanwhile);
+    chained.unwrap();
+    let checkpoint = aging.store.checkpoints(tenant, 0, 10).await.unwrap().remove(0);
+    assert_eq!((checkpoint.n, checkpoint.at), (1, written));
     aging.instance.close().await;
 }

@@ -42,8 +42,8 @@ async fn lines_that_somebody_waits_for_are_no_chore() {
     let (_folder, store) = store().await;
     for is_chore in [false, true] {
         add_line(&store).await;
-        let sealing = Chainer { store: &store, key: None, now: 1, service: None, is_chore };
-        sealing.of_tenant(TENANT).await.unwrap();
+        let chainer = Chainer { store: &store, key: None, begun: 1, service: None, is_chore };
+        chainer.of_tenant(TENANT).await.unwrap();
         assert_eq!(store.chores().held_us.load(Ordering::Relaxed) > 0, is_chore);
     }
     assert_eq!(store.chain_end(TENANT).await.unwrap().n, 2);
