@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::once::{self, Answered, Idempotent};
+use super::pages::Observations;
 use super::{Result, Service, feed, threads};
 use crate::domain::caller::Caller;
 use crate::domain::facts::{RecordedMessage, Summary};
@@ -133,17 +134,14 @@ async fn title_at(service: &Service, row: &ThreadRow, at: i64, plan: &ShownPlan)
     let then = Some(&plan.title).filter(|title| !title.is_empty()).cloned();
     let Some(title) = row.profile.title.as_ref().filter(|title| then.as_ref() != Some(*title)) else { return Ok(then) };
     let limit = service.config.limits.page;
-    let mut ask = ObservationAsk { after: at, limit, types: vec![ObservationType::Title], ..Default::default() };
-    loop {
-        let given = service.reads.observations(row.pk, &ask).await?;
-        if given.iter().any(|given| given.content["title"] == title.as_str()) {
+    let ask = ObservationAsk { after: at, limit, types: vec![ObservationType::Title], ..Default::default() };
+    let mut log = Observations::from(&*service.reads, row.pk, ask);
+    while let Some(given) = log.next().await? {
+        if given.content["title"] == title.as_str() {
             return Ok(then);
         }
-        match given.last() {
-            Some(last) => ask.after = last.seq,
-            None => return Ok(Some(title.clone())),
-        }
     }
+    Ok(Some(title.clone()))
 }
 
 /// The application's state, with its payloads.

@@ -1,9 +1,11 @@
-//! Reads a paged list as one stream of entries.
+//! Reads a paged list, or a log, as one stream of entries.
 
 use std::future::Future;
 use std::vec;
 
-use crate::store::{Page, PageAsk, Result};
+use crate::domain::ids::ThreadPk;
+use crate::domain::observation::Observation;
+use crate::store::{ObservationAsk, Page, PageAsk, Result, Store};
 
 /// The entries of a list from one page on. The pages are read as the entries are consumed.
 pub(crate) struct Entries<T, R> {
@@ -44,6 +46,33 @@ where
             all.push(entry);
         }
         Ok(all)
+    }
+}
+
+/// The observations of a log as recorded, in order. They are read `ask.limit` at a time, as they are consumed.
+pub(crate) struct Observations<'a> {
+    store: &'a dyn Store,
+    pk: ThreadPk,
+    /// The request for the next observations.
+    ask: ObservationAsk,
+    ready: vec::IntoIter<Observation>,
+}
+
+impl<'a> Observations<'a> {
+    pub(crate) fn from(store: &'a dyn Store, pk: ThreadPk, ask: ObservationAsk) -> Self {
+        Self { store, pk, ask, ready: Vec::new().into_iter() }
+    }
+
+    /// The next observation, or `None` after the last.
+    pub(crate) async fn next(&mut self) -> Result<Option<Observation>> {
+        if self.ready.as_slice().is_empty() {
+            self.ready = self.store.observations(self.pk, &self.ask).await?.into_iter();
+        }
+        let next = self.ready.next();
+        if let Some(next) = &next {
+            self.ask.after = next.seq;
+        }
+        Ok(next)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::domain::Millis;
 use crate::domain::ids::{RunId, TenantPk, ThreadPk};
 use crate::domain::observation::ObservationType;
 use crate::domain::retention::Terms;
+use crate::service::pages::Observations;
 use crate::service::{Service, feed};
 use crate::store::{Compaction, ObservationAsk, Pace, Result};
 
@@ -121,25 +122,19 @@ impl OldLog {
 
 /// The seq of the last observation up to which every run ended before `before`.
 async fn end_of_old_runs(service: &Service, pk: ThreadPk, min_seq: i64, before: Millis) -> Result<Option<i64>> {
-    const BOUNDS: [ObservationType; 2] = [ObservationType::RunStarted, ObservationType::RunFinished];
-    let (mut open, mut end, mut after): (Vec<RunId>, _, _) = (Vec::new(), None, min_seq - 1);
-    loop {
-        let ask = ObservationAsk { after, limit: CHUNK, types: BOUNDS.to_vec(), ..ObservationAsk::default() };
-        let bounds = service.reads.observations(pk, &ask).await?;
-        let Some(last) = bounds.last() else { return Ok(end) };
-        after = last.seq;
-        for bound in bounds {
-            if bound.timestamp >= before {
-                return Ok(end);
-            }
-            if bound.kind == ObservationType::RunStarted {
-                open.push(bound.run_id);
-            } else {
-                open.retain(|run| *run != bound.run_id);
-                if open.is_empty() {
-                    end = Some(bound.seq);
-                }
+    let types = vec![ObservationType::RunStarted, ObservationType::RunFinished];
+    let ask = ObservationAsk { after: min_seq - 1, limit: CHUNK, types, ..ObservationAsk::default() };
+    let mut bounds = Observations::from(&*service.reads, pk, ask);
+    let (mut open, mut end): (Vec<RunId>, _) = (Vec::new(), None);
+    while let Some(bound) = bounds.next().await?.filter(|bound| bound.timestamp < before) {
+        if bound.kind == ObservationType::RunStarted {
+            open.push(bound.run_id);
+        } else {
+            open.retain(|run| *run != bound.run_id);
+            if open.is_empty() {
+                end = Some(bound.seq);
             }
         }
     }
+    Ok(end)
 }

@@ -11,7 +11,7 @@ use crate::engine::history::left::{names, names_of, rows_named};
 use crate::engine::step::RowKind;
 use crate::service::Service;
 use crate::service::chore_metrics::count_deleted;
-use crate::service::pages::Entries;
+use crate::service::pages::{Entries, Observations};
 use crate::store::{Dropped, ObservationAsk, PageAsk, Result};
 
 /// Entries of the log that one transaction deletes at most.
@@ -108,15 +108,14 @@ async fn names_kept(service: &Service, pk: ThreadPk, upto: i64, base: &str) -> R
 }
 
 /// Adds the names in the plans of the log: after a rewind the plan has items of runs that ended long ago.
-async fn names_of_plans(service: &Service, pk: ThreadPk, mut after: i64, kept: &mut BTreeSet<String>) -> Result<()> {
-    const PLANS: [ObservationType; 2] = [ObservationType::Plan, ObservationType::PlanUpdate];
-    loop {
-        let ask = ObservationAsk { after, limit: PLAN_PAGE, types: PLANS.to_vec(), ..ObservationAsk::default() };
-        let named = service.store.observations(pk, &ask).await?;
-        let Some(last) = named.last() else { return Ok(()) };
-        after = last.seq;
-        named.into_iter().for_each(|named| names_of(named.content, kept));
+async fn names_of_plans(service: &Service, pk: ThreadPk, after: i64, kept: &mut BTreeSet<String>) -> Result<()> {
+    let types = vec![ObservationType::Plan, ObservationType::PlanUpdate];
+    let ask = ObservationAsk { after, limit: PLAN_PAGE, types, ..ObservationAsk::default() };
+    let mut plans = Observations::from(&*service.store, pk, ask);
+    while let Some(plan) = plans.next().await? {
+        names_of(plan.content, kept);
     }
+    Ok(())
 }
 
 fn gone(named: &BTreeSet<String>, kept: &BTreeSet<String>) -> Vec<(RowKind, String)> {

@@ -17,6 +17,7 @@ use crate::engine::step::{Row, RowKind};
 use crate::runtime::CommandError;
 use crate::runtime::rows::{legible, read};
 use crate::service::once::{self, Idempotent};
+use crate::service::pages::Observations;
 use crate::service::{Result, Service, feed, fork, threads};
 use crate::store::{self, ObservationAsk, PageAsk, ThreadRow};
 
@@ -163,28 +164,21 @@ async fn conversation(service: &Service, pk: ThreadPk) -> Result<Vec<(i64, Conve
 /// Messages of runs that never began are recorded only as queued: they changed no plan.
 async fn recorded_at(service: &Service, row: &ThreadRow, said: &[(i64, ConversationMessage)]) -> Result<i64> {
     let wanted: HashSet<&MessageId> = said.iter().map(|(_, message)| &message.message_id).collect();
+    let first = said.first().map(|(_, first)| &first.message_id);
     let (mut recorded, mut queued) = (HashMap::new(), HashSet::new());
-    let mut after = row.min_seq - 1;
-    loop {
-        let ask = ObservationAsk { after, limit: CHUNK, types: MESSAGE_TYPES.to_vec(), ..ObservationAsk::default() };
-        let seen = service.reads.observations(row.pk, &ask).await?;
-        for one in &seen {
-            after = one.seq;
-            let RecordedMessages { ids, is_queued } = recorded_messages(one);
-            for id in ids.into_iter().filter(|id| wanted.contains(id)) {
-                if is_queued {
-                    queued.insert(id);
-                } else {
-                    recorded.entry(id).or_insert(one.seq);
-                }
+    let types = MESSAGE_TYPES.to_vec();
+    let ask = ObservationAsk { after: row.min_seq - 1, limit: CHUNK, types, ..ObservationAsk::default() };
+    let mut log = Observations::from(&*service.reads, row.pk, ask);
+    while let Some(seen) = log.next().await? {
+        let RecordedMessages { ids, is_queued } = recorded_messages(&seen);
+        for id in ids.into_iter().filter(|id| wanted.contains(id)) {
+            if is_queued {
+                queued.insert(id);
+            } else if first == Some(&id) {
+                return Ok(seen.seq);
+            } else {
+                recorded.entry(id).or_insert(seen.seq);
             }
-        }
-        let first = said.first().and_then(|(_, first)| recorded.get(&first.message_id));
-        if let Some(seq) = first {
-            return Ok(*seq);
-        }
-        if seen.is_empty() {
-            break;
         }
     }
     for (_, message) in said {

@@ -16,6 +16,7 @@ use crate::engine::history::ShownPlan;
 use crate::engine::prompt::{PromptPart, parts};
 use crate::engine::step::{Row, RowKind};
 use crate::runtime::rows::read;
+use crate::service::pages::Observations;
 use crate::service::{Result, Service, feed, fork};
 use crate::store::{self, ObservationAsk, PageAsk, ThreadRow};
 
@@ -102,24 +103,18 @@ struct CallStart {
 }
 
 async fn begun(service: &Service, row: &ThreadRow, stream: &StreamId) -> Result<Option<CallStart>> {
-    let mut after = row.min_seq - 1;
-    loop {
-        let page = observations(service, row, after, &[ObservationType::LlmStreamStart]).await?;
-        let Some(last) = page.last() else { return Ok(None) };
-        after = last.seq;
-        for observation in page {
-            if observation.content["streamId"] == stream.as_str()
-                && let Ok(Fact::LlmStreamStart(body)) = observation.fact()
-            {
-                return Ok(Some(CallStart {
-                    seq: observation.seq,
-                    run: observation.run_id,
-                    item: observation.parent_id,
-                    body,
-                }));
-            }
+    let types = vec![ObservationType::LlmStreamStart];
+    let ask = ObservationAsk { after: row.min_seq - 1, limit: CHUNK, types, ..ObservationAsk::default() };
+    let mut log = Observations::from(&*service.reads, row.pk, ask);
+    while let Some(observation) = log.next().await? {
+        if observation.content["streamId"] == stream.as_str()
+            && let Ok(Fact::LlmStreamStart(body)) = observation.fact()
+        {
+            let Observation { seq, run_id: run, parent_id: item, .. } = observation;
+            return Ok(Some(CallStart { seq, run, item, body }));
         }
     }
+    Ok(None)
 }
 
 /// What the log records of the run around the call.
@@ -133,24 +128,22 @@ struct RunContext {
 
 /// Reads the run's log from its beginning to the call's usage figures.
 async fn run_context(service: &Service, row: &ThreadRow, begun: &CallStart, run: &Run) -> Result<RunContext> {
-    let types = [
+    let types = vec![
         ObservationType::LlmStreamEnd,
         ObservationType::LlmStreamError,
         ObservationType::LlmStreamMetadata,
         ObservationType::StateUpdate,
     ];
+    let after = service.reads.run_began(row.pk, &begun.run).await?.unwrap_or(row.min_seq) - 1;
+    let ask = ObservationAsk { after, limit: CHUNK, types, ..ObservationAsk::default() };
+    let mut log = Observations::from(&*service.reads, row.pk, ask);
     let mut context = RunContext::default();
-    let mut after = service.reads.run_began(row.pk, &begun.run).await?.unwrap_or(row.min_seq) - 1;
-    loop {
-        let page = observations(service, row, after, &types).await?;
-        let Some(last) = page.last() else { return Ok(context) };
-        after = last.seq;
-        for observation in page.iter().filter(|observation| observation.run_id == begun.run) {
-            if context.add(observation, begun, run) {
-                return Ok(context);
-            }
+    while let Some(observation) = log.next().await? {
+        if observation.run_id == begun.run && context.add(&observation, begun, run) {
+            break;
         }
     }
+    Ok(context)
 }
 
 impl RunContext {
@@ -240,14 +233,4 @@ async fn turns(service: &Service, row: &ThreadRow, since: i64) -> Result<Vec<Row
             None => return Ok(rows),
         }
     }
-}
-
-async fn observations(
-    service: &Service,
-    row: &ThreadRow,
-    after: i64,
-    types: &[ObservationType],
-) -> Result<Vec<Observation>> {
-    let ask = ObservationAsk { after, limit: CHUNK, types: types.to_vec(), ..ObservationAsk::default() };
-    Ok(service.reads.observations(row.pk, &ask).await?)
 }
