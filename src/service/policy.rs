@@ -148,7 +148,7 @@ pub async fn dry_run(service: &Service, caller: &Caller, ask: &DryRun) -> Result
     let policy = Arc::new(tools.policies().with_tenant_rules(&ask.rules));
     let toolset = tools.toolset(caller.tenant).await.with_policy(policy);
     let mut trial = Trial { service, toolset, since: ask.since.unwrap_or(0), limit, report: Default::default() };
-    let mut threads = Entries::from(PageAsk { cursor: None, limit: CHUNK }, |page| async move {
+    let mut threads = Entries::from(PageAsk::first(CHUNK), |page| async move {
         service.reads.threads(caller.tenant, &ThreadFilter::default(), &page).await
     });
     while let Some(thread) = threads.next().await? {
@@ -175,9 +175,11 @@ impl Trial<'_> {
     /// Tries the rules on the calls of a thread, newest first. Returns `false` once the limit of calls is reached.
     async fn try_thread(&mut self, thread: &ThreadRow) -> Result<bool> {
         let (store, pk) = (&self.service.store, thread.pk);
-        let mut calls = Entries::from(PageAsk { cursor: None, limit: CHUNK }, |page| async move {
-            store.rows(pk, RowKind::Call, true, &page).await
-        });
+        let mut calls =
+            Entries::from(
+                PageAsk::first(CHUNK),
+                |page| async move { store.rows(pk, RowKind::Call, true, &page).await },
+            );
         let mut settings = HashMap::new();
         while let Some(row) = calls.next().await? {
             if !self.try_call(thread, &row, &mut settings).await? {

@@ -189,7 +189,7 @@ pub(super) async fn open(
     tenant: TenantPk,
     thread: Option<ThreadPk>,
 ) -> Result<Vec<(ThreadPk, Suspension)>> {
-    let pages = Entries::from(PageAsk { cursor: None, limit: CHUNK }, |page| async move {
+    let pages = Entries::from(PageAsk::first(CHUNK), |page| async move {
         let ask = SuspensionAsk { tenant, thread, wanted: SuspensionsWanted::Open, page };
         service.reads.suspensions(&ask).await
     });
@@ -249,8 +249,7 @@ async fn stored_past_of_run(
 ) -> Result<(ThreadPk, Vec<Suspension>)> {
     let pk = threads::row(service, caller, thread).await?.pk;
     let wanted = SuspensionsWanted::Past { status: None, decided_by: None };
-    let page = PageAsk { limit: MAX_SCANNED, ..PageAsk::default() };
-    let ask = SuspensionAsk { tenant: caller.tenant, thread: Some(pk), wanted, page };
+    let ask = SuspensionAsk { tenant: caller.tenant, thread: Some(pk), wanted, page: PageAsk::first(MAX_SCANNED) };
     let asked = service.reads.suspensions(&ask).await?.items;
     let of_run = asked.iter().filter_map(|found| legible::<Suspension>(&found.row)).filter(|one| one.run_id == *run);
     Ok((pk, of_run.filter(|one| one.status != SuspensionStatus::Pending).collect()))

@@ -27,7 +27,7 @@ pub async fn sums(
 pub async fn of_all_tenants(service: &Service, (from, to): (Millis, Millis), page: PageAsk) -> Result<Page<UsageSum>> {
     let mut tenants = service.reads.tenants().await?;
     tenants.sort_unstable_by(|(_, one), (_, other)| one.cmp(other));
-    let one = PageAsk { cursor: None, limit: 1 };
+    let one = PageAsk::first(1);
     let of = |tenant, page| UsageAsk { tenant, group: UsageGroup::Tenant, thread: None, from, to, page };
     let ask = of(TenantPk::NONE, page);
     let (after, _) = ask.after()?;

@@ -54,9 +54,9 @@ impl Cursor {
 }
 
 impl PageAsk {
-    /// The same request, beginning after all rows with this number.
-    pub(crate) fn behind(self, at: i64) -> Self {
-        Self { cursor: Some(Cursor::new(at, "\u{10FFFF}").write()), ..self }
+    /// The first page.
+    pub fn first(limit: u32) -> Self {
+        Self { cursor: None, limit }
     }
 
     /// How many rows to read: one more than the page holds, to know whether there is another page.

@@ -123,7 +123,7 @@ fn check_count(known: &[PushConfig], target: &PushTarget) -> Result<()> {
 /// Oldest first, without their secrets.
 pub async fn list(service: &Service, caller: &Caller, run: &RunId) -> Result<Vec<PushConfig>> {
     let (pk, _) = runs::stored(service, caller, run).await?;
-    let mut rows = Entries::from(PageAsk { cursor: None, limit: CHUNK }, |page| async move {
+    let mut rows = Entries::from(PageAsk::first(CHUNK), |page| async move {
         service.store.rows(pk, RowKind::Push, false, &page).await
     });
     let mut found = Vec::new();

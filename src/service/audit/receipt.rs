@@ -81,8 +81,8 @@ pub async fn receipt(service: &Service, caller: &Caller, id: &ThreadId, call: &C
 /// the question whether it may run.
 async fn lines_of(service: &Service, thread: &ThreadRow, call: &CallId) -> Result<Vec<AuditRow>> {
     let (tenant, id) = (thread.tenant, &thread.thread_id);
-    let page = PageAsk { limit: PAGE, ..PageAsk::default() };
-    let mut of_thread = Entries::from(page, |page| async move { service.store.audit(tenant, id, &page).await });
+    let mut of_thread =
+        Entries::from(PageAsk::first(PAGE), |page| async move { service.store.audit(tenant, id, &page).await });
     let mut lines: Vec<AuditRow> = Vec::new();
     while let Some(line) = of_thread.next().await? {
         let names_call = line.detail["callId"] == call.as_str();

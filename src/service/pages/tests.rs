@@ -11,7 +11,7 @@ async fn every_entry_comes_once_over_full_short_and_empty_pages() {
         let next_cursor = (at + 1 < pages.len()).then(|| (at + 1).to_string());
         std::future::ready(Ok(Page { items: pages[at].clone(), next_cursor }))
     };
-    let mut entries = Entries::from(PageAsk { cursor: None, limit: 2 }, read);
+    let mut entries = Entries::from(PageAsk::first(2), read);
     let mut seen = Vec::new();
     while let Some(entry) = entries.next().await.unwrap() {
         seen.push(entry);

@@ -183,8 +183,7 @@ fn unreadable(why: Illegible) -> Fault {
 /// Checks the tasks of an agent now instead of at their next poll.
 async fn check_tasks_now(service: &Service, tenant: TenantPk, agent: &str) -> Result<()> {
     let statuses = vec![CallerStatus::Running, CallerStatus::Waiting, CallerStatus::Suspended, CallerStatus::NeedsAuth];
-    let first = PageAsk { cursor: None, limit: CHUNK };
-    let mut runs = Entries::from(first, |page| {
+    let mut runs = Entries::from(PageAsk::first(CHUNK), |page| {
         let ask = RunsByStatusAsk { tenant, thread: None, statuses: statuses.clone(), since: None, page };
         async move { service.reads.runs_by_caller_status(&ask).await }
     });

@@ -141,7 +141,7 @@ async fn drop_rows(service: &Service, pk: ThreadPk, named: &BTreeSet<String>, ke
 
 /// The push receivers of these runs.
 async fn receivers(service: &Service, pk: ThreadPk, named: &BTreeSet<String>) -> Result<Vec<String>> {
-    let mut rows = Entries::from(PageAsk { cursor: None, limit: MAX_ROWS }, |page| async move {
+    let mut rows = Entries::from(PageAsk::first(MAX_ROWS), |page| async move {
         service.store.rows(pk, RowKind::Push, false, &page).await
     });
     let mut found = Vec::new();

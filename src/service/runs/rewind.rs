@@ -17,7 +17,7 @@ use crate::engine::step::{Row, RowKind};
 use crate::runtime::CommandError;
 use crate::runtime::rows::{legible, read};
 use crate::service::once::{self, Idempotent};
-use crate::service::pages::Observations;
+use crate::service::pages::{Entries, Observations};
 use crate::service::{Result, Service, feed, fork, threads};
 use crate::store::{self, ObservationAsk, PageAsk, ThreadRow};
 
@@ -146,18 +146,12 @@ fn unknown() -> Fault {
 }
 
 async fn conversation(service: &Service, pk: ThreadPk) -> Result<Vec<(i64, ConversationMessage)>> {
-    let (mut said, mut page) = (Vec::new(), PageAsk { limit: CHUNK, ..PageAsk::default() });
-    loop {
-        let found = service.reads.messages(pk, &page).await?;
-        let rows: &[Row] = &found.items;
-        for row in rows {
-            said.push((row.ord, read(row)?));
-        }
-        match found.next_cursor {
-            Some(cursor) => page.cursor = Some(cursor),
-            None => return Ok(said),
-        }
+    let rows = Entries::from(PageAsk::first(CHUNK), |page| async move { service.reads.messages(pk, &page).await });
+    let mut said = Vec::new();
+    for row in rows.all().await? {
+        said.push((row.ord, read(&row)?));
     }
+    Ok(said)
 }
 
 /// The seq of the observation that recorded the first of these messages; a seq before the log if that part was deleted.

@@ -16,7 +16,7 @@ use crate::engine::history::ShownPlan;
 use crate::engine::prompt::{PromptPart, parts};
 use crate::engine::step::{Row, RowKind};
 use crate::runtime::rows::read;
-use crate::service::pages::Observations;
+use crate::service::pages::{Entries, Observations};
 use crate::service::{Result, Service, feed, fork};
 use crate::store::{self, ObservationAsk, PageAsk, ThreadRow};
 
@@ -223,14 +223,8 @@ async fn calls(service: &Service, row: &ThreadRow, plan: &ShownPlan) -> Result<V
 
 /// The turns of all items with a number above `since`.
 async fn turns(service: &Service, row: &ThreadRow, since: i64) -> Result<Vec<Row>> {
-    let mut page = PageAsk { limit: CHUNK, ..PageAsk::default() }.behind(since);
-    let mut rows = Vec::new();
-    loop {
-        let found = service.reads.rows(row.pk, RowKind::Turn, false, &page).await?;
-        rows.extend(found.items);
-        match found.next_cursor {
-            Some(cursor) => page.cursor = Some(cursor),
-            None => return Ok(rows),
-        }
-    }
+    let turns = Entries::from(PageAsk::beyond(since, CHUNK), |page| async move {
+        service.reads.rows(row.pk, RowKind::Turn, false, &page).await
+    });
+    Ok(turns.all().await?)
 }

@@ -117,7 +117,7 @@ impl Export {
     /// The observations with payloads. A plan also gets its recorded content, which has only the changes.
     async fn observations(&mut self, after: i64, text: &mut Vec<u8>) -> Result<Section> {
         if after == self.thread.last_seq {
-            return Ok(Section::Messages(first_page()));
+            return Ok(Section::Messages(PageAsk::first(PAGE)));
         }
         let mut items = self.log.page(after, PAGE, &[], MAX_PAGE_BYTES).await?.items;
         items.retain(|seen| seen.seq <= self.thread.last_seq);
@@ -170,7 +170,7 @@ impl Export {
             let state: AgentState = read(&row)?;
             self.lines.write(&json!({ "agentState": state }), text);
         }
-        Ok(Section::Audit(first_page()))
+        Ok(Section::Audit(PageAsk::first(PAGE)))
     }
 
     async fn audit(&mut self, mut page: PageAsk, text: &mut Vec<u8>) -> Result<Section> {
@@ -180,7 +180,7 @@ impl Export {
             lines.write(&json!({ "audit": AuditLine::from(row) }), text);
         }
         page.cursor = found.next_cursor;
-        let usage = Section::Usage(RowKind::ImportedUsage, first_page());
+        let usage = Section::Usage(RowKind::ImportedUsage, PageAsk::first(PAGE));
         Ok(if page.cursor.is_some() { Section::Audit(page) } else { usage })
     }
 
@@ -194,14 +194,10 @@ impl Export {
         page.cursor = found.next_cursor;
         Ok(match (page.cursor.is_some(), kind) {
             (true, _) => Section::Usage(kind, page),
-            (false, RowKind::ImportedUsage) => Section::Usage(RowKind::Usage, first_page()),
+            (false, RowKind::ImportedUsage) => Section::Usage(RowKind::Usage, PageAsk::first(PAGE)),
             (false, _) => Section::End,
         })
     }
-}
-
-fn first_page() -> PageAsk {
-    PageAsk { limit: PAGE, ..PageAsk::default() }
 }
 
 fn shortened() -> Fault {

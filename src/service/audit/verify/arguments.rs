@@ -65,9 +65,7 @@ async fn stored_call(store: &dyn Store, line: &AuditRow, call: &str) -> Result<O
 /// may not be chained yet.
 async fn are_in_between(store: &dyn Store, line: &AuditRow) -> Result<bool> {
     let (tenant, Some(thread)) = (line.tenant, &line.thread_id) else { return Ok(false) };
-    let mut lines = Entries::from(PageAsk { limit: PAGE, ..PageAsk::default() }, |page| async move {
-        store.audit(tenant, thread, &page).await
-    });
+    let mut lines = Entries::from(PageAsk::first(PAGE), |page| async move { store.audit(tenant, thread, &page).await });
     let mut was_made = false;
     while let Some(other) = lines.next().await? {
         if other.action == Decision::Modified.as_str() && other.detail["callId"] == line.detail["callId"] {
