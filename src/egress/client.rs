@@ -124,6 +124,14 @@ impl Egress {
         }
     }
 
+    /// The destination that this tenant names, if it may be called. The error says why not.
+    pub fn tenant_destination(&self, tenant: TenantPk, url: &str) -> Result<Destination, String> {
+        let url = url.parse::<Url>().map_err(|error| format!("this is no URL: {error}"))?;
+        let to = Destination::Untrusted { url, tenant };
+        self.judge(&to).map_err(|error| error.to_string())?;
+        Ok(to)
+    }
+
     async fn send_once(&self, request: &OutgoingRequest, deadline: Instant) -> Result<IncomingResponse, Error> {
         let client = match &request.to {
             Destination::Operator(_) => &self.operator_client,

@@ -12,7 +12,6 @@ use crate::config::{McpServer, Reference};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::tool::ToolClass;
-use crate::egress::Destination;
 use crate::store;
 use crate::store::documents::{Document, Illegible};
 use crate::tool::policy;
@@ -151,10 +150,8 @@ impl Catalog {
     }
 
     fn check(&self, caller: &Caller, endpoint: &Endpoint) -> Result<()> {
-        let url = url::Url::parse(&endpoint.url).map_err(|error| invalid("/url", error.to_string()))?;
+        self.egress.tenant_destination(caller.tenant, &endpoint.url).map_err(|why| invalid("/url", why))?;
         endpoint.clone().settings().check().map_err(|why| invalid("", why))?;
-        let to = Destination::Untrusted { url, tenant: caller.tenant };
-        self.egress.judge(&to).map_err(|error| invalid("/url", error.to_string()))?;
         for (header, value) in &endpoint.headers {
             self.check_reference(value).map_err(|why| invalid(&format!("/headers/{header}"), why))?;
         }

@@ -7,7 +7,6 @@ use crate::a2a::wire::Version;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadPk};
-use crate::egress::Destination;
 use crate::engine::step::RowKind;
 use crate::outbox::PushTarget;
 use crate::runtime::rows::read;
@@ -35,9 +34,7 @@ pub(crate) fn receiver(
     version: Version,
 ) -> Result<NewReceiver> {
     let wrong = |pointer: &str, why: String| Fault::new(Code::Invalid, format!("`{pointer}`: {why}.")).at(pointer, why);
-    let url = config.url.parse().map_err(|error| wrong("/url", format!("this is no URL: {error}")))?;
-    let to = Destination::Untrusted { url, tenant: caller.tenant };
-    service.outbox.egress.judge(&to).map_err(|error| wrong("/url", error.to_string()))?;
+    let to = service.outbox.egress.tenant_destination(caller.tenant, &config.url).map_err(|why| wrong("/url", why))?;
     let id = config.id.clone().filter(|id| !id.is_empty());
     let id = id.unwrap_or_else(|| format!("push_{}", service.mint().hex()));
     if id.len() > MAX_ID_LENGTH || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte)) {

@@ -6,7 +6,7 @@ use super::{Collection, Draft, Resource, Versioned, wrong};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::http_tool::{HttpToolResource, HttpToolSpec};
-use crate::egress::{Destination, SigningSecret};
+use crate::egress::SigningSecret;
 use crate::service::{Result, Service};
 use crate::store::documents::{Document, DocumentKind, owner_of_document};
 use crate::tool::Toolset;
@@ -83,9 +83,7 @@ impl Collection for HttpTools {
 
 /// The body to store. If the specification has no secret, `sealed` is kept.
 fn body(service: &Service, caller: &Caller, mut spec: HttpToolSpec, sealed: Option<String>) -> Result<Value> {
-    let url = spec.url.parse().map_err(|error| wrong("url", format!("this is no URL: {error}")))?;
-    let to = Destination::Untrusted { url, tenant: caller.tenant };
-    service.outbox.egress.judge(&to).map_err(|error| wrong("url", error.to_string()))?;
+    service.outbox.egress.tenant_destination(caller.tenant, &spec.url).map_err(|why| wrong("url", why))?;
     if !(1..=MAX_TIMEOUT_MS).contains(&spec.timeout_ms) {
         return Err(wrong("timeoutMs", format!("is 1 to {MAX_TIMEOUT_MS}")));
     }

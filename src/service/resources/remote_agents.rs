@@ -11,7 +11,6 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::domain::run::CallerStatus;
 use crate::domain::task::Task;
-use crate::egress::Destination;
 use crate::engine::event::{Event, PeerEvent};
 use crate::engine::step::RowKind;
 use crate::runtime::CommitExtras;
@@ -164,9 +163,7 @@ fn check(service: &Service, caller: &Caller, spec: &AgentSpec) -> Result<()> {
     if !(1..=64).contains(&spec.id.len()) || !spec.id.chars().all(is_plain) {
         return Err(wrong("id", "has 1 to 64 characters of a-z, A-Z, 0-9, `.`, `_` and `-`".to_owned()));
     }
-    let url = spec.card.parse().map_err(|error| wrong("card", format!("this is no URL: {error}")))?;
-    let to = Destination::Untrusted { url, tenant: caller.tenant };
-    service.outbox.egress.judge(&to).map_err(|error| wrong("card", error.to_string()))?;
+    service.outbox.egress.tenant_destination(caller.tenant, &spec.card).map_err(|why| wrong("card", why))?;
     if spec.timeout_ms.is_some_and(|ms| !(1..=MAX_TIMEOUT_MS).contains(&ms)) {
         return Err(wrong("timeoutMs", format!("is 1 to {MAX_TIMEOUT_MS}")));
     }

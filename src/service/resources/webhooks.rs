@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Collection, Draft, Resource, Versioned};
+use super::{Collection, Draft, Resource, Versioned, wrong};
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{DeliveryId, TenantPk};
 use crate::domain::webhook::{DeliveryResource, WebhookResource, WebhookSpec};
-use crate::egress::{Destination, SigningSecret};
+use crate::egress::SigningSecret;
 use crate::outbox::{StoredWebhook, Webhook};
 use crate::service::once::{self, Answered, Idempotent, StoredResponse};
 use crate::service::{Result, Service};
@@ -211,10 +211,7 @@ fn sealed(service: &Service, caller: &Caller, id: &str, secrets: &[String]) -> R
 
 /// The body to store.
 fn checked(service: &Service, caller: &Caller, spec: &WebhookSpec, secrets: Value) -> Result<StoredWebhook> {
-    let wrong = |why: String| Fault::new(Code::Invalid, format!("`url`: {why}.")).at("/url", why);
-    let url = spec.url.parse().map_err(|error| wrong(format!("this is no URL: {error}")))?;
-    let to = Destination::Untrusted { url, tenant: caller.tenant };
-    service.outbox.egress.judge(&to).map_err(|error| wrong(error.to_string()))?;
+    let to = service.outbox.egress.tenant_destination(caller.tenant, &spec.url).map_err(|why| wrong("url", why))?;
     if spec.events.is_empty() {
         return Err(Fault::new(Code::Invalid, "`events` names none.").at("/events", "names none"));
     }
