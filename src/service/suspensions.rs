@@ -59,10 +59,7 @@ pub async fn list(
     wanted: SuspensionsWanted,
     page: PageAsk,
 ) -> Result<Page<ListedSuspension>> {
-    let thread = match thread {
-        Some(id) => Some(threads::row(service, caller, id).await?.pk),
-        None => None,
-    };
+    let thread = threads::pk_of(service, caller, thread).await?;
     let ask = SuspensionAsk { tenant: caller.tenant, thread, wanted, page };
     let page = service.reads.suspensions(&ask).await?;
     let read = |found: &FoundRow| Some((found.pk, legible::<Suspension>(&found.row)?));

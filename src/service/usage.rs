@@ -16,10 +16,7 @@ pub async fn sums(
     (from, to): (Millis, Millis),
     page: PageAsk,
 ) -> Result<Page<UsageSum>> {
-    let thread = match thread {
-        Some(id) => Some(threads::row(service, caller, id).await?.pk),
-        None => None,
-    };
+    let thread = threads::pk_of(service, caller, thread).await?;
     Ok(service.reads.usage(&UsageAsk { tenant: caller.tenant, group, thread, from, to, page }).await?)
 }
 

@@ -90,10 +90,7 @@ pub async fn get_with_seq(service: &Service, caller: &Caller, id: &RunId) -> Res
 /// The runs of the tenant, and how many there were on all pages when the first page was read. They are counted once; the
 /// cursors of the pages carry the number.
 pub async fn list(service: &Service, caller: &Caller, ask: RunSnapshotAsk) -> Result<(Page<RunSnapshot>, u64)> {
-    let thread = match &ask.thread {
-        Some(id) => Some(threads::row(service, caller, id).await?.pk),
-        None => None,
-    };
+    let thread = threads::pk_of(service, caller, ask.thread.as_ref()).await?;
     let (tenant, statuses, with_messages) = (caller.tenant, ask.statuses, ask.with_messages);
     let (known, page) = split_total(ask.page);
     let ask = RunsByStatusAsk { tenant, thread, statuses, since: ask.since, page };

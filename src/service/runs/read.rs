@@ -88,10 +88,7 @@ pub async fn list(
     thread: Option<&ThreadId>,
     page: PageAsk,
 ) -> Result<Page<RunResource>> {
-    let thread = match thread {
-        Some(id) => Some(threads::row(service, caller, id).await?.pk),
-        None => None,
-    };
+    let thread = threads::pk_of(service, caller, thread).await?;
     let statuses = status.map(caller_statuses).unwrap_or_default();
     let ask = RunsByStatusAsk { tenant: caller.tenant, thread, statuses, since: None, page };
     let page = service.reads.runs_by_caller_status(&ask).await?;

@@ -160,6 +160,14 @@ pub(crate) async fn row(service: &Service, caller: &Caller, id: &ThreadId) -> Re
     service.store.thread(caller.tenant, id).await?.ok_or_else(|| Fault::not_found("thread"))
 }
 
+/// The key of this tenant's thread, if one is named.
+pub(crate) async fn pk_of(service: &Service, caller: &Caller, id: Option<&ThreadId>) -> Result<Option<ThreadPk>> {
+    Ok(match id {
+        Some(id) => Some(row(service, caller, id).await?.pk),
+        None => None,
+    })
+}
+
 pub(crate) fn check_id(service: &Service, id: &ThreadId) -> Result<()> {
     let (text, most) = (id.as_str(), service.config.limits.id_length);
     let is_valid = (1..=most).contains(&text.len())

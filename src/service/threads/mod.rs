@@ -15,7 +15,7 @@ pub use manage::{create, delete, delete_unused, get, list, new_id, patch, releas
 pub use prompt::{CallPrompt, prompt};
 pub use view::{agent_state, messages, put_agent_state, state, tool_call};
 
-pub(crate) use manage::{all_shown, answer, check_id, fresh, new_thread, row};
+pub(crate) use manage::{all_shown, answer, check_id, fresh, new_thread, pk_of, row};
 pub(in crate::service) use profile::check_size;
 pub(in crate::service) use tool_policy::signed;
 pub(crate) use view::metadata_with_payloads;
