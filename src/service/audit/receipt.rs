@@ -12,7 +12,7 @@ use crate::domain::caller::Caller;
 use crate::domain::digest;
 use crate::domain::fault::Fault;
 use crate::domain::hitl::ExpiryPolicy;
-use crate::domain::ids::{CallId, TenantPk, ThreadId, ThreadPk};
+use crate::domain::ids::{CallId, ThreadId};
 use crate::domain::tool::{COPIED, CallRecord};
 use crate::engine::step::RowKind;
 use crate::runtime::rows::read;
@@ -45,10 +45,9 @@ pub async fn receipt(service: &Service, caller: &Caller, id: &ThreadId, call: &C
     if record.epoch == Some(COPIED) {
         return Err(Fault::not_found("receipt"));
     }
-    let key = service.audit_key.as_deref();
     chain_tenant_now(service, caller.tenant).await?;
     let lines = lines_of(service, &thread, call).await?;
-    let proofs = Proofs { service, caller, thread: thread.pk };
+    let proofs = Proofs { service, caller, thread: &thread };
     let receipt = json!({
         "tenant": caller.tenant_name,
         "threadId": id,
@@ -73,7 +72,7 @@ pub async fn receipt(service: &Service, caller: &Caller, id: &ThreadId, call: &C
         })),
         "lines": proofs.of(&lines).await?,
     });
-    let jws = key.map(|key| key.sign(Signed::Receipt, &receipt));
+    let jws = service.audit_key.as_deref().map(|key| key.sign(Signed::Receipt, &receipt));
     Ok(CallReceipt { receipt, jws })
 }
 
@@ -113,7 +112,7 @@ fn text_of(tool: &str, arguments: &Value) -> String {
 struct Proofs<'a> {
     service: &'a Service,
     caller: &'a Caller,
-    thread: ThreadPk,
+    thread: &'a ThreadRow,
 }
 
 impl Proofs<'_> {
@@ -121,7 +120,7 @@ impl Proofs<'_> {
     async fn question(&self, lines: &[AuditRow]) -> Result<Value> {
         let Some(line) = lines.iter().rfind(|line| is_question(line)) else { return Ok(Value::Null) };
         let id = line.detail["suspensionId"].as_str().unwrap_or_default();
-        let row = self.service.reads.row(self.thread, RowKind::Suspension, id).await?;
+        let row = self.service.reads.row(self.thread.pk, RowKind::Suspension, id).await?;
         let suspension: Option<Value> = row.as_ref().map(read).transpose()?;
         let expires_at = suspension.as_ref().map(|suspension| &suspension["expiresAt"]);
         Ok(json!({ "suspensionId": id, "at": line.at, "expiresAt": expires_at }))
@@ -149,11 +148,11 @@ impl Proofs<'_> {
     /// Each line with the hashes that lead from it to a checkpoint.
     async fn of(&self, lines: &[AuditRow]) -> Result<Vec<Value>> {
         let mut proven = Vec::new();
-        let chained = self.service.store.chained_lines_of_thread(self.caller.tenant, &self.thread_id(lines)).await?;
+        let chained = self.service.store.chained_lines_of_thread(self.caller.tenant, &self.thread.thread_id).await?;
         for line in lines {
             let found = chained.iter().find(|chained| chained.line == *line);
             proven.push(match found {
-                Some(chained) => self.proof(self.caller.tenant, chained).await?,
+                Some(chained) => self.proof(chained).await?,
                 // Another process is chaining it now.
                 None => json!({ "line": line.canonical() }),
             });
@@ -161,12 +160,8 @@ impl Proofs<'_> {
         Ok(proven)
     }
 
-    fn thread_id(&self, lines: &[AuditRow]) -> ThreadId {
-        lines.first().and_then(|line| line.thread_id.clone()).unwrap_or_else(|| ThreadId::from(String::new()))
-    }
-
-    async fn proof(&self, tenant: TenantPk, chained: &ChainedLine) -> Result<Value> {
-        let store = &self.service.store;
+    async fn proof(&self, chained: &ChainedLine) -> Result<Value> {
+        let (store, tenant) = (&self.service.store, self.caller.tenant);
         let before = store.chained_lines(tenant, chained.n - 2, 1).await?;
         let before = before.into_iter().find(|line| line.n == chained.n - 1);
         let before = match before {
