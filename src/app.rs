@@ -145,12 +145,12 @@ impl App {
             traces: Traces::new(&config.telemetry, egress.clone()).map_err(config::Error)?.map(Arc::new),
             agents,
             sealer,
-            documents: documents.clone(),
+            documents,
             models: components.models,
             cores: components.cores,
             clock: components.clock,
         };
-        let service = Service::start(service::Parts { runtime: parts, documents, mcp }).await?;
+        let service = Service::start(service::Parts { runtime: parts, mcp }).await?;
         Ok(Self { config, store, keys, service })
     }
 

@@ -71,8 +71,6 @@ pub struct Inner {
 /// The components from which a service is built.
 pub struct Parts {
     pub runtime: runtime::Parts,
-    /// Must be a cache of the store in `runtime`.
-    pub documents: Arc<DocumentCache>,
     pub mcp: Arc<mcp::Catalog>,
 }
 
@@ -80,12 +78,12 @@ impl Service {
     /// Starts the runtime, which resumes every unfinished run, and the background tasks: refreshing the documents and the
     /// agents' cards, deleting what expired, chaining the audit, retention, schedules.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
-        let Parts { runtime: parts, documents, mcp } = parts;
+        let Parts { runtime: parts, mcp } = parts;
         let service = Self(Arc::new(Inner {
             runtime: Runtime::start(parts.clone()).await?,
             reads: parts.store.for_readers().unwrap_or_else(|| parts.store.clone()),
             store: parts.store,
-            documents,
+            documents: parts.documents,
             mcp,
             sealer: parts.sealer,
             audit_key: parts.config.auth.audit_key.as_ref().and_then(AuditKey::of).map(Arc::new),
