@@ -180,12 +180,9 @@ impl Feed {
     pub async fn next(&mut self) -> Option<Arc<Encoded>> {
         self.is_slow |= self.last_sent_at.take().is_some_and(|at| at.elapsed() > SLOW_READER_AFTER);
         loop {
-            if let Some(frame) = self.ready.pop_front() {
-                if let Some(frame) = self.filter(frame) {
-                    self.last_sent_at = Some(Instant::now());
-                    return Some(frame);
-                }
-                continue;
+            if let Some(frame) = self.next_ready() {
+                self.last_sent_at = Some(Instant::now());
+                return Some(frame);
             }
             match self.source {
                 FeedSource::Ended => return None,
@@ -226,18 +223,25 @@ impl Feed {
 
     fn next_buffered(&mut self) -> Option<Arc<Encoded>> {
         loop {
-            match self.ready.pop_front() {
-                Some(frame) => match self.filter(frame) {
-                    Some(frame) => return Some(frame),
-                    None => continue,
-                },
-                None if self.source == FeedSource::Live => {
-                    let received = self.live.try_next()?;
-                    self.handle_received(received);
-                }
-                None => return None,
+            if let Some(frame) = self.next_ready() {
+                return Some(frame);
+            }
+            if self.source != FeedSource::Live {
+                return None;
+            }
+            let received = self.live.try_next()?;
+            self.handle_received(received);
+        }
+    }
+
+    /// The next frame that was read already and is to be sent.
+    fn next_ready(&mut self) -> Option<Arc<Encoded>> {
+        while let Some(frame) = self.ready.pop_front() {
+            if let Some(frame) = self.filter(frame) {
+                return Some(frame);
             }
         }
+        None
     }
 
     /// Filters a frame before it is sent: drops what the subscriber has or does not want, and detects the end of the feed.
