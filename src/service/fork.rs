@@ -111,8 +111,12 @@ async fn shapers(service: &Service, caller: &Caller, row: &ThreadRow, fold: &Fol
 
 /// The plan of that time, with its payloads.
 async fn plan(service: &Service, pk: ThreadPk, fold: &Fold) -> Result<ShownPlan> {
-    let unreadable = |error| store::Error::Damaged(format!("the plan in the log: {error}"));
-    Ok(ShownPlan::of(&service.with_payloads(pk, fold.view()).await?).map_err(unreadable)?)
+    Ok(plan_of(&service.with_payloads(pk, fold.view()).await?)?)
+}
+
+/// The plan in the view of a fold.
+pub(crate) fn plan_of(view: &Value) -> store::Result<ShownPlan> {
+    ShownPlan::of(view).map_err(|error| store::Error::Damaged(format!("the plan in the log: {error}")))
 }
 
 /// The progress of the copy. Items that were not finished begin again, so they count only in the total.
@@ -158,10 +162,7 @@ async fn conversation(service: &Service, pk: ThreadPk, fold: &Fold) -> Result<Ve
     let mut messages = Vec::with_capacity(fold.messages().len());
     for recorded in fold.messages() {
         let content = service.with_payloads(pk, recorded.content.clone()).await?;
-        let metadata = match recorded.metadata.clone() {
-            Some(metadata) => service.with_payloads(pk, Value::Object(metadata)).await?.as_object().cloned(),
-            None => None,
-        };
+        let metadata = threads::metadata_with_payloads(service, pk, recorded.metadata.clone()).await?;
         let whole = RecordedMessage { content, metadata, ..recorded.clone() }.whole();
         messages.push(whole.ok_or_else(|| damaged(&recorded.message_id))?);
     }

@@ -19,7 +19,7 @@ use crate::runtime::rows::{legible, read};
 use crate::service::once::{self, Idempotent};
 use crate::service::pages::{Entries, Observations};
 use crate::service::{Result, Service, feed, fork, threads};
-use crate::store::{self, ObservationAsk, PageAsk, ThreadRow};
+use crate::store::{ObservationAsk, PageAsk, ThreadRow};
 
 /// The point in its conversation at which a thread continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,8 +132,7 @@ async fn prepare(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<
     let fold = feed::fold_to(service, row.pk, seq).await?;
     rewind.summary = fold.summary().cloned();
     rewind.said = bytes_behind(&said, rewind.summary.as_ref().map(|summary| &summary.upto));
-    rewind.plan =
-        ShownPlan::of(&fold.view()).map_err(|error| store::Error::Damaged(format!("the plan in the log: {error}")))?;
+    rewind.plan = fork::plan_of(&fold.view())?;
     rewind.calls = calls(service, row.pk, &rewind.plan).await?;
     rewind.askers.extend(askers(service, row.pk, &rewind.superseded).await?);
     Ok(rewind)

@@ -18,7 +18,7 @@ use crate::engine::step::{Row, RowKind};
 use crate::runtime::rows::read;
 use crate::service::pages::{Entries, Observations};
 use crate::service::{Result, Service, feed, fork};
-use crate::store::{self, ObservationAsk, PageAsk, ThreadRow};
+use crate::store::{ObservationAsk, PageAsk, ThreadRow};
 
 /// What a model call saw.
 #[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
@@ -189,8 +189,7 @@ async fn past_call(
     context: RunContext,
 ) -> Result<PastCall> {
     let fold = feed::fold_to(service, row.pk, fork::within(row, begun.seq - 1, "/streamId")?).await?;
-    let unreadable = |error| store::Error::Damaged(format!("the plan in the log: {error}"));
-    let plan = ShownPlan::of(&fold.view()).map_err(unreadable)?;
+    let plan = fork::plan_of(&fold.view())?;
     let mut rows = calls(service, row, &plan).await?;
     if begun.item.is_some() {
         rows.extend(turns(service, row, run.ord).await?);
