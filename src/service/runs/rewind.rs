@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{ProcessAsk, cancel};
 use crate::domain::caller::Caller;
+use crate::domain::facts::StateUpdateBody;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{CallId, MessageId, RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
@@ -195,7 +196,7 @@ fn recorded_messages(seen: &Observation) -> RecordedMessages {
     let content = &seen.content;
     let many = content["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let ids = many.iter().chain([&content["message"]]).filter_map(|one| one["messageId"].as_str());
-    let is_queued = content["keys"].as_array().is_some_and(|keys| keys.iter().any(|key| key == "queue"));
+    let is_queued = content["keys"].as_array().is_some_and(|keys| keys.iter().any(|key| key == StateUpdateBody::QUEUE));
     RecordedMessages { ids: ids.map(MessageId::from).collect(), is_queued }
 }
 

@@ -9,7 +9,7 @@ use super::lines::{Invalid, Reader};
 use super::{EndLine, FORMAT, Header};
 use crate::domain::Millis;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
-use crate::domain::facts::StateUpdateBody;
+use crate::domain::facts::{Fact, RecordedMessage};
 use crate::domain::ids::{MessageId, RunId, ThreadId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, ObservationType};
@@ -233,13 +233,12 @@ impl Archive {
         if [ObservationType::RunStarted, ObservationType::RunFinished].contains(&seen.kind) {
             self.queued.remove(&seen.run_id);
         }
-        let is_queue = |keys: &Vec<Value>| keys.iter().any(|key| key == StateUpdateBody::QUEUE);
-        let is_queued = seen.content.get("keys").and_then(Value::as_array).is_some_and(is_queue);
-        let message = &seen.content["message"];
-        if let (ObservationType::StateUpdate, true, Some(run), Some(id)) =
-            (seen.kind, is_queued, message["runId"].as_str(), message["messageId"].as_str())
+        if seen.kind == ObservationType::StateUpdate
+            && let Ok(Fact::StateUpdate(update)) = seen.fact()
+            && update.is_queued()
+            && let Some(RecordedMessage { run_id: Some(run), message_id, .. }) = update.message
         {
-            self.queued.insert(run.into(), id.into());
+            self.queued.insert(run, message_id);
         }
     }
 
