@@ -96,7 +96,7 @@ pub async fn edit(
 ) -> Result<(Value, i64)> {
     service.runtime.accepting()?;
     let row = threads::row(service, caller, id).await?;
-    let (list, version) = get(service, caller, id).await?;
+    let (list, version) = list(service, &service.runtime.snapshot(row.pk).await?).await?;
     if version != if_match {
         return Err(stale(version));
     }
