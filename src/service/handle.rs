@@ -103,7 +103,7 @@ impl Service {
             schedules: Default::default(),
             exports: Default::default(),
         }));
-        // What still runs while the server drains is decided by the rules of then.
+        // Followed to the end of the drain: what still runs then is judged by the current policies and caps.
         let documents = service.documents.clone();
         service.runtime.spawn_through_drain("documents", move || {
             let documents = documents.clone();

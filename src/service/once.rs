@@ -87,8 +87,8 @@ impl Idempotent {
 }
 
 /// Performs `work`, unless a response is stored under the request's key. `work` stores its response under that key in the
-/// transaction of its change, and returns [`CommandError::Duplicate`] if another process was faster. It may also be refused
-/// because of what another process did for the same request: an answer that is stored by then counts.
+/// transaction of its change, and returns [`CommandError::Duplicate`] if another process was faster. If `work` is refused
+/// otherwise and a response is stored by then, another process has handled the same request: that response is returned.
 pub(crate) async fn perform<T>(
     service: &Service,
     caller: &Caller,

@@ -41,7 +41,7 @@ pub(super) async fn expected(
     })
 }
 
-/// PastCalls model calls.
+/// Past model calls.
 struct PastCalls {
     /// Newest first.
     calls: Vec<ModelUse>,

@@ -46,7 +46,7 @@ pub struct ProcessAsk {
     /// The position in the thread's conversation at which the query continues it; absent: its end.
     pub continue_at: Option<ContinueAt>,
     pub options: CallOptions,
-    /// The push receivers of the run's changes.
+    /// A push receiver of the run's changes, and the protocol version that its client speaks.
     pub push: Option<(PushConfig, Version)>,
     /// The names of those who, like the caller, may not approve what the run asks for (four eyes). The run of a schedule
     /// counts against the spending caps of the first.

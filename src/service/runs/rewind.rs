@@ -53,8 +53,10 @@ fn check_may_cancel(on_busy: OnBusy) -> Result<()> {
 }
 
 /// Prepares the rewind. `None`: there is nothing to rewind. Active runs are cancelled last, after everything else that may
-/// refuse the query was checked. If the query was accepted already, at another process, its own run is not cancelled: it
-/// was committed together with the answer under `key`, so a run that was read before that answer was missing is another.
+/// refuse the query was checked.
+///
+/// If another process has accepted this query already, its run must not be cancelled. That run and the response under
+/// `key` are one commit: if no response is stored after the runs were read, none of them is the run of this query.
 pub(super) async fn of(
     service: &Service,
     caller: &Caller,
