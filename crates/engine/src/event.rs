@@ -53,7 +53,7 @@ pub struct Rewind {
     /// The summary of the oldest messages as of that point, its text as it is stored.
     pub summary: Option<Summary>,
     /// How many bytes of messages before that point this summary does not cover.
-    pub said: u64,
+    pub history_bytes: u64,
     /// Who requested the work in the plan: names of keys.
     pub askers: Vec<String>,
 }

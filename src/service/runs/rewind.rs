@@ -105,28 +105,28 @@ async fn cancel_if_unfinished(service: &Service, caller: &Caller, run: &RunId) -
 
 /// Reads what a rewind to this point needs.
 async fn prepare(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<Rewind> {
-    let mut said = conversation(service, row.pk).await?;
-    let position = |id: &MessageId| said.iter().position(|(_, message)| message.message_id == *id);
+    let mut messages = conversation(service, row.pk).await?;
+    let position = |id: &MessageId| messages.iter().position(|(_, message)| message.message_id == *id);
     let length = match at {
         ContinueAt::Start => 0,
         ContinueAt::After(id) => 1 + position(id).ok_or_else(unknown)?,
-        ContinueAt::End(id) if row.status.is_at_rest() && position(id).is_some_and(|at| at + 1 == said.len()) => {
-            said.len()
+        ContinueAt::End(id) if row.status.is_at_rest() && position(id).is_some_and(|at| at + 1 == messages.len()) => {
+            messages.len()
         }
         ContinueAt::End(_) => {
             let detail = "Something was said on the thread since; look at it again.";
             return Err(Fault::new(Code::PreconditionFailed, detail));
         }
     };
-    let superseded = said.split_off(length);
+    let superseded = messages.split_off(length);
     let mut rewind = Rewind {
         as_of: row.last_seq,
         superseded,
         plan: ShownPlan::default(),
         calls: Vec::new(),
         summary: None,
-        said: 0,
-        askers: askers(service, row.pk, &said).await?,
+        history_bytes: 0,
+        askers: askers(service, row.pk, &messages).await?,
     };
     if rewind.superseded.is_empty() {
         return Ok(rewind);
@@ -134,7 +134,7 @@ async fn prepare(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<
     let seq = fork::within(row, recorded_at(service, row, &rewind.superseded).await? - 1, "/after")?;
     let fold = feed::fold_to(service, row.pk, seq).await?;
     rewind.summary = fold.summary().cloned();
-    rewind.said = bytes_behind(&said, rewind.summary.as_ref().map(|summary| &summary.upto));
+    rewind.history_bytes = bytes_after(&messages, rewind.summary.as_ref().map(|summary| &summary.upto));
     rewind.plan = fork::plan_of(&fold.view())?;
     rewind.calls = calls(service, row.pk, &rewind.plan).await?;
     rewind.askers.extend(askers(service, row.pk, &rewind.superseded).await?);
@@ -149,18 +149,18 @@ fn unknown() -> Fault {
 
 async fn conversation(service: &Service, pk: ThreadPk) -> Result<Vec<(i64, ConversationMessage)>> {
     let rows = Entries::from(PageAsk::first(CHUNK), |page| async move { service.reads.messages(pk, &page).await });
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     for row in rows.all().await? {
-        said.push((row.ord, read(&row)?));
+        messages.push((row.ord, read(&row)?));
     }
-    Ok(said)
+    Ok(messages)
 }
 
 /// The seq of the observation that recorded the first of these messages; a seq before the log if that part was deleted.
 /// Messages of runs that never began are recorded only as queued: they changed no plan.
-async fn recorded_at(service: &Service, row: &ThreadRow, said: &[(i64, ConversationMessage)]) -> Result<i64> {
-    let wanted: HashSet<&MessageId> = said.iter().map(|(_, message)| &message.message_id).collect();
-    let first = said.first().map(|(_, first)| &first.message_id);
+async fn recorded_at(service: &Service, row: &ThreadRow, messages: &[(i64, ConversationMessage)]) -> Result<i64> {
+    let wanted: HashSet<&MessageId> = messages.iter().map(|(_, message)| &message.message_id).collect();
+    let first = messages.first().map(|(_, first)| &first.message_id);
     let (mut recorded, mut queued) = (HashMap::new(), HashSet::new());
     let types = MESSAGE_TYPES.to_vec();
     let ask = ObservationAsk { after: row.min_seq - 1, limit: CHUNK, types, ..ObservationAsk::default() };
@@ -177,7 +177,7 @@ async fn recorded_at(service: &Service, row: &ThreadRow, said: &[(i64, Conversat
             }
         }
     }
-    for (_, message) in said {
+    for (_, message) in messages {
         match recorded.get(&message.message_id) {
             Some(seq) => return Ok(*seq),
             None if queued.contains(&message.message_id) => {}
@@ -203,13 +203,13 @@ fn recorded_messages(seen: &Observation) -> RecordedMessages {
 }
 
 /// The names of the keys that sent any of these messages, or shaped a run that did.
-async fn askers(service: &Service, pk: ThreadPk, said: &[(i64, ConversationMessage)]) -> Result<Vec<String>> {
+async fn askers(service: &Service, pk: ThreadPk, messages: &[(i64, ConversationMessage)]) -> Result<Vec<String>> {
     let mut runs = HashSet::new();
     let mut wanted = Vec::new();
-    for run in said.iter().filter_map(|(_, message)| message.run_id.as_ref()).filter(|run| runs.insert(*run)) {
+    for run in messages.iter().filter_map(|(_, message)| message.run_id.as_ref()).filter(|run| runs.insert(*run)) {
         wanted.push((pk, RowKind::Run, run.to_string()));
     }
-    let mut names: Vec<String> = said.iter().filter_map(|(_, message)| message.requested_by.clone()).collect();
+    let mut names: Vec<String> = messages.iter().filter_map(|(_, message)| message.requested_by.clone()).collect();
     for wanted in wanted.chunks(CHUNK as usize) {
         let rows = service.reads.rows_by_id(wanted).await?;
         let runs = rows.iter().filter_map(|(_, row)| legible::<Run>(row));
@@ -221,9 +221,9 @@ async fn askers(service: &Service, pk: ThreadPk, said: &[(i64, ConversationMessa
 }
 
 /// The total size in bytes of the messages after this one.
-fn bytes_behind(said: &[(i64, ConversationMessage)], after: Option<&MessageId>) -> u64 {
-    let first = said.iter().position(|(_, message)| Some(&message.message_id) == after).map_or(0, |at| at + 1);
-    let counted = said[first..].iter().filter(|(_, message)| !message.is_error());
+fn bytes_after(messages: &[(i64, ConversationMessage)], after: Option<&MessageId>) -> u64 {
+    let first = messages.iter().position(|(_, message)| Some(&message.message_id) == after).map_or(0, |at| at + 1);
+    let counted = messages[first..].iter().filter(|(_, message)| !message.is_error());
     counted.map(|(_, message)| message.content.len() as u64).sum()
 }
 

@@ -35,9 +35,9 @@ impl Sim {
             plan.todo_list.iter().flat_map(|item| &item.tool_calls).map(|call| call.call_id.as_str()).collect();
         let calls = self.rows().filter(|row| row.kind == RowKind::Call && ids.contains(&row.id.as_str()));
         let calls: Vec<CallRecord> = calls.map(|row| serde_json::from_str(&row.body).unwrap()).collect();
-        let said = said.iter().map(|(_, message)| message.content.len() as u64).sum();
+        let history_bytes = said.iter().map(|(_, message)| message.content.len() as u64).sum();
         let (as_of, summary) = (self.records.len() as i64, fold.summary().cloned());
-        Rewind { as_of, superseded, plan, calls, summary, said, askers: vec!["ann".to_owned()] }
+        Rewind { as_of, superseded, plan, calls, summary, history_bytes, askers: vec!["ann".to_owned()] }
     }
 
     fn contents_said(&self) -> Vec<String> {

@@ -34,7 +34,7 @@ pub(crate) fn busy() -> Fault {
 }
 
 pub(crate) fn apply(tx: &mut Tx<'_>, rewind: Rewind) {
-    let Rewind { as_of: _, superseded, plan, calls, summary, said: history_bytes, askers } = rewind;
+    let Rewind { as_of: _, superseded, plan, calls, summary, history_bytes, askers } = rewind;
     if superseded.is_empty() {
         return;
     }
