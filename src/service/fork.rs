@@ -70,7 +70,7 @@ async fn copy(
             }
             None => None,
         },
-        shapers: shapers(service, caller, &row, &fold, at).await?,
+        shapers: shapers_of_copy(service, caller, &row, &fold, at).await?,
     });
     let new = threads::new_thread(service, caller, new_id, row.core);
     let profile = ThreadProfile { forked_from: Some(from), title, ..row.profile };
@@ -95,7 +95,13 @@ pub(crate) async fn state_at(service: &Service, row: &ThreadRow, seq: i64) -> Re
 
 /// The names of those who shaped the unfinished work of the copy: the caller, whoever shaped the run that was active then,
 /// and whoever edited the plan since. The run that began after `at` took over the names of those editors.
-async fn shapers(service: &Service, caller: &Caller, row: &ThreadRow, fold: &Fold, at: i64) -> Result<Vec<String>> {
+async fn shapers_of_copy(
+    service: &Service,
+    caller: &Caller,
+    row: &ThreadRow,
+    fold: &Fold,
+    at: i64,
+) -> Result<Vec<String>> {
     let ask = ObservationAsk { after: at, limit: 1, types: vec![ObservationType::RunStarted], ..Default::default() };
     let after = service.reads.observations(row.pk, &ask).await?.into_iter().map(|began| began.run_id);
     let current = fold.view()["runId"].as_str().map(RunId::from);

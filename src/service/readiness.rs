@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared as OfAll};
+use futures_util::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
@@ -21,7 +21,7 @@ pub(super) struct Readiness(Mutex<Option<StoreCheck>>);
 
 struct StoreCheck {
     since: Instant,
-    result: OfAll<BoxFuture<'static, Vec<String>>>,
+    result: Shared<BoxFuture<'static, Vec<String>>>,
 }
 
 impl Readiness {

@@ -27,10 +27,11 @@ pub(super) async fn spent(
     caps: &SpendCaps,
     now: Millis,
 ) -> Result<Vec<(Spent, Capped, Amount)>> {
-    let caps: Vec<_> = Capped::ALL.into_iter().filter_map(|capped| Some((capped, caps.of(capped)?))).collect();
-    let row = |capped: Capped| SpendKey::of(capped, payer.tenant, Some(payer.key), now);
-    let (rows, caps): (Vec<SpendKey>, Vec<_>) =
-        caps.into_iter().filter_map(|(capped, cap)| Some((row(capped)?, (capped, cap)))).unzip();
+    let applied = |capped: Capped| {
+        let cap = caps.of(capped)?;
+        Some((SpendKey::of(capped, payer.tenant, Some(payer.key), now)?, (capped, cap)))
+    };
+    let (rows, caps): (Vec<SpendKey>, Vec<_>) = Capped::ALL.into_iter().filter_map(applied).unzip();
     let spent = service.store.spent(&rows).await?;
     Ok(spent.into_iter().zip(caps).map(|(spent, (capped, cap))| (spent, capped, cap)).collect())
 }

@@ -8,8 +8,9 @@ mod dormant;
 mod feed;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -36,10 +37,7 @@ pub struct Changes {
 
 /// Subscribes to all changes from now on. The first frame is `caught_up`.
 pub async fn open(service: &Service, caller: &Caller) -> Result<Changes> {
-    let slot = {
-        let mut feeds = service.feeds.0.lock().unwrap_or_else(PoisonError::into_inner);
-        feeds.entry(caller.tenant).or_default().clone()
-    };
+    let slot = service.feeds.0.lock().entry(caller.tenant).or_default().clone();
     let mut slot = slot.lock().await;
     let feed = match slot.upgrade() {
         Some(feed) => feed,

@@ -17,12 +17,12 @@ pub struct EarlySubscription {
 impl EarlySubscription {
     /// Subscribes to a thread that does not exist yet.
     pub(crate) fn of_new(hub: &Arc<Hub>, pk: ThreadPk) -> Self {
-        Self { live: hub.subscribe(pk, SubscriptionFilter { tokens: true, types: Vec::new() }), after: 0 }
+        Self { live: hub.subscribe(pk, SubscriptionFilter::default()), after: 0 }
     }
 
     /// Subscribes to an existing thread.
     pub(crate) async fn of(service: &Service, pk: ThreadPk) -> Result<Self> {
-        let live = service.hub.subscribe(pk, SubscriptionFilter { tokens: true, types: Vec::new() });
+        let live = service.hub.subscribe(pk, SubscriptionFilter::default());
         // Read after the subscription, which receives everything that is committed from here on.
         let after = service.store.thread_by_pk(pk).await?.map_or(0, |row| row.last_seq);
         live.mark_read(after);

@@ -122,9 +122,7 @@ impl LogReader {
         }
         Ok(())
     }
-}
 
-impl LogReader {
     /// The fold in the base of the log, if the base covers more than was folded: a cached fold may be older than the base,
     /// and the observations between them are deleted. Checked after each chunk, because compaction may run at the same time.
     async fn base_after_fold(&self, before: i64) -> store::Result<Option<(i64, Fold)>> {

@@ -96,11 +96,10 @@ impl Collection for Schedules {
 
 fn check_id(service: &Service, id: &str) -> Result<()> {
     let most = service.config.limits.id_length;
-    let is_valid = (1..=most).contains(&id.len())
-        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte))
-        && id.bytes().any(|byte| byte.is_ascii_alphanumeric());
-    let how = || format!("has 1 to {most} characters of A-Z a-z 0-9 . _ : - and one letter or digit");
-    if is_valid { Ok(()) } else { Err(wrong("id", how())) }
+    if threads::is_valid_id(id, most) {
+        return Ok(());
+    }
+    Err(wrong("id", format!("has 1 to {most} characters of A-Z a-z 0-9 . _ : - and one letter or digit")))
 }
 
 /// Refuses a time in the past. It is checked only if it is new: an unchanged time may have passed since it was written.

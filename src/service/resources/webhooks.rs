@@ -145,7 +145,7 @@ async fn give_up_others(service: Service, tenant: TenantPk, id: String, mut behi
 pub async fn deliveries(service: &Service, caller: &Caller, id: &str, page: PageAsk) -> Result<Page<DeliveryResource>> {
     Webhooks::get(service, caller, id).await?;
     let page = service.reads.deliveries(caller.tenant, TargetKind::Webhook, id, &page).await?;
-    Ok(Page { items: page.items.into_iter().map(delivery_resource).collect(), next_cursor: page.next_cursor })
+    Ok(page.map(delivery_resource))
 }
 
 /// The deliveries to all webhooks of the tenant, optionally only those with this status, newest first.

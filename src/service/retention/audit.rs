@@ -52,7 +52,7 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
     while done < last.n {
         let pace = Pace::begin();
         // Checked again, because a thread may have been put on hold.
-        let Some(upto) = self::last_deletable(service, tenant, before).await?.map(|now| now.n.min(last.n)) else {
+        let Some(upto) = last_deletable(service, tenant, before).await?.map(|now| now.n.min(last.n)) else {
             break;
         };
         if upto <= done {

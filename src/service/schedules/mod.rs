@@ -2,9 +2,9 @@
 //! the requests about schedules.
 
 mod fire;
-mod look;
 mod pause;
 mod plan;
+mod sweep;
 
 use serde_json::json;
 
@@ -20,9 +20,9 @@ use crate::domain::run::RunResource;
 use crate::domain::schedule::{ScheduledTime, StoredSchedule, Timing};
 use crate::store::documents::DocumentKind;
 
-pub(super) use look::run;
-pub use look::{fire_due, lag};
 pub(super) use plan::{PlannerState, plan, standing};
+pub(super) use sweep::run;
+pub use sweep::{fire_due, lag};
 
 /// Starts a run of a schedule now, even if it is paused or has an unfinished run.
 pub async fn trigger(

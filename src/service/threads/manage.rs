@@ -169,15 +169,19 @@ pub(crate) async fn pk_of(service: &Service, caller: &Caller, id: Option<&Thread
 }
 
 pub(crate) fn check_id(service: &Service, id: &ThreadId) -> Result<()> {
-    let (text, most) = (id.as_str(), service.config.limits.id_length);
-    let is_valid = (1..=most).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte))
-        && text.bytes().any(|byte| byte.is_ascii_alphanumeric());
-    if is_valid {
+    let most = service.config.limits.id_length;
+    if is_valid_id(id.as_str(), most) {
         return Ok(());
     }
     let detail = format!("A thread id has 1 to {most} characters of A-Z a-z 0-9 . _ : - and one letter or digit.");
     Err(Fault::new(Code::Invalid, detail.clone()).at("/threadId", detail))
+}
+
+/// Whether a client may name something so: by at most `most` characters of A-Z a-z 0-9 . _ : - and one letter or digit.
+pub(in crate::service) fn is_valid_id(text: &str, most: usize) -> bool {
+    (1..=most).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte))
+        && text.bytes().any(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// Threads as lists show them, in their order.

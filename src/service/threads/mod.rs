@@ -15,6 +15,7 @@ pub use manage::{create, delete, delete_unused, get, list, new_id, patch, releas
 pub use prompt::{CallPrompt, prompt};
 pub use view::{agent_state, messages, put_agent_state, state, tool_call};
 
+pub(in crate::service) use manage::is_valid_id;
 pub(crate) use manage::{all_shown, answer, check_id, fresh, new_thread, pk_of, row};
 pub(in crate::service) use profile::check_size;
 pub(in crate::service) use tool_policy::signed;
