@@ -5,16 +5,18 @@ mod arguments;
 mod base;
 mod kept;
 mod signatures;
+mod stop;
 
 use std::collections::VecDeque;
 
 use self::base::DeletionRecords;
 pub(in crate::service) use self::signatures::{Signatures, SignedBy};
+use self::stop::{Match, Stop};
 use crate::auth::{AuditKey, VerifyingKey};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::store::chain::{NO_HASH, link};
-use crate::store::{AuditRow, ChainedLine, Checkpoint, Result, Store};
+use crate::store::{self, AuditRow, ChainedLine, Checkpoint, Store};
 
 /// Lines that are read at once.
 const PAGE: u32 = 500;
@@ -69,7 +71,7 @@ pub struct ChainReport {
 }
 
 /// Verifies the chain of every tenant.
-pub async fn verify(store: &dyn Store, ask: &VerifyAsk<'_>) -> Result<Vec<ChainReport>> {
+pub async fn verify(store: &dyn Store, ask: &VerifyAsk<'_>) -> store::Result<Vec<ChainReport>> {
     let (mut found, tenants) = (Vec::new(), store.tenants().await?);
     for (tenant, name) in &tenants {
         found.push(of_tenant(store, *tenant, name, ask).await?);
@@ -83,12 +85,16 @@ pub async fn verify(store: &dyn Store, ask: &VerifyAsk<'_>) -> Result<Vec<ChainR
     Ok(found)
 }
 
-async fn of_tenant(store: &dyn Store, tenant: TenantPk, name: &str, ask: &VerifyAsk<'_>) -> Result<ChainReport> {
+async fn of_tenant(store: &dyn Store, tenant: TenantPk, name: &str, ask: &VerifyAsk<'_>) -> store::Result<ChainReport> {
     loop {
         let mut walk = ChainWalk::new(store, tenant, name, ask);
         let unchained = store.unchained_lines(tenant, PAGE).await?;
         unchained.iter().for_each(|found| walk.names.extend(former_name(&found.line)));
-        let broken = walk.run().await?.err();
+        let broken = match walk.run().await {
+            Ok(()) => None,
+            Err(Stop::Broken(why)) => Some(why),
+            Err(Stop::Store(error)) => return Err(error),
+        };
         // Retention deleted lines while they were read. That is no tampering: begin again.
         if broken.is_some() && base::find(store, tenant).await?.is_some_and(|base| base.n > walk.base) {
             continue;
@@ -99,9 +105,6 @@ async fn of_tenant(store: &dyn Store, tenant: TenantPk, name: &str, ask: &Verify
         return Ok(ChainReport { tenant, lines, checkpoints, signed, unchained, forgotten, is_shorter, broken });
     }
 }
-
-/// An error is a mismatch, as a sentence.
-type Match = std::result::Result<(), String>;
 
 /// Verification of one chain, line by line.
 struct ChainWalk<'a> {
@@ -163,47 +166,37 @@ impl<'a> ChainWalk<'a> {
         }
     }
 
-    async fn run(&mut self) -> Result<Match> {
-        if let Err(broken) = self.begin().await? {
-            return Ok(Err(broken));
-        }
+    async fn run(&mut self) -> Result<(), Stop> {
+        self.begin().await?;
         loop {
-            if let Err(broken) = self.compare().await? {
-                return Ok(Err(broken));
-            }
+            self.compare().await?;
             self.read(1).await?;
             if self.lines.is_empty() && self.checkpoints.is_empty() {
                 // Lines and checkpoints may have been added in the meantime; a line is never added without its checkpoint.
                 self.checkpoints = self.store.checkpoints(self.tenant, self.known, PAGE).await?.into();
-                if let Err(broken) = self.compare().await? {
-                    return Ok(Err(broken));
-                }
+                self.compare().await?;
                 self.read(1).await?;
             }
             let Some(line) = self.lines.pop_front() else { break };
             if line.n > self.n + 1 {
-                return Ok(Err(missing(self.n + 1, line.n - 1)));
+                return Err(missing(self.n + 1, line.n - 1).into());
             }
             let hash = link(&self.hash, &line.line.digest());
             if hash != line.hash {
                 self.read(MAX_MOVE_DISTANCE).await?;
-                return Ok(Err(self.diagnose(&line)));
+                return Err(self.diagnose(&line).into());
             }
             self.before = std::mem::replace(&mut self.hash, hash);
             self.n = line.n;
             self.names.extend(former_name(&line.line));
-            if let Err(broken) = self.forgotten.read(&line, &mut self.signatures) {
-                return Ok(Err(broken));
-            }
-            if let Err(changed) = arguments::check(self.store, &line).await? {
-                return Ok(Err(changed));
-            }
+            self.forgotten.read(&line, &mut self.signatures)?;
+            arguments::check(self.store, &line).await?;
         }
-        Ok(self.end())
+        Ok(self.end()?)
     }
 
     /// Moves to the start. It lies before every checkpoint that was stored elsewhere, so that each of them is compared.
-    async fn begin(&mut self) -> Result<Match> {
+    async fn begin(&mut self) -> Result<(), Stop> {
         let mut begun = match self.since {
             Since::Beginning => 0,
             Since::Line(n) => n,
@@ -212,9 +205,7 @@ impl<'a> ChainWalk<'a> {
         let base = base::find(self.store, self.tenant).await?;
         if let Some(base) = &base {
             (self.base, self.is_base_believed) = (base.n, begun >= base.n);
-            if let Err(young) = self.check_base(base) {
-                return Ok(Err(young));
-            }
+            self.check_base(base)?;
             self.kept.retain(|kept| kept.n >= base.n);
         }
         begun = self.kept.front().map_or(begun, |kept| begun.min(kept.n)).max(self.base);
@@ -222,7 +213,7 @@ impl<'a> ChainWalk<'a> {
             self.hash = base.hash;
             (self.begun, self.n, self.known) = (begun, begun, begun);
             self.checkpoints = self.store.checkpoints(self.tenant, begun - 1, PAGE).await?.into();
-            return Ok(Ok(()));
+            return Ok(());
         }
         if begun > 0 {
             let line = self.store.chained_lines(self.tenant, begun - 1, 1).await?.pop().filter(|line| line.n == begun);
@@ -232,13 +223,13 @@ impl<'a> ChainWalk<'a> {
                 (self.begun, self.n, self.known, self.hash) = (end.n, end.n, end.n, end.hash);
                 // The chain is shorter, so it has no lines to verify.
                 self.is_shorter = self.kept.is_empty() && is_shorter;
-                return Ok(if self.is_shorter { Ok(()) } else { Err(missing(from, begun)) });
+                return if self.is_shorter { Ok(()) } else { Err(missing(from, begun).into()) };
             };
             (self.hash, self.before) = (line.hash, String::new());
         }
         (self.begun, self.n, self.known) = (begun, begun, begun);
         self.checkpoints = self.store.checkpoints(self.tenant, begun, PAGE).await?.into();
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Checks that everything up to the base was too old, unless that is trusted.
@@ -250,7 +241,7 @@ impl<'a> ChainWalk<'a> {
     }
 
     /// The line of the last checkpoint at or before this time.
-    async fn line_at(&self, at: Millis) -> Result<i64> {
+    async fn line_at(&self, at: Millis) -> store::Result<i64> {
         let mut last = 0;
         loop {
             let page = self.store.checkpoints(self.tenant, last, PAGE).await?;
@@ -291,7 +282,7 @@ impl<'a> ChainWalk<'a> {
     }
 
     /// Buffers at least `wanted` lines, if there are so many.
-    async fn read(&mut self, wanted: usize) -> Result<()> {
+    async fn read(&mut self, wanted: usize) -> store::Result<()> {
         while self.lines.len() < wanted {
             let after = self.lines.back().map_or(self.n, |line| line.n);
             let page = self.store.chained_lines(self.tenant, after, PAGE).await?;
@@ -304,27 +295,25 @@ impl<'a> ChainWalk<'a> {
     }
 
     /// Compares the hash of the last line with its checkpoints.
-    async fn compare(&mut self) -> Result<Match> {
+    async fn compare(&mut self) -> Result<(), Stop> {
         while let Some(kept) = self.kept.pop_front_if(|kept| kept.n <= self.n) {
             if kept.hash != self.hash {
                 let (n, file) = (kept.n, &kept.file);
-                return Ok(Err(format!("line {n} is not the one that {file} knows: lines up to it were written anew")));
+                return Err(
+                    format!("line {n} is not the one that {file} knows: lines up to it were written anew").into()
+                );
             }
-            if let Err(broken) = self.signatures.checkpoint(kept.n, kept.jws.as_deref(), &kept.payload) {
-                return Ok(Err(format!("{broken}, in {}", kept.file)));
-            }
+            let verified = self.signatures.checkpoint(kept.n, kept.jws.as_deref(), &kept.payload);
+            verified.map_err(|broken| format!("{broken}, in {}", kept.file))?;
         }
         while let Some(checkpoint) = self.checkpoints.pop_front_if(|checkpoint| checkpoint.n <= self.n) {
             if checkpoint.hash != self.hash {
                 self.read(1).await?;
                 let inserted = self.lines.front().and_then(|next| self.inserted_before(next));
-                return Ok(Err(inserted.unwrap_or_else(|| self.rewritten())));
+                return Err(inserted.unwrap_or_else(|| self.rewritten()).into());
             }
             let payload = checkpoint.payload("");
-            let signed_by = match self.signatures.checkpoint(checkpoint.n, checkpoint.jws.as_deref(), &payload) {
-                Ok(signed_by) => signed_by,
-                Err(broken) => return Ok(Err(broken)),
-            };
+            let signed_by = self.signatures.checkpoint(checkpoint.n, checkpoint.jws.as_deref(), &payload)?;
             (self.known, self.is_known_signed) = (self.n, signed_by == SignedBy::Current);
             self.signed += usize::from(matches!(signed_by, SignedBy::Current | SignedBy::Former));
             self.compared += 1;
@@ -332,7 +321,7 @@ impl<'a> ChainWalk<'a> {
                 self.checkpoints = self.store.checkpoints(self.tenant, checkpoint.n, PAGE).await?.into();
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// The mismatch of a checkpoint that no single line explains.

@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use serde_json::json;
 
 use super::signatures::{Signatures, SignedBy};
-use super::{KeptCheckpoint, Match, missing};
+use super::stop::Match;
+use super::{KeptCheckpoint, missing};
 use crate::auth::Signed;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
