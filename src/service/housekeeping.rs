@@ -11,7 +11,7 @@ use super::Service;
 use super::chore_metrics::{count_deleted, set_lag};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
-use crate::store::{LookupPosition, Pace, Result};
+use crate::store::{self, LookupPosition, Pace};
 
 /// How long the response stored for an `Idempotency-Key` is kept.
 const IDEMPOTENCY_RETENTION: Millis = 24 * 3_600_000;
@@ -47,7 +47,7 @@ pub(super) async fn run(service: Service) {
 }
 
 /// Deletes all rows that have expired now, and the rows of deleted threads, as far as no open reader prevents it.
-pub async fn sweep(service: &Service) -> Result<()> {
+pub async fn sweep(service: &Service) -> store::Result<()> {
     for kind in ExpiredKind::ALL {
         delete_expired(service, kind).await?;
     }
@@ -74,7 +74,7 @@ pub(super) async fn run_erasure(service: Service) {
 
 /// Returns `false` if open readers prevent the overwriting of some rows. `since`: when the oldest of these rows was deleted,
 /// at the earliest.
-async fn erase_rows_of_deleted_threads(service: &Service, since: Millis) -> Result<bool> {
+async fn erase_rows_of_deleted_threads(service: &Service, since: Millis) -> store::Result<bool> {
     const ERASURE: (&str, TenantPk) = ("erasure", TenantPk::NONE);
     loop {
         let (pace, chores) = (Pace::begin(), service.store.chores());
@@ -93,7 +93,7 @@ async fn erase_rows_of_deleted_threads(service: &Service, since: Millis) -> Resu
 }
 
 /// Deletes batch after batch, until one is not full, or everything was examined.
-async fn delete_expired(service: &Service, kind: ExpiredKind) -> Result<()> {
+async fn delete_expired(service: &Service, kind: ExpiredKind) -> store::Result<()> {
     let now = service.now();
     let mut behind = LookupPosition::beginning();
     loop {

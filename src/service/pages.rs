@@ -5,7 +5,7 @@ use std::vec;
 
 use crate::domain::ids::ThreadPk;
 use crate::domain::observation::Observation;
-use crate::store::{ObservationAsk, Page, PageAsk, Result, Store};
+use crate::store::{self, ObservationAsk, Page, PageAsk, Store};
 
 /// The entries of a list from one page on. The pages are read as the entries are consumed.
 pub(crate) struct Entries<T, R> {
@@ -18,7 +18,7 @@ pub(crate) struct Entries<T, R> {
 impl<T, R, F> Entries<T, R>
 where
     R: Fn(PageAsk) -> F,
-    F: Future<Output = Result<Page<T>>>,
+    F: Future<Output = store::Result<Page<T>>>,
 {
     /// Begins with the page `first`. Its limit holds for every page.
     pub(crate) fn from(first: PageAsk, read: R) -> Self {
@@ -26,7 +26,7 @@ where
     }
 
     /// The next entry, or `None` after the last.
-    pub(crate) async fn next(&mut self) -> Result<Option<T>> {
+    pub(crate) async fn next(&mut self) -> store::Result<Option<T>> {
         loop {
             if let Some(entry) = self.ready.next() {
                 return Ok(Some(entry));
@@ -40,7 +40,7 @@ where
     }
 
     /// All entries that are left.
-    pub(crate) async fn all(mut self) -> Result<Vec<T>> {
+    pub(crate) async fn all(mut self) -> store::Result<Vec<T>> {
         let mut all = Vec::new();
         while let Some(entry) = self.next().await? {
             all.push(entry);
@@ -64,7 +64,7 @@ impl<'a> Observations<'a> {
     }
 
     /// The next observation, or `None` after the last.
-    pub(crate) async fn next(&mut self) -> Result<Option<Observation>> {
+    pub(crate) async fn next(&mut self) -> store::Result<Option<Observation>> {
         if self.ready.as_slice().is_empty() {
             self.ready = self.store.observations(self.pk, &self.ask).await?.into_iter();
         }

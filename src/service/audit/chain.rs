@@ -12,7 +12,7 @@ use crate::service::Service;
 use crate::service::chore_metrics::set_lag;
 use crate::store::chain::link;
 use crate::store::outbox::TargetKind;
-use crate::store::{ChainEnd, Checkpoint, NewLinks, Pace, Result, Store};
+use crate::store::{self, ChainEnd, Checkpoint, NewLinks, Pace, Store};
 
 /// How often the store is polled for new lines.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ pub(in crate::service) async fn run(service: Service) {
 /// Chains all new lines once. Also signs the ends of the chains, unless all were found signed with the server's key within the
 /// last hour: while a key is changed, processes with the former one may still run. `signed_at` is when they were found so
 /// last, and so is the result.
-pub async fn chain_and_sign(service: &Service, signed_at: Option<Millis>) -> Result<Option<Millis>> {
+pub async fn chain_and_sign(service: &Service, signed_at: Option<Millis>) -> store::Result<Option<Millis>> {
     let chainer = Chainer::of(service);
     chainer.all().await?;
     let is_recent = signed_at.is_some_and(|at| (0..SIGN_INTERVAL).contains(&(chainer.begun - at)));
@@ -53,18 +53,18 @@ pub async fn chain_and_sign(service: &Service, signed_at: Option<Millis>) -> Res
 }
 
 /// Chains all unchained lines, except those of tenants whose lines another process is chaining now.
-pub async fn chain(store: &dyn Store, key: Option<&AuditKey>, now: Millis) -> Result<()> {
+pub async fn chain(store: &dyn Store, key: Option<&AuditKey>, now: Millis) -> store::Result<()> {
     Chainer { store, key, begun: now, service: None, is_chore: true }.all().await
 }
 
 /// Signs the end of each chain that this key has not signed there, and returns whether there was one. Its signature vouches
 /// for all lines before.
-pub async fn sign_ends(store: &dyn Store, key: &AuditKey, now: Millis) -> Result<bool> {
+pub async fn sign_ends(store: &dyn Store, key: &AuditKey, now: Millis) -> store::Result<bool> {
     Chainer { store, key: Some(key), begun: now, service: None, is_chore: true }.sign_ends().await
 }
 
 /// Chains the lines of one tenant for a waiting request, even if another process is chaining them now.
-pub(in crate::service) async fn chain_tenant_now(service: &Service, tenant: TenantPk) -> Result<()> {
+pub(in crate::service) async fn chain_tenant_now(service: &Service, tenant: TenantPk) -> store::Result<()> {
     Chainer { is_chore: false, ..Chainer::of(service) }.of_tenant(tenant).await
 }
 
@@ -91,7 +91,7 @@ impl<'a> Chainer<'a> {
         self.service.map_or(self.begun, Service::now)
     }
 
-    async fn all(&self) -> Result<()> {
+    async fn all(&self) -> store::Result<()> {
         for tenant in self.store.tenants_to_chain().await? {
             match self.of_tenant(tenant).await {
                 Err(error) if error.is_of_data() => {
@@ -104,7 +104,7 @@ impl<'a> Chainer<'a> {
         Ok(())
     }
 
-    async fn sign_ends(&self) -> Result<bool> {
+    async fn sign_ends(&self) -> store::Result<bool> {
         let mut has_signed = false;
         for (tenant, name) in self.store.tenants().await? {
             let ChainEnd { n, hash, jws } = self.store.chain_end(tenant).await?;
@@ -117,7 +117,7 @@ impl<'a> Chainer<'a> {
         Ok(has_signed)
     }
 
-    async fn of_tenant(&self, tenant: TenantPk) -> Result<()> {
+    async fn of_tenant(&self, tenant: TenantPk) -> store::Result<()> {
         let name = self.store.tenant_name(tenant).await?.unwrap_or_default();
         loop {
             let pace = Pace::begin();
@@ -153,7 +153,7 @@ impl<'a> Chainer<'a> {
         behind: i64,
         links: Vec<(i64, String)>,
         checkpoint: Checkpoint,
-    ) -> Result<bool> {
+    ) -> store::Result<bool> {
         let jws = self.key.map(|key| key.sign(Signed::Checkpoint, &checkpoint.payload(name)));
         let checkpoint = Checkpoint { jws, ..checkpoint };
         let deliveries = self.service.map_or_else(Vec::new, |service| {

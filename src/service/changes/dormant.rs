@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use crate::domain::ids::{ThreadId, ThreadPk};
-use crate::store::{Result, Store};
+use crate::store::{self, Store};
 
 /// How many of them one poll checks. More of them take several polls.
 const MAX_PER_POLL: usize = 1_000;
@@ -26,7 +26,7 @@ impl DormantThreads {
         store: &dyn Store,
         asking: &[ThreadPk],
         left: &HashMap<ThreadPk, (ThreadId, i64)>,
-    ) -> Result<()> {
+    ) -> store::Result<()> {
         let before = std::mem::take(&mut self.known);
         let mut new = Vec::new();
         for pk in asking {
@@ -44,7 +44,7 @@ impl DormantThreads {
     }
 
     /// Checks the next threads, and returns those that changed or were deleted.
-    pub(super) async fn changed(&mut self, store: &dyn Store) -> Result<Vec<(ThreadPk, ThreadId)>> {
+    pub(super) async fn changed(&mut self, store: &dyn Store) -> store::Result<Vec<(ThreadPk, ThreadId)>> {
         let from = self.last_checked.map_or(Bound::Unbounded, Bound::Excluded);
         let next: Vec<ThreadPk> =
             self.known.range((from, Bound::Unbounded)).take(MAX_PER_POLL).map(|(pk, _)| *pk).collect();

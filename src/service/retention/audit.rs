@@ -13,14 +13,14 @@ use crate::service::audit::verify::{Signatures, SignedBy};
 use crate::service::chore_metrics::count_deleted;
 use crate::service::{Service, audit};
 use crate::store::chain::{FORGOTTEN, forgotten};
-use crate::store::{AuditRow, Checkpoint, Pace, Result};
+use crate::store::{self, AuditRow, Checkpoint, Pace};
 
 /// The shortest time between two deletions of a tenant's lines, because each of them writes a line.
 const MIN_DELETION_INTERVAL: Millis = 24 * 3_600_000;
 /// About how many lines one statement deletes; it deletes up to a checkpoint.
 const BATCH: i64 = 500;
 
-pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()> {
+pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> store::Result<()> {
     let Some(before) = service.config.retention.audit_days.cut_off(service.now()) else { return Ok(()) };
     let Some(oldest) = service.store.chained_lines(tenant, 0, 1).await?.pop() else { return Ok(()) };
     let Some(last) = last_deletable(service, tenant, before).await? else { return Ok(()) };
@@ -67,7 +67,7 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
 }
 
 /// The last checkpoint up to which all lines are too old, and none belongs to a thread on hold.
-async fn last_deletable(service: &Service, tenant: TenantPk, before: Millis) -> Result<Option<Checkpoint>> {
+async fn last_deletable(service: &Service, tenant: TenantPk, before: Millis) -> store::Result<Option<Checkpoint>> {
     let Some(last) = service.store.checkpoint_before(tenant, before).await? else { return Ok(None) };
     let Some(held) = service.store.first_held_line(tenant).await?.filter(|held| *held <= last.n) else {
         return Ok(Some(last));

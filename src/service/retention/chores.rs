@@ -12,7 +12,7 @@ use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::retention::Terms;
 use crate::service::Service;
 use crate::service::chore_metrics::set_lag;
-use crate::store::Result;
+use crate::store;
 
 /// How often a sweep runs, and how long one may take.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(3_600);
@@ -39,7 +39,7 @@ pub(in crate::service) async fn run(service: Service) {
 /// Deletes everything that is too old now: usage, audit lines, threads, and the old part of the logs of other threads. It
 /// pauses between batches, so that no request waits. Tenants take turns, so that one with much to delete does not delay the
 /// others. Returns `false` if something is left because the sweep took too long.
-pub async fn sweep(service: &Service) -> Result<bool> {
+pub async fn sweep(service: &Service) -> store::Result<bool> {
     let (begun, now, retention) = (Instant::now(), service.now(), &service.config.retention);
     let tenants = service.store.tenants().await?.into_iter().filter(|(_, name)| retention.hold_of(name).is_none());
     let mut turns: VecDeque<OldOfTenant> =
@@ -92,7 +92,7 @@ impl OldOfTenant {
     }
 
     /// Takes one turn: deletes some of each kind. Returns `false` if nothing is left.
-    async fn delete_some(&mut self, service: &Service) -> Result<bool> {
+    async fn delete_some(&mut self, service: &Service) -> store::Result<bool> {
         let Self { pk, name, terms, now, threads, has_records, has_threads, has_logs } = self;
         if *has_records {
             skip_damaged(usage::of_tenant(service, *pk).await, format_args!("the usage of tenant `{name}`"))?;
@@ -118,7 +118,7 @@ impl OldOfTenant {
 }
 
 /// Sweeps the threads with retention terms of their own, and the imported ones.
-async fn sweep_threads_with_terms(service: &Service) -> Result<()> {
+async fn sweep_threads_with_terms(service: &Service) -> store::Result<()> {
     const PAGE: u32 = 200;
     let mut after = ThreadPk::NONE;
     loop {

@@ -11,7 +11,7 @@ use crate::domain::observation::ObservationType;
 use crate::domain::retention::Terms;
 use crate::service::pages::Observations;
 use crate::service::{Service, feed};
-use crate::store::{Compaction, ObservationAsk, Pace, Result};
+use crate::store::{self, Compaction, ObservationAsk, Pace};
 
 /// How many ended runs are examined in one turn of their tenant.
 const PAGE: u32 = 200;
@@ -24,7 +24,12 @@ const CHUNK: u32 = 200;
 
 /// Compacts some of the logs of a tenant with these terms that are too old at `now`, ordered by the ends of their runs. It
 /// continues where the last call stopped. Returns `false` if no other log is too old.
-pub(super) async fn some_of_tenant(service: &Service, tenant: TenantPk, terms: Terms, now: Millis) -> Result<bool> {
+pub(super) async fn some_of_tenant(
+    service: &Service,
+    tenant: TenantPk,
+    terms: Terms,
+    now: Millis,
+) -> store::Result<bool> {
     let Some(before) = or_forever(terms.log_days).cut_off(now) else { return Ok(false) };
     let after = service.store.compacted(tenant).await?;
     let ends = service.store.runs_since(tenant, &after, before, PAGE).await?;
@@ -40,7 +45,7 @@ pub(super) async fn some_of_tenant(service: &Service, tenant: TenantPk, terms: T
 }
 
 /// Compacts the logs of these threads, by the terms of their tenants. Returns `false` if something is left.
-pub(super) async fn compact_threads(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<bool> {
+pub(super) async fn compact_threads(service: &Service, threads: &[(ThreadPk, Terms)]) -> store::Result<bool> {
     for some in threads.chunks(CONCURRENCY) {
         if !compact_chunk(service, some).await? {
             return Ok(false);
@@ -51,7 +56,7 @@ pub(super) async fn compact_threads(service: &Service, threads: &[(ThreadPk, Ter
 
 /// Repeats: one step of each log concurrently, then one pause, until nothing is too old. Returns `false` after too many
 /// steps.
-async fn compact_chunk(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<bool> {
+async fn compact_chunk(service: &Service, threads: &[(ThreadPk, Terms)]) -> store::Result<bool> {
     let mut logs: Vec<OldLog> = threads.iter().map(|(pk, terms)| OldLog::new(*pk, *terms)).collect();
     for _ in 0..MAX_STEPS {
         if logs.is_empty() {
@@ -89,7 +94,7 @@ impl OldLog {
         Self { of_tenant, is_shortened: false, remains: LogRemains::of(pk) }
     }
 
-    async fn step(&mut self, service: &Service) -> Result<DeletionStep> {
+    async fn step(&mut self, service: &Service) -> store::Result<DeletionStep> {
         // Read before each step, because the thread may have been put on hold.
         let Some(terms) = effective(service, self.remains.thread(), self.of_tenant).await? else {
             return Ok(DeletionStep::Nothing);
@@ -104,7 +109,7 @@ impl OldLog {
 
     /// Moves the beginning of the log in one transaction, unless the thread is on hold by then. Returns `false` if the
     /// thread was deleted.
-    async fn shorten(&self, service: &Service, before: Millis) -> Result<bool> {
+    async fn shorten(&self, service: &Service, before: Millis) -> store::Result<bool> {
         let pk = self.remains.thread();
         let Some(row) = service.store.thread_by_pk(pk).await? else { return Ok(false) };
         // An imported log may be older than its thread. It is kept as long as if it began with the thread.
@@ -121,7 +126,7 @@ impl OldLog {
 }
 
 /// The seq of the last observation up to which every run ended before `before`.
-async fn end_of_old_runs(service: &Service, pk: ThreadPk, min_seq: i64, before: Millis) -> Result<Option<i64>> {
+async fn end_of_old_runs(service: &Service, pk: ThreadPk, min_seq: i64, before: Millis) -> store::Result<Option<i64>> {
     let types = vec![ObservationType::RunStarted, ObservationType::RunFinished];
     let ask = ObservationAsk { after: min_seq - 1, limit: CHUNK, types, ..ObservationAsk::default() };
     let mut bounds = Observations::from(&*service.reads, pk, ask);

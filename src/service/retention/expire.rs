@@ -9,7 +9,7 @@ use crate::domain::retention::Terms;
 use crate::runtime::CommandError;
 use crate::service::Service;
 use crate::service::chore_metrics::count_deleted;
-use crate::store::{Pace, Result};
+use crate::store::{self, Pace};
 
 /// How many threads are examined in one turn of their tenant.
 const PAGE: u32 = 100;
@@ -33,7 +33,7 @@ impl OldThreads {
     }
 
     /// Deletes some threads. Returns `false` if no other is too old.
-    pub(super) async fn delete_some(&mut self, service: &Service) -> Result<bool> {
+    pub(super) async fn delete_some(&mut self, service: &Service) -> store::Result<bool> {
         let Some(before) = or_forever(self.of_tenant.thread_days).cut_off(self.now) else { return Ok(false) };
         let page = service.store.threads_at_rest(self.tenant, before, self.last_examined, PAGE).await?;
         let Some(last) = page.last() else { return Ok(false) };
@@ -45,14 +45,14 @@ impl OldThreads {
 }
 
 /// Deletes those of these threads that are too old, by the terms of their tenants.
-pub(super) async fn expire_threads(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<()> {
+pub(super) async fn expire_threads(service: &Service, threads: &[(ThreadPk, Terms)]) -> store::Result<()> {
     for some in threads.chunks(CONCURRENCY) {
         expire_chunk(service, some).await?;
     }
     Ok(())
 }
 
-async fn expire_chunk(service: &Service, threads: &[(ThreadPk, Terms)]) -> Result<()> {
+async fn expire_chunk(service: &Service, threads: &[(ThreadPk, Terms)]) -> store::Result<()> {
     let pace = Pace::begin();
     let tried = join_all(threads.iter().map(|thread| expire_thread(service, *thread))).await;
     let mut expired = Vec::with_capacity(threads.len());
@@ -75,7 +75,7 @@ struct Expired {
 }
 
 /// Deletes one thread. Returns `None` if it is not too old, or cannot be deleted now.
-async fn expire_thread(service: &Service, (pk, of_tenant): (ThreadPk, Terms)) -> Result<Option<Expired>> {
+async fn expire_thread(service: &Service, (pk, of_tenant): (ThreadPk, Terms)) -> store::Result<Option<Expired>> {
     let Some(terms) = effective(service, pk, of_tenant).await? else { return Ok(None) };
     let Some(before) = or_forever(terms.thread_days).cut_off(service.now()) else { return Ok(None) };
     let row = service.store.thread_by_pk(pk).await?;

@@ -12,7 +12,7 @@ use crate::engine::step::RowKind;
 use crate::service::Service;
 use crate::service::chore_metrics::count_deleted;
 use crate::service::pages::{Entries, Observations};
-use crate::store::{Dropped, ObservationAsk, PageAsk, Result};
+use crate::store::{self, Dropped, ObservationAsk, PageAsk};
 
 /// Entries of the log that one transaction deletes at most.
 const MAX_ENTRIES: u32 = 200;
@@ -47,7 +47,7 @@ impl LogRemains {
     }
 
     /// Deletes some entries and the rows that they name; after the last entry, turns.
-    pub(super) async fn drop_some(&mut self, service: &Service) -> Result<DeletionStep> {
+    pub(super) async fn drop_some(&mut self, service: &Service) -> store::Result<DeletionStep> {
         let Some(row) = service.store.thread_by_pk(self.pk).await? else { return Ok(DeletionStep::Nothing) };
         let entries = service.store.old_entries(self.pk, row.min_seq - 1, MAX_ENTRIES).await?;
         if let Some((upto, _)) = entries.last() {
@@ -72,7 +72,7 @@ impl LogRemains {
         })
     }
 
-    async fn kept(&mut self, service: &Service) -> Result<&BTreeSet<String>> {
+    async fn kept(&mut self, service: &Service) -> store::Result<&BTreeSet<String>> {
         let kept = match self.kept.take() {
             Some(kept) => kept,
             None => {
@@ -86,7 +86,7 @@ impl LogRemains {
 }
 
 /// The names in the current base that neither the `next` base nor the observations after it refer to.
-pub(super) async fn named_before(service: &Service, pk: ThreadPk, upto: i64, next: &str) -> Result<Vec<String>> {
+pub(super) async fn named_before(service: &Service, pk: ThreadPk, upto: i64, next: &str) -> store::Result<Vec<String>> {
     let Some((_, base)) = service.store.base(pk).await? else { return Ok(Vec::new()) };
     let mut named = BTreeSet::new();
     names(&base, &mut named);
@@ -96,7 +96,7 @@ pub(super) async fn named_before(service: &Service, pk: ThreadPk, upto: i64, nex
 
 /// The names that kept data refers to: the base, which may extend beyond `upto`, the plans that the log records after it,
 /// and the loaded thread.
-async fn names_kept(service: &Service, pk: ThreadPk, upto: i64, base: &str) -> Result<BTreeSet<String>> {
+async fn names_kept(service: &Service, pk: ThreadPk, upto: i64, base: &str) -> store::Result<BTreeSet<String>> {
     let mut kept = BTreeSet::new();
     names(base, &mut kept);
     names_of_plans(service, pk, upto, &mut kept).await?;
@@ -108,7 +108,7 @@ async fn names_kept(service: &Service, pk: ThreadPk, upto: i64, base: &str) -> R
 }
 
 /// Adds the names in the plans of the log: after a rewind the plan has items of runs that ended long ago.
-async fn names_of_plans(service: &Service, pk: ThreadPk, after: i64, kept: &mut BTreeSet<String>) -> Result<()> {
+async fn names_of_plans(service: &Service, pk: ThreadPk, after: i64, kept: &mut BTreeSet<String>) -> store::Result<()> {
     let types = vec![ObservationType::Plan, ObservationType::PlanUpdate];
     let ask = ObservationAsk { after, limit: PLAN_PAGE, types, ..ObservationAsk::default() };
     let mut plans = Observations::from(&*service.store, pk, ask);
@@ -124,7 +124,12 @@ fn gone(named: &BTreeSet<String>, kept: &BTreeSet<String>) -> Vec<(RowKind, Stri
 }
 
 /// Returns `false` if one transaction's maximum was deleted and rows are left.
-async fn drop_rows(service: &Service, pk: ThreadPk, named: &BTreeSet<String>, kept: &BTreeSet<String>) -> Result<bool> {
+async fn drop_rows(
+    service: &Service,
+    pk: ThreadPk,
+    named: &BTreeSet<String>,
+    kept: &BTreeSet<String>,
+) -> store::Result<bool> {
     let mut gone = gone(named, kept);
     gone.extend(receivers(service, pk, named).await?.into_iter().map(|name| (RowKind::Push, name)));
     // How much of a run was sent to a collector stands under the run's own id, which the base goes on to name.
@@ -140,7 +145,7 @@ async fn drop_rows(service: &Service, pk: ThreadPk, named: &BTreeSet<String>, ke
 }
 
 /// The push receivers of these runs.
-async fn receivers(service: &Service, pk: ThreadPk, named: &BTreeSet<String>) -> Result<Vec<String>> {
+async fn receivers(service: &Service, pk: ThreadPk, named: &BTreeSet<String>) -> store::Result<Vec<String>> {
     let mut rows = Entries::from(PageAsk::first(MAX_ROWS), |page| async move {
         service.store.rows(pk, RowKind::Push, false, &page).await
     });

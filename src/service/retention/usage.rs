@@ -3,12 +3,12 @@
 use crate::domain::ids::TenantPk;
 use crate::service::Service;
 use crate::service::chore_metrics::count_deleted;
-use crate::store::{CallPosition, Pace, PastPeriods, Result};
+use crate::store::{self, CallPosition, Pace, PastPeriods};
 
 /// How many rows one statement deletes.
 const BATCH: u32 = 500;
 
-pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()> {
+pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> store::Result<()> {
     let Some(before) = service.config.retention.usage_days.cut_off(service.now()) else { return Ok(()) };
     let mut behind = CallPosition::beginning();
     loop {
@@ -23,7 +23,7 @@ pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> Result<()>
 }
 
 /// Deletes the old spending of a tenant, or with [`TenantPk::NONE`] of the whole server.
-pub(super) async fn of_spending(service: &Service, tenant: TenantPk) -> Result<()> {
+pub(super) async fn of_spending(service: &Service, tenant: TenantPk) -> store::Result<()> {
     let Some(before) = service.config.retention.usage_days.cut_off(service.now()) else { return Ok(()) };
     let past = PastPeriods::at(before);
     loop {

@@ -13,10 +13,10 @@ use crate::domain::ids::{TenantPk, ThreadId};
 use crate::domain::run::{OnBusy, Run, RunStatus, SCHEDULE_PREFIX};
 use crate::domain::schedule::{DueTimes, Overlap, StoredSchedule, ThreadMode, Timing};
 use crate::failpoint;
-use crate::service::Service;
 use crate::service::runs::{self, ProcessAsk};
+use crate::service::{Result, Service};
 use crate::store::documents::{Document, DocumentKind};
-use crate::store::{Due, Fire, Result, ScheduleMove, ScheduleState};
+use crate::store::{self, Due, Fire, ScheduleMove, ScheduleState};
 
 /// How long a due time is postponed if its run cannot be accepted now: as long as the refusal says, within these bounds.
 const RETRY_DELAY: Millis = 5_000;
@@ -51,7 +51,7 @@ enum FireDecision {
 }
 
 /// Handles a schedule that is due. Returns whether its state in the store has changed, by this process or another.
-pub(super) async fn due(service: &Service, state: ScheduleState) -> Result<bool> {
+pub(super) async fn due(service: &Service, state: ScheduleState) -> store::Result<bool> {
     let Some(next) = state.next else { return Ok(false) };
     let Some(document) = service.documents.get(state.tenant, DocumentKind::Schedule, &state.id) else {
         service.store.forget_schedule(state.tenant, &state.id).await?;
@@ -108,7 +108,7 @@ pub(super) fn thread(service: &Service, stored: &StoredSchedule) -> ThreadId {
 }
 
 impl DueTime<'_> {
-    async fn handle(&self) -> Result<bool> {
+    async fn handle(&self) -> store::Result<bool> {
         let DueTimes { missed, first } = self.timing.due_times(self.due, self.service.now());
         if missed > 0 {
             let said = format!("{missed} times came too late");
@@ -130,7 +130,7 @@ impl DueTime<'_> {
     }
 
     /// Decides by the overlap rule and the last runs. Cancels unfinished runs if the rule says so.
-    async fn decide(&self) -> std::result::Result<FireDecision, Fault> {
+    async fn decide(&self) -> Result<FireDecision> {
         let (spec, service) = (&self.stored.spec, self.service);
         let key = key_of(self.acting.tenant, self.stored);
         let needs_open = self.needs_open_runs();
@@ -197,7 +197,7 @@ impl DueTime<'_> {
         }
     }
 
-    async fn cancel(&self, open: &[Run]) -> std::result::Result<(), Fault> {
+    async fn cancel(&self, open: &[Run]) -> Result<()> {
         for run in open {
             match runs::cancel(self.service, &self.acting, &run.run_id, None).await {
                 // The run has ended in the meantime, or its thread was deleted.
@@ -208,7 +208,7 @@ impl DueTime<'_> {
         Ok(())
     }
 
-    async fn start(&self, on_busy: OnBusy) -> Result<bool> {
+    async fn start(&self, on_busy: OnBusy) -> store::Result<bool> {
         let next = self.at(self.timing.next(self.due));
         let (tenant, id) = (self.acting.tenant, self.state.id.clone());
         let fire = Fire { tenant, id, version: self.state.version, due: self.due, next };
@@ -228,7 +228,7 @@ impl DueTime<'_> {
     }
 
     /// Handles the refusal of the run: another process was faster, or the time is postponed, or it gets no run.
-    async fn handle_refusal(&self, fault: Fault) -> Result<bool> {
+    async fn handle_refusal(&self, fault: Fault) -> store::Result<bool> {
         if !self.is_unchanged().await? {
             return Ok(true);
         }
@@ -251,13 +251,13 @@ impl DueTime<'_> {
     }
 
     /// Whether the schedule's state in the store is still the one that was read.
-    async fn is_unchanged(&self) -> Result<bool> {
+    async fn is_unchanged(&self) -> store::Result<bool> {
         let now = self.service.store.schedule_state(self.state.tenant, &self.state.id).await?;
         Ok(now.as_ref() == Some(self.state))
     }
 
     /// Moves the schedule to its next time. This one gets no run.
-    async fn skip(&self, outcome: &'static str, why: &str) -> Result<bool> {
+    async fn skip(&self, outcome: &'static str, why: &str) -> store::Result<bool> {
         let next = self.at(self.timing.next(self.due));
         let is_moved = self.move_to(next, 0, Some(why.to_owned())).await?;
         count(outcome, u64::from(is_moved));
@@ -265,13 +265,13 @@ impl DueTime<'_> {
     }
 
     /// Postpones this due time.
-    async fn postpone(&self, wait: Millis, why: Option<String>) -> Result<bool> {
+    async fn postpone(&self, wait: Millis, why: Option<String>) -> store::Result<bool> {
         let next = Due { due: self.due, look_at: self.service.now() + wait };
         self.move_to(Some(next), 0, why).await
     }
 
     /// Pauses the schedule. The due time gets no run.
-    async fn pause(&self, why: &str) -> Result<bool> {
+    async fn pause(&self, why: &str) -> store::Result<bool> {
         pause(self.service, self.document, why).await.map(|()| false)
     }
 
@@ -279,7 +279,7 @@ impl DueTime<'_> {
         due_at(self.timing, &self.state.id, time)
     }
 
-    async fn move_to(&self, next: Option<Due>, missed: u64, said: Option<String>) -> Result<bool> {
+    async fn move_to(&self, next: Option<Due>, missed: u64, said: Option<String>) -> store::Result<bool> {
         move_schedule(self.service, self.state, next, missed, said).await
     }
 }
@@ -291,7 +291,7 @@ async fn move_schedule(
     next: Option<Due>,
     missed: u64,
     said: Option<String>,
-) -> Result<bool> {
+) -> store::Result<bool> {
     let Some(read) = state.next else { return Ok(false) };
     let (tenant, id, version, due) = (state.tenant, state.id.clone(), state.version, read.due);
     service.store.move_schedule(ScheduleMove { tenant, id, version, due, next, missed, said }).await

@@ -11,7 +11,7 @@ use crate::domain::ids::TenantPk;
 use crate::domain::run::SCHEDULE_PREFIX;
 use crate::domain::schedule::StoredSchedule;
 use crate::service::Service;
-use crate::store::Result;
+use crate::store;
 use crate::store::documents::{Change, Document, DocumentKind, Expected};
 
 /// How often the keys are checked. Until then a schedule whose key has ended is shown as active, but it fires nothing.
@@ -19,7 +19,7 @@ const KEY_CHECK_INTERVAL: Millis = 3_000;
 
 /// Pauses a schedule by writing its document, with the reason. Does nothing if the document was changed in the meantime. A
 /// due time then gets no run.
-pub(super) async fn pause(service: &Service, document: &Document, why: &str) -> Result<()> {
+pub(super) async fn pause(service: &Service, document: &Document, why: &str) -> store::Result<()> {
     let mut body = document.body.clone().unwrap_or_default();
     body["spec"]["paused"] = Value::Bool(true);
     body["pausedBecause"] = Value::from(why);
@@ -38,7 +38,7 @@ pub(super) async fn of_ended_key(
     service: &Service,
     tenant: TenantPk,
     stored: &StoredSchedule,
-) -> Result<Option<String>> {
+) -> store::Result<Option<String>> {
     let Some(name) = stored.writers.last() else { return Ok(None) };
     let Some(key) = service.store.key_by_name(tenant, name).await? else { return Ok(None) };
     let how = if key.revoked_at.is_some() {
@@ -52,7 +52,7 @@ pub(super) async fn of_ended_key(
 }
 
 /// Pauses the schedules whose key has ended, due or not. Checks at most every three seconds.
-pub(super) async fn all_of_ended_keys(service: &Service) -> Result<()> {
+pub(super) async fn all_of_ended_keys(service: &Service) -> store::Result<()> {
     let now = service.now();
     if !service.schedules.is_key_check_due(now, KEY_CHECK_INTERVAL) {
         return Ok(());

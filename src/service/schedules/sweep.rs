@@ -11,7 +11,7 @@ use crate::domain::Millis;
 use crate::domain::schedule::{StoredSchedule, Timing};
 use crate::service::Service;
 use crate::store::documents::DocumentKind;
-use crate::store::{DueSchedule, Figures, Result, ScheduleState};
+use crate::store::{self, DueSchedule, Figures, ScheduleState};
 
 /// How many due schedules are read at once, and how many are fired concurrently.
 const BATCH: u32 = 200;
@@ -42,7 +42,7 @@ pub(in crate::service) async fn run(service: Service) {
 }
 
 /// Fires what is due. Returns how long to wait before the next poll.
-async fn fire_and_wait_time(service: &Service) -> Result<Millis> {
+async fn fire_and_wait_time(service: &Service) -> store::Result<Millis> {
     if !service.runtime.holds_lease() {
         return Ok(POLL_INTERVAL);
     }
@@ -54,7 +54,7 @@ async fn fire_and_wait_time(service: &Service) -> Result<Millis> {
 }
 
 /// Fires what is due now: one time of each schedule per round, until no schedule changes.
-pub async fn fire_due(service: &Service) -> Result<()> {
+pub async fn fire_due(service: &Service) -> store::Result<()> {
     let _guard = service.schedules.sweep_lock.lock().await;
     plan::all(service).await;
     pause::all_of_ended_keys(service).await?;

@@ -12,11 +12,11 @@ use crate::auth::Signed;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::chain::FORGOTTEN;
-use crate::store::{ChainedLine, Checkpoint, Result, Store};
+use crate::store::{self, ChainedLine, Checkpoint, Store};
 
 /// The checkpoint before the first remaining line. `None`: nothing was deleted, or the deletion does not end at a
 /// checkpoint.
-pub(super) async fn find(store: &dyn Store, tenant: TenantPk) -> Result<Option<Checkpoint>> {
+pub(super) async fn find(store: &dyn Store, tenant: TenantPk) -> store::Result<Option<Checkpoint>> {
     let mut first = first_line(store, tenant).await?;
     while let Some(n) = first {
         let before = store.checkpoints(tenant, n - 2, 1).await?.pop();
@@ -30,7 +30,7 @@ pub(super) async fn find(store: &dyn Store, tenant: TenantPk) -> Result<Option<C
     Ok(None)
 }
 
-async fn first_line(store: &dyn Store, tenant: TenantPk) -> Result<Option<i64>> {
+async fn first_line(store: &dyn Store, tenant: TenantPk) -> store::Result<Option<i64>> {
     Ok(store.chained_lines(tenant, 0, 1).await?.pop().map(|first| first.n))
 }
 
