@@ -11,6 +11,7 @@ use crate::a2a::directory::Delegating;
 use crate::auth::{Issuers, Keys};
 use crate::config::{self, Config, Environment};
 use crate::domain::fault::Fault;
+use crate::domain::prices::Prices;
 use crate::engine::{Core, cores};
 use crate::http::{AppState, install_metrics, own_url};
 use crate::live::Hub;
@@ -25,7 +26,6 @@ use crate::tool::http_source::HttpTools;
 use crate::tool::policy::Policies;
 use crate::tool::{Registry, Tool, ToolSource, builtin};
 use crate::traces::Traces;
-use crate::usage::Prices;
 
 /// Why the process cannot start.
 #[derive(Debug, thiserror::Error)]

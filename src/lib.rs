@@ -61,10 +61,6 @@ pub mod telemetry;
 mod traces;
 #[cfg(feature = "internals")]
 pub mod traces;
-#[cfg(not(feature = "internals"))]
-mod usage;
-#[cfg(feature = "internals")]
-pub mod usage;
 
 pub use pes_engine as engine;
 

@@ -7,6 +7,7 @@ pub mod expected_cost;
 pub mod frame;
 pub mod http_tool;
 pub mod lookup;
+pub(crate) mod prices;
 pub mod retention;
 pub(crate) mod run_activity;
 pub mod run_limits;

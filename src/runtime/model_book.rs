@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::config::Config;
+use crate::domain::prices::Prices;
 use crate::domain::usage::Price;
 use crate::engine::ModelBook;
 use crate::provider::Catalog;
-use crate::usage::Prices;
 
 /// The models of the configuration and of the catalog.
 pub(super) struct ConfiguredModels {

@@ -10,7 +10,7 @@ const FLOORS: &[&[&str]] = &[
     &["failpoint", "poll_gate"],
     &["store"],
     &["auth", "tool"],
-    &["provider", "mcp", "a2a", "outbox", "traces", "usage"],
+    &["provider", "mcp", "a2a", "outbox", "traces"],
     &["runtime"],
     &["service"],
     &["http"],
@@ -30,8 +30,8 @@ const HOMES: &[(&str, &[&str])] = &[
     (
         "tokio",
         &[
-            "live", "egress", "store", "auth", "tool", "provider", "mcp", "a2a", "outbox", "usage", "traces",
-            "runtime", "service", "http", "app", "cli", "main", "shutdown",
+            "live", "egress", "store", "auth", "tool", "provider", "mcp", "a2a", "outbox", "traces", "runtime",
+            "service", "http", "app", "cli", "main", "shutdown",
         ],
     ),
 ];

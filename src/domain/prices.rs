@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::usage::Price;
+use super::usage::Price;
 
 /// The prices by `provider:model`, or `provider:*` for a provider's other models.
 #[derive(Clone, Debug, Default)]
