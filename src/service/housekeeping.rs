@@ -95,16 +95,16 @@ async fn erase_rows_of_deleted_threads(service: &Service, since: Millis) -> stor
 /// Deletes batch after batch, until one is not full, or everything was examined.
 async fn delete_expired(service: &Service, kind: ExpiredKind) -> store::Result<()> {
     let now = service.now();
-    let mut behind = LookupPosition::beginning();
+    let mut after = LookupPosition::beginning();
     loop {
         let pace = Pace::begin();
         let count = match kind {
             ExpiredKind::Answers => service.store.forget_idempotency(now - IDEMPOTENCY_RETENTION, BATCH).await?,
             ExpiredKind::Lookups => {
-                let forgotten = service.store.forget_lookups(now - LOOKUP_RETENTION, &behind, BATCH).await?;
+                let forgotten = service.store.forget_lookups(now - LOOKUP_RETENTION, &after, BATCH).await?;
                 count_deleted(kind.label(), forgotten.deleted);
                 let Some(next) = forgotten.next else { return Ok(()) };
-                behind = next;
+                after = next;
                 pace.rest(&*service.store).await;
                 continue;
             }

@@ -126,14 +126,14 @@ impl<'a> Chainer<'a> {
             let now = self.now();
             let waits = lines.first().map_or(0, |found| now - found.line.at);
             self.store.chores().overdue(("audit", tenant), waits, MAX_CHAIN_LAG);
-            let (behind, mut hash) = (end.n, end.hash);
+            let (after, mut hash) = (end.n, end.hash);
             let mut links = Vec::with_capacity(lines.len());
             for found in &lines {
                 hash = link(&hash, &found.line.digest());
                 links.push((found.id, hash.clone()));
             }
-            let checkpoint = Checkpoint { n: behind + links.len() as i64, hash, at: now, jws: None };
-            let is_added = !lines.is_empty() && self.add(tenant, &name, behind, links, checkpoint).await?;
+            let checkpoint = Checkpoint { n: after + links.len() as i64, hash, at: now, jws: None };
+            let is_added = !lines.is_empty() && self.add(tenant, &name, after, links, checkpoint).await?;
             // If the lines were not added, another process is chaining them.
             let is_done = if is_added { lines.len() < BATCH as usize } else { lines.is_empty() || self.is_chore };
             if is_done {
@@ -150,7 +150,7 @@ impl<'a> Chainer<'a> {
         &self,
         tenant: TenantPk,
         name: &str,
-        behind: i64,
+        after: i64,
         links: Vec<(i64, String)>,
         checkpoint: Checkpoint,
     ) -> store::Result<bool> {
@@ -166,7 +166,7 @@ impl<'a> Chainer<'a> {
             )
         });
         let is_announced = !deliveries.is_empty();
-        let new = NewLinks { tenant, behind, links, checkpoint, deliveries, is_chore: self.is_chore };
+        let new = NewLinks { tenant, behind: after, links, checkpoint, deliveries, is_chore: self.is_chore };
         let is_added = self.store.add_links(new).await?;
         if let Some(service) = self.service.filter(|_| is_added && is_announced) {
             service.outbox.wakeup.notify([TargetKind::Webhook]);

@@ -113,7 +113,7 @@ pub async fn before(service: &Service, caller: &Caller, id: &ThreadId, run: &Run
 }
 
 /// The position after `seq`. A fault if that part of the log was deleted.
-pub async fn behind(service: &Service, caller: &Caller, id: &ThreadId, seq: i64) -> Result<After> {
+pub async fn after_seq(service: &Service, caller: &Caller, id: &ThreadId, seq: i64) -> Result<After> {
     let row = threads::row(service, caller, id).await?;
     Ok(After::Seq(fork::within(&row, seq, "?after")?))
 }

@@ -12,7 +12,7 @@ use crate::domain::ids::RunId;
 use crate::domain::observation::{Observation, ObservationType};
 
 pub use early::EarlySubscription;
-pub use live::{Feed, before, behind, continued, open, subscribe};
+pub use live::{Feed, after_seq, before, continued, open, subscribe};
 pub use log::page;
 
 pub(super) use folds::FoldCache;

@@ -117,9 +117,9 @@ impl Collection for Webhooks {
 
 /// Gives up some of the pending deliveries of a removed webhook. Returns where to continue. An error is only logged, because
 /// the webhook is removed.
-async fn give_up_some(service: &Service, tenant: TenantPk, id: &str, behind: i64) -> Option<i64> {
+async fn give_up_some(service: &Service, tenant: TenantPk, id: &str, after: i64) -> Option<i64> {
     let (store, now) = (&service.store, service.now());
-    match store.abandon_deliveries(tenant, TargetKind::Webhook, id, REMOVED, now, behind).await {
+    match store.abandon_deliveries(tenant, TargetKind::Webhook, id, REMOVED, now, after).await {
         Ok(Abandoned { count, next }) => {
             tracing::info!(webhook = id, given_up = count, "deliveries of a removed webhook are given up");
             next
@@ -132,11 +132,11 @@ async fn give_up_some(service: &Service, tenant: TenantPk, id: &str, behind: i64
 }
 
 /// Gives up all others, beside the commits.
-async fn give_up_others(service: Service, tenant: TenantPk, id: String, mut behind: i64) {
+async fn give_up_others(service: Service, tenant: TenantPk, id: String, mut after: i64) {
     loop {
         let pace = Pace::begin();
-        let Some(next) = give_up_some(&service, tenant, &id, behind).await else { return };
-        behind = next;
+        let Some(next) = give_up_some(&service, tenant, &id, after).await else { return };
+        after = next;
         pace.rest(&*service.store).await;
     }
 }

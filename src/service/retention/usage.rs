@@ -10,13 +10,13 @@ const BATCH: u32 = 500;
 
 pub(super) async fn of_tenant(service: &Service, tenant: TenantPk) -> store::Result<()> {
     let Some(before) = service.config.retention.usage_days.cut_off(service.now()) else { return Ok(()) };
-    let mut behind = CallPosition::beginning();
+    let mut after = CallPosition::beginning();
     loop {
         let pace = Pace::begin();
-        let forgotten = service.store.forget_usage(tenant, before, &behind, BATCH).await?;
+        let forgotten = service.store.forget_usage(tenant, before, &after, BATCH).await?;
         count_deleted("usage", forgotten.deleted);
         let Some(next) = forgotten.next else { break };
-        behind = next;
+        after = next;
         pace.rest(&*service.store).await;
     }
     of_spending(service, tenant).await

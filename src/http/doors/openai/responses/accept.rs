@@ -290,6 +290,6 @@ async fn stored(ctx: &DoorRequest, run: &RunId) -> Result<Option<Map<String, Val
 /// the log was deleted.
 pub(super) async fn read_from(ctx: &DoorRequest, id: &ResponseId, thread: &ThreadId) -> Result<After, OpenAiError> {
     let (service, caller) = (&ctx.app.service, &ctx.caller);
-    let start = feed::behind(service, caller, thread, id.start).await?;
+    let start = feed::after_seq(service, caller, thread, id.start).await?;
     Ok(if id.answers.is_some() { feed::before(service, caller, thread, &id.run).await? } else { start })
 }
