@@ -302,3 +302,23 @@ async fn the_runs_of_a_long_backlog_are_read_once() {
     }
     assert!(store.calls("row") <= RUNS);
 }
+
+#[tokio::test]
+async fn answers_are_read_together_and_open_questions_without_their_thread() {
+    let store = Moody::fresh().await;
+    let aging = Aging::on(store.clone(), |_| {}).await;
+    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    for _ in 0..3 {
+        aging.finish("answered").await;
+    }
+    aging.suspend("asking").await;
+    for call in ["load", "row", "rows_by_id", "suspensions"] {
+        store.calls(call);
+    }
+    let runs = runs::of_thread(service, caller, &"answered".into(), PageAsk::first(10)).await.unwrap().items;
+    assert_eq!(runs.iter().filter(|run| run.result.is_some()).count(), 3);
+    assert_eq!((store.calls("row"), store.calls("rows_by_id")), (0, 1));
+    let open = suspensions::open_on(service, caller, &"asking".into()).await.unwrap();
+    assert_eq!((open.len(), store.calls("load"), store.calls("suspensions")), (1, 0, 1));
+    aging.instance.close().await;
+}
