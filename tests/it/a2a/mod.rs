@@ -5,7 +5,6 @@ mod contexts;
 pub mod door;
 mod envelope;
 mod errors;
-#[cfg(feature = "failpoints")]
 pub mod killed;
 mod kit;
 mod lists;

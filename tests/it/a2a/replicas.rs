@@ -7,7 +7,9 @@ use pes::a2a::types::TaskState;
 use pes::store::postgres::Postgres;
 
 use super::door::{NEW, about, says};
+use super::killed::{SCRIPT, Slow, is_told_to_the_end, message, rest, sent, subscribed};
 use super::streams::{Stream, answer, states};
+use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
 use crate::support::postgres::Database;
 
@@ -38,12 +40,8 @@ async fn who_listens_elsewhere_is_told_the_same_in_the_same_order() {
     assert_eq!(ends[0], ends[1]);
 }
 
-#[cfg(feature = "failpoints")]
 #[tokio::test]
 async fn who_listens_elsewhere_is_told_on_when_the_owner_is_killed() {
-    use super::killed::{SCRIPT, Slow, is_told_to_the_end, message, rest, sent, subscribed};
-    use crate::recovery::process::{Place, Server};
-
     let mut slow = Slow::start().await;
     let place = Place::postgres(SCRIPT).await;
     slow.is_known_at(&place);

@@ -2,7 +2,6 @@
 
 mod asked_by_tools;
 mod hostile;
-#[cfg(feature = "failpoints")]
 mod killed;
 mod peers;
 mod resumed;

@@ -3,7 +3,6 @@
 mod again;
 mod answers;
 mod hostile;
-#[cfg(feature = "failpoints")]
 mod killed;
 mod peers;
 mod turns;

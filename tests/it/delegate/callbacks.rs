@@ -6,7 +6,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::peer::{Dialect, Peer};
+use super::stage::CALLER;
 use super::{app, delegated, ended, knows, results};
+use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
 use crate::support::http::{Ask, soon};
 use crate::support::store::{Mood, Moody};
@@ -68,12 +70,8 @@ async fn a_report_that_cannot_be_read_is_a_reason_to_ask_too(#[case] body: Strin
 }
 
 /// Whoever works on a report is held for ever.
-#[cfg(feature = "failpoints")]
 #[tokio::test]
 async fn a_report_that_names_another_task_than_the_agent_did_costs_no_work() {
-    use super::stage::CALLER;
-    use crate::recovery::process::{Place, Server};
-
     let peer = Peer::start(Dialect::JsonRpc1).await;
     let place = Place::sqlite(CALLER);
     place.configure(&format!(

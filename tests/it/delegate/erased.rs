@@ -3,7 +3,9 @@
 use serde_json::json;
 
 use super::peer::{Dialect, Peer};
+use super::stage::CALLER;
 use super::{app, delegated, ended, knows, registered, results};
+use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
 
 /// Longer than any test.
@@ -83,12 +85,8 @@ async fn an_agent_that_takes_no_key_for_a_while_is_told_again() {
     peer.until(|told| told.cancelled == ["their-1"]).await;
 }
 
-#[cfg(feature = "failpoints")]
 #[tokio::test]
 async fn that_is_not_lost_when_the_process_is_killed_right_after_the_erasure() {
-    use super::stage::CALLER;
-    use crate::recovery::process::{Place, Server};
-
     let peer = Peer::start(Dialect::JsonRpc1).await;
     let place = Place::sqlite(CALLER);
     place.configure(&format!("[[agents]]\nid = \"helper\"\ncard = \"{}\"\n", peer.card()));

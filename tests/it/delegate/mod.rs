@@ -1,14 +1,12 @@
 //! Delegation to other agents: over every dialect, with reports, polls, answers, cancels, and after kill -9.
 
 mod agents;
-#[cfg(feature = "failpoints")]
 mod both;
 mod callbacks;
 mod dialects;
 mod erased;
 mod flow;
 mod guarded;
-#[cfg(feature = "failpoints")]
 mod kill;
 mod library_peer;
 mod many;
@@ -16,7 +14,6 @@ mod ours;
 pub mod peer;
 mod registered;
 mod replicas;
-#[cfg(feature = "failpoints")]
 mod stage;
 mod streams;
 mod view;

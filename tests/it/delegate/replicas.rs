@@ -7,7 +7,9 @@ use pes::store::postgres::Postgres;
 use serde_json::json;
 
 use super::peer::{Dialect, Peer};
+use super::stage::CALLER;
 use super::{delegated, ended, knows, results};
+use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
 use crate::support::http::{Ask, Said};
 use crate::support::postgres::Database;
@@ -61,15 +63,11 @@ async fn a_cancel_given_elsewhere_reaches_the_agent() {
 }
 
 /// The owner is killed while it waits, and in the middle of an action.
-#[cfg(feature = "failpoints")]
 #[rstest::rstest]
 #[case(None)]
 #[case(Some("peer.returned@2"))]
 #[tokio::test]
 async fn the_other_goes_on_when_the_owner_is_killed(#[case] failpoint: Option<&str>) {
-    use super::stage::CALLER;
-    use crate::recovery::process::{Place, Server};
-
     let peer = Peer::start(Dialect::JsonRpc1).await;
     let place = Place::postgres(CALLER).await;
     place.configure(&format!(

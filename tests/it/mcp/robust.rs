@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::bed::{Bed, caller, context, evil};
+use crate::recovery::process::{Place, Server};
 use crate::support::http::soon;
 
 /// A server that dies during a call: the call is lost, not "failed", and the next call finds the server again.
@@ -134,10 +135,8 @@ async fn nothing_is_left_of_a_server_that_is_closed() {
     soon(gone).await.unwrap();
 }
 
-#[cfg(feature = "failpoints")]
 #[tokio::test]
 async fn nothing_is_left_of_a_server_when_this_process_is_killed() {
-    use crate::recovery::process::{Place, Server};
     let place = Place::sqlite("");
     let (is_up, gone) = watch(place.folder());
     let config = json!({ "mcp": { "servers": { "evil": evil(place.folder()) } } });

@@ -3,7 +3,6 @@
 mod endpoint;
 mod hanging_up;
 pub mod host;
-#[cfg(feature = "failpoints")]
 mod killed;
 mod ours;
 mod peers;

@@ -103,7 +103,6 @@ async fn three_replicas_that_are_killed_again_and_again_fire_each_time_once() {
     assert_eq!(threads.items.len(), due.len(), "a commit that came second left nothing");
 }
 
-#[cfg(feature = "failpoints")]
 mod killed {
     use pes::runtime::clock::{Clock as _, System};
     use rstest::rstest;

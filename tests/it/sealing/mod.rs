@@ -2,7 +2,6 @@
 
 mod kept;
 mod moved;
-#[cfg(feature = "failpoints")]
 mod rotation;
 
 pub const OLD: &str = "the key that was used at first";

@@ -2,7 +2,6 @@
 
 pub mod app;
 pub mod cases;
-#[cfg(feature = "failpoints")]
 pub mod gate;
 pub mod http;
 pub mod issuer;
