@@ -23,4 +23,3 @@ mod spend;
 mod story;
 mod tenant_runs;
 mod tools;
-mod winner;
