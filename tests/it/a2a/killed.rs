@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use super::streams::{answer, states};
-use crate::recovery::process::{Place, Server};
 use crate::support::http::{Ask, Event, Events, soon};
+use crate::support::process::{Place, Server};
 use crate::support::wire::{Step, Wire, answer as reply};
 
 /// `work` waits in the test's tool, `ask` for a person.

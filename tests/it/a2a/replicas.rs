@@ -9,9 +9,9 @@ use pes::store::postgres::Postgres;
 use super::door::{NEW, about, says};
 use super::killed::{SCRIPT, Slow, is_told_to_the_end, message, rest, sent, subscribed};
 use super::streams::{Stream, answer, states};
-use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
 use crate::support::postgres::Database;
+use crate::support::process::{Place, Server};
 
 /// Far longer than any step may take: no test relies on an expired lease.
 const LONG: i64 = 600_000;

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{all, input, text, user, with};
 use crate::a2a::killed::{SCRIPT, Slow};
-use crate::recovery::process::{Place, Server};
 use crate::support::http::{Event, Events};
+use crate::support::process::{Place, Server};
 
 async fn begun(server: &Server, thread: &str, query: &str) -> Events {
     server.door.ask("POST", "/agui").json(&input(thread, "r1", &[user(query)])).events().await

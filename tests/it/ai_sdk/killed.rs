@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::{body, user};
 use crate::a2a::killed::{SCRIPT, Slow};
-use crate::recovery::process::{Place, Server};
 use crate::support::http::{Event, Events};
+use crate::support::process::{Place, Server};
 
 async fn begun(server: &Server, chat: &str, text: &str) -> (Value, Events) {
     let mut events = server.door.ask("POST", "/api/chat").json(&body(chat, &[user(text)])).events().await;

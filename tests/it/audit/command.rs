@@ -9,8 +9,8 @@ use pes::store::sqlite::Sqlite;
 use serde_json::{Value, json};
 use sqlx::{Connection, Executor, SqliteConnection};
 
-use crate::recovery::process::Place;
 use crate::store::bed::Bed;
+use crate::support::process::Place;
 
 /// Its exit code and both outputs.
 fn verify(place: &Place, arguments: &[&str]) -> (Option<i32>, String, String) {

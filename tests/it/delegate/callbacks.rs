@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::peer::{Dialect, Peer};
 use super::stage::CALLER;
 use super::{app, delegated, ended, knows, results};
-use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
 use crate::support::http::{Ask, soon};
+use crate::support::process::{Place, Server};
 use crate::support::store::{Mood, Moody};
 
 #[tokio::test]

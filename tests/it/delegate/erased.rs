@@ -5,8 +5,8 @@ use serde_json::json;
 use super::peer::{Dialect, Peer};
 use super::stage::CALLER;
 use super::{app, delegated, ended, knows, registered, results};
-use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
+use crate::support::process::{Place, Server};
 
 /// Longer than any test.
 const NEVER: i64 = 3_600_000;

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::peer::{Dialect, Peer};
 use super::stage::CALLER;
-use crate::recovery::process::{Place, Server};
 use crate::support::http::soon;
+use crate::support::process::{Place, Server};
 
 /// The result comes with the response to the message: fetched and not stored, then applied and not yet processed.
 #[rstest]

@@ -9,10 +9,10 @@ use serde_json::json;
 use super::peer::{Dialect, Peer};
 use super::stage::CALLER;
 use super::{delegated, ended, knows, results};
-use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
 use crate::support::http::{Ask, Said};
 use crate::support::postgres::Database;
+use crate::support::process::{Place, Server};
 
 /// Far longer than any step may take: no test relies on this time-out.
 const LONG: i64 = 3_600_000;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::recovery::process::{Door, Place, Server};
 use crate::support::gate::Gate;
+use crate::support::process::{Door, Place, Server};
 
 /// The caller's model: it calls `delegate`.
 pub const CALLER: &str = include_str!("../support/script.toml");

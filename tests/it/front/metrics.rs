@@ -8,10 +8,10 @@ use pes::config::ConfiguredKey;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
 use crate::support::http::{Ask, soon};
 use crate::support::metrics::value;
+use crate::support::process::{Place, Server};
 use crate::support::wire::{Wire, answer};
 
 /// The labels that any family may have.

@@ -15,12 +15,12 @@ use pes::store::{PageAsk, SpendKey, Spent, Store, UsageAsk};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::store::bed::together;
 use crate::support::app::App;
 use crate::support::http::{Ask, Said, soon};
 use crate::support::metrics::value;
 use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
+use crate::support::together;
 use crate::support::wire::{Step, Wire, answer};
 
 /// A model whose calls may cost 5 cents each and mostly cost 1, under a cap of this many dollars a month.

@@ -14,11 +14,11 @@ use pes::store::{PageAsk, SpendKey, Spent, Store, UsageAsk};
 use serde_json::{Value, json};
 
 use super::spend::{capped, now};
-use crate::store::bed::together;
 use crate::support::app::App;
 use crate::support::http::{Said, soon};
 use crate::support::metrics::value;
 use crate::support::postgres::Database;
+use crate::support::together;
 use crate::support::wire::{Wire, answer};
 
 const ANN: &str = "key-a-0123456789abcdef0123456789";

@@ -26,9 +26,9 @@ use sqlx::{AssertSqlSafe, Connection, Executor, SqliteConnection};
 use tempfile::TempDir;
 
 use super::retention::Aging;
+use crate::support::collector::Collector;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
-use crate::traces::collector::Collector;
 
 /// Longer than any run takes.
 const WAIT: Duration = Duration::from_secs(30);

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::bed::{Bed, caller, context, evil};
-use crate::recovery::process::{Place, Server};
 use crate::support::http::soon;
+use crate::support::process::{Place, Server};
 
 /// A server that dies during a call: the call is lost, not "failed", and the next call finds the server again.
 async fn goes_down_and_comes_back(tool: &str) {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::a2a::killed::{SCRIPT, Slow};
-use crate::recovery::process::{Place, Server};
 use crate::support::http::Ask;
+use crate::support::process::{Place, Server};
 
 fn call(server: &Server, tool: &str, arguments: &Value) -> Ask {
     let params = json!({ "name": tool, "arguments": arguments });

@@ -4,8 +4,8 @@
 use serde_json::json;
 
 use crate::a2a::killed::{SCRIPT, Slow};
-use crate::recovery::process::{Place, Server};
 use crate::support::http::{Event, Events};
+use crate::support::process::{Place, Server};
 
 async fn begun(server: &Server) -> (String, Events, Vec<Event>) {
     let body = json!({ "model": "pes", "input": "work", "background": true, "stream": true });

@@ -7,8 +7,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
 use super::wire::Wire;
-use crate::recovery::process::{Place, Server};
 use crate::support::http::soon;
+use crate::support::process::{Place, Server};
 
 /// Runs a scenario, which writes a command per line and reads an answer: `break N` (connections break after about N
 /// bytes, with 0 none does; the answer is how many did), `kill` (answered once the process is dead; then another one

@@ -7,9 +7,9 @@ use std::path::Path;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::process::{Door, Place, Server};
 use super::story;
 use crate::support::http::soon;
+use crate::support::process::{Door, Place, Server};
 use crate::support::wire::{Wire, answer};
 
 /// Held where the first step's model call has been sent: no tool was called yet, and the next call is of a counting

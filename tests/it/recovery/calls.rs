@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
-use super::process::{Door, Place, Server};
+use crate::support::process::{Door, Place, Server};
 
 const SCRIPT: &str = r#"
 [[reply]]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::process::{Place, Server};
+use crate::support::process::{Place, Server};
 
 #[tokio::test]
 async fn a_database_has_no_name_before_it_is_whole_and_what_is_left_of_it_is_not_used() {

@@ -9,10 +9,10 @@ use pes::tool::policy::POLICY_ID;
 use serde_json::{Value, json};
 
 use super::probe::{Probe, ask, instance};
-use super::process::{Place, Server};
 use super::replicas::{LONG, replica, store};
 use crate::support::http::{Events, soon};
 use crate::support::postgres::Database;
+use crate::support::process::{Place, Server};
 use crate::support::store::{Mood, Moody};
 
 /// The only item calls the counting tool, and then the model says nothing more.

@@ -5,8 +5,8 @@
 
 use rstest::rstest;
 
-use super::process::{Place, Server};
 use super::story;
+use crate::support::process::{Place, Server};
 
 /// The failpoints that this scenario passes. Those of agents, callbacks, deletions, deliveries, schedules and new databases
 /// have tests of their own.

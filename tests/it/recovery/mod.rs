@@ -13,7 +13,6 @@ mod listeners;
 mod outbox;
 mod previous;
 pub mod probe;
-pub mod process;
 mod replicas;
 mod reserved;
 mod review;

@@ -3,8 +3,8 @@
 use rstest::rstest;
 use serde_json::json;
 
-use super::process::{Place, Server};
 use crate::support::http::soon;
+use crate::support::process::{Place, Server};
 use crate::support::wire::{Wire, answer};
 
 const SCRIPT: &str = r#"

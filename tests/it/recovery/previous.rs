@@ -6,9 +6,9 @@ use pes::config::env::Variables;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::process::{Door, Place, Server};
 use super::story;
 use crate::support::http::soon;
+use crate::support::process::{Door, Place, Server};
 
 /// The program that `scripts/previous-release` has built.
 fn previous() -> PathBuf {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::process::{Door, Place, Server};
+use crate::support::process::{Door, Place, Server};
 
 const SCRIPT: &str = r#"
 [[reply]]

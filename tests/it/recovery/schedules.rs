@@ -108,7 +108,7 @@ mod killed {
     use rstest::rstest;
     use serde_json::{Value, json};
 
-    use super::super::process::{Door, Place, Server};
+    use crate::support::process::{Door, Place, Server};
 
     /// The times of the thread's runs, in the order of their queries.
     async fn dues(door: Door) -> Vec<i64> {

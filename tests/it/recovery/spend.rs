@@ -11,10 +11,10 @@ use pes::store::sqlite::Sqlite;
 use rstest::rstest;
 use serde_json::json;
 
-use super::process::{Door, Place, Server};
 use crate::front::spend::{taken, this_month};
-use crate::store::bed::together;
 use crate::support::http::{Ask, Said};
+use crate::support::process::{Door, Place, Server};
+use crate::support::together;
 
 /// A call may cost 5 cents, and mostly costs 1.
 const SETTINGS: &str = r#"

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::process::{Accepted, Door, Place};
+use crate::support::process::{Accepted, Door, Place};
 
 pub const SCRIPT: &str = include_str!("story.toml");
 

@@ -3,10 +3,10 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::process::{Door, Place, Server};
 use super::story;
-use crate::store::bed::together;
 use crate::support::http::{Ask, soon};
+use crate::support::process::{Door, Place, Server};
+use crate::support::together;
 
 const RUNS: usize = 12;
 const SCRIPT: &str = include_str!("../support/script.toml");

@@ -169,18 +169,6 @@ impl Bed {
     }
 }
 
-/// Runs the futures at the same time and returns their outputs in order.
-pub async fn together<T: Send + 'static>(
-    futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'static>,
-) -> Vec<T> {
-    let tasks: Vec<_> = futures.into_iter().map(tokio::spawn).collect();
-    let mut outputs = Vec::new();
-    for task in tasks {
-        outputs.push(task.await.unwrap());
-    }
-    outputs
-}
-
 pub fn fresh_pk() -> ThreadPk {
     static NEXT: AtomicI64 = AtomicI64::new(1);
     ThreadPk(NEXT.fetch_add(1, Ordering::Relaxed))

@@ -7,7 +7,8 @@ use pes::store::chain::{NO_HASH, link};
 use pes::store::{AuditRow, ChainedLine, Checkpoint, Commit, KeyAdded, KeyRow, NewLinks, TenantRenamed};
 use serde_json::{Value, json};
 
-use super::bed::{Bed, row, together};
+use super::bed::{Bed, row};
+use crate::support::together;
 
 super::on_every_store!(
     lines_are_chained_in_their_order_with_a_checkpoint,

@@ -6,7 +6,8 @@ use pes::engine::step::{Keep, RowKind};
 use pes::store::{Commit, Committed, Fence};
 use serde_json::json;
 
-use super::bed::{Bed, named, page, record, row, state_update, together};
+use super::bed::{Bed, named, page, record, row, state_update};
+use crate::support::together;
 
 super::on_every_store!(
     a_new_thread_is_idle_and_empty,

@@ -4,7 +4,8 @@ use pes::domain::observation::ObservationType;
 use pes::engine::step::{Keep, RowKind};
 use pes::store::{Commit, Committed, Fence, SuspensionsWanted};
 
-use super::bed::{Bed, page, record, row, together};
+use super::bed::{Bed, page, record, row};
+use crate::support::together;
 
 super::on_every_store!(
     a_commit_may_create_its_thread,

@@ -6,8 +6,9 @@ use pes::store::outbox::{
 };
 use pes::store::{Commit, Committed, HeldCounts};
 
-use super::bed::{Bed, after, hold_back, page, together};
+use super::bed::{Bed, after, hold_back, page};
 use super::on_every_store;
+use crate::support::together;
 
 on_every_store!(
     what_a_commit_leaves_is_stored_with_it_or_not_at_all,

@@ -5,8 +5,9 @@ use pes::store::documents::{Change, Document, DocumentCache, DocumentChanges, Do
 use pes::store::{AuditRow, PageAsk};
 use serde_json::{Value, json};
 
-use super::bed::{Bed, page, together};
+use super::bed::{Bed, page};
 use crate::support::store::{Mood, Moody};
+use crate::support::together;
 
 super::on_every_store!(
     a_document_is_written_if_what_is_stored_was_expected,

@@ -6,7 +6,8 @@ use pes::engine::step::{Keep, RowKind};
 use pes::store::{Commit, Committed, LeaseChange};
 use uuid::Uuid;
 
-use super::bed::{Bed, record, row, together};
+use super::bed::{Bed, record, row};
+use crate::support::together;
 
 super::on_every_store!(
     a_stale_fence_writes_nothing_at_all,

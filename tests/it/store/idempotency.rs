@@ -3,7 +3,8 @@
 use pes::domain::observation::ObservationType;
 use pes::store::{Commit, Committed, IdempotencyRow};
 
-use super::bed::{Bed, record, together};
+use super::bed::{Bed, record};
+use crate::support::together;
 
 super::on_every_store!(
     a_taken_key_refuses_the_whole_commit,

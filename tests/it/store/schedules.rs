@@ -10,7 +10,8 @@ use pes::store::{
 };
 use serde_json::json;
 
-use super::bed::{Bed, hold_back, record, together};
+use super::bed::{Bed, hold_back, record};
+use crate::support::together;
 
 super::on_every_store!(
     of_many_that_fire_one_time_one_wins,

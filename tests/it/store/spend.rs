@@ -6,8 +6,9 @@ use pes::store::outbox::{NewDelivery, TargetKind};
 use pes::store::spend::{HELD, USED};
 use pes::store::{Commit, Committed, Erasure, NewSpendNotice, PastPeriods, SpendChange, SpendKey, SpendNotice};
 
-use super::bed::{Bed, record, together};
+use super::bed::{Bed, record};
 use super::deliveries::claim_some;
+use crate::support::together;
 
 super::on_every_store!(
     of_many_commits_as_many_are_stored_as_fit,

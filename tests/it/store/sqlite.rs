@@ -13,7 +13,8 @@ use pes::store::{Commit, Committed, Error, LeaseChange, Store};
 use sqlx::{Connection, Executor};
 use uuid::Uuid;
 
-use super::bed::{Bed, record, together};
+use super::bed::{Bed, record};
+use crate::support::together;
 
 async fn opened(folder: &Path) -> Bed {
     let store: Arc<dyn Store> = Arc::new(Sqlite::open(folder, Synchronous::Full).await.unwrap());

@@ -7,7 +7,8 @@ use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::{Commit, MAX_PAGE_BYTES, MAX_SCANNED, Outline, PageAsk, ThreadFilter};
 use serde_json::json;
 
-use super::bed::{Bed, page, row, together};
+use super::bed::{Bed, page, row};
+use crate::support::together;
 
 super::on_every_store!(
     the_newest_activity_comes_first,

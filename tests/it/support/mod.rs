@@ -2,12 +2,27 @@
 
 pub mod app;
 pub mod cases;
+pub mod collector;
 pub mod gate;
 pub mod http;
 pub mod issuer;
 pub mod metrics;
+pub mod otlp;
 pub mod postgres;
+pub mod process;
 pub mod proxy;
 pub mod store;
 pub mod wire;
 pub mod ws;
+
+/// Runs the futures at the same time and returns their outputs in order.
+pub async fn together<T: Send + 'static>(
+    futures: impl IntoIterator<Item = impl Future<Output = T> + Send + 'static>,
+) -> Vec<T> {
+    let tasks: Vec<_> = futures.into_iter().map(tokio::spawn).collect();
+    let mut outputs = Vec::new();
+    for task in tasks {
+        outputs.push(task.await.unwrap());
+    }
+    outputs
+}

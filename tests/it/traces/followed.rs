@@ -8,9 +8,9 @@ use pes::store::{PageAsk, Store};
 use rstest::rstest;
 use serde_json::json;
 
-use super::collector::Collector;
 use super::process;
 use crate::support::app::App;
+use crate::support::collector::Collector;
 use crate::support::store::{Mood, Moody, fresh_store, replayed};
 
 async fn open(store: Arc<dyn Store>, collector: &Collector) -> App {

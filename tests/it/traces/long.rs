@@ -16,9 +16,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::collector::Collector;
 use super::named;
-use super::otlp::Span;
+use crate::support::collector::Collector;
+use crate::support::otlp::Span;
 use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
 

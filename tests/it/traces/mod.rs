@@ -1,9 +1,7 @@
 //! Traces as an OpenTelemetry collector receives them.
 
-pub(crate) mod collector;
 mod followed;
 mod long;
-mod otlp;
 mod peer;
 mod requests;
 mod together;
@@ -14,11 +12,11 @@ use std::collections::BTreeSet;
 use rstest::rstest;
 use serde_json::json;
 
-use self::collector::Collector;
-use self::otlp::{Span, read};
-use crate::recovery::process::{Place, Server};
 use crate::support::app::App;
+use crate::support::collector::Collector;
 use crate::support::http::soon;
+use crate::support::otlp::{Span, read};
+use crate::support::process::{Place, Server};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";

@@ -13,9 +13,9 @@ use pes::store::{PageAsk, Store};
 use pes::{AgentProps, Instance};
 use rstest::rstest;
 
-use super::collector::Collector;
-use super::otlp::Span;
+use crate::support::collector::Collector;
 use crate::support::http::soon;
+use crate::support::otlp::Span;
 use crate::support::postgres::Database;
 use crate::support::store::replayed;
 

@@ -19,9 +19,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
-use super::collector::Collector;
-use super::otlp::Span;
+use crate::support::collector::Collector;
 use crate::support::http::soon;
+use crate::support::otlp::Span;
 
 /// Two items that need not wait for each other, and one that waits for both. The second makes two calls.
 const SCRIPT: &str = r#"

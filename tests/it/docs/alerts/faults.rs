@@ -4,8 +4,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::series::{Expected, Instance, Scrape, evaluate};
-use crate::recovery::process::{Place, Server};
 use crate::support::http::soon;
+use crate::support::process::{Place, Server};
 use crate::support::wire::{Wire, answer};
 
 /// How long the server is healthy, and how long the fault lasts: the slowest alert takes four hours.

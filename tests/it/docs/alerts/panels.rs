@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::series::{Expected, Instance, Scrape, evaluate};
-use crate::recovery::process::{Door, Place, Server};
+use crate::support::process::{Door, Place, Server};
 
 const MINUTES: u32 = 10;
 /// Turns a rate per second into a whole number of hundredths per minute: no figure here is finer.

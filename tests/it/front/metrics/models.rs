@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::front::usage::reply_of_120_tokens;
-use crate::recovery::process::{Place, Server};
 use crate::support::metrics::value;
+use crate::support::process::{Place, Server};
 use crate::support::wire::{Wire, end, event, event_stream};
 use crate::support::ws::Socket;
 

@@ -7,8 +7,9 @@ use serde_json::json;
 use sqlx::Executor as _;
 
 use super::process;
-use crate::store::bed::{Bed, together};
+use crate::store::bed::Bed;
 use crate::support::postgres::Database;
+use crate::support::together;
 
 /// Without the other joins the lines of a batch are sorted by their threads, and that sort is not stable.
 #[tokio::test]

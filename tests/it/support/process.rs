@@ -10,8 +10,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdout, Command};
 
-use crate::support::http::{Ask, PATIENCE, soon};
-use crate::support::postgres::Database;
+use super::http::{Ask, PATIENCE, soon};
+use super::postgres::Database;
 
 /// A query that a server has accepted: it said which run answers it.
 #[derive(Clone, Debug)]

@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::http::soon;
 use super::otlp::{Span, read};
-use crate::support::http::soon;
 
 /// The number of the kind in opentelemetry-proto.
 const SERVER: u64 = 2;
