@@ -1,79 +1,14 @@
 //! kill -9 while a client streams a task: a client that subscribes again gets the current task and all events that
 //! follow, to its end.
 
-use std::sync::Arc;
-
 use pes::a2a::types::{StreamEvent, Task, TaskState};
 use pes::a2a::wire::Version;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
 use super::streams::{answer, states};
-use crate::support::http::{Ask, Event, Events, soon};
+use crate::support::http::{Ask, Event, Events};
 use crate::support::process::{Place, Server};
-use crate::support::wire::{Step, Wire, answer as reply};
-
-/// `work` waits in the test's tool, `ask` for a person.
-pub const SCRIPT: &str = r#"
-[[reply]]
-when = { phase = "planning", query = "work" }
-json = { title = "T", intent = "I", plan = "P", todoList = [
-    { id = "work", description = "Work", stepType = "tool", requiredTools = ["slow"] },
-] }
-
-[[reply]]
-when = { phase = "planning", query = "ask" }
-json = { title = "T", intent = "I", plan = "P", todoList = [
-    { id = "ask", description = "Ask", stepType = "tool", requiredTools = ["ask_user"] },
-] }
-
-[[reply]]
-when = { phase = "execution", item = "work", iteration = 1 }
-calls = [{ tool = "slow", arguments = {} }]
-
-[[reply]]
-when = { phase = "execution", item = "ask", iteration = 1 }
-calls = [{ tool = "ask_user", arguments = { question = "Which?" } }]
-
-[[reply]]
-when = { phase = "execution" }
-text = "So be it."
-
-[[reply]]
-when = { phase = "synthesis" }
-text = "All of it is done now."
-"#;
-
-/// The tool: its first call never returns, the second one when the test says so.
-pub struct Slow {
-    wire: Wire,
-    released: Arc<Notify>,
-}
-
-impl Slow {
-    pub async fn start() -> Self {
-        let released = Arc::new(Notify::new());
-        let wait = vec![Step::Until(released.clone())];
-        let second = [wait, reply("200 OK", "content-type: application/json\r\n", "{}")].concat();
-        Self { wire: Wire::serve(vec![vec![Step::Stall(Arc::default())], second]).await, released }
-    }
-
-    pub fn is_known_at(&self, place: &Place) {
-        place.configure(&format!(
-            "[[tools.http]]\nname = \"slow\"\ndescription = \"Slow.\"\nurl = \"{}\"\n\
-             input_schema = {{ type = \"object\" }}\nidempotent = true\n",
-            self.wire.url()
-        ));
-    }
-
-    pub async fn is_called(&mut self) {
-        soon(self.wire.request()).await;
-    }
-
-    pub fn ends(&self) {
-        self.released.notify_one();
-    }
-}
+use crate::support::slow_tool::{SCRIPT, Slow};
 
 fn ask(server: &Server, verb: &str, path: &str) -> Ask {
     server.door.ask(verb, &format!("/a2a{path}")).header("a2a-version", "1.0")
@@ -124,9 +59,7 @@ pub fn is_told_to_the_end(events: &[StreamEvent]) {
 
 #[tokio::test]
 async fn a_working_task_is_told_on_after_a_crash() {
-    let mut slow = Slow::start().await;
-    let place = Place::sqlite(SCRIPT);
-    slow.is_known_at(&place);
+    let (place, mut slow) = Slow::on(Place::sqlite(SCRIPT)).await;
     let server = Server::start(&place, None).await;
     let id = sent(&server, message("work")).await;
     slow.is_called().await;

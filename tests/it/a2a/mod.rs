@@ -5,7 +5,7 @@ mod contexts;
 pub mod door;
 mod envelope;
 mod errors;
-pub mod killed;
+mod killed;
 mod kit;
 mod lists;
 mod messages;

@@ -7,11 +7,12 @@ use pes::a2a::types::TaskState;
 use pes::store::postgres::Postgres;
 
 use super::door::{NEW, about, says};
-use super::killed::{SCRIPT, Slow, is_told_to_the_end, message, rest, sent, subscribed};
+use super::killed::{is_told_to_the_end, message, rest, sent, subscribed};
 use super::streams::{Stream, answer, states};
 use crate::support::app::App;
 use crate::support::postgres::Database;
 use crate::support::process::{Place, Server};
+use crate::support::slow_tool::{SCRIPT, Slow};
 
 /// Far longer than any step may take: no test relies on an expired lease.
 const LONG: i64 = 600_000;
@@ -42,9 +43,7 @@ async fn who_listens_elsewhere_is_told_the_same_in_the_same_order() {
 
 #[tokio::test]
 async fn who_listens_elsewhere_is_told_on_when_the_owner_is_killed() {
-    let mut slow = Slow::start().await;
-    let place = Place::postgres(SCRIPT).await;
-    slow.is_known_at(&place);
+    let (place, mut slow) = Slow::on(Place::postgres(SCRIPT).await).await;
     let owner = Server::start(&place, None).await;
     let id = sent(&owner, message("work")).await;
     slow.is_called().await;

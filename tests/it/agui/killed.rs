@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{all, input, text, user, with};
-use crate::a2a::killed::{SCRIPT, Slow};
 use crate::support::http::{Event, Events};
 use crate::support::process::{Place, Server};
+use crate::support::slow_tool::{SCRIPT, Slow};
 
 async fn begun(server: &Server, thread: &str, query: &str) -> Events {
     server.door.ask("POST", "/agui").json(&input(thread, "r1", &[user(query)])).events().await
@@ -41,9 +41,7 @@ fn is_whole(events: &[Event]) {
 
 #[tokio::test]
 async fn a_stream_goes_on_after_a_crash() {
-    let mut slow = Slow::start().await;
-    let place = Place::sqlite(SCRIPT);
-    slow.is_known_at(&place);
+    let (place, mut slow) = Slow::on(Place::sqlite(SCRIPT)).await;
     let server = Server::start(&place, None).await;
     let mut events = begun(&server, "t", "work").await;
     let mut heard = until_called(&mut events).await;
@@ -61,9 +59,7 @@ async fn a_stream_goes_on_after_a_crash() {
 
 #[tokio::test]
 async fn another_process_tells_the_rest_and_takes_the_answer() {
-    let mut slow = Slow::start().await;
-    let place = Place::postgres(SCRIPT).await;
-    slow.is_known_at(&place);
+    let (place, mut slow) = Slow::on(Place::postgres(SCRIPT).await).await;
     let owner = Server::start(&place, None).await;
     let mut events = begun(&owner, "t", "work").await;
     let mut heard = until_called(&mut events).await;

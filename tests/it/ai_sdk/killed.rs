@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use super::{body, user};
-use crate::a2a::killed::{SCRIPT, Slow};
 use crate::support::http::{Event, Events};
 use crate::support::process::{Place, Server};
+use crate::support::slow_tool::{SCRIPT, Slow};
 
 async fn begun(server: &Server, chat: &str, text: &str) -> (Value, Events) {
     let mut events = server.door.ask("POST", "/api/chat").json(&body(chat, &[user(text)])).events().await;
@@ -38,9 +38,7 @@ fn is_whole(chunks: &[Value]) {
 
 #[tokio::test]
 async fn a_message_is_told_whole_after_a_crash() {
-    let mut slow = Slow::start().await;
-    let place = Place::sqlite(SCRIPT);
-    slow.is_known_at(&place);
+    let (place, mut slow) = Slow::on(Place::sqlite(SCRIPT)).await;
     let server = Server::start(&place, None).await;
     let (start, events) = begun(&server, "t", "work").await;
     slow.is_called().await;
@@ -59,9 +57,7 @@ async fn a_message_is_told_whole_after_a_crash() {
 
 #[tokio::test]
 async fn another_process_tells_the_same_message_and_takes_the_answer() {
-    let mut slow = Slow::start().await;
-    let place = Place::postgres(SCRIPT).await;
-    slow.is_known_at(&place);
+    let (place, mut slow) = Slow::on(Place::postgres(SCRIPT).await).await;
     let owner = Server::start(&place, None).await;
     let (start, events) = begun(&owner, "t", "work").await;
     slow.is_called().await;

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::a2a::killed::{SCRIPT, Slow};
 use crate::support::http::Ask;
 use crate::support::process::{Place, Server};
+use crate::support::slow_tool::{SCRIPT, Slow};
 
 fn call(server: &Server, tool: &str, arguments: &Value) -> Ask {
     let params = json!({ "name": tool, "arguments": arguments });
@@ -29,9 +29,7 @@ fn is_whole(result: &Value) {
 
 #[tokio::test]
 async fn a_run_is_waited_for_again_after_a_crash() {
-    let mut slow = Slow::start().await;
-    let place = Place::sqlite(SCRIPT);
-    slow.is_known_at(&place);
+    let (place, mut slow) = Slow::on(Place::sqlite(SCRIPT)).await;
     let server = Server::start(&place, None).await;
     let ask = json!({ "query": "work", "idempotencyKey": "k" });
     let cut = call(&server, "ask", &ask).events().await;
@@ -52,9 +50,7 @@ async fn a_run_is_waited_for_again_after_a_crash() {
 
 #[tokio::test]
 async fn another_process_waits_on_when_the_first_is_killed() {
-    let mut slow = Slow::start().await;
-    let place = Place::postgres(SCRIPT).await;
-    slow.is_known_at(&place);
+    let (place, mut slow) = Slow::on(Place::postgres(SCRIPT).await).await;
     let owner = Server::start(&place, None).await;
     let run = result(call(&owner, "start", &json!({ "query": "work" }))).await["structuredContent"]["runId"].clone();
     slow.is_called().await;

@@ -3,9 +3,9 @@
 
 use serde_json::json;
 
-use crate::a2a::killed::{SCRIPT, Slow};
 use crate::support::http::{Event, Events};
 use crate::support::process::{Place, Server};
+use crate::support::slow_tool::{SCRIPT, Slow};
 
 async fn begun(server: &Server) -> (String, Events, Vec<Event>) {
     let body = json!({ "model": "pes", "input": "work", "background": true, "stream": true });
@@ -31,9 +31,7 @@ fn is_whole(events: &[Event]) {
 
 #[tokio::test]
 async fn a_response_goes_on_after_a_crash_where_its_reader_stopped() {
-    let mut slow = Slow::start().await;
-    let place = Place::sqlite(SCRIPT);
-    slow.is_known_at(&place);
+    let (place, mut slow) = Slow::on(Place::sqlite(SCRIPT)).await;
     let server = Server::start(&place, None).await;
     let (id, events, mut told) = begun(&server).await;
     slow.is_called().await;
@@ -51,9 +49,7 @@ async fn a_response_goes_on_after_a_crash_where_its_reader_stopped() {
 
 #[tokio::test]
 async fn another_process_tells_the_same_response() {
-    let mut slow = Slow::start().await;
-    let place = Place::postgres(SCRIPT).await;
-    slow.is_known_at(&place);
+    let (place, mut slow) = Slow::on(Place::postgres(SCRIPT).await).await;
     let owner = Server::start(&place, None).await;
     let (id, events, mut told) = begun(&owner).await;
     slow.is_called().await;

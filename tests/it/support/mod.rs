@@ -11,6 +11,7 @@ pub mod otlp;
 pub mod postgres;
 pub mod process;
 pub mod proxy;
+pub mod slow_tool;
 pub mod store;
 pub mod wire;
 pub mod ws;
