@@ -7,11 +7,12 @@ use async_trait::async_trait;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
 use pes::service::feed::{self, FeedAsk};
 use pes::tool::{Tool, ToolContext, ToolOutput};
-use pes::{AgentProps, Config, Instance};
+use pes::{AgentProps, Instance};
 use serde_json::{Value, json};
 
 use super::{calls, one_item};
 use crate::support::app::App;
+use crate::support::demo;
 use crate::support::store::fresh_store;
 use pes::domain::depth::MOST_DEPTH;
 use pes::service::threads;
@@ -52,12 +53,7 @@ impl Tool for Deep {
 
 /// The outcome of each call of a run with this script, read from the log and again from a fork.
 async fn ends(script: &str) -> Vec<String> {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), script).unwrap();
-    let mut config = Config::default();
-    config.models.demo.pace_ms = 0;
-    config.models.demo.script = Some(file.path().to_owned());
-    let built = Instance::build(config).store(fresh_store().await).tool(Arc::new(Deep));
+    let built = Instance::build(demo::scripted(script)).store(fresh_store().await).tool(Arc::new(Deep));
     let instance = built.open().await.unwrap();
     instance.process(AgentProps::new("t", "go")).await.unwrap();
     let (service, caller) = (instance.service(), instance.caller());

@@ -11,6 +11,7 @@ mod unreadable;
 
 use std::sync::{Arc, Mutex};
 
+use crate::support::demo;
 use crate::support::store::fresh_store;
 use async_trait::async_trait;
 use pes::domain::fault::Fault;
@@ -83,7 +84,6 @@ fn tools(ran: &Ran) -> Vec<Arc<dyn Tool>> {
 pub struct Scene {
     pub instance: Instance,
     ran: Ran,
-    _script: tempfile::NamedTempFile,
 }
 
 impl Scene {
@@ -92,17 +92,13 @@ impl Scene {
     }
 
     pub async fn with(script: &str, rules: Value, change: impl FnOnce(&mut Config)) -> Self {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), script).unwrap();
-        let mut config = Config::default();
-        config.models.demo.pace_ms = 0;
-        config.models.demo.script = Some(file.path().to_owned());
+        let mut config = demo::scripted(script);
         config.policy.rules = serde_json::from_value::<Vec<PolicyRule>>(rules).unwrap();
         change(&mut config);
         let ran = Ran::default();
         let built = Instance::build(config).store(fresh_store().await);
         let built = tools(&ran).into_iter().fold(built, |built, tool| built.tool(tool));
-        Self { instance: built.open().await.unwrap(), ran, _script: file }
+        Self { instance: built.open().await.unwrap(), ran }
     }
 
     pub async fn ask(&self, thread: &str, query: &str) -> Result<AgentFinalResponse, Fault> {

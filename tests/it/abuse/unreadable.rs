@@ -4,6 +4,7 @@ mod loops;
 
 use std::path::Path;
 
+use pes::Instance;
 use pes::domain::fault::Code;
 use pes::domain::run::RunStatus;
 use pes::service::a2a::tasks::{self, RunSnapshotAsk};
@@ -11,21 +12,17 @@ use pes::service::feed::{self, FeedAsk};
 use pes::service::once::Answered;
 use pes::service::runs::{self, ProcessAsk};
 use pes::store::{PageAsk, SuspensionsWanted, ThreadFilter};
-use pes::{Config, Instance};
 use sqlx::{Connection, Executor};
 
 use super::{calls, one_item};
+use crate::support::demo;
 use crate::support::http::soon;
 use pes::service::suspensions;
 use pes::service::threads;
 
 async fn instance(folder: &Path) -> Instance {
-    let script = folder.join("script.toml");
-    std::fs::write(&script, one_item(&[&calls(&[("ask_user", "{ question = \"Well?\" }")])])).unwrap();
-    let mut config = Config::default();
+    let mut config = demo::scripted(&one_item(&[&calls(&[("ask_user", "{ question = \"Well?\" }")])]));
     config.store.data_dir = folder.join("data");
-    config.models.demo.pace_ms = 0;
-    config.models.demo.script = Some(script);
     Instance::build(config).open().await.unwrap()
 }
 

@@ -46,12 +46,9 @@ fn keys(config: &mut Config) {
 
 /// The same, with tools of an MCP server: one asks a person while it runs and needs an approval before, one crashes.
 async fn with_tools(folder: &Path) -> App {
-    let script = folder.join("replies.toml");
-    std::fs::write(&script, SCRIPT).unwrap();
-    let app = App::with(|config| {
+    let app = App::scripted(SCRIPT, |config| {
         keys(config);
         config.agent.tool_policy.insert("evil__elicit".to_owned(), PolicyAction::Ask);
-        config.models.demo.script = Some(script);
         config.mcp.servers.insert("evil".to_owned(), evil(folder));
     })
     .await

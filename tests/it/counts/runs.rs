@@ -1,12 +1,13 @@
 //! Allocations of a run of eight model calls, and of each token of a streamed answer.
 
-use pes::{AgentProps, Config, Instance};
+use pes::{AgentProps, Instance};
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use super::sockets::{hear, open};
 use super::{allocations, alone, assert_near, counted};
 use crate::support::app::App;
+use crate::support::demo;
 use crate::support::store::fresh_store;
 use crate::support::wire::{Step, Wire, end, event, event_stream};
 
@@ -16,13 +17,7 @@ const SUMS: &str = include_str!("../support/sums.toml");
 fn allocations_of_a_run() {
     alone("counts::runs::allocations_of_a_run", async || {
         const RUNS: usize = 20;
-        let folder = tempfile::tempdir().unwrap();
-        let script = folder.path().join("script.toml");
-        std::fs::write(&script, SUMS).unwrap();
-        let mut config = Config::default();
-        config.models.demo.pace_ms = 0;
-        config.models.demo.script = Some(script);
-        let instance = Instance::build(config).store(fresh_store().await).open().await.unwrap();
+        let instance = Instance::build(demo::scripted(SUMS)).store(fresh_store().await).open().await.unwrap();
         let run = async |thread: String| {
             let answer = instance.process(AgentProps::new(thread.as_str(), "Sums")).await.unwrap();
             assert_eq!(answer.metadata.tool_calls, 3);

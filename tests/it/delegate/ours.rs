@@ -49,9 +49,7 @@ async fn an_answer_of_every_form_reaches_the_server_that_asked(
     #[case] arguments: &str,
     #[case] answer: Value,
 ) {
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("script.toml");
-    let replies = format!(
+    let script = format!(
         r#"
         [[reply]]
         when = {{ phase = "planning" }}
@@ -69,8 +67,7 @@ async fn an_answer_of_every_form_reaches_the_server_that_asked(
         text = "All is done."
         "#
     );
-    std::fs::write(&script, replies).unwrap();
-    let other = App::with(|config| config.models.demo.script = Some(script)).await;
+    let other = App::scripted(&script, |_| {}).await;
     let one = knowing(format!("http://{}/.well-known/agent-card.json", other.address), 50).await;
     let asked = one.suspend("t", "delegate").await;
     let reply = json!({ "suspensionId": asked["suspensionId"], "value": answer });

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
+use crate::support::demo;
 use crate::support::gate::Gate;
 use crate::support::process::{Door, Place, Server};
 
 /// The caller's model: it calls `delegate`.
-pub const CALLER: &str = include_str!("../support/script.toml");
+pub const CALLER: &str = demo::SCRIPT;
 
 /// The agent's model: it plans, calls a tool, answers.
 const AGENT: &str = r#"

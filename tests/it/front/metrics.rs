@@ -9,6 +9,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
+use crate::support::demo;
 use crate::support::http::{Ask, soon};
 use crate::support::metrics::value;
 use crate::support::process::{Place, Server};
@@ -231,7 +232,7 @@ async fn every_family_is_there_from_the_start_over_both_databases() {
 async fn everything_is_counted_as_often_as_it_happens(#[values(false, true)] is_priced: bool) {
     let mut wire =
         Wire::serve(["204 No Content", "500 Internal Server Error"].map(|it| answer(it, "", "")).into()).await;
-    let place = Place::sqlite(include_str!("../support/script.toml"));
+    let place = Place::sqlite(demo::SCRIPT);
     let prices =
         if is_priced { "[prices.\"demo:*\"]\ninput_per_million = 10.0\noutput_per_million = 20.0\n" } else { "" };
     place.configure(&format!(
@@ -296,7 +297,7 @@ async fn everything_is_counted_as_often_as_it_happens(#[values(false, true)] is_
 /// A request that waits for a run takes as long as the run: that is not the server's latency.
 #[tokio::test]
 async fn what_waits_for_a_run_is_no_latency() {
-    let place = Place::sqlite(include_str!("../support/script.toml"));
+    let place = Place::sqlite(demo::SCRIPT);
     let server = Server::start(&place, None).await;
     let ask = |path: &str, body: Value| server.door.ask("POST", path).json(&body).send();
     let messages = json!([{ "role": "user", "content": "hello" }]);

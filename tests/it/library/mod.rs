@@ -30,17 +30,16 @@ mod unreadable;
 mod wall_time;
 mod year;
 
+use crate::support::demo;
 use crate::support::store::fresh_store;
 use pes::domain::fault::Code;
 use pes::service::offers;
 use pes::service::threads;
-use pes::{AgentProps, Config, Instance};
+use pes::{AgentProps, Instance};
 
 /// An instance on a store of its own, with the demo model without delays.
 async fn instance() -> Instance {
-    let mut config = Config::default();
-    config.models.demo.pace_ms = 0;
-    Instance::build(config).store(fresh_store().await).open().await.unwrap()
+    Instance::build(demo::at_once()).store(fresh_store().await).open().await.unwrap()
 }
 
 #[tokio::test]

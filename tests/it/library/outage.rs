@@ -6,6 +6,7 @@ use pes::service::{changes, figures};
 use pes::{AgentProps, Config, Instance};
 use tokio::time::Instant;
 
+use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::store::{Mood, Moody};
 
@@ -13,9 +14,7 @@ use crate::support::store::{Mood, Moody};
 #[tokio::test(start_paused = true)]
 async fn changes_that_cannot_be_read_are_asked_for_less_and_less() {
     let store = Moody::fresh().await;
-    let mut config = Config::default();
-    config.models.demo.pace_ms = 0;
-    let instance = Instance::build(config).store(store.clone()).open().await.unwrap();
+    let instance = Instance::build(demo::at_once()).store(store.clone()).open().await.unwrap();
     let mut changes = changes::open(instance.service(), instance.caller()).await.unwrap();
     assert_eq!(changes.next().await.len(), 1, "it is caught up");
     store.calls("suspensions");

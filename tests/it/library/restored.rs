@@ -18,6 +18,7 @@ use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tokio::task::spawn_blocking;
 
 use crate::recovery::probe::{Probe, ask, instance};
+use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody};
@@ -188,9 +189,7 @@ struct Load {
 
 impl Load {
     async fn on(store: Arc<dyn Store>) -> Arc<Self> {
-        let mut config = Config::default();
-        config.models.demo.pace_ms = 0;
-        let instance = Instance::build(config).store(store).open().await.unwrap();
+        let instance = Instance::build(demo::at_once()).store(store).open().await.unwrap();
         Arc::new(Self { instance, acknowledged: Mutex::default(), is_over: AtomicBool::new(false) })
     }
 

@@ -23,6 +23,7 @@ use pes::store::{AuditRow, BackupStore, KeyAdded, KeyRow, PageAsk, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 
@@ -59,7 +60,7 @@ impl Clocked {
         config.runtime.lease_ms = 24 * HOUR;
         let folder = tempfile::tempdir().unwrap();
         let script = folder.path().join("script.toml");
-        std::fs::write(&script, include_str!("../support/script.toml")).unwrap();
+        std::fs::write(&script, demo::SCRIPT).unwrap();
         config.models.demo.script = Some(script);
         change(&mut config);
         let instance = Instance::build(config).store(store.clone()).clock(clock.clone()).open().await.unwrap();
@@ -354,9 +355,7 @@ async fn a_restored_one_waits_until_it_is_written_again() {
 
 #[tokio::test]
 async fn the_server_looks_by_itself() {
-    let mut config = Config::default();
-    config.models.demo.pace_ms = 0;
-    let instance = Instance::build(config).store(fresh_store().await).open().await.unwrap();
+    let instance = Instance::build(demo::at_once()).store(fresh_store().await).open().await.unwrap();
     let (service, caller) = (instance.service(), instance.caller());
     let mut changes = changes::open(service, caller).await.unwrap();
     let spec = serde_json::from_value(json!({ "id": "s", "everyMs": 1_000, "query": "hello" })).unwrap();

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pes::config::Config;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
 use pes::runtime::clock::{Clock as _, Manual};
 use pes::service::figures;
@@ -12,6 +11,7 @@ use pes::{AgentProps, Instance};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 
@@ -77,12 +77,7 @@ impl Tool for Waits {
 #[tokio::test]
 async fn only_a_run_that_is_not_committed_for_long_makes_no_progress() {
     let clock = Arc::new(Manual::at(TODAY));
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("script.toml");
-    std::fs::write(&script, SCRIPT).unwrap();
-    let mut config = Config::default();
-    config.models.demo.pace_ms = 0;
-    config.models.demo.script = Some(script);
+    let mut config = demo::scripted(SCRIPT);
     // Longer than the whole test by its clock.
     config.runtime.lease_ms = 24 * 60 * MINUTE;
     let (hangs, mut hung) = mpsc::unbounded_channel();

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
 use pes::tool::{Tool, ToolContext, ToolOutput};
-use pes::{AgentProps, Config, Instance};
+use pes::{AgentProps, Instance};
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
+use crate::support::demo;
 use crate::support::store::fresh_store;
 
 /// A barrier: returns once the expected number of calls runs.
@@ -61,14 +62,8 @@ text = "They have met."
 
 /// The number of the thread's commits after a run with this script.
 async fn commits(script: &str, tools: Vec<Arc<dyn Tool>>) -> i64 {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("script.toml");
-    std::fs::write(&path, script).unwrap();
-    let mut config = Config::default();
-    config.models.demo.pace_ms = 0;
-    config.models.demo.script = Some(path);
     let store = fresh_store().await;
-    let builder = Instance::build(config).store(store.clone());
+    let builder = Instance::build(demo::scripted(script)).store(store.clone());
     let builder = tools.into_iter().fold(builder, |builder, tool| builder.tool(tool));
     let instance = builder.open().await.unwrap();
     let answer = instance.process(AgentProps::new("t", "Meet")).await.unwrap();

@@ -6,9 +6,10 @@ use pes::config::{HttpTool, Webhook};
 use pes::domain::tool::ToolClass;
 use pes::domain::webhook::WebhookEvent;
 use pes::runtime::clock::Manual;
-use pes::{AgentProps, Config, Instance};
+use pes::{AgentProps, Instance};
 use serde_json::json;
 
+use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 use crate::support::wire::{Request, Wire, answer};
@@ -26,9 +27,7 @@ async fn what_is_signed_bears_the_time_of_the_systems_clock() {
     clock.put_forward(BEHIND);
     let mut tool = Wire::serve(vec![answer("200 OK", "", r#"{"state":"sent"}"#)]).await;
     let mut hook = Wire::serve(vec![answer("204 No Content", "", "")]).await;
-    let mut config = Config::default();
-    config.models.demo.pace_ms = 0;
-    config.models.demo.script = Some(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/script.toml").into());
+    let mut config = demo::scripted(demo::SCRIPT);
     config.egress.allow.push(hook.address.to_string());
     config.tools.http.push(HttpTool {
         name: "find_order".to_owned(),

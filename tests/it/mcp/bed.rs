@@ -66,10 +66,7 @@ pub async fn asking_app() -> (App, TempDir) {
 /// A server whose model answers by this script, with misbehaving MCP servers of these names, and their folder.
 pub async fn scripted_app(script: &str, servers: &[&str]) -> (App, TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let replies = folder.path().join("replies.toml");
-    std::fs::write(&replies, script).expect("it can be written");
-    let app = App::with(|config| {
-        config.models.demo.script = Some(replies);
+    let app = App::scripted(script, |config| {
         config.mcp.servers.extend(servers.iter().map(|name| ((*name).to_owned(), evil(folder.path()))));
     })
     .await;

@@ -68,13 +68,8 @@ fn peer(program: &str) -> McpServer {
 
 /// A server with one peer; the folder is what the file server may access.
 async fn app(name: &str, server: McpServer, tool: &str, folder: &str) -> App {
-    let script = PathBuf::from(folder).join("script.toml");
-    std::fs::write(&script, SCRIPT.replace("{folder}", folder)).unwrap();
-    let app = App::with(|config| {
-        config.models.demo.script = Some(script);
-        config.mcp.servers.insert(name.to_owned(), server);
-    })
-    .await;
+    let script = SCRIPT.replace("{folder}", folder);
+    let app = App::scripted(&script, |config| _ = config.mcp.servers.insert(name.to_owned(), server)).await;
     app.offers(tool).await;
     app
 }

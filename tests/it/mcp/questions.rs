@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use pes::config::Config;
 use pes::domain::hitl::{InputType, Question, Reply};
 use pes::domain::ids::TenantPk;
 use pes::domain::tool::ToolError;
@@ -174,13 +175,8 @@ calls = [{ tool = "demo_send_email", arguments = { to = "a@example.com", subject
 #[tokio::test]
 async fn who_waits_hears_of_an_approval_while_another_step_goes_on() {
     let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("replies.toml");
-    std::fs::write(&script, TWO_STEPS).unwrap();
-    let app = App::with(|config| {
-        config.models.demo.script = Some(script);
-        config.mcp.servers.insert("evil".to_owned(), evil(folder.path()));
-    })
-    .await;
+    let with_evil = |config: &mut Config| _ = config.mcp.servers.insert("evil".to_owned(), evil(folder.path()));
+    let app = App::scripted(TWO_STEPS, with_evil).await;
     app.offers("evil__hang").await;
     let config = json!({ "threadId": "t1", "config": { "executionConfig": { "maxParallelItems": 2 } } });
     app.post("/threads", config).await.expect(201);

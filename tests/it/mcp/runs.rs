@@ -31,13 +31,7 @@ text = "All done."
 "#;
 
 async fn app(folder: &std::path::Path) -> App {
-    let script = folder.join("replies.toml");
-    std::fs::write(&script, SCRIPT).unwrap();
-    let app = App::with(|config| {
-        config.models.demo.script = Some(script);
-        config.mcp.servers.insert("evil".to_owned(), evil(folder));
-    })
-    .await;
+    let app = App::scripted(SCRIPT, |config| _ = config.mcp.servers.insert("evil".to_owned(), evil(folder))).await;
     app.offers("evil__echo").await;
     app
 }

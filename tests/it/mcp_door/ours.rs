@@ -33,12 +33,8 @@ text = "All done."
 
 /// A server whose tools are those of `agent`.
 async fn host(agent: &App) -> App {
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("script.toml");
-    std::fs::write(&script, SCRIPT).unwrap();
     let url = Some(format!("http://{}/mcp", agent.address));
-    let app = App::with(|config| {
-        config.models.demo.script = Some(script);
+    let app = App::scripted(SCRIPT, |config| {
         config.egress.allow.push("127.0.0.1".to_owned());
         config.mcp.servers.insert("agent".to_owned(), McpServer { url, ..McpServer::default() });
     })

@@ -4,7 +4,7 @@ use pes::config::Config;
 use pes::domain::settings::PolicyAction;
 use serde_json::{Value, json};
 
-use super::{CHAT, chat, said, scripted, with};
+use super::{CHAT, chat, said, with};
 use crate::support::app::App;
 use crate::support::http::{Said, soon};
 use crate::support::store::{Mood, Moody};
@@ -107,7 +107,7 @@ json = { answer = "You are the first.", todoList = [] }
 when = { phase = "planning" }
 json = { answer = "You are not.", todoList = [] }
 "#;
-    let app = scripted(SCRIPT).await;
+    let app = App::scripted(SCRIPT, |_| {}).await;
     let by = |user: &str, texts: &[&str]| with(turns(texts), json!({ "user": user }));
     for (user, later, is_found) in [("ann", 19, true), ("bob", 20, false)] {
         named(&app, &by(user, &["hello"]), Some(user)).await;
@@ -223,7 +223,7 @@ hang = true
 /// A call that a person has approved is not cancelled by the next message.
 #[tokio::test]
 async fn what_was_approved_elsewhere_goes_on_while_its_client_says_more() {
-    let app = scripted(LONG).await;
+    let app = App::scripted(LONG, |_| {}).await;
     let (thread, question) = ask(&app, &turns(&["go"])).await;
     let open = app.get("/suspensions").await.expect(200)["items"][0]["suspensionId"].clone();
     app.post(&format!("/threads/{thread}/resume"), json!({ "suspensionId": open, "approved": true })).await.expect(202);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::params::READS;
-use super::{chat, said, scripted, with};
+use super::{chat, said, with};
 use crate::support::app::App;
 
 /// The first answer does not match the schema.
@@ -36,7 +36,7 @@ fn of_response(more: Value) -> Value {
 
 #[tokio::test]
 async fn a_completion_is_json_that_fits_and_nothing_else() {
-    let app = scripted(&[READS, CITIES].concat()).await;
+    let app = App::scripted(&[READS, CITIES].concat(), |_| {}).await;
     let whole = chat(&app, &of_chat()).send().await.expect(200);
     assert_eq!(whole["choices"][0]["message"]["content"], ANSWER);
     let streamed = super::streamed(&app, of_chat()).await;
@@ -47,7 +47,7 @@ async fn a_completion_is_json_that_fits_and_nothing_else() {
 
 #[tokio::test]
 async fn a_response_is_json_that_fits_and_the_same_when_it_is_had_again() {
-    let app = scripted(&[READS, CITIES].concat()).await;
+    let app = App::scripted(&[READS, CITIES].concat(), |_| {}).await;
     let ask = app.ask("POST", "/v1/responses").json(&of_response(json!({ "stream": true })));
     let live = ask.events().await.all().await;
     let response = &live.last().unwrap().data["response"];
@@ -68,7 +68,7 @@ async fn a_response_is_json_that_fits_and_the_same_when_it_is_had_again() {
 
 #[tokio::test]
 async fn an_answer_that_never_fits_is_an_error_and_no_answer() {
-    let app = scripted(&[READS, &CITIES.replace("city", "town")].concat()).await;
+    let app = App::scripted(&[READS, &CITIES.replace("city", "town")].concat(), |_| {}).await;
     let answer = chat(&app, &of_chat()).send().await;
     let error = &answer.expect(500)["error"];
     assert_eq!((error["code"].as_str(), answer.header("x-should-retry")), (Some("synthesis_failed"), Some("false")));
@@ -82,7 +82,7 @@ async fn an_answer_that_never_fits_is_an_error_and_no_answer() {
 
 #[tokio::test]
 async fn a_run_is_asked_for_the_form_over_rest() {
-    let app = scripted(&[READS, CITIES].concat()).await;
+    let app = App::scripted(&[READS, CITIES].concat(), |_| {}).await;
     let ask = |schema: Value| json!({ "query": "where?", "options": { "answerSchema": schema } });
     let refused = app.post("/threads/t/process", ask(json!({ "type": "cat" }))).await;
     let pointers = refused.expect(422)["errors"].clone();

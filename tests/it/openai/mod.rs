@@ -22,14 +22,6 @@ use crate::support::http::{Ask, Said, soon};
 
 pub const CHAT: &str = "/v1/chat/completions";
 
-/// A server whose model answers by this script.
-async fn scripted(script: &str) -> App {
-    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
-    std::io::Write::write_all(&mut file, script.as_bytes()).expect("it can be written");
-    // It is read when the server starts.
-    App::with(|config| config.models.demo.script = Some(file.path().to_owned())).await
-}
-
 /// A chat completion of this message alone.
 pub fn said(text: &str) -> Value {
     json!({ "model": "pes", "messages": [{ "role": "user", "content": text }] })

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pes::Instance;
-use pes::config::Config;
 use pes::runtime::clock::{Clock, Manual, System};
 use pes::service::{retention, runs, threads};
 use serde_json::{Value, json};
 
-use super::{chat, said, scripted, with};
+use super::{chat, said, with};
 use crate::support::app::App;
+use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 
@@ -91,9 +91,8 @@ async fn nor_where_the_server_stops_before_it_is_answered() {
     let run = runs["items"].as_array().unwrap().iter().find(|run| run["threadId"] != "mine").unwrap().clone();
     app.stopped().await;
     drop(stream);
-    let (clock, mut config) = (Arc::new(Manual::at(System::default().now())), Config::default());
-    config.models.demo.pace_ms = 0;
-    let instance = Instance::build(config).store(store).clock(clock.clone()).open().await.unwrap();
+    let clock = Arc::new(Manual::at(System::default().now()));
+    let instance = Instance::build(demo::at_once()).store(store).clock(clock.clone()).open().await.unwrap();
     let (service, caller) = (instance.service(), instance.caller());
     let is_there = async |thread: &str| threads::get(service, caller, &thread.into()).await.is_ok();
     // A started run continues, though nobody waits for it any more.
@@ -156,7 +155,7 @@ text = """
 
 #[tokio::test]
 async fn what_an_answer_rests_on_is_cited() {
-    let app = scripted(&[READS, CITING].concat()).await;
+    let app = App::scripted(&[READS, CITING].concat(), |_| {}).await;
     let cited = json!({ "url": "https://books.example/a", "title": "A book", "start_index": 0, "end_index": 9 });
     let whole = chat(&app, &said("read")).send().await.expect(200);
     let message = &whole["choices"][0]["message"];
@@ -188,7 +187,7 @@ stop = "max_tokens"
 
 #[tokio::test]
 async fn an_answer_that_was_cut_off_says_so() {
-    let app = scripted(&[READS, CUT].concat()).await;
+    let app = App::scripted(&[READS, CUT].concat(), |_| {}).await;
     let as_long_as_allowed = with(said("read"), json!({ "max_tokens": 5 }));
     let choice = &chat(&app, &as_long_as_allowed).send().await.expect(200)["choices"][0];
     assert_eq!(

@@ -1,13 +1,15 @@
 //! A text answers only the question that its client was shown last.
 
+use pes::config::Config;
 use pes::domain::settings::PolicyAction;
 use serde_json::{Value, json};
 
 use super::{chat, said, with};
 use crate::support::app::App;
 
-async fn gated() -> App {
-    App::with(|config| _ = config.agent.tool_policy.insert("calc*".to_owned(), PolicyAction::Ask)).await
+/// Every calculation needs an approval.
+fn gate(config: &mut Config) {
+    config.agent.tool_policy.insert("calc*".to_owned(), PolicyAction::Ask);
 }
 
 /// A server whose model makes two calculations at once, each of which needs an approval.
@@ -32,13 +34,7 @@ text = "Summed."
 when = { phase = "synthesis" }
 text = "Two and four."
 "#;
-    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
-    std::io::Write::write_all(&mut file, SCRIPT.as_bytes()).expect("it can be written");
-    App::with(|config| {
-        config.models.demo.script = Some(file.path().to_owned());
-        config.agent.tool_policy.insert("calc*".to_owned(), PolicyAction::Ask);
-    })
-    .await
+    App::scripted(SCRIPT, gate).await
 }
 
 /// How many questions were answered.
@@ -63,7 +59,7 @@ async fn respond_to(app: &App, input: &str, previous: &Value) -> Value {
 
 #[tokio::test]
 async fn a_yes_that_is_sent_again_approves_no_later_call() {
-    let app = gated().await;
+    let app = App::with(gate).await;
     let on = async |texts: &[&str]| talk(&app, texts).await;
     let first = on(&["in turn"]).await;
     let second = on(&["in turn", &first, "yes"]).await;
@@ -82,7 +78,7 @@ fn text(response: &Value) -> &str {
 
 #[tokio::test]
 async fn a_yes_goes_on_from_the_response_that_asked() {
-    let app = gated().await;
+    let app = App::with(gate).await;
     let respond = async |input: &str, previous: &Value| respond_to(&app, input, previous).await;
     let first = respond("in turn", &Value::Null).await;
     let thread = first["conversation"]["id"].as_str().unwrap();
@@ -97,7 +93,7 @@ async fn a_yes_goes_on_from_the_response_that_asked() {
 
 #[tokio::test]
 async fn a_yes_behind_the_items_of_the_response_that_asked_answers_it() {
-    let app = gated().await;
+    let app = App::with(gate).await;
     let respond = async |input: &Value| {
         let body = json!({ "model": "pes", "input": input, "store": false });
         app.ask("POST", "/v1/responses").json(&body).send().await.expect(200)

@@ -7,6 +7,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
 use super::wire::Wire;
+use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::process::{Place, Server};
 
@@ -14,7 +15,7 @@ use crate::support::process::{Place, Server};
 /// bytes, with 0 none does; the answer is how many did), `kill` (answered once the process is dead; then another one
 /// starts). `done` ends it.
 async fn tell(program: &str, arguments: &[&str]) {
-    let place = Place::sqlite(include_str!("../support/script.toml"));
+    let place = Place::sqlite(demo::SCRIPT);
     let mut server = Server::start(&place, None).await;
     let wire = Wire::to(server.door.address()).await;
     let mut command = Command::new(program);

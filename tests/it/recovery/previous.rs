@@ -7,6 +7,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::story;
+use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::process::{Door, Place, Server};
 
@@ -160,7 +161,6 @@ async fn goes_back_and_forth(place: Place) {
 #[tokio::test]
 #[ignore = "needs the release before this one: scripts/test --all"]
 async fn the_previous_works_with_what_this_one_has_made_and_back() {
-    let script = include_str!("../support/script.toml");
-    goes_back_and_forth(Place::sqlite(script)).await;
-    goes_back_and_forth(Place::postgres(script).await).await;
+    goes_back_and_forth(Place::sqlite(demo::SCRIPT)).await;
+    goes_back_and_forth(Place::postgres(demo::SCRIPT).await).await;
 }

@@ -17,6 +17,7 @@ use pes::{Builder, Config, Instance};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::support::demo;
 use crate::support::http::soon;
 
 /// The query is a verb that says what the run's one step does:
@@ -223,11 +224,7 @@ pub async fn equipped(
     change: impl FnOnce(&mut Config),
     equip: impl FnOnce(Builder) -> Builder,
 ) -> Instance {
-    let script = tempfile::NamedTempFile::new().expect("a temporary file");
-    std::fs::write(script.path(), SCRIPT).expect("it can be written");
-    let mut config = Config::default();
-    config.models.demo.pace_ms = 0;
-    config.models.demo.script = Some(script.path().to_owned());
+    let mut config = demo::scripted(SCRIPT);
     change(&mut config);
     equip(Instance::build(config).tool(Arc::new(probe.clone()))).open().await.expect("it opens")
 }

@@ -108,6 +108,7 @@ mod killed {
     use rstest::rstest;
     use serde_json::{Value, json};
 
+    use crate::support::demo;
     use crate::support::process::{Door, Place, Server};
 
     /// The times of the thread's runs, in the order of their queries.
@@ -151,7 +152,7 @@ mod killed {
     #[case("schedule.asked@2")]
     #[tokio::test]
     async fn a_process_that_dies_fires_each_time_once(#[case] failpoint: &str) {
-        survives(Place::sqlite(include_str!("../support/script.toml")), failpoint).await;
+        survives(Place::sqlite(demo::SCRIPT), failpoint).await;
     }
 
     #[rstest]
@@ -159,6 +160,6 @@ mod killed {
     #[case("commit.after@1")]
     #[tokio::test]
     async fn so_does_one_on_postgresql(#[case] failpoint: &str) {
-        survives(Place::postgres(include_str!("../support/script.toml")).await, failpoint).await;
+        survives(Place::postgres(demo::SCRIPT).await, failpoint).await;
     }
 }

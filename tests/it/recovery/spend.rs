@@ -12,6 +12,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use crate::front::spend::{taken, this_month};
+use crate::support::demo;
 use crate::support::http::{Ask, Said};
 use crate::support::process::{Door, Place, Server};
 use crate::support::together;
@@ -69,7 +70,7 @@ async fn survives(place: Place, failpoint: &str) {
 #[case("model.replied@20")]
 #[tokio::test]
 async fn runs_side_by_side_keep_to_the_cap_although_the_process_is_killed(#[case] failpoint: &str) {
-    survives(Place::sqlite(include_str!("../support/script.toml")), failpoint).await;
+    survives(Place::sqlite(demo::SCRIPT), failpoint).await;
 }
 
 #[rstest]
@@ -77,5 +78,5 @@ async fn runs_side_by_side_keep_to_the_cap_although_the_process_is_killed(#[case
 #[case("model.replied@20")]
 #[tokio::test]
 async fn so_do_those_on_postgresql(#[case] failpoint: &str) {
-    survives(Place::postgres(include_str!("../support/script.toml")).await, failpoint).await;
+    survives(Place::postgres(demo::SCRIPT).await, failpoint).await;
 }

@@ -4,12 +4,12 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::story;
+use crate::support::demo::SCRIPT;
 use crate::support::http::{Ask, soon};
 use crate::support::process::{Door, Place, Server};
 use crate::support::together;
 
 const RUNS: usize = 12;
-const SCRIPT: &str = include_str!("../support/script.toml");
 
 fn ask(door: Door, n: usize) -> Ask {
     let ask = door.ask("POST", &format!("/threads/t{n}/process")).header("idempotency-key", "once");

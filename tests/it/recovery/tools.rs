@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::demo;
 use crate::support::store::Moody;
 use async_trait::async_trait;
 use pes::domain::run::ResultStatus;
@@ -61,15 +62,11 @@ impl Tool for Misbehaving {
     }
 }
 
-pub async fn instance(script: &str, change: impl FnOnce(&mut Config)) -> (Instance, tempfile::NamedTempFile) {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), script).unwrap();
-    let mut config = Config::default();
-    config.models.demo.pace_ms = 0;
-    config.models.demo.script = Some(file.path().to_owned());
+pub async fn instance(script: &str, change: impl FnOnce(&mut Config)) -> Instance {
+    let mut config = demo::scripted(script);
     change(&mut config);
     let built = Instance::build(config).store(Moody::fresh().await).tool(Arc::new(Misbehaving));
-    (built.open().await.unwrap(), file)
+    built.open().await.unwrap()
 }
 
 #[rstest]
@@ -78,7 +75,7 @@ pub async fn instance(script: &str, change: impl FnOnce(&mut Config)) -> (Instan
 #[case("huge", "output_too_large")]
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_breaks_fails_its_call_and_the_run_goes_on(#[case] how: &str, #[case] code: &str) {
-    let (instance, _script) = instance(SCRIPT, |_| {}).await;
+    let instance = instance(SCRIPT, |_| {}).await;
     let answer = instance.process(AgentProps::new("t", how)).await.unwrap();
     assert_eq!(answer.metadata.status, ResultStatus::Partial, "the tool's last call ended in an error");
     assert_eq!(answer.metadata.tool_errors, 1);
@@ -102,7 +99,7 @@ json = { title = "T", intent = "I", plan = "P", todoList = [
 when = { phase = "execution" }
 calls = [{ tool = "ask_user", arguments = { question = "Well?" } }]
 "#;
-    let (instance, _script) = instance(script, |_| {}).await;
+    let instance = instance(script, |_| {}).await;
     let fault = instance.process(AgentProps::new("t", "ask")).await.unwrap_err();
     assert_eq!(fault.code.as_str(), "suspended", "{fault:?}");
     assert_eq!(instance.service().active_threads(), 1);

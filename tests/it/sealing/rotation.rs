@@ -7,12 +7,11 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{NEW, OLD};
+use crate::support::demo::SCRIPT;
 use crate::support::http::soon;
 use crate::support::metrics::found;
 use crate::support::process::{Place, Server};
 use crate::support::wire::{Request, Wire, answer};
-
-const SCRIPT: &str = include_str!("../support/script.toml");
 
 /// One receiver for each kind of secret.
 struct Outside {

@@ -12,21 +12,15 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::demo::{self, SCRIPT};
 use super::http::{Ask, Said, soon};
 use super::ws::{Refused, Socket};
 
-/// The replies of the demo model.
-const SCRIPT: &str = include_str!("script.toml");
-
-/// The default configuration with a folder of its own, the script, and no delays.
-fn settings(change: impl FnOnce(&mut Config)) -> (Config, TempDir) {
+/// The default configuration with a folder of its own, this script, and no delays.
+fn settings(script: &str, change: impl FnOnce(&mut Config)) -> (Config, TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let script = folder.path().join("script.toml");
-    std::fs::write(&script, SCRIPT).expect("it can be written");
-    let mut config = Config::default();
+    let mut config = demo::scripted(script);
     config.store.data_dir = folder.path().join("data");
-    config.models.demo.pace_ms = 0;
-    config.models.demo.script = Some(script);
     change(&mut config);
     (config, folder)
 }
@@ -53,7 +47,12 @@ impl App {
 
     /// A server with another configuration.
     pub async fn with(change: impl FnOnce(&mut Config)) -> Self {
-        let (config, folder) = settings(change);
+        Self::scripted(SCRIPT, change).await
+    }
+
+    /// The same with a demo model that answers by this script.
+    pub async fn scripted(script: &str, change: impl FnOnce(&mut Config)) -> Self {
+        let (config, folder) = settings(script, change);
         let (listener, address) = bind().await;
         let app = pes::app::App::build(config).await.unwrap_or_else(|error| panic!("{error}"));
         let state = app.state(address).expect("a sound configuration");
@@ -62,7 +61,7 @@ impl App {
 
     /// A server on a store that the test can also access.
     pub async fn of(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Self {
-        let (config, folder) = settings(change);
+        let (config, folder) = settings(SCRIPT, change);
         let (listener, address) = bind().await;
         let app = pes::app::App::with_store(store, config).await.unwrap_or_else(|error| panic!("{error}"));
         let state = app.state(address).expect("a sound configuration");

@@ -3,6 +3,7 @@
 pub mod app;
 pub mod cases;
 pub mod collector;
+pub mod demo;
 pub mod gate;
 pub mod http;
 pub mod issuer;

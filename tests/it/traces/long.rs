@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pes::config::Config;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
 use pes::engine::step::RowKind;
 use pes::runtime::clock::Manual;
@@ -18,6 +17,7 @@ use tokio::sync::Semaphore;
 
 use super::named;
 use crate::support::collector::Collector;
+use crate::support::demo;
 use crate::support::otlp::Span;
 use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
@@ -84,7 +84,6 @@ struct Long {
 impl Long {
     async fn on(database: Option<Database>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("script.toml"), SCRIPT).unwrap();
         let clock = Arc::new(Manual::at(1_795_219_200_000));
         let permits = Arc::new(Semaphore::new(0));
         Self { database, clock, permits, collector: Collector::start(&[]).await, folder }
@@ -95,11 +94,9 @@ impl Long {
     }
 
     fn builder(&self) -> Builder {
-        let mut config = Config::default();
+        let mut config = demo::scripted(SCRIPT);
         config.store.data_dir = self.folder.path().join("data");
         config.store.url = self.database.as_ref().map(|database| database.url().into());
-        config.models.demo.pace_ms = 0;
-        config.models.demo.script = Some(self.folder.path().join("script.toml"));
         config.telemetry.endpoint = Some(self.collector.endpoint());
         // Long enough to store what the collector accepted; the running call does not end.
         config.runtime.drain_ms = 5_000;

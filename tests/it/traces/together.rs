@@ -14,17 +14,17 @@ use pes::{AgentProps, Instance};
 use rstest::rstest;
 
 use crate::support::collector::Collector;
+use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::otlp::Span;
 use crate::support::postgres::Database;
 use crate::support::store::replayed;
 
 async fn open(folder: &Path, database: Option<&Database>, collector: &Collector) -> Instance {
-    let mut config = Config::default();
+    let mut config = demo::at_once();
     config.outbox.attempt_timeout_ms = 1_000;
     config.store.data_dir = folder.to_owned();
     config.store.url = database.map(|database| database.url().into());
-    config.models.demo.pace_ms = 0;
     config.telemetry.endpoint = Some(collector.endpoint());
     Instance::build(config).open().await.unwrap()
 }

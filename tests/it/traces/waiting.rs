@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pes::config::Config;
 use pes::domain::hitl::Suspension;
 use pes::domain::observation::{Observation, ObservationType};
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
@@ -20,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
 use crate::support::collector::Collector;
+use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::otlp::Span;
 
@@ -103,12 +103,9 @@ struct Scene {
 impl Scene {
     async fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("script.toml"), SCRIPT).unwrap();
         let collector = Collector::start(&[]).await;
-        let mut config = Config::default();
+        let mut config = demo::scripted(SCRIPT);
         config.store.data_dir = folder.path().join("data");
-        config.models.demo.pace_ms = 0;
-        config.models.demo.script = Some(folder.path().join("script.toml"));
         config.telemetry.endpoint = Some(collector.endpoint());
         let (clock, permits) = (Arc::new(Manual::at(1_795_219_200_000)), Arc::new(Semaphore::new(0)));
         let (sender, began) = mpsc::unbounded_channel();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pes::Instance;
-use pes::config::{Config, Synchronous};
+use pes::config::Synchronous;
 use pes::domain::caller::Caller;
 use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::runtime::clock::Manual;
@@ -16,6 +16,7 @@ use serde_json::json;
 use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 
+use crate::support::demo;
 use crate::support::http::soon;
 
 const MINUTE: i64 = 60_000;
@@ -63,8 +64,7 @@ async fn add_key(store: &Sqlite, tenant: TenantPk, tenant_name: &str, name: &str
 async fn what_cannot_be_read_of_a_schedule_delays_no_other(#[case] sql: &'static str) {
     let folder = tempfile::tempdir().unwrap();
     let (store, clock) = (open(&folder).await, Arc::new(Manual::at(TODAY)));
-    let mut config = Config::default();
-    config.models.demo.pace_ms = 0;
+    let mut config = demo::at_once();
     // Longer than the whole test by its clock.
     config.runtime.lease_ms = 60 * MINUTE;
     let instance = Instance::build(config).store(store.clone()).clock(clock.clone()).open().await.unwrap();

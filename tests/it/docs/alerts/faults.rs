@@ -4,6 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::series::{Expected, Instance, Scrape, evaluate};
+use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::process::{Place, Server};
 use crate::support::wire::{Wire, answer};
@@ -73,7 +74,7 @@ async fn until(server: &Server, path: &str, is_so: impl Fn(&Value, &str) -> bool
 }
 
 fn script() -> Place {
-    Place::sqlite(include_str!("../../support/script.toml"))
+    Place::sqlite(demo::SCRIPT)
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::series::{Expected, Instance, Scrape, evaluate};
+use crate::support::demo;
 use crate::support::process::{Door, Place, Server};
 
 const MINUTES: u32 = 10;
@@ -47,7 +48,7 @@ fn labelled(label: &str, counts: impl IntoIterator<Item = (String, f64)>) -> Vec
 #[tokio::test]
 #[ignore = "needs promtool: scripts/test --peers"]
 async fn peer_prometheus_evaluates_the_panels_to_what_happened() {
-    let place = Place::postgres(include_str!("../../support/script.toml")).await;
+    let place = Place::postgres(demo::SCRIPT).await;
     let (one, other) = (Server::start(&place, None).await, Server::start(&place, None).await);
     for (server, thread, query) in [
         (&one, "a", "hello"),

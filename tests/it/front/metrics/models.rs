@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::front::usage::reply_of_120_tokens;
+use crate::support::demo;
 use crate::support::metrics::value;
 use crate::support::process::{Place, Server};
 use crate::support::wire::{Wire, end, event, event_stream};
@@ -11,7 +12,7 @@ use crate::support::ws::Socket;
 /// Replies that were stopped are paid for as well.
 #[tokio::test]
 async fn what_models_took_is_what_the_usage_says() {
-    let place = Place::sqlite(include_str!("../../support/script.toml"));
+    let place = Place::sqlite(demo::SCRIPT);
     place.configure("prices = { \"demo:*\" = { input_per_million = 1000.0, output_per_million = 1000.0 } }\n");
     let server = Server::start(&place, None).await;
     let ask = |thread: &str, query: &str| {

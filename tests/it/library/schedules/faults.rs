@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pes::Instance;
-use pes::config::{Config, Synchronous};
+use pes::config::Synchronous;
 use pes::domain::caller::Caller;
 use pes::domain::ids::TenantPk;
 use pes::domain::run::RunStatus;
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 
 use super::{Clocked, HOUR, MINUTE, TODAY};
+use crate::support::demo;
 use crate::support::store::fresh_store;
 
 /// What may be stored of a run: text that is no JSON, and bytes that are no text.
@@ -72,8 +73,7 @@ async fn a_panic_at_the_tools_of_one_tenant_delays_no_other_schedule() {
     let (store, clock) = (fresh_store().await, Arc::new(Manual::at(TODAY)));
     let tenant = store.tenant("hurt", TODAY).await.unwrap();
     let source = Arc::new(Breaking { tenant, generation: AtomicU64::new(0) });
-    let mut config = Config::default();
-    config.models.demo.pace_ms = 0;
+    let mut config = demo::at_once();
     config.runtime.lease_ms = 24 * HOUR;
     let built = Instance::build(config).store(store.clone()).clock(clock.clone()).tools_of(source.clone());
     let clocked =
