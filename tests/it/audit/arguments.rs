@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::tampered::Tampered;
-use crate::library::retention::Aging;
 use crate::support::app::App;
+use crate::support::clocked::Clocked;
 use crate::support::store::fresh_store;
 
 async fn broken(store: &dyn Store) -> Option<String> {
@@ -90,38 +90,38 @@ async fn a_line_with_the_key_of_another_thread_hides_no_changed_arguments() {
 async fn arguments_that_two_people_edited_are_those_of_the_last() {
     for place in [Tampered::sqlite().await, Tampered::postgres().await] {
         let four_eyes = json!({ "tool": "demo_*", "action": "ask", "fourEyes": true });
-        let aging = Aging::on(place.bed.store.clone(), |config| {
+        let clocked = Clocked::on(place.bed.store.clone(), |config| {
             config.policy.rules.push(serde_json::from_value(four_eyes).unwrap());
         })
         .await;
-        aging.suspend("t").await;
-        let asked = aging.state("t", None).await.unwrap()["suspensions"][0].clone();
+        clocked.suspend("t").await;
+        let asked = clocked.state("t", None).await.unwrap()["suspensions"][0].clone();
         let (call, to) = (asked["callId"].as_str().unwrap(), asked["toolInput"]["to"].as_str().unwrap());
         for (who, to) in [("ann", Some("b@example.com")), ("bob", Some("c@example.com")), ("eve", None)] {
-            approve(&aging, who, to).await;
+            approve(&clocked, who, to).await;
         }
-        chain(&*aging.store, None, aging.clock.now()).await.unwrap();
-        assert_eq!(broken(&*aging.store).await, None, "while the questions are there");
-        aging.days_pass(91).await;
-        let row = aging.store.thread(place.bed.tenant, &"t".into()).await.unwrap().unwrap();
+        chain(&*clocked.store, None, clocked.clock.now()).await.unwrap();
+        assert_eq!(broken(&*clocked.store).await, None, "while the questions are there");
+        clocked.days_pass(91).await;
+        let row = clocked.store.thread(place.bed.tenant, &"t".into()).await.unwrap().unwrap();
         let page = PageAsk { limit: 10, ..PageAsk::default() };
-        let questions = aging.store.rows(row.pk, RowKind::Suspension, false, &page).await.unwrap();
+        let questions = clocked.store.rows(row.pk, RowKind::Suspension, false, &page).await.unwrap();
         assert_eq!(questions.items.len(), 0, "they went with the log");
-        assert_eq!(broken(&*aging.store).await, None);
+        assert_eq!(broken(&*clocked.store).await, None);
         for stored in [to, "c@example.com"] {
             let write = |from: &str, to: &str| {
                 format!("UPDATE thread_rows SET body = replace(body, '{from}', '{to}') WHERE id = '{call}'")
             };
             place.write(&write(stored, "mallory@evil.example")).await;
-            let why = broken(&*aging.store).await.expect("it is not what was shown or approved");
+            let why = broken(&*clocked.store).await.expect("it is not what was shown or approved");
             assert!(
                 why.starts_with(&format!("the stored arguments of the call {call} of thread t were changed")),
                 "{why}"
             );
             place.write(&write("mallory@evil.example", stored)).await;
         }
-        assert_eq!(broken(&*aging.store).await, None);
-        aging.instance.close().await;
+        assert_eq!(broken(&*clocked.store).await, None);
+        clocked.instance.close().await;
     }
 }
 
@@ -173,14 +173,14 @@ async fn an_imported_line_says_nothing_about_the_calls_that_come_with_it() {
 }
 
 /// Approves the open call, with another receiver if there is one, and waits for what follows.
-async fn approve(aging: &Aging, who: &str, to: Option<&str>) {
-    let asked = aging.state("t", None).await.unwrap()["suspensions"][0].clone();
+async fn approve(clocked: &Clocked, who: &str, to: Option<&str>) {
+    let asked = clocked.state("t", None).await.unwrap()["suspensions"][0].clone();
     let mut answer = json!({ "suspensionId": asked["suspensionId"], "approved": true });
     if let Some(to) = to {
         answer["modifiedArgs"] = asked["toolInput"].clone();
         answer["modifiedArgs"]["to"] = json!(to);
     }
-    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    let (service, caller) = (clocked.instance.service(), clocked.instance.caller());
     let caller = Caller { name: who.to_owned(), ..caller.clone() };
     let answer = serde_json::from_value(answer).unwrap();
     let answered = runs::resume(service, &caller, &"t".into(), answer, None).await.unwrap();

@@ -10,8 +10,8 @@ use pes::store::{Commit, TenantRenamed};
 use rstest::rstest;
 
 use super::tampered::Tampered;
-use crate::library::retention::Aging;
 use crate::store::bed::Bed;
+use crate::support::clocked::Clocked;
 
 /// Four times this is a key.
 pub const KEY: &str = "c0ffee5eedba5e11";
@@ -165,21 +165,22 @@ async fn a_key_that_was_set_later_signs_where_the_chains_end() {
 async fn an_end_that_a_former_key_signed_later_is_signed_again_within_the_hour() {
     let (key, former) = (key(), other_key());
     let place = Tampered::sqlite().await;
-    let aging = Aging::on(place.bed.store.clone(), |config| config.auth.audit_key = Some(KEY.repeat(4).into())).await;
-    aging.finish("t").await;
-    aging.keep("t", Terms::default(), None).await;
-    let service = aging.instance.service();
+    let clocked =
+        Clocked::on(place.bed.store.clone(), |config| config.auth.audit_key = Some(KEY.repeat(4).into())).await;
+    clocked.finish("t").await;
+    clocked.keep("t", Terms::default(), None).await;
+    let service = clocked.instance.service();
     let mut signed_at = None;
     while signed_at.is_none() {
         signed_at = chain_and_sign(service, signed_at).await.unwrap();
     }
-    assert_eq!(signed_at, Some(aging.clock.now()));
-    assert!(sign_ends(&*aging.store, &former, aging.clock.now()).await.unwrap(), "it was signed with the new key");
-    aging.clock.advance(3_600_000);
+    assert_eq!(signed_at, Some(clocked.clock.now()));
+    assert!(sign_ends(&*clocked.store, &former, clocked.clock.now()).await.unwrap(), "it was signed with the new key");
+    clocked.clock.advance(3_600_000);
     chain_and_sign(service, signed_at).await.unwrap();
     let ask = VerifyAsk { key: Some(&key), ..VerifyAsk::default() };
     assert_eq!(found(&place.bed, &ask).await.broken, None);
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }
 
 #[tokio::test]

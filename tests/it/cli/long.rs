@@ -13,8 +13,8 @@ use tempfile::TempDir;
 use super::client::{DINNER, MAIL, Stage};
 use super::run;
 use super::serving::text;
-use crate::library::retention::Aging;
 use crate::support::app::App;
+use crate::support::clocked::Clocked;
 
 fn count(json: &str) -> usize {
     serde_json::from_str::<Value>(json).unwrap()["items"].as_array().unwrap().len()
@@ -49,13 +49,14 @@ async fn open(folder: &TempDir) -> Arc<dyn Store> {
 
 /// A server with two threads whose plan was made before their log begins; no row of `over`'s plan remains.
 async fn shortened(folder: &TempDir) -> App {
-    let aging = Aging::on(open(folder).await, |config: &mut Config| config.retention.log_days = Kept::Days(90)).await;
+    let clocked =
+        Clocked::on(open(folder).await, |config: &mut Config| config.retention.log_days = Kept::Days(90)).await;
     for thread in ["dinner", "over"] {
-        aging.instance.process(AgentProps::new(thread, DINNER)).await.unwrap();
+        clocked.instance.process(AgentProps::new(thread, DINNER)).await.unwrap();
     }
-    aging.days_pass(100).await;
-    aging.finish("dinner").await;
-    let Aging { instance, store, .. } = aging;
+    clocked.days_pass(100).await;
+    clocked.finish("dinner").await;
+    let Clocked { instance, store, .. } = clocked;
     instance.close().await;
     drop(store);
     App::of(open(folder).await, |_| {}).await

@@ -17,27 +17,25 @@ use pes::store::Store;
 use pes::store::outbox::{DeliveryStatus, TargetKind};
 use serde_json::json;
 
-use super::retention::Aging;
+use crate::support::clocked::{Clocked, DAY, HOUR};
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 use crate::support::wire::{Wire, answer};
 
-const HOUR: i64 = 3_600_000;
-const DAY: i64 = 24 * HOUR;
 /// Longer than any run takes.
 const WAIT: Duration = Duration::from_secs(30);
 
-async fn aging(change: impl FnOnce(&mut Config)) -> Aging {
-    Aging::on(fresh_store().await, |config| {
+async fn clocked(change: impl FnOnce(&mut Config)) -> Clocked {
+    Clocked::on(fresh_store().await, |config| {
         (config.retention.thread_days, config.retention.log_days) = (Kept::FOREVER, Kept::FOREVER);
         change(config);
     })
     .await
 }
 
-async fn passes(aging: &Aging, time: i64) {
-    aging.clock.advance(time);
-    housekeeping::sweep(aging.instance.service()).await.unwrap();
+async fn passes(clocked: &Clocked, time: i64) {
+    clocked.clock.advance(time);
+    housekeeping::sweep(clocked.instance.service()).await.unwrap();
 }
 
 fn key() -> LookupKey {
@@ -45,8 +43,8 @@ fn key() -> LookupKey {
 }
 
 /// Sends a query with the same key; the run, once it has ended, if it is a new one.
-async fn asked(aging: &Aging) -> Option<RunId> {
-    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+async fn asked(clocked: &Clocked) -> Option<RunId> {
+    let (service, caller) = (clocked.instance.service(), clocked.instance.caller());
     let ask = ProcessAsk { query: "hello".to_owned(), lookups: vec![key()], ..ProcessAsk::default() };
     let once = Idempotent { key: "k".to_owned(), scope: "process".to_owned(), fingerprint: "f".to_owned() };
     match runs::process(service, caller, &"t".into(), ask, Some(once)).await.unwrap() {
@@ -60,28 +58,28 @@ async fn asked(aging: &Aging) -> Option<RunId> {
 
 #[tokio::test]
 async fn an_answer_to_a_key_is_kept_for_a_day() {
-    let aging = aging(|_| {}).await;
-    assert!(asked(&aging).await.is_some());
-    passes(&aging, 23 * HOUR).await;
-    assert_eq!(asked(&aging).await, None, "it is answered again");
-    passes(&aging, 2 * HOUR).await;
-    assert!(asked(&aging).await.is_some(), "it is another request by now");
-    aging.instance.close().await;
+    let clocked = clocked(|_| {}).await;
+    assert!(asked(&clocked).await.is_some());
+    passes(&clocked, 23 * HOUR).await;
+    assert_eq!(asked(&clocked).await, None, "it is answered again");
+    passes(&clocked, 2 * HOUR).await;
+    assert!(asked(&clocked).await.is_some(), "it is another request by now");
+    clocked.instance.close().await;
 }
 
 #[tokio::test]
 async fn a_run_is_found_by_what_was_sent_for_thirty_days() {
-    let aging = aging(|_| {}).await;
-    let run = asked(&aging).await;
+    let clocked = clocked(|_| {}).await;
+    let run = asked(&clocked).await;
     let found = async || {
-        let found = aging.store.lookups(aging.instance.caller().tenant, &key(), 5).await.unwrap();
+        let found = clocked.store.lookups(clocked.instance.caller().tenant, &key(), 5).await.unwrap();
         found.into_iter().map(|found| found.run_id).next()
     };
-    passes(&aging, 29 * DAY).await;
+    passes(&clocked, 29 * DAY).await;
     assert_eq!(found().await, run);
-    passes(&aging, 2 * DAY).await;
+    passes(&clocked, 2 * DAY).await;
     assert_eq!(found().await, None);
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }
 
 async fn statuses(store: &dyn Store, tenant: TenantPk, hook: &str) -> Vec<DeliveryStatus> {
@@ -94,43 +92,43 @@ async fn statuses(store: &dyn Store, tenant: TenantPk, hook: &str) -> Vec<Delive
 async fn a_delivery_that_is_over_is_shown_for_as_long_as_the_settings_say() {
     let wire = Wire::serve(vec![answer("204 No Content", "", "")]).await;
     let address = wire.address.to_string();
-    let aging = aging(|config| {
+    let clocked = clocked(|config| {
         config.outbox.kept_ms = 3 * DAY;
         config.auth.sealing_key = Some("a key that is long enough".to_owned().into());
         config.egress.allow.push(address);
     })
     .await;
-    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    let (service, caller) = (clocked.instance.service(), clocked.instance.caller());
     let hook = json!({ "url": format!("http://{}/hook", wire.address), "events": ["run.finished"],
         "secrets": ["whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODk="] });
     let hook = resources::create::<Webhooks>(service, caller, serde_json::from_value(hook).unwrap(), None).await;
     let Ok(Answered::Fresh(hook)) = hook else { panic!("{hook:?}") };
-    aging.finish("t").await;
-    let (store, tenant) = (&*aging.store, caller.tenant);
+    clocked.finish("t").await;
+    let (store, tenant) = (&*clocked.store, caller.tenant);
     let delivered = async { while statuses(store, tenant, &hook.webhook_id).await != [DeliveryStatus::Delivered] {} };
     soon(delivered).await;
-    passes(&aging, 2 * DAY).await;
+    passes(&clocked, 2 * DAY).await;
     assert_eq!(statuses(store, tenant, &hook.webhook_id).await.len(), 1);
-    passes(&aging, 2 * DAY).await;
+    passes(&clocked, 2 * DAY).await;
     assert_eq!(statuses(store, tenant, &hook.webhook_id).await.len(), 0);
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }
 
 /// A process that was stopped for this long continues without reading all of them.
 #[tokio::test]
 async fn that_a_document_was_deleted_is_told_for_thirty_days() {
-    let aging = aging(|_| {}).await;
-    let (service, caller) = (aging.instance.service(), aging.instance.caller());
-    let once = json!({ "id": "once", "at": aging.clock.now() + 10_000 * DAY, "query": "hello" });
+    let clocked = clocked(|_| {}).await;
+    let (service, caller) = (clocked.instance.service(), clocked.instance.caller());
+    let once = json!({ "id": "once", "at": clocked.clock.now() + 10_000 * DAY, "query": "hello" });
     resources::create::<Schedules>(service, caller, serde_json::from_value(once).unwrap(), None).await.unwrap();
     resources::delete::<Schedules>(service, caller, "once").await.unwrap();
     let told = async || {
-        let documents = aging.store.documents_since(0).await.unwrap().documents;
+        let documents = clocked.store.documents_since(0).await.unwrap().documents;
         documents.iter().filter(|document| document.id == "once" && document.body.is_none()).count()
     };
-    passes(&aging, 29 * DAY).await;
+    passes(&clocked, 29 * DAY).await;
     assert_eq!(told().await, 1);
-    passes(&aging, 2 * DAY).await;
+    passes(&clocked, 2 * DAY).await;
     assert_eq!(told().await, 0);
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }

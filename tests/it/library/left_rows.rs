@@ -14,9 +14,9 @@ use pes::service::runs::ContinueAt;
 use pes::store::postgres::Postgres;
 use pes::store::{PageAsk, Store};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use super::retention::Aging;
+use crate::support::clocked::Clocked;
+use crate::support::demo;
 use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
 
@@ -80,12 +80,12 @@ async fn what_runs_leave_beside_the_log_goes_with_it_on_postgresql() {
 }
 
 async fn old_runs_leave_nothing(store: Arc<dyn Store>) {
-    let (_script, aging) = writing(store.clone(), |config| config.retention.usage_days = Kept::Days(100)).await;
-    let (t, held) = (run(&aging, "t").await, run(&aging, "held").await);
-    aging.keep("held", Terms::default(), Some("case 4711")).await;
-    let ever = run(&aging, "ever").await;
+    let clocked = writing(store.clone(), |config| config.retention.usage_days = Kept::Days(100)).await;
+    let (t, held) = (run(&clocked, "t").await, run(&clocked, "held").await);
+    clocked.keep("held", Terms::default(), Some("case 4711")).await;
+    let ever = run(&clocked, "ever").await;
     let forever = Some(Kept::FOREVER);
-    aging.keep("ever", Terms { log_days: forever, thread_days: forever }, None).await;
+    clocked.keep("ever", Terms { log_days: forever, thread_days: forever }, None).await;
     let ever_all = rows_beside(&*store, ever).await;
     let (first, all) = (rows_beside(&*store, t).await, rows_beside(&*store, held).await);
     for kind in [RowKind::Item, RowKind::Call, RowKind::Turn, RowKind::Suspension, RowKind::Payload, RowKind::Usage] {
@@ -93,8 +93,8 @@ async fn old_runs_leave_nothing(store: Arc<dyn Store>) {
     }
     let months = async |count: u32| {
         for _ in 0..count {
-            aging.days_pass(30).await;
-            run(&aging, "t").await;
+            clocked.days_pass(30).await;
+            run(&clocked, "t").await;
         }
     };
     months(6).await;
@@ -104,83 +104,79 @@ async fn old_runs_leave_nothing(store: Arc<dyn Store>) {
         assert_eq!(stays, None, "{kind:?}");
     }
     // As read just before more of it is deleted.
-    let whole = aging.page("t", 0).await.unwrap();
-    let (state, messages) = (aging.state("t", None).await.unwrap(), aging.messages("t").await);
-    aging.days_pass(30).await;
-    let left = aging.page("t", 0).await.unwrap();
+    let whole = clocked.page("t", 0).await.unwrap();
+    let (state, messages) = (clocked.state("t", None).await.unwrap(), clocked.messages("t").await);
+    clocked.days_pass(30).await;
+    let left = clocked.page("t", 0).await.unwrap();
     assert!(left.min_seq > whole.min_seq);
     let tail: Vec<Value> = whole.items.iter().filter(|seen| seen.seq >= left.min_seq).map(|seen| json!(seen)).collect();
     let seen: Vec<Value> = left.items.iter().map(|seen| json!(seen)).collect();
     assert_eq!(seen, tail, "what is left is as it was, with all that is in it");
     assert_eq!(
-        (aging.messages("t").await, &aging.state("t", None).await.unwrap()["todoList"]),
+        (clocked.messages("t").await, &clocked.state("t", None).await.unwrap()["todoList"]),
         (messages, &state["todoList"])
     );
-    let at = aging.state("t", Some(left.min_seq - 1)).await.unwrap();
+    let at = clocked.state("t", Some(left.min_seq - 1)).await.unwrap();
     assert!(!at.to_string().contains("$payload") && !json!(seen).to_string().contains("$payload"));
 
-    run(&aging, "t").await;
+    run(&clocked, "t").await;
     months(5).await;
     let after_year = rows_beside(&*store, t).await;
     assert_eq!(counts(&after_year), counts(&after_six), "as much goes as comes: {after_year:#?}");
     assert_eq!(rows_beside(&*store, held).await, all, "of a thread on hold nothing is deleted");
     assert_eq!(rows_beside(&*store, ever).await, ever_all, "nor of one that is to be kept for ever");
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }
 
 /// That plan is part of the base of the deleted log, and only it names the result of its step.
 #[tokio::test]
 async fn what_a_plan_names_that_a_thread_went_back_to_stays() {
-    let (_script, aging) = writing(fresh_store().await, |config| {
+    let clocked = writing(fresh_store().await, |config| {
         config.agent.core = "pes".to_owned();
         config.limits.items_per_plan = 1;
     })
     .await;
-    finish(&aging, AgentProps::new("t", "first")).await;
-    let said = aging.messages("t").await;
+    finish(&clocked, AgentProps::new("t", "first")).await;
+    let said = clocked.messages("t").await;
     let answer = said.as_array().unwrap().last().unwrap()["messageId"].as_str().unwrap();
     let back = Some(ContinueAt::After(answer.into()));
-    finish(&aging, AgentProps::new("t", "second")).await;
-    aging.days_pass(50).await;
-    finish(&aging, AgentProps { continue_at: back, ..AgentProps::new("t", "second") }).await;
-    let told = aging.page("t", 0).await.unwrap().items;
+    finish(&clocked, AgentProps::new("t", "second")).await;
+    clocked.days_pass(50).await;
+    finish(&clocked, AgentProps { continue_at: back, ..AgentProps::new("t", "second") }).await;
+    let told = clocked.page("t", 0).await.unwrap().items;
     let went_back = told.iter().rfind(|seen| seen.content.get("superseded").is_some()).unwrap();
     let plan = told.iter().find(|seen| seen.seq > went_back.seq && seen.kind == ObservationType::Plan).unwrap();
-    let then = aging.state("t", Some(plan.seq)).await.unwrap()["todoList"].clone();
+    let then = clocked.state("t", Some(plan.seq)).await.unwrap()["todoList"].clone();
     assert!(then.to_string().contains("long long") && !then.to_string().contains("second"), "{then:#}");
-    aging.days_pass(41).await;
-    let floor = aging.page("t", 0).await.unwrap().min_seq;
+    clocked.days_pass(41).await;
+    let floor = clocked.page("t", 0).await.unwrap().min_seq;
     assert!(1 < floor && floor < plan.seq, "{floor}");
-    assert_eq!(aging.state("t", Some(plan.seq)).await.unwrap()["todoList"], then);
-    aging.instance.close().await;
+    assert_eq!(clocked.state("t", Some(plan.seq)).await.unwrap()["todoList"], then);
+    clocked.instance.close().await;
 }
 
-/// An instance whose runs follow the script above; dropping it removes the folder.
-async fn writing(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> (TempDir, Aging) {
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("script.toml");
-    std::fs::write(&script, SCRIPT.replace("LONG", &"long ".repeat(200))).unwrap();
-    let aging = Aging::on(store, |config| {
-        config.models.demo.script = Some(script);
+/// An instance whose runs follow the script above.
+async fn writing(store: Arc<dyn Store>, change: impl FnOnce(&mut Config)) -> Clocked {
+    Clocked::on(store, |config| {
+        config.models.demo.script = Some(demo::file(&SCRIPT.replace("LONG", &"long ".repeat(200))));
         config.agent.core = "react".to_owned();
         change(config);
     })
-    .await;
-    (folder, aging)
+    .await
 }
 
 /// One run of the thread, whose question somebody answers.
-async fn run(aging: &Aging, thread: &str) -> ThreadPk {
-    finish(aging, AgentProps::new(thread, "write to the team")).await;
-    let tenant = aging.instance.caller().tenant;
-    aging.store.thread(tenant, &thread.into()).await.unwrap().unwrap().pk
+async fn run(clocked: &Clocked, thread: &str) -> ThreadPk {
+    finish(clocked, AgentProps::new(thread, "write to the team")).await;
+    let tenant = clocked.instance.caller().tenant;
+    clocked.store.thread(tenant, &thread.into()).await.unwrap().unwrap().pk
 }
 
-async fn finish(aging: &Aging, asked: AgentProps) {
+async fn finish(clocked: &Clocked, asked: AgentProps) {
     let thread = asked.thread_id.to_string();
-    let fault = aging.instance.process(asked).await.unwrap_err();
+    let fault = clocked.instance.process(asked).await.unwrap_err();
     assert_eq!(fault.code, Code::Suspended, "{fault:?}");
-    let state = aging.state(&thread, None).await.unwrap();
+    let state = clocked.state(&thread, None).await.unwrap();
     let answer = json!({ "suspensionId": state["suspensions"][0]["suspensionId"], "approved": true });
-    aging.instance.resume(thread.as_str(), serde_json::from_value(answer).unwrap()).await.unwrap();
+    clocked.instance.resume(thread.as_str(), serde_json::from_value(answer).unwrap()).await.unwrap();
 }

@@ -17,7 +17,7 @@ mod outage;
 mod reading;
 mod refolded;
 mod restored;
-pub mod retention;
+mod retention;
 mod schedules;
 mod side_by_side;
 mod simple_core;

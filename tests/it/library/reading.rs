@@ -19,7 +19,7 @@ use pes::store::{Commit, Committed, Fence, NewThread, PageAsk, Store};
 use pes::{AgentProps, Config, Instance};
 use serde_json::{Value, json};
 
-use super::retention::Aging;
+use crate::support::clocked::Clocked;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody, fresh_store};
@@ -145,9 +145,9 @@ async fn a_reader_that_has_caught_up_keeps_nothing_of_what_it_read() {
 
 #[tokio::test]
 async fn whoever_goes_back_hears_nothing_of_the_run_that_made_way() {
-    let aging = Aging::on(fresh_store().await, |_| {}).await;
-    let (service, caller, id) = (aging.instance.service(), aging.instance.caller(), ThreadId::from("t"));
-    aging.suspend("t").await;
+    let clocked = Clocked::on(fresh_store().await, |_| {}).await;
+    let (service, caller, id) = (clocked.instance.service(), clocked.instance.caller(), ThreadId::from("t"));
+    clocked.suspend("t").await;
     let (continue_at, on_busy) = (Some(ContinueAt::Start), OnBusy::Interrupt);
     let ask = ProcessAsk { query: "hello".into(), continue_at, on_busy, ..ProcessAsk::default() };
     let (answered, early) = runs::process_with(service, caller, &id, ask, None, true).await.unwrap();
@@ -158,15 +158,15 @@ async fn whoever_goes_back_hears_nothing_of_the_run_that_made_way() {
     // The observation of the rewind belongs to no run.
     let others = told.iter().filter(|seen| !seen.run_id.as_str().is_empty() && seen.run_id != receipt.run_id);
     assert_eq!(others.map(|seen| seen.kind).collect::<Vec<_>>(), []);
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }
 
 #[tokio::test]
 async fn a_client_that_hangs_up_as_its_query_goes_back_has_asked_it() {
     let store = Moody::fresh().await;
-    let aging = Aging::on(store.clone(), |_| {}).await;
-    let (service, caller, id) = (aging.instance.service(), aging.instance.caller(), ThreadId::from("t"));
-    aging.suspend("t").await;
+    let clocked = Clocked::on(store.clone(), |_| {}).await;
+    let (service, caller, id) = (clocked.instance.service(), clocked.instance.caller(), ThreadId::from("t"));
+    clocked.suspend("t").await;
     let (continue_at, on_busy) = (Some(ContinueAt::Start), OnBusy::Interrupt);
     let ask = ProcessAsk { query: "hello".into(), continue_at, on_busy, ..ProcessAsk::default() };
     // Read once before the run is cancelled, and once after it.
@@ -190,15 +190,15 @@ async fn a_client_that_hangs_up_as_its_query_goes_back_has_asked_it() {
     let mut stands = soon(stands).await;
     stands.sort_unstable_by_key(|status| status.as_str());
     assert_eq!(stands, [RunStatus::Cancelled, RunStatus::Completed]);
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }
 
 #[tokio::test]
 async fn whoever_reads_until_a_run_asks_is_told_so_also_where_it_is_answered_meanwhile() {
     let store = Moody::fresh().await;
-    let aging = Aging::on(store.clone(), |_| {}).await;
-    let (service, caller, id) = (aging.instance.service(), aging.instance.caller(), ThreadId::from("t"));
-    aging.suspend("t").await;
+    let clocked = Clocked::on(store.clone(), |_| {}).await;
+    let (service, caller, id) = (clocked.instance.service(), clocked.instance.caller(), ThreadId::from("t"));
+    clocked.suspend("t").await;
     let run = runs::list(service, caller, None, Some(&id), PageAsk { cursor: None, limit: 1 }).await.unwrap();
     let until = Some(run.items[0].run_id.clone());
     let ask = FeedAsk { after: After::Latest, until, ends_suspended: true, ..FeedAsk::default() };
@@ -218,27 +218,27 @@ async fn whoever_reads_until_a_run_asks_is_told_so_also_where_it_is_answered_mea
         store.holds("marks").await;
         let open = suspensions::open_on(service, caller, &id).await.unwrap().remove(0);
         let answer = json!({ "suspensionId": open.suspension_id, "approved": true });
-        aging.instance.resume("t", serde_json::from_value(answer).unwrap()).await.unwrap();
+        clocked.instance.resume("t", serde_json::from_value(answer).unwrap()).await.unwrap();
         store.set("marks", Mood::Well);
     };
     let (stands, ()) = tokio::join!(read, answered);
     assert_eq!(stands, [RunStatus::Suspended]);
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }
 
 #[tokio::test]
 async fn a_task_that_was_cancelled_is_shown_without_what_was_said_later() {
     let store = Moody::fresh().await;
-    let aging = Aging::on(store.clone(), |_| {}).await;
-    let (service, caller) = (aging.instance.service(), aging.instance.caller());
-    aging.suspend("t").await;
+    let clocked = Clocked::on(store.clone(), |_| {}).await;
+    let (service, caller) = (clocked.instance.service(), clocked.instance.caller());
+    clocked.suspend("t").await;
     let runs = runs::list(service, caller, None, None, PageAsk { cursor: None, limit: 1 }).await.unwrap();
     let run = &runs.items[0].run_id;
     runs::cancel(service, caller, run, None).await.unwrap();
-    aging.clock.advance(120_000);
+    clocked.clock.advance(120_000);
     // Two messages each: more than one page.
     for _ in 0..51 {
-        aging.finish("t").await;
+        clocked.finish("t").await;
     }
     store.set("rows", Mood::HangsNext);
     tokio::select! {
@@ -249,7 +249,7 @@ async fn a_task_that_was_cancelled_is_shown_without_what_was_said_later() {
         () = store.holds("rows") => panic!("it reads on"),
     }
     store.set("rows", Mood::Well);
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use pes::domain::ids::ThreadId;
 use pes::service::fork;
 use serde_json::{Value, json};
 
-use super::retention::Aging;
+use crate::support::clocked::Clocked;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 
@@ -13,34 +13,34 @@ const ENTRIES: i64 = 700;
 
 #[tokio::test]
 async fn what_lies_between_a_kept_fold_and_the_beginning_is_not_left_out() {
-    let aging = Aging::on(fresh_store().await, |_| {}).await;
-    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    let clocked = Clocked::on(fresh_store().await, |_| {}).await;
+    let (service, caller) = (clocked.instance.service(), clocked.instance.caller());
     let thread: ThreadId = "t".into();
-    let last = async |from: i64| aging.page("t", from).await.unwrap().last_seq;
-    aging.finish("t").await;
+    let last = async |from: i64| clocked.page("t", from).await.unwrap().last_seq;
+    clocked.finish("t").await;
     while last(0).await < ENTRIES {
-        aging.finish("t").await;
+        clocked.finish("t").await;
     }
-    aging.days_pass(91).await;
-    assert!(aging.page("t", 0).await.unwrap().min_seq > ENTRIES, "it was shortened to its end");
-    aging.finish("t").await;
-    let (end, messages) = (last(0).await, contents(&aging.messages("t").await));
-    let state = aging.state("t", None).await.unwrap();
-    let then = aging.state("t", Some(end)).await.unwrap();
+    clocked.days_pass(91).await;
+    assert!(clocked.page("t", 0).await.unwrap().min_seq > ENTRIES, "it was shortened to its end");
+    clocked.finish("t").await;
+    let (end, messages) = (last(0).await, contents(&clocked.messages("t").await));
+    let state = clocked.state("t", None).await.unwrap();
+    let then = clocked.state("t", Some(end)).await.unwrap();
     assert_eq!((&then["todoList"], &then["messageCount"]), (&state["todoList"], &state["messageCount"]));
     let copied = async |id: &str| {
         soon(fork::fork(service, caller, &thread, Some(end), Some(id.into()), None)).await.unwrap();
-        contents(&aging.messages(id).await)
+        contents(&clocked.messages(id).await)
     };
     assert_eq!(copied("copy").await, messages);
     // The next base is made from the previous one.
-    aging.days_pass(91).await;
-    assert!(aging.page("t", 0).await.unwrap().min_seq > end);
-    aging.finish("t").await;
+    clocked.days_pass(91).await;
+    assert!(clocked.page("t", 0).await.unwrap().min_seq > end);
+    clocked.finish("t").await;
     let end = last(0).await;
     soon(fork::fork(service, caller, &thread, Some(end), Some("later".into()), None)).await.unwrap();
-    assert_eq!(contents(&aging.messages("later").await), contents(&aging.messages("t").await));
-    aging.instance.close().await;
+    assert_eq!(contents(&clocked.messages("later").await), contents(&clocked.messages("t").await));
+    clocked.instance.close().await;
 }
 
 fn contents(messages: &Value) -> Vec<Value> {

@@ -18,6 +18,7 @@ use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tokio::task::spawn_blocking;
 
 use crate::recovery::probe::{Probe, ask, instance};
+use crate::support::clocked::TODAY;
 use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
@@ -52,7 +53,7 @@ async fn backed_up(folder: &Path) -> (std::path::PathBuf, Probe) {
 async fn what_was_not_over_waits_for_a_person_and_is_not_repeated_before() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
-    sqlite::put_back(&file, &folder.path().join("restored"), RestoreMode::Held { as_of: 1_795_219_200_000 }).unwrap();
+    sqlite::put_back(&file, &folder.path().join("restored"), RestoreMode::Held { as_of: TODAY }).unwrap();
     let store = opened(&folder.path().join("restored")).await;
     assert_eq!(store.unfinished_threads(ThreadPk::NONE, 10).await.unwrap().len(), 1);
     let probe = Probe::new();

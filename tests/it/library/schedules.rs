@@ -14,57 +14,36 @@ use pes::domain::fault::Code;
 use pes::domain::ids::ThreadPk;
 use pes::domain::run::{RunResource, RunStatus};
 use pes::domain::schedule::{ScheduleResource, ScheduleStanding};
-use pes::runtime::clock::{Clock as _, Manual};
+use pes::runtime::clock::Clock as _;
 use pes::service::if_match::IfMatch;
 use pes::service::resources::{self, Resource, Schedules};
 use pes::service::{changes, runs, schedules};
 use pes::store::sqlite::Sqlite;
 use pes::store::{AuditRow, BackupStore, KeyAdded, KeyRow, PageAsk, Store};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
+use crate::support::clocked::{Clocked, HOUR, MINUTE, TODAY};
 use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 
-const MINUTE: i64 = 60_000;
-const HOUR: i64 = 60 * MINUTE;
-/// 2026-11-21T00:00:00Z
-const TODAY: i64 = 1_795_219_200_000;
-
 /// A call that a person must approve, so that its run does not end.
 const GATED: &str = "send";
 
-/// A server whose minutes pass when the test says so.
-struct Clocked {
-    instance: Instance,
-    store: Arc<dyn Store>,
-    clock: Arc<Manual>,
-    _folder: TempDir,
-}
-
 impl Clocked {
     async fn start() -> Self {
-        Self::on(fresh_store().await, TODAY).await
+        Self::with(fresh_store().await, TODAY, |_| {}).await
     }
 
-    async fn on(store: Arc<dyn Store>, now: i64) -> Self {
-        Self::with(store, now, |_| {}).await
-    }
-
+    /// One with the replies that most tests share.
     async fn with(store: Arc<dyn Store>, now: i64, change: impl FnOnce(&mut Config)) -> Self {
-        let clock = Arc::new(Manual::at(now));
-        let mut config = Config::default();
-        config.models.demo.pace_ms = 0;
-        // Longer than the whole test by its clock: nobody renews it while the clock jumps.
-        config.runtime.lease_ms = 24 * HOUR;
-        let folder = tempfile::tempdir().unwrap();
-        let script = folder.path().join("script.toml");
-        std::fs::write(&script, demo::SCRIPT).unwrap();
-        config.models.demo.script = Some(script);
-        change(&mut config);
-        let instance = Instance::build(config).store(store.clone()).clock(clock.clone()).open().await.unwrap();
-        Self { instance, store, clock, _folder: folder }
+        Self::at(now, store, |config| {
+            // Longer than the whole test by its clock: nobody renews it while the clock jumps.
+            config.runtime.lease_ms = 24 * HOUR;
+            config.models.demo.script = Some(demo::file(demo::SCRIPT));
+            change(config);
+        })
+        .await
     }
 
     fn caller(&self) -> &Caller {
@@ -338,13 +317,13 @@ async fn a_time_whose_key_is_gone_has_no_run() {
 async fn a_restored_one_waits_until_it_is_written_again() {
     let folder = tempfile::tempdir().unwrap();
     let open = async || Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap());
-    let before = Clocked::on(open().await, TODAY).await;
+    let before = Clocked::with(open().await, TODAY, |_| {}).await;
     before.schedule(json!({ "overlap": "allow" })).await;
     before.instance.close().await;
     drop(before.store);
     let store = open().await;
     store.mark_restored(TODAY).await.unwrap();
-    let clocked = Clocked::on(store, TODAY + MINUTE).await;
+    let clocked = Clocked::with(store, TODAY + MINUTE, |_| {}).await;
     clocked.passes(MINUTE).await;
     assert!(clocked.runs().await.is_empty());
     assert!(clocked.standing().await.last_error.unwrap().starts_with("held back"));

@@ -4,7 +4,7 @@ use pes::domain::fault::Code;
 use pes::service::retention;
 use rstest::rstest;
 
-use super::retention::{Aging, DAY};
+use crate::support::clocked::{Clocked, DAY};
 use crate::support::http::soon;
 use crate::support::store::{Mood, Moody};
 
@@ -17,15 +17,15 @@ use crate::support::store::{Mood, Moody};
 async fn what_is_too_old_goes_side_by_side(#[case] call: &'static str, #[case] days: i64, #[case] most: usize) {
     let threads = most + 1;
     let store = Moody::fresh().await;
-    let aging = Aging::on(store.clone(), |_| {}).await;
+    let clocked = Clocked::on(store.clone(), |_| {}).await;
     for n in 0..threads {
-        aging.finish(&format!("t{n}")).await;
+        clocked.finish(&format!("t{n}")).await;
     }
     for call in ["row", call] {
         store.set(call, Mood::Hangs);
     }
     store.calls("row");
-    aging.clock.advance(days * DAY);
+    clocked.clock.advance(days * DAY);
     let side_by_side = async {
         soon(store.holds_many("row", most)).await;
         assert_eq!(store.calls("row"), most);
@@ -33,12 +33,12 @@ async fn what_is_too_old_goes_side_by_side(#[case] call: &'static str, #[case] d
         soon(store.holds_many(call, most)).await;
         store.set(call, Mood::Well);
     };
-    let (swept, ()) = tokio::join!(retention::sweep(aging.instance.service()), side_by_side);
+    let (swept, ()) = tokio::join!(retention::sweep(clocked.instance.service()), side_by_side);
     swept.unwrap();
     for n in 0..threads {
         let thread = format!("t{n}");
-        let gone = aging.page(&thread, 1).await.err();
+        let gone = clocked.page(&thread, 1).await.err();
         assert!(matches!(gone, Some(Code::NotFound | Code::HistoryCompacted)), "{thread}: {gone:?}");
     }
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }

@@ -18,12 +18,11 @@ use pes::store::{PageAsk, SpendChange, SpendKey, Store};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::retention::Aging;
+use crate::support::clocked::{Clocked, DAY};
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 use crate::support::wire::{Step, Wire, end, event, event_stream};
 
-const DAY: i64 = 86_400_000;
 /// A nanodollar per token of a call, so that one unit of the cap is one token of the reply.
 const CAP_USD: f64 = 0.000_1;
 
@@ -61,36 +60,37 @@ async fn of_a_day_that_is_over_nobody_is_told_how_much_of_its_cap_is_used() {
     let held = Arc::new(Notify::new());
     let mut wire = Wire::serve(vec![reply("late", Some(held.clone())), reply("early", None)]).await;
     let (url, store) = (wire.url(), fresh_store().await);
-    let aging = Aging::on(store.clone(), |config| settings(config, url)).await;
-    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    let clocked = Clocked::on(store.clone(), |config| settings(config, url)).await;
+    let (service, caller) = (clocked.instance.service(), clocked.instance.caller());
     let hook = json!({ "url": "http://127.0.0.1:1/hook", "events": ["spend.threshold"],
         "secrets": ["whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODk="] });
     let hook = resources::create::<Webhooks>(service, caller, serde_json::from_value(hook).unwrap(), None).await;
     let Ok(Answered::Fresh(hook)) = hook else { panic!("{hook:?}") };
     let hook = json!(hook)["webhookId"].as_str().unwrap().to_owned();
-    let yesterday = Capped::TenantDay.period(aging.clock.now());
+    let yesterday = Capped::TenantDay.period(clocked.clock.now());
     let passes = async {
         wire.request().await;
-        aging.clock.advance(DAY);
+        clocked.clock.advance(DAY);
         held.notify_one();
     };
-    let (late, ()) = soon(async { tokio::join!(aging.instance.process(AgentProps::new("t", "hello")), passes) }).await;
+    let (late, ()) =
+        soon(async { tokio::join!(clocked.instance.process(AgentProps::new("t", "hello")), passes) }).await;
     assert_eq!(late.unwrap().response.content, "late");
     let day = SpendKey { tenant: caller.tenant, key_name: String::new(), period: yesterday, unit: Unit::Usd };
     let spent = store.spent(&[day]).await.unwrap().remove(0);
     assert_eq!((spent.used, spent.held, spent.told), (99_010, 0, 0));
     assert_eq!(told(&*store, caller.tenant, &hook).await, 0);
     // It would have been sent during its day.
-    soon(aging.instance.process(AgentProps::new("u", "hello"))).await.unwrap();
+    soon(clocked.instance.process(AgentProps::new("u", "hello"))).await.unwrap();
     assert_eq!(told(&*store, caller.tenant, &hook).await, 1);
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }
 
 /// Only when the month has ended there is room again.
 #[tokio::test]
 async fn of_caps_that_are_reached_the_one_that_ends_last_is_named_and_all_are_announced() {
     let store = fresh_store().await;
-    let aging = Aging::on(store.clone(), |config| {
+    let clocked = Clocked::on(store.clone(), |config| {
         let spend = &mut config.limits.spend;
         (spend.tenant_day_tokens, spend.tenant_month_tokens) = (Some(20), Some(200));
         config.egress.allow.push("127.0.0.1:1".to_owned());
@@ -103,16 +103,16 @@ async fn of_caps_that_are_reached_the_one_that_ends_last_is_named_and_all_are_an
         });
     })
     .await;
-    let (now, tenant) = (aging.clock.now(), aging.instance.caller().tenant);
+    let (now, tenant) = (clocked.clock.now(), clocked.instance.caller().tenant);
     let both = [Capped::TenantDayTokens, Capped::TenantMonthTokens];
     let both = both.map(|capped| SpendKey::of(capped, tenant, None, now).unwrap());
     let change = |key: &SpendKey| SpendChange { key: key.clone(), used: 200, held: 0, cap: None, notices: Vec::new() };
     store.add_usage(tenant, now, Vec::new(), both.iter().map(change).collect()).await.unwrap();
-    let fault = aging.instance.process(AgentProps::new("t", "hello")).await.unwrap_err();
+    let fault = clocked.instance.process(AgentProps::new("t", "hello")).await.unwrap_err();
     assert_eq!((fault.code, fault.retry_after_ms), (Code::SpendCapReached, Some(10 * DAY)));
     let month = "the cap of 200 tokens a month of the tenant is reached until 2026-12-01T00:00:00Z";
     assert!(fault.detail.contains(month), "{}", fault.detail);
     let told: Vec<i64> = store.spent(&both).await.unwrap().iter().map(|spent| spent.told).collect();
     assert_eq!(told, [100, 100]);
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }

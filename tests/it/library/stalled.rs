@@ -11,13 +11,10 @@ use pes::{AgentProps, Instance};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use crate::support::clocked::{MINUTE, TODAY};
 use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
-
-const MINUTE: i64 = 60_000;
-/// 2026-11-21T00:00:00Z
-const TODAY: i64 = 1_795_219_200_000;
 
 /// Four items, one after the other.
 const SCRIPT: &str = r#"

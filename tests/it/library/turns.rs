@@ -4,7 +4,7 @@ use pes::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use pes::domain::thread::ThreadProfile;
 use pes::store::{Commit, Committed, KeyStore as _, NewThread, Store, ThreadStore as _};
 
-use super::retention::Aging;
+use crate::support::clocked::Clocked;
 use crate::support::store::{Mood, Moody};
 
 /// More than one turn deletes.
@@ -26,7 +26,7 @@ async fn a_tenant_with_much_that_is_old_keeps_no_other_waiting() {
     leave_old(&*store, large, 1..=MANY).await;
     leave_old(&*store, small, MANY + 1..=MANY + 1).await;
     store.set("threads_at_rest", Mood::HangsNext);
-    let aging = Aging::on(store.clone(), |_| {}).await;
+    let clocked = Clocked::on(store.clone(), |_| {}).await;
     store.holds("threads_at_rest").await;
     let left = async || {
         let mut left = Vec::new();
@@ -40,7 +40,7 @@ async fn a_tenant_with_much_that_is_old_keeps_no_other_waiting() {
     store.holds("threads_at_rest").await;
     assert_eq!(left().await, [MANY], "the small one has had its turn before the next");
     store.set("threads_at_rest", Mood::Well);
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }
 
 #[tokio::test]
@@ -51,12 +51,12 @@ async fn a_tenant_of_which_nothing_can_be_deleted_keeps_no_other_waiting() {
     leave_old(&*store, second, 2..=2).await;
     store.set("threads_at_rest", Mood::FailsOnce);
     store.set("threads_with_terms", Mood::Hangs);
-    let aging = Aging::on(store.clone(), |_| {}).await;
+    let clocked = Clocked::on(store.clone(), |_| {}).await;
     // After the turns of all tenants.
     store.holds("threads_with_terms").await;
     let is_there = async |pk| store.thread_by_pk(ThreadPk(pk)).await.unwrap().is_some();
     assert!(is_there(1).await, "that one failed");
     assert!(!is_there(2).await);
     store.set("threads_with_terms", Mood::Well);
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }

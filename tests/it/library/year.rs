@@ -25,14 +25,13 @@ use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection, Executor, SqliteConnection};
 use tempfile::TempDir;
 
-use super::retention::Aging;
+use crate::support::clocked::{Clocked, DAY};
 use crate::support::collector::Collector;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 
 /// Longer than any run takes.
 const WAIT: Duration = Duration::from_secs(30);
-const DAY: i64 = 86_400_000;
 const LOG_DAYS: u32 = 9;
 const THREAD_DAYS: u32 = 40;
 const USAGE_DAYS: u32 = 60;
@@ -169,20 +168,20 @@ async fn as_much_goes_as_comes(stored: Stored) {
     // The oldest rows: audit lines about the deletion of others, which may be as old as those.
     let oldest = 2 * (i64::from(AUDIT_DAYS) + days);
     let mut collector = Collector::start(&[]).await;
-    let aging = Aging::on(stored.store().await, |config| {
+    let clocked = Clocked::on(stored.store().await, |config| {
         terms(config);
         config.telemetry.endpoint = Some(collector.endpoint());
     })
     .await;
     let daily = json!({ "id": "daily", "everyMs": DAY, "query": "hello", "overlap": "allow" });
-    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    let (service, caller) = (clocked.instance.service(), clocked.instance.caller());
     resources::create::<Schedules>(service, caller, serde_json::from_value(daily).unwrap(), None).await.unwrap();
     let mut sizes = Vec::new();
     for step in 0..steps {
-        aging.days_pass(days).await;
+        clocked.days_pass(days).await;
         housekeeping::sweep(service).await.unwrap();
-        one_day(&aging, step, runs).await;
-        soon(told(&*aging.store, &mut collector)).await;
+        one_day(&clocked, step, runs).await;
+        soon(told(&*clocked.store, &mut collector)).await;
         sizes.push(stored.size((step + 1) * days).await);
     }
     let full = sizes.iter().find(|size| size.day > oldest).unwrap();
@@ -203,7 +202,7 @@ async fn as_much_goes_as_comes(stored: Stored) {
         end.bytes,
         full.bytes
     );
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }
 
 /// Until the collector has all spans of a day: unsent spans have no maximum age.
@@ -215,8 +214,8 @@ async fn told(store: &dyn Store, collector: &mut Collector) {
 }
 
 /// Some of all data with a limited lifetime.
-async fn one_day(aging: &Aging, day: i64, runs: i64) {
-    let (instance, service, caller) = (&aging.instance, aging.instance.service(), aging.instance.caller());
+async fn one_day(clocked: &Clocked, day: i64, runs: i64) {
+    let (instance, service, caller) = (&clocked.instance, clocked.instance.service(), clocked.instance.caller());
     let finish = async |thread: String| instance.process(AgentProps::new(thread, "hello")).await.map(drop).unwrap();
     for run in 0..runs {
         finish(format!("day-{day}-{run}")).await;
@@ -233,25 +232,23 @@ async fn one_day(aging: &Aging, day: i64, runs: i64) {
     runs::wait(service, caller, &receipt.run_id, WAIT).await.unwrap();
 
     let asks = format!("asks-{day}");
-    aging.suspend(&asks).await;
-    let state = aging.state(&asks, None).await.unwrap();
-    let answer = json!({ "suspensionId": state["suspensions"][0]["suspensionId"], "approved": true });
-    instance.resume(&asks, serde_json::from_value(answer).unwrap()).await.unwrap();
+    let answer = clocked.suspend(&asks).await;
+    clocked.resume(&asks, answer).await;
 
     finish(format!("deleted-{day}")).await;
     threads::delete(service, caller, &format!("deleted-{day}").into()).await.unwrap();
 
-    let once = json!({ "id": format!("once-{day}"), "at": aging.clock.now() + 10_000 * DAY, "query": "hello" });
+    let once = json!({ "id": format!("once-{day}"), "at": clocked.clock.now() + 10_000 * DAY, "query": "hello" });
     resources::create::<Schedules>(service, caller, serde_json::from_value(once).unwrap(), None).await.unwrap();
     resources::delete::<Schedules>(service, caller, &format!("once-{day}")).await.unwrap();
 
-    let expires_at = aging.clock.now() + DAY;
+    let expires_at = clocked.clock.now() + DAY;
     let session = SessionRow { hash: format!("{day}"), key_hash: "k".to_owned(), person: None, expires_at };
-    aging.store.add_session(session, 100).await.unwrap();
+    clocked.store.add_session(session, 100).await.unwrap();
 
     soon(schedules::fire_due(service)).await.unwrap();
     for run in schedules::runs_of(service, caller, "daily", 1).await.unwrap() {
         runs::wait(service, caller, &run.run_id, WAIT).await.unwrap();
     }
-    audit::chain(&*aging.store, None, aging.clock.now()).await.unwrap();
+    audit::chain(&*clocked.store, None, clocked.clock.now()).await.unwrap();
 }

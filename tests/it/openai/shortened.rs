@@ -10,31 +10,31 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{chat, said, with};
-use crate::library::retention::Aging;
 use crate::support::app::App;
+use crate::support::clocked::Clocked;
 use crate::support::store::fresh_store;
 
 async fn open(folder: &TempDir) -> Arc<dyn Store> {
     Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap())
 }
 
-async fn aging(folder: &TempDir) -> Aging {
-    Aging::on(open(folder).await, |config: &mut Config| config.retention.log_days = Kept::Days(90)).await
+async fn clocked(folder: &TempDir) -> Clocked {
+    Clocked::on(open(folder).await, |config: &mut Config| config.retention.log_days = Kept::Days(90)).await
 }
 
-async fn close(aging: Aging) {
-    let Aging { instance, store, .. } = aging;
+async fn close(clocked: Clocked) {
+    let Clocked { instance, store, .. } = clocked;
     instance.close().await;
     drop(store);
 }
 
 /// A server on a store with a thread whose log was shortened.
 async fn app(folder: &TempDir) -> App {
-    let aging = aging(folder).await;
-    aging.finish("mine").await;
-    aging.days_pass(100).await;
-    aging.finish("mine").await;
-    close(aging).await;
+    let clocked = clocked(folder).await;
+    clocked.finish("mine").await;
+    clocked.days_pass(100).await;
+    clocked.finish("mine").await;
+    close(clocked).await;
     let app = App::of(open(folder).await, |_| {}).await;
     assert_ne!(app.get("/threads/mine/state").await.expect(200)["minSeq"], 1);
     app
@@ -88,9 +88,9 @@ async fn a_response_whose_log_is_gone_says_so() {
     let body = json!({ "model": "pes", "input": "hello", "conversation": "mine" });
     let response = app.ask("POST", "/v1/responses").json(&body).send().await.expect(200);
     app.stopped().await;
-    let aging = Aging::on(store.clone(), |config| config.retention.log_days = Kept::Days(90)).await;
-    aging.days_pass(400).await;
-    aging.finish("mine").await;
+    let clocked = Clocked::on(store.clone(), |config| config.retention.log_days = Kept::Days(90)).await;
+    clocked.days_pass(400).await;
+    clocked.finish("mine").await;
     let app = App::of(store, |_| {}).await;
     let gone = app.get(&format!("/v1/responses/{}", response["id"].as_str().unwrap())).await;
     assert_eq!(gone.expect(410)["error"]["code"], "history_compacted");

@@ -17,12 +17,10 @@ use pes::store::{PageAsk, Store, ThreadFilter};
 use serde_json::json;
 use tokio::time::timeout;
 
+use crate::support::clocked::{MINUTE, TODAY};
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 
-const MINUTE: i64 = 60_000;
-/// 2026-11-21T00:00:00Z
-const TODAY: i64 = 1_795_219_200_000;
 const MINUTES: i64 = 1_000;
 
 /// Replies at once: these tests check when runs start, not what they do.

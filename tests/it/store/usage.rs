@@ -8,6 +8,7 @@ use pes::store::{CallPosition, Erasure, SpendChange, SpendKey, UsageAsk};
 use serde_json::json;
 
 use super::bed::{Bed, page};
+use crate::support::clocked::{DAY, TODAY};
 
 super::on_every_store!(
     usage_is_summed_by_every_group,
@@ -21,9 +22,6 @@ super::on_every_store!(
     old_usage_is_forgotten,
     usage_that_has_to_stay_is_examined_a_few_calls_at_a_time,
 );
-
-/// 2026-11-21T00:00:00Z
-const DAY: i64 = 1_795_219_200_000;
 
 fn used(id: &str, at: i64, run: &str, item: Option<&str>, model: &str, cost: Option<i64>) -> Row {
     let mut body = json!({
@@ -44,14 +42,14 @@ async fn four_calls(bed: &Bed) {
     bed.write(
         pk,
         vec![
-            used("str_1", DAY, "run_1", None, "m", Some(100)),
-            used("str_2", DAY + 1, "run_1", Some("a"), "m", Some(1_000_000_000_000)),
-            used("str_3", DAY + 86_400_000, "run_1", Some("a"), "n", None),
+            used("str_1", TODAY, "run_1", None, "m", Some(100)),
+            used("str_2", TODAY + 1, "run_1", Some("a"), "m", Some(1_000_000_000_000)),
+            used("str_3", TODAY + DAY, "run_1", Some("a"), "n", None),
         ],
     )
     .await;
     let pk = bed.thread("t2").await;
-    bed.write(pk, vec![used("str_4", DAY - 1, "run_2", Some("a"), "m", Some(7))]).await;
+    bed.write(pk, vec![used("str_4", TODAY - 1, "run_2", Some("a"), "m", Some(7))]).await;
 }
 
 fn ask(bed: &Bed, group: UsageGroup) -> UsageAsk {
@@ -108,7 +106,8 @@ async fn usage_has_pages(bed: Bed) {
 async fn a_page_of_sums_has_all_calls_of_its_groups(bed: Bed) {
     let pk = bed.thread("t1").await;
     let runs = ["d", "c", "a", "d", "b", "a", "c", "e", "a"];
-    let calls = runs.iter().enumerate().map(|(n, run)| used(&format!("str_{n}"), DAY + n as i64, run, None, "m", None));
+    let calls =
+        runs.iter().enumerate().map(|(n, run)| used(&format!("str_{n}"), TODAY + n as i64, run, None, "m", None));
     bed.write(pk, calls.collect()).await;
     let mut asked = UsageAsk { page: page(2), ..ask(&bed, UsageGroup::Run) };
     let mut pages = Vec::new();
@@ -127,7 +126,7 @@ async fn usage_of_others_and_of_other_times_is_left_out(bed: Bed) {
     four_calls(&bed).await;
     let other = bed.other_tenant().await;
     assert_eq!(sums(&other, &ask(&other, UsageGroup::Run)).await, []);
-    let within = UsageAsk { from: DAY, to: DAY + 1, ..ask(&bed, UsageGroup::Run) };
+    let within = UsageAsk { from: TODAY, to: TODAY + 1, ..ask(&bed, UsageGroup::Run) };
     assert_eq!(shown(&sums(&bed, &within).await), [("run_1", "", 1, 100, 0)]);
 }
 
@@ -148,13 +147,13 @@ async fn usage_of_deleted_threads_still_counts(bed: Bed) {
     assert_eq!(shown(&items), [("deleted", "", 3, 1_000_000_000_100, 1), ("run_2", "a", 1, 7, 0)]);
     let other = bed.other_tenant().await;
     assert_eq!(sums(&other, &ask(&other, UsageGroup::Model)).await, []);
-    let within = UsageAsk { from: DAY, to: DAY + 1, ..ask(&bed, UsageGroup::Run) };
+    let within = UsageAsk { from: TODAY, to: TODAY + 1, ..ask(&bed, UsageGroup::Run) };
     assert_eq!(shown(&sums(&bed, &within).await), [("deleted", "", 1, 100, 0)]);
 }
 
 async fn what_was_stopped_for_a_deletion_counts_with_it(bed: Bed) {
     let pk = bed.thread("t1").await;
-    let took = used("str_1", DAY, "run_1", Some("a"), "m", Some(100));
+    let took = used("str_1", TODAY, "run_1", Some("a"), "m", Some(100));
     let took: Vec<(i64, ModelUse)> = vec![(took.ord, serde_json::from_str(&took.body).unwrap())];
     let version = bed.read(pk).await.fence.version;
     let erasure = |version| Erasure { took: took.clone(), ..bed.erasure(pk, version) };
@@ -173,7 +172,7 @@ async fn the_latest_calls_are_read_and_no_others(bed: Bed) {
     let of = |run: &str, model: &str, cost| (run.to_owned(), model.to_owned(), cost);
     let newest = [of("run_1", "n", None), of("run_1", "m", Some(1_000_000_000_000))];
     assert_eq!(latest(&bed, i64::MIN, 2).await, newest);
-    assert_eq!(latest(&bed, DAY + 1, 9).await, newest, "none that is older");
+    assert_eq!(latest(&bed, TODAY + 1, 9).await, newest, "none that is older");
     assert_eq!(latest(&bed, i64::MIN, 9).await.len(), 4);
     assert_eq!(latest(&bed.other_tenant().await, i64::MIN, 9).await, []);
     let thread = bed.store.thread(bed.tenant, &"t1".into()).await.unwrap().unwrap();
@@ -186,10 +185,10 @@ async fn old_usage_is_forgotten(bed: Bed) {
     let thread = bed.store.thread(bed.tenant, &"t1".into()).await.unwrap().unwrap();
     assert!(bed.erase(thread.pk).await);
     let other = bed.other_tenant().await;
-    assert_eq!(forget(&other, DAY * 2, &CallPosition::beginning(), 100).await, (0, None));
-    let (deleted, next) = forget(&bed, DAY + 86_400_000, &CallPosition::beginning(), 1).await;
+    assert_eq!(forget(&other, TODAY * 2, &CallPosition::beginning(), 100).await, (0, None));
+    let (deleted, next) = forget(&bed, TODAY + DAY, &CallPosition::beginning(), 1).await;
     assert_eq!(deleted, 1, "no more at once");
-    let (deleted, next) = forget(&bed, DAY + 86_400_000, &next.unwrap(), 100).await;
+    let (deleted, next) = forget(&bed, TODAY + DAY, &next.unwrap(), 100).await;
     assert_eq!((deleted, next), (2, None), "of threads that are there, too");
     let left = sums(&bed, &ask(&bed, UsageGroup::Item)).await;
     assert_eq!(shown(&left), [("deleted", "", 1, 0, 1)]);
@@ -204,7 +203,7 @@ async fn forget(bed: &Bed, before: i64, behind: &CallPosition, limit: u32) -> (u
 async fn usage_that_has_to_stay_is_examined_a_few_calls_at_a_time(bed: Bed) {
     let (held, free) = (bed.thread("held").await, bed.thread("free").await);
     let calls =
-        |from: i64, to: i64| (from..to).map(|n| used(&format!("str_{n}"), DAY + n / 1_500, "r", None, "m", None));
+        |from: i64, to: i64| (from..to).map(|n| used(&format!("str_{n}"), TODAY + n / 1_500, "r", None, "m", None));
     bed.write(held, calls(0, 4_500).collect()).await;
     bed.write(free, calls(4_500, 4_510).collect()).await;
     let terms = json!({ "terms": {}, "hold": { "reason": "a lawsuit", "by": "ann", "at": 1 } }).to_string();
@@ -212,7 +211,7 @@ async fn usage_that_has_to_stay_is_examined_a_few_calls_at_a_time(bed: Bed) {
         .await;
     let (mut behind, mut steps) = (CallPosition::beginning(), Vec::new());
     loop {
-        let (deleted, next) = forget(&bed, DAY + 10, &behind, 4).await;
+        let (deleted, next) = forget(&bed, TODAY + 10, &behind, 4).await;
         steps.push(deleted);
         match next {
             Some(next) => behind = next,
@@ -236,7 +235,7 @@ async fn calls_of_no_thread_count(bed: Bed) {
     });
     for _ in 0..2 {
         let spend = SpendChange { key: of.clone(), used: 200, held: 0, cap: None, notices: Vec::new() };
-        bed.store.add_usage(bed.tenant, DAY, took.to_vec(), vec![spend]).await.unwrap();
+        bed.store.add_usage(bed.tenant, TODAY, took.to_vec(), vec![spend]).await.unwrap();
     }
     let sums = bed.store.usage(&ask(&bed, UsageGroup::Run)).await.unwrap().items;
     let shown: Vec<_> = sums.iter().map(|sum| (sum.key.as_str(), sum.calls, sum.usage.input_tokens)).collect();

@@ -1,6 +1,7 @@
 //! Configurations with the demo model.
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 
 use pes::Config;
 use tempfile::NamedTempFile;
@@ -19,12 +20,18 @@ pub fn at_once() -> Config {
     config
 }
 
-/// The same with a demo model that answers by this script. Its file is removed when the test's thread ends.
+/// The same with a demo model that answers by this script.
 pub fn scripted(script: &str) -> Config {
+    let mut config = at_once();
+    config.models.demo.script = Some(file(script));
+    config
+}
+
+/// A file with this script. It is removed when the test's thread ends.
+pub fn file(script: &str) -> PathBuf {
     let file = NamedTempFile::new().expect("a temporary file");
     std::fs::write(file.path(), script).expect("it can be written");
-    let mut config = at_once();
-    config.models.demo.script = Some(file.path().to_owned());
+    let path = file.path().to_owned();
     SCRIPTS.with_borrow_mut(|scripts| scripts.push(file));
-    config
+    path
 }

@@ -2,6 +2,7 @@
 
 pub mod app;
 pub mod cases;
+pub mod clocked;
 pub mod collector;
 pub mod demo;
 pub mod gate;

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::named;
+use crate::support::clocked::{DAY, HOUR, TODAY};
 use crate::support::collector::Collector;
 use crate::support::demo;
 use crate::support::otlp::Span;
@@ -84,7 +85,7 @@ struct Long {
 impl Long {
     async fn on(database: Option<Database>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let clock = Arc::new(Manual::at(1_795_219_200_000));
+        let clock = Arc::new(Manual::at(TODAY));
         let permits = Arc::new(Semaphore::new(0));
         Self { database, clock, permits, collector: Collector::start(&[]).await, folder }
     }
@@ -101,7 +102,7 @@ impl Long {
         // Long enough to store what the collector accepted; the running call does not end.
         config.runtime.drain_ms = 5_000;
         // Longer than the whole test by its clock.
-        config.runtime.lease_ms = 3_600_000;
+        config.runtime.lease_ms = HOUR;
         let tool = TakesLong { clock: self.clock.clone(), permits: self.permits.clone() };
         Instance::build(config).clock(self.clock.clone()).tool(Arc::new(tool))
     }
@@ -166,7 +167,7 @@ async fn what_was_told_of_a_long_run_is_forgotten_with_its_log() {
         store.rows(pk, RowKind::Traced, false, &page).await.unwrap().items.len()
     };
     assert_eq!(traced().await, 1);
-    long.clock.advance(91 * 86_400_000);
+    long.clock.advance(91 * DAY);
     retention::sweep(instance.service()).await.unwrap();
     assert_eq!(traced().await, 0);
     instance.close().await;

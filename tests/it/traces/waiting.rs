@@ -18,6 +18,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
+use crate::support::clocked::TODAY;
 use crate::support::collector::Collector;
 use crate::support::demo;
 use crate::support::http::soon;
@@ -107,7 +108,7 @@ impl Scene {
         let mut config = demo::scripted(SCRIPT);
         config.store.data_dir = folder.path().join("data");
         config.telemetry.endpoint = Some(collector.endpoint());
-        let (clock, permits) = (Arc::new(Manual::at(1_795_219_200_000)), Arc::new(Semaphore::new(0)));
+        let (clock, permits) = (Arc::new(Manual::at(TODAY)), Arc::new(Semaphore::new(0)));
         let (sender, began) = mpsc::unbounded_channel();
         let tool = Works { clock: clock.clone(), began: sender, permits: permits.clone() };
         let instance = Instance::build(config).clock(clock.clone()).tool(Arc::new(tool)).open().await.unwrap();

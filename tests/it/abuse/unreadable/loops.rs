@@ -16,12 +16,9 @@ use serde_json::json;
 use sqlx::{Connection as _, SqliteConnection};
 use tempfile::TempDir;
 
+use crate::support::clocked::{MINUTE, TODAY};
 use crate::support::demo;
 use crate::support::http::soon;
-
-const MINUTE: i64 = 60_000;
-/// 2026-11-21T00:00:00Z
-const TODAY: i64 = 1_795_219_200_000;
 
 async fn open(folder: &TempDir) -> Arc<Sqlite> {
     Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap())

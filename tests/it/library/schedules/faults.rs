@@ -15,7 +15,7 @@ use pes::tool::{Tool, ToolSource};
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 
-use super::{Clocked, HOUR, MINUTE, TODAY};
+use crate::support::clocked::{Clocked, HOUR, MINUTE, TODAY};
 use crate::support::demo;
 use crate::support::store::fresh_store;
 
@@ -35,7 +35,7 @@ async fn a_finished_run_that_cannot_be_read_stops_no_schedule(
 ) {
     let folder = tempfile::tempdir().unwrap();
     let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
-    let clocked = Clocked::on(Arc::new(store), TODAY).await;
+    let clocked = Clocked::with(Arc::new(store), TODAY, |_| {}).await;
     clocked.schedule(more).await;
     clocked.passes(MINUTE).await;
     let first = clocked.runs().await.remove(0);
@@ -76,8 +76,7 @@ async fn a_panic_at_the_tools_of_one_tenant_delays_no_other_schedule() {
     let mut config = demo::at_once();
     config.runtime.lease_ms = 24 * HOUR;
     let built = Instance::build(config).store(store.clone()).clock(clock.clone()).tools_of(source.clone());
-    let clocked =
-        Clocked { instance: built.open().await.unwrap(), store, clock, _folder: tempfile::tempdir().unwrap() };
+    let clocked = Clocked { instance: built.open().await.unwrap(), store, clock };
     let hurt = Caller { tenant, tenant_name: "hurt".to_owned(), ..clocked.caller().clone() };
     let hurt_runs = async || schedules::runs_of(clocked.instance.service(), &hurt, "s", 9).await.unwrap().len();
     clocked.schedule_by(&hurt, json!({})).await;

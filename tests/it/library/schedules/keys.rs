@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Clocked, HOUR, TODAY};
+use crate::support::clocked::{Clocked, HOUR, TODAY};
 
 /// Keys end by the system's clock, even while the server's own clock is behind or ahead of it.
 #[rstest::rstest]

@@ -11,7 +11,7 @@ use pes::store::{DueSchedule, Figures};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::{Clocked, HOUR, MINUTE, TODAY};
+use crate::support::clocked::{Clocked, HOUR, MINUTE, TODAY};
 use crate::support::store::fresh_store;
 use crate::support::wire::{Step, Wire};
 

@@ -9,7 +9,7 @@ use pes::service::runs::{self, ProcessAsk};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use super::{Clocked, MINUTE, TODAY};
+use crate::support::clocked::{Clocked, MINUTE, TODAY};
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 use crate::support::wire::{Step, Wire, answer};

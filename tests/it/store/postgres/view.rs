@@ -1,6 +1,5 @@
 //! The SQL view of the state shows the same as the API.
 
-use std::io::Write;
 use std::sync::Arc;
 
 use pes::store::Store;
@@ -8,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::process;
 use crate::support::app::App;
+use crate::support::demo;
 use crate::support::postgres::Database;
 
 const SCRIPT: &str = include_str!("view.toml");
@@ -23,11 +23,9 @@ async fn assert_same(app: &App, database: &Database) -> Value {
 
 #[tokio::test]
 async fn the_view_shows_the_state_that_the_api_answers() {
-    let mut script = tempfile::NamedTempFile::new().unwrap();
-    script.write_all(SCRIPT.as_bytes()).unwrap();
     let database = Database::fresh().await;
     let store = Arc::new(process(&database).await);
-    let app = App::of(store, |config| config.models.demo.script = Some(script.path().to_owned())).await;
+    let app = App::of(store, |config| config.models.demo.script = Some(demo::file(SCRIPT))).await;
 
     let gated = json!({ "threadId": "t", "config": { "toolPolicy": { "current_time": "ask" } } });
     app.post("/threads", gated).await.expect(201);
