@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::app::App;
-use crate::support::wire::{Request, Step, Wire, end, event, event_stream};
+use crate::support::wire::{Request, Step, Wire, end, event, event_stream, says};
 
 /// Every model call of a thread as shown, in the order of their starts.
 pub async fn prompts(app: &App, thread: &str) -> Vec<Value> {
@@ -34,11 +34,6 @@ fn words(prompt: &Value) -> String {
 pub fn are_exact(prompts: &[Value]) {
     let differing: Vec<&Value> = prompts.iter().filter(|prompt| prompt["exact"] != true).collect();
     assert_eq!(differing, Vec::<&Value>::new());
-}
-
-fn says(text: &str) -> Vec<Step> {
-    let chunk = |delta: Value, reason: Value| event(json!({"choices": [{"delta": delta, "finish_reason": reason}]}));
-    vec![event_stream(), chunk(json!({"content": text}), Value::Null), chunk(json!({}), json!("stop")), end()]
 }
 
 fn calls(tool: &str, arguments: Value) -> Vec<Step> {

@@ -8,12 +8,7 @@ use tokio::sync::Notify;
 
 use super::call_prompt::{self, are_exact, kinds};
 use crate::support::app::App;
-use crate::support::wire::{Step, Wire, end, event, event_stream};
-
-fn says(text: &str) -> Vec<Step> {
-    let chunk = |delta: Value, reason: Value| event(json!({"choices": [{"delta": delta, "finish_reason": reason}]}));
-    vec![event_stream(), chunk(json!({"content": text}), Value::Null), chunk(json!({}), json!("stop")), end()]
-}
+use crate::support::wire::{Step, Wire, says};
 
 fn answers(text: &str) -> Vec<Step> {
     says(&json!({"title": "t", "intent": "i", "plan": "p", "answer": text, "todoList": []}).to_string())

@@ -4,12 +4,7 @@ use pes::config::Provider;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
-use crate::support::wire::{Step, Wire, answer, end, event, event_stream};
-
-fn says(text: &str) -> Vec<Step> {
-    let chunk = |delta: Value, reason: Value| event(json!({"choices": [{"delta": delta, "finish_reason": reason}]}));
-    vec![event_stream(), chunk(json!({"content": text}), Value::Null), chunk(json!({}), json!("stop")), end()]
-}
+use crate::support::wire::{Step, Wire, answer, end, says};
 
 /// Two providers, `a` before `b`.
 async fn chain(a: Vec<Vec<Step>>, b: Vec<Vec<Step>>) -> (App, Wire, Wire) {

@@ -7,12 +7,7 @@ use pes::domain::prompt::{Persona, PersonaPrompts, SystemPrompt};
 use serde_json::{Value, json};
 
 use crate::support::app::App;
-use crate::support::wire::{Step, Wire, end, event, event_stream};
-
-fn says(text: &str) -> Vec<Step> {
-    let chunk = |delta: Value, reason: Value| event(json!({"choices": [{"delta": delta, "finish_reason": reason}]}));
-    vec![event_stream(), chunk(json!({"content": text}), Value::Null), chunk(json!({}), json!("stop")), end()]
-}
+use crate::support::wire::{Step, Wire, says};
 
 fn plan() -> Vec<Step> {
     says(&json!({"title": "t", "intent": "i", "plan": "p", "answer": "ok", "todoList": []}).to_string())

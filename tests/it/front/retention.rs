@@ -1,12 +1,11 @@
 //! `/threads/{thread}/retention`, and what remains of a deleted thread.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::support::app::App;
 use crate::support::http::soon;
+use crate::support::store::occurrences;
 
 #[tokio::test]
 async fn an_administrator_says_how_long_a_thread_is_kept_and_it_is_audited() {
@@ -40,12 +39,6 @@ async fn an_administrator_says_how_long_a_thread_is_kept_and_it_is_audited() {
     assert_eq!(actions, ["retention", "retention", "retention", "delete thread"]);
 }
 
-/// How often the marker occurs in the database's files.
-fn found(folder: &Path, marker: &str) -> usize {
-    let files = ["pes.db", "pes.db-wal", "pes.db-shm"].map(|name| std::fs::read(folder.join(name)).unwrap_or_default());
-    files.iter().map(|file| String::from_utf8_lossy(file).matches(marker).count()).sum()
-}
-
 #[tokio::test]
 async fn no_byte_of_a_deleted_thread_is_left_soon_after_and_its_audit_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -61,10 +54,10 @@ async fn no_byte_of_a_deleted_thread_is_left_soon_after_and_its_audit_is() {
         .await
         .expect(200);
     app.finish("other", "hello").await;
-    assert!(found(&data, &marker) > 10, "the same search finds it before");
+    assert!(occurrences(&data, &marker) > 10, "the same search finds it before");
     app.ask("DELETE", "/threads/t").send().await.expect(204);
     let until_gone = async {
-        while found(&data, &marker) > 0 {
+        while occurrences(&data, &marker) > 0 {
             // It runs beside the requests.
             app.get("/threads/other").await.expect(200);
         }

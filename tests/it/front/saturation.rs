@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::support::app::App;
-use crate::support::wire::{Step, Wire, end, event, event_stream};
+use crate::support::wire::{Step, Wire, says};
 
 fn one_place(wire: &Wire) -> impl FnOnce(&mut Config) + use<> {
     let url = wire.url();
@@ -19,13 +19,6 @@ fn one_place(wire: &Wire) -> impl FnOnce(&mut Config) + use<> {
 
 pub fn direct() -> Vec<Step> {
     says(&json!({"title": "t", "intent": "i", "plan": "p", "answer": "ok", "todoList": []}).to_string())
-}
-
-/// A reply of this text.
-pub fn says(answer: &str) -> Vec<Step> {
-    let chunk = |delta, reason| event(json!({"choices": [{"delta": delta, "finish_reason": reason}]}));
-    let (said, over) = (chunk(json!({"content": answer}), json!(null)), chunk(json!({}), json!("stop")));
-    vec![event_stream(), said, over, end()]
 }
 
 #[tokio::test]

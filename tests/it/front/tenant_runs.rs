@@ -7,12 +7,12 @@ use pes::store::postgres::Postgres;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::saturation::{direct, says};
+use super::saturation::direct;
 use crate::support::app::App;
 use crate::support::http::{Ask, soon};
 use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
-use crate::support::wire::{Step, Wire};
+use crate::support::wire::{Step, Wire, says};
 
 const ONE: &str = "key-a-0123456789abcdef";
 const TWO: &str = "key-b-0123456789abcdef";

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{chat, said, with};
+use super::{answered, chat, said, with};
 use crate::mcp::bed::{asking_app, scripted_app};
 use crate::support::app::App;
 use crate::support::http::soon;
@@ -60,11 +60,6 @@ fn other_question(question: &str) -> &'static str {
     "evil__elicit asks: Your colour?"
 }
 
-async fn answers(app: &App, thread: &str) -> usize {
-    let log = app.get(&format!("/threads/{thread}/events?types=AGENT_RESUMED")).await.expect(200);
-    log["items"].as_array().unwrap().len()
-}
-
 fn input(input: impl Into<Value>, more: Value) -> Value {
     with(json!({ "model": "pes", "input": input.into() }), more)
 }
@@ -99,7 +94,7 @@ async fn a_response_to_what_is_no_answer_asks_again_although_the_tool_keeps_runn
     assert_eq!((last.event.as_str(), text(&last.data["response"])), ("response.completed", question.clone()));
     let background = respond(&app, &unclear(json!({ "background": true }))).await;
     assert_eq!(text(&background), question);
-    assert_eq!(answers(&app, thread).await, 0);
+    assert_eq!(answered(&app, thread).await, 0);
     let done = respond(&app, &input(RED, json!({ "previous_response_id": background["id"] }))).await;
     assert_eq!(text(&done), "All done.");
     // What was answered since changes no earlier response.
@@ -120,7 +115,7 @@ async fn of_two_tools_that_ask_one_is_answered_and_the_response_asks_for_the_oth
     assert!(text(&second).starts_with(other), "{second:#}");
     // The same text again was not for this question.
     let again = answer(&first["id"]).await;
-    assert_eq!((text(&again), answers(&app, "t").await), (text(&second), 1));
+    assert_eq!((text(&again), answered(&app, "t").await), (text(&second), 1));
     assert_eq!(text(&answer(&again["id"]).await), "All done.");
     let path = format!("/v1/responses/{}", second["id"].as_str().unwrap());
     assert_eq!(app.get(&path).await.expect(200), second);
@@ -137,7 +132,7 @@ async fn of_two_tools_that_ask_one_is_answered_and_the_chat_asks_for_the_other()
     let second = content(&ask(RED).send().await.expect(200));
     assert!(second.starts_with(other) && !second.contains(&first), "{second}");
     let repeated = ask(RED).header("x-stainless-retry-count", "1").send().await;
-    assert_eq!((content(&repeated.expect(200)), answers(&app, "t").await), (second, 1));
+    assert_eq!((content(&repeated.expect(200)), answered(&app, "t").await), (second, 1));
     assert_eq!(content(&ask(RED).send().await.expect(200)), "All done.");
-    assert_eq!(answers(&app, "t").await, 2);
+    assert_eq!(answered(&app, "t").await, 2);
 }

@@ -4,20 +4,13 @@ use pes::config::Config;
 use pes::domain::settings::PolicyAction;
 use serde_json::{Value, json};
 
-use super::{CHAT, chat, said, with};
+use super::{CHAT, chat, said, turns, with};
 use crate::support::app::App;
 use crate::support::http::{Said, soon};
 use crate::support::store::{Mood, Moody};
 
 const HELLO: &str = "Hello there.";
 const COUNT: &str = "Two and two are four.";
-
-/// The turns, the user first.
-fn turns(texts: &[&str]) -> Value {
-    let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
-    let messages = texts.iter().enumerate().map(|(at, text)| json!({ "role": role(at), "content": text }));
-    with(said(""), json!({ "messages": messages.collect::<Vec<_>>() }))
-}
 
 fn content(answer: &Said) -> String {
     answer.expect(200)["choices"][0]["message"]["content"].as_str().expect("a text").to_owned()

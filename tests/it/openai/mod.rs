@@ -35,6 +35,19 @@ pub fn with(mut body: Value, more: Value) -> Value {
     body
 }
 
+/// A chat completion of these messages, by the user and the agent in turns.
+fn turns(texts: &[&str]) -> Value {
+    let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
+    let messages = texts.iter().enumerate().map(|(at, text)| json!({ "role": role(at), "content": text }));
+    with(said(""), json!({ "messages": messages.collect::<Vec<_>>() }))
+}
+
+/// How many questions of the thread were answered.
+async fn answered(app: &App, thread: &str) -> usize {
+    let log = app.get(&format!("/threads/{thread}/events?types=AGENT_RESUMED")).await.expect(200);
+    log["items"].as_array().unwrap().len()
+}
+
 pub fn chat(app: &App, body: &Value) -> Ask {
     app.ask("POST", CHAT).json(body)
 }

@@ -2,16 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{CHAT, chat, said, with};
+use super::{CHAT, chat, said, turns, with};
 use crate::support::app::App;
 
 const HELLO: &str = "Hello there.";
-
-fn turns(texts: &[&str]) -> Value {
-    let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
-    let messages = texts.iter().enumerate().map(|(at, text)| json!({ "role": role(at), "content": text }));
-    with(said(""), json!({ "messages": messages.collect::<Vec<_>>() }))
-}
 
 async fn threads(app: &App) -> Vec<String> {
     let threads = app.get("/threads?limit=200").await.expect(200);

@@ -4,7 +4,7 @@ use pes::config::Config;
 use pes::domain::settings::PolicyAction;
 use serde_json::{Value, json};
 
-use super::{chat, said, with};
+use super::{answered, chat, turns, with};
 use crate::support::app::App;
 
 /// Every calculation needs an approval.
@@ -37,18 +37,9 @@ text = "Two and four."
     App::scripted(SCRIPT, gate).await
 }
 
-/// How many questions were answered.
-async fn answered(app: &App, thread: &str) -> usize {
-    let log = app.get(&format!("/threads/{thread}/events?types=AGENT_RESUMED")).await.expect(200);
-    log["items"].as_array().unwrap().len()
-}
-
 /// What is shown after these texts of the user and the agent in turns.
 async fn talk(app: &App, texts: &[&str]) -> String {
-    let role = |at: usize| if at.is_multiple_of(2) { "user" } else { "assistant" };
-    let messages = texts.iter().enumerate().map(|(at, text)| json!({ "role": role(at), "content": text }));
-    let body = with(said(""), json!({ "messages": messages.collect::<Vec<_>>() }));
-    let answer = chat(app, &body).header("x-pes-thread", "mine").send().await;
+    let answer = chat(app, &turns(texts)).header("x-pes-thread", "mine").send().await;
     answer.expect(200)["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
 }
 

@@ -2,7 +2,6 @@
 
 use std::process::Output;
 
-use pes::egress::{SigningSecret, sign};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -11,7 +10,7 @@ use crate::support::demo::SCRIPT;
 use crate::support::http::soon;
 use crate::support::metrics::found;
 use crate::support::process::{Place, Server};
-use crate::support::wire::{Request, Wire, answer};
+use crate::support::wire::{Wire, answer};
 
 /// One receiver for each kind of secret.
 struct Outside {
@@ -199,11 +198,11 @@ async fn without_its_key_nothing_is_sent_with_it_all_is_and_resealed_it_is_not_n
 
     hold(&place, &outside, NEW, &[OLD]);
     let server = Server::start(&place, None).await;
-    assert!(is_signed(&soon(outside.hook.request()).await, "hook-secret"), "what waited is sent, and signed");
+    assert!(soon(outside.hook.request()).await.is_signed("hook-secret"), "what waited is sent, and signed");
     let pushed = soon(outside.push.request()).await;
     assert_eq!(pushed.header("x-a2a-notification-token"), Some("push-secret"));
     finish(&server, "found-tool", "order").await;
-    assert!(is_signed(&soon(outside.tool.request()).await, "tool-secret"));
+    assert!(soon(outside.tool.request()).await.is_signed("tool-secret"));
     let webhooks = get(&server, "/webhooks").await;
     assert_eq!(webhooks["items"][0]["secretError"], Value::Null, "{webhooks:#}");
     post(&server, "/webhooks", hook(&outside), 201).await;
@@ -229,19 +228,10 @@ async fn without_its_key_nothing_is_sent_with_it_all_is_and_resealed_it_is_not_n
     }
     let server = Server::start(&place, None).await;
     finish(&server, "new-key", "hello").await;
-    assert!(is_signed(&soon(outside.hook.request()).await, "hook-secret"));
+    assert!(soon(outside.hook.request()).await.is_signed("hook-secret"));
     finish(&server, "new-tool", "order").await;
-    assert!(is_signed(&soon(outside.tool.request()).await, "tool-secret"));
+    assert!(soon(outside.tool.request()).await.is_signed("tool-secret"));
     let shown = get(&server, "/webhooks").await;
     assert_eq!(shown["items"][0]["secretError"], Value::Null, "{shown:#}");
     stopped(server).await;
-}
-
-/// Whether its signature was made with this secret.
-fn is_signed(request: &Request, secret: &str) -> bool {
-    let mut expected = http::HeaderMap::new();
-    let (id, seconds) = (request.header("webhook-id").unwrap(), request.header("webhook-timestamp").unwrap());
-    let (secret, body) = (SigningSecret::parse(secret).unwrap(), request.body.to_string());
-    sign(&mut expected, &[secret], id, seconds.parse().unwrap(), body.as_bytes());
-    request.header("webhook-signature") == expected["webhook-signature"].to_str().ok()
 }

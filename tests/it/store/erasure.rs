@@ -16,6 +16,7 @@ use sqlx::{Connection as _, SqliteConnection};
 use uuid::Uuid;
 
 use super::bed::{Bed, page, record, row, state_update};
+use crate::support::store::occurrences;
 
 super::on_every_store!(
     a_large_thread_is_gone_at_once_and_its_rows_a_few_at_a_time,
@@ -136,12 +137,6 @@ async fn what_a_call_took_that_cannot_be_read_goes_with_its_thread(bed: Bed) {
     assert_eq!(calls(&bed).await, 1);
 }
 
-/// How often the marker occurs in the database's files.
-fn found(folder: &Path, marker: &str) -> usize {
-    let files = ["pes.db", "pes.db-wal", "pes.db-shm"].map(|name| std::fs::read(folder.join(name)).unwrap_or_default());
-    files.iter().map(|file| String::from_utf8_lossy(file).matches(marker).count()).sum()
-}
-
 /// Another connection to the same file.
 async fn connect(folder: &Path) -> SqliteConnection {
     SqliteConnection::connect(&format!("sqlite://{}", folder.join("pes.db").display())).await.unwrap()
@@ -187,7 +182,7 @@ async fn no_byte_of_a_deleted_thread_stays_in_the_files() {
         }
     }
     for (_, marker) in &threads {
-        assert!(found(folder.path(), marker) > 0, "the same search finds it while it is there");
+        assert!(occurrences(folder.path(), marker) > 0, "the same search finds it while it is there");
     }
     let (gone, stay) = threads.split_at(8);
     for (pk, _) in gone {
@@ -196,7 +191,7 @@ async fn no_byte_of_a_deleted_thread_stays_in_the_files() {
     while bed.store.erase_rows(500).await.unwrap() > 0 {}
     assert!(bed.store.overwrite_erased().await.unwrap());
     for (_, marker) in gone {
-        assert_eq!(found(folder.path(), marker), 0);
+        assert_eq!(occurrences(folder.path(), marker), 0);
     }
     for (pk, marker) in stay {
         assert!(bed.everything(*pk).await.contains(marker));
@@ -233,17 +228,17 @@ async fn bytes_of_rows_that_moved_to_other_pages_are_overwritten_in_those_they_l
     }
     let (gone, stay): (Vec<_>, Vec<_>) = threads.into_iter().enumerate().partition(|(n, _)| n % 3 == 0);
     for (_, (pk, marker)) in &gone {
-        assert!(found(folder.path(), marker) > 0, "the same search finds it while it is there");
+        assert!(occurrences(folder.path(), marker) > 0, "the same search finds it while it is there");
         assert!(bed.erase(*pk).await);
     }
     while bed.store.erase_rows(500).await.unwrap() > 0 {}
     let mut other = connect(folder.path()).await;
     sqlx::raw_sql("PRAGMA wal_checkpoint(truncate)").execute(&mut other).await.unwrap();
-    let left: Vec<usize> = gone.iter().map(|(_, (_, marker))| found(folder.path(), marker)).collect();
+    let left: Vec<usize> = gone.iter().map(|(_, (_, marker))| occurrences(folder.path(), marker)).collect();
     assert!(left.iter().any(|count| *count > 0), "no row moved: this does not show what it is about");
     assert!(bed.store.overwrite_erased().await.unwrap());
     for (_, (_, marker)) in &gone {
-        assert_eq!(found(folder.path(), marker), 0, "{left:?} were left by SQLite");
+        assert_eq!(occurrences(folder.path(), marker), 0, "{left:?} were left by SQLite");
     }
     for (n, (pk, marker)) in &stay {
         assert!(bed.everything(*pk).await.contains(marker));
@@ -263,8 +258,8 @@ async fn a_reader_in_the_way_is_said_and_waited_for_by_nobody() {
     sqlx::raw_sql("BEGIN; SELECT count(*) FROM threads").execute(&mut reader).await.unwrap();
     bed.erase(pk).await;
     assert!(!bed.store.overwrite_erased().await.unwrap());
-    assert!(found(folder.path(), &marker) > 0, "the reader may still look at it");
+    assert!(occurrences(folder.path(), &marker) > 0, "the reader may still look at it");
     sqlx::raw_sql("COMMIT").execute(&mut reader).await.unwrap();
     assert!(bed.store.overwrite_erased().await.unwrap());
-    assert_eq!(found(folder.path(), &marker), 0);
+    assert_eq!(occurrences(folder.path(), &marker), 0);
 }

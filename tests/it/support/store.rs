@@ -4,6 +4,7 @@ mod passed_on;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -47,6 +48,12 @@ pub async fn fresh_store() -> Arc<dyn Store> {
     let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap_or_else(|error| panic!("{error}"));
     FOLDERS.with_borrow_mut(|folders| folders.push(folder));
     Arc::new(store)
+}
+
+/// How often this text is in the files of the SQLite database in this folder.
+pub fn occurrences(folder: &Path, text: &str) -> usize {
+    let files = ["pes.db", "pes.db-wal", "pes.db-shm"].map(|name| std::fs::read(folder.join(name)).unwrap_or_default());
+    files.iter().map(|file| String::from_utf8_lossy(file).matches(text).count()).sum()
 }
 
 /// The audit line of a delivery that a test makes due again.

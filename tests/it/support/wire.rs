@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::Value;
+use pes::egress::{SigningSecret, sign};
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
@@ -37,6 +38,16 @@ pub struct Request {
 impl Request {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether one of its signatures is by this secret.
+    pub fn is_signed(&self, secret: &str) -> bool {
+        let mut expected = http::HeaderMap::new();
+        let (id, seconds) = (self.header("webhook-id").unwrap(), self.header("webhook-timestamp").unwrap());
+        let (secret, body) = (SigningSecret::parse(secret).unwrap(), self.body.to_string());
+        sign(&mut expected, &[secret], id, seconds.parse().unwrap(), body.as_bytes());
+        let mut signatures = self.header("webhook-signature").unwrap().split(' ');
+        signatures.any(|signature| signature == expected["webhook-signature"])
     }
 }
 
@@ -111,6 +122,12 @@ pub fn answer(status: &str, headers: &str, body: &str) -> Vec<Step> {
 /// One event.
 pub fn event(data: impl std::fmt::Display) -> Step {
     Step::Chunk(format!("data: {data}\n\n").into_bytes())
+}
+
+/// A streamed reply of this text, as of OpenAI.
+pub fn says(text: &str) -> Vec<Step> {
+    let chunk = |delta: Value, reason: Value| event(json!({"choices": [{"delta": delta, "finish_reason": reason}]}));
+    vec![event_stream(), chunk(json!({"content": text}), Value::Null), chunk(json!({}), json!("stop")), end()]
 }
 
 /// The end of a chunked body.
