@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::domain::tool::{ToolError, ToolSpec};
 use pes::service::feed::{self, FeedAsk};
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Instance};
@@ -14,6 +14,7 @@ use super::{calls, one_item};
 use crate::support::app::App;
 use crate::support::demo;
 use crate::support::store::fresh_store;
+use crate::support::tool::spec;
 use pes::domain::depth::MOST_DEPTH;
 use pes::service::threads;
 
@@ -30,16 +31,7 @@ struct Deep;
 #[async_trait]
 impl Tool for Deep {
     fn spec(&self) -> Arc<ToolSpec> {
-        Arc::new(ToolSpec {
-            name: "deep".to_owned(),
-            description: "Nests.".to_owned(),
-            input_schema: json!({ "type": "object" }),
-            output_schema: None,
-            class: ToolClass::Read,
-            idempotent: true,
-            timeout_ms: 1_000,
-            risk_level: None,
-        })
+        Arc::new(spec("deep"))
     }
     async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
         let nested = |part: &str| arguments["in"] == part;

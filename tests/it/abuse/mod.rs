@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::demo;
 use crate::support::store::fresh_store;
+use crate::support::tool::spec;
 use async_trait::async_trait;
 use pes::domain::fault::Fault;
 use pes::domain::policy::PolicyRule;
@@ -65,16 +66,7 @@ fn tools(ran: &Ran) -> Vec<Arc<dyn Tool>> {
         ("shell", ToolClass::Write, text(&["command"]), json!("done")),
     ]
     .map(|(name, class, input_schema, answer)| {
-        let spec = ToolSpec {
-            name: name.to_owned(),
-            description: name.to_owned(),
-            input_schema,
-            output_schema: None,
-            class,
-            idempotent: false,
-            timeout_ms: 1_000,
-            risk_level: None,
-        };
+        let spec = ToolSpec { input_schema, class, idempotent: false, ..spec(name) };
         Arc::new(Loot { spec: Arc::new(spec), ran: ran.clone(), answer }) as Arc<dyn Tool>
     })
     .into()

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::untrusted;
 use crate::support::app::App;
-use crate::tool::context;
+use crate::support::tool::context;
 
 const KEY: &str = "key-a-0123456789abcdef0123456789";
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::{egress, fickle};
+use crate::support::tool::context;
 use crate::support::wire::{Wire, answer};
-use crate::tool::context;
 
 #[tokio::test]
 async fn text_is_told_with_its_status_and_a_few_headers() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pes::config::Mcp;
-use pes::domain::tool::{ToolClass, ToolSpec};
+use pes::domain::tool::ToolSpec;
 use pes::egress::{Egress, Error};
 use pes::mcp::{Catalog, Health, Parts};
 use pes::store::documents::{Change, DocumentCache, DocumentKind, Expected};
@@ -15,7 +15,7 @@ use super::{Canary, egress, fickle, get, untrusted};
 use crate::mcp::bed::caller;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
-use crate::tool::context;
+use crate::support::tool::{context, spec};
 
 /// Every notation of an internal address, with the port of a listener there.
 fn urls(port: u16) -> Vec<String> {
@@ -151,16 +151,7 @@ fn urls(port: u16) -> Vec<String> {
 }
 
 fn service(url: &str, egress: &Arc<Egress>) -> Option<HttpTool> {
-    let spec = ToolSpec {
-        name: "service".into(),
-        description: String::new(),
-        input_schema: json!({}),
-        output_schema: None,
-        class: ToolClass::Read,
-        idempotent: true,
-        timeout_ms: 5_000,
-        risk_level: None,
-    };
+    let spec = ToolSpec { input_schema: json!({}), timeout_ms: 5_000, ..spec("service") };
     Some(HttpTool::new(spec, untrusted(url)?, Ok(Vec::new()), egress.clone(), 1_000))
 }
 

@@ -19,8 +19,8 @@ use tokio::time::Instant;
 
 use super::untrusted;
 use crate::support::app::App;
+use crate::support::tool::{context, spec};
 use crate::support::wire::{Step, Wire, answer};
-use crate::tool::context;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
@@ -159,16 +159,7 @@ impl DnsLookup for SilentDns {
 async fn a_call_that_found_no_connection_in_its_time_was_not_sent(#[case] timeout_ms: i64, #[case] waited: u128) {
     let rules = EgressRules { dns: Arc::new(SilentDns), ..EgressRules::default() };
     let egress = Arc::new(Egress::with_rules(Duration::from_secs(10), rules));
-    let spec = ToolSpec {
-        name: "find_order".to_owned(),
-        description: "Finds an order.".to_owned(),
-        input_schema: json!({ "type": "object" }),
-        output_schema: None,
-        class: ToolClass::External,
-        idempotent: false,
-        timeout_ms,
-        risk_level: None,
-    };
+    let spec = ToolSpec { class: ToolClass::External, idempotent: false, timeout_ms, ..spec("find_order") };
     let to = untrusted("http://shop.example/").unwrap();
     let tool = pes::tool::http::HttpTool::new(spec, to, Ok(Vec::new()), egress, 1_000);
     let began = Instant::now();

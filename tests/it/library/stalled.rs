@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::domain::tool::{ToolError, ToolSpec};
 use pes::runtime::clock::{Clock as _, Manual};
 use pes::service::figures;
 use pes::tool::{Tool, ToolContext, ToolOutput};
@@ -15,6 +15,7 @@ use crate::support::clocked::{MINUTE, TODAY};
 use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
+use crate::support::tool::spec;
 
 /// Four items, one after the other.
 const SCRIPT: &str = r#"
@@ -49,16 +50,7 @@ struct Waits {
 #[async_trait]
 impl Tool for Waits {
     fn spec(&self) -> Arc<ToolSpec> {
-        Arc::new(ToolSpec {
-            name: "wait".to_owned(),
-            description: "Waits.".to_owned(),
-            input_schema: json!({ "type": "object" }),
-            output_schema: None,
-            class: ToolClass::Read,
-            idempotent: true,
-            timeout_ms: 600_000,
-            risk_level: None,
-        })
+        Arc::new(spec("wait"))
     }
 
     async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {

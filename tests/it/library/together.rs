@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::domain::tool::{ToolError, ToolSpec};
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Instance};
 use serde_json::{Value, json};
@@ -11,6 +11,7 @@ use tokio::sync::Barrier;
 
 use crate::support::demo;
 use crate::support::store::fresh_store;
+use crate::support::tool::spec;
 
 /// A barrier: returns once the expected number of calls runs.
 struct Meet(Barrier);
@@ -18,16 +19,7 @@ struct Meet(Barrier);
 #[async_trait]
 impl Tool for Meet {
     fn spec(&self) -> Arc<ToolSpec> {
-        Arc::new(ToolSpec {
-            name: "meet".to_owned(),
-            description: "Waits for the others.".to_owned(),
-            input_schema: json!({ "type": "object" }),
-            output_schema: None,
-            class: ToolClass::Read,
-            idempotent: true,
-            timeout_ms: 10_000,
-            risk_level: None,
-        })
+        Arc::new(ToolSpec { timeout_ms: 10_000, ..spec("meet") })
     }
 
     async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {

@@ -6,18 +6,18 @@ use std::time::Duration;
 use pes::config::{Mcp, McpServer};
 use pes::domain::caller::{Caller, Scope};
 use pes::domain::ids::TenantPk;
-use pes::domain::thread::AgentState;
 use pes::domain::tool::ToolError;
 use pes::egress::Egress;
 use pes::mcp::{Catalog, Parts, ServerView, ToolStanding};
 use pes::store::documents::{Change, DocumentCache, DocumentKind, Expected};
-use pes::tool::{Nobody, Tool, ToolContext, ToolOutput, ToolSource};
+use pes::tool::{Tool, ToolOutput, ToolSource};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::app::App;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
+use crate::support::tool::context;
 
 pub const TENANT: TenantPk = TenantPk(1);
 
@@ -152,20 +152,4 @@ fn start(config: &Mcp, documents: &Arc<DocumentCache>) -> Arc<Catalog> {
 pub fn caller() -> Caller {
     let scopes = vec![Scope::Admin, Scope::Operator];
     Caller { tenant: TENANT, tenant_name: "one".to_owned(), name: "ann".to_owned(), scopes, groups: Vec::new() }
-}
-
-pub fn context() -> ToolContext {
-    ToolContext {
-        tenant: TENANT,
-        thread_id: "t".into(),
-        run_id: "run_1".into(),
-        item_id: None,
-        call_id: "call_1".into(),
-        user_id: None,
-        trace: pes::domain::trace::TraceOrigin::default().call("4bf92f3577b34da6a3ce929d0e0e4736", "key"),
-        idempotency_key: "t/call_1".to_owned(),
-        agent_state: AgentState { data: json!({}), version: 0 },
-        now: 0,
-        people: Arc::new(Nobody),
-    }
 }

@@ -4,8 +4,9 @@ use pes::domain::tool::ToolClass;
 use pes::mcp::Health;
 use serde_json::{Value, json};
 
-use super::bed::{Bed, context};
+use super::bed::Bed;
 use crate::support::http::soon;
+use crate::support::tool::context;
 
 #[tokio::test]
 async fn a_tool_is_named_after_its_server_and_classed_by_what_it_declares() {

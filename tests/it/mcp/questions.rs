@@ -11,9 +11,10 @@ use pes::tool::{People, ToolContext};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::bed::{Bed, TENANT, asking_app, context, evil};
+use super::bed::{Bed, TENANT, asking_app, evil};
 use crate::support::app::App;
 use crate::support::http::soon;
+use crate::support::tool::context;
 
 /// Gives the same answer to everything, and records the questions.
 #[derive(Debug)]

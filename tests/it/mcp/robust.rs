@@ -11,9 +11,10 @@ use pes::mcp::Health;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::bed::{Bed, caller, context, evil};
+use super::bed::{Bed, caller, evil};
 use crate::support::http::soon;
 use crate::support::process::{Place, Server};
+use crate::support::tool::context;
 
 /// A server that dies during a call: the call is lost, not "failed", and the next call finds the server again.
 async fn goes_down_and_comes_back(tool: &str) {

@@ -22,9 +22,10 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::bed::{TENANT, caller, context};
+use super::bed::{TENANT, caller};
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
+use crate::support::tool::context;
 
 /// The endpoint's state, and its scripted behaviour.
 #[derive(Default)]

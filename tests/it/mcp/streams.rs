@@ -24,9 +24,10 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc};
 
-use super::bed::{TENANT, context};
+use super::bed::TENANT;
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
+use crate::support::tool::context;
 
 const MESSAGE_BYTES: usize = 4_096;
 

@@ -7,7 +7,7 @@ use pes::config;
 use pes::config::env::Variables;
 use pes::domain::model::{FailureKind, ModelRequest, StopReason};
 use pes::domain::prompt::{PromptCall, PromptMessage};
-use pes::domain::tool::{ToolClass, ToolSpec};
+use pes::domain::tool::ToolSpec;
 use pes::provider::{Catalog, ChatModel, Models};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 
 use super::exchange::reply;
 use super::{ask_for, request};
+use crate::support::tool::spec;
 use crate::support::wire::{Step, Wire, end, event, event_stream};
 
 /// One at a time: the tests share the port behind the proxy.
@@ -152,16 +153,7 @@ fn called(call: &Value) -> (&str, Value) {
 }
 
 fn tool(name: &str) -> Arc<ToolSpec> {
-    Arc::new(ToolSpec {
-        name: name.to_owned(),
-        description: "A tool.".to_owned(),
-        input_schema: json!({"type": "object", "properties": {}}),
-        output_schema: None,
-        class: ToolClass::Read,
-        idempotent: true,
-        timeout_ms: 1000,
-        risk_level: None,
-    })
+    Arc::new(ToolSpec { input_schema: json!({"type": "object", "properties": {}}), ..spec(name) })
 }
 
 fn went_on(mut request: ModelRequest, said: &Value) -> ModelRequest {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use pes::domain::hitl::{FeedbackSchema, InputType, Question};
 use pes::domain::ids::RunId;
 use pes::domain::observation::ObservationType;
-use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::domain::tool::{ToolError, ToolSpec};
 use pes::live::EncodedKind;
 use pes::service::feed::{self, After, FeedAsk};
 use pes::service::once::Answered;
@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::support::demo;
 use crate::support::http::soon;
+use crate::support::tool::spec;
 
 /// The query is a verb that says what the run's one step does:
 ///
@@ -158,16 +159,7 @@ impl Drop for Call {
 #[async_trait]
 impl Tool for Probe {
     fn spec(&self) -> Arc<ToolSpec> {
-        Arc::new(ToolSpec {
-            name: "probe".to_owned(),
-            description: "Tells that it is called.".to_owned(),
-            input_schema: json!({ "type": "object" }),
-            output_schema: None,
-            class: ToolClass::Read,
-            idempotent: true,
-            timeout_ms: 600_000,
-            risk_level: None,
-        })
+        Arc::new(spec("probe"))
     }
 
     async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {

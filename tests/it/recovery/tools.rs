@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use crate::support::demo;
 use crate::support::store::Moody;
+use crate::support::tool::spec;
 use async_trait::async_trait;
 use pes::domain::run::ResultStatus;
-use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::domain::tool::{ToolError, ToolSpec};
 use pes::service::feed::{self, FeedAsk};
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Config, Instance};
@@ -40,16 +41,7 @@ struct Misbehaving;
 #[async_trait]
 impl Tool for Misbehaving {
     fn spec(&self) -> Arc<ToolSpec> {
-        Arc::new(ToolSpec {
-            name: "misbehave".to_owned(),
-            description: "Breaks in the way that it is told.".to_owned(),
-            input_schema: json!({ "type": "object" }),
-            output_schema: None,
-            class: ToolClass::Read,
-            idempotent: false,
-            timeout_ms: 60_000,
-            risk_level: None,
-        })
+        Arc::new(ToolSpec { idempotent: false, timeout_ms: 60_000, ..spec("misbehave") })
     }
 
     async fn call(&self, arguments: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {

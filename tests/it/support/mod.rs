@@ -15,6 +15,7 @@ pub mod process;
 pub mod proxy;
 pub mod slow_tool;
 pub mod store;
+pub mod tool;
 pub mod wire;
 pub mod ws;
 

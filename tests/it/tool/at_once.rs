@@ -6,12 +6,13 @@ use async_trait::async_trait;
 use pes::config::Environment;
 use pes::domain::Millis;
 use pes::domain::thread::Limits;
-use pes::domain::tool::{ToolClass, ToolError, ToolOutcome, ToolSpec};
+use pes::domain::tool::{ToolError, ToolOutcome, ToolSpec};
 use pes::engine::Toolbox;
 use pes::tool::{Registry, Tool, ToolContext, ToolOutput};
 use serde_json::{Value, json};
 
-use super::{context, everything, own_tools};
+use super::{everything, own_tools};
+use crate::support::tool::{context, spec};
 
 #[tokio::test]
 async fn it_is_the_same_as_the_calls() {
@@ -41,16 +42,7 @@ struct Bad {
 #[async_trait]
 impl Tool for Bad {
     fn spec(&self) -> Arc<ToolSpec> {
-        Arc::new(ToolSpec {
-            name: self.name.to_owned(),
-            description: String::new(),
-            input_schema: json!({ "type": "object" }),
-            output_schema: Some(json!({ "type": "string" })),
-            class: ToolClass::Read,
-            idempotent: true,
-            timeout_ms: 1_000,
-            risk_level: None,
-        })
+        Arc::new(ToolSpec { output_schema: Some(json!({ "type": "string" })), ..spec(self.name) })
     }
 
     fn at_once(&self, _: &Value, _: Millis) -> Option<Result<ToolOutput, ToolError>> {

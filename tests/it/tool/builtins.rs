@@ -5,7 +5,8 @@ use pes::domain::tool::ToolError;
 use pes::tool::ToolOutput;
 use serde_json::{Value, json};
 
-use super::{context, everything};
+use super::everything;
+use crate::support::tool::context;
 
 async fn call(tool: &str, arguments: Value) -> Result<ToolOutput, ToolError> {
     everything(Environment::Development).get(tool).unwrap().call(arguments, context()).await

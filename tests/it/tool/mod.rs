@@ -16,10 +16,9 @@ use futures_util::FutureExt;
 use pes::config::Environment;
 use pes::domain::ids::{TenantPk, ThreadId};
 use pes::domain::settings::{PolicyAction, RunSettings};
-use pes::domain::thread::AgentState;
 use pes::domain::tool::{Proposal, Verdict};
 use pes::engine::Toolbox;
-use pes::tool::{Nobody, Registry, ToolContext, Toolset, builtin};
+use pes::tool::{Registry, Toolset, builtin};
 use serde_json::Value;
 
 pub fn everything(environment: Environment) -> Arc<Toolset> {
@@ -43,21 +42,5 @@ pub fn settings(enabled: Option<&[&str]>, policy: &[(&str, PolicyAction)]) -> Ru
         enabled_tools: enabled.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
         tool_policy: policy.iter().map(|(name, action)| ((*name).to_owned(), *action)).collect::<BTreeMap<_, _>>(),
         ..RunSettings::default()
-    }
-}
-
-pub fn context() -> ToolContext {
-    ToolContext {
-        tenant: TenantPk(1),
-        thread_id: "t".into(),
-        run_id: "run_1".into(),
-        item_id: None,
-        call_id: "call_1".into(),
-        user_id: None,
-        trace: pes::domain::trace::TraceOrigin::default().call("4bf92f3577b34da6a3ce929d0e0e4736", "key"),
-        idempotency_key: "t/call_1".to_owned(),
-        agent_state: AgentState::default(),
-        now: 1_767_225_600_000,
-        people: Arc::new(Nobody),
     }
 }

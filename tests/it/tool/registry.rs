@@ -12,6 +12,7 @@ use pes::tool::{Registry, Tool, ToolContext, ToolOutput};
 use serde_json::{Value, json};
 
 use super::{everything, judge, settings};
+use crate::support::tool::spec;
 
 fn refusal(verdict: Verdict) -> ToolError {
     match verdict {
@@ -118,16 +119,7 @@ struct Named(&'static str, Value);
 #[async_trait]
 impl Tool for Named {
     fn spec(&self) -> Arc<ToolSpec> {
-        Arc::new(ToolSpec {
-            name: self.0.to_owned(),
-            description: String::new(),
-            input_schema: self.1.clone(),
-            output_schema: None,
-            class: ToolClass::Read,
-            idempotent: true,
-            timeout_ms: 1,
-            risk_level: None,
-        })
+        Arc::new(ToolSpec { input_schema: self.1.clone(), ..spec(self.0) })
     }
     async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
         Ok(ToolOutput::default())

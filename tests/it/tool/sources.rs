@@ -9,27 +9,19 @@ use async_trait::async_trait;
 use futures_util::FutureExt;
 use pes::config::Environment;
 use pes::domain::ids::TenantPk;
-use pes::domain::tool::{ToolClass, ToolError, ToolSpec, Verdict};
+use pes::domain::tool::{ToolError, ToolSpec, Verdict};
 use pes::engine::Toolbox;
 use pes::tool::{Registry, Tool, ToolContext, ToolOutput, ToolSource, Toolset, builtin};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use super::{judge, settings};
+use crate::support::tool::spec;
 
 struct Named(Arc<ToolSpec>);
 
 pub fn tool(name: &str, schema: Value) -> Arc<dyn Tool> {
-    Arc::new(Named(Arc::new(ToolSpec {
-        name: name.to_owned(),
-        description: "of a tenant".to_owned(),
-        input_schema: schema,
-        output_schema: None,
-        class: ToolClass::Read,
-        idempotent: true,
-        timeout_ms: 1,
-        risk_level: None,
-    })))
+    Arc::new(Named(Arc::new(ToolSpec { input_schema: schema, ..spec(name) })))
 }
 
 #[async_trait]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::domain::tool::{ToolError, ToolSpec};
 use pes::engine::step::RowKind;
 use pes::runtime::clock::Manual;
 use pes::service::retention;
@@ -22,6 +22,7 @@ use crate::support::demo;
 use crate::support::otlp::Span;
 use crate::support::postgres::Database;
 use crate::support::store::fresh_store;
+use crate::support::tool::spec;
 
 /// Three items, one after the other; each takes longer than a run may go without an export.
 const SCRIPT: &str = r#"
@@ -55,16 +56,7 @@ struct TakesLong {
 #[async_trait]
 impl Tool for TakesLong {
     fn spec(&self) -> Arc<ToolSpec> {
-        Arc::new(ToolSpec {
-            name: "take_long".to_owned(),
-            description: "Takes long.".to_owned(),
-            input_schema: json!({ "type": "object" }),
-            output_schema: None,
-            class: ToolClass::Read,
-            idempotent: true,
-            timeout_ms: 600_000,
-            risk_level: None,
-        })
+        Arc::new(spec("take_long"))
     }
 
     async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {

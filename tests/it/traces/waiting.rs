@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use pes::domain::hitl::Suspension;
 use pes::domain::observation::{Observation, ObservationType};
-use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::domain::tool::{ToolError, ToolSpec};
 use pes::runtime::clock::Manual;
 use pes::service::feed::{self, FeedAsk};
 use pes::service::plan::{self, PlanPatch};
@@ -23,6 +23,7 @@ use crate::support::collector::Collector;
 use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::otlp::Span;
+use crate::support::tool::spec;
 
 /// Two items that need not wait for each other, and one that waits for both. The second makes two calls.
 const SCRIPT: &str = r#"
@@ -71,16 +72,7 @@ struct Works {
 #[async_trait]
 impl Tool for Works {
     fn spec(&self) -> Arc<ToolSpec> {
-        Arc::new(ToolSpec {
-            name: "work".to_owned(),
-            description: "Works.".to_owned(),
-            input_schema: json!({ "type": "object" }),
-            output_schema: None,
-            class: ToolClass::Read,
-            idempotent: true,
-            timeout_ms: 600_000,
-            risk_level: None,
-        })
+        Arc::new(spec("work"))
     }
 
     async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {
