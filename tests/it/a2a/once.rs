@@ -7,12 +7,11 @@ use pes::a2a::fault::Error;
 use pes::a2a::types::{ListQuery, Part};
 use pes::a2a::wire::Method;
 use pes::store::Store;
-use pes::store::postgres::Postgres;
 
 use super::door::{DOORS, NEW, at_once, says};
 use crate::support::app::App;
 use crate::support::postgres::Database;
-use crate::support::store::{Mood, Moody};
+use crate::support::store::{Mood, Moody, store_on};
 
 #[tokio::test]
 async fn the_same_message_again_is_the_same_task() {
@@ -71,6 +70,6 @@ async fn many_at_once_are_one_on_sqlite() {
 #[tokio::test]
 async fn many_at_once_are_one_on_postgres() {
     let database = Database::fresh().await;
-    let store: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let store: Arc<dyn Store> = store_on(&database).await;
     many_at_once_are_one(App::of(store, |_| {}).await).await;
 }

@@ -1,10 +1,7 @@
 //! Two processes on one PostgreSQL: both report the same task, and when one dies the other continues it.
 
-use std::sync::Arc;
-
 use futures_util::future::join_all;
 use pes::a2a::types::TaskState;
-use pes::store::postgres::Postgres;
 
 use super::door::{NEW, about, says};
 use super::killed::{is_told_to_the_end, message, rest, sent, subscribed};
@@ -13,12 +10,13 @@ use crate::support::app::App;
 use crate::support::postgres::Database;
 use crate::support::process::{Place, Server};
 use crate::support::slow_tool::{SCRIPT, Slow};
+use crate::support::store::store_on;
 
 /// Far longer than any step may take: no test relies on an expired lease.
 const LONG: i64 = 600_000;
 
 async fn replica(database: &Database) -> App {
-    let store = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let store = store_on(database).await;
     App::of(store, |config| config.runtime.lease_ms = LONG).await
 }
 

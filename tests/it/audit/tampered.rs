@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use pes::config::Synchronous;
-use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use sqlx::{AssertSqlSafe, Connection, Executor, SqliteConnection};
 
 use crate::store::bed::Bed;
 use crate::support::postgres::Database;
+use crate::support::store::store_on;
 
 pub struct Tampered {
     pub bed: Bed,
@@ -29,8 +29,8 @@ impl Tampered {
 
     pub async fn postgres() -> Self {
         let database = Arc::new(Database::fresh().await);
-        let store = Postgres::open(&database.url().into(), 4).await.expect("a fresh database");
-        Self { bed: Bed::on(Arc::new(store), database.clone()).await, place: Place::Postgres(database) }
+        let store = store_on(&database).await;
+        Self { bed: Bed::on(store, database.clone()).await, place: Place::Postgres(database) }
     }
 
     /// Runs these statements.

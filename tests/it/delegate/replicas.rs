@@ -1,9 +1,6 @@
 //! Two processes on one PostgreSQL: either may receive a report, and when one dies the other continues.
 
-use std::sync::Arc;
-
 use futures_util::future::join_all;
-use pes::store::postgres::Postgres;
 use serde_json::json;
 
 use super::peer::{Dialect, Peer};
@@ -13,12 +10,13 @@ use crate::support::app::App;
 use crate::support::http::{Ask, Said};
 use crate::support::postgres::Database;
 use crate::support::process::{Place, Server};
+use crate::support::store::store_on;
 
 /// Far longer than any step may take: no test relies on this time-out.
 const LONG: i64 = 3_600_000;
 
 async fn replica(database: &Database, peer: &Peer) -> App {
-    let store = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let store = store_on(database).await;
     App::of(store, |config| {
         knows(config, peer.card(), LONG);
         config.runtime.lease_ms = LONG;

@@ -6,7 +6,6 @@ use pes::config::{Config, ConfiguredKey, Synchronous};
 use pes::service::audit::chain;
 use pes::service::audit::verify::{VerifyAsk, parse_checkpoints, verify};
 use pes::store::chain::{NO_HASH, link};
-use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use serde_json::{Value, json};
 
@@ -14,7 +13,7 @@ use crate::audit::signed;
 use crate::support::app::App;
 use crate::support::http::{Said, soon};
 use crate::support::postgres::Database;
-use crate::support::store::fresh_store;
+use crate::support::store::{fresh_store, store_on};
 use crate::support::wire::{Wire, answer};
 
 const BOSS: &str = "boss-0123456789abcdef";
@@ -109,8 +108,8 @@ async fn whoever_changes_a_thread_stands_in_its_audit() {
 #[tokio::test]
 async fn whoever_changes_a_thread_stands_in_its_audit_on_postgresql() {
     let database = Database::fresh().await;
-    let store = Postgres::open(&database.url().into(), 4).await.unwrap();
-    a_change_is_told(App::of(Arc::new(store), keys).await).await;
+    let store = store_on(&database).await;
+    a_change_is_told(App::of(store, keys).await).await;
 }
 
 async fn a_change_is_told(app: App) {

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use pes::domain::usage::Price;
 use pes::store::Store;
-use pes::store::postgres::Postgres;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
 use crate::support::http::Said;
 use crate::support::postgres::Database;
-use crate::support::store::fresh_store;
+use crate::support::store::{fresh_store, store_on};
 
 /// A run on `t1` whose plans are reviewed: the question.
 async fn reviewed(app: &App, when: &str) -> Value {
@@ -61,8 +60,8 @@ async fn a_plan_is_shown_before_it_runs_and_waits_across_a_restart() {
 #[tokio::test]
 async fn a_plan_is_shown_before_it_runs_and_waits_across_a_restart_on_postgresql() {
     let database = Database::fresh().await;
-    let store = Postgres::open(&database.url().into(), 4).await.unwrap();
-    a_plan_waits_for_a_person(Arc::new(store)).await;
+    let store = store_on(&database).await;
+    a_plan_waits_for_a_person(store).await;
 }
 
 #[tokio::test]
@@ -146,8 +145,8 @@ async fn what_a_plan_may_cost_names_its_basis() {
 #[tokio::test]
 async fn what_a_plan_may_cost_names_its_basis_on_postgresql() {
     let database = Database::fresh().await;
-    let store = Postgres::open(&database.url().into(), 4).await.unwrap();
-    the_cost_names_its_basis(Arc::new(store)).await;
+    let store = store_on(&database).await;
+    the_cost_names_its_basis(store).await;
 }
 
 /// The answer adds money but no calls, so the run asks again.

@@ -1,13 +1,11 @@
 //! `POST /threads/{thread}/resume`
 
-use std::sync::Arc;
-
 use pes::config::Config;
-use pes::store::postgres::Postgres;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
 use crate::support::postgres::Database;
+use crate::support::store::store_on;
 
 async fn resume(app: &App, body: Value) -> crate::support::http::Said {
     app.ask("POST", "/threads/t1/resume").header("prefer", "wait=20").json(&body).send().await
@@ -110,8 +108,8 @@ async fn a_hundred_answers_have_one_winner() {
 #[tokio::test]
 async fn a_hundred_answers_have_one_winner_on_postgresql() {
     let database = Database::fresh().await;
-    let store = Postgres::open(&database.url().into(), 4).await.unwrap();
-    one_winner(App::of(Arc::new(store), all_at_once).await).await;
+    let store = store_on(&database).await;
+    one_winner(App::of(store, all_at_once).await).await;
 }
 
 /// All of them may wait for the thread's turn, however slow it is.

@@ -9,7 +9,6 @@ use pes::domain::ids::TenantPk;
 use pes::domain::spend::{Capped, Unit};
 use pes::domain::usage::{Price, UsageGroup, nanos};
 use pes::runtime::clock::{Clock, System};
-use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{PageAsk, SpendKey, Spent, Store, UsageAsk};
 use serde_json::{Value, json};
@@ -19,7 +18,7 @@ use crate::support::app::App;
 use crate::support::http::{Ask, Said, soon};
 use crate::support::metrics::value;
 use crate::support::postgres::Database;
-use crate::support::store::fresh_store;
+use crate::support::store::{fresh_store, store_on};
 use crate::support::together;
 use crate::support::wire::{Step, Wire, answer};
 
@@ -84,8 +83,8 @@ async fn runs_side_by_side_never_pass_the_cap() {
 #[tokio::test]
 async fn nor_do_those_of_two_replicas() {
     let database = Database::fresh().await;
-    let one: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
-    let other: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let one: Arc<dyn Store> = store_on(&database).await;
+    let other: Arc<dyn Store> = store_on(&database).await;
     let done = all_at_once(vec![one, other], 0.4).await;
     assert!((1..32).contains(&done), "{done}");
 }

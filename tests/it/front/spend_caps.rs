@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use pes::config::{Config, ConfiguredKey, Provider};
 use pes::domain::spend::{Capped, Unit};
-use pes::store::postgres::Postgres;
 use pes::store::{SpendKey, Store};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -14,7 +13,7 @@ use super::usage::reply_of_120_tokens;
 use crate::support::app::App;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
-use crate::support::store::{Mood, Moody, fresh_store};
+use crate::support::store::{Mood, Moody, fresh_store, store_on};
 use crate::support::wire::{Step, Wire, answer, end, event, event_stream};
 
 #[tokio::test]
@@ -253,8 +252,8 @@ async fn a_reply_that_a_stopping_process_interrupts_counts_what_arrived() {
 #[tokio::test]
 async fn a_call_of_another_process_counts_as_what_it_held_when_its_thread_is_deleted() {
     let database = Database::fresh().await;
-    let store: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
-    let other: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let store: Arc<dyn Store> = store_on(&database).await;
+    let other: Arc<dyn Store> = store_on(&database).await;
     let endless = Endless::new();
     let wire = Wire::serve(vec![endless.steps()]).await;
     let url = wire.url();
@@ -273,8 +272,8 @@ async fn a_call_of_another_process_counts_as_what_it_held_when_its_thread_is_del
 #[tokio::test]
 async fn a_call_is_not_made_again_for_a_thread_that_is_deleted() {
     let database = Database::fresh().await;
-    let store = Moody::over(Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap()));
-    let other: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let store = Moody::over(store_on(&database).await);
+    let other: Arc<dyn Store> = store_on(&database).await;
     let endless = Endless::new();
     let wire = Wire::serve(vec![endless.steps()]).await;
     let url = wire.url();

@@ -8,7 +8,6 @@ use pes::domain::ids::TenantPk;
 use pes::domain::spend::Capped;
 use pes::domain::usage::{UsageGroup, nanos};
 use pes::domain::webhook::WebhookEvent;
-use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{PageAsk, SpendKey, Spent, Store, UsageAsk};
 use serde_json::{Value, json};
@@ -18,6 +17,7 @@ use crate::support::app::App;
 use crate::support::http::{Said, soon};
 use crate::support::metrics::value;
 use crate::support::postgres::Database;
+use crate::support::store::store_on;
 use crate::support::together;
 use crate::support::wire::{Wire, answer};
 
@@ -122,8 +122,8 @@ async fn runs_of_all_tenants_side_by_side_never_pass_the_cap() {
 #[tokio::test]
 async fn nor_do_those_of_two_replicas() {
     let database = Database::fresh().await;
-    let one: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
-    let other: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let one: Arc<dyn Store> = store_on(&database).await;
+    let other: Arc<dyn Store> = store_on(&database).await;
     all_at_once(vec![one, other], 0.4).await;
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use pes::config::{Config, ConfiguredKey};
-use pes::store::postgres::Postgres;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -11,7 +10,7 @@ use super::saturation::direct;
 use crate::support::app::App;
 use crate::support::http::{Ask, soon};
 use crate::support::postgres::Database;
-use crate::support::store::fresh_store;
+use crate::support::store::{fresh_store, store_on};
 use crate::support::wire::{Step, Wire, says};
 
 const ONE: &str = "key-a-0123456789abcdef";
@@ -234,7 +233,7 @@ async fn each_process_counts_its_own() {
     let database = Database::fresh().await;
     let mut apps = Vec::new();
     for _ in 0..2 {
-        let store = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+        let store = store_on(&database).await;
         let set = one_each(wire.url());
         let stays = App::of(store, |config| {
             set(config);

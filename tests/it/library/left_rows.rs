@@ -11,14 +11,13 @@ use pes::domain::observation::ObservationType;
 use pes::domain::retention::{Kept, Terms};
 use pes::engine::step::RowKind;
 use pes::service::runs::ContinueAt;
-use pes::store::postgres::Postgres;
 use pes::store::{PageAsk, Store};
 use serde_json::{Value, json};
 
 use crate::support::clocked::Clocked;
 use crate::support::demo;
 use crate::support::postgres::Database;
-use crate::support::store::fresh_store;
+use crate::support::store::{fresh_store, store_on};
 
 /// Each run writes a long letter that somebody must approve, and then a long answer; with a plan, as its only step.
 const SCRIPT: &str = r#"
@@ -76,7 +75,7 @@ async fn what_runs_leave_beside_the_log_goes_with_it() {
 #[tokio::test]
 async fn what_runs_leave_beside_the_log_goes_with_it_on_postgresql() {
     let database = Database::fresh().await;
-    old_runs_leave_nothing(Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())).await;
+    old_runs_leave_nothing(store_on(&database).await).await;
 }
 
 async fn old_runs_leave_nothing(store: Arc<dyn Store>) {

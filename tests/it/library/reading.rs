@@ -14,7 +14,6 @@ use pes::service::feed::{self, After, FeedAsk};
 use pes::service::once::Answered;
 use pes::service::runs::{ContinueAt, ProcessAsk};
 use pes::service::{runs, suspensions, threads};
-use pes::store::postgres::Postgres;
 use pes::store::{Commit, Committed, Fence, NewThread, PageAsk, Store};
 use pes::{AgentProps, Config, Instance};
 use serde_json::{Value, json};
@@ -22,7 +21,7 @@ use serde_json::{Value, json};
 use crate::support::clocked::Clocked;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
-use crate::support::store::{Mood, Moody, fresh_store};
+use crate::support::store::{Mood, Moody, fresh_store, store_on};
 
 const PAGE: u32 = 100;
 const PAGES: usize = 40;
@@ -274,7 +273,7 @@ async fn a_reader_that_has_caught_up_reads_nothing_again_when_a_run_begins() {
 async fn the_runs_of_a_long_backlog_are_read_once() {
     const RUNS: usize = 30;
     let database = Database::fresh().await;
-    let inner: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let inner: Arc<dyn Store> = store_on(&database).await;
     filled(&*inner).await;
     let store = Moody::over(inner.clone());
     let mut config = Config::default();

@@ -9,7 +9,6 @@ use pes::config::{Config, Synchronous};
 use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::domain::observation::Observation;
 use pes::engine::step::RowKind;
-use pes::store::postgres::Postgres;
 use pes::store::sqlite::{self, DatabaseAction, RestoreMode, Sqlite};
 use pes::store::{ObservationAsk, PageAsk, Store, SuspensionAsk, SuspensionsWanted};
 use pes::{AgentProps, Instance};
@@ -22,7 +21,7 @@ use crate::support::clocked::TODAY;
 use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
-use crate::support::store::{Mood, Moody};
+use crate::support::store::{Mood, Moody, store_on};
 
 async fn opened(folder: &Path) -> Arc<dyn Store> {
     Arc::new(Sqlite::open(folder, Synchronous::Normal).await.unwrap())
@@ -30,7 +29,7 @@ async fn opened(folder: &Path) -> Arc<dyn Store> {
 
 /// Another process on this database.
 async fn shared(database: &Database) -> Arc<dyn Store> {
-    Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())
+    store_on(database).await
 }
 
 fn act() -> DatabaseAction<'static> {

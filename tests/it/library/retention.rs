@@ -14,7 +14,6 @@ use pes::service::audit::verify::{VerifyAsk, verify};
 use pes::service::feed::{self, After, EventsPage, FeedAsk};
 use pes::service::retention;
 use pes::service::{audit, fork, runs, threads};
-use pes::store::postgres::Postgres;
 use pes::store::{PageAsk, SpendKey, Store, UsageAsk};
 use serde_json::{Value, json};
 
@@ -22,7 +21,7 @@ use crate::recovery::probe::ask;
 use crate::support::clocked::{Clocked, DAY, TODAY};
 use crate::support::http::soon;
 use crate::support::postgres::Database;
-use crate::support::store::fresh_store;
+use crate::support::store::{fresh_store, store_on};
 
 fn from(seq: i64) -> FeedAsk {
     FeedAsk { after: After::Seq(seq), ..FeedAsk::default() }
@@ -155,7 +154,7 @@ async fn a_log_that_is_too_old_begins_later_and_all_else_is_as_before() {
 #[tokio::test]
 async fn a_log_that_is_too_old_begins_later_and_all_else_is_as_before_on_postgresql() {
     let database = Database::fresh().await;
-    an_old_log_begins_later(Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())).await;
+    an_old_log_begins_later(store_on(&database).await).await;
 }
 
 async fn an_old_log_begins_later(store: Arc<dyn Store>) {
@@ -266,7 +265,7 @@ async fn old_lines_of_the_audit_are_forgotten_and_the_rest_is_verified() {
 #[tokio::test]
 async fn old_lines_of_the_audit_are_forgotten_and_the_rest_is_verified_on_postgresql() {
     let database = Database::fresh().await;
-    an_old_audit_begins_later(Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())).await;
+    an_old_audit_begins_later(store_on(&database).await).await;
 }
 
 async fn an_old_audit_begins_later(store: Arc<dyn Store>) {

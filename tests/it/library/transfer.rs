@@ -12,7 +12,6 @@ use pes::service::feed::{self, After, FeedAsk};
 use pes::service::runs::ContinueAt;
 use pes::service::transfer::{self, ImportAsk, ImportTurn, Imported};
 use pes::service::{audit, fork, offers, retention, runs, threads, usage};
-use pes::store::postgres::Postgres;
 use pes::store::{PageAsk, Store};
 use serde_json::{Value, json};
 
@@ -20,7 +19,7 @@ use crate::recovery::probe::ask;
 use crate::support::clocked::{Clocked, DAY};
 use crate::support::http::soon;
 use crate::support::postgres::Database;
-use crate::support::store::{Moody, fresh_store};
+use crate::support::store::{Moody, fresh_store, store_on};
 
 /// An instance that keeps threads for ever.
 async fn clocked(store: Arc<dyn Store>) -> Clocked {
@@ -107,7 +106,7 @@ fn renamed(value: &mut Value, id: &str) {
 async fn on_both(case: impl AsyncFn(Clocked)) {
     case(clocked(fresh_store().await).await).await;
     let database = Database::fresh().await;
-    case(clocked(Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())).await).await;
+    case(clocked(store_on(&database).await).await).await;
 }
 
 /// A thread with a bit of everything.

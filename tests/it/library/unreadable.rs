@@ -7,7 +7,6 @@ use pes::domain::fault::Code;
 use pes::domain::retention::{Kept, Terms};
 use pes::domain::usage::UsageGroup;
 use pes::service::transfer;
-use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{CallPosition, Forgotten, PageAsk, UsageAsk};
 use sqlx::{Connection, Executor};
@@ -15,6 +14,7 @@ use sqlx::{Connection, Executor};
 use super::retention::of_threads;
 use crate::support::clocked::Clocked;
 use crate::support::postgres::Database;
+use crate::support::store::store_on;
 
 /// Threads with the same retention; the first one's stored data is then damaged.
 async fn spoilt(terms: Terms, damage: &'static str) -> (Clocked, tempfile::TempDir) {
@@ -93,7 +93,7 @@ async fn what_a_call_took_that_cannot_be_read_is_left_out_of_the_sums() {
 #[tokio::test]
 async fn what_a_call_took_that_cannot_be_read_is_left_out_of_the_sums_of_postgresql() {
     let database = Database::fresh().await;
-    let clocked = Clocked::on(Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap()), |_| {}).await;
+    let clocked = Clocked::on(store_on(&database).await, |_| {}).await;
     for thread in ["hurt", "well"] {
         clocked.finish(thread).await;
     }

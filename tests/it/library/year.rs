@@ -18,7 +18,6 @@ use pes::service::once::{Answered, Idempotent};
 use pes::service::resources::{self, Schedules};
 use pes::service::runs::{self, ProcessAsk};
 use pes::service::{audit, housekeeping, schedules, threads};
-use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{SessionRow, Store};
 use serde_json::json;
@@ -29,6 +28,7 @@ use crate::support::clocked::{Clocked, DAY};
 use crate::support::collector::Collector;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
+use crate::support::store::store_on;
 
 /// Longer than any run takes.
 const WAIT: Duration = Duration::from_secs(30);
@@ -103,7 +103,7 @@ impl Stored {
     async fn store(&self) -> Arc<dyn Store> {
         match self {
             Self::Sqlite(folder) => Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap()),
-            Self::Postgres(database) => Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap()),
+            Self::Postgres(database) => store_on(database).await,
         }
     }
 

@@ -1,14 +1,11 @@
 //! The door keeps nothing in memory: after a restart, and at any replica, a run looks the same.
 
-use std::sync::Arc;
-
-use pes::store::postgres::Postgres;
 use serde_json::json;
 
 use super::host::{ALL, NEW, OLD, text};
 use crate::support::app::App;
 use crate::support::postgres::Database;
-use crate::support::store::fresh_store;
+use crate::support::store::{fresh_store, store_on};
 
 #[tokio::test]
 async fn a_run_outlives_the_process_that_was_asked() {
@@ -33,7 +30,7 @@ async fn a_run_outlives_the_process_that_was_asked() {
 }
 
 async fn replica(database: &Database) -> App {
-    let store = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let store = store_on(database).await;
     // No test relies on an expired lease.
     App::of(store, |config| config.runtime.lease_ms = 600_000).await
 }

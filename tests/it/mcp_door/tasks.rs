@@ -1,14 +1,11 @@
 //! The extension for tasks: `ask` returns a task, which the client polls at any replica.
 
-use std::sync::Arc;
-
-use pes::store::postgres::Postgres;
 use serde_json::{Value, json};
 
 use super::host::{NEW, OLD, text};
 use crate::support::app::App;
 use crate::support::postgres::Database;
-use crate::support::store::fresh_store;
+use crate::support::store::{fresh_store, store_on};
 
 const TASKS: &str = "io.modelcontextprotocol/tasks";
 
@@ -177,7 +174,7 @@ async fn a_task_outlives_the_process_and_is_known_at_any_replica() {
 
     let database = Database::fresh().await;
     let replica = async || {
-        let store = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+        let store = store_on(&database).await;
         App::of(store, |config| config.runtime.lease_ms = 600_000).await
     };
     let (owner, other) = (replica().await, replica().await);

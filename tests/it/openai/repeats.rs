@@ -1,15 +1,12 @@
 //! A request that OpenAI's libraries retry gets the result of the first one, and nothing is done twice.
 
-use std::sync::Arc;
-
-use pes::store::postgres::Postgres;
 use serde_json::{Value, json};
 
 use super::{CHAT, chat, said, stands, with};
 use crate::support::app::App;
 use crate::support::http::{Ask, Said, soon};
 use crate::support::postgres::Database;
-use crate::support::store::{Mood, Moody};
+use crate::support::store::{Mood, Moody, store_on};
 
 const COUNT: &str = "x-stainless-retry-count";
 
@@ -202,7 +199,7 @@ async fn a_run_that_nobody_listens_to_ends_also_where_the_store_did_not_answer()
 async fn a_run_goes_on_while_somebody_listens_at_another_replica() {
     let database = Database::fresh().await;
     let replica = async || {
-        let store = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+        let store = store_on(&database).await;
         App::of(store, |config| {
             config.runtime.lease_ms = 600_000;
             config.doors.chat_grace_ms = 1;

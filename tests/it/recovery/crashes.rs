@@ -16,7 +16,6 @@ use pes::engine::{
 };
 use pes::service::runs::{self, ProcessAsk};
 use pes::store::Store;
-use pes::store::postgres::Postgres;
 use pes::{AgentProps, Config, Instance};
 use serde_json::Value;
 use tokio::time::sleep;
@@ -26,7 +25,7 @@ use super::probe::{Probe, ask, equipped, instance};
 use crate::store::bed::registration;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
-use crate::support::store::{Mood, Moody, fresh_store};
+use crate::support::store::{Mood, Moody, fresh_store, store_on};
 use pes::service::threads;
 
 /// The run's final status and error code.
@@ -113,7 +112,7 @@ async fn what_dies_among_others_is_not_set_aside() {
 #[tokio::test]
 async fn a_process_that_was_only_cut_off_counts_for_nobody() {
     let database = Database::fresh().await;
-    let inner: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let inner: Arc<dyn Store> = store_on(&database).await;
     let probe = Probe::new();
     let process = instance(inner.clone(), &probe, |config| config.runtime.lease_ms = 1_500).await;
     let run = ask(&process, "t", "hang").await;

@@ -20,7 +20,7 @@ use super::probe::{Probe, ask, asked, instance};
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::proxy::{Cut, Proxy};
-use crate::support::store::{Mood, Moody};
+use crate::support::store::{Mood, Moody, store_on};
 
 /// Far longer than any step may take: no test relies on this time-out.
 pub(super) const LONG: i64 = 600_000;
@@ -28,7 +28,7 @@ pub(super) const LONG: i64 = 600_000;
 const AT_ONCE: Duration = Duration::from_secs(15);
 
 pub(super) async fn store(database: &Database) -> Arc<dyn Store> {
-    Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())
+    store_on(database).await
 }
 
 pub(super) async fn replica(database: &Database, probe: &Probe, lease_ms: i64) -> Instance {

@@ -12,7 +12,6 @@ use pes::engine::step::RowKind;
 use pes::runtime::clock::Manual;
 use pes::service::resources::{self, Schedules};
 use pes::service::schedules;
-use pes::store::postgres::Postgres;
 use pes::store::{PageAsk, Store, ThreadFilter};
 use serde_json::json;
 use tokio::time::timeout;
@@ -20,6 +19,7 @@ use tokio::time::timeout;
 use crate::support::clocked::{MINUTE, TODAY};
 use crate::support::http::soon;
 use crate::support::postgres::Database;
+use crate::support::store::store_on;
 
 const MINUTES: i64 = 1_000;
 
@@ -57,7 +57,7 @@ async fn three_replicas_that_are_killed_again_and_again_fire_each_time_once() {
     let mut replicas: Vec<Instance> = Vec::new();
     let mut stores: Vec<Arc<dyn Store>> = Vec::new();
     for n in 0..3 {
-        let store: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+        let store: Arc<dyn Store> = store_on(&database).await;
         let mut config = Config::default();
         config.agent.core = "prompt".to_owned();
         // Longer than the time between two checks: nobody renews it while the clock jumps.

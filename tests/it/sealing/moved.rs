@@ -5,7 +5,6 @@ use std::sync::Arc;
 use pes::config::{ConfiguredKey, Synchronous};
 use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::store::documents::{Document, DocumentKind, Expected};
-use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{AuditRow, Store};
 use rstest::rstest;
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 use super::OLD;
 use crate::support::app::App;
 use crate::support::postgres::Database;
+use crate::support::store::store_on;
 use crate::support::wire::{Wire, answer};
 
 const KEYS: [&str; 2] = ["key-a-0123456789abcdef0123456789", "key-b-0123456789abcdef0123456789"];
@@ -61,7 +61,7 @@ async fn rewrite(store: &dyn Store, document: Document, secret: Value) {
 async fn a_secret_of_another_tenant_or_another_tool_signs_nothing(#[values(false, true)] is_shared: bool) {
     let (folder, database) = (tempfile::tempdir().unwrap(), Database::fresh().await);
     let store: Arc<dyn Store> = if is_shared {
-        Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())
+        store_on(&database).await
     } else {
         Arc::new(Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap())
     };

@@ -11,7 +11,6 @@ use pes::domain::observation::{Observation, ObservationType, Record};
 use pes::domain::thread::ThreadProfile;
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::Erasure;
-use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use pes::store::{
     AuditRow, Commit, Committed, FoundRow, IdempotencyRow, LeaseChange, NewThread, ObservationAsk, Page, PageAsk,
@@ -21,6 +20,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::support::postgres::Database;
+use crate::support::store::store_on;
 
 #[derive(Clone)]
 pub struct Bed {
@@ -40,8 +40,8 @@ impl Bed {
     /// Fails if there is no PostgreSQL.
     pub async fn postgres() -> Self {
         let database = Database::fresh().await;
-        let store = Postgres::open(&database.url().into(), 4).await.unwrap();
-        Self::on(Arc::new(store), Arc::new(database)).await
+        let store = store_on(&database).await;
+        Self::on(store, Arc::new(database)).await
     }
 
     pub async fn on(store: Arc<dyn Store>, home: Arc<dyn Any + Send + Sync>) -> Self {

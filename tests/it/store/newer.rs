@@ -7,7 +7,6 @@ use pes::domain::ids::ThreadPk;
 use pes::engine::step::{Keep, RowKind};
 use pes::store::AuditRow;
 use pes::store::documents::{Document, DocumentCache, DocumentKind, Expected};
-use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use serde_json::json;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -16,6 +15,7 @@ use sqlx::{ConnectOptions, raw_sql};
 use super::bed::{Bed, row};
 use super::deliveries::{claim_some, new, post};
 use crate::support::postgres::Database;
+use crate::support::store::store_on;
 
 /// A copy of each document, row and delivery, of an unknown kind.
 const LATER: &str = "
@@ -70,9 +70,9 @@ async fn kinds_that_are_not_known_are_left_alone_on_sqlite() {
 #[tokio::test]
 async fn kinds_that_are_not_known_are_left_alone_on_postgresql() {
     let database = Database::fresh().await;
-    let store = Postgres::open(&database.url().into(), 4).await.unwrap();
+    let store = store_on(&database).await;
     let mut other = database.connect().await;
-    let bed = Bed::on(Arc::new(store), Arc::new(database)).await;
+    let bed = Bed::on(store, Arc::new(database)).await;
     let thread = fill(&bed).await;
     raw_sql(LATER).execute(&mut other).await.unwrap();
     works_beside_it(&bed, thread).await;

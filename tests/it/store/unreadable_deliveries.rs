@@ -5,13 +5,13 @@ use std::sync::Arc;
 use pes::config::Synchronous;
 use pes::store::Store;
 use pes::store::outbox::{DeliveryStatus, TargetKind};
-use pes::store::postgres::Postgres;
 use pes::store::sqlite::Sqlite;
 use sqlx::{Connection as _, Executor as _, PgConnection, SqliteConnection};
 
 use super::bed::{Bed, page};
 use super::deliveries::{claim_some, new, post};
 use crate::support::postgres::Database;
+use crate::support::store::store_on;
 
 /// No release knows this word.
 const DAMAGE: &str = "UPDATE deliveries SET status = 'perhaps' WHERE id = 'hurt'";
@@ -50,7 +50,7 @@ async fn on_sqlite_only_it_is_given_up() {
 #[tokio::test]
 async fn on_postgres_only_it_is_given_up() {
     let database = Database::fresh().await;
-    let bed = three_deliveries(Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())).await;
+    let bed = three_deliveries(store_on(&database).await).await;
     let mut other: PgConnection = database.connect().await;
     assert_eq!(other.execute(DAMAGE).await.unwrap().rows_affected(), 1);
     only_the_unreadable_one_is_given_up(bed).await;

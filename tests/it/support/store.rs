@@ -19,6 +19,7 @@ use pes::domain::usage::{ModelUse, UsageSum};
 use pes::engine::step::{Row, RowKind};
 use pes::store::documents::{Document, DocumentChanges, DocumentKind, DocumentStore, Expected};
 use pes::store::outbox::{Abandoned, Delivery, DeliveryStatus, OutboxStore, Settlement, Share, TargetKind};
+use pes::store::postgres::Postgres;
 use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;
 use pes::store::{
@@ -38,6 +39,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Duration, Instant};
 use uuid::Uuid;
 
+use super::postgres::Database;
+
 thread_local! {
     static FOLDERS: RefCell<Vec<TempDir>> = const { RefCell::new(Vec::new()) };
 }
@@ -48,6 +51,11 @@ pub async fn fresh_store() -> Arc<dyn Store> {
     let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap_or_else(|error| panic!("{error}"));
     FOLDERS.with_borrow_mut(|folders| folders.push(folder));
     Arc::new(store)
+}
+
+/// The store of another process on this database.
+pub async fn store_on(database: &Database) -> Arc<Postgres> {
+    Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap())
 }
 
 /// How often this text is in the files of the SQLite database in this folder.

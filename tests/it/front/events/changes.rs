@@ -1,15 +1,11 @@
 //! `GET /events`: changes of a tenant's threads and questions.
 
-use std::sync::Arc;
-
-use pes::store::Store;
-use pes::store::postgres::Postgres;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
 use crate::support::http::soon;
 use crate::support::postgres::Database;
-use crate::support::store::{Mood, Moody};
+use crate::support::store::{Mood, Moody, store_on};
 use crate::support::ws::Socket;
 
 fn is_caught_up(frame: &Value) -> bool {
@@ -98,10 +94,7 @@ async fn server_sent_events_say_the_same() {
 #[tokio::test]
 async fn what_another_process_changes_is_told_too() {
     let database = Database::fresh().await;
-    let open = async || {
-        let store: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
-        store
-    };
+    let open = async || store_on(&database).await;
     let (here, there) = (App::of(open().await, |_| {}).await, App::of(open().await, |_| {}).await);
     let mut socket = here.socket("/events").await;
     assert!(is_caught_up(&socket.next().await.unwrap()));
@@ -118,10 +111,7 @@ async fn what_another_process_changes_is_told_too() {
 async fn the_end_of_a_question_that_another_process_asked_while_the_feed_began_is_told() {
     for call in ["recent_threads", "suspensions"] {
         let database = Database::fresh().await;
-        let open = async || {
-            let store: Arc<dyn Store> = Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
-            store
-        };
+        let open = async || store_on(&database).await;
         let store = Moody::over(open().await);
         let (here, there) = (App::of(store.clone(), |_| {}).await, App::of(open().await, |_| {}).await);
         store.set(call, Mood::Hangs);
@@ -141,7 +131,7 @@ async fn the_end_of_a_question_that_another_process_asked_while_the_feed_began_i
 #[tokio::test]
 async fn an_answer_that_another_process_takes_is_told_of_a_thread_that_has_waited_long() {
     let database = Database::fresh().await;
-    let open = async || Arc::new(Postgres::open(&database.url().into(), 4).await.unwrap());
+    let open = async || store_on(&database).await;
     let (here, there) = (App::of(open().await, |_| {}).await, App::of(open().await, |_| {}).await);
     let asked = there.suspend("t1", "two mails").await;
     let sql = "UPDATE threads SET updated_at = updated_at - 3600000";

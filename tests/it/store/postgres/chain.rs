@@ -4,19 +4,19 @@ use pes::domain::ids::ThreadPk;
 use pes::service::audit::chain;
 use pes::service::audit::verify::{VerifyAsk, verify};
 use pes::store::Commit;
-use pes::store::postgres::Postgres;
 use sqlx::Executor;
 use std::sync::Arc;
 
 use crate::store::bed::Bed;
 use crate::support::postgres::Database;
+use crate::support::store::store_on;
 
 /// Its id was allotted before that of a line that is already chained.
 #[tokio::test]
 async fn a_line_that_appears_late_is_chained_behind_those_that_were_seen() {
     let database = Arc::new(Database::fresh().await);
-    let store = Postgres::open(&database.url().into(), 4).await.unwrap();
-    let bed = Bed::on(Arc::new(store), database.clone()).await;
+    let store = store_on(&database).await;
+    let bed = Bed::on(store, database.clone()).await;
     let pk = bed.thread("t").await;
     let mut late = database.connect().await;
     late.execute("BEGIN").await.unwrap();
