@@ -4,7 +4,7 @@ use pes::config::Provider;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
-use crate::support::wire::{Step, Wire, answer, end, says};
+use crate::support::wire::{Step, Wire, answer, says};
 
 /// Two providers, `a` before `b`.
 async fn chain(a: Vec<Vec<Step>>, b: Vec<Vec<Step>>) -> (App, Wire, Wire) {

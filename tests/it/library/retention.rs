@@ -12,7 +12,6 @@ use pes::live::EncodedKind;
 use pes::runtime::clock::Clock;
 use pes::service::audit::verify::{VerifyAsk, verify};
 use pes::service::feed::{self, After, EventsPage, FeedAsk};
-use pes::service::retention;
 use pes::service::{audit, fork, runs, threads};
 use pes::store::{PageAsk, SpendKey, Store, UsageAsk};
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ use pes::runtime::clock::{Clock as _, Manual};
 use pes::service::figures;
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Instance};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::support::clocked::{MINUTE, TODAY};

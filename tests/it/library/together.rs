@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use pes::domain::tool::{ToolError, ToolSpec};
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Instance};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Barrier;
 
 use crate::support::demo;

@@ -11,7 +11,7 @@ use pes::egress::Egress;
 use pes::mcp::{Catalog, Parts, ServerView, ToolStanding};
 use pes::store::documents::{Change, DocumentCache, DocumentKind, Expected};
 use pes::tool::{Tool, ToolOutput, ToolSource};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::app::App;

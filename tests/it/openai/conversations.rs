@@ -4,7 +4,7 @@ use pes::config::Config;
 use pes::domain::settings::PolicyAction;
 use serde_json::{Value, json};
 
-use super::{CHAT, chat, said, turns, with};
+use super::{CHAT, chat, turns, with};
 use crate::support::app::App;
 use crate::support::http::{Said, soon};
 use crate::support::store::{Mood, Moody};

@@ -4,7 +4,7 @@ use pes::config::Config;
 use pes::domain::settings::PolicyAction;
 use serde_json::{Value, json};
 
-use super::{answered, chat, turns, with};
+use super::{answered, chat, turns};
 use crate::support::app::App;
 
 /// Every calculation needs an approval.

@@ -14,7 +14,7 @@ use pes::service::runs::{self, ProcessAsk};
 use pes::store::Store;
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{Builder, Config, Instance};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::support::demo;

@@ -13,7 +13,7 @@ use pes::service::feed::{self, FeedAsk};
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Config, Instance};
 use rstest::rstest;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// One item that calls `misbehave` as the query says, and continues whatever the result.
 const SCRIPT: &str = r#"

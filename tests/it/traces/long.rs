@@ -12,7 +12,7 @@ use pes::store::PageAsk;
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Builder, Instance};
 use rstest::rstest;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::named;
