@@ -68,8 +68,8 @@ async fn a_large_part_is_stored_once() {
     for row in said.items.iter().chain([&run.row]) {
         assert!(row.body.len() < 5_000, "{:?} has {} bytes", row.kind, row.body.len());
     }
-    let log = app.get(&format!("/threads/{}/events?types=RUN_STARTED", task.context_id)).await.expect(200);
-    let told = &log["items"][0]["content"]["message"]["metadata"]["a2a"]["parts"];
+    let log = app.observed(&task.context_id, "RUN_STARTED").await;
+    let told = &log[0]["content"]["message"]["metadata"]["a2a"]["parts"];
     assert!(told.as_array().is_some_and(|parts| parts.len() == 5), "the log shows it whole");
     assert_eq!(task.status.state, TaskState::Completed);
 }

@@ -24,8 +24,8 @@ async fn of_a_cancel_and_an_end_one_wins() {
                 assert_eq!((fault.error, end.status.state), (Error::TaskNotCancelable, TaskState::Completed));
             }
         }
-        let log = app.get(&format!("/threads/{}/events?types=RUN_FINISHED", task.context_id)).await.expect(200);
-        assert_eq!(log["items"].as_array().unwrap().len(), 1, "{log:#}");
+        let log = app.observed(&task.context_id, "RUN_FINISHED").await;
+        assert_eq!(log.len(), 1, "{log:#?}");
         end
     }))
     .await;

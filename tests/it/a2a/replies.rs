@@ -50,8 +50,8 @@ async fn a_question_is_text_and_data_and_a_text_answers_it() {
 async fn an_approval_is_answered_in_plain_words_or_as_data() {
     let app = App::start().await;
     let ran = async |task: &Task| {
-        let log = app.get(&format!("/threads/{}/events?types=TOOL_EXECUTION", task.context_id)).await.expect(200);
-        (log["items"][0]["content"]["status"].clone(), log["items"][0]["content"]["output"].to_string())
+        let log = app.observed(&task.context_id, "TOOL_EXECUTION").await;
+        (log[0]["content"]["status"].clone(), log[0]["content"]["output"].to_string())
     };
     for (nth, (reply, status, mark)) in [
         (Part::text("Yes!"), "success", ""),
@@ -91,8 +91,8 @@ async fn a_list_or_a_number_as_data_answers_a_question_with_options() {
     assert_eq!(form(&still)["schema"]["inputType"], "select", "{still:#?}");
     let done = NEW.send(&app, &data("r2", &task, json!(2))).await.unwrap();
     assert_eq!(done.status.state, TaskState::Completed);
-    let log = app.get(&format!("/threads/{}/events?types=TOOL_EXECUTION", task.context_id)).await.expect(200);
-    let chosen: Vec<&Value> = log["items"].as_array().unwrap().iter().map(|item| &item["content"]["output"]).collect();
+    let log = app.observed(&task.context_id, "TOOL_EXECUTION").await;
+    let chosen: Vec<&Value> = log.iter().map(|item| &item["content"]["output"]).collect();
     assert_eq!(chosen, [&json!(["c", "a"]), &json!(2)]);
 }
 
@@ -150,8 +150,7 @@ async fn a_text_that_only_looks_like_the_name_of_a_question_is_the_answer() {
         let task = NEW.send(&app, &says(&format!("m{nth}"), "ask")).await.unwrap();
         let done = NEW.send(&app, &about(&task, says(&format!("r{nth}"), said))).await.unwrap();
         assert_eq!(done.status.state, TaskState::Completed, "{said}");
-        let log = app.get(&format!("/threads/{}/events?types=TOOL_EXECUTION", task.context_id)).await.expect(200);
-        assert_eq!(log["items"][0]["content"]["output"], said);
+        assert_eq!(app.observed(&task.context_id, "TOOL_EXECUTION").await[0]["content"]["output"], said);
     }
     assert_eq!(NEW.get(&app, &other.id).await.unwrap(), other);
 }

@@ -93,7 +93,7 @@ async fn a_client_answers_with_nothing_that_cannot_be_read_again() {
     let text = deep(LEVELS).to_string();
     let results = [result(first, text.clone()), result(second, deep(MOST_DEPTH).to_string())];
     chat(&[&[user, message.clone()], &results[..]].concat()).await.expect(200);
-    let log = app.get(&format!("/threads/{thread}/events?types=TOOL_EXECUTION")).await.expect(200);
-    let outputs: Vec<&Value> = log["items"].as_array().unwrap().iter().map(|it| &it["content"]["output"]).collect();
+    let log = app.observed(&thread, "TOOL_EXECUTION").await;
+    let outputs: Vec<&Value> = log.iter().map(|it| &it["content"]["output"]).collect();
     assert_eq!(outputs, [&json!(text), &deep(MOST_DEPTH)]);
 }

@@ -63,8 +63,7 @@ async fn an_interrupt_is_resumed() {
     assert!(all(&again, "TOOL_CALL_START").is_empty(), "the client has the call");
     let other = told(ask(&app, &with(yes, "runId", json!("r4")))).await;
     assert_eq!(other[1]["code"], "already_resolved");
-    let log = app.get("/threads/t/events?types=AGENT_RESUMED").await.expect(200);
-    assert_eq!(log["items"].as_array().unwrap().len(), 1);
+    assert_eq!(app.observed("t", "AGENT_RESUMED").await.len(), 1);
 }
 
 #[tokio::test]
@@ -84,8 +83,7 @@ async fn an_interrupt_that_is_given_up_is_refused() {
     assert_eq!(app.get("/suspensions").await.expect(200)["items"].as_array().unwrap().len(), 1);
     // A further answer, to a question that is not open, is ignored.
     told(ask(&app, &resumes(json!([unknown, cancelled])))).await;
-    let log = app.get("/threads/t/events?types=AGENT_RESUMED").await.expect(200);
-    assert_eq!(log["items"][0]["content"]["decision"], "rejected");
+    assert_eq!(app.observed("t", "AGENT_RESUMED").await[0]["content"]["decision"], "rejected");
 }
 
 #[tokio::test]
@@ -148,8 +146,7 @@ async fn a_question_for_text_is_answered_by_a_number() {
     let done = told(ask(&app, &sent)).await;
     assert_eq!(text(&done), "You were asked.", "{done:#?}");
     assert_eq!(text(&told(ask(&app, &sent)).await), "You were asked.", "what is sent again is told again");
-    let log = app.get("/threads/t/events?types=TOOL_EXECUTION").await.expect(200);
-    assert_eq!(log["items"][0]["content"]["output"], "42");
+    assert_eq!(app.observed("t", "TOOL_EXECUTION").await[0]["content"]["output"], "42");
 }
 
 #[tokio::test]
@@ -164,9 +161,9 @@ async fn a_question_with_options_is_answered_by_json() {
     };
     let done = told(ask(&app, &input("t", "r2", &[answer("Which letters?"), answer("How many?")]))).await;
     assert_eq!(text(&done), "You have chosen.", "{done:#?}");
-    let log = app.get("/threads/t/events?types=TOOL_EXECUTION").await.expect(200);
+    let log = app.observed("t", "TOOL_EXECUTION").await;
     let output = |item: &Value| item["content"]["output"].clone();
-    let outputs: Vec<Value> = log["items"].as_array().unwrap().iter().map(output).collect();
+    let outputs: Vec<Value> = log.iter().map(output).collect();
     assert!(outputs.contains(&json!(["a", "b"])) && outputs.contains(&json!(1)), "{outputs:#?}");
 }
 

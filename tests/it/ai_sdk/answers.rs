@@ -46,9 +46,9 @@ async fn a_refusal_denies_the_call_with_its_reason() {
     let done = told(&app, &body("t", &[refused.await])).await;
     assert_eq!(done.all("tool-output-denied").len(), 1, "{:#?}", done.chunks);
     assert_eq!(calls(&app, "t").await[0]["state"], "output-denied");
-    let log = app.get("/threads/t/events?types=AGENT_RESUMED").await.expect(200);
+    let log = app.observed("t", "AGENT_RESUMED").await;
     assert_eq!(
-        (&log["items"][0]["content"]["decision"], &log["items"][0]["content"]["reason"]),
+        (&log[0]["content"]["decision"], &log[0]["content"]["reason"]),
         (&json!("rejected"), &json!("not today"))
     );
 }

@@ -157,8 +157,8 @@ async fn an_imported_line_says_nothing_about_the_calls_that_come_with_it() {
     let store = fresh_store().await;
     let app = App::of(store.clone(), |_| {}).await;
     app.finish("t", "count").await;
-    let log = app.get("/threads/t/events?types=TOOL_CALL").await.expect(200);
-    let call = &log["items"][0]["content"]["toolCalls"][0]["callId"];
+    let log = app.observed("t", "TOOL_CALL").await;
+    let call = &log[0]["content"]["toolCalls"][0]["callId"];
     let claimed = json!({ "callId": call, "digest": "00" });
     let line = json!({ "at": 1, "actor": "x", "action": "imported", "detail": claimed });
     let file = with_line(&app.get("/threads/t/export").await.text(), line.clone());

@@ -84,8 +84,7 @@ async fn a_receipt_is_verified_by_a_script_that_knows_the_documentation_alone() 
         assert_eq!(told["outcome"]["status"], "success");
         let said = verified(&answer, &keys).unwrap();
         assert!(said.contains(&format!("2 lines of the audit; {decision} by boss")), "{said}");
-        let log = app.get(&format!("/threads/{thread}/events?types=TOOL_EXECUTION")).await.expect(200);
-        assert_eq!(log["items"][0]["content"]["executed"], told["executed"]);
+        assert_eq!(app.observed(thread, "TOOL_EXECUTION").await[0]["content"]["executed"], told["executed"]);
     }
 }
 
@@ -145,8 +144,8 @@ async fn without_a_key_nothing_is_signed_and_without_a_question_nothing_is_decid
     assert_eq!(app.get("/audit/keys").await.expect(200), json!({ "keys": [] }));
     receipt(&app, "t1", &json!("nothing")).await.problem("not_found");
     app.finish("t2", "count").await;
-    let log = app.get("/threads/t2/events?types=TOOL_EXECUTION").await.expect(200);
-    let answer = receipt(&app, "t2", &log["items"][0]["content"]["callId"]).await.expect(200);
+    let log = app.observed("t2", "TOOL_EXECUTION").await;
+    let answer = receipt(&app, "t2", &log[0]["content"]["callId"]).await.expect(200);
     let told = &answer["receipt"];
     assert_eq!((&told["decision"], &told["executed"], &told["lines"]), (&Value::Null, &Value::Null, &json!([])));
     assert_eq!(told["outcome"]["status"], "success");

@@ -64,6 +64,5 @@ async fn ended(app: &App, run: &str) -> Value {
 }
 
 async fn results(app: &App, thread: &str) -> Vec<Value> {
-    let page = app.get(&format!("/threads/{thread}/events?types=TOOL_EXECUTION")).await.expect(200);
-    page["items"].as_array().unwrap().iter().map(|item| item["content"].clone()).collect()
+    app.observed(thread, "TOOL_EXECUTION").await.iter().map(|item| item["content"].clone()).collect()
 }

@@ -49,8 +49,8 @@ async fn app(wire: &Wire, change: impl FnOnce(&mut Config)) -> App {
 
 /// The only call of the run.
 async fn call(app: &App) -> Value {
-    let page = app.get("/threads/t/events?types=TOOL_EXECUTION").await.expect(200);
-    let id = page["items"][0]["content"]["callId"].as_str().unwrap().to_owned();
+    let page = app.observed("t", "TOOL_EXECUTION").await;
+    let id = page[0]["content"]["callId"].as_str().unwrap().to_owned();
     app.get(&format!("/threads/t/tool-calls/{id}")).await.expect(200)
 }
 

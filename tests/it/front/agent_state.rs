@@ -21,8 +21,8 @@ async fn the_application_keeps_its_own_state() {
     assert_eq!(app.get("/threads/t1/agent-state").await.expect(200), after);
     let stale = app.ask("PUT", "/threads/t1/agent-state").json(&before).send().await;
     stale.problem("precondition_failed");
-    let page = app.get("/threads/t1/events?types=STATE_UPDATE").await.expect(200);
-    assert_eq!(page["items"][0]["content"]["stateVersion"], after["version"], "{page:#}");
+    let page = app.observed("t1", "STATE_UPDATE").await;
+    assert_eq!(page[0]["content"]["stateVersion"], after["version"], "{page:#?}");
     app.ask("PUT", "/threads/t1/agent-state").json(&json!({ "state": 1 })).send().await.problem("invalid");
     app.get("/threads/none/agent-state").await.problem("not_found");
 }

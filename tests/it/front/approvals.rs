@@ -53,10 +53,10 @@ async fn the_question_says_everything_that_an_answer_needs() {
     assert_eq!(suspension["policy"]["rule"], "default for irreversible tools = ask");
     let digest = pes::domain::digest::of_call("demo_send_email", &arguments);
     assert_eq!(suspension["digest"], digest, "of the canonical JSON of tool and arguments");
-    let log = app.get("/threads/t1/events?types=AGENT_SUSPENDED").await.expect(200);
+    let log = app.observed("t1", "AGENT_SUSPENDED").await;
     let state = app.get("/threads/t1/state").await.expect(200);
     let inbox = app.get("/suspensions").await.expect(200);
-    for shown in [&log["items"][0]["content"], &state["suspension"], &inbox["items"][0]] {
+    for shown in [&log[0]["content"], &state["suspension"], &inbox["items"][0]] {
         assert_eq!((&shown["digest"], &shown["toolInput"]), (&suspension["digest"], &arguments), "{shown:#}");
     }
 }
@@ -75,7 +75,7 @@ async fn an_approval_with_the_digest_of_another_question_is_refused() {
         assert_eq!(problem["digest"], a["digest"], "{problem:#}");
     }
     resume(&app, approval(b)).await.problem("not_found");
-    assert_eq!(app.get("/threads/t1/events?types=AGENT_RESUMED").await.expect(200)["items"], json!([]));
+    assert!(app.observed("t1", "AGENT_RESUMED").await.is_empty());
     let mut answer = approval(&a);
     answer["digest"] = a["digest"].clone();
     resume(&app, answer).await.expect(200);
@@ -103,9 +103,9 @@ async fn several_questions_are_answered_in_any_order_over_any_door() {
     let mut first = approval(&open[0]);
     first["modifiedArgs"] = edited.clone();
     resume(&app, first).await.expect(200);
-    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
-    let sent = page["items"].as_array().unwrap().iter().map(|seen| &seen["content"]["output"]["to"]);
-    assert_eq!(sent.collect::<Vec<_>>(), ["b@example.com", "c@example.com"], "{page:#}");
+    let page = app.observed("t1", "TOOL_EXECUTION").await;
+    let sent = page.iter().map(|seen| &seen["content"]["output"]["to"]);
+    assert_eq!(sent.collect::<Vec<_>>(), ["b@example.com", "c@example.com"], "{page:#?}");
     let audit = app.get("/threads/t1/audit").await.expect(200);
     let decided: Vec<&Value> = audit["items"].as_array().unwrap().iter().filter(|l| l["actor"] == "local").collect();
     assert_eq!((&decided[0]["action"], &decided[1]["action"]), (&json!("approved"), &json!("modified")));
@@ -207,8 +207,8 @@ async fn edited_arguments_are_asked_about_anew_and_not_of_their_editor() {
     resume(&app, approval(second)).await.problem("four_eyes");
     let app = app.key(BOSS);
     resume(&app, approval(second)).await.expect(200);
-    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
-    assert_eq!(page["items"][0]["content"]["output"]["to"], "mallory@example.com", "{page:#}");
+    let page = app.observed("t1", "TOOL_EXECUTION").await;
+    assert_eq!(page[0]["content"]["output"]["to"], "mallory@example.com", "{page:#?}");
     let call = first["callId"].as_str().unwrap();
     let call = app.get(&format!("/threads/t1/tool-calls/{call}")).await.expect(200);
     assert_eq!(call["editedBy"], json!(["other"]), "{call:#}");
@@ -281,9 +281,9 @@ async fn edited_arguments_are_judged_by_the_rules_that_are_about_them() {
     resume(&app, edited("board@example.com")).await.problem("not_an_approver");
     let app = app.key(OTHER);
     resume(&app, edited("board@example.com")).await.expect(200);
-    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
-    let ran = &page["items"][0];
-    assert_eq!(ran["content"]["output"]["to"], "board@example.com", "{page:#}");
+    let page = app.observed("t1", "TOOL_EXECUTION").await;
+    let ran = &page[0];
+    assert_eq!(ran["content"]["output"]["to"], "board@example.com", "{page:#?}");
     assert_eq!(ran["metadata"]["policy"]["approvers"], json!(["other"]), "by the rule that is about what ran");
 }
 
@@ -344,8 +344,8 @@ async fn arguments_that_changed_after_they_were_shown_do_not_run() {
     };
     store.commit(commit).await.unwrap();
     resume(&app, approval(&suspension)).await.expect(200);
-    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
-    let result = &page["items"][0]["content"];
-    assert_eq!(result["error"]["code"], "approval_mismatch", "{page:#}");
-    assert!(!page.to_string().contains("\"sent\""));
+    let page = app.observed("t1", "TOOL_EXECUTION").await;
+    let result = &page[0]["content"];
+    assert_eq!(result["error"]["code"], "approval_mismatch", "{page:#?}");
+    assert!(!json!(page).to_string().contains("\"sent\""));
 }

@@ -97,7 +97,7 @@ async fn a_call_that_was_not_sent_takes_nothing_of_it() {
     let said = ask.json(&body).send().await.expect(200);
     let metadata = &said["metadata"];
     assert_eq!((&metadata["status"], &metadata["llmCalls"]), (&json!("success"), &json!(1)), "{said:#}");
-    let failed = app.get("/threads/t1/events?types=LLM_STREAM_ERROR").await.expect(200);
-    let failed: Vec<&Value> = failed["items"].as_array().unwrap().iter().map(|it| &it["content"]["code"]).collect();
+    let failed = app.observed("t1", "LLM_STREAM_ERROR").await;
+    let failed: Vec<&Value> = failed.iter().map(|it| &it["content"]["code"]).collect();
     assert_eq!(failed, [&json!("retry")]);
 }

@@ -39,8 +39,7 @@ async fn offered(app: &App) -> Vec<String> {
 }
 
 async fn results(app: &App) -> Vec<Value> {
-    let page = app.get("/threads/t/events?types=TOOL_EXECUTION").await.expect(200);
-    page["items"].as_array().unwrap().iter().map(|item| item["content"].clone()).collect()
+    app.observed("t", "TOOL_EXECUTION").await.iter().map(|item| item["content"].clone()).collect()
 }
 
 #[tokio::test]

@@ -68,8 +68,7 @@ async fn the_oldest_messages_are_summed_up_once() {
     assert_eq!(kinds(&shown[2]), ["system", "query"], "a summary: {:#}", shown[2]);
     assert_eq!(kinds(&shown[3]), ["system", "summary", "query"], "{:#}", shown[3]);
 
-    let page = app.get("/threads/t1/events?types=LLM_STREAM_START,LLM_STREAM_METADATA").await.expect(200);
-    let items = page["items"].as_array().unwrap();
+    let items = app.observed("t1", "LLM_STREAM_START,LLM_STREAM_METADATA").await;
     let purposes: Vec<&Value> = items.iter().filter(|it| it["content"]["purpose"] == "summary").collect();
     assert_eq!((purposes.len(), &purposes[0]["content"]["phase"]), (1, &json!("planning")));
     let context = &items.last().unwrap()["metadata"]["context"];

@@ -91,8 +91,8 @@ async fn a_model_that_cannot_be_reached_is_named_with_the_cause() {
     .await;
     let ended = app.finish("t1", "hello").await;
     assert_eq!(ended["metadata"]["error"]["code"], "model_failed", "{ended:#}");
-    let log = app.get("/threads/t1/events?types=ERROR").await.expect(200);
-    let error = &log["items"][0]["content"];
+    let log = app.observed("t1", "ERROR").await;
+    let error = &log[0]["content"];
     let said = error["message"].as_str().unwrap();
     assert_eq!(said, format!("openai cannot be reached at {address}: connection refused"));
     assert_eq!((&error["provider"], &error["model"]), (&json!("openai"), &json!("any")));

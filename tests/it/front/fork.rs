@@ -23,8 +23,8 @@ async fn a_fork_goes_its_own_way() {
 async fn a_fork_begins_at_an_observation() {
     let app = App::start().await;
     app.finish("t1", "count").await;
-    let plan = app.get("/threads/t1/events?types=PLAN").await.expect(200);
-    let fork = app.post("/threads/t1/fork", json!({ "at": plan["items"][0]["seq"] })).await.expect(201);
+    let plan = app.observed("t1", "PLAN").await;
+    let fork = app.post("/threads/t1/fork", json!({ "at": plan[0]["seq"] })).await.expect(201);
     let path = format!("/threads/{}/state", fork["threadId"].as_str().unwrap());
     let state = app.get(&path).await.expect(200);
     assert_eq!(state["todoList"][0]["status"], "pending", "{state:#}");
@@ -35,7 +35,7 @@ async fn a_fork_is_answered_with_its_items_and_the_title_of_its_place() {
     let app = App::start().await;
     app.finish("t1", "count").await;
     assert_ne!(app.get("/threads/t1").await.expect(200)["title"], "");
-    let plan = app.get("/threads/t1/events?types=PLAN").await.expect(200)["items"][0]["seq"].clone();
+    let plan = app.observed("t1", "PLAN").await[0]["seq"].clone();
     let last = app.get("/threads/t1").await.expect(200)["lastSeq"].clone();
     for (id, at, done) in [("whole", last, true), ("planned", plan, false), ("bare", json!(0), false)] {
         let fork = app.post("/threads/t1/fork", json!({ "threadId": id, "at": at })).await.expect(201);

@@ -234,8 +234,7 @@ fn none_is_left_out() {
 }
 
 async fn tool_results(app: &App) -> Vec<Value> {
-    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
-    page["items"].as_array().unwrap().iter().map(|item| item["content"].clone()).collect()
+    app.observed("t1", "TOOL_EXECUTION").await.iter().map(|item| item["content"].clone()).collect()
 }
 
 /// Refused by its declared length, or by its real length when none was declared.

@@ -31,8 +31,8 @@ async fn a_pending_item_is_edited_while_it_runs() {
     assert_eq!(said.expect(200)[1]["description"], "Draw it");
     assert_ne!(said.header("etag"), Some(tag.as_str()));
     patch(&app, &tag, edit).await.problem("precondition_failed");
-    let page = app.get("/threads/t1/events?types=PLAN_UPDATE").await.expect(200);
-    let last = page["items"].as_array().unwrap().last().unwrap();
+    let page = app.observed("t1", "PLAN_UPDATE").await;
+    let last = page.last().unwrap();
     assert_eq!(last["content"]["source"], "user");
     assert_eq!(last["content"]["todoList"][1]["description"], "Draw it", "{last:#}");
     let audit = app.get("/threads/t1/audit").await.expect(200);

@@ -77,10 +77,7 @@ async fn what_else_decides_is_shown_beside_the_own_rules() {
 async fn every_decision_names_its_rule() {
     let app = App::start().await;
     app.finish("t1", "count").await;
-    let told = async |thread: &str| {
-        let page = app.get(&format!("/threads/{thread}/events?types=TOOL_EXECUTION")).await.expect(200);
-        page["items"][0].clone()
-    };
+    let told = async |thread: &str| app.observed(thread, "TOOL_EXECUTION").await[0].clone();
     let ran = told("t1").await;
     assert_eq!(ran["metadata"]["policy"]["rule"], "default for read tools = auto", "{ran:#}");
     assert_eq!(app.get("/threads/t1/audit").await.expect(200)["items"], json!([]), "nobody decided anything");

@@ -148,10 +148,9 @@ async fn a_busy_thread_can_be_steered() {
     let first = ask(&app, "t1", "hang", "enqueue").await.expect(202);
     let second = ask(&app, "t1", "hello", "steer").await.expect(202);
     assert_eq!(first["runId"], second["runId"], "it is the same run");
-    let page = app.get("/threads/t1/events?types=STATE_UPDATE").await.expect(200);
-    let messages: Vec<&Value> =
-        page["items"].as_array().unwrap().iter().map(|item| &item["content"]["message"]).collect();
-    assert!(messages.iter().any(|message| message["content"] == "hello"), "{page:#}");
+    let page = app.observed("t1", "STATE_UPDATE").await;
+    let messages: Vec<&Value> = page.iter().map(|item| &item["content"]["message"]).collect();
+    assert!(messages.iter().any(|message| message["content"] == "hello"), "{page:#?}");
 }
 
 #[tokio::test]

@@ -14,8 +14,8 @@ async fn the_state_is_told_now_and_as_it_was() {
     assert_eq!(state["todoList"][0]["status"], "completed");
     assert_eq!(state["isPaused"], false);
     assert_eq!(state["stepOutputs"]["sum"]["status"], "completed", "{state:#}");
-    let plan = app.get("/threads/t1/events?types=PLAN").await.expect(200);
-    let at = plan["items"][0]["seq"].as_i64().unwrap();
+    let plan = app.observed("t1", "PLAN").await;
+    let at = plan[0]["seq"].as_i64().unwrap();
     let then = app.get(&format!("/threads/t1/state?at={at}")).await.expect(200);
     assert_eq!(then["todoList"][0]["status"], "pending", "{then:#}");
     app.get("/threads/t1/state?at=-1").await.problem("invalid");

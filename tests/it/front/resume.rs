@@ -17,8 +17,8 @@ fn id(suspension: &Value) -> &str {
 
 /// The only call that ran: the tool's result for the arguments it received, and their digest.
 async fn ran(app: &App) -> (Value, Value) {
-    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
-    let [ran] = page["items"].as_array().unwrap().as_slice() else { panic!("one call: {page:#}") };
+    let page = app.observed("t1", "TOOL_EXECUTION").await;
+    let [ran] = page.as_slice() else { panic!("one call: {page:#?}") };
     assert_eq!(ran["content"]["status"], "success", "{ran:#}");
     (ran["content"]["output"].clone(), ran["content"]["executed"]["digest"].clone())
 }
@@ -61,9 +61,9 @@ async fn what_was_rejected_does_not_run() {
     let suspension = app.suspend("t1", "send").await;
     let body = json!({ "suspensionId": id(&suspension), "approved": false, "reason": "not today" });
     resume(&app, body).await.expect(200);
-    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
-    assert_eq!(page["items"][0]["content"]["status"], "error");
-    assert!(page["items"][0]["content"]["error"]["message"].as_str().unwrap().contains("not today"), "{page:#}");
+    let page = app.observed("t1", "TOOL_EXECUTION").await;
+    assert_eq!(page[0]["content"]["status"], "error");
+    assert!(page[0]["content"]["error"]["message"].as_str().unwrap().contains("not today"), "{page:#?}");
 }
 
 #[tokio::test]
@@ -73,8 +73,8 @@ async fn a_question_takes_a_value() {
     assert_eq!(suspension["kind"], "input");
     let body = json!({ "suspensionId": id(&suspension), "value": "plum" });
     resume(&app, body).await.expect(200);
-    let page = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
-    assert!(page["items"][0]["content"]["output"].to_string().contains("plum"), "{page:#}");
+    let page = app.observed("t1", "TOOL_EXECUTION").await;
+    assert!(page[0]["content"]["output"].to_string().contains("plum"), "{page:#?}");
 }
 
 #[tokio::test]
@@ -134,12 +134,12 @@ async fn one_winner(app: App) {
     let won = rest.iter().filter(|said| said.status == 202).count()
         + sockets.iter().filter(|answer| answer["event"] == "ack").count();
     assert_eq!(won, 1);
-    let page = app.get("/threads/t1/events?types=AGENT_RESUMED").await.expect(200);
-    assert_eq!(page["items"].as_array().unwrap().len(), 1);
+    let page = app.observed("t1", "AGENT_RESUMED").await;
+    assert_eq!(page.len(), 1);
     let told = |problem: &Value| {
         assert_eq!(problem["code"], "already_resolved", "{problem:#}");
         assert_eq!(problem["resolution"]["decidedBy"], "local");
-        assert_eq!(problem["resolution"]["decidedAt"], page["items"][0]["timestamp"]);
+        assert_eq!(problem["resolution"]["decidedAt"], page[0]["timestamp"]);
     };
     rest.iter().filter(|said| said.status != 202).for_each(|lost| told(&lost.problem("already_resolved")));
     sockets.iter().filter(|answer| answer["event"] != "ack").for_each(|lost| told(&lost["data"]["problem"]));

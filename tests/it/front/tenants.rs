@@ -150,12 +150,12 @@ async fn made(app: &App, peer: &Peer) -> BTreeMap<&'static str, String> {
 
     let suspension = app.suspend("t1", "send").await;
     let run = id(&app.get("/threads/t1/runs").await.expect(200)["items"][0], "runId");
-    let begun = app.get("/threads/t1/events?types=LLM_STREAM_START").await.expect(200);
+    let begun = app.observed("t1", "LLM_STREAM_START").await;
     let delivery = id(&app.get("/deliveries").await.expect(200)["items"][0], "deliveryId");
     ids.extend([
         ("suspension", id(&suspension, "suspensionId")),
         ("call", id(&suspension, "callId")),
-        ("stream", id(&begun["items"][0]["content"], "streamId")),
+        ("stream", id(&begun[0]["content"], "streamId")),
         ("delivery", delivery),
         ("response", format!("resp_{run}_0")),
         ("run", run),

@@ -171,8 +171,7 @@ async fn a_run_tells_the_settings_in_effect() {
     assert_eq!((&execution["onItemFailure"], &execution["planReview"]), (&json!("continue"), &json!("off")));
     assert_eq!((&run["budget"], &run["toolPolicy"]), (&json!({ "maxTokens": 90_000 }), &json!({ "http_*": "ask" })));
     assert_eq!((&run["providerConfig"]["providerName"], &run["agentCore"]), (&json!("demo"), &json!("pes")));
-    let log = app.get("/threads/t1/events?types=RUN_STARTED").await.expect(200);
-    assert_eq!(log["items"][0]["content"]["options"], run);
+    assert_eq!(app.observed("t1", "RUN_STARTED").await[0]["content"]["options"], run);
 }
 
 #[tokio::test]

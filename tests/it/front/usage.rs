@@ -71,8 +71,7 @@ async fn what_a_run_took_is_the_same_wherever_it_is_told() {
     let run = &sums["items"][0];
     assert_eq!((&run["runId"], &run["calls"]), (&metadata["runId"], &metadata["llmCalls"]));
     assert_eq!((&run["inputTokens"], &run["costUsd"]), (&usage["inputTokens"], &metadata["llmCost"]));
-    let finished = app.get("/threads/t1/events?types=RUN_FINISHED,LLM_STREAM_METADATA").await.expect(200);
-    let told = finished["items"].as_array().unwrap();
+    let told = app.observed("t1", "RUN_FINISHED,LLM_STREAM_METADATA").await;
     let (last, figures) = told.split_last().unwrap();
     assert_eq!(last["content"]["costUsd"], metadata["llmCost"]);
     let summed: f64 = figures.iter().map(|it| it["content"]["costUsd"].as_f64().unwrap()).sum();

@@ -80,9 +80,9 @@ async fn results(app: &App, query: &str) -> Vec<Value> {
     app.post("/threads", json!({ "threadId": "t1", "config": config })).await.expect(201);
     let answer = app.finish("t1", query).await;
     assert_eq!(answer["metadata"]["threadId"], "t1", "{answer:#}");
-    let events = app.get("/threads/t1/events?types=TOOL_CALL,TOOL_EXECUTION").await.expect(200);
+    let events = app.observed("t1", "TOOL_CALL,TOOL_EXECUTION").await;
     let contents = |kind: &str| -> Vec<Value> {
-        let events = events["items"].as_array().expect("a list").iter();
+        let events = events.iter();
         events.filter(|event| event["type"] == kind).map(|event| event["content"].clone()).collect()
     };
     let ended = contents("TOOL_EXECUTION");

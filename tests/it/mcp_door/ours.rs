@@ -46,8 +46,7 @@ async fn host(agent: &App) -> App {
 }
 
 async fn output(app: &App) -> Value {
-    let events = app.get("/threads/t1/events?types=TOOL_EXECUTION").await.expect(200);
-    events["items"][0]["content"].clone()
+    app.observed("t1", "TOOL_EXECUTION").await[0]["content"].clone()
 }
 
 #[tokio::test]

@@ -119,10 +119,10 @@ async fn what_is_asked_is_answered_on_the_same_thread() {
     assert_eq!((again.joined("content"), again.finish()), (question, Some("stop")));
     let done = super::streamed(&app, named("Yes.", "t")).await;
     assert_eq!((done.joined("content").as_str(), done.finish()), ("Two and two are four.", Some("stop")));
-    let log = app.get("/threads/t/events?types=AGENT_RESUMED,TOOL_EXECUTION,RUN_STARTED").await.expect(200);
-    let kinds: Vec<&str> = log["items"].as_array().unwrap().iter().map(|it| it["type"].as_str().unwrap()).collect();
+    let log = app.observed("t", "AGENT_RESUMED,TOOL_EXECUTION,RUN_STARTED").await;
+    let kinds: Vec<&str> = log.iter().map(|it| it["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["RUN_STARTED", "AGENT_RESUMED", "TOOL_EXECUTION"]);
-    assert!(log["items"][1]["content"]["digest"].is_string(), "it is bound to what was shown: {log:#}");
+    assert!(log[1]["content"]["digest"].is_string(), "it is bound to what was shown: {log:#?}");
 }
 
 #[tokio::test]
@@ -132,8 +132,7 @@ async fn a_no_may_say_why() {
     super::streamed(&app, named("count", "t")).await;
     let done = super::streamed(&app, named("no, it is too late", "t")).await;
     assert_eq!(done.joined("content"), "Two and two are four.");
-    let log = app.get("/threads/t/events?types=AGENT_RESUMED").await.expect(200);
-    assert_eq!(log["items"][0]["content"]["reason"], "it is too late");
+    assert_eq!(app.observed("t", "AGENT_RESUMED").await[0]["content"]["reason"], "it is too late");
 }
 
 #[tokio::test]
@@ -149,8 +148,8 @@ async fn a_key_that_may_not_approve_adds_information_and_decides_nothing() {
     gated(&app, "t").await;
     let question = super::streamed(&app, named("count", "t")).await.joined("content");
     assert_eq!(super::streamed(&app, named("yes", "t")).await.joined("content"), question);
-    let log = app.get("/threads/t/events?types=AGENT_RESUMED").await.expect(200);
-    assert_eq!(log["items"], json!([]));
+    let log = app.observed("t", "AGENT_RESUMED").await;
+    assert!(log.is_empty(), "{log:#?}");
     let word = super::streamed(&app, named("ask", "u")).await.joined("content");
     assert!(word.starts_with("Which word?"), "{word}");
     assert_eq!(super::streamed(&app, named("blue", "u")).await.joined("content"), "You were asked.");
@@ -208,11 +207,11 @@ async fn the_clients_own_functions_are_called_and_their_results_taken() {
     let open = app.get("/suspensions").await.expect(200)["items"][0]["suspensionId"].clone();
     let resume = app.ask("POST", &format!("/threads/{thread}/resume")).header("prefer", "wait=30");
     resume.json(&json!({ "suspensionId": open, "approved": true })).send().await.expect(200);
-    let log = app.get(&format!("/threads/{thread}/events?types=TOOL_EXECUTION")).await.expect(200);
-    let outputs: Vec<&Value> = log["items"].as_array().unwrap().iter().map(|it| &it["content"]["output"]).collect();
+    let log = app.observed(&thread, "TOOL_EXECUTION").await;
+    let outputs: Vec<&Value> = log.iter().map(|it| &it["content"]["output"]).collect();
     // No digit of a number changes.
     let expected = (&json!("9400111899223344556677"), &json!({ "street": "Hill" }));
-    assert_eq!((outputs[0], outputs[1]), expected, "{log:#}");
+    assert_eq!((outputs[0], outputs[1]), expected, "{log:#?}");
     let late = chat(&app, &turn(&[result(0, "Oslo")])).send().await;
     assert_eq!((late.status, late.header("x-should-retry")), (409, Some("false")));
 }

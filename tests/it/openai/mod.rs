@@ -44,8 +44,7 @@ fn turns(texts: &[&str]) -> Value {
 
 /// How many questions of the thread were answered.
 async fn answered(app: &App, thread: &str) -> usize {
-    let log = app.get(&format!("/threads/{thread}/events?types=AGENT_RESUMED")).await.expect(200);
-    log["items"].as_array().unwrap().len()
+    app.observed(thread, "AGENT_RESUMED").await.len()
 }
 
 pub fn chat(app: &App, body: &Value) -> Ask {

@@ -255,8 +255,8 @@ async fn of_two_approvals_one_is_taken_and_the_other_is_asked_for_again() {
     let left: Vec<Value> = asked(&second).iter().map(|it| it["id"].clone()).collect();
     assert_eq!(left, [both[1]["id"].clone()], "{second:#}");
     let thread = first["conversation"]["id"].as_str().unwrap();
-    let log = app.get(&format!("/threads/{thread}/events?types=AGENT_RESUMED")).await.expect(200);
-    assert_eq!(log["items"].as_array().unwrap().len(), 1, "{log:#}");
+    let log = app.observed(thread, "AGENT_RESUMED").await;
+    assert_eq!(log.len(), 1, "{log:#?}");
 }
 
 #[tokio::test]

@@ -119,6 +119,12 @@ impl App {
         self.ask("POST", path).json(&body).send().await
     }
 
+    /// The stored observations of these types, in the order of the log.
+    pub async fn observed(&self, thread: &str, types: &str) -> Vec<Value> {
+        let page = self.get(&format!("/threads/{thread}/events?types={types}")).await.expect(200);
+        page["items"].as_array().expect("a list").clone()
+    }
+
     /// Waits until this tool is offered.
     pub async fn offers(&self, tool: &str) {
         let mut offers = self.mcp.offers();
