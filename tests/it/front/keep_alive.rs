@@ -7,6 +7,7 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::{pause, resume, sleep};
 
+use super::limits::until_served;
 use crate::support::app::App;
 use crate::support::http::{read_answer, soon};
 use crate::support::store::Moody;
@@ -58,12 +59,5 @@ async fn idle_connections_make_room_where_few_places_are_left() {
     assert!(said.is_none(), "it is closed without a word");
     // Its place is free once the server has seen it closed on both sides.
     idle.swap_remove(first);
-    loop {
-        let said = app.get("/threads").await;
-        if said.status == 200 {
-            break;
-        }
-        said.problem("too_many_connections");
-        tokio::task::yield_now().await;
-    }
+    until_served(async || app.get("/threads").await, "too_many_connections").await;
 }

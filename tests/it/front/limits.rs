@@ -14,7 +14,7 @@ use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use crate::support::app::App;
-use crate::support::http::{Ask, Said, read_answer, soon};
+use crate::support::http::{Ask, Said, read_answer, soon, until};
 use crate::support::ws::{Socket, is};
 
 /// How a limit is lowered, and how a request reaches it.
@@ -188,15 +188,15 @@ async fn at_once(app: &App) {
 }
 
 /// A place is free once the server has seen the end of the connection.
-async fn until_served(ask: impl AsyncFn() -> Said, refusal: &str) {
-    loop {
+pub(super) async fn until_served(ask: impl AsyncFn() -> Said, refusal: &str) {
+    let is_served = async || {
         let said = ask().await;
-        if said.status == 200 {
-            return;
+        if said.status != 200 {
+            said.problem(refusal);
         }
-        said.problem(refusal);
-        tokio::task::yield_now().await;
-    }
+        said.status == 200
+    };
+    until("it is served", is_served).await;
 }
 
 /// A caller with a key is still admitted.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::app::App;
 use crate::support::demo;
-use crate::support::http::{Ask, soon};
+use crate::support::http::{Ask, soon, until};
 use crate::support::metrics::value;
 use crate::support::process::{Place, Server};
 use crate::support::wire::{Wire, answer};
@@ -256,12 +256,12 @@ async fn everything_is_counted_as_often_as_it_happens(#[values(false, true)] is_
     ];
     // These are counted after the response. What is looked up of the store is kept for a while, so it is not read before
     // the first delivery is over.
+    let one_is_over = async || {
+        let deliveries = server.door.ask("GET", "/webhooks/ops/deliveries").send().await.expect(200);
+        deliveries["items"].as_array().unwrap().iter().any(|one| one["status"] == "delivered")
+    };
+    until("a delivery is over", one_is_over).await;
     let text = soon(async {
-        let is_over = |one: &Value| one["status"] == "delivered";
-        let deliveries = || server.door.ask("GET", "/webhooks/ops/deliveries").send();
-        while !deliveries().await.expect(200)["items"].as_array().unwrap().iter().any(is_over) {
-            tokio::task::yield_now().await;
-        }
         loop {
             let text = server.door.ask("GET", "/metrics").send().await.text();
             if happened.iter().all(|(sample, count)| value(&text, sample) == *count) {

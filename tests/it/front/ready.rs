@@ -5,10 +5,9 @@ use pes::config::Config;
 use pes::domain::ids::TenantPk;
 use pes::domain::thread::ThreadStatus;
 use serde_json::json;
-use tokio::task::yield_now;
 
 use crate::support::app::App;
-use crate::support::http::soon;
+use crate::support::http::{soon, until};
 use crate::support::store::{Mood, Moody, fresh_store};
 
 #[tokio::test]
@@ -19,9 +18,7 @@ async fn a_server_whose_store_takes_nothing_is_not_ready_until_it_does() {
     let problem = app.get("/readyz").await.problem("store_unavailable");
     assert_eq!(problem["failing"], json!(["store: the store is not available: it was told to fail"]));
     store.set("ping", Mood::Well);
-    while app.get("/readyz").await.status != 200 {
-        yield_now().await;
-    }
+    until("it is ready", async || app.get("/readyz").await.status == 200).await;
 }
 
 /// The look for keys at an open server would wait for the store, too.
@@ -33,15 +30,10 @@ async fn a_store_that_does_not_answer_keeps_no_probe_waiting() {
     soon(app.get("/healthz")).await.expect(200);
     soon(app.get("/readyz")).await.expect(200);
     store.set("ping", Mood::Hangs);
-    loop {
-        let said = soon(app.get("/readyz")).await;
-        if said.status != 200 {
-            assert_eq!(said.problem("store_unavailable")["failing"], json!(["store: it does not answer in time"]));
-            break;
-        }
-        // The check of the last second is still shared.
-        yield_now().await;
-    }
+    // The check of the last second is still shared.
+    until("it is not ready", async || app.get("/readyz").await.status != 200).await;
+    let problem = app.get("/readyz").await.problem("store_unavailable");
+    assert_eq!(problem["failing"], json!(["store: it does not answer in time"]));
 }
 
 /// A request asks twice whether there are keys: before the checks of its headers, and when its caller is looked for.
@@ -96,13 +88,11 @@ async fn what_people_read_does_not_hold_up_a_run() {
     soon(readers.holds("threads")).await;
     soon(readers.holds("load")).await;
     app.post("/threads/t1/process", json!({ "query": "hello" })).await.expect(202);
-    loop {
+    let is_over = async || {
         let thread = inner.thread(TenantPk(1), &"t1".into()).await.unwrap().expect("it was created");
-        if thread.last_seq > 0 && thread.status == ThreadStatus::Idle {
-            break;
-        }
-        yield_now().await;
-    }
+        thread.last_seq > 0 && thread.status == ThreadStatus::Idle
+    };
+    until("the run is over", is_over).await;
     readers.set("*", Mood::Well);
     listing.await.unwrap().expect(200);
     looking.await.unwrap().expect(200);

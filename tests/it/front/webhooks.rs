@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 use crate::store::bed::{Bed, page};
 use crate::support::app::App;
-use crate::support::http::soon;
+use crate::support::http::{soon, until};
 use crate::support::store::{Mood, Moody, fresh_store};
 use crate::support::wire::{Step, Wire, answer};
 
@@ -307,16 +307,11 @@ async fn of_a_long_backlog_nothing_is_told_once_its_webhook_is_removed() {
     };
     bed.done(Commit { deliveries: (0..1_100).map(waiting).collect(), ..bed.creating("t") }).await;
     assert_eq!(app.ask("DELETE", &format!("/webhooks/{hook}")).send().await.status, 204);
-    let are_pending = async || {
+    let none_is_pending = async || {
         let (kind, status) = (TargetKind::Webhook, Some(DeliveryStatus::Pending));
-        !store.deliveries_of_tenant(bed.tenant, kind, status, &page(1)).await.unwrap().items.is_empty()
+        store.deliveries_of_tenant(bed.tenant, kind, status, &page(1)).await.unwrap().items.is_empty()
     };
-    soon(async {
-        while are_pending().await {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until("none is pending", none_is_pending).await;
     assert_eq!(store.calls("abandon_deliveries"), 3);
 }
 

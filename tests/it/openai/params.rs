@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{chat, said, with};
 use crate::support::app::App;
 use crate::support::demo;
-use crate::support::http::soon;
+use crate::support::http::{soon, until};
 use crate::support::store::fresh_store;
 
 /// The settings with which the answer's run was accepted.
@@ -71,12 +71,7 @@ async fn nothing_stays_of_what_a_front_end_asks_for_itself_and_does_not_wait_for
     let threads = async || app.get("/threads").await.expect(200)["items"].as_array().unwrap().clone();
     assert_eq!(threads().await.len(), 1);
     drop(stream);
-    let none_is_left = async {
-        while !threads().await.is_empty() {
-            tokio::task::yield_now().await;
-        }
-    };
-    soon(none_is_left).await;
+    until("none is left", async || threads().await.is_empty()).await;
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{NEW, OLD};
 use crate::support::demo::SCRIPT;
-use crate::support::http::soon;
+use crate::support::http::{soon, until};
 use crate::support::metrics::found;
 use crate::support::process::{Place, Server};
 use crate::support::wire::{Wire, answer};
@@ -152,12 +152,8 @@ async fn nothing_is_sent(server: &Server, outside: &Outside, task: &str, before:
     let waits = |one: &Value| {
         one["status"] == "pending" && one["said"].as_str().is_some_and(|said| said.starts_with("secret_unreadable: "))
     };
-    soon(async {
-        while !get(server, &path).await["items"].as_array().unwrap().iter().any(waits) {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    let one_waits = async || get(server, &path).await["items"].as_array().unwrap().iter().any(waits);
+    until("a delivery waits", one_waits).await;
     for path in ["/http-tools", "/agents"] {
         let shown = get(server, path).await;
         assert!(shown["items"][0]["secretError"].as_str().unwrap().contains("does not hold"), "{shown:#}");

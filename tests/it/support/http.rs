@@ -17,6 +17,16 @@ pub async fn soon<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(PATIENCE, what).await.expect("it takes too long")
 }
 
+/// Asks again and again until this holds: for what gives no notice of a change.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let asking = async {
+        while !holds().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asking).await.unwrap_or_else(|_| panic!("it never holds: {what}"));
+}
+
 /// A request in the making.
 #[derive(Clone, Debug)]
 pub struct Ask {

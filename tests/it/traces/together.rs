@@ -15,7 +15,7 @@ use rstest::rstest;
 
 use crate::support::collector::Collector;
 use crate::support::demo;
-use crate::support::http::soon;
+use crate::support::http::until;
 use crate::support::otlp::Span;
 use crate::support::postgres::Database;
 use crate::support::store::replayed;
@@ -131,11 +131,8 @@ async fn what_was_left_for_a_collector_that_is_set_no_more_is_ended() {
     made_due(folder.path(), None, tenant).await;
     let store = store(folder.path(), None).await;
     let second = Instance::build(Config::default()).store(store.clone()).open().await.unwrap();
-    let is_ended = async {
-        while deliveries(&*store, tenant).await.iter().any(|delivery| delivery.status.as_str() != "dead") {
-            tokio::task::yield_now().await;
-        }
-    };
-    soon(is_ended).await;
+    let are_ended =
+        async || deliveries(&*store, tenant).await.iter().all(|delivery| delivery.status.as_str() == "dead");
+    until("no delivery is left", are_ended).await;
     second.close().await;
 }

@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, mpsc};
 use crate::support::clocked::TODAY;
 use crate::support::collector::Collector;
 use crate::support::demo;
-use crate::support::http::soon;
+use crate::support::http::{soon, until};
 use crate::support::otlp::Span;
 use crate::support::tool::spec;
 
@@ -187,9 +187,9 @@ fn is_whole(spans: &[Span], log: &[Observation]) {
 }
 
 async fn is_asked(instance: &Instance) {
-    while suspensions::open_on(instance.service(), instance.caller(), &"t".into()).await.unwrap().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    let (service, caller) = (instance.service(), instance.caller());
+    let is_open = async || !suspensions::open_on(service, caller, &"t".into()).await.unwrap().is_empty();
+    until("it is asked", is_open).await;
 }
 
 /// The question of one item does not end the activation in which another one works.

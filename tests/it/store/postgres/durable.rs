@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{process, waiting};
 use crate::store::bed::registration;
-use crate::support::http::soon;
+use crate::support::http::{soon, until};
 use crate::support::postgres::{Cluster, Database};
 
 #[tokio::test]
@@ -44,7 +44,7 @@ async fn the_lease_has_a_connection_of_its_own() {
     let pinging = (0..8).map(|_| store.clone()).map(|store| tokio::spawn(async move { store.ping().await }));
     let pinging: Vec<_> = pinging.collect();
     let _looking = looking(&store);
-    while waiting(&mut watcher).await < 1 + HALF {}
+    until("the reads wait", async || waiting(&mut watcher).await > HALF).await;
     assert!(soon(store.renew(replica, 60_000)).await.unwrap());
     lock.rollback().await.unwrap();
     for ping in pinging {
@@ -61,7 +61,7 @@ async fn what_people_read_leaves_the_engine_its_connections() {
     let mut lock = blocker.begin().await.unwrap();
     lock.execute("LOCK TABLE threads IN ACCESS EXCLUSIVE MODE").await.unwrap();
     let mut looking = looking(&readers);
-    while waiting(&mut watcher).await < HALF {}
+    until("the reads wait", async || waiting(&mut watcher).await >= HALF).await;
     soon(store.tenant("default", 1)).await.unwrap();
     assert!(looking.try_join_next().is_none(), "people wait all the same");
 }

@@ -15,6 +15,7 @@ use pes::store::{
 use sqlx::PgConnection;
 
 use super::{process, transition};
+use crate::support::http::until;
 use crate::support::postgres::Database;
 
 /// So few that reading all of them seems cheap to the planner.
@@ -25,7 +26,8 @@ const COMMITS: i64 = 20;
 async fn looked_at(watcher: &mut PgConnection, table: &str) -> i64 {
     // A connection reports its statistics at the latest when it closes.
     let open = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pes' AND datname = current_database()";
-    while sqlx::query_scalar::<_, i64>(open).fetch_one(&mut *watcher).await.unwrap() > 0 {}
+    let are_closed = async || sqlx::query_scalar::<_, i64>(open).fetch_one(&mut *watcher).await.unwrap() == 0;
+    until("its connections are closed", are_closed).await;
     sqlx::query_scalar(LOOKED_AT).bind(table).fetch_one(watcher).await.unwrap()
 }
 

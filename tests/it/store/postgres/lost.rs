@@ -11,13 +11,13 @@ use pes::store::{
     Commit, Committed, Error, Fence, IdempotencyRow, LeaseStore as _, Store as _, ThreadRow, ThreadStore as _,
 };
 use sqlx::{Connection, Executor};
-use tokio::task::{JoinHandle, yield_now};
+use tokio::task::JoinHandle;
 use tokio::time;
 use uuid::Uuid;
 
 use super::{PK, creation, process, said, transition, waiting};
 use crate::store::bed::registration;
-use crate::support::http::soon;
+use crate::support::http::{soon, until};
 use crate::support::postgres::Database;
 use crate::support::proxy::{Cut, Proxy};
 
@@ -144,9 +144,7 @@ async fn swallowed(database: &Database) -> (Arc<Postgres>, JoinHandle<Result<Opt
     proxy.cut("swallowed", Cut::Silently);
     let reader = store.clone();
     let reading = tokio::spawn(async move { reader.thread(TenantPk(1), &"swallowed".into()).await });
-    while !proxy.has_cut() {
-        yield_now().await;
-    }
+    until("it is swallowed", async || proxy.has_cut()).await;
     (store, reading)
 }
 
@@ -223,7 +221,7 @@ async fn what_keeps_a_process_alive_waits_behind_nobodys_reads() {
     lock.execute("LOCK TABLE threads IN ACCESS EXCLUSIVE MODE").await.unwrap();
     let reader = store.clone();
     let reading = tokio::spawn(async move { reader.thread_by_pk(PK).await });
-    while waiting(&mut watcher).await < 1 {}
+    until("the read waits", async || waiting(&mut watcher).await >= 1).await;
     assert!(soon(store.renew(replica, 60_000)).await.unwrap());
     soon(store.ping()).await.unwrap();
     lock.rollback().await.unwrap();
@@ -238,7 +236,7 @@ async fn in_flight(database: &Database, store: &Postgres, proxy: &Proxy, commit:
     lock.execute("LOCK TABLE thread_rows IN SHARE MODE").await.unwrap();
     proxy.cut(mark, Cut::During);
     let release = async {
-        while waiting(&mut watcher).await < 2 {}
+        until("both wait", async || waiting(&mut watcher).await >= 2).await;
         lock.rollback().await.unwrap();
     };
     let (outcome, ()) = tokio::join!(store.commit(commit), release);

@@ -12,7 +12,7 @@ use serde_json::json;
 use sqlx::{Executor, PgConnection};
 
 use super::{PK, creation, process, waiting};
-use crate::support::http::soon;
+use crate::support::http::{soon, until};
 use crate::support::postgres::Database;
 
 /// Of the tenant of [`creation`].
@@ -34,7 +34,7 @@ async fn beside(database: &Database, commit: Commit, meanwhile: impl AsyncFnOnce
     other.execute(open).await.unwrap();
     other.execute("BEGIN; SELECT FROM spend FOR UPDATE").await.unwrap();
     let others = async {
-        while waiting(&mut watcher).await == 0 {}
+        until("it waits", async || waiting(&mut watcher).await > 0).await;
         meanwhile(&mut watcher).await;
         other.execute("UPDATE spend SET held = held + 8; COMMIT").await.unwrap();
     };
