@@ -30,6 +30,7 @@ mod rooms;
 mod sizes;
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use lexer::Token;
 
@@ -68,19 +69,27 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every Rust file below a folder of the repository.
-fn sources(folder: &str) -> Vec<Source> {
+/// Every Rust file of the packages, by path; read once for all tests.
+static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(|| {
     let mut found = Vec::new();
-    collect(&root().join(folder), &mut found);
+    for folder in ["src", "tests", "crates/engine/src", "crates/engine/tests"] {
+        collect(&root().join(folder), &mut found);
+    }
     found.sort_by(|a: &Source, b| a.path.cmp(&b.path));
+    found
+});
+
+/// Those below a folder of the repository.
+fn sources(folder: &str) -> Vec<&'static Source> {
+    let found: Vec<&Source> = SOURCES.iter().filter(|source| Path::new(&source.path).starts_with(folder)).collect();
     assert!(!found.is_empty(), "{folder} holds no sources");
     found
 }
 
 /// The same for every package.
-fn all_sources(folder: &str) -> Vec<Source> {
+fn all_sources(folder: &str) -> Vec<&'static Source> {
     let engine = format!("crates/engine/{folder}");
-    sources(folder).into_iter().chain(sources(&engine)).collect()
+    [sources(folder), sources(&engine)].concat()
 }
 
 fn collect(folder: &Path, found: &mut Vec<Source>) {

@@ -207,7 +207,7 @@ fn embedded(source: &Source) -> Vec<String> {
 #[test]
 fn the_image_is_built_with_all_that_the_build_reads() {
     let (ignore, script, manifest) = (read(".dockerignore"), read("build.rs"), read("Cargo.toml"));
-    let embedded_files: Vec<String> = all_sources("src").iter().flat_map(embedded).collect();
+    let embedded_files: Vec<String> = all_sources("src").into_iter().flat_map(embedded).collect();
     assert!(embedded_files.len() >= 30, "{embedded_files:?}");
     let watched: Vec<&str> =
         script.split("cargo::rerun-if-changed=").skip(1).filter_map(|rest| rest.split(['"', '\\']).next()).collect();

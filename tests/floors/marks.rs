@@ -32,7 +32,7 @@ fn nothing_is_left_for_later() {
         .into_iter()
         .chain(all_sources("tests"))
         .filter(|source| source.path != "tests/floors/marks.rs");
-    keep(all.flat_map(|source| check_marks(&source)).collect());
+    keep(all.flat_map(check_marks).collect());
 }
 
 /// These macros panic when their output is a closed pipe, which would change the exit code.
@@ -49,12 +49,12 @@ fn check_prints(source: &Source) -> Vec<String> {
 
 #[test]
 fn nothing_is_printed_that_panics_at_a_closed_pipe() {
-    keep(all_sources("src").iter().flat_map(check_prints).collect());
+    keep(all_sources("src").into_iter().flat_map(check_prints).collect());
 }
 
 #[test]
 fn names_say_something() {
-    keep(all_sources("src").iter().flat_map(check_names).collect());
+    keep(all_sources("src").into_iter().flat_map(check_names).collect());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::{Source, all_sources, keep};
 /// Crates that have enums of the same name as ours.
 const FOREIGN: &[&str] = &["sqlx", "hyper", "std", "io", "toml", "serde_json", "jsonschema"];
 
-fn own_enums(sources: &[Source]) -> HashSet<String> {
+fn own_enums(sources: &[&Source]) -> HashSet<String> {
     let pairs = sources.iter().flat_map(|source| source.tokens.windows(2));
     pairs.filter(|pair| pair[0].text == "enum").map(|pair| pair[1].text.clone()).collect()
 }
@@ -96,7 +96,7 @@ fn a_wildcard_is_seen() {
     let declared = "enum Colour { Red, Blue }";
     let seen = |text: &str| {
         let source = Source::new("src/a.rs", &format!("{declared} fn f() {{ {text} }}"));
-        !check_matches(&source, &own_enums(std::slice::from_ref(&source))).is_empty()
+        !check_matches(&source, &own_enums(&[&source])).is_empty()
     };
     assert!(seen("match c { Colour::Red => 1, _ => 2 }"));
     assert!(seen("match self { Self::Red => 1, _ => 2 }"));

@@ -108,7 +108,7 @@ fn proofs(source: &Source) -> Vec<Proof> {
 }
 
 fn all_proofs() -> Vec<Proof> {
-    let all: Vec<Proof> = all_sources("src").iter().chain(&all_sources("tests")).flat_map(proofs).collect();
+    let all: Vec<Proof> = [all_sources("src"), all_sources("tests")].concat().into_iter().flat_map(proofs).collect();
     assert!(all.len() > 2_000, "{} tests are found", all.len());
     all
 }

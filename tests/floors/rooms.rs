@@ -174,7 +174,7 @@ fn doors() -> Vec<String> {
 fn a_door_is_named_by_nobody_else() {
     let doors = doors();
     assert!(doors.contains(&"a2a".to_owned()), "{doors:?}");
-    keep(sources("src").iter().flat_map(|source| check_doors(source, &doors)).collect());
+    keep(sources("src").into_iter().flat_map(|source| check_doors(source, &doors)).collect());
     let two = ["a2a".to_owned(), "openai".to_owned()];
     for (path, text) in [
         ("src/http/routes/a.rs", "use crate::http::doors::a2a;"),
@@ -189,17 +189,17 @@ fn a_door_is_named_by_nobody_else() {
 
 #[test]
 fn a_room_names_only_lower_floors() {
-    keep(sources("src").iter().flat_map(check_rooms).collect());
+    keep(sources("src").into_iter().flat_map(check_rooms).collect());
 }
 
 #[test]
 fn some_crates_have_one_home() {
-    keep(sources("src").iter().flat_map(check_homes).collect());
+    keep(sources("src").into_iter().flat_map(check_homes).collect());
 }
 
 #[test]
 fn only_the_runtime_names_the_machine() {
-    keep(sources("src").iter().flat_map(check_machine).collect());
+    keep(sources("src").into_iter().flat_map(check_machine).collect());
     assert_eq!(check_machine(&Source::new("src/service/a.rs", "fn f(machine: &dyn Machine) {}")).len(), 1);
     assert!(check_machine(&Source::new("src/runtime/a.rs", "fn f(machine: &dyn Machine) {}")).is_empty());
 }
