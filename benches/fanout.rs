@@ -1,24 +1,27 @@
 //! One model's tokens to many readers: in the process, and over real WebSockets of a whole server.
 //!
 //! `cargo bench --features internals --bench fanout`. Measures delivered token frames per second.
+#![allow(clippy::unwrap_used, reason = "it shares a server with the tests")]
 
-use std::fmt::Write;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use futures_util::StreamExt;
-use pes::app::App;
 use pes::config::Config;
 use pes::domain::ids::ThreadPk;
 use pes::domain::model::Phase;
 use pes::live::{Channel, Hub, Live, StreamHead, Subscription, SubscriptionFilter};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{WebSocketStream, client_async};
-use tokio_util::sync::CancellationToken;
+
+use support::app::App;
+
+#[path = "../tests/it/support/mod.rs"]
+#[allow(dead_code, reason = "the tests use more of it")]
+mod support;
 
 const READERS: [usize; 3] = [1, 100, 1000];
 /// Tokens per reply.
@@ -80,38 +83,16 @@ fn sockets(criterion: &mut Criterion) {
 }
 
 struct Audience {
-    url: String,
+    app: App,
     sockets: Vec<WebSocketStream<TcpStream>>,
-    stop: CancellationToken,
-    server: tokio::task::JoinHandle<()>,
-    http: Arc<pes::egress::Egress>,
-    _folder: tempfile::TempDir,
 }
 
 impl Audience {
     async fn gather(readers: usize) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut config = Config::default();
-        config.store.data_dir = folder.path().to_owned();
-        config.agent.history_limit = 0;
-        config.models.demo.pace_ms = 0;
-        config.models.demo.script = Some(script(&folder));
-        let app = App::build(config).await.expect("a server");
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("a bound address");
-        let state = app.state(address).expect("a sound configuration");
-        let stop = CancellationToken::new();
-        let server = tokio::spawn(pes::shutdown::run(listener, state, stop.clone()));
-        let url = format!("http://{address}/threads/bench");
-        let mut audience = Self {
-            url,
-            sockets: Vec::new(),
-            stop,
-            server,
-            http: Arc::new(pes::egress::Egress::new(Duration::from_secs(5))),
-            _folder: folder,
-        };
+        let app = App::scripted(&script(), |config| config.agent.history_limit = 0).await;
+        let mut audience = Self { app, sockets: Vec::new() };
         audience.ask().await;
+        let address = audience.app.address;
         for _ in 0..readers {
             let stream = TcpStream::connect(address).await.expect("the server listens");
             let url = format!("ws://{address}/threads/bench/events?after=latest");
@@ -120,26 +101,8 @@ impl Audience {
         audience
     }
 
-    /// Posts the query and waits for its end.
     async fn ask(&self) {
-        let bounds = pes::egress::Bounds {
-            headers: Duration::from_secs(60),
-            stall: Duration::from_secs(60),
-            total: Duration::from_secs(60),
-            bytes: 1 << 20,
-        };
-        let mut headers = http::HeaderMap::new();
-        headers.insert("content-type", "application/json".parse().expect("a header's value"));
-        headers.insert("prefer", "wait=60".parse().expect("a header's value"));
-        let request = pes::egress::OutgoingRequest {
-            method: http::Method::POST,
-            to: pes::egress::Destination::Operator(format!("{}/process", self.url).parse().expect("a URL")),
-            headers,
-            body: r#"{"query":"Say much."}"#.into(),
-            bounds,
-        };
-        let answer = self.http.send(request).await.expect("an answer");
-        assert_eq!(answer.status().as_u16(), 200);
+        self.app.finish("bench", "Say much.").await;
     }
 
     /// The time until every socket has received the end of each of these runs.
@@ -159,8 +122,7 @@ impl Audience {
 
     async fn leave(self) {
         drop(self.sockets);
-        self.stop.cancel();
-        self.server.await.expect("the server stops");
+        self.app.stopped().await;
     }
 }
 
@@ -175,14 +137,10 @@ async fn to_the_end(mut socket: WebSocketStream<TcpStream>) -> WebSocketStream<T
 }
 
 /// A direct answer of many tokens.
-fn script(folder: &tempfile::TempDir) -> std::path::PathBuf {
-    let mut answer = String::new();
-    (0..TOKENS).for_each(|n| write!(answer, "word{n} ").expect("a String takes every write"));
+fn script() -> String {
+    let answer: String = (0..TOKENS).map(|n| format!("word{n} ")).collect();
     let plan = "title = \"Much\", intent = \"Say much\", plan = \"Say it\", todoList = []";
-    let script = format!("[[reply]]\njson = {{ {plan}, answer = \"{answer}\" }}\n");
-    let path = folder.path().join("script.toml");
-    std::fs::write(&path, script).expect("the folder is ours");
-    path
+    format!("[[reply]]\njson = {{ {plan}, answer = \"{answer}\" }}\n")
 }
 
 criterion_group!(benches, hub, sockets);

@@ -6,8 +6,7 @@ use pes::domain::observation::Record;
 use pes::domain::thread::{ThreadProfile, ThreadStatus};
 use pes::engine::step::RowKind::{self, CallerStatus, Item, Message, Progress, Run, Turn, Usage};
 use pes::engine::step::{Keep, Row};
-use pes::store::{Commit, Committed, Fence, LeaseChange, NewThread, Store};
-use uuid::Uuid;
+use pes::store::{Commit, Committed, Fence, NewThread, Store};
 
 /// The size of one commit.
 struct Size {
@@ -96,28 +95,17 @@ impl Size {
         };
         let (thread_id, core) = (id("thr").into(), "pes".into());
         let new = NewThread { tenant, thread_id, core, created_at: nth, created_by: "bed".into() };
-        Commit {
-            pk: ThreadPk(nth),
-            create: (version == 0).then_some(new),
-            fence: Fence { epoch: 0, lease: None, version },
-            lease: LeaseChange::Keep,
-            token: Uuid::new_v4(),
-            now: nth,
+        let creating = Commit::creating(ThreadPk(nth), new, ThreadProfile::default(), None);
+        let commit = Commit {
+            fence: Fence { version, ..Fence::NEW },
             head: Some(text(self.head)),
-            profile: (version == 0).then(ThreadProfile::default),
             status: if version + 1 < SIZES.len() as i64 { ThreadStatus::Running } else { ThreadStatus::Idle },
-            wake_at: None,
-            floor: 0,
             rows: self.rows.iter().map(row).collect(),
             last_seq,
             records: (0..count).map(record).collect(),
-            idempotency: None,
-            lookups: Vec::new(),
-            audit: Vec::new(),
-            deliveries: Vec::new(),
-            fire: None,
-            spend: Vec::new(),
-        }
+            ..creating
+        };
+        if version == 0 { commit } else { Commit { create: None, profile: None, ..commit } }
     }
 }
 
