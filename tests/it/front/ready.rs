@@ -1,7 +1,7 @@
 //! When the server is ready, and what an acknowledgement guarantees.
 
 use pes::app;
-use pes::config::Config;
+use pes::config::{Config, Synchronous};
 use pes::domain::ids::TenantPk;
 use pes::domain::thread::ThreadStatus;
 use serde_json::json;
@@ -60,8 +60,9 @@ async fn whoever_asks_meanwhile_gets_the_same_answer() {
 #[tokio::test]
 async fn what_an_acknowledgement_is_worth_is_said() {
     let durability = async |app: App| app.get("/readyz").await.expect(200)["durability"].clone();
-    assert_eq!(durability(App::start().await).await, json!({ "status": "full" }));
-    let weak = durability(App::with(|config| config.store.synchronous = pes::config::Synchronous::Normal).await).await;
+    let with = async |synchronous| durability(App::with(|config| config.store.synchronous = synchronous).await).await;
+    assert_eq!(with(Synchronous::Full).await, json!({ "status": "full" }));
+    let weak = with(Synchronous::Normal).await;
     assert_eq!(weak["status"], "degraded");
     assert!(weak["detail"].as_str().is_some_and(|why| why.contains("store.synchronous is normal")), "{weak}");
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use pes::config::{Config, ConfiguredKey};
+use pes::config::{Config, ConfiguredKey, Synchronous};
 use pes::http::AppState;
 use pes::store::Store;
 use serde_json::{Value, json};
@@ -21,6 +21,8 @@ fn settings(script: &str, change: impl FnOnce(&mut Config)) -> (Config, TempDir)
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut config = demo::scripted(script);
     config.store.data_dir = folder.path().join("data");
+    // No data must outlive a test.
+    config.store.synchronous = Synchronous::Normal;
     change(&mut config);
     (config, folder)
 }
