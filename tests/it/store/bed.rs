@@ -19,8 +19,7 @@ use pes::store::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::postgres::Database;
-use crate::support::store::store_on;
+use crate::support::store::{migrated, store_on};
 
 #[derive(Clone)]
 pub struct Bed {
@@ -39,7 +38,7 @@ impl Bed {
 
     /// Fails if there is no PostgreSQL.
     pub async fn postgres() -> Self {
-        let database = Database::fresh().await;
+        let database = migrated().await;
         let store = store_on(&database).await;
         Self::on(store, Arc::new(database)).await
     }

@@ -61,8 +61,12 @@ impl Cluster {
 
     /// A fresh, empty database.
     pub async fn database(&'static self) -> Database {
+        self.copy("template1").await
+    }
+
+    async fn copy(&'static self, template: &str) -> Database {
         let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
-        self.admin(format!("CREATE DATABASE {name}")).await.expect("the admin connection answers");
+        self.admin(format!("CREATE DATABASE {name} TEMPLATE {template}")).await.expect("the admin connection answers");
         Database { cluster: self, name }
     }
 
@@ -82,6 +86,11 @@ pub struct Database {
 impl Database {
     pub async fn fresh() -> Database {
         Cluster::shared().database().await
+    }
+
+    /// A database with what this one holds, to which nobody may be connected meanwhile.
+    pub async fn copied(&self) -> Database {
+        self.cluster.copy(&self.name).await
     }
 
     /// What `DATABASE_URL` takes.

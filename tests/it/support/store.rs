@@ -34,7 +34,7 @@ use pes::store::{
 };
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::sync::watch;
+use tokio::sync::{OnceCell, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Duration, Instant};
 use uuid::Uuid;
@@ -51,6 +51,17 @@ pub async fn fresh_store() -> Arc<dyn Store> {
     let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap_or_else(|error| panic!("{error}"));
     FOLDERS.with_borrow_mut(|folders| folders.push(folder));
     Arc::new(store)
+}
+
+/// A database with the tables of the store, which are made once for all tests.
+pub async fn migrated() -> Database {
+    static TEMPLATE: OnceCell<Database> = OnceCell::const_new();
+    let make = || async {
+        let database = Database::fresh().await;
+        store_on(&database).await.close().await;
+        database
+    };
+    TEMPLATE.get_or_init(make).await.copied().await
 }
 
 /// The store of another process on this database.
