@@ -41,7 +41,7 @@ async fn a_thousand_unknown_keys_are_asked_about_once() {
 async fn keys_are_fetched_to_the_end_also_for_somebody_who_hangs_up() {
     let bed = Bed::new().await;
     let (tell, mut asked) = mpsc::unbounded_channel();
-    bed.issuer.said.lock().holds = Some(tell);
+    bed.issuer.state.lock().holds = Some(tell);
     let token = bed.signer.token(&bed.ann());
     let go_on = {
         let mut first = std::pin::pin!(bed.authenticate(&token));
@@ -78,13 +78,13 @@ async fn while_the_issuer_is_down_its_keys_are_believed_for_a_day() {
     let bed = Bed::new().await;
     let token = bed.signer.token(&bed.issuer.claims("ann", NOW + 99 * HOUR));
     bed.authenticate(&token).await.unwrap();
-    bed.issuer.said.lock().is_down = true;
+    bed.issuer.state.lock().is_down = true;
     for hours in [1, 2, 23] {
         bed.at(hours * HOUR).authenticate(&token).await.unwrap();
     }
     let closed = bed.at(24 * HOUR).authenticate(&token).await.unwrap_err();
     assert_eq!((closed.code, closed.retry_after_ms), (Code::IssuerUnavailable, Some(30_000)));
-    bed.issuer.said.lock().is_down = false;
+    bed.issuer.state.lock().is_down = false;
     assert_eq!(bed.at(24 * HOUR + 29).authenticate(&token).await.unwrap_err().code, Code::IssuerUnavailable);
     bed.at(24 * HOUR + 30).authenticate(&token).await.unwrap();
 }
@@ -100,7 +100,7 @@ async fn keys_that_were_fetched_while_the_clock_was_ahead_are_fetched_again() {
         let old = bed.signer.token(&claims);
         bed.at(YEAR).authenticate(&old).await.unwrap();
         bed.issuer.publish(&[&new]);
-        bed.issuer.said.lock().is_down = is_down;
+        bed.issuer.state.lock().is_down = is_down;
         bed.at(0);
         if is_down {
             bed.authenticate(&old).await.unwrap();
@@ -118,11 +118,11 @@ async fn keys_that_were_fetched_while_the_clock_was_ahead_are_fetched_again() {
 async fn an_issuer_whose_keys_were_never_fetched_lets_nobody_in() {
     let bed = Bed::new().await;
     let token = bed.signer.token(&bed.ann());
-    bed.issuer.said.lock().is_down = true;
+    bed.issuer.state.lock().is_down = true;
     let closed = bed.authenticate(&token).await.unwrap_err();
     assert_eq!(closed.code, Code::IssuerUnavailable);
     assert!(closed.detail.contains(&bed.issuer.url), "{}", closed.detail);
-    bed.issuer.said.lock().is_down = false;
+    bed.issuer.state.lock().is_down = false;
     bed.at(30).authenticate(&token).await.unwrap();
 }
 
@@ -133,29 +133,29 @@ async fn what_an_issuer_publishes_is_believed_only_in_its_bounds() {
         assert_eq!(bed.authenticate(&token).await.unwrap_err().code, Code::IssuerUnavailable);
     };
     let bed = Bed::new().await;
-    bed.issuer.said.lock().metadata["issuer"] = json!("https://somebody-else.example");
+    bed.issuer.state.lock().metadata["issuer"] = json!("https://somebody-else.example");
     closed(&bed).await;
     assert_eq!(bed.issuer.asked_for_keys(), 0);
 
     let bed = Bed::new().await;
-    bed.issuer.said.lock().keys["filler"] = json!("x".repeat(300 << 10));
+    bed.issuer.state.lock().keys["filler"] = json!("x".repeat(300 << 10));
     closed(&bed).await;
 
     // Another host was not named by the operator, so the egress rules apply to it.
     let bed = Bed::new().await;
     let elsewhere = Issuer::with(&[&bed.signer]).await;
-    bed.issuer.said.lock().metadata["jwks_uri"] = json!(format!("{}/jwks", elsewhere.url));
+    bed.issuer.state.lock().metadata["jwks_uri"] = json!(format!("{}/jwks", elsewhere.url));
     closed(&bed).await;
     assert_eq!(elsewhere.asked_for_keys(), 0);
 
     let bed = Bed::new().await;
-    bed.issuer.said.lock().moved_to = Some(format!("{}/elsewhere", bed.issuer.url));
+    bed.issuer.state.lock().moved_to = Some(format!("{}/elsewhere", bed.issuer.url));
     closed(&bed).await;
     assert_eq!(bed.issuer.asked_for_keys(), 0, "no redirect is followed");
 
     for said in [json!([]), json!({ "keys": 7 })] {
         let bed = Bed::new().await;
-        bed.issuer.said.lock().keys = said;
+        bed.issuer.state.lock().keys = said;
         closed(&bed).await;
     }
 }
@@ -169,7 +169,7 @@ async fn keys_that_cannot_sign_tokens_are_left_out() {
     derives["key_ops"] = json!(["deriveKey"]);
     let mut secret = bed.signer.jwk();
     (secret["kty"], secret["k"]) = (json!("oct"), json!("AAAA"));
-    bed.issuer.said.lock().keys = json!({ "keys": [encrypts, derives, secret, 7, { "kty": "EC" }] });
+    bed.issuer.state.lock().keys = json!({ "keys": [encrypts, derives, secret, 7, { "kty": "EC" }] });
     bed.refusal(&bed.signer.token(&bed.ann())).await;
     assert_eq!(bed.issuer.asked_for_keys(), 1);
 }
@@ -267,7 +267,7 @@ async fn a_login_is_over_after_ten_minutes() {
         let now = Arc::new(AtomicI64::new(NOW * 1000));
         let corp = keys(&[("corp", with_console(&issuer))], &[], fresh_store().await, &now).await;
         let browser = Browser::sent_by(&corp).await;
-        issuer.said.lock().tokens = browser.tokens(&issuer, &signer);
+        issuer.state.lock().tokens = browser.tokens(&issuer, &signer);
         now.store((NOW + later) * 1000, Ordering::SeqCst);
         assert_eq!(browser.is_let_in(&corp).await, is_let_in, "{later}");
     }
@@ -282,7 +282,7 @@ async fn an_issuer_gets_so_many_codes_at_a_time_and_the_next_ones_wait() {
     let server = async || keys(&[("corp", with_console(&issuer))], &[], fresh_store().await, &now).await;
     let (corp, other) = (server().await, server().await);
     let (holds, mut arrived) = mpsc::unbounded_channel();
-    issuer.said.lock().holds_codes = Some(holds);
+    issuer.state.lock().holds_codes = Some(holds);
     let (mut waiting, mut held) = (Vec::new(), Vec::new());
     for _ in 0..32 {
         let (browser, corp) = (Browser::sent_by(&corp).await, corp.clone());
@@ -298,8 +298,8 @@ async fn an_issuer_gets_so_many_codes_at_a_time_and_the_next_ones_wait() {
         _ = soon(Browser::sent_by(&other)) => {}
     }
     assert!(arrived.try_recv().is_err(), "one more was sent");
-    issuer.said.lock().holds_codes = None;
-    issuer.said.lock().tokens = browser.tokens(&issuer, &signer);
+    issuer.state.lock().holds_codes = None;
+    issuer.state.lock().tokens = browser.tokens(&issuer, &signer);
     drop(held);
     assert!(soon(last).await);
     for answer in waiting {

@@ -77,7 +77,7 @@ impl Desk {
         for (name, value) in members.as_object().unwrap() {
             claims[name] = value.clone();
         }
-        self.issuer.said.lock().tokens = json!({ "id_token": self.signer.token(&claims), "scope": "openid read run" });
+        self.issuer.state.lock().tokens = json!({ "id_token": self.signer.token(&claims), "scope": "openid read run" });
     }
 
     /// The session cookie of somebody who signs in.
@@ -133,7 +133,7 @@ async fn a_browser_signs_in_and_has_a_session_as_with_a_key() {
     assert!(cookies[0].ends_with("; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict"), "{cookies:?}");
     assert_eq!(cookies[1], "pes_login=; Path=/session/oidc; Max-Age=0; HttpOnly; SameSite=Lax");
 
-    let exchanged = desk.issuer.said.lock().exchanged.pop().expect("the code was exchanged");
+    let exchanged = desk.issuer.state.lock().exchanged.pop().expect("the code was exchanged");
     let form: HashMap<String, String> = url::form_urlencoded::parse(exchanged.as_bytes()).into_owned().collect();
     for (name, value) in [("grant_type", "authorization_code"), ("code", "c0de"), ("redirect_uri", &redirect)] {
         assert_eq!(form[name], value);
@@ -163,7 +163,7 @@ async fn what_was_not_begun_here_is_not_finished() {
     desk.refused(&sent.cookie, &format!("{good}&iss=https%3A%2F%2Fevil.example"), "another issuer answered").await;
     desk.refused(&sent.cookie, &format!("state={state}&error=access_denied"), "the issuer says `access_denied`").await;
     desk.refused(&sent.cookie, &format!("state={state}"), "the issuer sent no code").await;
-    assert!(desk.issuer.said.lock().exchanged.is_empty(), "no code was shown to anybody");
+    assert!(desk.issuer.state.lock().exchanged.is_empty(), "no code was shown to anybody");
     // A server with another sealing key did not start this login either.
     let stranger = App::with(|config| configured(config, &desk.issuer)).await;
     let path = format!("/session/oidc/corp/callback?{good}");
@@ -172,7 +172,7 @@ async fn what_was_not_begun_here_is_not_finished() {
 
     assert_eq!(desk.back(&sent.cookie, &good).await.status, 303);
     desk.refused(&sent.cookie, &good, "it was finished before").await;
-    assert_eq!(desk.issuer.said.lock().exchanged.len(), 1);
+    assert_eq!(desk.issuer.state.lock().exchanged.len(), 1);
 }
 
 #[tokio::test]
@@ -195,11 +195,11 @@ async fn an_id_token_of_another_login_begins_no_session() {
     let sent = desk.begin().await;
     desk.grant(&sent, &json!({}));
     let claims = json!({ "iss": desk.issuer.url, "sub": "eve", "aud": "console", "exp": now() + 60, "nonce": sent.asked["nonce"] });
-    desk.issuer.said.lock().tokens = json!({ "id_token": Signer::rs256("k1").token(&claims) });
+    desk.issuer.state.lock().tokens = json!({ "id_token": Signer::rs256("k1").token(&claims) });
     desk.refused(&sent.cookie, &Desk::good(&sent), "a signature that is not its issuer's").await;
 
     let sent = desk.begin().await;
-    desk.issuer.said.lock().tokens = json!({ "error": "invalid_grant" });
+    desk.issuer.state.lock().tokens = json!({ "error": "invalid_grant" });
     let said = desk.back(&sent.cookie, &Desk::good(&sent)).await;
     said.problem("issuer_unavailable");
 }
@@ -211,7 +211,7 @@ async fn only_an_issuer_with_a_client_is_a_way_to_sign_in() {
         desk.ask(&format!("/session/oidc/{name}")).send().await.problem("not_found");
         desk.ask(&format!("/session/oidc/{name}/callback?code=x&state=y")).send().await.problem("not_found");
     }
-    desk.issuer.said.lock().is_down = true;
+    desk.issuer.state.lock().is_down = true;
     desk.ask("/session/oidc/corp").send().await.problem("issuer_unavailable");
 }
 
@@ -233,7 +233,7 @@ async fn a_browser_signs_in_behind_a_proxy_that_takes_its_prefix_away() {
     assert_eq!(asked["redirect_uri"], "https://pes.example/agents/session/oidc/corp/callback");
     let claims =
         json!({ "iss": issuer.url, "sub": "ann", "aud": "console", "exp": now() + 60, "nonce": asked["nonce"] });
-    issuer.said.lock().tokens = json!({ "id_token": signer.token(&claims), "scope": "read" });
+    issuer.state.lock().tokens = json!({ "id_token": signer.token(&claims), "scope": "read" });
     let path = format!("/session/oidc/corp/callback?code=c0de&state={}", asked["state"]);
     let said = app.ask("GET", &path).header("cookie", set.split(';').next().unwrap()).send().await;
     assert_eq!((said.status, said.header("location")), (303, Some("/agents/")), "{}", said.text());
@@ -261,7 +261,7 @@ async fn whoever_began_at_one_replica_may_come_back_to_another() {
     assert!(set.ends_with("; Path=/agents/session/oidc; Max-Age=600; HttpOnly; SameSite=Lax; Secure"), "{set}");
     let claims =
         json!({ "iss": issuer.url, "sub": "ann", "aud": ["console"], "exp": now() + 60, "nonce": asked["nonce"] });
-    issuer.said.lock().tokens = json!({ "id_token": signer.token(&claims), "scope": "read" });
+    issuer.state.lock().tokens = json!({ "id_token": signer.token(&claims), "scope": "read" });
     let path = format!("/agents/session/oidc/corp/callback?code=c0de&state={}", asked["state"]);
     let said = Ask::new(there.address, "GET", &path).header("cookie", set.split(';').next().unwrap()).send().await;
     assert_eq!((said.status, said.header("location")), (303, Some("/agents/")), "{}", said.text());
@@ -330,5 +330,5 @@ async fn failed_sign_ins_are_counted_before_the_issuer_is_called() {
     desk.refused(&sent.cookie, &Desk::good(&sent), "was made for another login").await;
     let sent = desk.begin().await;
     desk.back(&sent.cookie, &Desk::good(&sent)).await.problem("too_many_requests");
-    assert_eq!(desk.issuer.said.lock().exchanged.len(), 3, "the last code was not sent");
+    assert_eq!(desk.issuer.state.lock().exchanged.len(), 3, "the last code was not sent");
 }

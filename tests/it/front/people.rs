@@ -109,9 +109,9 @@ async fn a_token_is_as_good_as_a_key_and_a_bad_one_is_told_to_be() {
     assert_eq!(none.header("www-authenticate"), Some("Bearer"));
     let homeless = office.get("/whoami", &office.token("ann", &json!({ "org": null }))).await;
     assert!(homeless.problem("forbidden")["detail"].as_str().unwrap().contains("`org`"));
-    office.issuer.said.lock().is_down = true;
+    office.issuer.state.lock().is_down = true;
     let other = Office::open().await;
-    other.issuer.said.lock().is_down = true;
+    other.issuer.state.lock().is_down = true;
     let closed = other.get("/whoami", &other.token("ann", &json!({}))).await;
     assert_eq!(closed.problem("issuer_unavailable")["status"], 503);
     office.get("/whoami", &ann).await.expect(200);

@@ -105,7 +105,7 @@ impl Signer {
 
 /// The issuer's responses, and the requests that it received.
 #[derive(Default)]
-pub struct Said {
+pub struct IssuerState {
     pub metadata: Value,
     pub keys: Value,
     /// It closes every connection without an answer.
@@ -124,7 +124,7 @@ pub struct Said {
 
 pub struct Issuer {
     pub url: String,
-    pub said: Arc<Mutex<Said>>,
+    pub state: Arc<Mutex<IssuerState>>,
     serving: JoinHandle<()>,
 }
 
@@ -139,24 +139,24 @@ impl Issuer {
             "authorization_endpoint": format!("{url}/authorize"),
             "token_endpoint": format!("{url}/token"),
         });
-        let said = Arc::new(Mutex::new(Said { metadata, ..Said::default() }));
-        let shared = said.clone();
+        let state = Arc::new(Mutex::new(IssuerState { metadata, ..IssuerState::default() }));
+        let shared = state.clone();
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 tokio::spawn(answer(stream, shared.clone()));
             }
         });
-        let issuer = Self { url, said, serving };
+        let issuer = Self { url, state, serving };
         issuer.publish(keys);
         issuer
     }
 
     pub fn publish(&self, keys: &[&Signer]) {
-        self.said.lock().keys = json!({ "keys": keys.iter().map(|key| key.jwk()).collect::<Vec<_>>() });
+        self.state.lock().keys = json!({ "keys": keys.iter().map(|key| key.jwk()).collect::<Vec<_>>() });
     }
 
     pub fn asked_for_keys(&self) -> usize {
-        self.said.lock().asked_for_keys
+        self.state.lock().asked_for_keys
     }
 
     /// Claims of this person that expire at `exp`.
@@ -171,7 +171,7 @@ impl Drop for Issuer {
     }
 }
 
-async fn answer(stream: TcpStream, said: Arc<Mutex<Said>>) {
+async fn answer(stream: TcpStream, state: Arc<Mutex<IssuerState>>) {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     let (mut first, mut length) = (String::new(), 0);
@@ -194,8 +194,8 @@ async fn answer(stream: TcpStream, said: Arc<Mutex<Said>>) {
         return;
     }
     let holds = match first.split(' ').nth(1) {
-        Some("/jwks") => said.lock().holds.clone(),
-        Some("/token") => said.lock().holds_codes.clone(),
+        Some("/jwks") => state.lock().holds.clone(),
+        Some("/token") => state.lock().holds_codes.clone(),
         _ => None,
     };
     if let Some(holds) = holds {
@@ -204,30 +204,30 @@ async fn answer(stream: TcpStream, said: Arc<Mutex<Said>>) {
         // A dropped sender releases the request, too.
         let _ = told.await;
     }
-    let Some(text) = answered(&first, &String::from_utf8(form).unwrap(), &mut said.lock()) else { return };
+    let Some(text) = answered(&first, &String::from_utf8(form).unwrap(), &mut state.lock()) else { return };
     // The client may have disconnected.
     let _ = writer.write_all(text.as_bytes()).await;
 }
 
-fn answered(first: &str, form: &str, said: &mut Said) -> Option<String> {
-    if said.is_down {
+fn answered(first: &str, form: &str, state: &mut IssuerState) -> Option<String> {
+    if state.is_down {
         return None;
     }
     let body = match first.split(' ').nth(1).unwrap_or_default() {
-        "/.well-known/openid-configuration" => said.metadata.to_string(),
-        "/jwks" if said.moved_to.is_some() => {
-            let to = said.moved_to.clone().unwrap_or_default();
+        "/.well-known/openid-configuration" => state.metadata.to_string(),
+        "/jwks" if state.moved_to.is_some() => {
+            let to = state.moved_to.clone().unwrap_or_default();
             return Some(format!(
                 "HTTP/1.1 302 Found\r\nconnection: close\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n"
             ));
         }
         "/jwks" | "/elsewhere" => {
-            said.asked_for_keys += 1;
-            said.keys.to_string()
+            state.asked_for_keys += 1;
+            state.keys.to_string()
         }
         "/token" => {
-            said.exchanged.push(form.to_owned());
-            said.tokens.to_string()
+            state.exchanged.push(form.to_owned());
+            state.tokens.to_string()
         }
         other => panic!("nobody asks for {other}"),
     };
