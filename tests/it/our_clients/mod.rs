@@ -1,9 +1,9 @@
 //! The clients in `clients/`, as their users install them: built, packed, installed, and run through a whole scenario.
 
+mod breaking_proxy;
 mod examples;
 mod faults;
 mod stories;
-mod wire;
 
 use std::path::Path;
 use std::process::Command;

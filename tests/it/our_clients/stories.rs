@@ -6,7 +6,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
-use super::wire::Wire;
+use super::breaking_proxy::BreakingProxy;
 use crate::support::demo;
 use crate::support::http::soon;
 use crate::support::process::{Place, Server};
@@ -17,9 +17,9 @@ use crate::support::process::{Place, Server};
 async fn tell(program: &str, arguments: &[&str]) {
     let place = Place::sqlite(demo::SCRIPT);
     let mut server = Server::start(&place, None).await;
-    let wire = Wire::to(server.door.address()).await;
+    let proxy = BreakingProxy::to(server.door.address()).await;
     let mut command = Command::new(program);
-    command.args(arguments).arg(format!("http://{}", wire.address)).current_dir(env!("CARGO_MANIFEST_DIR"));
+    command.args(arguments).arg(format!("http://{}", proxy.address)).current_dir(env!("CARGO_MANIFEST_DIR"));
     command.env("no_proxy", "*").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
     let mut story = command.spawn().expect("it is installed");
     let mut orders = BufReader::new(story.stdout.take().expect("it is piped")).lines();
@@ -28,15 +28,15 @@ async fn tell(program: &str, arguments: &[&str]) {
         let order = soon(orders.next_line()).await.expect("text").expect("it says `done` at its end");
         match order.split_once(' ') {
             Some(("break", bytes)) => {
-                let broke = wire.breaks_after(bytes.parse().expect("a number"));
+                let broke = proxy.breaks_after(bytes.parse().expect("a number"));
                 answers.write_all(format!("{broke}\n").as_bytes()).await.expect("it reads");
             }
             None if order == "kill" => {
-                wire.leads_to(None);
+                proxy.leads_to(None);
                 server.kill().await;
                 answers.write_all(b"killed\n").await.expect("it reads");
                 server = Server::start(&place, None).await;
-                wire.leads_to(Some(server.door.address()));
+                proxy.leads_to(Some(server.door.address()));
             }
             None if order == "done" => break,
             _ => panic!("{order}"),

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 
 /// An address that outlives the servers behind it.
-pub struct Wire {
+pub struct BreakingProxy {
     pub address: SocketAddr,
     behind: watch::Sender<Option<SocketAddr>>,
     /// How many response bytes the next connection carries before it breaks, and how many more the one after it; 0:
@@ -23,15 +23,15 @@ pub struct Wire {
 /// Each connection carries this many bytes more than the one before, so that everything arrives in the end.
 const MORE: usize = 211;
 
-impl Wire {
+impl BreakingProxy {
     pub async fn to(server: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound address");
         let behind = watch::Sender::new(Some(server));
         let (carries, broken, end) = <(Arc<AtomicUsize>, Arc<AtomicUsize>, Arc<Notify>)>::default();
-        let wire = Self { address, behind, carries, broken, end };
-        let (behind, carries) = (wire.behind.clone(), wire.carries.clone());
-        let (broken, end) = (wire.broken.clone(), wire.end.clone());
+        let proxy = Self { address, behind, carries, broken, end };
+        let (behind, carries) = (proxy.behind.clone(), proxy.carries.clone());
+        let (broken, end) = (proxy.broken.clone(), proxy.end.clone());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let add = |carries: usize| (carries > 0).then_some(carries + MORE);
@@ -47,7 +47,7 @@ impl Wire {
                 });
             }
         });
-        wire
+        proxy
     }
 
     /// Closes every connection. Later ones break after this many bytes, each a little later. Returns how many did since
