@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::demo;
-use crate::support::gate::Gate;
+use crate::support::fixed_address::FixedAddress;
 use crate::support::process::{Door, Place, Server};
 
 /// The caller's model: it calls `delegate`.
@@ -40,27 +40,27 @@ const NOBODY: &str = "http://127.0.0.1:9";
 pub struct Side {
     pub place: Place,
     pub door: Door,
-    gate: Gate,
+    fixed: FixedAddress,
 }
 
 impl Side {
     pub async fn at(place: Place) -> Self {
-        let gate = Gate::open().await;
-        Self { place, door: Door::at(gate.address), gate }
+        let fixed = FixedAddress::open().await;
+        Self { place, door: Door::at(fixed.address), fixed }
     }
 
     pub fn url(&self) -> String {
-        format!("http://{}", self.gate.address)
+        format!("http://{}", self.fixed.address)
     }
 
     pub async fn start(&self, failpoint: Option<&str>) -> Server {
         let server = Server::start(&self.place, failpoint).await;
-        self.gate.leads_to(Some(server.door.address()));
+        self.fixed.leads_to(Some(server.door.address()));
         server
     }
 
     pub async fn kill(&self, server: Server) {
-        self.gate.leads_to(None);
+        self.fixed.leads_to(None);
         server.kill().await;
     }
 

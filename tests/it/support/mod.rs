@@ -5,7 +5,7 @@ pub mod cases;
 pub mod clocked;
 pub mod collector;
 pub mod demo;
-pub mod gate;
+pub mod fixed_address;
 pub mod http;
 pub mod issuer;
 pub mod metrics;

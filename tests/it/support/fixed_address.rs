@@ -6,12 +6,12 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-pub struct Gate {
+pub struct FixedAddress {
     pub address: SocketAddr,
     behind: watch::Sender<Option<SocketAddr>>,
 }
 
-impl Gate {
+impl FixedAddress {
     pub async fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound address");
