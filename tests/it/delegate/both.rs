@@ -13,7 +13,7 @@ enum Who {
 }
 
 /// Every failpoint on this side.
-fn places(who: Who) -> &'static [&'static str] {
+fn failpoints(who: Who) -> &'static [&'static str] {
     match who {
         Who::Caller => &[
             "commit.before",
@@ -133,12 +133,12 @@ async fn so_it_is_on_postgresql(#[case] who: Who, #[case] failpoint: &str) {
 #[ignore = "takes long: scripts/test --all"]
 async fn the_whole_table() {
     for (who, dedupes) in [(Who::Agent, true), (Who::Agent, false), (Who::Caller, true), (Who::Caller, false)] {
-        for place in places(who) {
+        for name in failpoints(who) {
             for passage in 1.. {
-                let failpoint = format!("{place}@{passage}");
+                let failpoint = format!("{name}@{passage}");
                 println!("{who:?} {dedupes} {failpoint}");
                 let is_passed = survives(Stage::on_sqlite(dedupes).await, who, &failpoint, false).await;
-                assert!(passage > 1 || is_passed, "{place} is never passed");
+                assert!(passage > 1 || is_passed, "{name} is never passed");
                 if !is_passed {
                     break;
                 }

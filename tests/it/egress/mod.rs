@@ -80,8 +80,8 @@ fn untrusted(url: &str) -> Option<Destination> {
 }
 
 fn get(to: Destination) -> OutgoingRequest {
-    let second = Duration::from_secs(10);
-    let bounds = Bounds { headers: second, stall: second, total: second, bytes: 1 << 20 };
+    let patience = Duration::from_secs(10);
+    let bounds = Bounds { headers: patience, stall: patience, total: patience, bytes: 1 << 20 };
     OutgoingRequest {
         method: http::Method::GET,
         to,

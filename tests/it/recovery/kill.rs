@@ -10,7 +10,7 @@ use crate::support::process::{Place, Server};
 
 /// The failpoints that this scenario passes. Those of agents, callbacks, deletions, deliveries, schedules and new databases
 /// have tests of their own.
-const PLACES: [&str; 11] = [
+const FAILPOINTS: [&str; 11] = [
     "commit.before",
     "commit.after",
     "publish.before",
@@ -77,13 +77,13 @@ async fn so_does_one_on_postgresql(#[case] failpoint: &str) {
 #[tokio::test]
 #[ignore = "takes long: scripts/test --all"]
 async fn the_whole_table() {
-    for place in PLACES {
+    for name in FAILPOINTS {
         for passage in 1.. {
-            let failpoint = format!("{place}@{passage}");
+            let failpoint = format!("{name}@{passage}");
             println!("{failpoint}");
             let on_sqlite = survives(Place::sqlite(story::SCRIPT), &failpoint).await;
             let on_postgres = survives(Place::postgres(story::SCRIPT).await, &failpoint).await;
-            assert!(passage > 1 || (on_sqlite && on_postgres), "{place} is never passed");
+            assert!(passage > 1 || (on_sqlite && on_postgres), "{name} is never passed");
             if !on_sqlite && !on_postgres {
                 break;
             }
