@@ -11,7 +11,7 @@ use crate::support::process::{Place, Server};
 use crate::support::slow_tool::{SCRIPT, Slow};
 
 fn ask(server: &Server, verb: &str, path: &str) -> Ask {
-    server.door.ask(verb, &format!("/a2a{path}")).header("a2a-version", "1.0")
+    server.address.ask(verb, &format!("/a2a{path}")).header("a2a-version", "1.0")
 }
 
 /// Sends a message without waiting for the result; the task's id.
@@ -83,7 +83,7 @@ async fn a_task_that_asks_is_told_on_after_a_crash() {
     let place = Place::sqlite(SCRIPT);
     let server = Server::start(&place, None).await;
     let id = sent(&server, message("ask")).await;
-    server.door.ask("GET", &format!("/runs/{id}?wait=30")).send().await.expect(200);
+    server.address.ask("GET", &format!("/runs/{id}?wait=30")).send().await.expect(200);
     let (before, stream) = subscribed(&server, &id).await;
     assert_eq!(before.status.state, TaskState::InputRequired);
     server.kill().await;
@@ -106,7 +106,7 @@ async fn a_task_that_ended_in_the_moment_of_a_crash_has_ended() {
     let place = Place::sqlite(SCRIPT);
     let mut server = Server::start(&place, Some("final.committed")).await;
     let id = sent(&server, message("ask")).await;
-    server.door.ask("GET", &format!("/runs/{id}?wait=30")).send().await.expect(200);
+    server.address.ask("GET", &format!("/runs/{id}?wait=30")).send().await.expect(200);
     let (_, stream) = subscribed(&server, &id).await;
     let mut answer = message("this one");
     answer["taskId"] = id.as_str().into();

@@ -8,11 +8,11 @@ use crate::support::process::{Place, Server};
 use crate::support::slow_tool::{SCRIPT, Slow};
 
 async fn begun(server: &Server, thread: &str, query: &str) -> Events {
-    server.door.ask("POST", "/agui").json(&input(thread, "r1", &[user(query)])).events().await
+    server.address.ask("POST", "/agui").json(&input(thread, "r1", &[user(query)])).events().await
 }
 
 async fn behind(server: &Server, id: Option<&String>) -> Events {
-    let ask = server.door.ask("POST", "/agui/connect").json(&input("t", "r1", &[]));
+    let ask = server.address.ask("POST", "/agui/connect").json(&input("t", "r1", &[]));
     ask.header("last-event-id", id.expect("an event has an id")).events().await
 }
 
@@ -81,7 +81,7 @@ async fn another_process_tells_the_rest_and_takes_the_answer() {
     let payload = json!({ "value": "this one" });
     let resume = json!([{ "interruptId": interrupt["id"], "status": "resolved", "payload": payload }]);
     let sent = with(input("u", "r2", &[]), "resume", resume);
-    let done = third.door.ask("POST", "/agui").json(&sent).events().await.all().await;
+    let done = third.address.ask("POST", "/agui").json(&sent).events().await.all().await;
     let done: Vec<Value> = done.into_iter().map(|event| event.data).collect();
     assert_eq!(all(&done, "TOOL_CALL_RESULT")[0]["toolCallId"], interrupt["toolCallId"]);
     assert_eq!(text(&done), "All of it is done now.");

@@ -9,13 +9,13 @@ use crate::support::process::{Place, Server};
 use crate::support::slow_tool::{SCRIPT, Slow};
 
 async fn begun(server: &Server, chat: &str, text: &str) -> (Value, Events) {
-    let mut events = server.door.ask("POST", "/api/chat").json(&body(chat, &[user(text)])).events().await;
+    let mut events = server.address.ask("POST", "/api/chat").json(&body(chat, &[user(text)])).events().await;
     let start = events.next().await.expect("it begins").data;
     (start, events)
 }
 
 async fn taken_up(server: &Server) -> (Value, Events) {
-    let mut events = server.door.ask("GET", "/api/chat/t/stream").events().await;
+    let mut events = server.address.ask("GET", "/api/chat/t/stream").events().await;
     let start = events.next().await.expect("it begins").data;
     (start, events)
 }
@@ -50,7 +50,7 @@ async fn a_message_is_told_whole_after_a_crash() {
     assert_eq!(again, start);
     slow.ends();
     is_whole(&rest(events).await);
-    let nothing = server.door.ask("GET", "/api/chat/t/stream").send().await;
+    let nothing = server.address.ask("GET", "/api/chat/t/stream").send().await;
     assert_eq!(nothing.status, 204);
     server.kill().await;
 }
@@ -74,7 +74,7 @@ async fn another_process_tells_the_same_message_and_takes_the_answer() {
     let asked = rest(begun(&other, "u", "ask").await.1).await;
     let call = asked.iter().find(|chunk| chunk["type"] == "tool-input-available").unwrap().clone();
     let third = Server::start(&place, None).await;
-    let shown = third.door.ask("GET", "/api/chat/u").send().await.expect(200);
+    let shown = third.address.ask("GET", "/api/chat/u").send().await.expect(200);
     let mut last = shown["messages"].as_array().unwrap().last().unwrap().clone();
     for part in last["parts"].as_array_mut().unwrap() {
         if part["toolCallId"] == call["toolCallId"] {
@@ -82,7 +82,7 @@ async fn another_process_tells_the_same_message_and_takes_the_answer() {
             part["output"] = json!("this one");
         }
     }
-    let answered = third.door.ask("POST", "/api/chat").json(&body("u", &[last])).events().await;
+    let answered = third.address.ask("POST", "/api/chat").json(&body("u", &[last])).events().await;
     is_whole(&rest(answered).await);
     third.kill().await;
     other.kill().await;

@@ -79,11 +79,11 @@ async fn a_report_that_names_another_task_than_the_agent_did_costs_no_work() {
         peer.card()
     ));
     let mut server = Server::start(&place, Some("callback.verified")).await;
-    server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await.expect(202);
+    server.address.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await.expect(202);
     peer.until(|told| told.asked > 0).await;
     let (_, path, token) = peer.push(0);
     let report = |id: &str| {
-        let ask = server.door.ask("POST", &path).header("x-a2a-notification-token", &token);
+        let ask = server.address.ask("POST", &path).header("x-a2a-notification-token", &token);
         ask.json(&json!({ "task": { "id": id } })).send()
     };
     let (invented, theirs) = (report("another"), report("their-1"));

@@ -91,9 +91,9 @@ async fn that_is_not_lost_when_the_process_is_killed_right_after_the_erasure() {
     let place = Place::sqlite(CALLER);
     place.configure(&format!("[[agents]]\nid = \"helper\"\ncard = \"{}\"\n", peer.card()));
     let mut server = Server::start(&place, Some("delete.committed")).await;
-    server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await.expect(202);
+    server.address.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await.expect(202);
     peer.until(|told| !told.sent.is_empty()).await;
-    let erasing = server.door.ask("DELETE", "/threads/t").send();
+    let erasing = server.address.ask("DELETE", "/threads/t").send();
     tokio::select! {
         _ = erasing => panic!("it is held before it answers"),
         () = server.reached() => {}
@@ -102,7 +102,7 @@ async fn that_is_not_lost_when_the_process_is_killed_right_after_the_erasure() {
     let server = Server::start(&place, None).await;
     peer.until(|told| !told.cancelled.is_empty()).await;
     assert_eq!(peer.told().cancelled, ["their-1"]);
-    server.door.ask("GET", "/threads/t").send().await.problem("not_found");
+    server.address.ask("GET", "/threads/t").send().await.problem("not_found");
     server.kill().await;
 }
 

@@ -19,14 +19,14 @@ async fn a_result_is_not_lost_and_counts_once(#[case] failpoint: &str) {
     let place = Place::sqlite(CALLER);
     place.configure(&format!("[[agents]]\nid = \"helper\"\ncard = \"{}\"\n", peer.card()));
     let mut server = Server::start(&place, Some(failpoint)).await;
-    let asked = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
+    let asked = server.address.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
     let run = asked.expect(202)["runId"].as_str().unwrap().to_owned();
     server.must_reach().await;
     server.kill().await;
     let server = Server::start(&place, None).await;
-    let ended = server.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
+    let ended = server.address.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
     assert_eq!(ended["status"], "completed", "{ended:#}");
-    let log = server.door.ask("GET", "/threads/t/events?types=TOOL_EXECUTION").send().await.expect(200);
+    let log = server.address.ask("GET", "/threads/t/events?types=TOOL_EXECUTION").send().await.expect(200);
     assert_eq!((log["items"].as_array().map(Vec::len), peer.told().sent.len()), (Some(1), 1), "{log:#}");
     server.kill().await;
 }
@@ -45,20 +45,20 @@ async fn an_answer_reaches_the_agent_once(#[case] failpoint: &str) {
         peer.card()
     ));
     let mut server = Server::start(&place, Some(failpoint)).await;
-    let ask = server.door.ask("POST", "/threads/t/process").header("prefer", "wait=30");
+    let ask = server.address.ask("POST", "/threads/t/process").header("prefer", "wait=30");
     let asked = ask.json(&json!({ "query": "delegate" })).send().await.expect(202);
     let answer = json!({ "suspensionId": asked["suspensions"][0]["suspensionId"], "value": "the blue one" });
-    server.door.ask("POST", "/threads/t/resume").json(&answer).send().await.expect(202);
+    server.address.ask("POST", "/threads/t/resume").json(&answer).send().await.expect(202);
     server.must_reach().await;
     server.kill().await;
     let server = Server::start(&place, None).await;
-    let events = server.door.ask("GET", "/threads/t/events?types=A2A_TASK").header("accept", "text/event-stream");
+    let events = server.address.ask("GET", "/threads/t/events?types=A2A_TASK").header("accept", "text/event-stream");
     let mut events = events.events().await;
     while events.next().await.expect("it goes on").data["content"]["status"] != "working" {}
     let told = peer.told();
     assert_eq!((told.sent.len(), told.replies.len()), (2, 1));
     assert_eq!(told.sent[1]["message"]["parts"], json!([{ "text": "the blue one" }]));
-    let open = server.door.ask("GET", "/suspensions").send().await.expect(200)["items"].clone();
+    let open = server.address.ask("GET", "/suspensions").send().await.expect(200)["items"].clone();
     assert_eq!(open, json!([]), "nobody is asked again");
     server.kill().await;
 }
@@ -70,16 +70,16 @@ async fn a_message_that_did_not_go_out_is_not_found_among_others() {
     let place = Place::sqlite(CALLER);
     place.configure(&format!("[[agents]]\nid = \"helper\"\ncard = \"{}\"\n", peer.card()));
     let mut server = Server::start(&place, Some("peer.send@2")).await;
-    server.door.ask("POST", "/threads/u/process").json(&json!({ "query": "delegate" })).send().await.expect(202);
+    server.address.ask("POST", "/threads/u/process").json(&json!({ "query": "delegate" })).send().await.expect(202);
     peer.until(|told| told.begun.len() == 1).await;
-    let asked = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
+    let asked = server.address.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
     let run = asked.expect(202)["runId"].as_str().unwrap().to_owned();
     server.must_reach().await;
     server.kill().await;
     let server = Server::start(&place, None).await;
-    let ended = server.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
+    let ended = server.address.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
     assert_eq!(ended["status"], "suspended", "{ended:#}");
-    let open = server.door.ask("GET", "/suspensions").send().await.expect(200)["items"].clone();
+    let open = server.address.ask("GET", "/suspensions").send().await.expect(200)["items"].clone();
     assert_eq!((open.as_array().map(Vec::len), &open[0]["kind"]), (Some(1), &json!("in_doubt")), "{open:#}");
     server.kill().await;
 }
@@ -91,23 +91,23 @@ async fn what_nobody_could_find_out_the_report_tells() {
     let place = Place::sqlite(CALLER);
     place.configure(&format!("[[agents]]\nid = \"helper\"\ncard = \"{}\"\n", peer.card()));
     let mut server = Server::start(&place, Some("peer.sent")).await;
-    let asked = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
+    let asked = server.address.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
     let run = asked.expect(202)["runId"].as_str().unwrap().to_owned();
     server.must_reach().await;
     server.kill().await;
     let server = Server::start(&place, None).await;
-    let ended = async || server.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
+    let ended = async || server.address.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
     assert_eq!(ended().await["status"], "suspended");
-    let open = server.door.ask("GET", "/suspensions").send().await.expect(200)["items"].clone();
+    let open = server.address.ask("GET", "/suspensions").send().await.expect(200)["items"].clone();
     assert_eq!((open.as_array().map(Vec::len), &open[0]["kind"]), (Some(1), &json!("in_doubt")));
     peer.says("COMPLETED");
     let (_, path, token) = peer.push(0);
-    let report = server.door.ask("POST", &path).header("x-a2a-notification-token", &token);
+    let report = server.address.ask("POST", &path).header("x-a2a-notification-token", &token);
     report.json(&json!({ "kind": "task", "id": "their-1" })).send().await.expect(202);
     assert_eq!(ended().await["status"], "completed");
-    let log = server.door.ask("GET", "/threads/t/events?types=TOOL_EXECUTION").send().await.expect(200);
+    let log = server.address.ask("GET", "/threads/t/events?types=TOOL_EXECUTION").send().await.expect(200);
     assert_eq!(log["items"][0]["content"]["output"]["text"], "done by helper", "{log:#}");
-    let open = server.door.ask("GET", "/suspensions").send().await.expect(200)["items"].clone();
+    let open = server.address.ask("GET", "/suspensions").send().await.expect(200)["items"].clone();
     assert_eq!((open, peer.told().sent.len()), (json!([]), 1));
     server.kill().await;
 }
@@ -133,12 +133,12 @@ async fn a_delegation_survives_and_is_begun_once(
         peer.card()
     ));
     let mut server = Server::start(&place, Some(failpoint)).await;
-    let asked = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
+    let asked = server.address.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
     let run = asked.expect(202)["runId"].as_str().unwrap().to_owned();
     if failpoint == "callback.verified" {
         peer.until(|told| told.asked > 0).await;
         let (_, path, token) = peer.push(0);
-        let ask = server.door.ask("POST", &path).header("x-a2a-notification-token", &token);
+        let ask = server.address.ask("POST", &path).header("x-a2a-notification-token", &token);
         let report = ask.json(&json!({ "task": { "id": "their-1" } })).send();
         tokio::select! {
             _ = report => panic!("it is held before it answers"),
@@ -149,7 +149,7 @@ async fn a_delegation_survives_and_is_begun_once(
     }
     server.kill().await;
     let server = Server::start(&place, None).await;
-    let page = |path: &str| server.door.ask("GET", path);
+    let page = |path: &str| server.address.ask("GET", path);
     if failpoint == "peer.before" || failpoint == "peer.send" {
         // It was never sent, and nobody here can know: the agent lists its tasks, and ours is not among them.
         let doubt = soon(async {
@@ -165,7 +165,7 @@ async fn a_delegation_survives_and_is_begun_once(
         assert_eq!(doubt["kind"], "in_doubt", "{doubt:#}");
         assert_eq!(peer.told().begun.len(), 0);
         let again = json!({ "suspensionId": doubt["suspensionId"], "action": "retry" });
-        server.door.ask("POST", "/threads/t/resume").json(&again).send().await.expect(202);
+        server.address.ask("POST", "/threads/t/resume").json(&again).send().await.expect(202);
     }
     peer.until(|told| !told.begun.is_empty()).await;
     peer.says("COMPLETED");

@@ -74,20 +74,20 @@ async fn the_other_goes_on_when_the_owner_is_killed(#[case] failpoint: Option<&s
         peer.card()
     ));
     let mut owner = Server::start(&place, failpoint).await;
-    let asked = owner.door.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
+    let asked = owner.address.ask("POST", "/threads/t/process").json(&json!({ "query": "delegate" })).send().await;
     let run = asked.expect(202)["runId"].as_str().unwrap().to_owned();
     peer.until(|told| !told.sent.is_empty()).await;
     let other = Server::start(&place, None).await;
     peer.says("COMPLETED");
     if failpoint.is_some() {
-        assert_eq!(reported(&peer, owner.door.address()).await.status, 202);
+        assert_eq!(reported(&peer, owner.address.socket_addr()).await.status, 202);
         owner.must_reach().await;
     }
     owner.kill().await;
-    assert_eq!(reported(&peer, other.door.address()).await.status, 202);
-    let ended = other.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
+    assert_eq!(reported(&peer, other.address.socket_addr()).await.status, 202);
+    let ended = other.address.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
     assert_eq!(ended["status"], "completed", "{ended:#}");
-    let log = other.door.ask("GET", "/threads/t/events?types=TOOL_EXECUTION").send().await.expect(200);
+    let log = other.address.ask("GET", "/threads/t/events?types=TOOL_EXECUTION").send().await.expect(200);
     assert_eq!(log["items"].as_array().map(Vec::len), Some(1), "{log:#}");
     assert_eq!(peer.told().sent.len(), 1);
     other.kill().await;

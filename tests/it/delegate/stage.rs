@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::demo;
 use crate::support::fixed_address::FixedAddress;
-use crate::support::process::{Door, Place, Server};
+use crate::support::process::{Address, Place, Server};
 
 /// The caller's model: it calls `delegate`.
 pub const CALLER: &str = demo::SCRIPT;
@@ -39,14 +39,14 @@ const NOBODY: &str = "http://127.0.0.1:9";
 /// One of the two servers, at a fixed address, whichever process runs there.
 pub struct Side {
     pub place: Place,
-    pub door: Door,
+    pub address: Address,
     fixed: FixedAddress,
 }
 
 impl Side {
     pub async fn at(place: Place) -> Self {
         let fixed = FixedAddress::open().await;
-        Self { place, door: Door::at(fixed.address), fixed }
+        Self { place, address: Address::at(fixed.address), fixed }
     }
 
     pub fn url(&self) -> String {
@@ -55,7 +55,7 @@ impl Side {
 
     pub async fn start(&self, failpoint: Option<&str>) -> Server {
         let server = Server::start(&self.place, failpoint).await;
-        self.fixed.leads_to(Some(server.door.address()));
+        self.fixed.leads_to(Some(server.address.socket_addr()));
         server
     }
 
@@ -72,7 +72,7 @@ impl Side {
     }
 
     pub async fn get(&self, path: &str) -> Value {
-        self.door.ask("GET", path).send().await.expect(200)
+        self.address.ask("GET", path).send().await.expect(200)
     }
 }
 
@@ -126,7 +126,7 @@ impl Stage {
 
     /// Sends the delegation, and runs it to its end. A repetition asks nothing twice.
     pub async fn tell(&self) {
-        let ask = self.caller.door.ask("POST", "/threads/t/process").header("idempotency-key", "once");
+        let ask = self.caller.address.ask("POST", "/threads/t/process").header("idempotency-key", "once");
         let receipt = ask.json(&json!({ "query": "delegate" })).send().await.expect(202);
         let run = receipt["runId"].as_str().expect("an id");
         loop {
@@ -144,7 +144,7 @@ impl Stage {
         assert_eq!(open["kind"], "in_doubt", "{open:#}");
         assert_eq!(self.agent.get("/threads").await["items"], json!([]), "its list of tasks would have told");
         let again = json!({ "suspensionId": open["suspensionId"], "action": "retry" });
-        self.caller.door.ask("POST", "/threads/t/resume").json(&again).send().await.expect(202);
+        self.caller.address.ask("POST", "/threads/t/resume").json(&again).send().await.expect(202);
     }
 
     /// One task, one run at the agent, one result, as without a crash.

@@ -207,7 +207,7 @@ async fn every_family_is_there_from_the_start_over_both_databases() {
         [(Place::sqlite(""), vec![]), (Place::postgres("").await, vec!["pes_store_free_bytes", "pes_store_wal_bytes"])]
     {
         let server = Server::start(&place, None).await;
-        let text = server.door.ask("GET", "/metrics").send().await.text();
+        let text = server.address.ask("GET", "/metrics").send().await.text();
         let missing: Vec<&str> = [pes::http::COUNTED, pes::http::LOOKED_UP]
             .concat()
             .iter()
@@ -241,7 +241,7 @@ async fn everything_is_counted_as_often_as_it_happens(#[values(false, true)] is_
         wire.address
     ));
     let server = Server::start(&place, None).await;
-    let ask = |path: &str, body: Value| server.door.ask("POST", path).header("prefer", "wait=30").json(&body).send();
+    let ask = |path: &str, body: Value| server.address.ask("POST", path).header("prefer", "wait=30").json(&body).send();
     ask("/threads/t1/process", json!({ "query": "hello" })).await.expect(200);
     soon(wire.request()).await;
     let asked = ask("/threads/t2/process", json!({ "query": "send" })).await.expect(202);
@@ -257,13 +257,13 @@ async fn everything_is_counted_as_often_as_it_happens(#[values(false, true)] is_
     // These are counted after the response. What is looked up of the store is kept for a while, so it is not read before
     // the first delivery is over.
     let one_is_over = async || {
-        let deliveries = server.door.ask("GET", "/webhooks/ops/deliveries").send().await.expect(200);
+        let deliveries = server.address.ask("GET", "/webhooks/ops/deliveries").send().await.expect(200);
         deliveries["items"].as_array().unwrap().iter().any(|one| one["status"] == "delivered")
     };
     until("a delivery is over", one_is_over).await;
     let text = soon(async {
         loop {
-            let text = server.door.ask("GET", "/metrics").send().await.text();
+            let text = server.address.ask("GET", "/metrics").send().await.text();
             if happened.iter().all(|(sample, count)| value(&text, sample) == *count) {
                 return text;
             }
@@ -271,7 +271,7 @@ async fn everything_is_counted_as_often_as_it_happens(#[values(false, true)] is_
         }
     })
     .await;
-    let used = server.door.ask("GET", "/usage?groupBy=tenant").send().await.expect(200)["items"][0].clone();
+    let used = server.address.ask("GET", "/usage?groupBy=tenant").send().await.expect(200)["items"][0].clone();
     let used = |name: &str| used[name].as_f64().unwrap_or_else(|| panic!("{name}: {used:#}"));
     let unpriced = if is_priced { 0.0 } else { used("calls") };
     assert!(used("inputTokens") > 0.0 && used("outputTokens") > 0.0 && used("calls") > 1.0);
@@ -299,7 +299,7 @@ async fn everything_is_counted_as_often_as_it_happens(#[values(false, true)] is_
 async fn what_waits_for_a_run_is_no_latency() {
     let place = Place::sqlite(demo::SCRIPT);
     let server = Server::start(&place, None).await;
-    let ask = |path: &str, body: Value| server.door.ask("POST", path).json(&body).send();
+    let ask = |path: &str, body: Value| server.address.ask("POST", path).json(&body).send();
     let messages = json!([{ "role": "user", "content": "hello" }]);
     ask("/v1/chat/completions", json!({ "model": "pes", "messages": messages })).await.expect(200);
     let streamed = ask("/v1/chat/completions", json!({ "model": "pes", "messages": messages, "stream": true })).await;
@@ -312,7 +312,7 @@ async fn what_waits_for_a_run_is_no_latency() {
     // A request that does not wait.
     ask("/v1/chat/completions", json!({ "model": "none", "messages": messages })).await.expect(404);
 
-    let text = server.door.ask("GET", "/metrics").send().await.text();
+    let text = server.address.ask("GET", "/metrics").send().await.text();
     let took = |route: &str| {
         let sample = format!("pes_http_request_duration_seconds_count{{method=\"POST\",route=\"{route}\"}}");
         text.contains(&sample).then(|| value(&text, &sample))

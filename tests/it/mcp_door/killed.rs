@@ -9,7 +9,7 @@ use crate::support::slow_tool::{SCRIPT, Slow};
 fn call(server: &Server, tool: &str, arguments: &Value) -> Ask {
     let params = json!({ "name": tool, "arguments": arguments });
     server
-        .door
+        .address
         .ask("POST", "/mcp")
         .json(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }))
 }

@@ -9,13 +9,13 @@ use crate::support::slow_tool::{SCRIPT, Slow};
 
 async fn begun(server: &Server) -> (String, Events, Vec<Event>) {
     let body = json!({ "model": "pes", "input": "work", "background": true, "stream": true });
-    let mut events = server.door.ask("POST", "/v1/responses").json(&body).events().await;
+    let mut events = server.address.ask("POST", "/v1/responses").json(&body).events().await;
     let first = events.next().await.expect("it begins");
     (first.data["response"]["id"].as_str().unwrap().to_owned(), events, vec![first])
 }
 
 async fn after(server: &Server, id: &str, query: &str) -> Events {
-    server.door.ask("GET", &format!("/v1/responses/{id}?stream=true{query}")).events().await
+    server.address.ask("GET", &format!("/v1/responses/{id}?stream=true{query}")).events().await
 }
 
 fn is_whole(events: &[Event]) {

@@ -17,7 +17,7 @@ use crate::support::process::{Place, Server};
 async fn tell(program: &str, arguments: &[&str]) {
     let place = Place::sqlite(demo::SCRIPT);
     let mut server = Server::start(&place, None).await;
-    let proxy = BreakingProxy::to(server.door.address()).await;
+    let proxy = BreakingProxy::to(server.address.socket_addr()).await;
     let mut command = Command::new(program);
     command.args(arguments).arg(format!("http://{}", proxy.address)).current_dir(env!("CARGO_MANIFEST_DIR"));
     command.env("no_proxy", "*").stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
@@ -36,7 +36,7 @@ async fn tell(program: &str, arguments: &[&str]) {
                 server.kill().await;
                 answers.write_all(b"killed\n").await.expect("it reads");
                 server = Server::start(&place, None).await;
-                proxy.leads_to(Some(server.door.address()));
+                proxy.leads_to(Some(server.address.socket_addr()));
             }
             None if order == "done" => break,
             _ => panic!("{order}"),

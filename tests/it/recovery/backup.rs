@@ -9,44 +9,44 @@ use serde_json::{Value, json};
 
 use super::story;
 use crate::support::http::soon;
-use crate::support::process::{Door, Place, Server};
+use crate::support::process::{Address, Place, Server};
 use crate::support::wire::{Wire, answer};
 
 /// Held where the first step's model call has been sent: no tool was called yet, and the next call is of a counting
 /// tool that may not be repeated.
 const BEFORE_THE_CALL: &str = "model.before@2";
 
-async fn ask(door: Door) -> String {
-    let ask = door.ask("POST", "/threads/t/process").json(&json!({ "query": "diamond" }));
+async fn ask(address: Address) -> String {
+    let ask = address.ask("POST", "/threads/t/process").json(&json!({ "query": "diamond" }));
     ask.send().await.expect(202)["runId"].as_str().unwrap().to_owned()
 }
 
 /// Returns once the run has ended or waits for a person.
-async fn waited(door: Door, run: &str) -> Value {
-    door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200)
+async fn waited(address: Address, run: &str) -> Value {
+    address.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200)
 }
 
 /// A server held before the first call of its run.
 async fn before_the_call(place: &Place) -> (Server, String) {
     let mut server = Server::start(place, Some(BEFORE_THE_CALL)).await;
-    let run = ask(server.door).await;
+    let run = ask(server.address).await;
     server.must_reach().await;
     (server, run)
 }
 
 /// The question to a person before the run continues.
-async fn held_back(door: Door) -> Value {
-    let inbox = door.ask("GET", "/suspensions").send().await.expect(200);
+async fn held_back(address: Address) -> Value {
+    let inbox = address.ask("GET", "/suspensions").send().await.expect(200);
     let [asked] = inbox["items"].as_array().unwrap().as_slice() else { panic!("one question: {inbox:#}") };
     assert_eq!(asked["kind"], "pause");
     assert!(asked["message"].as_str().unwrap().starts_with("restored: this is as of "), "{asked:#}");
     asked.clone()
 }
 
-async fn goes_on(door: Door, run: &str, asked: &Value) {
+async fn goes_on(address: Address, run: &str, asked: &Value) {
     let answer = json!({ "suspensionId": asked["suspensionId"], "approved": true });
-    door.ask("POST", "/threads/t/resume").json(&answer).send().await.expect(202);
-    assert_eq!(waited(door, run).await["status"], "completed");
+    address.ask("POST", "/threads/t/resume").json(&answer).send().await.expect(202);
+    assert_eq!(waited(address, run).await["status"], "completed");
 }
 
 fn done(place: &Place, arguments: &[&str]) -> String {
@@ -72,26 +72,26 @@ async fn a_call_made_after_the_backup_is_not_made_again_unless_somebody_says_so(
     server.kill().await;
     assert_eq!(place.lines().len(), 0);
     let server = Server::start(&place, None).await;
-    assert_eq!(waited(server.door, &run).await["status"], "completed");
+    assert_eq!(waited(server.address, &run).await["status"], "completed");
     server.kill().await;
     let made = place.lines();
     assert_eq!(made.len(), 4, "what was done after the backup");
 
     restore(&place, &[], "before");
     let server = Server::start(&place, None).await;
-    let asked = held_back(server.door).await;
-    assert_eq!(waited(server.door, &run).await["status"], "suspended");
-    let other = server.door.ask("POST", "/threads/other/process").json(&json!({ "query": "question" }));
+    let asked = held_back(server.address).await;
+    assert_eq!(waited(server.address, &run).await["status"], "suspended");
+    let other = server.address.ask("POST", "/threads/other/process").json(&json!({ "query": "question" }));
     let other = other.send().await.expect(202);
-    assert_eq!(waited(server.door, other["runId"].as_str().unwrap()).await["status"], "suspended");
+    assert_eq!(waited(server.address, other["runId"].as_str().unwrap()).await["status"], "suspended");
     assert_eq!(place.lines(), made, "a run that was asked for later got as far as it can, this one nowhere");
-    goes_on(server.door, &run, &asked).await;
+    goes_on(server.address, &run, &asked).await;
     assert_eq!(place.lines().len(), 8, "that person knew");
     server.kill().await;
 
     restore(&place, &["--resume"], "held");
     let server = Server::start(&place, None).await;
-    assert_eq!(waited(server.door, &run).await["status"], "completed");
+    assert_eq!(waited(server.address, &run).await["status"], "completed");
     assert_eq!(place.lines().len(), 12, "that is what `--resume` is for");
     server.kill().await;
 }
@@ -110,11 +110,12 @@ async fn a_webhook_is_told_of_the_question_of_a_restored_run() {
     server.kill().await;
     restore(&place, &[], "before");
     let server = Server::start(&place, None).await;
-    let asked = held_back(server.door).await;
+    let asked = held_back(server.address).await;
     let told = soon(wire.request()).await.body;
     assert_eq!((&told["type"], &told["data"]["kind"]), (&json!("suspension.requested"), &json!("pause")), "{told:#}");
     assert_eq!(told["data"]["suspensionId"], asked["suspensionId"]);
-    let page = format!("http://{}/#/questions/{}", server.door.address(), asked["suspensionId"].as_str().unwrap());
+    let page =
+        format!("http://{}/#/questions/{}", server.address.socket_addr(), asked["suspensionId"].as_str().unwrap());
     assert_eq!(told["data"]["url"], page.as_str());
     server.kill().await;
 }
@@ -124,14 +125,14 @@ async fn a_backup_beside_a_server_is_in_its_audit() {
     let place = Place::sqlite(story::SCRIPT);
     let server = Server::start(&place, None).await;
     done(&place, &["backup", "copy.db"]);
-    let told = server.door.ask("GET", "/audit").send().await.expect(200);
+    let told = server.address.ask("GET", "/audit").send().await.expect(200);
     let line = &told["items"][0];
     assert_eq!((&line["actor"], &line["action"]), (&json!("local"), &json!("backup")), "{told:#}");
     assert_eq!(line["detail"]["program"], env!("CARGO_PKG_VERSION"));
     server.kill().await;
     restore(&place, &["--resume"], "before");
     let server = Server::start(&place, None).await;
-    let told = server.door.ask("GET", "/audit").send().await.expect(200);
+    let told = server.address.ask("GET", "/audit").send().await.expect(200);
     let line = &told["items"][0];
     assert_eq!((&line["action"], &line["detail"]["resumed"]), (&json!("restore"), &json!(true)), "{told:#}");
     assert_eq!(line["detail"]["asOf"], told["items"][1]["at"], "as of when it was taken");
@@ -222,17 +223,17 @@ async fn a_database_that_other_tools_put_back_is_adopted(#[case] place: Place) {
     assert!(adopted.status.success() && said.contains("wait for a person"), "{said}");
     assert!(said.contains("keys that were revoked after the backup are valid again"), "{said}");
     let server = Server::start(&place, None).await;
-    let asked = held_back(server.door).await;
+    let asked = held_back(server.address).await;
     assert_eq!(place.run(&["restore", "--adopt"]).status.code(), Some(9), "a server uses it");
     let refused = place.run(&["restore", "--adopt", "copy.db"]);
     assert_eq!(refused.status.code(), Some(2), "a file, or --adopt");
-    assert_eq!(waited(server.door, &run).await["status"], "suspended");
+    assert_eq!(waited(server.address, &run).await["status"], "suspended");
     assert_eq!(place.lines().len(), 0);
-    goes_on(server.door, &run, &asked).await;
+    goes_on(server.address, &run, &asked).await;
     assert_eq!(place.lines().len(), 4);
     server.kill().await;
     let server = Server::start(&place, None).await;
-    let inbox = server.door.ask("GET", "/suspensions").send().await.expect(200);
+    let inbox = server.address.ask("GET", "/suspensions").send().await.expect(200);
     assert_eq!(inbox["items"], json!([]), "it is asked once");
     server.kill().await;
 }

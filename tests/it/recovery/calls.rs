@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
-use crate::support::process::{Door, Place, Server};
+use crate::support::process::{Address, Place, Server};
 
 const SCRIPT: &str = r#"
 [[reply]]
@@ -120,25 +120,26 @@ struct Told {
 }
 
 /// Asks for one call and answers its questions. `None`: the process died.
-async fn tell(door: Door, counter: &Counter, tool: &str, decision: &str) -> Told {
-    let ask = door.ask("POST", "/threads/t/process").header("idempotency-key", "once").json(&json!({ "query": tool }));
+async fn tell(address: Address, counter: &Counter, tool: &str, decision: &str) -> Told {
+    let ask =
+        address.ask("POST", "/threads/t/process").header("idempotency-key", "once").json(&json!({ "query": tool }));
     let receipt = ask.send().await.expect(202);
     let run = receipt["runId"].as_str().expect("an id");
     let mut doubted = None;
     loop {
-        let seen = door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
+        let seen = address.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
         if seen["status"] != "suspended" {
-            let log = door.ask("GET", "/threads/t/events?types=TOOL_EXECUTION").header("accept", "application/json");
+            let log = address.ask("GET", "/threads/t/events?types=TOOL_EXECUTION").header("accept", "application/json");
             let log = log.send().await.expect(200);
             assert!(log["items"].as_array().expect("a list").len() <= 1, "one result: {log:#}");
             return Told { run: seen, execution: log["items"].get(0).cloned(), doubted };
         }
-        let inbox = door.ask("GET", "/suspensions").send().await.expect(200);
+        let inbox = address.ask("GET", "/suspensions").send().await.expect(200);
         let asked = &inbox["items"][0];
         assert_eq!((&asked["kind"], doubted), (&json!("in_doubt"), None), "asked once: {asked:#}");
         doubted = Some(counter.keys().len());
         let answer = json!({ "suspensionId": asked["suspensionId"], "action": decision, "value": "by hand" });
-        door.ask("POST", "/threads/t/resume").json(&answer).send().await.expect(202);
+        address.ask("POST", "/threads/t/resume").json(&answer).send().await.expect(202);
     }
 }
 
@@ -148,7 +149,7 @@ async fn survives(place: Place, boundary: &str, tool: &str, decision: &str) -> b
     place.configure(&counter.config());
     let mut server = Server::start(&place, Some(boundary).filter(|place| *place != IN_FLIGHT)).await;
     let told = tokio::select! {
-        told = tell(server.door, &counter, tool, decision) => Some(told),
+        told = tell(server.address, &counter, tool, decision) => Some(told),
         () = server.reached() => None,
         () = counter.held.notified() => None,
     };
@@ -158,7 +159,7 @@ async fn survives(place: Place, boundary: &str, tool: &str, decision: &str) -> b
         None => {
             server.kill().await;
             server = Server::start(&place, None).await;
-            tell(server.door, &counter, tool, decision).await
+            tell(server.address, &counter, tool, decision).await
         }
     };
     server.kill().await;
@@ -231,13 +232,13 @@ async fn what_is_recovered_is_counted(#[case] boundary: &str, #[case] tool: &str
     place.configure(&counter.config());
     let mut server = Server::start(&place, Some(boundary)).await;
     tokio::select! {
-        _ = tell(server.door, &counter, tool, "retry") => panic!("{boundary} is never passed"),
+        _ = tell(server.address, &counter, tool, "retry") => panic!("{boundary} is never passed"),
         () = server.reached() => {}
     }
     server.kill().await;
     let server = Server::start(&place, None).await;
-    tell(server.door, &counter, tool, "retry").await;
-    let told = server.door.ask("GET", "/metrics").send().await.text();
+    tell(server.address, &counter, tool, "retry").await;
+    let told = server.address.ask("GET", "/metrics").send().await.text();
     let expected = ["model", "tool", "in_doubt"]
         .map(|known| format!("pes_recovered_total{{what=\"{known}\"}} {}\n", u8::from(known == what)));
     assert!(expected.iter().all(|line| told.contains(line)), "{expected:?} in {told}");

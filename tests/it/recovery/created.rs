@@ -14,7 +14,7 @@ async fn a_database_has_no_name_before_it_is_whole_and_what_is_left_of_it_is_not
     // A start that took this for its database would fail.
     std::fs::write(&new, "half a database").unwrap();
     let server = Server::start(&place, None).await;
-    let ask = server.door.ask("POST", "/threads/t/process").header("prefer", "wait=30");
+    let ask = server.address.ask("POST", "/threads/t/process").header("prefer", "wait=30");
     ask.json(&json!({ "query": "hello" })).send().await.expect(200);
     server.kill().await;
     assert!(named.exists() && !new.exists());

@@ -38,7 +38,7 @@ text = "Done."
 "#;
 
 async fn begun(server: &Server) -> String {
-    let ask = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "count" }));
+    let ask = server.address.ask("POST", "/threads/t/process").json(&json!({ "query": "count" }));
     let receipt = ask.send().await.expect(202);
     calls_of_the_item(server, 1).await;
     receipt["runId"].as_str().expect("an id").to_owned()
@@ -46,7 +46,8 @@ async fn begun(server: &Server) -> String {
 
 /// The thread's events from there on where the item's model has been called so often.
 async fn calls_of_the_item(server: &Server, times: usize) -> Events {
-    let mut events = server.door.ask("GET", "/threads/t/events").header("accept", "text/event-stream").events().await;
+    let mut events =
+        server.address.ask("GET", "/threads/t/events").header("accept", "text/event-stream").events().await;
     let mut begun = 0;
     while begun < times {
         let event = soon(events.next()).await.expect("the stream goes on");
@@ -69,7 +70,7 @@ async fn a_stop_records_the_step_under_way_and_the_next_start_goes_on() {
     assert!(server.ended().await.success(), "a stop is no failure");
     assert_eq!(place.lines().len(), 0, "no call may start once it stops");
     let server = Server::start(&place, None).await;
-    let ended = server.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
+    let ended = server.address.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
     assert_eq!(ended["status"], "completed", "{ended:#}");
     assert_eq!(ended["llmCalls"], 4, "the reply that came during the stop was not asked for again: {ended:#}");
     assert_eq!(place.lines().len(), 1);
@@ -95,7 +96,7 @@ async fn a_second_signal_ends_it_at_once_and_counts_against_no_thread() {
         }
     }
     let server = Server::start(&place, None).await;
-    let ended = server.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
+    let ended = server.address.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
     assert_eq!(ended["status"], "completed", "{ended:#}");
     assert_eq!(place.lines().len(), 1);
     server.kill().await;

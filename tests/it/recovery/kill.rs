@@ -29,16 +29,16 @@ const FAILPOINTS: [&str; 11] = [
 async fn survives(place: Place, failpoint: &str) -> bool {
     let mut server = Server::start(&place, Some(failpoint)).await;
     let is_reached = tokio::select! {
-        () = story::tell(server.door, &place) => false,
+        () = story::tell(server.address, &place) => false,
         () = server.reached() => true,
     };
     if is_reached {
         server.kill().await;
         server = Server::start(&place, None).await;
-        story::check_accepted(server.door, &place).await;
-        story::tell(server.door, &place).await;
+        story::check_accepted(server.address, &place).await;
+        story::tell(server.address, &place).await;
     }
-    story::check(server.door, &place).await;
+    story::check(server.address, &place).await;
     server.kill().await;
     is_reached
 }

@@ -26,13 +26,13 @@ async fn what_a_killed_process_had_to_tell_is_told_after_all(
         wire.address
     ));
     let mut server = Server::start(&place, Some(failpoint)).await;
-    server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "hello" })).send().await.expect(202);
+    server.address.ask("POST", "/threads/t/process").json(&json!({ "query": "hello" })).send().await.expect(202);
     server.must_reach().await;
     server.kill().await;
     let server = Server::start(&place, None).await;
     let delivered = soon(async {
         loop {
-            let found = server.door.ask("GET", "/webhooks/ops/deliveries").send().await.expect(200);
+            let found = server.address.ask("GET", "/webhooks/ops/deliveries").send().await.expect(200);
             match found["items"][0]["status"].as_str() {
                 Some("delivered") => return found["items"].as_array().unwrap().clone(),
                 Some(_) | None => tokio::task::yield_now().await,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::story;
 use crate::support::demo;
 use crate::support::http::soon;
-use crate::support::process::{Door, Place, Server};
+use crate::support::process::{Address, Place, Server};
 
 /// The program that `scripts/previous-release` has built.
 fn previous() -> PathBuf {
@@ -36,14 +36,14 @@ impl Release {
 async fn takes_over(place: Place, first: Release, second: Release, failpoint: &str) {
     let mut server = first.start(&place, Some(failpoint)).await;
     tokio::select! {
-        () = story::tell(server.door, &place) => panic!("{failpoint} must be passed"),
+        () = story::tell(server.address, &place) => panic!("{failpoint} must be passed"),
         () = server.reached() => {}
     }
     server.kill().await;
     let server = second.start(&place, None).await;
-    story::check_accepted(server.door, &place).await;
-    story::tell(server.door, &place).await;
-    story::check(server.door, &place).await;
+    story::check_accepted(server.address, &place).await;
+    story::tell(server.address, &place).await;
+    story::check(server.address, &place).await;
     server.kill().await;
 }
 
@@ -59,31 +59,31 @@ async fn each_goes_on_where_the_previous_or_the_next_was_killed(
     takes_over(Place::postgres(story::SCRIPT).await, way.0, way.1, failpoint).await;
 }
 
-/// Runs on threads of their own, through each of the doors in turn.
-async fn load(doors: [Door; 2], name: &str, begun: &mut Vec<(String, String)>) {
+/// Runs on threads of their own, through each of the servers in turn.
+async fn load(addresses: [Address; 2], name: &str, begun: &mut Vec<(String, String)>) {
     for n in 0..24 {
         let thread = format!("{name}-{n}");
-        let run = story::ask(doors[n % doors.len()], &thread, "diamond").await;
+        let run = story::ask(addresses[n % addresses.len()], &thread, "diamond").await;
         begun.push((thread, run));
     }
 }
 
-/// The same, until this server, which serves one of the doors, is held; that may be before all were sent.
-async fn load_until_held(doors: [Door; 2], name: &str, held: &mut Server) -> Vec<(String, String)> {
+/// The same, until this server, which is one of them, is held; that may be before all were sent.
+async fn load_until_held(addresses: [Address; 2], name: &str, held: &mut Server) -> Vec<(String, String)> {
     let mut begun = Vec::new();
     let reached = held.reached();
     tokio::pin!(reached);
     tokio::select! {
-        () = load(doors, name, &mut begun) => soon(reached).await,
+        () = load(addresses, name, &mut begun) => soon(reached).await,
         () = &mut reached => {}
     }
     begun
 }
 
-async fn all_completed(door: Door, place: &Place, begun: &[(String, String)]) {
+async fn all_completed(address: Address, place: &Place, begun: &[(String, String)]) {
     for (thread, run) in begun {
-        assert_eq!(story::ended(door, place, run).await["status"], "completed", "{thread}");
-        story::check_diamond(door, place, thread).await;
+        assert_eq!(story::ended(address, place, run).await["status"], "completed", "{thread}");
+        story::check_diamond(address, place, thread).await;
     }
 }
 
@@ -94,40 +94,40 @@ async fn replicas_of_the_previous_and_this_one_share_a_database_while_they_are_k
     // Up: this release migrates the schema while the previous one works, and continues what that leaves.
     let old = Release::Previous.start(&place, None).await;
     let mut killed = Release::Previous.start(&place, Some("tool.sent@30")).await;
-    let mut begun = load_until_held([old.door, killed.door], "up", &mut killed).await;
+    let mut begun = load_until_held([old.address, killed.address], "up", &mut killed).await;
     let new = Release::This.start(&place, None).await;
-    load([old.door, new.door], "both", &mut begun).await;
+    load([old.address, new.address], "both", &mut begun).await;
     killed.kill().await;
-    all_completed(new.door, &place, &begun).await;
+    all_completed(new.address, &place, &begun).await;
 
     // Down: the previous release continues what this one leaves.
     let mut killed = Release::This.start(&place, Some("tool.sent@30")).await;
-    let mut begun = load_until_held([new.door, killed.door], "down", &mut killed).await;
+    let mut begun = load_until_held([new.address, killed.address], "down", &mut killed).await;
     killed.kill().await;
-    load([new.door, old.door], "last", &mut begun).await;
+    load([new.address, old.address], "last", &mut begun).await;
     new.stop();
-    all_completed(old.door, &place, &begun).await;
+    all_completed(old.address, &place, &begun).await;
     old.kill().await;
 }
 
 /// States and rows that the previous release does not know. Documents of new kinds are left out: it cannot read them,
 /// unlike releases from this one on (`store::newer`).
-async fn make_what_is_new(door: Door) {
+async fn make_what_is_new(address: Address) {
     let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] });
     let query = json!({ "query": "where", "options": { "answerSchema": schema } });
-    let said = door.ask("POST", "/threads/form/process").header("prefer", "wait=30").json(&query).send().await;
+    let said = address.ask("POST", "/threads/form/process").header("prefer", "wait=30").json(&query).send().await;
     assert_eq!(said.expect(200)["metadata"]["status"], "success");
     let kept = json!({ "logDays": 30, "hold": { "reason": "case 4711" } });
-    door.ask("PUT", "/threads/form/retention").json(&kept).send().await.expect(200);
+    address.ask("PUT", "/threads/form/retention").json(&kept).send().await.expect(200);
 }
 
-async fn all_read(door: Door) -> Vec<String> {
-    let list = door.ask("GET", "/threads").send().await.expect(200);
+async fn all_read(address: Address) -> Vec<String> {
+    let list = address.ask("GET", "/threads").send().await.expect(200);
     let threads: Vec<String> =
         list["items"].as_array().expect("a list").iter().map(|seen| text(&seen["threadId"])).collect();
     for thread in &threads {
         for path in ["", "/state", "/runs", "/events?limit=200"] {
-            let ask = door.ask("GET", &format!("/threads/{thread}{path}")).header("accept", "application/json");
+            let ask = address.ask("GET", &format!("/threads/{thread}{path}")).header("accept", "application/json");
             ask.send().await.expect(200);
         }
     }
@@ -140,18 +140,18 @@ fn text(value: &Value) -> String {
 
 async fn goes_back_and_forth(place: Place) {
     let new = Release::This.start(&place, None).await;
-    make_what_is_new(new.door).await;
+    make_what_is_new(new.address).await;
     new.kill().await;
     let old = Release::Previous.start(&place, None).await;
-    for thread in all_read(old.door).await {
+    for thread in all_read(old.address).await {
         let query = json!({ "query": "hello" });
-        let ask = old.door.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
+        let ask = old.address.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
         assert_eq!(ask.json(&query).send().await.expect(200)["metadata"]["status"], "success", "{thread}");
     }
     old.kill().await;
     let new = Release::This.start(&place, None).await;
-    assert_eq!(all_read(new.door).await, ["form"]);
-    let kept = new.door.ask("GET", "/threads/form/retention").send().await.expect(200);
+    assert_eq!(all_read(new.address).await, ["form"]);
+    let kept = new.address.ask("GET", "/threads/form/retention").send().await.expect(200);
     assert_eq!(kept["hold"]["reason"], "case 4711");
     new.kill().await;
     let verified = place.run(&["verify"]);

@@ -108,11 +108,11 @@ mod killed {
 
     use crate::support::demo;
     use crate::support::http::until;
-    use crate::support::process::{Door, Place, Server};
+    use crate::support::process::{Address, Place, Server};
 
     /// The times of the thread's runs, in the order of their queries.
-    async fn dues(door: Door) -> Vec<i64> {
-        let said = door.ask("GET", "/threads/t/messages?limit=1000").send().await;
+    async fn dues(address: Address) -> Vec<i64> {
+        let said = address.ask("GET", "/threads/t/messages?limit=1000").send().await;
         let items = if said.status == 200 { said.json()["items"].clone() } else { json!([]) };
         let due = |message: &Value| message["metadata"]["schedule"]["due"].as_i64();
         items.as_array().unwrap().iter().filter_map(due).collect()
@@ -124,18 +124,18 @@ mod killed {
         let first = System::default().now() + 3_000;
         let spec = json!({ "id": "s", "everyMs": 1_000, "startAt": first, "query": "hello", "overlap": "queue",
             "catchUpMs": 600_000, "thread": { "mode": "fixed", "id": "t" } });
-        server.door.ask("POST", "/schedules").json(&spec).send().await.expect(201);
+        server.address.ask("POST", "/schedules").json(&spec).send().await.expect(201);
         server.must_reach().await;
         server.kill().await;
         let server = Server::start(&place, None).await;
         let mut told = Vec::new();
         let are_told = async || {
             // Answered once its last run has ended.
-            let runs = server.door.ask("GET", "/schedules/s/runs?limit=1").send().await.expect(200);
+            let runs = server.address.ask("GET", "/schedules/s/runs?limit=1").send().await.expect(200);
             if let Some(run) = runs["items"][0]["runId"].as_str() {
-                server.door.ask("GET", &format!("/runs/{run}?wait=1")).send().await.expect(200);
+                server.address.ask("GET", &format!("/runs/{run}?wait=1")).send().await.expect(200);
             }
-            told = dues(server.door).await;
+            told = dues(server.address).await;
             told.len() >= 3
         };
         until("three times have a run", are_told).await;

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::front::spend::{taken, this_month};
 use crate::support::demo;
 use crate::support::http::{Ask, Said};
-use crate::support::process::{Door, Place, Server};
+use crate::support::process::{Address, Place, Server};
 use crate::support::together;
 
 /// A call may cost 5 cents, and mostly costs 1.
@@ -26,15 +26,15 @@ tenant_month_usd = 0.4
 "#;
 const CAP: f64 = 0.4;
 
-fn ask(door: Door, n: usize) -> Ask {
-    let ask = door.ask("POST", &format!("/threads/t{n}/process")).header("prefer", "wait=60");
+fn ask(address: Address, n: usize) -> Ask {
+    let ask = address.ask("POST", &format!("/threads/t{n}/process")).header("prefer", "wait=60");
     ask.header("idempotency-key", "once").json(&json!({ "query": "count" }))
 }
 
 /// 32 concurrent runs, until each has ended or was refused.
-async fn all_at_once(door: Door) -> Vec<Said> {
+async fn all_at_once(address: Address) -> Vec<Said> {
     let sent = (0..32).map(|n| async move {
-        tokio::time::timeout(Duration::from_secs(60), ask(door, n).send()).await.expect("it ends")
+        tokio::time::timeout(Duration::from_secs(60), ask(address, n).send()).await.expect("it ends")
     });
     together(sent).await
 }
@@ -42,17 +42,17 @@ async fn all_at_once(door: Door) -> Vec<Said> {
 async fn survives(place: Place, failpoint: &str) {
     place.configure(SETTINGS);
     let mut server = Server::start(&place, Some(failpoint)).await;
-    let asked = tokio::spawn(all_at_once(server.door));
+    let asked = tokio::spawn(all_at_once(server.address));
     server.must_reach().await;
     server.kill().await;
     asked.abort();
     let server = Server::start(&place, None).await;
-    let ended = all_at_once(server.door).await;
+    let ended = all_at_once(server.address).await;
     assert!(ended.iter().all(|said| [200, 202, 429].contains(&said.status)), "{ended:?}");
     // Some were accepted before the kill, and are not sent again once the cap is reached.
-    for run in server.door.ask("GET", "/runs?limit=100").send().await.expect(200)["items"].as_array().unwrap() {
+    for run in server.address.ask("GET", "/runs?limit=100").send().await.expect(200)["items"].as_array().unwrap() {
         let run = format!("/runs/{}?wait=30", run["runId"].as_str().unwrap());
-        server.door.ask("GET", &run).send().await.expect(200);
+        server.address.ask("GET", &run).send().await.expect(200);
     }
     server.kill().await;
     let store: Arc<dyn Store> = match place.database_url() {

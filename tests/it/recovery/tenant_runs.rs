@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use super::story;
 use crate::support::demo::SCRIPT;
 use crate::support::http::{Ask, soon};
-use crate::support::process::{Door, Place, Server};
+use crate::support::process::{Address, Place, Server};
 use crate::support::together;
 
 const RUNS: usize = 12;
 
-fn ask(door: Door, n: usize) -> Ask {
-    let ask = door.ask("POST", &format!("/threads/t{n}/process")).header("idempotency-key", "once");
+fn ask(address: Address, n: usize) -> Ask {
+    let ask = address.ask("POST", &format!("/threads/t{n}/process")).header("idempotency-key", "once");
     ask.json(&json!({ "query": "count" }))
 }
 
@@ -29,8 +29,8 @@ async fn survives(place: Place, failpoint: &str, has_other: bool, bound: usize) 
     place.configure("[limits.tenant]\nrunning_runs = 2\n");
     let mut server = Server::start(&place, Some(failpoint)).await;
     let other = if has_other { Some(Server::start(&place, None).await) } else { None };
-    let door = server.door;
-    let asked = tokio::spawn(together((0..RUNS).map(move |n| ask(door, n).send())));
+    let address = server.address;
+    let asked = tokio::spawn(together((0..RUNS).map(move |n| ask(address, n).send())));
     server.must_reach().await;
     server.kill().await;
     asked.abort();
@@ -41,14 +41,14 @@ async fn survives(place: Place, failpoint: &str, has_other: bool, bound: usize) 
     let mut runs = Vec::new();
     for n in 0..RUNS {
         // Some were not accepted before the kill.
-        let said = ask(server.door, n).header("prefer", "wait=30").send().await;
+        let said = ask(server.address, n).header("prefer", "wait=30").send().await;
         assert!([200, 202].contains(&said.status), "{said:?}");
-        let listed = server.door.ask("GET", &format!("/threads/t{n}/runs")).send().await.expect(200);
+        let listed = server.address.ask("GET", &format!("/threads/t{n}/runs")).send().await.expect(200);
         let [run] = &listed["items"].as_array().expect("a list")[..] else { panic!("{listed:#}") };
         let run = format!("/runs/{}?wait=30", run["runId"].as_str().expect("a run"));
-        let run = soon(server.door.ask("GET", &run).send()).await.expect(200);
+        let run = soon(server.address.ask("GET", &run).send()).await.expect(200);
         assert_eq!(run["status"], "completed", "{run:#}");
-        story::each_step_once(server.door, &format!("t{n}"), 1).await;
+        story::each_step_once(server.address, &format!("t{n}"), 1).await;
         runs.push(run);
     }
     let most = most_at_once(&runs);

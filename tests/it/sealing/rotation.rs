@@ -51,15 +51,15 @@ fn hold(place: &Place, outside: &Outside, current: &str, old: &[&str]) {
 }
 
 async fn post(server: &Server, path: &str, body: Value, status: u16) -> Value {
-    server.door.ask("POST", path).header("idempotency-key", path).json(&body).send().await.expect(status)
+    server.address.ask("POST", path).header("idempotency-key", path).json(&body).send().await.expect(status)
 }
 
 async fn get(server: &Server, path: &str) -> Value {
-    server.door.ask("GET", path).send().await.expect(200)
+    server.address.ask("GET", path).send().await.expect(200)
 }
 
 async fn finish(server: &Server, thread: &str, query: &str) {
-    let ask = server.door.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
+    let ask = server.address.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
     ask.json(&json!({ "query": query })).send().await.expect(200);
 }
 
@@ -68,7 +68,7 @@ async fn say(server: &Server, id: &str, message: Value, configuration: Value) ->
     said.as_object_mut().unwrap().extend(message.as_object().unwrap().clone());
     let params = json!({ "message": said, "configuration": configuration });
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params });
-    let ask = server.door.ask("POST", "/a2a").header("a2a-version", "1.0");
+    let ask = server.address.ask("POST", "/a2a").header("a2a-version", "1.0");
     let answer = ask.json(&call).send().await.expect(200);
     answer["result"]["task"].clone()
 }
@@ -93,10 +93,10 @@ async fn set_up(server: &Server, outside: &Outside) -> String {
     post(server, "/webhooks", hook(outside), 201).await;
     let tool = json!({ "name": "find_order", "description": "Finds an order.", "secret": "tool-secret",
         "url": format!("http://{}/", outside.tool.address), "inputSchema": { "type": "object" } });
-    let ask = server.door.ask("POST", "/http-tools");
+    let ask = server.address.ask("POST", "/http-tools");
     ask.json(&tool).send().await.expect(201);
     let card = format!("http://{}/card.json", outside.agent.address);
-    let ask = server.door.ask("POST", "/agents");
+    let ask = server.address.ask("POST", "/agents");
     ask.json(&json!({ "id": "helper", "card": card, "token": "agent-secret" })).send().await.expect(201);
     let push = json!({ "id": "here", "url": format!("http://{}/", outside.push.address), "token": "push-secret" });
     let task = say(server, "m", json!({}), json!({ "taskPushNotificationConfig": push })).await;
@@ -109,7 +109,7 @@ async fn nothing_is_sent(server: &Server, outside: &Outside, task: &str, before:
     finish(server, "lost-tool", "order").await;
     say(server, "r", json!({ "taskId": task }), json!({})).await;
     server
-        .door
+        .address
         .ask("POST", "/threads/lost-agent/process")
         .json(&json!({ "query": "delegate" }))
         .send()
@@ -117,7 +117,7 @@ async fn nothing_is_sent(server: &Server, outside: &Outside, task: &str, before:
         .expect(202);
     soon(async {
         loop {
-            let metrics = server.door.ask("GET", "/metrics").send().await.text();
+            let metrics = server.address.ask("GET", "/metrics").send().await.text();
             let is_counted = |kind| {
                 let counted = found(&metrics, &format!("pes_secrets_unreadable_total{{kind=\"{kind}\"}}"));
                 counted.is_some_and(|counted| counted >= 1.0)
@@ -158,7 +158,7 @@ async fn nothing_is_sent(server: &Server, outside: &Outside, task: &str, before:
         let shown = get(server, path).await;
         assert!(shown["items"][0]["secretError"].as_str().unwrap().contains("does not hold"), "{shown:#}");
     }
-    let again = server.door.ask("POST", "/webhooks").header("idempotency-key", "/webhooks");
+    let again = server.address.ask("POST", "/webhooks").header("idempotency-key", "/webhooks");
     again.json(&hook(outside)).send().await.problem("secret_unreadable");
     assert_eq!(outside.heard(), before, "somebody was told something without a secret");
 }

@@ -97,14 +97,14 @@ impl Place {
 
 /// The server's address.
 #[derive(Clone, Copy)]
-pub struct Door(SocketAddr);
+pub struct Address(SocketAddr);
 
-impl Door {
+impl Address {
     pub fn at(address: SocketAddr) -> Self {
         Self(address)
     }
 
-    pub fn address(self) -> SocketAddr {
+    pub fn socket_addr(self) -> SocketAddr {
         self.0
     }
 
@@ -114,7 +114,7 @@ impl Door {
 }
 
 pub struct Server {
-    pub door: Door,
+    pub address: Address,
     child: Child,
     pipe: BufReader<pipe::Receiver>,
     _said: BufReader<ChildStdout>,
@@ -144,7 +144,7 @@ impl Server {
             }
         }
         let address = address.expect("it says its URL before it is ready");
-        Self { door: Door(address), child, pipe, _said: said }
+        Self { address: Address(address), child, pipe, _said: said }
     }
 
     /// Starts a process that reaches its failpoint before it answers, and kills it there.

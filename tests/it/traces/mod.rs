@@ -167,13 +167,13 @@ async fn spans_that_a_collector_rejects_in_a_success_are_counted_and_logged_and_
     let place = Place::sqlite(SCRIPT);
     place.configure(&format!("[telemetry]\nendpoint = \"{}\"\n", collector.endpoint()));
     let server = Server::start(&place, None).await;
-    let ask = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "hello" }));
+    let ask = server.address.ask("POST", "/threads/t/process").json(&json!({ "query": "hello" }));
     ask.send().await.expect(202);
     let told = collector.spans().await.len();
     assert!(told > 2, "{told}");
     let is_counted = async {
         let sample = "pes_telemetry_spans_total{outcome=\"refused\"} 2\n";
-        while !server.door.ask("GET", "/metrics").send().await.text().contains(sample) {}
+        while !server.address.ask("GET", "/metrics").send().await.text().contains(sample) {}
     };
     soon(is_counted).await;
     let log = std::fs::read_to_string(place.folder().join("log")).unwrap();
@@ -200,7 +200,7 @@ async fn a_killed_process_loses_no_span(
     let endpoint = collector.endpoint();
     place.configure(&format!("outbox = {{ attempt_timeout_ms = 2000 }}\n[telemetry]\nendpoint = \"{endpoint}\"\n"));
     let mut server = Server::start(&place, Some(failpoint)).await;
-    let ask = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "hello", "traceId": TRACE }));
+    let ask = server.address.ask("POST", "/threads/t/process").json(&json!({ "query": "hello", "traceId": TRACE }));
     ask.send().await.expect(202);
     server.must_reach().await;
     server.kill().await;

@@ -16,13 +16,13 @@ const ILL: u32 = 300;
 const OPERATOR: &str = "key-o-0123456789abcdef0123456789";
 
 async fn scraped(server: &Server) -> Scrape {
-    let said = server.door.ask("GET", "/metrics").key(OPERATOR).send().await;
+    let said = server.address.ask("GET", "/metrics").key(OPERATOR).send().await;
     assert_eq!(said.status, 200, "{}", said.text());
     Scrape::of(&said.text())
 }
 
 async fn ask(server: &Server, thread: &str, query: &str) {
-    let ask = server.door.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
+    let ask = server.address.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
     let said = ask.json(&json!({ "query": query })).send().await;
     assert!([200, 202].contains(&said.status), "{}", said.text());
 }
@@ -37,7 +37,7 @@ async fn is_well(place: &Place) -> Scrape {
     let server = Server::start(place, None).await;
     for (thread, query) in [("a", "hello"), ("a", "hello"), ("b", "count")] {
         ask(&server, thread, query).await;
-        server.door.ask("GET", "/threads").send().await.expect(200);
+        server.address.ask("GET", "/threads").send().await.expect(200);
     }
     let scrape = scraped(&server).await;
     stop(server).await;
@@ -62,7 +62,7 @@ fn judge(place: &Place, well: &Scrape, ill: &Scrape, alerts: &[&str]) {
 async fn until(server: &Server, path: &str, is_so: impl Fn(&Value, &str) -> bool) {
     soon(async {
         loop {
-            let said = server.door.ask("GET", path).key(OPERATOR).send().await;
+            let said = server.address.ask("GET", path).key(OPERATOR).send().await;
             let text = said.text();
             if is_so(&serde_json::from_str(&text).unwrap_or_default(), &text) {
                 return;
@@ -83,7 +83,7 @@ async fn peer_prometheus_is_told_of_a_server_that_is_gone() {
     let place = script();
     let well = is_well(&place).await;
     let server = Server::start(&place, None).await;
-    let address = server.door.address();
+    let address = server.address.socket_addr();
     server.kill().await;
     tokio::net::TcpStream::connect(address).await.expect_err("nobody is there");
     judge(&place, &well, &Scrape::failed(), &["PesDown"]);
@@ -103,7 +103,7 @@ async fn peer_prometheus_is_told_of_runs_that(#[case] query: &str, #[case] setti
     place.configure(settings);
     let server = Server::start(&place, None).await;
     if query == "hang" {
-        server.door.ask("POST", "/threads/t/process").json(&json!({ "query": query })).send().await.expect(202);
+        server.address.ask("POST", "/threads/t/process").json(&json!({ "query": query })).send().await.expect(202);
         until(&server, "/runs?status=running", |runs, _| runs["items"].get(0).is_some()).await;
     } else {
         ask(&server, "t", query).await;
@@ -138,7 +138,7 @@ async fn peer_prometheus_is_told_of_requests_that_break() {
     let server = Server::start(&place, None).await;
     let messages = json!([{ "role": "user", "content": "fail" }]);
     let broken = json!({ "model": "pes", "messages": messages });
-    server.door.ask("POST", "/v1/chat/completions").json(&broken).send().await.expect(500);
+    server.address.ask("POST", "/v1/chat/completions").json(&broken).send().await.expect(500);
     judge(&place, &well, &scraped(&server).await, &["PesErrorBudgetFast"]);
     server.kill().await;
 }
@@ -174,7 +174,7 @@ async fn peer_prometheus_is_told_of_deliveries_that_nobody_takes() {
     let well = is_well(&place).await;
     let server = Server::start(&place, None).await;
     let spec = json!({ "url": format!("http://{}/", wire.address), "events": ["run.finished"] });
-    let id = server.door.ask("POST", "/webhooks").json(&spec).send().await.expect(201)["webhookId"].clone();
+    let id = server.address.ask("POST", "/webhooks").json(&spec).send().await.expect(201)["webhookId"].clone();
     ask(&server, "t", "hello").await;
     let path = format!("/webhooks/{}/deliveries", id.as_str().unwrap());
     until(&server, &path, |deliveries, _| deliveries["items"][0]["status"] == "dead").await;
@@ -193,7 +193,7 @@ async fn peer_prometheus_is_told_of_a_secret_that_cannot_be_opened() {
     let well = is_well(&place).await;
     let server = Server::start(&place, None).await;
     let spec = json!({ "url": "http://127.0.0.1:1/", "events": ["run.finished"], "secrets": ["s"] });
-    server.door.ask("POST", "/webhooks").json(&spec).send().await.expect(201);
+    server.address.ask("POST", "/webhooks").json(&spec).send().await.expect(201);
     stop(server).await;
     configure("the second of two sealing keys");
     let server = Server::start(&place, None).await;
@@ -211,7 +211,7 @@ async fn peer_prometheus_is_told_of_a_thread_that_is_set_aside() {
     let well = is_well(&place).await;
     for nth in 0..3 {
         let mut server = Server::start(&place, Some("model.replied@1")).await;
-        let ask = server.door.ask("POST", "/threads/t/process").json(&json!({ "query": "hello" }));
+        let ask = server.address.ask("POST", "/threads/t/process").json(&json!({ "query": "hello" }));
         // The process may be held before it has answered.
         let asked = tokio::spawn(async move {
             if nth == 0 {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::series::{Expected, Instance, Scrape, evaluate};
 use crate::support::demo;
-use crate::support::process::{Door, Place, Server};
+use crate::support::process::{Address, Place, Server};
 
 const MINUTES: u32 = 10;
 /// Turns a rate per second into a whole number of hundredths per minute: no figure here is finer.
@@ -26,8 +26,8 @@ fn shows(title: &str, figures: Vec<(String, f64)>) -> Expected {
     Expected { expression: format!("round(({}) * {FINE})", panel(title)), minute: MINUTES - 1, samples }
 }
 
-async fn ask(door: Door, thread: &str, query: &str) {
-    let ask = door.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
+async fn ask(address: Address, thread: &str, query: &str) {
+    let ask = address.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
     let said = ask.json(&json!({ "query": query })).send().await;
     assert!([200, 202].contains(&said.status), "{}", said.text());
 }
@@ -58,16 +58,16 @@ async fn peer_prometheus_evaluates_the_panels_to_what_happened() {
         (&one, "e", "fail"),
         (&other, "f", "fail"),
     ] {
-        ask(server.door, thread, query).await;
+        ask(server.address, thread, query).await;
     }
     let messages = json!([{ "role": "user", "content": "fail" }]);
     let broken = json!({ "model": "pes", "messages": messages });
-    other.door.ask("POST", "/v1/chat/completions").json(&broken).send().await.expect(500);
-    let scrape = async |server: &Server| Scrape::of(&server.door.ask("GET", "/metrics").send().await.text());
+    other.address.ask("POST", "/v1/chat/completions").json(&broken).send().await.expect(500);
+    let scrape = async |server: &Server| Scrape::of(&server.address.ask("GET", "/metrics").send().await.text());
     let scrapes = (scrape(&one).await, scrape(&other).await);
 
     // Counted independently: by the lists, and by the test itself.
-    let list = async |path: &str| one.door.ask("GET", path).send().await.expect(200);
+    let list = async |path: &str| one.address.ask("GET", path).send().await.expect(200);
     let runs = list("/runs").await;
     let by_status = counted(&runs, "status", &[]);
     let open = ["queued", "running", "suspended", "waiting"];

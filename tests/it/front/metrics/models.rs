@@ -16,24 +16,25 @@ async fn what_models_took_is_what_the_usage_says() {
     place.configure("prices = { \"demo:*\" = { input_per_million = 1000.0, output_per_million = 1000.0 } }\n");
     let server = Server::start(&place, None).await;
     let ask = |thread: &str, query: &str| {
-        server.door.ask("POST", &format!("/threads/{thread}/process")).json(&json!({ "query": query }))
+        server.address.ask("POST", &format!("/threads/{thread}/process")).json(&json!({ "query": query }))
     };
     ask("done", "hello").header("prefer", "wait=30").send().await.expect(200);
     for thread in ["cancelled", "deleted"] {
         let run = ask(thread, "hang").send().await.expect(202)["runId"].as_str().unwrap().to_owned();
         let path = format!("/threads/{thread}/events");
-        let mut socket = Socket::open(server.door.address(), &path, &[]).await.unwrap_or_else(|_| panic!("{path}"));
+        let mut socket =
+            Socket::open(server.address.socket_addr(), &path, &[]).await.unwrap_or_else(|_| panic!("{path}"));
         socket.until(|frame| frame["event"] == "token").await;
         if thread == "deleted" {
-            assert_eq!(server.door.ask("DELETE", "/threads/deleted").send().await.status, 204);
+            assert_eq!(server.address.ask("DELETE", "/threads/deleted").send().await.status, 204);
         } else {
-            server.door.ask("POST", "/threads/cancelled/cancel").json(&json!({})).send().await.expect(202);
-            let run = server.door.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
+            server.address.ask("POST", "/threads/cancelled/cancel").json(&json!({})).send().await.expect(202);
+            let run = server.address.ask("GET", &format!("/runs/{run}?wait=30")).send().await.expect(200);
             assert_eq!(run["status"], "cancelled");
         }
     }
-    let used = server.door.ask("GET", "/usage?groupBy=model").send().await.expect(200)["items"][0].clone();
-    let text = server.door.ask("GET", "/metrics").send().await.text();
+    let used = server.address.ask("GET", "/usage?groupBy=model").send().await.expect(200)["items"][0].clone();
+    let text = server.address.ask("GET", "/metrics").send().await.text();
     let labels = "provider=\"demo\",model=\"demo-scripted\"";
     assert_eq!(used["calls"], 3, "{used:#}");
     assert_eq!(value(&text, "pes_recovered_total{what=\"model\"}"), 0.0, "no call is made again");
@@ -53,9 +54,9 @@ async fn a_check_of_a_model_is_counted_in_the_metrics() {
     let place = Place::sqlite("");
     place.configure(&format!("[models.openai]\nbase_url = \"{}\"\n", wire.url()));
     let server = Server::start(&place, None).await;
-    let checked = server.door.ask("GET", "/models?check=true").send().await.expect(200);
+    let checked = server.address.ask("GET", "/models?check=true").send().await.expect(200);
     assert_eq!(checked["items"][0]["check"]["status"], "ok", "{checked:#}");
-    let text = server.door.ask("GET", "/metrics").send().await.text();
+    let text = server.address.ask("GET", "/metrics").send().await.text();
     let counted = |direction: &str| -> f64 {
         let is_of =
             |line: &&str| line.starts_with("pes_model_tokens_total{provider=\"openai\"") && line.contains(direction);
@@ -75,11 +76,11 @@ async fn an_answer_that_a_model_refuses_to_give_is_no_success() {
     let place = Place::sqlite("");
     place.configure(&format!("[models.openai]\nbase_url = \"{}\"\n", wire.url()));
     let server = Server::start(&place, None).await;
-    let ask = server.door.ask("POST", "/threads/t/process").header("prefer", "wait=30");
+    let ask = server.address.ask("POST", "/threads/t/process").header("prefer", "wait=30");
     let said = ask.json(&json!({ "query": "hello" })).send().await;
-    let runs = server.door.ask("GET", "/runs").send().await.expect(200);
+    let runs = server.address.ask("GET", "/runs").send().await.expect(200);
     assert_eq!(runs["items"][0]["status"], "failed", "{}", said.text());
-    let text = server.door.ask("GET", "/metrics").send().await.text();
+    let text = server.address.ask("GET", "/metrics").send().await.text();
     let calls = text.lines().filter(|line| line.starts_with("pes_model_calls_total{provider=\"openai\""));
     let outcomes: Vec<&str> = calls.filter(|line| !line.ends_with(" 0")).collect();
     assert!(outcomes.len() == 1 && outcomes[0].contains("outcome=\"refused\""), "{outcomes:?}");
