@@ -6,7 +6,7 @@ use pes::config::Config;
 use pes::config::a2a::AgentSkill;
 use serde_json::{Value, json};
 
-use super::door::{DOORS, NEW};
+use super::binding::{BINDINGS, NEW};
 use crate::support::app::App;
 
 const PATH: &str = "/.well-known/agent-card.json";
@@ -51,9 +51,9 @@ async fn a_card_is_one_of_the_newest_version_unless_a_setting_says_otherwise() {
     let card = app.get(PATH).await.expect(200);
     assert_eq!(OLD.iter().find(|name| card.get(**name).is_none()), None, "{card:#}");
     // Clients of 0.3 read no other card than one of theirs.
-    for (door, is_old) in DOORS.into_iter().zip([false, false, true, true]) {
-        let extended = door.call(&app, Method::GetExtendedAgentCard, json!({})).await.unwrap();
-        assert_eq!(OLD.iter().find(|name| extended.get(**name).is_some() != is_old), None, "{door:?}: {extended:#}");
+    for (binding, is_old) in BINDINGS.into_iter().zip([false, false, true, true]) {
+        let extended = binding.call(&app, Method::GetExtendedAgentCard, json!({})).await.unwrap();
+        assert_eq!(OLD.iter().find(|name| extended.get(**name).is_some() != is_old), None, "{binding:?}: {extended:#}");
     }
 }
 
@@ -150,10 +150,10 @@ async fn a_card_is_public_and_says_that_a_key_is_needed() {
 async fn more_is_told_to_those_with_a_key() {
     let app = App::with(|config| config.a2a.extended_skills = vec![skill("secret")]).await;
     assert_eq!(app.get(PATH).await.expect(200)["capabilities"]["extendedAgentCard"], true);
-    for door in DOORS {
-        let card = door.call(&app, Method::GetExtendedAgentCard, json!({})).await.unwrap();
+    for binding in BINDINGS {
+        let card = binding.call(&app, Method::GetExtendedAgentCard, json!({})).await.unwrap();
         let read = read_card(&card).unwrap();
-        assert_eq!(read.skills.last().unwrap().id, "secret", "{door:?}");
+        assert_eq!(read.skills.last().unwrap().id, "secret", "{binding:?}");
     }
     let plain = App::start().await;
     let refused = NEW.call(&plain, Method::GetExtendedAgentCard, json!({})).await.unwrap_err();

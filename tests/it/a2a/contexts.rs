@@ -5,23 +5,23 @@ use pes::a2a::types::{ListQuery, PushConfig, TaskQuery, TaskState};
 use pes::a2a::wire::{Method, Version};
 use serde_json::json;
 
-use super::door::{DOORS, Door, NEW, about, at_once, says};
+use super::binding::{BINDINGS, Binding, NEW, about, at_once, says};
 use crate::support::app::App;
 
 #[tokio::test]
 async fn a_context_goes_on_and_an_unknown_one_is_refused() {
     let app = App::start().await;
     let first = NEW.send(&app, &says("m1", "hello")).await.unwrap();
-    for (nth, door) in DOORS.into_iter().enumerate() {
+    for (nth, binding) in BINDINGS.into_iter().enumerate() {
         let mut next = says(&format!("n{nth}"), "count");
         next.message.context_id = Some(first.context_id.clone());
-        let next = door.send(&app, &next).await.unwrap();
+        let next = binding.send(&app, &next).await.unwrap();
         assert_eq!(next.context_id, first.context_id);
         assert_ne!(next.id, first.id);
         assert_eq!(next.history.len(), 2, "only what belongs to the task");
         let mut lost = says(&format!("l{nth}"), "hello");
         lost.message.context_id = Some("mine".into());
-        assert_eq!(door.send(&app, &lost).await.unwrap_err().error, Error::InvalidParams, "{door:?}");
+        assert_eq!(binding.send(&app, &lost).await.unwrap_err().error, Error::InvalidParams, "{binding:?}");
     }
     app.get("/threads/mine").await.problem("not_found");
     let runs = app.get(&format!("/threads/{}/runs", first.context_id)).await.expect(200);
@@ -44,18 +44,19 @@ async fn what_belongs_to_another_tenant_is_not_found() {
     let app = App::with_keys().await.key("key-a-0123456789abcdef0123456789");
     let task = NEW.send(&app, &says("m1", "ask")).await.unwrap();
     let app = app.key("key-b-0123456789abcdef0123456789");
-    for door in DOORS {
+    for binding in BINDINGS {
         for id in [&*task.id, "run_unknown"] {
-            assert_eq!(door.get(&app, id).await.unwrap_err().error, Error::TaskNotFound, "{door:?}");
-            assert_eq!(door.cancel(&app, id).await.unwrap_err().error, Error::TaskNotFound, "{door:?}");
+            assert_eq!(binding.get(&app, id).await.unwrap_err().error, Error::TaskNotFound, "{binding:?}");
+            assert_eq!(binding.cancel(&app, id).await.unwrap_err().error, Error::TaskNotFound, "{binding:?}");
         }
-        let same = door.get(&app, &task.id).await.unwrap_err() == door.get(&app, "run_unknown").await.unwrap_err();
+        let same =
+            binding.get(&app, &task.id).await.unwrap_err() == binding.get(&app, "run_unknown").await.unwrap_err();
         assert!(same, "nobody can tell which");
         let reply = about(&task, says("m2", "blue"));
-        assert_eq!(door.send(&app, &reply).await.unwrap_err().error, Error::TaskNotFound, "{door:?}");
+        assert_eq!(binding.send(&app, &reply).await.unwrap_err().error, Error::TaskNotFound, "{binding:?}");
         let mut next = says("m3", "hello");
         next.message.context_id = Some(task.context_id.clone());
-        assert_eq!(door.send(&app, &next).await.unwrap_err().error, Error::InvalidParams, "{door:?}");
+        assert_eq!(binding.send(&app, &next).await.unwrap_err().error, Error::InvalidParams, "{binding:?}");
     }
     let mine = NEW.list(&app, &ListQuery::default()).await.unwrap();
     assert_eq!((mine.tasks.len(), mine.total_size), (0, 0));
@@ -77,8 +78,8 @@ async fn nor_is_who_is_told_of_it_and_nobody_else_listens_to_it() {
     };
     NEW.call(&app, Method::CreatePushConfig, Version::V1.push(&given(&task.id))).await.unwrap();
     let app = app.key("key-b-0123456789abcdef0123456789");
-    for door in DOORS {
-        let version = door.version();
+    for binding in BINDINGS {
+        let version = binding.version();
         let refused = async |id: &str| {
             let named = json!({ "taskId": id, "id": if version == Version::V1 { "here" } else { id },
                 "pushNotificationConfigId": "here" });
@@ -92,12 +93,12 @@ async fn nor_is_who_is_told_of_it_and_nobody_else_listens_to_it() {
             ];
             let mut refused = Vec::new();
             for (method, params) in asked {
-                refused.push(door.call(&app, method, params).await.unwrap_err());
+                refused.push(binding.call(&app, method, params).await.unwrap_err());
             }
             refused
         };
         let theirs = refused(&task.id).await;
-        assert!(theirs.iter().all(|fault| fault.error == Error::TaskNotFound), "{door:?}: {theirs:#?}");
+        assert!(theirs.iter().all(|fault| fault.error == Error::TaskNotFound), "{binding:?}: {theirs:#?}");
         assert_eq!(theirs, refused("run_unknown").await, "nobody can tell which");
     }
     let app = app.key("key-a-0123456789abcdef0123456789");
@@ -127,24 +128,24 @@ async fn who_may_only_look_starts_nothing() {
     let app = App::with_keys().await.key("key-a-0123456789abcdef0123456789");
     let task = NEW.send(&app, &says("m1", "hello")).await.unwrap();
     let app = app.key("reader-0123456789abcdef0123456789");
-    for door in DOORS {
-        assert_eq!(door.get(&app, &task.id).await.unwrap().id, task.id);
-        assert_eq!(door.send(&app, &says("m2", "hello")).await.unwrap_err().error, Error::PermissionDenied);
-        assert_eq!(door.cancel(&app, &task.id).await.unwrap_err().error, Error::PermissionDenied);
+    for binding in BINDINGS {
+        assert_eq!(binding.get(&app, &task.id).await.unwrap().id, task.id);
+        assert_eq!(binding.send(&app, &says("m2", "hello")).await.unwrap_err().error, Error::PermissionDenied);
+        assert_eq!(binding.cancel(&app, &task.id).await.unwrap_err().error, Error::PermissionDenied);
     }
-    let said = Door::Rest(Version::V1).ask(&app, Method::SendMessage, json!({})).send().await;
+    let said = Binding::Rest(Version::V1).ask(&app, Method::SendMessage, json!({})).send().await;
     assert_eq!(said.status, 403, "nothing is read of who may not send");
-    for door in [NEW, Door::Rest(Version::V1)] {
-        assert_eq!(door.list(&app, &ListQuery::default()).await.unwrap().total_size, 1);
+    for binding in [NEW, Binding::Rest(Version::V1)] {
+        assert_eq!(binding.list(&app, &ListQuery::default()).await.unwrap().total_size, 1);
     }
     let changing = [Method::SendStreamingMessage, Method::CreatePushConfig, Method::DeletePushConfig];
     // The URL of a push receiver may contain a secret.
     let secret = [Method::GetPushConfig, Method::ListPushConfigs];
-    for door in DOORS {
+    for binding in BINDINGS {
         for method in changing.into_iter().chain(secret) {
             let params = json!({ "taskId": task.id, "id": task.id, "pushNotificationConfigId": "here" });
-            let refused = door.call(&app, method, params).await.unwrap_err();
-            assert_eq!(refused.error, Error::PermissionDenied, "{door:?} {method:?}");
+            let refused = binding.call(&app, method, params).await.unwrap_err();
+            assert_eq!(refused.error, Error::PermissionDenied, "{binding:?} {method:?}");
         }
     }
 }

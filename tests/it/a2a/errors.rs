@@ -10,23 +10,23 @@ use pes::domain::thread::ThreadStatus;
 use pes::store::{Commit, Committed};
 use serde_json::{Value, json};
 
-use super::door::{DOORS, Door, NEW, about, message, of, says};
+use super::binding::{BINDINGS, Binding, NEW, about, message, of, says};
 use crate::store::bed::after;
 use crate::support::app::App;
 use crate::support::store::fresh_store;
 
 /// The whole error document of an answer.
-fn checked(door: Door, said: &crate::support::http::Said, error: Error) -> Fault {
+fn checked(binding: Binding, said: &crate::support::http::Said, error: Error) -> Fault {
     let body = said.json();
-    let (document, details, status) = match door {
-        Door::Rpc(_) => (&body["error"], &body["error"]["data"], 200),
-        Door::Rest(_) => (&body["error"], &body["error"]["details"], error.http_status()),
+    let (document, details, status) = match binding {
+        Binding::Rpc(_) => (&body["error"], &body["error"]["data"], 200),
+        Binding::Rest(_) => (&body["error"], &body["error"]["details"], error.http_status()),
     };
-    assert_eq!(said.status, status, "{door:?} {body:#}");
+    assert_eq!(said.status, status, "{binding:?} {body:#}");
     assert_eq!(said.header("content-type"), Some("application/json"));
-    match door {
-        Door::Rpc(_) => assert_eq!(document["code"], error.code(), "{body:#}"),
-        Door::Rest(_) => {
+    match binding {
+        Binding::Rpc(_) => assert_eq!(document["code"], error.code(), "{body:#}"),
+        Binding::Rest(_) => {
             assert_eq!((&document["code"], &document["status"]), (&json!(status), &json!(error.status())), "{body:#}");
         }
     }
@@ -35,9 +35,9 @@ fn checked(door: Door, said: &crate::support::http::Said, error: Error) -> Fault
     assert_eq!(details[0]["@type"], "type.googleapis.com/google.rpc.ErrorInfo");
     assert_eq!((&details[0]["reason"], &details[0]["domain"]), (&json!(error.reason()), &json!("a2a-protocol.org")));
     assert!(details[0]["metadata"].is_object());
-    match door {
-        Door::Rpc(_) => Fault::from_json_rpc(document),
-        Door::Rest(_) => Fault::from_http(said.status, &body),
+    match binding {
+        Binding::Rpc(_) => Fault::from_json_rpc(document),
+        Binding::Rest(_) => Fault::from_http(said.status, &body),
     }
 }
 
@@ -56,13 +56,13 @@ async fn errors_speak_of_tasks_and_contexts() {
     let row = store.thread(TenantPk(1), &broken.context_id.as_str().into()).await.unwrap().unwrap();
     let set_aside = Commit { status: ThreadStatus::Quarantined, ..after(&row) };
     assert_eq!(store.commit(set_aside).await.unwrap(), Committed::Done);
-    for door in DOORS {
+    for binding in BINDINGS {
         for (task, error) in [(&asking, Error::ResourceExhausted), (&broken, Error::InvalidParams)] {
             let mut more = says("more", "hello");
             more.message.context_id = Some(task.context_id.clone());
-            let said = door.ask(&app, Method::SendMessage, door.version().send_request(&more)).send().await;
+            let said = binding.ask(&app, Method::SendMessage, binding.version().send_request(&more)).send().await;
             let (of_rpc, of_rest) = if error == Error::InvalidParams { (200, 400) } else { (429, 429) };
-            let status = if matches!(door, Door::Rpc(_)) { of_rpc } else { of_rest };
+            let status = if matches!(binding, Binding::Rpc(_)) { of_rpc } else { of_rest };
             let message = said.expect(status)["error"]["message"].as_str().unwrap_or_default().to_owned();
             assert!(message.contains("context") && !speaks_of_ours(&message), "{message}");
         }
@@ -73,8 +73,8 @@ async fn errors_speak_of_tasks_and_contexts() {
 async fn every_error_has_its_code_its_status_and_its_reason() {
     let app = App::start().await;
     let done = NEW.send(&app, &says("done", "hello")).await.unwrap();
-    for door in DOORS {
-        let version = door.version();
+    for binding in BINDINGS {
+        let version = binding.version();
         let id = |id: &str| json!({ "id": id });
         let send = |request: &_| version.send_request(request);
         let mut pushed = says("p", "hello");
@@ -98,8 +98,8 @@ async fn every_error_has_its_code_its_status_and_its_reason() {
             cases.push((Method::GetExtendedAgentCard, json!({}), Error::ExtendedAgentCardNotConfigured));
         }
         for (method, params, error) in cases {
-            let said = door.ask(&app, method, params).send().await;
-            checked(door, &said, error);
+            let said = binding.ask(&app, method, params).send().await;
+            checked(binding, &said, error);
         }
     }
     assert_eq!(app.get("/threads").await.expect(200)["items"].as_array().unwrap().len(), 1, "nothing was stored");
@@ -108,11 +108,12 @@ async fn every_error_has_its_code_its_status_and_its_reason() {
 #[tokio::test]
 async fn invalid_parameters_say_where() {
     let app = App::start().await;
-    for door in [NEW, Door::Rest(Version::V1)] {
+    for binding in [NEW, Binding::Rest(Version::V1)] {
         let params = json!({ "message": { "messageId": "m", "role": "ROLE_USER", "parts": [{ "text": "a" }, {}] } });
-        let said = door.ask(&app, Method::SendMessage, params).send().await;
+        let said = binding.ask(&app, Method::SendMessage, params).send().await;
         let body = said.json();
-        let details = if matches!(door, Door::Rpc(_)) { &body["error"]["data"] } else { &body["error"]["details"] };
+        let details =
+            if matches!(binding, Binding::Rpc(_)) { &body["error"]["data"] } else { &body["error"]["details"] };
         assert_eq!(details[1]["@type"], "type.googleapis.com/google.rpc.BadRequest", "{body:#}");
         assert_eq!(details[1]["fieldViolations"][0]["field"], "/message/parts/1");
     }
@@ -126,9 +127,9 @@ async fn a_version_that_nobody_speaks_is_refused() {
         let said = app.ask("POST", "/a2a").header("a2a-version", version).json(&call).send().await;
         checked(NEW, &said, Error::VersionNotSupported);
         let said = app.ask("GET", "/a2a/tasks").header("a2a-version", version).send().await;
-        checked(Door::Rest(Version::V1), &said, Error::VersionNotSupported);
+        checked(Binding::Rest(Version::V1), &said, Error::VersionNotSupported);
         let said = app.ask("GET", &format!("/a2a/tasks?A2A-Version={version}")).send().await;
-        checked(Door::Rest(Version::V1), &said, Error::VersionNotSupported);
+        checked(Binding::Rest(Version::V1), &said, Error::VersionNotSupported);
     }
     // Only major and minor count.
     let said = app.ask("POST", "/a2a").header("a2a-version", "1.0.7").json(&call).send().await;
@@ -138,14 +139,14 @@ async fn a_version_that_nobody_speaks_is_refused() {
 #[tokio::test]
 async fn a_required_extension_must_be_declared() {
     let app = App::with(|config| config.a2a.requires_questions = true).await;
-    for door in DOORS {
-        let ask = || door.ask(&app, Method::GetTask, json!({ "id": "x" }));
+    for binding in BINDINGS {
+        let ask = || binding.ask(&app, Method::GetTask, json!({ "id": "x" }));
         let said = ask().send().await;
-        let fault = checked(door, &said, Error::ExtensionSupportRequired);
+        let fault = checked(binding, &said, Error::ExtensionSupportRequired);
         let uri = fault.metadata["extension"].as_str().unwrap().to_owned();
         let said = ask().header("a2a-extensions", &format!("urn:other, {uri}")).send().await;
-        checked(door, &said, Error::TaskNotFound);
-        let said = door.ask(&app, Method::SendMessage, door.version().send_request(&says("m", "hello")));
+        checked(binding, &said, Error::TaskNotFound);
+        let said = binding.ask(&app, Method::SendMessage, binding.version().send_request(&says("m", "hello")));
         let said = said.header("a2a-extensions", &uri).send().await;
         assert_eq!(said.expect(200)["error"], Value::Null);
         assert_eq!(said.header("a2a-extensions"), Some(&*uri), "what is active is told");
@@ -163,16 +164,16 @@ fn file(media_type: Option<&str>, content: Vec<u8>) -> Part {
 #[tokio::test]
 async fn a_file_that_is_no_text_is_refused_unless_a_skill_names_its_type() {
     let app = App::start().await;
-    let sent = |door: Door, file: Part| {
+    let sent = |binding: Binding, file: Part| {
         let request = of(message("m", vec![Part::text("hello"), file]));
-        door.ask(&app, Method::SendMessage, door.version().send_request(&request)).send()
+        binding.ask(&app, Method::SendMessage, binding.version().send_request(&request)).send()
     };
-    for door in DOORS {
+    for binding in BINDINGS {
         let (ascii, latin_1) = (b"text", [b'C', 0xe9]);
         for (media_type, content) in
             [(None, &ascii[..]), (Some(BINARY), &ascii[..]), (Some("text/plain"), &latin_1[..])]
         {
-            checked(door, &sent(door, file(media_type, content.to_vec())).await, Error::ContentTypeNotSupported);
+            checked(binding, &sent(binding, file(media_type, content.to_vec())).await, Error::ContentTypeNotSupported);
         }
     }
     assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]));
@@ -187,18 +188,18 @@ async fn too_much_is_refused_and_leaves_nothing_behind() {
         config.a2a.skills[0].input_modes.push(BINARY.to_owned());
     })
     .await;
-    for door in DOORS {
+    for binding in BINDINGS {
         let send = |size: usize| {
             let request = of(message("m", vec![Part::text("hello"), file(Some(BINARY), vec![1; size])]));
-            door.ask(&app, Method::SendMessage, door.version().send_request(&request)).send()
+            binding.ask(&app, Method::SendMessage, binding.version().send_request(&request)).send()
         };
-        let fault = checked(door, &send(1001).await, Error::InvalidParams);
+        let fault = checked(binding, &send(1001).await, Error::InvalidParams);
         assert!(fault.detail.contains("/message/parts/1"), "{}", fault.detail);
         let said = send(5000).await;
         let body = said.json();
-        match door {
-            Door::Rpc(_) => assert_eq!((said.status, &body["error"]["code"]), (200, &json!(-32600)), "{body:#}"),
-            Door::Rest(_) => assert_eq!((said.status, &body["error"]["code"]), (413, &json!(413)), "{body:#}"),
+        match binding {
+            Binding::Rpc(_) => assert_eq!((said.status, &body["error"]["code"]), (200, &json!(-32600)), "{body:#}"),
+            Binding::Rest(_) => assert_eq!((said.status, &body["error"]["code"]), (413, &json!(413)), "{body:#}"),
         }
     }
     assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]));
@@ -217,12 +218,12 @@ async fn a_part_of_ten_mebibytes_is_taken_and_no_larger_one() {
         config.a2a.skills[0].input_modes.push(BINARY.to_owned());
     })
     .await;
-    for door in [NEW, Door::Rest(Version::V1)] {
+    for binding in [NEW, Binding::Rest(Version::V1)] {
         let send = |size: usize| {
             let request = of(message("m", vec![Part::text("hello"), file(Some(BINARY), vec![1; size])]));
-            door.ask(&app, Method::SendMessage, door.version().send_request(&request)).send()
+            binding.ask(&app, Method::SendMessage, binding.version().send_request(&request)).send()
         };
-        checked(door, &send(limit + 1).await, Error::InvalidParams);
+        checked(binding, &send(limit + 1).await, Error::InvalidParams);
         assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]), "nothing is stored");
         assert_eq!(send(limit).await.expect(200)["error"], Value::Null);
         let threads = app.get("/threads").await.expect(200)["items"].clone();

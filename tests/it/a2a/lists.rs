@@ -4,10 +4,10 @@ use pes::a2a::fault::Error;
 use pes::a2a::types::{ListQuery, Task, TaskState};
 use pes::a2a::wire::Version;
 
-use super::door::{Door, NEW, about, at_once, says};
+use super::binding::{Binding, NEW, about, at_once, says};
 use crate::support::app::App;
 
-const DOORS: [Door; 2] = [NEW, Door::Rest(Version::V1)];
+const BINDINGS: [Binding; 2] = [NEW, Binding::Rest(Version::V1)];
 
 async fn some_tasks(app: &App) -> Vec<Task> {
     let mut tasks = Vec::new();
@@ -29,15 +29,15 @@ async fn the_last_to_change_comes_first_a_page_at_a_time() {
     let tasks = some_tasks(&app).await;
     // The third task is now the last one changed.
     let answered = NEW.send(&app, &about(&tasks[2], says("r", "blue"))).await.unwrap();
-    for door in DOORS {
+    for binding in BINDINGS {
         let mut query = ListQuery { page_size: Some(3), ..ListQuery::default() };
-        let first = door.list(&app, &query).await.unwrap();
+        let first = binding.list(&app, &query).await.unwrap();
         assert_eq!((first.page_size, first.total_size), (3, 4));
         query.page_token = Some(first.next_page_token.clone());
-        let last = door.list(&app, &query).await.unwrap();
+        let last = binding.list(&app, &query).await.unwrap();
         assert_eq!((&*last.next_page_token, last.total_size), ("", 4));
         let all = [first.tasks, last.tasks].concat();
-        assert_eq!(ids(&all), [&*tasks[2].id, &tasks[3].id, &tasks[1].id, &tasks[0].id], "{door:?}");
+        assert_eq!(ids(&all), [&*tasks[2].id, &tasks[3].id, &tasks[1].id, &tasks[0].id], "{binding:?}");
         assert!(all.is_sorted_by_key(|task| std::cmp::Reverse(task.status.timestamp)));
         assert_eq!(all[0].status, answered.status);
         assert_eq!(all[0].history, answered.history);
@@ -86,10 +86,10 @@ async fn tasks_are_chosen_by_context_state_and_time() {
         (ListQuery { status_timestamp_after: Some(since(&tasks[3]) + 3_600_000), ..none() }, vec![]),
         (ListQuery { status_timestamp_after: Some(0), ..none() }, vec![3, 2, 1, 0]),
     ] {
-        for door in DOORS {
-            let page = door.list(&app, &query).await.unwrap();
+        for binding in BINDINGS {
+            let page = binding.list(&app, &query).await.unwrap();
             let wanted: Vec<&str> = wanted.iter().map(|nth: &usize| &*tasks[*nth].id).collect();
-            assert_eq!(ids(&page.tasks), wanted, "{door:?} {query:?}");
+            assert_eq!(ids(&page.tasks), wanted, "{binding:?} {query:?}");
             assert_eq!(page.total_size as usize, wanted.len());
         }
     }
@@ -102,10 +102,10 @@ async fn tasks_are_chosen_by_context_state_and_time() {
 async fn artifacts_and_history_come_as_far_as_they_are_asked_for() {
     let app = App::start().await;
     let task = NEW.send(&app, &says("m", "hello")).await.unwrap();
-    for door in DOORS {
+    for binding in BINDINGS {
         let shown = async |include_artifacts, history_length| {
             let query = ListQuery { include_artifacts, history_length, ..ListQuery::default() };
-            let page = door.list(&app, &query).await.unwrap();
+            let page = binding.list(&app, &query).await.unwrap();
             (page.tasks[0].artifacts.len(), page.tasks[0].history.len())
         };
         assert_eq!(shown(false, None).await, (0, 2));
@@ -121,9 +121,9 @@ async fn a_failed_task_says_why_however_short_its_history_is_to_be() {
     let app = App::with(|config| config.limits.items_per_plan = 3).await;
     let task = NEW.send(&app, &says("m", "many")).await.unwrap();
     assert_eq!((task.status.state, task.status.message.is_some()), (TaskState::Failed, true));
-    for door in DOORS {
-        let page = door.list(&app, &ListQuery { history_length: Some(0), ..ListQuery::default() }).await.unwrap();
-        assert_eq!((&page.tasks[0].status, page.tasks[0].history.len()), (&task.status, 0), "{door:?}");
+    for binding in BINDINGS {
+        let page = binding.list(&app, &ListQuery { history_length: Some(0), ..ListQuery::default() }).await.unwrap();
+        assert_eq!((&page.tasks[0].status, page.tasks[0].history.len()), (&task.status, 0), "{binding:?}");
     }
 }
 
@@ -136,8 +136,12 @@ async fn a_page_that_cannot_be_is_refused() {
         ListQuery { page_size: Some(101), ..none() },
         ListQuery { page_token: Some("nonsense".into()), ..none() },
     ] {
-        for door in DOORS {
-            assert_eq!(door.list(&app, &query).await.unwrap_err().error, Error::InvalidParams, "{door:?} {query:?}");
+        for binding in BINDINGS {
+            assert_eq!(
+                binding.list(&app, &query).await.unwrap_err().error,
+                Error::InvalidParams,
+                "{binding:?} {query:?}"
+            );
         }
     }
     let unknown = app.ask("GET", "/a2a/tasks?status=DREAMING").header("a2a-version", "1.0").send().await;

@@ -6,7 +6,7 @@ use pes::engine::step::RowKind;
 use pes::store::PageAsk;
 use serde_json::json;
 
-use super::door::{DOORS, NEW, message, of, text};
+use super::binding::{BINDINGS, NEW, message, of, text};
 use crate::support::app::App;
 use crate::support::store::fresh_store;
 
@@ -36,13 +36,13 @@ fn names_the_type(config: &mut Config) {
 #[tokio::test]
 async fn every_part_comes_back_as_it_was_sent() {
     let app = App::with(names_the_type).await;
-    for (nth, door) in DOORS.into_iter().enumerate() {
+    for (nth, binding) in BINDINGS.into_iter().enumerate() {
         let mut sent = message(&format!("m{nth}"), parts());
         sent.metadata.insert("mine".into(), json!({ "deep": "x".repeat(1000) }));
         sent.reference_task_ids.push("run_1".into());
-        let task = door.send(&app, &of(sent.clone())).await.unwrap();
+        let task = binding.send(&app, &of(sent.clone())).await.unwrap();
         let shown = &task.history[0];
-        assert_eq!(shown.parts, sent.parts, "{door:?}");
+        assert_eq!(shown.parts, sent.parts, "{binding:?}");
         assert_eq!((&shown.metadata, &shown.reference_task_ids), (&sent.metadata, &sent.reference_task_ids));
         let stored = app.get(&format!("/threads/{}/messages", task.context_id)).await.expect(200);
         let content = stored["items"][0]["content"].as_str().unwrap();

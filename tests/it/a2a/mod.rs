@@ -1,8 +1,8 @@
 //! The server as an A2A agent: every operation through real sockets, in both bindings and both versions.
 
+pub mod binding;
 mod card;
 mod contexts;
-pub mod door;
 mod envelope;
 mod errors;
 mod killed;

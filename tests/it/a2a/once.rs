@@ -8,7 +8,7 @@ use pes::a2a::types::{ListQuery, Part};
 use pes::a2a::wire::Method;
 use pes::store::Store;
 
-use super::door::{DOORS, NEW, at_once, says};
+use super::binding::{BINDINGS, NEW, at_once, says};
 use crate::support::app::App;
 use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody, store_on};
@@ -17,13 +17,13 @@ use crate::support::store::{Mood, Moody, store_on};
 async fn the_same_message_again_is_the_same_task() {
     let app = App::start().await;
     let first = NEW.send(&app, &says("m1", "hello")).await.unwrap();
-    for door in DOORS {
-        assert_eq!(door.send(&app, &says("m1", "hello")).await.unwrap(), first, "{door:?}");
-        let other = door.send(&app, &says("m1", "count")).await.unwrap_err();
-        assert_eq!(other.error, Error::InvalidParams, "{door:?}");
+    for binding in BINDINGS {
+        assert_eq!(binding.send(&app, &says("m1", "hello")).await.unwrap(), first, "{binding:?}");
+        let other = binding.send(&app, &says("m1", "count")).await.unwrap_err();
+        assert_eq!(other.error, Error::InvalidParams, "{binding:?}");
         let mut more = says("m1", "hello");
         more.message.parts.push(Part::text("and more"));
-        assert_eq!(door.send(&app, &more).await.unwrap_err().error, Error::InvalidParams, "{door:?}");
+        assert_eq!(binding.send(&app, &more).await.unwrap_err().error, Error::InvalidParams, "{binding:?}");
     }
     assert_eq!(NEW.list(&app, &ListQuery::default()).await.unwrap().total_size, 1);
 }
@@ -37,7 +37,8 @@ async fn a_message_that_is_still_being_accepted_is_to_be_sent_again_later() {
     let request = at_once(says("m1", "hang"));
     let again = async {
         store.holds("idempotency").await;
-        let asks = DOORS.map(|door| door.ask(&app, Method::SendMessage, door.version().send_request(&request)).send());
+        let asks = BINDINGS
+            .map(|binding| binding.ask(&app, Method::SendMessage, binding.version().send_request(&request)).send());
         for said in join_all(asks).await {
             assert_eq!((said.status, said.header("retry-after")), (503, Some("1")), "{:#}", said.json());
             assert!(said.json().to_string().contains(r#""reason":"UNAVAILABLE""#), "{:#}", said.json());
@@ -46,15 +47,15 @@ async fn a_message_that_is_still_being_accepted_is_to_be_sent_again_later() {
     };
     let (first, ()) = tokio::join!(NEW.send(&app, &request), again);
     let first = first.unwrap();
-    for door in DOORS {
-        assert_eq!(door.send(&app, &request).await.unwrap().id, first.id, "{door:?}");
+    for binding in BINDINGS {
+        assert_eq!(binding.send(&app, &request).await.unwrap().id, first.id, "{binding:?}");
     }
     NEW.cancel(&app, &first.id).await.unwrap();
 }
 
 async fn many_at_once_are_one(app: App) {
     let request = at_once(says("m1", "hang"));
-    let sent = join_all((0..20).map(|nth| DOORS[nth % 4].send(&app, &request))).await;
+    let sent = join_all((0..20).map(|nth| BINDINGS[nth % 4].send(&app, &request))).await;
     let ids: Vec<String> = sent.into_iter().map(|task| task.unwrap().id).collect();
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
     assert_eq!(NEW.list(&app, &ListQuery::default()).await.unwrap().total_size, 1);

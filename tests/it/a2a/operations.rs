@@ -6,26 +6,26 @@ use pes::a2a::wire::Method;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::door::{DOORS, NEW, at_once, says, text};
+use super::binding::{BINDINGS, NEW, at_once, says, text};
 use crate::support::app::App;
 use crate::support::ws::is;
 
 #[tokio::test]
 async fn a_message_becomes_a_task_whose_answer_is_an_artifact() {
     let app = App::start().await;
-    for (nth, door) in DOORS.into_iter().enumerate() {
-        let task = door.send(&app, &says(&format!("m{nth}"), "count")).await.unwrap();
-        assert_eq!(task.status.state, TaskState::Completed, "{door:?}");
+    for (nth, binding) in BINDINGS.into_iter().enumerate() {
+        let task = binding.send(&app, &says(&format!("m{nth}"), "count")).await.unwrap();
+        assert_eq!(task.status.state, TaskState::Completed, "{binding:?}");
         assert!(task.status.timestamp.is_some());
         assert!(task.id.starts_with("run_") && task.context_id.starts_with("thr_"), "{task:?}");
-        assert_eq!(task.artifacts.len(), 1, "{door:?}");
+        assert_eq!(task.artifacts.len(), 1, "{binding:?}");
         assert_eq!(text(&task.artifacts[0].parts[0]), "Two and two are four.");
         let said: Vec<&str> = task.history.iter().map(|message| text(&message.parts[0])).collect();
         assert_eq!(said, ["count", "Two and two are four."]);
         assert_eq!(task.history[0].message_id, format!("m{nth}"));
         assert_eq!(task.history[0].task_id.as_ref(), Some(&task.id));
-        for other in DOORS {
-            assert_eq!(other.get(&app, &task.id).await.unwrap(), task, "{other:?} shows the same as {door:?}");
+        for other in BINDINGS {
+            assert_eq!(other.get(&app, &task.id).await.unwrap(), task, "{other:?} shows the same as {binding:?}");
         }
     }
 }
@@ -33,15 +33,15 @@ async fn a_message_becomes_a_task_whose_answer_is_an_artifact() {
 #[tokio::test]
 async fn who_does_not_wait_gets_the_task_at_once_and_may_cancel_it() {
     let app = App::start().await;
-    for (nth, door) in DOORS.into_iter().enumerate() {
-        let task = door.send(&app, &at_once(says(&format!("m{nth}"), "hang"))).await.unwrap();
-        assert_eq!(task.status.state, TaskState::Working, "{door:?}");
+    for (nth, binding) in BINDINGS.into_iter().enumerate() {
+        let task = binding.send(&app, &at_once(says(&format!("m{nth}"), "hang"))).await.unwrap();
+        assert_eq!(task.status.state, TaskState::Working, "{binding:?}");
         assert!(task.artifacts.is_empty());
-        let cancelled = door.cancel(&app, &task.id).await.unwrap();
-        assert_eq!(cancelled.status.state, TaskState::Canceled, "{door:?}");
-        let again = door.cancel(&app, &task.id).await.unwrap_err();
-        assert_eq!(again.error, Error::TaskNotCancelable, "{door:?}");
-        assert_eq!(door.get(&app, &task.id).await.unwrap(), cancelled);
+        let cancelled = binding.cancel(&app, &task.id).await.unwrap();
+        assert_eq!(cancelled.status.state, TaskState::Canceled, "{binding:?}");
+        let again = binding.cancel(&app, &task.id).await.unwrap_err();
+        assert_eq!(again.error, Error::TaskNotCancelable, "{binding:?}");
+        assert_eq!(binding.get(&app, &task.id).await.unwrap(), cancelled);
     }
 }
 
@@ -72,11 +72,11 @@ async fn a_failed_run_is_a_failed_task_that_says_why() {
 async fn the_history_is_as_long_as_was_asked_for() {
     let app = App::start().await;
     let task = NEW.send(&app, &says("m1", "hello")).await.unwrap();
-    for door in DOORS {
+    for binding in BINDINGS {
         for (asked, shown) in [(None, 2), (Some(0), 0), (Some(1), 1), (Some(9), 2)] {
             let query = TaskQuery { id: task.id.clone(), history_length: asked, ..TaskQuery::default() };
-            let seen = door.task(&app, Method::GetTask, query).await.unwrap();
-            assert_eq!(seen.history.len(), shown, "{door:?} {asked:?}");
+            let seen = binding.task(&app, Method::GetTask, query).await.unwrap();
+            assert_eq!(seen.history.len(), shown, "{binding:?} {asked:?}");
             assert_eq!(seen.history, task.history[2 - shown..]);
             assert_eq!(seen.artifacts, task.artifacts);
         }

@@ -9,7 +9,7 @@ use pes::store::PageAsk;
 use pes::store::outbox::{DeliveryStatus, TargetKind};
 use serde_json::{Value, json};
 
-use super::door::{DOORS, Door, NEW, about, says};
+use super::binding::{BINDINGS, Binding, NEW, about, says};
 use crate::support::app::App;
 use crate::support::store::fresh_store;
 use crate::support::wire::{Request, Step, Wire, answer};
@@ -101,8 +101,8 @@ async fn a_receiver_that_is_named_again_is_told_once() {
 async fn a_client_of_the_older_version_is_sent_the_task() {
     let mut wire = Wire::serve(oks(2)).await;
     let app = App::with(allowing(&wire)).await;
-    let door = Door::Rpc(Version::V03);
-    let task = door.send(&app, &with(config(&wire), says("m", "hello"))).await.unwrap();
+    let binding = Binding::Rpc(Version::V03);
+    let task = binding.send(&app, &with(config(&wire), says("m", "hello"))).await.unwrap();
     let tasks: Vec<Task> = [next(&mut wire).await, next(&mut wire).await]
         .iter()
         .map(|request| Version::V03.read_task(&request.body).unwrap())
@@ -141,29 +141,29 @@ async fn the_end_is_told_however_much_before_it_was_given_up() {
 async fn receivers_are_added_looked_at_and_taken_away() {
     let wire = Wire::serve(oks(9)).await;
     let app = App::with(allowing(&wire)).await;
-    for (nth, door) in DOORS.into_iter().enumerate() {
-        let version = door.version();
+    for (nth, binding) in BINDINGS.into_iter().enumerate() {
+        let version = binding.version();
         let task = NEW.send(&app, &says(&format!("m{nth}"), "ask")).await.unwrap();
         let given = PushConfig { task_id: Some(task.id.clone()), ..config(&wire) };
-        let made = door.call(&app, Method::CreatePushConfig, version.push(&given)).await.unwrap();
+        let made = binding.call(&app, Method::CreatePushConfig, version.push(&given)).await.unwrap();
         let made = version.read_push(&made).unwrap();
-        assert_eq!((made.id.as_deref(), &made.url), (Some("here"), &given.url), "{door:?}");
+        assert_eq!((made.id.as_deref(), &made.url), (Some("here"), &given.url), "{binding:?}");
         let named = json!({ "taskId": task.id, "id": if version == Version::V1 { "here" } else { &task.id },
             "pushNotificationConfigId": "here" });
-        let found = door.call(&app, Method::GetPushConfig, named.clone()).await.unwrap();
+        let found = binding.call(&app, Method::GetPushConfig, named.clone()).await.unwrap();
         assert_eq!(version.read_push(&found).unwrap(), made);
         for shown in [&found, &version.push(&made)] {
             let text = shown.to_string();
             assert!(!text.contains("secret-7") && !text.contains("token-5"), "secrets are not shown: {text}");
         }
         let list = json!({ "taskId": task.id, "id": task.id });
-        let page = version.read_push_page(&door.call(&app, Method::ListPushConfigs, list).await.unwrap()).unwrap();
-        assert_eq!(page.configs, [made], "{door:?}");
+        let page = version.read_push_page(&binding.call(&app, Method::ListPushConfigs, list).await.unwrap()).unwrap();
+        assert_eq!(page.configs, [made], "{binding:?}");
         for _ in 0..2 {
-            door.call(&app, Method::DeletePushConfig, named.clone()).await.unwrap();
+            binding.call(&app, Method::DeletePushConfig, named.clone()).await.unwrap();
         }
-        let gone = door.call(&app, Method::GetPushConfig, named).await.unwrap_err();
-        assert_eq!(gone.error, Error::TaskNotFound, "{door:?}");
+        let gone = binding.call(&app, Method::GetPushConfig, named).await.unwrap_err();
+        assert_eq!(gone.error, Error::TaskNotFound, "{binding:?}");
         NEW.send(&app, &about(&task, says(&format!("r{nth}"), "blue"))).await.unwrap();
     }
     assert_eq!(wire.waiting(), 0, "nobody who was taken away is told");

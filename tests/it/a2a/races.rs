@@ -4,16 +4,16 @@ use futures_util::future::join_all;
 use pes::a2a::fault::Error;
 use pes::a2a::types::TaskState;
 
-use super::door::{DOORS, NEW, at_once, says};
+use super::binding::{BINDINGS, NEW, at_once, says};
 use crate::support::app::App;
 
 #[tokio::test]
 async fn of_a_cancel_and_an_end_one_wins() {
     let app = App::start().await;
     let ended = join_all((0..50).map(async |nth| {
-        let door = DOORS[nth % 4];
-        let task = door.send(&app, &at_once(says(&format!("m{nth}"), "count"))).await.unwrap();
-        let cancelled = door.cancel(&app, &task.id).await;
+        let binding = BINDINGS[nth % 4];
+        let task = binding.send(&app, &at_once(says(&format!("m{nth}"), "count"))).await.unwrap();
+        let cancelled = binding.cancel(&app, &task.id).await;
         app.get(&format!("/runs/{}?wait=20", task.id)).await.expect(200);
         let end = NEW.get(&app, &task.id).await.unwrap();
         match cancelled {

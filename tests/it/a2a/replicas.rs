@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use pes::a2a::types::TaskState;
 
-use super::door::{NEW, about, says};
+use super::binding::{NEW, about, says};
 use super::killed::{is_told_to_the_end, message, rest, sent, subscribed};
 use super::streams::{Stream, answer, states};
 use crate::support::app::App;

@@ -6,7 +6,7 @@ use pes::config::ConfiguredKey;
 use pes::domain::settings::PolicyAction;
 use serde_json::{Value, json};
 
-use super::door::{DOORS, NEW, about, message, of, says, text};
+use super::binding::{BINDINGS, NEW, about, message, of, says, text};
 use crate::support::app::App;
 
 /// The data part of its question.
@@ -26,9 +26,9 @@ fn data(id: &str, task: &Task, data: Value) -> pes::a2a::types::SendRequest {
 #[tokio::test]
 async fn a_question_is_text_and_data_and_a_text_answers_it() {
     let app = App::with(|config| config.server.public_url = Some("https://agents.example".into())).await;
-    for (nth, door) in DOORS.into_iter().enumerate() {
-        let task = door.send(&app, &says(&format!("m{nth}"), "ask")).await.unwrap();
-        assert_eq!(task.status.state, TaskState::InputRequired, "{door:?}");
+    for (nth, binding) in BINDINGS.into_iter().enumerate() {
+        let task = binding.send(&app, &says(&format!("m{nth}"), "ask")).await.unwrap();
+        assert_eq!(task.status.state, TaskState::InputRequired, "{binding:?}");
         let question = task.status.message.as_ref().unwrap();
         assert_eq!(text(&question.parts[0]), "Which word?");
         assert_eq!((&question.task_id, &question.context_id), (&Some(task.id.clone()), &Some(task.context_id.clone())));
@@ -37,11 +37,11 @@ async fn a_question_is_text_and_data_and_a_text_answers_it() {
         assert!(form["suspensionId"].as_str().is_some_and(|id| id.starts_with("sus_")));
         let place = format!("https://agents.example/#/questions/{}", form["suspensionId"].as_str().unwrap());
         assert_eq!(form["url"], place);
-        let done = door.send(&app, &about(&task, says(&format!("r{nth}"), "blue"))).await.unwrap();
-        assert_eq!((done.status.state, &done.id), (TaskState::Completed, &task.id), "{door:?}");
+        let done = binding.send(&app, &about(&task, says(&format!("r{nth}"), "blue"))).await.unwrap();
+        assert_eq!((done.status.state, &done.id), (TaskState::Completed, &task.id), "{binding:?}");
         assert!(done.status.timestamp >= task.status.timestamp);
         let said: Vec<&str> = done.history.iter().map(|message| text(&message.parts[0])).collect();
-        assert_eq!(said, ["ask", "blue", "You were asked."], "{door:?}");
+        assert_eq!(said, ["ask", "blue", "You were asked."], "{binding:?}");
         assert_eq!(done.history[1].message_id, format!("r{nth}"));
     }
 }
@@ -99,8 +99,8 @@ async fn a_list_or_a_number_as_data_answers_a_question_with_options() {
 #[tokio::test]
 async fn an_answer_that_does_not_fit_keeps_the_question_open_and_says_why() {
     let app = App::start().await;
-    for (nth, door) in DOORS.into_iter().enumerate() {
-        let task = door.send(&app, &says(&format!("m{nth}"), "send")).await.unwrap();
+    for (nth, binding) in BINDINGS.into_iter().enumerate() {
+        let task = binding.send(&app, &says(&format!("m{nth}"), "send")).await.unwrap();
         for (at, wrong) in [
             Part::text("maybe"),
             Part::data(json!({ "approved": "yes" })),
@@ -112,15 +112,15 @@ async fn an_answer_that_does_not_fit_keeps_the_question_open_and_says_why() {
         .enumerate()
         {
             let reply = about(&task, of(message(&format!("w{nth}.{at}"), vec![wrong])));
-            let still = door.send(&app, &reply).await.unwrap();
-            assert_eq!(still.status.state, TaskState::InputRequired, "{door:?} {at}");
+            let still = binding.send(&app, &reply).await.unwrap();
+            assert_eq!(still.status.state, TaskState::InputRequired, "{binding:?} {at}");
             let parts = &still.status.message.as_ref().unwrap().parts;
             assert_eq!(parts.len(), 3, "what was wrong, then the question: {parts:?}");
             assert!(!text(&parts[0]).is_empty());
             assert_eq!(form(&still), form(&task));
         }
-        assert_eq!(door.get(&app, &task.id).await.unwrap(), task, "nothing of it is stored");
-        let done = door.send(&app, &about(&task, says(&format!("r{nth}"), "yes"))).await.unwrap();
+        assert_eq!(binding.get(&app, &task.id).await.unwrap(), task, "nothing of it is stored");
+        let done = binding.send(&app, &about(&task, says(&format!("r{nth}"), "yes"))).await.unwrap();
         assert_eq!(done.status.state, TaskState::Completed);
     }
 }
@@ -200,12 +200,12 @@ async fn the_same_answer_again_is_the_same_and_another_comes_too_late() {
     let task = NEW.send(&app, &says("m1", "ask")).await.unwrap();
     let reply = about(&task, says("r1", "blue"));
     let done = NEW.send(&app, &reply).await.unwrap();
-    for door in DOORS {
-        assert_eq!(door.send(&app, &reply).await.unwrap(), done, "{door:?}");
-        let late = door.send(&app, &about(&task, says("r2", "red"))).await.unwrap_err();
-        assert_eq!(late.error, Error::UnsupportedOperation, "{door:?}");
-        let other = door.send(&app, &about(&task, says("r1", "red"))).await.unwrap_err();
-        assert_eq!(other.error, Error::InvalidParams, "{door:?}");
+    for binding in BINDINGS {
+        assert_eq!(binding.send(&app, &reply).await.unwrap(), done, "{binding:?}");
+        let late = binding.send(&app, &about(&task, says("r2", "red"))).await.unwrap_err();
+        assert_eq!(late.error, Error::UnsupportedOperation, "{binding:?}");
+        let other = binding.send(&app, &about(&task, says("r1", "red"))).await.unwrap_err();
+        assert_eq!(other.error, Error::InvalidParams, "{binding:?}");
     }
     assert_eq!(NEW.get(&app, &task.id).await.unwrap(), done);
 }
@@ -213,10 +213,10 @@ async fn the_same_answer_again_is_the_same_and_another_comes_too_late() {
 #[tokio::test]
 async fn a_task_that_asks_nothing_takes_no_messages() {
     let app = App::start().await;
-    let working = NEW.send(&app, &super::door::at_once(says("m1", "hang"))).await.unwrap();
-    for (nth, door) in DOORS.into_iter().enumerate() {
-        let refused = door.send(&app, &about(&working, says(&format!("n{nth}"), "hello"))).await.unwrap_err();
-        assert_eq!(refused.error, Error::UnsupportedOperation, "{door:?}");
+    let working = NEW.send(&app, &super::binding::at_once(says("m1", "hang"))).await.unwrap();
+    for (nth, binding) in BINDINGS.into_iter().enumerate() {
+        let refused = binding.send(&app, &about(&working, says(&format!("n{nth}"), "hello"))).await.unwrap_err();
+        assert_eq!(refused.error, Error::UnsupportedOperation, "{binding:?}");
     }
     assert_eq!(NEW.get(&app, &working.id).await.unwrap().history.len(), 1);
     NEW.cancel(&app, &working.id).await.unwrap();

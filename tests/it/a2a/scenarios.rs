@@ -5,7 +5,7 @@ use std::path::Path;
 use pes::a2a::types::{ListQuery, TaskState};
 use pes::a2a::wire::Version;
 
-use super::door::{DOORS, Door, NEW, about, says, text};
+use super::binding::{BINDINGS, Binding, NEW, about, says, text};
 use crate::support::app::App;
 
 async fn agent() -> App {
@@ -16,14 +16,14 @@ async fn agent() -> App {
 #[tokio::test]
 async fn the_kits_messages_do_what_their_names_say() {
     let app = agent().await;
-    for door in DOORS {
-        let done = door.send(&app, &says("tck-complete-task-1", "hello")).await.unwrap();
-        assert_eq!(done.status.state, TaskState::Completed, "{door:?}");
+    for binding in BINDINGS {
+        let done = binding.send(&app, &says("tck-complete-task-1", "hello")).await.unwrap();
+        assert_eq!(done.status.state, TaskState::Completed, "{binding:?}");
         assert_eq!(text(&done.artifacts[0].parts[0]), "Hello from TCK");
-        let asking = door.send(&app, &says("tck-input-required-1", "hello")).await.unwrap();
-        assert_eq!(asking.status.state, TaskState::InputRequired, "{door:?}");
-        let done = door.send(&app, &about(&asking, says("tck-complete-task-1", "go on"))).await.unwrap();
-        assert_eq!((done.status.state, done.id), (TaskState::Completed, asking.id), "{door:?}");
+        let asking = binding.send(&app, &says("tck-input-required-1", "hello")).await.unwrap();
+        assert_eq!(asking.status.state, TaskState::InputRequired, "{binding:?}");
+        let done = binding.send(&app, &about(&asking, says("tck-complete-task-1", "go on"))).await.unwrap();
+        assert_eq!((done.status.state, done.id), (TaskState::Completed, asking.id), "{binding:?}");
     }
 }
 
@@ -36,9 +36,9 @@ async fn a_refused_run_is_a_rejected_task() {
     assert!(task.artifacts.is_empty());
     NEW.send(&app, &says("tck-complete-task-1", "hello")).await.unwrap();
     for (state, wanted) in [(TaskState::Rejected, 1), (TaskState::Failed, 0)] {
-        for door in [NEW, Door::Rest(Version::V1)] {
-            let page = door.list(&app, &ListQuery { status: Some(state), ..ListQuery::default() }).await.unwrap();
-            assert_eq!(page.total_size, wanted, "{door:?} {state:?}");
+        for binding in [NEW, Binding::Rest(Version::V1)] {
+            let page = binding.list(&app, &ListQuery { status: Some(state), ..ListQuery::default() }).await.unwrap();
+            assert_eq!(page.total_size, wanted, "{binding:?} {state:?}");
         }
     }
 }

@@ -6,41 +6,41 @@ use pes::a2a::types::{Content, SendRequest, StreamEvent, Task, TaskQuery, TaskSt
 use pes::a2a::wire::Method;
 use serde_json::Value;
 
-use super::door::{DOORS, Door, NEW, about, says};
+use super::binding::{BINDINGS, Binding, NEW, about, says};
 use crate::support::app::App;
 use crate::support::http::Events;
 use crate::support::store::{Mood, Moody, fresh_store};
 
 pub struct Stream {
-    door: Door,
+    binding: Binding,
     events: Events,
 }
 
 impl Stream {
-    async fn sent(door: Door, app: &App, request: &SendRequest) -> Self {
-        let params = door.version().send_request(request);
-        Self { door, events: door.ask(app, Method::SendStreamingMessage, params).events().await }
+    async fn sent(binding: Binding, app: &App, request: &SendRequest) -> Self {
+        let params = binding.version().send_request(request);
+        Self { binding, events: binding.ask(app, Method::SendStreamingMessage, params).events().await }
     }
 
-    pub async fn of(door: Door, app: &App, task: &Task) -> Self {
+    pub async fn of(binding: Binding, app: &App, task: &Task) -> Self {
         let query = TaskQuery { id: task.id.clone(), ..TaskQuery::default() };
-        let params = door.version().task_query(&query);
-        Self { door, events: door.ask(app, Method::SubscribeToTask, params).events().await }
+        let params = binding.version().task_query(&query);
+        Self { binding, events: binding.ask(app, Method::SubscribeToTask, params).events().await }
     }
 
     async fn next(&mut self) -> Option<StreamEvent> {
         let event = self.next_as_json().await?;
-        Some(self.door.version().read_event(&event).unwrap_or_else(|error| panic!("{error}: {event:#}")))
+        Some(self.binding.version().read_event(&event).unwrap_or_else(|error| panic!("{error}: {event:#}")))
     }
 
     async fn next_as_json(&mut self) -> Option<Value> {
         let event = self.events.next().await?.data;
-        Some(match self.door {
-            Door::Rpc(_) => {
+        Some(match self.binding {
+            Binding::Rpc(_) => {
                 assert_eq!((&event["jsonrpc"], &event["id"]), (&"2.0".into(), &7.into()), "{event:#}");
                 event["result"].clone()
             }
-            Door::Rest(_) => event,
+            Binding::Rest(_) => event,
         })
     }
 
@@ -112,13 +112,13 @@ fn joined(events: &[StreamEvent]) -> Vec<StreamEvent> {
 #[tokio::test]
 async fn a_stream_is_the_task_and_then_everything_that_happens_to_it() {
     let app = App::start().await;
-    for (nth, door) in DOORS.into_iter().enumerate() {
-        let mut stream = Stream::sent(door, &app, &says(&format!("m{nth}"), "count")).await;
+    for (nth, binding) in BINDINGS.into_iter().enumerate() {
+        let mut stream = Stream::sent(binding, &app, &says(&format!("m{nth}"), "count")).await;
         let task = stream.task().await;
-        assert_eq!((task.status.state, task.history.len()), (TaskState::Submitted, 1), "{door:?}");
+        assert_eq!((task.status.state, task.history.len()), (TaskState::Submitted, 1), "{binding:?}");
         let events = stream.rest().await;
-        assert_eq!(states(&events), [TaskState::Working, TaskState::Completed], "{door:?}");
-        assert_eq!(answer(&events), ("Two and two are four.".to_owned(), true), "{door:?}");
+        assert_eq!(states(&events), [TaskState::Working, TaskState::Completed], "{binding:?}");
+        assert_eq!(answer(&events), ("Two and two are four.".to_owned(), true), "{binding:?}");
         let pieces = events.iter().filter(|event| matches!(event, StreamEvent::ArtifactUpdate(_))).count();
         assert!(pieces > 2, "the answer comes as it is written: {events:#?}");
         let Some(StreamEvent::StatusUpdate(last)) = events.last() else { panic!("{events:?}") };
@@ -130,22 +130,22 @@ async fn a_stream_is_the_task_and_then_everything_that_happens_to_it() {
 #[tokio::test]
 async fn a_stream_ends_when_the_client_is_asked_and_a_subscription_stays() {
     let app = App::start().await;
-    for (nth, door) in DOORS.into_iter().enumerate() {
-        let mut stream = Stream::sent(door, &app, &says(&format!("m{nth}"), "ask")).await;
+    for (nth, binding) in BINDINGS.into_iter().enumerate() {
+        let mut stream = Stream::sent(binding, &app, &says(&format!("m{nth}"), "ask")).await;
         let task = stream.task().await;
         let events = stream.rest().await;
-        assert_eq!(states(&events), [TaskState::Working, TaskState::InputRequired], "{door:?}");
+        assert_eq!(states(&events), [TaskState::Working, TaskState::InputRequired], "{binding:?}");
         let Some(StreamEvent::StatusUpdate(asked)) = events.last() else { panic!("{events:?}") };
         let now = NEW.get(&app, &task.id).await.unwrap();
         assert_eq!(asked.status.message, now.status.message, "the question is the same, however it is asked for");
-        let mut subscribed = Stream::of(door, &app, &task).await;
+        let mut subscribed = Stream::of(binding, &app, &task).await;
         assert_eq!(subscribed.task().await.status.state, TaskState::InputRequired);
-        let mut replying = Stream::sent(door, &app, &about(&task, says(&format!("r{nth}"), "blue"))).await;
+        let mut replying = Stream::sent(binding, &app, &about(&task, says(&format!("r{nth}"), "blue"))).await;
         let begun = replying.task().await;
         let ended = states(&replying.rest().await).last().copied();
         assert_eq!((begun.id, ended.unwrap_or(begun.status.state)), (task.id.clone(), TaskState::Completed));
         let events = subscribed.rest().await;
-        assert_eq!(states(&events), [TaskState::Working, TaskState::Completed], "{door:?}");
+        assert_eq!(states(&events), [TaskState::Working, TaskState::Completed], "{binding:?}");
         assert_eq!(answer(&events), ("You were asked.".to_owned(), true));
     }
 }
@@ -158,32 +158,32 @@ async fn the_last_event_of_a_stream_says_so_to_clients_of_0_3() {
         let update = event.get("statusUpdate").unwrap_or(event);
         (update["status"]["state"].as_str().unwrap_or_default().to_lowercase(), update["final"].clone())
     };
-    for (nth, door) in [DOORS[2], DOORS[3]].into_iter().enumerate() {
-        let mut sent = Stream::sent(door, &app, &says(&format!("m{nth}"), "choose")).await;
+    for (nth, binding) in [BINDINGS[2], BINDINGS[3]].into_iter().enumerate() {
+        let mut sent = Stream::sent(binding, &app, &says(&format!("m{nth}"), "choose")).await;
         let task = sent.task().await;
         let mut told = Vec::new();
         while let Some(event) = sent.next_as_json().await {
             told.push(shown(&event));
         }
         let (state, is_final) = told.pop().unwrap();
-        assert!(state.contains("input") && is_final == true, "{door:?}: {state} {is_final}");
-        assert!(told.iter().all(|(_, is_final)| *is_final != true), "{door:?}: {told:?}");
-        let mut subscribed = Stream::of(door, &app, &task).await;
+        assert!(state.contains("input") && is_final == true, "{binding:?}: {state} {is_final}");
+        assert!(told.iter().all(|(_, is_final)| *is_final != true), "{binding:?}: {told:?}");
+        let mut subscribed = Stream::of(binding, &app, &task).await;
         subscribed.task().await;
         NEW.send(&app, &about(&task, says(&format!("r{nth}"), "a, b"))).await.unwrap();
         let (state, is_final) = shown(&subscribed.next_as_json().await.unwrap());
-        assert!(state.contains("input") && is_final == false, "{door:?}: {state} {is_final}");
+        assert!(state.contains("input") && is_final == false, "{binding:?}: {state} {is_final}");
     }
 }
 
 #[tokio::test]
 async fn the_first_event_has_no_more_history_than_is_asked_for() {
     let app = App::start().await;
-    for (nth, door) in DOORS.into_iter().enumerate() {
+    for (nth, binding) in BINDINGS.into_iter().enumerate() {
         let mut brief = says(&format!("m{nth}"), "hello");
         brief.configuration.history_length = Some(0);
-        let task = Stream::sent(door, &app, &brief).await.task().await;
-        assert_eq!((task.status.state, task.history.len()), (TaskState::Submitted, 0), "{door:?}");
+        let task = Stream::sent(binding, &app, &brief).await.task().await;
+        assert_eq!((task.status.state, task.history.len()), (TaskState::Submitted, 0), "{binding:?}");
     }
 }
 
@@ -191,7 +191,7 @@ async fn the_first_event_has_no_more_history_than_is_asked_for() {
 async fn all_subscribers_of_a_task_see_the_same_in_the_same_order() {
     let app = App::start().await;
     let task = NEW.send(&app, &says("m", "ask")).await.unwrap();
-    let mut streams = join_all((0..200).map(|nth| Stream::of(DOORS[nth % 2], &app, &task))).await;
+    let mut streams = join_all((0..200).map(|nth| Stream::of(BINDINGS[nth % 2], &app, &task))).await;
     let first = join_all(streams.iter_mut().map(Stream::task)).await;
     assert!(first.iter().all(|seen| *seen == first[0]));
     // A subscriber that disconnects takes nothing from the others.
@@ -246,14 +246,14 @@ async fn a_subscription_goes_on_at_another_process() {
 #[tokio::test]
 async fn nothing_happens_to_a_task_that_is_over_or_is_not_there() {
     let app = App::start().await;
-    for (nth, door) in DOORS.into_iter().enumerate() {
+    for (nth, binding) in BINDINGS.into_iter().enumerate() {
         let task = NEW.send(&app, &says(&format!("m{nth}"), "hello")).await.unwrap();
         let subscribe = async |id: &str| {
             let query = TaskQuery { id: id.into(), ..TaskQuery::default() };
-            door.call(&app, Method::SubscribeToTask, door.version().task_query(&query)).await.unwrap_err().error
+            binding.call(&app, Method::SubscribeToTask, binding.version().task_query(&query)).await.unwrap_err().error
         };
-        assert_eq!(subscribe(&task.id).await, Error::UnsupportedOperation, "{door:?}");
-        assert_eq!(subscribe("run_none").await, Error::TaskNotFound, "{door:?}");
+        assert_eq!(subscribe(&task.id).await, Error::UnsupportedOperation, "{binding:?}");
+        assert_eq!(subscribe("run_none").await, Error::TaskNotFound, "{binding:?}");
     }
     let post = app.ask("POST", "/a2a/tasks/run_none:subscribe").header("a2a-version", "1.0").send().await;
     assert_eq!(post.status, 404);

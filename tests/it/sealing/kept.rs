@@ -64,7 +64,7 @@ async fn a_delivery_waits_for_its_secret_as_long_as_for_its_receiver_and_can_be_
 
 #[tokio::test]
 async fn a_receiver_whose_task_ends_is_written_under_the_key_that_seals() {
-    use crate::a2a::door::{NEW as DOOR, about, says};
+    use crate::a2a::binding::{NEW as A2A, about, says};
     let wire = Wire::serve((0..9).map(|_| answer("200 OK", "", "")).collect()).await;
     let store = fresh_store().await;
     let push = PushConfig {
@@ -76,13 +76,13 @@ async fn a_receiver_whose_task_ends_is_written_under_the_key_that_seals() {
     let first = app(&store, &wire, &[OLD]).await;
     let mut ask = says("m", "ask");
     ask.configuration.push = Some(push);
-    let task = DOOR.send(&first, &ask).await.unwrap();
+    let task = A2A.send(&first, &ask).await.unwrap();
     first.stopped().await;
     let sealed = async || store.sealed_rows(SealedKind::Receiver, None, 9).await.unwrap().remove(0).body;
     let before = sealed().await;
 
     let second = app(&store, &wire, &[NEW, OLD]).await;
-    DOOR.send(&second, &about(&task, says("r", "blue"))).await.unwrap();
+    A2A.send(&second, &about(&task, says("r", "blue"))).await.unwrap();
     let key = |body: &str| {
         let body: Value = serde_json::from_str(body).unwrap();
         body["token"].as_str().unwrap().split('.').nth(1).unwrap().to_owned()

@@ -11,18 +11,19 @@ use crate::support::app::App;
 use crate::support::http::{Ask, Said};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Door {
+pub enum Binding {
     Rpc(Version),
     Rest(Version),
 }
 
-pub const NEW: Door = Door::Rpc(Version::V1);
-pub const DOORS: [Door; 4] = [NEW, Door::Rest(Version::V1), Door::Rpc(Version::V03), Door::Rest(Version::V03Rest)];
+pub const NEW: Binding = Binding::Rpc(Version::V1);
+pub const BINDINGS: [Binding; 4] =
+    [NEW, Binding::Rest(Version::V1), Binding::Rpc(Version::V03), Binding::Rest(Version::V03Rest)];
 
-impl Door {
+impl Binding {
     pub fn version(self) -> Version {
         match self {
-            Door::Rpc(version) | Door::Rest(version) => version,
+            Binding::Rpc(version) | Binding::Rest(version) => version,
         }
     }
 
@@ -33,11 +34,11 @@ impl Door {
 
     pub fn ask(self, app: &App, method: Method, params: Value) -> Ask {
         let ask = match self {
-            Door::Rpc(version) => {
+            Binding::Rpc(version) => {
                 let method = method.name(version).expect("the version has it");
                 app.ask("POST", "/a2a").json(&json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params }))
             }
-            Door::Rest(version) => {
+            Binding::Rest(version) => {
                 let (verb, path) = path(method, &params);
                 let below = if version == Version::V03Rest { "/v1" } else { "" };
                 match verb {
@@ -55,15 +56,15 @@ impl Door {
     fn read(self, said: &Said) -> Result<Value, Fault> {
         let body = said.json();
         match self {
-            Door::Rpc(_) => {
+            Binding::Rpc(_) => {
                 assert_eq!((&body["jsonrpc"], &body["id"]), (&json!("2.0"), &json!(7)), "{body:#}");
                 match body.get("error") {
                     Some(error) => Err(Fault::from_json_rpc(error)),
                     None => Ok(body["result"].clone()),
                 }
             }
-            Door::Rest(_) if said.status == 200 => Ok(body),
-            Door::Rest(_) => {
+            Binding::Rest(_) if said.status == 200 => Ok(body),
+            Binding::Rest(_) => {
                 assert_eq!(body["error"]["code"], said.status, "{body:#}");
                 Err(Fault::from_http(said.status, &body))
             }
