@@ -8,8 +8,8 @@ use pes::service::audit::verify::parse_checkpoints;
 use pes::store::{AuditRow, Commit};
 use serde_json::json;
 
-use super::retention::Aging;
 use crate::audit::tampered::Tampered;
+use crate::support::clocked::Clocked;
 use crate::support::store::{Mood, Moody};
 
 /// The lines were too far apart to share checkpoints, and the first was deleted: its checkpoint replaces it.
@@ -22,13 +22,13 @@ async fn the_first_page_of_an_export_has_the_checkpoint_of_each_line_and_the_one
     audit::chain(&*bed.store, None, 100).await.unwrap();
     place.write("INSERT OR IGNORE INTO audit_checkpoints SELECT tenant, n, 100, hash, NULL FROM audit").await;
     bed.store.forget_lines(bed.tenant, 1).await.unwrap();
-    let aging = Aging::on(bed.store.clone(), |config| {
+    let clocked = Clocked::on(bed.store.clone(), |config| {
         let retention = &mut config.retention;
         (retention.log_days, retention.thread_days, retention.audit_days) =
             (Kept::FOREVER, Kept::FOREVER, Kept::FOREVER);
     })
     .await;
-    let mut export = audit::export(aging.instance.service(), aging.instance.caller(), 0);
+    let mut export = audit::export(clocked.instance.service(), clocked.instance.caller(), 0);
     let mut text = Vec::new();
     while let Some(page) = export.next().await.unwrap() {
         text.extend_from_slice(&page);
@@ -36,7 +36,7 @@ async fn the_first_page_of_an_export_has_the_checkpoint_of_each_line_and_the_one
     let kept = parse_checkpoints("export", std::str::from_utf8(&text).unwrap()).unwrap();
     let numbers: Vec<i64> = kept.iter().map(|checkpoint| checkpoint.n).collect();
     assert_eq!(numbers, (1..=501).collect::<Vec<_>>());
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }
 
 /// The line is written after the sweep over the tenants began, before its tenant's turn.
@@ -44,22 +44,22 @@ async fn the_first_page_of_an_export_has_the_checkpoint_of_each_line_and_the_one
 async fn a_checkpoint_is_no_older_than_its_lines() {
     let store = Moody::fresh().await;
     store.set("tenants_to_chain", Mood::Hangs);
-    let aging = Aging::on(store.clone(), |_| {}).await;
-    let (service, tenant) = (aging.instance.service(), aging.instance.caller().tenant);
+    let clocked = Clocked::on(store.clone(), |_| {}).await;
+    let (service, tenant) = (clocked.instance.service(), clocked.instance.caller().tenant);
     let meanwhile = async {
         // The sweep of the server, and that of this test.
         store.holds_many("tenants_to_chain", 2).await;
-        aging.clock.advance(60_000);
-        let at = aging.clock.now();
+        clocked.clock.advance(60_000);
+        let at = clocked.clock.now();
         let (actor, action, detail) = ("ann".to_owned(), "retention".to_owned(), json!({}));
         let line = AuditRow { tenant, thread: ThreadPk::NONE, thread_id: None, at, actor, action, detail };
-        aging.store.add_line(line).await.unwrap();
+        clocked.store.add_line(line).await.unwrap();
         store.set("tenants_to_chain", Mood::Well);
         at
     };
     let (chained, written) = tokio::join!(audit::chain_and_sign(service, None), meanwhile);
     chained.unwrap();
-    let checkpoint = aging.store.checkpoints(tenant, 0, 10).await.unwrap().remove(0);
+    let checkpoint = clocked.store.checkpoints(tenant, 0, 10).await.unwrap().remove(0);
     assert_eq!((checkpoint.n, checkpoint.at), (1, written));
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }

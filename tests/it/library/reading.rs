@@ -305,12 +305,12 @@ async fn the_runs_of_a_long_backlog_are_read_once() {
 #[tokio::test]
 async fn answers_are_read_together_and_open_questions_without_their_thread() {
     let store = Moody::fresh().await;
-    let aging = Aging::on(store.clone(), |_| {}).await;
-    let (service, caller) = (aging.instance.service(), aging.instance.caller());
+    let clocked = Clocked::on(store.clone(), |_| {}).await;
+    let (service, caller) = (clocked.instance.service(), clocked.instance.caller());
     for _ in 0..3 {
-        aging.finish("answered").await;
+        clocked.finish("answered").await;
     }
-    aging.suspend("asking").await;
+    clocked.suspend("asking").await;
     for call in ["load", "row", "rows_by_id", "suspensions"] {
         store.calls(call);
     }
@@ -319,5 +319,5 @@ async fn answers_are_read_together_and_open_questions_without_their_thread() {
     assert_eq!((store.calls("row"), store.calls("rows_by_id")), (0, 1));
     let open = suspensions::open_on(service, caller, &"asking".into()).await.unwrap();
     assert_eq!((open.len(), store.calls("load"), store.calls("suspensions")), (1, 0, 1));
-    aging.instance.close().await;
+    clocked.instance.close().await;
 }
