@@ -1,24 +1,15 @@
 // A remote agent's question is shown here, and the answer goes to the agent's own task. The agent is a separate server.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { open, painted, quit, serious, shot } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open, painted, serious, shot } from '../support/browser.mjs';
 import { at, done, questionOf } from '../support/people.mjs';
-import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
-let server;
-let agent;
-before(async () => {
-  agent = await Server.start({ script: 'cases.toml' });
-  server = await Server.start({ script: 'cases.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
-  await server.post('/agents', { id: 'consulate', card: `${agent.url}/.well-known/agent-card.json` });
-  await server.ask('PUT', '/policy', { rules: [{ id: 'visa', tool: 'delegate_to_agent', action: 'auto' }] });
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-  await agent?.stop();
-});
+const agent = await serve({ script: 'cases.toml' });
+const server = await serve({ script: 'cases.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
+await server.post('/agents', { id: 'consulate', card: `${agent.url}/.well-known/agent-card.json` });
+await server.ask('PUT', '/policy', { rules: [{ id: 'visa', tool: 'delegate_to_agent', action: 'auto' }] });
 
 test('what a remote agent asks is answered in the page, and its task goes on', async () => {
   await server.begins('visa', 'Apply for the visa.');
@@ -52,7 +43,7 @@ test('what a remote agent asks is answered in the page, and its task goes on', a
 });
 
 test('a question of an agent that is declined is told to it', async () => {
-  const before_ = (await agent.get('/threads')).items.map(({ threadId }) => threadId);
+  const before = (await agent.get('/threads')).items.map(({ threadId }) => threadId);
   await server.begins('declined', 'Apply for the visa.');
   const asked = await server.until('declined', ({ type }) => type === 'AGENT_SUSPENDED');
   const page = await open(server, `#/questions/${asked.content.suspensionId}`);
@@ -62,7 +53,7 @@ test('a question of an agent that is declined is told to it', async () => {
   const { content } = await server.until('declined', ({ type }) => type === 'AGENT_RESUMED');
   assert.equal(content.decision, 'rejected');
   await server.ended('declined');
-  const theirs = (await agent.get('/threads')).items.find(({ threadId }) => !before_.includes(threadId));
+  const theirs = (await agent.get('/threads')).items.find(({ threadId }) => !before.includes(threadId));
   assert.notEqual((await agent.get(`/threads/${theirs.threadId}`)).status, 'suspended');
   await done(page);
 });

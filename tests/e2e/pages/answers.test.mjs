@@ -1,36 +1,20 @@
 // An answer counts once, however many people, clicks and tabs send it, and it applies only to the question as it was shown.
 
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import { once } from 'node:events';
-import { after, before, test } from 'node:test';
-import { open, painted, quit } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open, painted } from '../support/browser.mjs';
+import { INVITE } from '../support/demo.mjs';
 import { at, done, questionOf } from '../support/people.mjs';
-import { Server } from '../support/server.mjs';
+import { listen, serve } from '../support/setup.mjs';
 
-const INVITE = 'Send the team an invitation to the dinner.';
-
-let server;
-let shop;
 let paid = 0;
-before(async () => {
-  shop = createServer((asked, answer) => {
-    asked.resume();
-    paid += 1;
-    answer.end('{}');
-  });
-  shop.listen(0, '127.0.0.1');
-  await once(shop, 'listening');
-  server = await Server.start({ script: 'people.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
-  const url = `http://127.0.0.1:${shop.address().port}/refund`;
-  await server.post('/http-tools', { name: 'refund', description: 'Pays.', class: 'irreversible', url, inputSchema: { type: 'object' } });
+const shop = await listen((asked, answer) => {
+  asked.resume();
+  paid += 1;
+  answer.end('{}');
 });
-after(async () => {
-  await quit();
-  await server?.stop();
-  shop.closeAllConnections();
-  shop.close();
-});
+const server = await serve({ script: 'people.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
+await server.post('/http-tools', { name: 'refund', description: 'Pays.', class: 'irreversible', url: `${shop.url}/refund`, inputSchema: { type: 'object' } });
 
 const over = (page) => page.waitForSelector('[data-testid=question][data-state=over]');
 

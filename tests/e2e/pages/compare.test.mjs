@@ -1,19 +1,12 @@
 // Two running threads side by side.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { open, quit } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open } from '../support/browser.mjs';
 import { at, done } from '../support/people.mjs';
-import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
-let server;
-before(async () => {
-  server = await Server.start({ script: 'people.toml' });
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-});
+const server = await serve({ script: 'people.toml' });
 
 test('a log that grows while it is compared is read on, and not from its start', async () => {
   for (const thread of ['one', 'two']) await server.run(thread, 'Answer at length.');

@@ -1,40 +1,26 @@
 // A call in doubt: the server was killed in the middle of it, and a person states what happened.
 
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import { once } from 'node:events';
-import { after, before, test } from 'node:test';
-import { open, painted, quit } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open, painted } from '../support/browser.mjs';
 import { at, done } from '../support/people.mjs';
-import { Server } from '../support/server.mjs';
+import { listen, serve } from '../support/setup.mjs';
 
-let server;
-let bank;
 let asked = 0;
 /** What the bank does with a call. */
 let onCall;
 
-before(async () => {
-  bank = createServer((request, answer) => {
-    asked += 1;
-    request.resume();
-    onCall(answer);
-  });
-  bank.listen(0, '127.0.0.1');
-  await once(bank, 'listening');
-  server = await Server.start({ script: 'cases.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
-  await server.post('/http-tools', {
-    name: 'bank_transfer', description: 'Sends money.', class: 'irreversible', idempotent: false, url: `http://127.0.0.1:${bank.address().port}/transfer`,
-    inputSchema: { type: 'object', properties: { iban: { type: 'string' }, amountEur: { type: 'number' }, note: { type: 'string' } } },
-  });
-  await server.ask('PUT', '/policy', { rules: [{ id: 'pay', tool: 'bank_transfer', action: 'auto' }] });
+const bank = await listen((request, answer) => {
+  asked += 1;
+  request.resume();
+  onCall(answer);
 });
-after(async () => {
-  await quit();
-  await server?.stop();
-  bank.closeAllConnections();
-  bank.close();
+const server = await serve({ script: 'cases.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
+await server.post('/http-tools', {
+  name: 'bank_transfer', description: 'Sends money.', class: 'irreversible', idempotent: false, url: `${bank.url}/transfer`,
+  inputSchema: { type: 'object', properties: { iban: { type: 'string' }, amountEur: { type: 'number' }, note: { type: 'string' } } },
 });
+await server.ask('PUT', '/policy', { rules: [{ id: 'pay', tool: 'bank_transfer', action: 'auto' }] });
 
 /** A run that is killed while the bank has its call, and the page of it before and after. */
 async function doubted(thread) {
@@ -54,20 +40,20 @@ test('the card says what happened, and asks what is true', async () => {
   const page = await doubted('skipped');
   assert.equal(await at(page, 'question').getAttribute('data-kind'), 'in_doubt');
   assert.match(await at(page, 'question').innerText(), /It was not repeated[\s\S]*FI21 1234 5600 0007 85/);
-  const before_ = asked;
+  const before = asked;
   // Elsewhere single keys open views; here none of them answers the question.
   for (const key of ['r', 'd', 's', 'x']) await page.keyboard.press(key);
   await at(page, 'reason').fill('It was sent twice before.');
   await at(page, 'skip').click();
   await page.waitForSelector('[data-testid=question][data-state=over]');
   await server.ended('skipped');
-  assert.equal(asked, before_);
+  assert.equal(asked, before);
   await done(page);
 });
 
 test('a call that was done is given its result, and is not made again', async () => {
   const page = await doubted('done');
-  const before_ = asked;
+  const before = asked;
   await at(page, 'question').locator('[data-testid=done]').click();
   await at(page, 'result').fill('{"receipt": 7}');
   await at(page, 'question').locator('[data-testid=done]').click();
@@ -75,13 +61,13 @@ test('a call that was done is given its result, and is not made again', async ()
   await server.ended('done');
   const ended = (await server.log('done')).find((told) => told.type === 'TOOL_EXECUTION');
   assert.deepEqual([ended.content.status, ended.content.output], ['success', { receipt: 7 }]);
-  assert.equal(asked, before_);
+  assert.equal(asked, before);
   await done(page);
 });
 
 test('a call that was not done is made again, once', async () => {
   const page = await doubted('again');
-  const before_ = asked;
+  const before = asked;
   onCall = (answer) => {
     answer.setHeader('content-type', 'application/json');
     answer.end('{"receipt": 8}');
@@ -89,6 +75,6 @@ test('a call that was not done is made again, once', async () => {
   await at(page, 'retry').click();
   await page.waitForSelector('[data-testid=question][data-state=over]');
   await server.ended('again');
-  assert.equal(asked, before_ + 1);
+  assert.equal(asked, before + 1);
   await done(page);
 });

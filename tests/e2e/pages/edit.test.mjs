@@ -1,31 +1,17 @@
 // Plans are edited in the page, also while they run and while somebody else edits them.
 
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import { once } from 'node:events';
-import { after, before, test } from 'node:test';
-import { open, painted, quit } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open, painted } from '../support/browser.mjs';
 import { at, done, questionOf } from '../support/people.mjs';
-import { Server } from '../support/server.mjs';
+import { listen, serve } from '../support/setup.mjs';
 
-let server;
-let shop;
-before(async () => {
-  shop = createServer((asked, answer) => {
-    asked.resume();
-    answer.end('{}');
-  });
-  shop.listen(0, '127.0.0.1');
-  await once(shop, 'listening');
-  server = await Server.start({ script: 'people.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
-  const url = `http://127.0.0.1:${shop.address().port}/refund`;
-  await server.post('/http-tools', { name: 'refund', description: 'Pays.', class: 'irreversible', url, inputSchema: { type: 'object' } });
+const shop = await listen((asked, answer) => {
+  asked.resume();
+  answer.end('{}');
 });
-after(async () => {
-  await quit();
-  await server?.stop();
-  shop.close();
-});
+const server = await serve({ script: 'people.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
+await server.post('/http-tools', { name: 'refund', description: 'Pays.', class: 'irreversible', url: `${shop.url}/refund`, inputSchema: { type: 'object' } });
 
 const row = (page, id) => page.locator(`[data-testid=edit-row][data-id="${id}"]`);
 const field = (page, id, name) => row(page, id).locator(`[data-testid=edit-${name}]`);
@@ -132,8 +118,7 @@ test('tools that came later are known', async () => {
   await server.run('tools', 'Pay the refund.');
   const page = await open(server, '#/t/tools');
   await at(page, 'plan-version').waitFor();
-  const url = `http://127.0.0.1:${shop.address().port}/refund`;
-  await server.post('/http-tools', { name: 'later', description: 'Came later.', class: 'read', url, inputSchema: { type: 'object' } });
+  await server.post('/http-tools', { name: 'later', description: 'Came later.', class: 'read', url: `${shop.url}/refund`, inputSchema: { type: 'object' } });
   await page.evaluate(() => { location.hash = '#/t/tools/edit'; });
   await row(page, 'notify').waitFor();
   await page.waitForFunction(() => [...document.querySelectorAll('#tool-names option')].some((one) => one.value === 'later'));

@@ -1,27 +1,17 @@
 // A failure is shown with its remedy, a refusal with its reason, and a person without a key signs in.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { connected, open, painted, quit, seqOf } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { connected, open, painted, seqOf } from '../support/browser.mjs';
+import { INVITE } from '../support/demo.mjs';
+import { ADMIN, KEYS, bearer } from '../support/keys.mjs';
 import { at, done } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
-const INVITE = 'Send the team an invitation to the dinner.';
-const ADMIN = 'pes_test_admin_0123456789abcdef0123456789abcdef';
-const bearer = (key) => ({ authorization: `Bearer ${key}` });
-
-let server;
-let guarded;
-before(async () => {
-  server = await Server.start({ script: 'cases.toml' });
-  guarded = await Server.start({ env: { PES_API_KEYS: `default/root:read+run+approve+admin:${ADMIN}` } });
-  await guarded.ask('POST', '/threads/mine/process', { query: INVITE }, { ...bearer(ADMIN), prefer: 'wait=60' });
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-  await guarded?.stop();
-});
+const server = await serve({ script: 'cases.toml' });
+const guarded = await serve({ env: KEYS });
+await guarded.ask('POST', '/threads/mine/process', { query: INVITE }, { ...bearer(ADMIN), prefer: 'wait=60' });
 
 /** A key made for a test, and its id. */
 const makeKey = (name, scopes) => guarded.post('/keys', { name, scopes, tenant: 'default' }, bearer(ADMIN));
@@ -42,10 +32,10 @@ test('a failed run says what to do, and can be run again', async () => {
   assert.match(await at(page, 'failure').innerText(), /The provider refused the call[\s\S]*Incorrect API key provided/);
   assert.match(await at(page, 'remedy').innerText(), /Correct what message names/);
   assert.match(await at(page, 'failures').innerText(), /It ended the run/);
-  const before_ = await seqOf(page);
+  const before = await seqOf(page);
   await at(page, 'run-again').click();
-  await painted(page, before_ + 1);
-  await server.ended('failed', before_);
+  await painted(page, before + 1);
+  await server.ended('failed', before);
   assert.equal((await server.get('/threads/failed/runs')).items.length, 2);
   await done(page);
 });
@@ -143,7 +133,7 @@ test('a key that may read only can do nothing, and says why', async () => {
 });
 
 test('whatever a key that may read only presses, nothing is sent', async () => {
-  const slow = await Server.start({ env: { PES_DEMO_PACE: '60', PES_API_KEYS: `default/root:read+run+approve+admin:${ADMIN}` } });
+  const slow = await Server.start({ env: { PES_DEMO_PACE: '60', ...KEYS } });
   try {
     await slow.ask('POST', '/threads/asks/process', { query: INVITE }, { ...bearer(ADMIN), prefer: 'wait=60' });
     const { key } = await slow.post('/keys', { name: 'auditor', scopes: ['read'], tenant: 'default' }, bearer(ADMIN));

@@ -1,21 +1,14 @@
 // Fields and questions do not move or change under a person who types or clicks.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { open, painted, quit } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open, painted } from '../support/browser.mjs';
+import { INVITE } from '../support/demo.mjs';
 import { at, done, questionOf } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
-const INVITE = 'Send the team an invitation to the dinner.';
-
-let server;
-before(async () => {
-  server = await Server.start({ script: 'people.toml' });
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-});
+const server = await serve({ script: 'people.toml' });
 
 const card = (page, id, state) => page.waitForSelector(`[data-testid=question][data-id="${id}"]${state ? `[data-state=${state}]` : ''}`);
 const shownId = (page) => at(page, 'question').getAttribute('data-id');

@@ -2,31 +2,25 @@
 // characters are shown as their code.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { open, painted, quit, shot } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open, painted, shot } from '../support/browser.mjs';
 import { compare } from '../support/compare.mjs';
 import { at, questionOf } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
 const EVIL = '</title></script><img src=x onerror="document.title=\'taken\'">[x](javascript:document.title=\'taken\')\u202Ederunt\u202C\u001B[31mred\u200B';
 /** More than a card shows at once. */
 const LONG = `<img src=x onerror="document.title='taken'">${'\u202Ea'.repeat(300)}${'x'.repeat(1_000_000)}`;
 
-let server;
-before(async () => {
-  server = await Server.start({ script: 'cases.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
-  await server.run('hostile', 'Be hostile.');
-  await server.run('other', 'Be hostile.');
-  await server.run('failing', 'Fail with hostile words.');
-  await server.ask('PATCH', '/threads/other', { title: EVIL }, { 'content-type': 'application/merge-patch+json' });
-  await server.post('/http-tools', { name: 'evil_tool', description: EVIL, url: `${server.url}/x`, inputSchema: { type: 'object' } });
-  await server.ask('PUT', '/policy', { rules: [{ id: 'evil', tool: 'demo_send_email', action: 'ask', reason: EVIL, when: [{ pointer: '/to', op: 'eq', value: EVIL }] }] });
-  await server.post('/threads/hostile/process', { query: EVIL, onBusy: 'steer' });
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-});
+const server = await serve({ script: 'cases.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
+await server.run('hostile', 'Be hostile.');
+await server.run('other', 'Be hostile.');
+await server.run('failing', 'Fail with hostile words.');
+await server.ask('PATCH', '/threads/other', { title: EVIL }, { 'content-type': 'application/merge-patch+json' });
+await server.post('/http-tools', { name: 'evil_tool', description: EVIL, url: `${server.url}/x`, inputSchema: { type: 'object' } });
+await server.ask('PUT', '/policy', { rules: [{ id: 'evil', tool: 'demo_send_email', action: 'ask', reason: EVIL, when: [{ pointer: '/to', op: 'eq', value: EVIL }] }] });
+await server.post('/threads/hostile/process', { query: EVIL, onBusy: 'steer' });
 
 const stream = async () => (await server.log('hostile')).find(({ type, parentId }) => type === 'LLM_STREAM_START' && parentId === 'evil').seq;
 

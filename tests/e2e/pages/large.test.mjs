@@ -1,24 +1,17 @@
 // Three hundred items, five thousand observations: only visible rows are drawn, and tokens render nothing.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { empty, fold, stateBody } from '../../../console/fold/core.js';
-import { launch, open, quit, shot, showing } from '../support/browser.mjs';
+import { launch, open, shot, showing } from '../support/browser.mjs';
 import { largeLog, tellLarge } from '../support/large.mjs';
-import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
 const ITEMS = 300;
 const LOG = largeLog(ITEMS);
 
-let server;
-before(async () => {
-  server = await Server.start();
-  await launch();
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-});
+const server = await serve();
+await launch();
 
 /** A page that is given the log, at a hash of that thread. */
 async function large(hash, log = LOG) {

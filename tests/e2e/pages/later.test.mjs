@@ -1,19 +1,14 @@
 // A browser loads only what it shows: other views are loaded when first shown.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { connected, open, painted, quit, seqOf } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { connected, open, painted, seqOf } from '../support/browser.mjs';
+import { DINNER } from '../support/demo.mjs';
 import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
-let server;
-before(async () => {
-  server = await Server.start();
-  await server.run('dinner', 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.');
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-});
+const server = await serve();
+await server.run('dinner', DINNER);
 
 /** The files of the page that were asked for from now on. */
 function asked(page) {
@@ -103,7 +98,7 @@ test('what could not be read is said, and the page can be loaded again', async (
 test('without the server nothing is asked for; it comes as soon as there is one', async (t) => {
   const other = await Server.start();
   t.after(() => other.stop());
-  await other.run('dinner', 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.');
+  await other.run('dinner', DINNER);
   const page = await open(other, '#/t/dinner');
   await painted(page, 10);
   await other.kill();

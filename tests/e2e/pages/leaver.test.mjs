@@ -1,24 +1,15 @@
 // Who signs in where another person was sees nothing of that person.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { open, quit } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open } from '../support/browser.mjs';
+import { INVITE } from '../support/demo.mjs';
+import { ADMIN, KEYS, bearer } from '../support/keys.mjs';
 import { at, done } from '../support/people.mjs';
-import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
-const INVITE = 'Send the team an invitation to the dinner.';
-const ADMIN = 'pes_test_admin_0123456789abcdef0123456789abcdef';
-const bearer = (key) => ({ authorization: `Bearer ${key}` });
-
-let server;
-before(async () => {
-  server = await Server.start({ env: { PES_API_KEYS: `default/root:read+run+approve+admin:${ADMIN}` } });
-  await server.ask('POST', '/threads/mine/process', { query: INVITE }, { ...bearer(ADMIN), prefer: 'wait=60' });
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-});
+const server = await serve({ env: KEYS });
+await server.ask('POST', '/threads/mine/process', { query: INVITE }, { ...bearer(ADMIN), prefer: 'wait=60' });
 
 /** A key made for a test, and its id. */
 const makeKey = (name) => server.post('/keys', { name, scopes: ['read', 'run', 'admin'], tenant: 'default' }, bearer(ADMIN));

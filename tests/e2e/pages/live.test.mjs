@@ -1,23 +1,14 @@
 // A run as it happens: live, after a reload, through a lost connection and a restart, in two tabs.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { connected, open, painted, quit, seqOf, shot, showing } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { connected, open, painted, seqOf, shot, showing } from '../support/browser.mjs';
+import { DINNER, INVITE, MENU } from '../support/demo.mjs';
 import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 import { wayTo } from '../support/way.mjs';
 
-const DINNER = 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.';
-const INVITE = 'Send the team an invitation to the dinner.';
-const MENU = 'Five guests want the vegetarian menu at 36.00: change the plan and tell me the new share.';
-
-let server;
-before(async () => {
-  server = await Server.start({ script: 'cases.toml' });
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-});
+const server = await serve({ script: 'cases.toml' });
 
 const nothingWrong = (page) => assert.deepEqual(page.wrong, []);
 const status = (page, name) => page.waitForSelector(`[data-testid=status][data-status=${name}]`);

@@ -2,22 +2,16 @@
 // people who asked for less motion.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { connected, open, painted, quit, showing } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { connected, open, painted, showing } from '../support/browser.mjs';
+import { DINNER, INVITE } from '../support/demo.mjs';
 import { largeLog, tellLarge } from '../support/large.mjs';
-import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
 const TOO_SLOW = 1013;
 
-let server;
-before(async () => {
-  server = await Server.start();
-  await server.run('dinner', 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.');
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-});
+const server = await serve();
+await server.run('dinner', DINNER);
 
 test('two hours, two hundred reconnections and twenty thousand observations leave nothing behind', async () => {
   const log = largeLog(1000);
@@ -67,7 +61,7 @@ async function heapOf(page) {
 }
 
 test('clocks go on for hours without a word from the server, and stand in the past', async () => {
-  await server.run('asks', 'Send the team an invitation to the dinner.');
+  await server.run('asks', INVITE);
   const page = await open(server, '#/new');
   // Responses without a Date header: the page has only its own clock.
   await page.addInitScript(() => {

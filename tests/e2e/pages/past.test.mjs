@@ -1,26 +1,19 @@
 // In the past the page shows nothing that came later, in any view, tab or log, at any observation tried.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { connected, open, painted, quit, showing } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { connected, open, painted, showing } from '../support/browser.mjs';
+import { DINNER, INVITE } from '../support/demo.mjs';
 import { at, done } from '../support/people.mjs';
-import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
-let server;
-let log;
-before(async () => {
-  server = await Server.start();
-  await server.run('past', 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.');
-  await server.run('past', 'Send the team an invitation to the dinner.');
-  const { items } = await server.get('/suspensions');
-  await server.resume('past', { suspensionId: items[0].suspensionId, approved: true, digest: items[0].digest });
-  await server.ask('PATCH', '/threads/past', { title: 'Renamed since' }, { 'content-type': 'application/merge-patch+json' });
-  log = await server.log('past');
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-});
+const server = await serve();
+await server.run('past', DINNER);
+await server.run('past', INVITE);
+const { items } = await server.get('/suspensions');
+await server.resume('past', { suspensionId: items[0].suspensionId, approved: true, digest: items[0].digest });
+await server.ask('PATCH', '/threads/past', { title: 'Renamed since' }, { 'content-type': 'application/merge-patch+json' });
+const log = await server.log('past');
 
 /** Every number of the log that the page shows or leads to, but for the tape, whose scale is the whole log. */
 const seqsOf = (page) => page.evaluate(() => {
@@ -102,7 +95,7 @@ test('an address that names what came later shows none of it', async () => {
 });
 
 test('a thread that is renamed is called so everywhere at once', async () => {
-  await server.run('named', 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.');
+  await server.run('named', DINNER);
   const page = await open(server, '#/t/named');
   await at(page, 'head').waitFor();
   await server.ask('PATCH', '/threads/named', { title: 'A dinner' }, { 'content-type': 'application/merge-patch+json' });
@@ -114,7 +107,7 @@ test('a thread that is renamed is called so everywhere at once', async () => {
 
 test('who looks at the last observation stays with what follows it', async () => {
   const live = () => page.waitForFunction(() => location.hash.startsWith('#/t/last') && !location.hash.includes('at='));
-  await server.run('last', 'Send the team an invitation to the dinner.');
+  await server.run('last', INVITE);
   const { lastSeq } = await server.get('/threads/last');
   const page = await open(server, `#/t/last?at=${lastSeq}&tab=talk`);
   await showing(page, lastSeq);
@@ -127,7 +120,7 @@ test('who looks at the last observation stays with what follows it', async () =>
   // The same for a link on the page.
   await page.evaluate((to) => { location.hash = to; }, `#/t/last?at=${seq}`);
   await live();
-  await server.run('last', 'Send the team an invitation to the dinner.');
+  await server.run('last', INVITE);
   await painted(page, seq + 1);
   await connected(page, 'live');
   await done(page);

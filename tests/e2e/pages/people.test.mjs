@@ -1,14 +1,12 @@
 // Questions are answered in the page: every kind, and every refusal of an answer.
 
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import { once } from 'node:events';
-import { after, before, test } from 'node:test';
-import { open, quit } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open } from '../support/browser.mjs';
+import { INVITE } from '../support/demo.mjs';
 import { at, done, questionOf } from '../support/people.mjs';
-import { Server } from '../support/server.mjs';
+import { listen, serve } from '../support/setup.mjs';
 
-const INVITE = 'Send the team an invitation to the dinner.';
 const REFUND = {
   name: 'refund', description: 'Pays money back.', class: 'irreversible', idempotent: false,
   inputSchema: {
@@ -20,32 +18,18 @@ const REFUND = {
   },
 };
 
-let shop;
 let paid = [];
-let server;
-
-before(async () => {
-  shop = createServer((asked, answer) => {
-    let text = '';
-    asked.on('data', (part) => { text += part; });
-    asked.on('end', () => {
-      paid.push(JSON.parse(text));
-      answer.setHeader('content-type', 'application/json');
-      answer.end('{"receipt": 7}');
-    });
+const shop = await listen((asked, answer) => {
+  let text = '';
+  asked.on('data', (part) => { text += part; });
+  asked.on('end', () => {
+    paid.push(JSON.parse(text));
+    answer.setHeader('content-type', 'application/json');
+    answer.end('{"receipt": 7}');
   });
-  shop.listen(0, '127.0.0.1');
-  await once(shop, 'listening');
-  server = await Server.start({ script: 'people.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
-  await server.post('/http-tools', { ...REFUND, url: `http://127.0.0.1:${shop.address().port}/refund` });
 });
-
-after(async () => {
-  await quit();
-  await server?.stop();
-  shop.closeAllConnections();
-  shop.close();
-});
+const server = await serve({ script: 'people.toml', env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
+await server.post('/http-tools', { ...REFUND, url: `${shop.url}/refund` });
 
 const over = (page) => page.waitForSelector('[data-testid=question][data-state=over]');
 

@@ -1,19 +1,13 @@
 // The page where browsers offer fewer APIs: over plain HTTP, as in a network without certificates, and with site data blocked.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { open, quit } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open } from '../support/browser.mjs';
+import { DINNER } from '../support/demo.mjs';
 import { at, done } from '../support/people.mjs';
-import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
-let server;
-before(async () => {
-  server = await Server.start();
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-});
+const server = await serve();
 
 test('what is sent has its key, and what cannot be copied says so', async () => {
   const page = await open(server, '#/new');
@@ -22,7 +16,7 @@ test('what is sent has its key, and what cannot be copied says so', async () => 
     Object.defineProperty(navigator, 'clipboard', { value: undefined });
   });
   await page.reload();
-  await at(page, 'query').fill('Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.');
+  await at(page, 'query').fill(DINNER);
   const sent = page.waitForRequest('**/process');
   await at(page, 'start').click();
   assert.match((await sent).headers()['idempotency-key'], /^[0-9a-f]{32}$/);

@@ -1,26 +1,15 @@
 // A click does only what it was meant for, and to the run that it was meant for.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { open, painted, quit, seqOf } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open, painted, seqOf } from '../support/browser.mjs';
+import { INVITE } from '../support/demo.mjs';
+import { ADMIN, KEYS } from '../support/keys.mjs';
 import { at, done } from '../support/people.mjs';
-import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
-const INVITE = 'Send the team an invitation to the dinner.';
-
-const KEY = 'pes_test_admin_0123456789abcdef0123456789abcdef';
-
-let server;
-let guarded;
-before(async () => {
-  server = await Server.start({ script: 'cases.toml' });
-  guarded = await Server.start({ env: { PES_API_KEYS: `default/root:read+run+approve+admin:${KEY}` } });
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-  await guarded?.stop();
-});
+const server = await serve({ script: 'cases.toml' });
+const guarded = await serve({ env: KEYS });
 
 /** The runs of a thread, the oldest first. */
 const runsOf = async (thread) => (await server.get(`/threads/${thread}/runs`)).items.sort((a, b) => a.createdAt - b.createdAt);
@@ -160,7 +149,7 @@ test('rules that are typed while others are saved stay', async () => {
 
 test('on a narrow screen somebody signs out, and is told where that failed', async () => {
   const page = await open(guarded, '#/usage', { width: 400 });
-  await at(page, 'key').fill(KEY);
+  await at(page, 'key').fill(ADMIN);
   await at(page, 'sign-in').click();
   await at(page, 'usage').waitFor();
   await page.route('**/session', (route) => route.fulfill({ status: 503, json: { title: 'The store does not answer', code: 'store_unavailable' } }));

@@ -1,10 +1,11 @@
 // Timeline rows with the same number, as a phase and its first stream, or the calls of one reply, are separate rows.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { open, painted, quit } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open, painted } from '../support/browser.mjs';
+import { INVITE } from '../support/demo.mjs';
 import { done } from '../support/people.mjs';
-import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
 const SAYS = `
 [[reply]]
@@ -20,15 +21,8 @@ when = { query = "Count twice." }
 text = "Counted."
 `;
 
-let server;
-before(async () => {
-  server = await Server.start({ says: SAYS });
-  await server.run('sums', 'Count twice.');
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-});
+const server = await serve({ says: SAYS });
+await server.run('sums', 'Count twice.');
 
 /** The selected row in words: its kind and what stands first in it. */
 const selected = (page) => page.locator('.tl-row[aria-selected=true]').evaluateAll((rows) => rows.map((row) => `${row.dataset.kind} ${row.querySelector('.label').textContent.trim()}`));
@@ -65,9 +59,9 @@ test('keys pass from each to the next, on and back', async () => {
   await isSelected(page, 'run');
   const seen = [await selected(page)];
   const walk = async (key) => {
-    const before_ = await page.locator('.tl-row[aria-selected=true]').getAttribute('id');
+    const before = await page.locator('.tl-row[aria-selected=true]').getAttribute('id');
     await page.keyboard.press(key);
-    await page.waitForFunction((id) => document.querySelector('.tl-row[aria-selected=true]').id !== id, before_);
+    await page.waitForFunction((id) => document.querySelector('.tl-row[aria-selected=true]').id !== id, before);
     return page.locator('.tl-row[aria-selected=true]').getAttribute('id');
   };
   for (let i = 1; i < rows; i++) assert.equal(await walk('j'), `row-${i}`);
@@ -86,7 +80,7 @@ test('keys that come quicker than paintings pass all of them, too', async () => 
 });
 
 test('so they do while the run waits for a person, from no row on', async () => {
-  await server.run('asks', 'Send the team an invitation to the dinner.');
+  await server.run('asks', INVITE);
   const page = await open(server, '#/t/asks');
   await painted(page, (await server.get('/threads/asks')).lastSeq);
   await page.locator('[data-testid=question]').waitFor();

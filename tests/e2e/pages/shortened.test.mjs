@@ -1,30 +1,19 @@
 // A thread whose log was shortened after some days: the page shows what the server keeps of the time before.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { open, painted, quit } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open, painted } from '../support/browser.mjs';
+import { DINNER, MENU } from '../support/demo.mjs';
 import { at, done } from '../support/people.mjs';
-import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
-const DINNER = 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.';
-const MENU = 'Five guests want the vegetarian menu at 36.00: change the plan and tell me the new share.';
-
-let server;
-let minSeq;
-let lastSeq;
-before(async () => {
-  server = await Server.start();
-  await server.run('short', DINNER);
-  minSeq = (await server.log('short')).at(-1).seq + 1;
-  await server.run('short', MENU);
-  ({ lastSeq } = await server.get('/threads/short'));
-  await server.run('other', DINNER);
-  await server.run('other', MENU);
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-});
+const server = await serve();
+await server.run('short', DINNER);
+const minSeq = (await server.log('short')).at(-1).seq + 1;
+await server.run('short', MENU);
+const { lastSeq } = await server.get('/threads/short');
+await server.run('other', DINNER);
+await server.run('other', MENU);
 
 /** The page of a server that kept the log from `minSeq` on. */
 async function opened(hash) {

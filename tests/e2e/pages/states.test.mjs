@@ -1,32 +1,22 @@
 // States of a view that follow an action: axe finds nothing serious there either, light and dark.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { open, quit, serious, shot } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open, serious, shot } from '../support/browser.mjs';
+import { INVITE } from '../support/demo.mjs';
+import { KEYS } from '../support/keys.mjs';
 import { at, done } from '../support/people.mjs';
-import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
-const INVITE = 'Send the team an invitation to the dinner.';
-const ADMIN = 'pes_test_admin_0123456789abcdef0123456789abcdef';
-
-let server;
-let guarded;
-before(async () => {
-  server = await Server.start({ script: 'people.toml' });
-  guarded = await Server.start({ env: { PES_API_KEYS: `default/root:read+run+approve+admin:${ADMIN}` } });
-  const options = { clientTools: [{ name: 'look_up', description: 'Looks up.', inputSchema: { type: 'object' } }] };
-  await server.run('client', 'Use my program.', { options });
-  for (const kind of ['text', 'number', 'date', 'choice', 'yes', 'form']) await server.run(`ask-${kind}`, `Ask for ${kind}.`);
-  await server.run('mail', INVITE);
-  await server.run('budget', INVITE, { options: { budget: { maxLlmCalls: 1 }, executionConfig: { onBudget: 'ask' } } });
-  await server.run('review', INVITE, { options: { executionConfig: { planReview: 'always' } } });
-  await server.run('answer', 'Answer at length.');
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-  await guarded?.stop();
-});
+const server = await serve({ script: 'people.toml' });
+const guarded = await serve({ env: KEYS });
+const options = { clientTools: [{ name: 'look_up', description: 'Looks up.', inputSchema: { type: 'object' } }] };
+await server.run('client', 'Use my program.', { options });
+for (const kind of ['text', 'number', 'date', 'choice', 'yes', 'form']) await server.run(`ask-${kind}`, `Ask for ${kind}.`);
+await server.run('mail', INVITE);
+await server.run('budget', INVITE, { options: { budget: { maxLlmCalls: 1 }, executionConfig: { onBudget: 'ask' } } });
+await server.run('review', INVITE, { options: { executionConfig: { planReview: 'always' } } });
+await server.run('answer', 'Answer at length.');
 
 const card = async (page) => at(page, 'question').waitFor();
 

@@ -1,17 +1,12 @@
 // The System page: what an operator sees there, and its few actions.
 
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import { once } from 'node:events';
-import { after, before, test } from 'node:test';
-import { open, quit } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open } from '../support/browser.mjs';
+import { INVITE } from '../support/demo.mjs';
 import { at, done } from '../support/people.mjs';
-import { Server } from '../support/server.mjs';
+import { listen, serve } from '../support/setup.mjs';
 
-const INVITE = 'Send the team an invitation to the dinner.';
-
-let server;
-let pager;
 const told = [];
 /** Resolves when the pager was told so often. */
 let wanted = { count: Infinity, resolve: () => {} };
@@ -20,25 +15,15 @@ const toldTimes = (count) => new Promise((resolve) => {
   if (told.length >= count) resolve();
 });
 
-before(async () => {
-  pager = createServer((asked, answer) => {
-    asked.resume();
-    asked.on('end', () => {
-      told.push(asked.headers['webhook-id']);
-      answer.end();
-      if (told.length >= wanted.count) wanted.resolve();
-    });
+const pager = await listen((asked, answer) => {
+  asked.resume();
+  asked.on('end', () => {
+    told.push(asked.headers['webhook-id']);
+    answer.end();
+    if (told.length >= wanted.count) wanted.resolve();
   });
-  pager.listen(0, '127.0.0.1');
-  await once(pager, 'listening');
-  server = await Server.start({ env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
 });
-after(async () => {
-  await quit();
-  await server?.stop();
-  pager.closeAllConnections();
-  pager.close();
-});
+const server = await serve({ env: { PES_EGRESS_ALLOW: '127.0.0.1' } });
 
 test('every table is there, and says what it is when it is empty', async () => {
   const page = await open(server, '#/system');
@@ -58,7 +43,7 @@ test('every model is asked for a word when somebody presses for it', async () =>
 });
 
 test('a message that was delivered can be sent again', async () => {
-  await server.post('/webhooks', { url: `http://127.0.0.1:${pager.address().port}/hook`, events: ['suspension.requested'] });
+  await server.post('/webhooks', { url: `${pager.url}/hook`, events: ['suspension.requested'] });
   const first = toldTimes(1);
   await server.run('hooked', INVITE);
   await first;

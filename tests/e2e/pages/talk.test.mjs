@@ -1,22 +1,15 @@
 // Messages to the agent: the first of a thread, those to a running run, and the answer.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { open, painted, quit, shot, showing } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { open, painted, shot, showing } from '../support/browser.mjs';
+import { DINNER, INVITE } from '../support/demo.mjs';
 import { at, done } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
-let server;
-let cases;
-before(async () => {
-  server = await Server.start({ script: 'people.toml' });
-  cases = await Server.start({ script: 'cases.toml' });
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-  await cases?.stop();
-});
+const server = await serve({ script: 'people.toml' });
+const cases = await serve({ script: 'cases.toml' });
 
 const busy = (route) => route.fulfill({ status: 429, contentType: 'application/problem+json',
   body: JSON.stringify({ title: 'Busy', status: 429, detail: 'Slow down.', code: 'too_many_requests', traceId: 'a', retryable: true }) });
@@ -47,11 +40,11 @@ test('a plan is shown before it runs, if that is wanted; the text stays when it 
   const page = await open(server, '#/new');
   await page.route('**/process', (route) => route.fulfill({ status: 503, contentType: 'application/problem+json',
     body: JSON.stringify({ title: 'Busy', status: 503, detail: 'The queue is full.', code: 'provider_saturated', traceId: 'a', retryable: true }) }));
-  await at(page, 'query').fill('Send the team an invitation to the dinner.');
+  await at(page, 'query').fill(INVITE);
   await at(page, 'review').check();
   await at(page, 'start').click();
   await at(page, 'new-problem').waitFor();
-  assert.equal(await at(page, 'query').inputValue(), 'Send the team an invitation to the dinner.');
+  assert.equal(await at(page, 'query').inputValue(), INVITE);
   await page.unroute('**/process');
   await at(page, 'start').click();
   await inThread(page);
@@ -174,7 +167,7 @@ test('a message to the past goes to a fork of it', async () => {
 });
 
 test('what an item promised, called and waited for', async () => {
-  await server.run('item', 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.');
+  await server.run('item', DINNER);
   const page = await open(server, '#/t/item?tab=item&sel=tip');
   await at(page, 'item').waitFor();
   const text = await at(page, 'item').innerText();
@@ -191,7 +184,7 @@ test('what an item promised, called and waited for', async () => {
 });
 
 test('one item is skipped, another done again, by hand', async () => {
-  await server.run('hand', 'Send the team an invitation to the dinner.');
+  await server.run('hand', INVITE);
   const page = await open(server, '#/t/hand?tab=item&sel=write');
   await at(page, 'item-retry').waitFor();
   const { lastSeq } = await server.get('/threads/hand');
@@ -208,7 +201,7 @@ test('one item is skipped, another done again, by hand', async () => {
 });
 
 test('what a model call saw, by parts; and what differs from another attempt', async () => {
-  await server.run('context', 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.');
+  await server.run('context', DINNER);
   const page = await open(server, '#/t/context?tab=context&sel=tip');
   const context = at(page, 'context');
   await context.locator('.win').waitFor();

@@ -1,20 +1,15 @@
 // What could not be read is said where it belongs, and read again.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { connected, open, quit } from '../support/browser.mjs';
+import { test } from 'node:test';
+import { connected, open } from '../support/browser.mjs';
+import { INVITE } from '../support/demo.mjs';
 import { at, done } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
+import { serve } from '../support/setup.mjs';
 
-let server;
-before(async () => {
-  server = await Server.start();
-  await server.run('dinner', 'Send the team an invitation to the dinner.');
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-});
+const server = await serve();
+await server.run('dinner', INVITE);
 
 const unavailable = { status: 503, contentType: 'application/problem+json', json: { title: 'Not now', detail: 'The database is away.', code: 'unavailable', retryable: true } };
 

@@ -1,28 +1,18 @@
 // Every view, light and dark, wide and narrow: axe finds nothing serious, no script fails, the content policy blocks nothing.
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { open, painted, quit, serious, shot, showing } from '../support/browser.mjs';
-import { Server } from '../support/server.mjs';
+import { test } from 'node:test';
+import { open, painted, serious, shot, showing } from '../support/browser.mjs';
+import { DINNER, INVITE } from '../support/demo.mjs';
+import { serve } from '../support/setup.mjs';
 
-const DINNER = 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.';
-const INVITE = 'Send the team an invitation to the dinner.';
-
-let server;
-let question;
-before(async () => {
-  server = await Server.start({ script: 'cases.toml' });
-  await server.run('dinner', DINNER);
-  await server.run('dinner', INVITE);
-  await server.run('failed', 'Fail at once.');
-  await server.run('changed', 'Change the plan on the way.');
-  await server.post('/threads/dinner/fork', { at: 40, threadId: 'other' });
-  question = (await server.get('/suspensions')).items[0].suspensionId;
-});
-after(async () => {
-  await quit();
-  await server?.stop();
-});
+const server = await serve({ script: 'cases.toml' });
+await server.run('dinner', DINNER);
+await server.run('dinner', INVITE);
+await server.run('failed', 'Fail at once.');
+await server.run('changed', 'Change the plan on the way.');
+await server.post('/threads/dinner/fork', { at: 40, threadId: 'other' });
+const question = (await server.get('/suspensions')).items[0].suspensionId;
 
 const VIEWS = {
   thread: '#/t/dinner', timeline: '#/t/dinner?part=time', list: '#/t/dinner/list?sel=tip&tab=item', changes: '#/t/changed/changes', forecast: '#/t/dinner/forecast', edit: '#/t/dinner/edit',

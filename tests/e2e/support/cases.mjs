@@ -1,11 +1,7 @@
 // The runs to record: each drives a server and returns the threads whose logs are kept.
 
-import { createServer } from 'node:http';
-import { once } from 'node:events';
-
-const DINNER = 'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.';
-const INVITE = 'Send the team an invitation to the dinner.';
-const MENU = 'Five guests want the vegetarian menu at 36.00: change the plan and tell me the new share.';
+import { DINNER, INVITE, MENU } from './demo.mjs';
+import { startListener } from './listener.mjs';
 
 const loopback = { PES_EGRESS_ALLOW: '127.0.0.1' };
 
@@ -170,11 +166,9 @@ async function bankThatKills(server) {
   const killed = new Promise((resolve) => {
     told = resolve;
   });
-  const bank = createServer((request) => {
+  const bank = await startListener((request) => {
     request.resume();
     server.kill().then(told);
   });
-  bank.listen(0, '127.0.0.1');
-  await once(bank, 'listening');
-  return { url: `http://127.0.0.1:${bank.address().port}/transfer`, killed, close: () => bank.closeAllConnections() || bank.close() };
+  return { url: `${bank.url}/transfer`, killed, close: bank.close };
 }
