@@ -12,7 +12,7 @@ await server.post('/agents', { id: 'consulate', card: `${agent.url}/.well-known/
 await server.ask('PUT', '/policy', { rules: [{ id: 'visa', tool: 'delegate_to_agent', action: 'auto' }] });
 
 test('what a remote agent asks is answered in the page, and its task goes on', async () => {
-  await server.begins('visa', 'Apply for the visa.');
+  await server.startRun('visa', 'Apply for the visa.');
   const asked = await server.until('visa', ({ type }) => type === 'AGENT_SUSPENDED');
   assert.equal(asked.content.kind, 'peer_input');
   const page = await open(server, '#/t/visa');
@@ -31,7 +31,7 @@ test('what a remote agent asks is answered in the page, and its task goes on', a
 
   await at(page, 'answer-field').getByLabel('the new one').check();
   await at(page, 'question').locator('[data-testid=answer]').click();
-  const { seq } = await server.ended('visa');
+  const { seq } = await server.runEnded('visa');
   await painted(page, seq);
   await page.waitForSelector('[data-testid=status][data-status=success]');
   // What the agent received, from its own log: a poll of its task, and the answer given here.
@@ -44,7 +44,7 @@ test('what a remote agent asks is answered in the page, and its task goes on', a
 
 test('a question of an agent that is declined is told to it', async () => {
   const before = (await agent.get('/threads')).items.map(({ threadId }) => threadId);
-  await server.begins('declined', 'Apply for the visa.');
+  await server.startRun('declined', 'Apply for the visa.');
   const asked = await server.until('declined', ({ type }) => type === 'AGENT_SUSPENDED');
   const page = await open(server, `#/questions/${asked.content.suspensionId}`);
   await at(page, 'question').waitFor();
@@ -52,7 +52,7 @@ test('a question of an agent that is declined is told to it', async () => {
   await at(page, 'decline').click();
   const { content } = await server.until('declined', ({ type }) => type === 'AGENT_RESUMED');
   assert.equal(content.decision, 'rejected');
-  await server.ended('declined');
+  await server.runEnded('declined');
   const theirs = (await agent.get('/threads')).items.find(({ threadId }) => !before.includes(threadId));
   assert.notEqual((await agent.get(`/threads/${theirs.threadId}`)).status, 'suspended');
   await done(page);

@@ -40,7 +40,7 @@ test('two tabs that approve at the same moment make one call, and each says who 
   await together(pages, 2);
   await Promise.all(pages.map((page) => at(page, 'approve').click()));
   await Promise.all(pages.map(over));
-  const { seq } = await server.ended('tabs');
+  const { seq } = await server.runEnded('tabs');
   assert.equal(paid, 1);
   assert.equal((await server.log('tabs')).filter(({ type }) => type === 'AGENT_RESUMED').length, 1);
   for (const page of pages) {
@@ -73,7 +73,7 @@ test('an answer that is on its way is sent once, however often it is pressed', a
   });
   release();
   await over(page);
-  await server.ended('busy');
+  await server.runEnded('busy');
   assert.equal(sent, 1);
   await done(page);
 });
@@ -89,7 +89,7 @@ test('a reload while an answer is on its way shows what became of it', async () 
   });
   await at(page, 'reject').click();
   await arrived;
-  const { seq } = await server.ended('reload');
+  const { seq } = await server.runEnded('reload');
   await page.unroute('**/resume');
   await page.reload();
   await painted(page, seq);
@@ -103,7 +103,7 @@ test('a reload while an answer is on its way shows what became of it', async () 
 
 test('an answer that comes after the time is up says so', async () => {
   await server.ask('PUT', '/policy', { rules: [{ id: 'soon', thread: 'late', tool: 'demo_send_email', action: 'ask', expiresAfterMs: 4000, onExpiry: 'deny' }] });
-  await server.begins('late', INVITE);
+  await server.startRun('late', INVITE);
   await server.until('late', ({ type }) => type === 'AGENT_SUSPENDED');
   const page = await open(server, '#/t/late');
   await at(page, 'reason').fill('Too late.');

@@ -27,9 +27,9 @@ async function doubted(thread) {
   const killed = new Promise((resolve) => {
     onCall = () => server.kill().then(resolve);
   });
-  await server.begins(thread, 'Send the transfer.');
+  await server.startRun(thread, 'Send the transfer.');
   await killed;
-  await server.begin();
+  await server.launch();
   const told = await server.until(thread, (one) => one.type === 'AGENT_SUSPENDED');
   const page = await open(server, `#/t/${thread}`);
   await painted(page, told.seq);
@@ -46,7 +46,7 @@ test('the card says what happened, and asks what is true', async () => {
   await at(page, 'reason').fill('It was sent twice before.');
   await at(page, 'skip').click();
   await page.waitForSelector('[data-testid=question][data-state=over]');
-  await server.ended('skipped');
+  await server.runEnded('skipped');
   assert.equal(asked, before);
   await done(page);
 });
@@ -58,7 +58,7 @@ test('a call that was done is given its result, and is not made again', async ()
   await at(page, 'result').fill('{"receipt": 7}');
   await at(page, 'question').locator('[data-testid=done]').click();
   await page.waitForSelector('[data-testid=question][data-state=over]');
-  await server.ended('done');
+  await server.runEnded('done');
   const ended = (await server.log('done')).find((told) => told.type === 'TOOL_EXECUTION');
   assert.deepEqual([ended.content.status, ended.content.output], ['success', { receipt: 7 }]);
   assert.equal(asked, before);
@@ -74,7 +74,7 @@ test('a call that was not done is made again, once', async () => {
   };
   await at(page, 'retry').click();
   await page.waitForSelector('[data-testid=question][data-state=over]');
-  await server.ended('again');
+  await server.runEnded('again');
   assert.equal(asked, before + 1);
   await done(page);
 });

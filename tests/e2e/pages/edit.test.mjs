@@ -107,7 +107,7 @@ test('an item that begins meanwhile locks, and the edit of it is named as too la
   await field(page, 'notify', 'description').fill('Too late');
   const { suspensionId } = await questionOf(server, 'late');
   await server.resume('late', { suspensionId, approved: true });
-  await server.ended('late');
+  await server.runEnded('late');
   await painted(page, (await server.log('late')).at(-1).seq);
   assert.equal(await row(page, 'notify').getAttribute('data-state'), 'lock');
   assert.match(await row(page, 'notify').innerText(), /your edit came too late/);

@@ -35,7 +35,7 @@ test('a failed run says what to do, and can be run again', async () => {
   const before = await seqOf(page);
   await at(page, 'run-again').click();
   await painted(page, before + 1);
-  await server.ended('failed', before);
+  await server.runEnded('failed', before);
   assert.equal((await server.get('/threads/failed/runs')).items.length, 2);
   await done(page);
 });

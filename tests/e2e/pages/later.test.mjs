@@ -105,7 +105,7 @@ test('without the server nothing is asked for; it comes as soon as there is one'
   await connected(page, 'held');
   await page.evaluate(() => { location.hash = '#/t/dinner/changes'; });
   await page.locator('[data-testid=not-yet]').waitFor();
-  await other.begin();
+  await other.launch();
   await page.getByRole('button', { name: 'Try now' }).click({ timeout: 2000 }).catch(() => {});
   await page.locator('[data-testid=changes]').waitFor();
   assert.deepEqual(page.wrong, []);

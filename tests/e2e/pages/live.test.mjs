@@ -6,7 +6,7 @@ import { connected, open, painted, seqOf, shot, showing } from '../support/brows
 import { DINNER, INVITE, MENU } from '../support/demo.mjs';
 import { Server } from '../support/server.mjs';
 import { serve } from '../support/setup.mjs';
-import { wayTo } from '../support/way.mjs';
+import { proxyTo } from '../support/proxy.mjs';
 
 const server = await serve({ script: 'cases.toml' });
 
@@ -40,13 +40,13 @@ test('the three prompts of the demo are seen to their ends', async () => {
 });
 
 test('a reload in the middle shows the same and goes on', async () => {
-  await server.begins('reload', DINNER);
+  await server.startRun('reload', DINNER);
   await server.until('reload', ({ type, parentId }) => type === 'LLM_STREAM_START' && parentId === 'tip');
   const page = await open(server, '#/t/reload');
   await painted(page, 20);
   await page.reload();
   await painted(page, 20);
-  const { seq } = await server.ended('reload');
+  const { seq } = await server.runEnded('reload');
   await painted(page, seq);
   await status(page, 'success');
   assert.deepEqual(await page.locator('[data-node]').evaluateAll((nodes) => nodes.map((node) => node.dataset.status)), Array(4).fill('completed'));
@@ -57,7 +57,7 @@ test('what is marked in an answer that is being written stays marked', async (t)
   const slow = await Server.start({ env: { PES_DEMO_PACE: '40' } });
   t.after(() => slow.stop());
   const page = await open(slow, '#/new');
-  await slow.begins('marked', DINNER);
+  await slow.startRun('marked', DINNER);
   await page.evaluate(() => { location.hash = '#/t/marked?tab=talk'; });
   const [marked, after_] = await page.evaluate(() => new Promise((resolve) => {
     let first = null;
@@ -80,18 +80,18 @@ test('what is marked in an answer that is being written stays marked', async (t)
 
 test('a connection that is cut in the middle of a token comes back by itself, and nothing is missing', async (t) => {
   const slow = await Server.start({ env: { PES_DEMO_PACE: '40' } });
-  const way = await wayTo(slow);
-  t.after(() => way.close());
+  const proxy = await proxyTo(slow);
+  t.after(() => proxy.close());
   t.after(() => slow.stop());
-  await slow.begins('cut', DINNER);
-  const page = await open(way, '#/t/cut');
+  await slow.startRun('cut', DINNER);
+  const page = await open(proxy, '#/t/cut');
   await connected(page, 'live');
   await page.evaluate(() => { window.isTheSame = true; });
-  await way.cutIn('"event":"token"');
+  await proxy.cutIn('"event":"token"');
   await connected(page, 'held');
   const seq = await seqOf(page);
   await connected(page, 'live');
-  const { seq: last } = await slow.ended('cut');
+  const { seq: last } = await slow.runEnded('cut');
   await painted(page, last);
   assert.ok(seq < last, 'the run went on meanwhile');
   await status(page, 'success');
@@ -103,7 +103,7 @@ test('a connection that is cut in the middle of a token comes back by itself, an
 test('a server that is killed and started again: the page says so, and the run goes on', async (t) => {
   const slow = await Server.start({ env: { PES_DEMO_PACE: '40' } });
   t.after(() => slow.stop());
-  await slow.begins('killed', DINNER);
+  await slow.startRun('killed', DINNER);
   await slow.until('killed', ({ type, parentId }) => type === 'LLM_STREAM_START' && parentId === 'tip');
   const page = await open(slow, '#/t/killed');
   await painted(page, 20);
@@ -113,8 +113,8 @@ test('a server that is killed and started again: the page says so, and the run g
   assert.match(await page.locator('[data-testid=held]').innerText(), /The server does not answer\.\s+What you see is as of observation \d+/);
   assert.equal(await page.locator('[data-testid=pause]').first().isDisabled(), true);
   await shot(page, 'disconnected');
-  await slow.begin();
-  const { seq } = await slow.ended('killed');
+  await slow.launch();
+  const { seq } = await slow.runEnded('killed');
   await page.getByRole('button', { name: 'Try now' }).click({ timeout: 2000 }).catch(() => {});
   await painted(page, seq);
   await connected(page, 'live');
@@ -149,7 +149,7 @@ test('beside a thread and among the questions stands what happens elsewhere', as
   await page.locator('.nav [data-testid=question-count]').waitFor({ state: 'detached' });
   await other.kill();
   await connected(page, 'held');
-  await other.begin();
+  await other.launch();
   await page.getByRole('button', { name: 'Try now' }).click({ timeout: 2000 }).catch(() => {});
   await connected(page, 'live');
   nothingWrong(page);
@@ -233,7 +233,7 @@ test('a forecast is of what is still to be done, also when the plan stays as it 
   await page.locator('[data-testid=forecast]').getByText('1 item will ask a person').waitFor();
   const { items } = await server.get('/suspensions');
   await server.resume('foreseen', { suspensionId: items.find(({ threadId }) => threadId === 'foreseen').suspensionId, approved: true });
-  await server.ended('foreseen');
+  await server.runEnded('foreseen');
   await page.locator('[data-testid=forecast]').getByText('Nothing is left to be done.').waitFor();
   nothingWrong(page);
 });
@@ -253,7 +253,7 @@ test('every state that is shown is the server’s, at every observation', async 
 });
 
 test('a cancel is asked about once, says what it keeps, and says that it is under way', async () => {
-  await server.begins('cancel', 'Stand still.');
+  await server.startRun('cancel', 'Stand still.');
   await server.until('cancel', ({ type, parentId }) => type === 'LLM_STREAM_START' && parentId === 'wait');
   const page = await open(server, '#/t/cancel');
   await painted(page, 10);
@@ -273,7 +273,7 @@ test('a cancel is asked about once, says what it keeps, and says that it is unde
 test('a pause is a question, and the run goes on from it', async () => {
   const slow = await Server.start({ env: { PES_DEMO_PACE: '60' } });
   try {
-    await slow.begins('pause', DINNER);
+    await slow.startRun('pause', DINNER);
     await slow.until('pause', ({ type, parentId }) => type === 'LLM_STREAM_START' && parentId === 'bill');
     const page = await open(slow, '#/t/pause');
     await page.locator('[data-testid=pause]:visible:enabled').waitFor();

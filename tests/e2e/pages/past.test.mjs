@@ -114,7 +114,7 @@ test('who looks at the last observation stays with what follows it', async () =>
   await live();
   const { items } = await server.get('/suspensions');
   await server.resume('last', { suspensionId: items.find(({ threadId }) => threadId === 'last').suspensionId, approved: true });
-  const { seq } = await server.ended('last');
+  const { seq } = await server.runEnded('last');
   await painted(page, seq);
   await connected(page, 'live');
   // The same for a link on the page.

@@ -50,7 +50,7 @@ test('a call of high risk is approved by two presses, and the digest goes with t
   assert.equal('modifiedArgs' in request.postDataJSON(), false);
   assert.ok(request.headers()['idempotency-key']);
   await over(page);
-  await server.ended('approve');
+  await server.runEnded('approve');
   assert.match(await at(page, 'verdict').innerText(), /approved this|accepted/);
   await done(page);
 });
@@ -97,7 +97,7 @@ test('arguments with a number that a browser rounds are approved or rejected, no
   await page.keyboard.press('e');
   await page.keyboard.press('a');
   assert.equal('modifiedArgs' in (await sent).postDataJSON(), false);
-  await server.ended('rounded');
+  await server.runEnded('rounded');
   await done(page);
 });
 
@@ -116,7 +116,7 @@ test('edited arguments say what they were, and run as they are on the card', asy
   assert.match(await at(page, 'approve').innerText(), /Approve with 199\.00/);
   await at(page, 'approve').click();
   await over(page);
-  await server.ended('edit');
+  await server.runEnded('edit');
   assert.equal(paid.length, 1);
   assert.equal(paid[0].arguments?.amountEur ?? paid[0].amountEur, 199);
   const extra = paid[0].arguments?.extra ?? paid[0].extra;
@@ -132,7 +132,7 @@ test('a rejection needs its reason', async () => {
   await at(page, 'reason').fill('Not this week.');
   await at(page, 'reject').click();
   await over(page);
-  await server.ended('reject');
+  await server.runEnded('reject');
   const log = await server.log('reject');
   assert.equal(log.find((told) => told.type === 'AGENT_RESUMED').content.reason, 'Not this week.');
   await done(page);
@@ -157,7 +157,7 @@ test('of two who answer, the second is told who was first', async () => {
 
 test('a question that expires says what came of it', async () => {
   await server.ask('PUT', '/policy', { rules: [{ id: 'soon', thread: 'expiry', tool: 'demo_send_email', action: 'ask', expiresAfterMs: 8000, onExpiry: 'deny' }] });
-  await server.begins('expiry', INVITE);
+  await server.startRun('expiry', INVITE);
   await server.until('expiry', (told) => told.type === 'AGENT_SUSPENDED');
   const page = await open(server, '#/t/expiry');
   await at(page, 'countdown').waitFor();
@@ -188,7 +188,7 @@ test('an answer that did not arrive is sent again under the same key, another on
     }
   }
   await over(page);
-  await server.ended('again');
+  await server.runEnded('again');
   assert.deepEqual([keys[0] === keys[1], keys[2] === keys[3], keys[1] === keys[2]], [true, true, false]);
   const resumed = (await server.log('again')).filter((told) => told.type === 'AGENT_RESUMED');
   assert.deepEqual(resumed.map(({ content }) => content.reason), ['No, never.']);
@@ -211,7 +211,7 @@ for (const [name, act, expected] of [
     await at(page, 'answer').click();
     assert.deepEqual((await sent).postDataJSON().value, expected);
     await over(page);
-    await server.ended(`ask-${name}`);
+    await server.runEnded(`ask-${name}`);
     await done(page);
   });
 }

@@ -36,7 +36,7 @@ test('a run is asked for again with the options that it had', async () => {
   await at(page, 'failure').getByText('With the options of that run').waitFor();
   const seq = await seqOf(page);
   await at(page, 'run-again').click();
-  await server.ended('options', seq);
+  await server.runEnded('options', seq);
   const [first, second] = await runsOf('options');
   assert.deepEqual(second.options, first.options);
   assert.equal(second.options.executionConfig.planReview, 'always');
@@ -61,7 +61,7 @@ test('a run that was refused is asked for anew, and one whose answer was lost as
     await page.getByText(`Refusal ${number}.`).waitFor();
   }
   await at(page, 'run-again').click();
-  await server.ended('again', seq);
+  await server.runEnded('again', seq);
   const [first, second] = keys;
   assert.notEqual(first, second);
   assert.deepEqual(keys, [first, second, second, second]);
@@ -81,21 +81,21 @@ test('a run is cancelled, and not answered as one before it was through a proxy 
   await page.keyboard.press('c');
   await cancels(page);
   await page.getByText('Gateway Time-out').waitFor();
-  const { seq } = await server.ended('proxied');
+  const { seq } = await server.runEnded('proxied');
   await server.run('proxied', INVITE);
   const { lastSeq } = await server.get('/threads/proxied');
   await painted(page, lastSeq);
   await page.keyboard.press('c');
   const [, second] = await runsOf('proxied');
   assert.equal(await cancels(page), `/runs/${second.runId}/cancel`);
-  await server.ended('proxied', seq);
+  await server.runEnded('proxied', seq);
   assert.equal((await runsOf('proxied'))[1].status, 'cancelled');
   await done(page);
 });
 
 test('a run is cancelled alone: the one that is queued behind it begins', async () => {
   const page = await asking('queued');
-  await server.begins('queued', 'Fail at once.', { onBusy: 'enqueue' });
+  await server.startRun('queued', 'Fail at once.', { onBusy: 'enqueue' });
   const [first] = await runsOf('queued');
   await page.keyboard.press('c');
   assert.equal(await cancels(page), `/runs/${first.runId}/cancel`);
@@ -108,7 +108,7 @@ test('a run that began while the dialog stood open is not the one that is cancel
   await page.keyboard.press('c');
   await at(page, 'cancel-yes').waitFor();
   await server.post('/threads/changed/cancel', {});
-  await server.ended('changed');
+  await server.runEnded('changed');
   await server.run('changed', INVITE);
   await painted(page, (await server.get('/threads/changed')).lastSeq);
   const [first, second] = await runsOf('changed');

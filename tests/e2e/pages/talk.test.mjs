@@ -70,7 +70,7 @@ test('an answer is Markdown, its links lead to the web only, and its suggestions
 test('a run that is under way is steered, followed, or interrupted', async () => {
   for (const [way, onBusy] of [['steer', 'steer'], ['enqueue', 'enqueue'], ['interrupt', 'interrupt']]) {
     const thread = `busy-${way}`;
-    await cases.begins(thread, 'Take your time.');
+    await cases.startRun(thread, 'Take your time.');
     const begun = await cases.until(thread, (told) => told.type === 'LLM_STREAM_START' && told.parentId === 'first');
     const page = await open(cases, `#/t/${thread}?tab=talk`);
     await painted(page, begun.seq);
@@ -143,7 +143,7 @@ test('a message that was refused is sent again in the way that the page shows by
   await at(page, 'message-field').fill('Do it politely.');
   await at(page, 'send').click();
   await page.getByText('Slow down.').waitFor();
-  await cases.begins('refused', 'Take your time.');
+  await cases.startRun('refused', 'Take your time.');
   await at(page, 'way-steer').waitFor();
   await at(page, 'send').click();
   await page.waitForFunction(() => document.querySelector('[data-testid=message-field]').value === '');
@@ -191,7 +191,7 @@ test('one item is skipped, another done again, by hand', async () => {
   await at(page, 'item-retry').click();
   await server.until('hand', (told) => told.type === 'ITEM_STATUS_CHANGE' && told.content.itemId === 'write' && told.content.status === 'in_progress', lastSeq);
   await done(page);
-  await cases.begins('skip', 'Take your time.');
+  await cases.startRun('skip', 'Take your time.');
   await cases.until('skip', (told) => told.type === 'LLM_STREAM_START' && told.parentId === 'first');
   const other = await open(cases, '#/t/skip?tab=item&sel=third');
   await at(other, 'item-skip').click();

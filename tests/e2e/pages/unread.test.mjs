@@ -86,7 +86,7 @@ test('a view that could not be read is read when the server is back', async (t) 
   await connected(page, 'held');
   await page.evaluate(() => { location.hash = '#/usage'; });
   await at(page, 'failure').waitFor();
-  await other.begin();
+  await other.launch();
   await page.getByRole('button', { name: 'Try now' }).click({ timeout: 2000 }).catch(() => {});
   await at(page, 'no-usage').waitFor();
   await done(page);

@@ -28,8 +28,8 @@ export const CASES = {
   brought: {
     async drive(server) {
       const history = [{ role: 'user', content: 'We are 14.' }, { role: 'assistant', content: 'Noted. '.repeat(100) }];
-      await server.begins('brought', DINNER, { history });
-      await server.ended('brought');
+      await server.startRun('brought', DINNER, { history });
+      await server.runEnded('brought');
       return ['brought'];
     },
   },
@@ -58,8 +58,8 @@ export const CASES = {
       await server.resume('refused', { suspensionId: refused.suspensionId, approved: false, reason: 'Not yet.' });
       const policy = { rules: [{ id: 'soon', tool: 'demo_send_email', action: 'ask', expiresAfterMs: 1000, onExpiry: 'deny' }] };
       await server.ask('PUT', '/policy', policy);
-      await server.begins('expired', INVITE);
-      await server.ended('expired');
+      await server.startRun('expired', INVITE);
+      await server.runEnded('expired');
       await server.ask('POST', '/threads/edited/fork', { at: 20, threadId: 'forked' });
       await server.run('forked', INVITE);
       return ['edited', 'refused', 'expired', 'forked'];
@@ -85,7 +85,7 @@ export const CASES = {
   edits: {
     script: 'cases.toml',
     async drive(server) {
-      await server.begins('slow', 'Take your time.');
+      await server.startRun('slow', 'Take your time.');
       await server.until('slow', (told) => told.type === 'LLM_STREAM_START' && told.parentId === 'first');
       const plan = await fetch(`${server.url}/threads/slow/plan`);
       const edit = [
@@ -96,9 +96,9 @@ export const CASES = {
       await plan.json();
       await server.ask('PATCH', '/threads/slow/plan', edit, headers);
       await server.ask('PUT', '/threads/slow/agent-state', { data: { guests: 14, table: { number: 3 } } });
-      await server.begins('slow', 'Do it politely.', { onBusy: 'steer' });
+      await server.startRun('slow', 'Do it politely.', { onBusy: 'steer' });
       await server.post('/threads/slow/cancel', {});
-      await server.ended('slow');
+      await server.runEnded('slow');
       return ['slow'];
     },
   },
@@ -111,7 +111,7 @@ export const CASES = {
       await server.post('/threads/stepped/items/write/retry', {});
       await server.until('stepped', ({ type, content }) => type === 'ITEM_STATUS_CHANGE' && content.itemId === 'write' && content.status === 'completed', lastSeq);
       await server.post('/threads/stepped/items/send/skip', {});
-      await server.ended('stepped');
+      await server.runEnded('stepped');
       return ['stepped'];
     },
   },
@@ -121,19 +121,19 @@ export const CASES = {
     script: 'cases.toml',
     env: loopback,
     async drive(server) {
-      await server.begins('again', DINNER);
+      await server.startRun('again', DINNER);
       await server.until('again', (told) => told.type === 'LLM_STREAM_START' && told.parentId === 'tip');
-      await server.again();
-      await server.ended('again');
+      await server.restart();
+      await server.runEnded('again');
       const bank = await bankThatKills(server);
       await server.post('/http-tools', {
         name: 'bank_transfer', description: 'Sends money.', url: bank.url, class: 'irreversible', idempotent: false,
         inputSchema: { type: 'object', properties: { iban: { type: 'string' }, amountEur: { type: 'number' }, note: { type: 'string' } }, required: ['iban', 'amountEur'] },
       });
       await server.ask('PUT', '/policy', { rules: [{ id: 'pay', tool: 'bank_transfer', action: 'auto' }] });
-      await server.begins('doubt', 'Send the transfer.');
+      await server.startRun('doubt', 'Send the transfer.');
       await bank.killed;
-      await server.begin();
+      await server.launch();
       const asked = await server.until('doubt', (told) => told.type === 'AGENT_SUSPENDED');
       await server.resume('doubt', { suspensionId: asked.content.suspensionId, action: 'done', value: { receipt: 7 } });
       bank.close();
@@ -150,8 +150,8 @@ export const CASES = {
       try {
         await server.post('/agents', { id: 'helper', card: `${helper.url}/.well-known/agent-card.json` });
         await server.ask('PUT', '/policy', { rules: [{ id: 'helper', tool: 'delegate_to_agent', action: 'auto' }] });
-        await server.begins('delegated', 'Ask the helper.');
-        await server.ended('delegated');
+        await server.startRun('delegated', 'Ask the helper.');
+        await server.runEnded('delegated');
       } finally {
         await helper.stop();
       }

@@ -36,11 +36,12 @@ export class Server {
       writeFileSync(server.env.PES_DEMO_SCRIPT, says);
     }
     server.port = 0;
-    await server.begin();
+    await server.launch();
     return server;
   }
 
-  async begin() {
+  /** Starts the process, on the port that it had before. */
+  async launch() {
     const args = ['serve', '--host', '127.0.0.1', '--port', String(this.port), '--data-dir', this.folder];
     // The server has its own process group, so that its child processes end with it.
     this.child = spawn(program(), args, { env: { PATH: process.env.PATH, HOME: this.folder, ...this.env }, cwd: this.folder, detached: true, stdio: ['ignore', 'pipe', 'inherit'] });
@@ -58,18 +59,16 @@ export class Server {
     this.port = Number(new URL(this.url).port);
   }
 
-  async end(signal) {
+  async kill() {
     if (!running.delete(this.child) || this.child.exitCode != null) return;
     const gone = once(this.child, 'exit');
-    process.kill(-this.child.pid, signal);
+    process.kill(-this.child.pid, 'SIGKILL');
     await gone;
   }
 
-  kill = () => this.end('SIGKILL');
-
-  async again() {
+  async restart() {
     await this.kill();
-    await this.begin();
+    await this.launch();
   }
 
   async stop() {
@@ -98,8 +97,8 @@ export class Server {
   /** Asks the thread, and waits until the run has ended or asks a person. */
   run = (thread, query, more = {}) => this.post(`/threads/${thread}/process`, { query, ...more }, { prefer: 'wait=60' });
 
-  /** Begins a run and does not wait. */
-  begins = (thread, query, more = {}) => this.post(`/threads/${thread}/process`, { query, ...more });
+  /** Starts a run and does not wait. */
+  startRun = (thread, query, more = {}) => this.post(`/threads/${thread}/process`, { query, ...more });
 
   resume = (thread, body) => this.post(`/threads/${thread}/resume`, body, { prefer: 'wait=60' });
 
@@ -132,5 +131,5 @@ export class Server {
     throw new Error('the stream ended before that');
   }
 
-  ended = (thread, after = 0) => this.until(thread, (told) => told.type === 'RUN_FINISHED', after);
+  runEnded = (thread, after = 0) => this.until(thread, (told) => told.type === 'RUN_FINISHED', after);
 }

@@ -4,10 +4,10 @@ import { once } from 'node:events';
 import net from 'node:net';
 
 /** `{url, cutIn(text), close()}`. `cutIn` ends the connection that brings this text next, in the middle of it. */
-export async function wayTo(server) {
+export async function proxyTo(server) {
   const open = new Set();
   let cut = null;
-  const way = net.createServer((client) => {
+  const proxy = net.createServer((client) => {
     const behind = net.connect(server.port, '127.0.0.1');
     for (const socket of [client, behind]) {
       open.add(socket);
@@ -28,13 +28,13 @@ export async function wayTo(server) {
       return behind.destroy();
     });
   });
-  way.listen(0, '127.0.0.1');
-  await once(way, 'listening');
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
   return {
-    url: `http://127.0.0.1:${way.address().port}`,
+    url: `http://127.0.0.1:${proxy.address().port}`,
     cutIn: (text) => new Promise((done) => { cut = { text, done }; }),
     close() {
-      way.close();
+      proxy.close();
       for (const socket of open) socket.destroy();
     },
   };
