@@ -3,7 +3,7 @@
 # Playwright needs Node 20: if the distribution's is older, installs one from the package index below target/.
 node_20() {
     local is_new='process.exit(Number(process.versions.node.split(".")[0]) < 20 ? 1 : 0)' own=${CARGO_TARGET_DIR:-target}/node
-    if command -v node >/dev/null && node -e "$is_new"; then
+    if has node && node -e "$is_new"; then
         command -v node
         return
     fi

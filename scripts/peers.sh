@@ -19,8 +19,15 @@ missing() {
     return 1
 }
 
-# has_python HOME PACKAGE VERSION: whether that environment has exactly this version.
-has_python() { [ "$("$1/bin/pip" show "$2" 2>/dev/null | sed -n 's/^Version: //p')" = "$3" ]; }
+# has_pip HOME NAME==VERSION...: whether that environment has exactly these versions.
+has_pip() {
+    local home=$1 asked name
+    shift
+    for asked in "$@"; do
+        name=${asked%%==*}
+        [ "$("$home/bin/pip" show "${name%%\[*}" 2>/dev/null | sed -n 's/^Version: //p')" = "${asked##*==}" ] || return 1
+    done
+}
 
 # has_npm FOLDER NAME@VERSION...: the same for npm packages, named as for npm (also name@npm:package@version).
 has_npm() {
@@ -30,6 +37,27 @@ has_npm() {
         rest=${asked#?}
         grep -qsF "\"version\": \"${asked##*@}\"" "$folder/node_modules/${asked:0:1}${rest%%@*}/package.json" || return 1
     done
+}
+
+# install_pip HOME WHAT NAME==VERSION...: installs what that environment does not have.
+install_pip() {
+    local home=$1 what=$2
+    shift 2
+    if has_pip "$home" "$@"; then return; fi
+    echo "installing $* into $home" >&2
+    { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "$@"; } >&2 ||
+        missing "$what" "$* could not be installed from the package index"
+}
+
+# install_npm FOLDER WHAT NAME@VERSION...: the same for npm packages.
+install_npm() {
+    local folder=$1 what=$2
+    shift 2
+    need_node || return 1
+    if has_npm "$folder" "$@"; then return; fi
+    echo "installing $* into $folder" >&2
+    npm install --prefix "$folder" --no-audit --no-fund --silent "$@" >&2 ||
+        missing "$what" "$* could not be installed from the package index"
 }
 
 # answers URL PID LOG: waits until the URL answers, while the process lives.
@@ -45,15 +73,8 @@ answers() {
 
 # Mock answers in the formats of OpenAI and Anthropic; see tests/peers/litellm.yaml.
 start_litellm() {
-    local home=$PEERS/litellm log=$PEERS/litellm.log version=1.106.2
-    command -v python3 >/dev/null || { missing LiteLLM 'there is no python3'; return 1; }
-    command -v curl >/dev/null || { missing LiteLLM 'there is no curl'; return 1; }
-    mkdir -p "$PEERS"
-    if ! has_python "$home" litellm "$version"; then
-        echo "installing LiteLLM $version into $home" >&2
-        { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "litellm[proxy]==$version"; } >&2 ||
-            { missing LiteLLM "litellm[proxy]==$version could not be installed from the package index"; return 1; }
-    fi
+    local home=$PEERS/litellm log=$PEERS/litellm.log
+    install_pip "$home" LiteLLM 'litellm[proxy]==1.106.2' || return 1
     local port behind
     port=$(free_port)
     behind=$(free_port)
@@ -65,52 +86,26 @@ start_litellm() {
     export LITELLM_URL="http://127.0.0.1:$port" LITELLM_BEHIND="127.0.0.1:$behind"
 }
 
-# The reference servers of MCP, from npm and PyPI, below target/peers; the tests start them.
+# The reference servers of MCP, from npm and PyPI; the tests start them.
 install_mcp_servers() {
-    local npm=$PEERS/npm py=$PEERS/py
-    need_node || return 1
-    if [ ! -x "$npm/node_modules/.bin/mcp-server-filesystem" ]; then
-        npm install --prefix "$npm" --no-audit --no-fund --silent \
-            @modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem || return 1
-    fi
-    if [ ! -x "$py/bin/mcp-server-time" ]; then
-        python3 -m venv "$py" && "$py/bin/pip" install --quiet mcp-server-time
-    fi
+    install_npm "$PEERS/npm" "MCP's servers" \
+        @modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 || return 1
+    install_pip "$PEERS/py" "MCP's time server" mcp-server-time==2026.10.19
 }
 
 # The client libraries of MCP, from PyPI and npm: the tests run them; see tests/peers/mcp_client.py, mcp_client.mjs
 # and mcp_tasks.mjs.
 install_mcp_clients() {
-    local py=$PEERS/mcp js=$PEERS/mcp-js version=2.3.0
-    local packages=(@modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/client@2.4.0 @modelcontextprotocol/ext-tasks@0.2.2)
-    need_node || return 1
-    if ! has_python "$py" mcp "$version"; then
-        echo "installing mcp $version into $py" >&2
-        { python3 -m venv "$py" && "$py/bin/pip" install -q --disable-pip-version-check "mcp==$version"; } >&2 ||
-            { missing 'the MCP client for Python' "mcp==$version could not be installed from the package index"; return 1; }
-    fi
-    if ! has_npm "$js" "${packages[@]}"; then
-        npm install --prefix "$js" --no-audit --no-fund --silent "${packages[@]}" ||
-            { missing 'the MCP clients for JavaScript' 'they could not be installed from the package index'; return 1; }
-    fi
+    install_pip "$PEERS/mcp" 'the MCP client for Python' mcp==2.3.0 || return 1
+    install_npm "$PEERS/mcp-js" 'the MCP clients for JavaScript' \
+        @modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/client@2.4.0 @modelcontextprotocol/ext-tasks@0.2.2
 }
 
 # The A2A library, from PyPI: the tests run its client, and call agents built with it; see tests/peers/a2a_server.py.
 start_a2a_sdk() {
-    local home=$PEERS/a2a log=$PEERS/a2a.log version=1.3.0 old=0.3.24
-    command -v curl >/dev/null || { missing a2a-sdk 'there is no curl'; return 1; }
-    if ! has_python "$home-0.3" a2a-sdk "$old"; then
-        echo "installing a2a-sdk $old into $home-0.3" >&2
-        { python3 -m venv "$home-0.3" &&
-            "$home-0.3/bin/pip" install -q --disable-pip-version-check "a2a-sdk[http-server]==$old"; } >&2 ||
-            { missing a2a-sdk "a2a-sdk==$old could not be installed from the package index"; return 1; }
-    fi
-    if ! has_python "$home" a2a-sdk "$version"; then
-        echo "installing a2a-sdk $version into $home" >&2
-        { python3 -m venv "$home" &&
-            "$home/bin/pip" install -q --disable-pip-version-check "a2a-sdk[http-server]==$version" uvicorn httpx; } >&2 ||
-            { missing a2a-sdk "a2a-sdk==$version could not be installed from the package index"; return 1; }
-    fi
+    local home=$PEERS/a2a log=$PEERS/a2a.log
+    install_pip "$home-0.3" a2a-sdk 'a2a-sdk[http-server]==0.3.24' || return 1
+    install_pip "$home" a2a-sdk 'a2a-sdk[http-server]==1.3.0' uvicorn==0.54.0 httpx==0.28.1 || return 1
     local port
     port=$(free_port)
     "$home/bin/python" -B tests/peers/a2a_server.py "$port" >"$log" 2>&1 &
@@ -121,56 +116,26 @@ start_a2a_sdk() {
 }
 
 # OpenAI's own library, from PyPI: the tests run a complete scenario with it; see tests/peers/openai_client.py.
-install_openai() {
-    local home=$PEERS/openai version=3.54.0
-    if ! has_python "$home" openai "$version"; then
-        echo "installing openai $version into $home" >&2
-        { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "openai==$version"; } >&2 ||
-            { missing openai "openai==$version could not be installed from the package index"; return 1; }
-    fi
-}
+install_openai() { install_pip "$PEERS/openai" openai openai==3.54.0; }
 
 # The same for JavaScript, and the AI SDK's provider for OpenAI, from npm; see tests/peers/openai_client.mjs and ai_openai.mjs.
 install_openai_js() {
     local home=$PEERS/openai-js
-    local packages=(openai@7.57.0 ai6@npm:ai@6.0.326 openai3@npm:@ai-sdk/openai@3.0.141
-        ai7@npm:ai@7.0.173 openai4@npm:@ai-sdk/openai@4.0.118)
-    need_node || return 1
-    if ! has_npm "$home" "${packages[@]}"; then
-        echo "installing openai and @ai-sdk/openai into $home" >&2
-        npm install --prefix "$home" --no-audit --no-fund --silent "${packages[@]}" ||
-            { missing 'openai for JavaScript' 'openai or @ai-sdk/openai could not be installed'; return 1; }
-    fi
+    install_npm "$home" 'openai for JavaScript' openai@7.57.0 ai6@npm:ai@6.0.326 openai3@npm:@ai-sdk/openai@3.0.141 \
+        ai7@npm:ai@7.0.173 openai4@npm:@ai-sdk/openai@4.0.118 || return 1
     cp tests/peers/openai_client.mjs tests/peers/ai_openai.mjs "$home"
 }
 
 # OpenAI's Agents SDK, from PyPI; see tests/peers/openai_agents.py.
-install_openai_agents() {
-    local home=$PEERS/openai-agents version=0.24.0
-    if ! has_python "$home" openai-agents "$version"; then
-        echo "installing openai-agents $version into $home" >&2
-        { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "openai-agents==$version"; } >&2 ||
-            { missing openai-agents "openai-agents==$version could not be installed from the package index"; return 1; }
-    fi
-}
+install_openai_agents() { install_pip "$PEERS/openai-agents" openai-agents openai-agents==0.24.0; }
 
 # Clients in TypeScript and Python, generated from the OpenAPI document by third-party generators. The tests run a complete
 # scenario with each; see tests/peers/client.ts and tests/peers/client.py.
 generate_clients() {
-    local ts=$PEERS/client-ts py=$PEERS/client-py version=0.29.1
-    local packages=(openapi-typescript@7.13.0 openapi-fetch@0.17.0 typescript@5.9.3)
-    need_node || return 1
-    if ! has_npm "$ts" "${packages[@]}"; then
-        echo "installing openapi-typescript into $ts" >&2
-        npm install --prefix "$ts" --no-audit --no-fund --silent "${packages[@]}" @types/node@20 ||
-            { missing 'a client in TypeScript' 'openapi-typescript could not be installed'; return 1; }
-    fi
-    if ! has_python "$py" openapi-python-client "$version"; then
-        echo "installing openapi-python-client $version into $py" >&2
-        { python3 -m venv "$py" &&
-            "$py/bin/pip" install -q --disable-pip-version-check "openapi-python-client==$version" ruff==0.14.0; } >&2 ||
-            { missing 'a client in Python' "openapi-python-client==$version could not be installed"; return 1; }
-    fi
+    local ts=$PEERS/client-ts py=$PEERS/client-py
+    install_npm "$ts" 'a client in TypeScript' openapi-typescript@7.13.0 openapi-fetch@0.17.0 typescript@5.9.3 \
+        @types/node@20.19.43 || return 1
+    install_pip "$py" 'a client in Python' openapi-python-client==0.29.1 ruff==0.14.0 || return 1
     "$ts/node_modules/.bin/openapi-typescript" tests/openapi.json -o "$ts/api.d.ts" >&2 || return 1
     cp tests/peers/client.ts "$ts/client.ts"
     "$ts/node_modules/.bin/tsc" --strict --target es2022 --module nodenext --skipLibCheck --outDir "$ts/built" \
@@ -185,36 +150,22 @@ generate_clients() {
 
 # OpenTelemetry's own messages and names, from PyPI, for a collector built from them; see tests/peers/otlp_collector.py.
 install_opentelemetry() {
-    local home=$PEERS/opentelemetry proto=1.45.2 names=0.66b2
-    if ! { has_python "$home" opentelemetry-proto "$proto" && has_python "$home" opentelemetry-semantic-conventions "$names"; }; then
-        echo "installing opentelemetry-proto $proto into $home" >&2
-        { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check \
-            "opentelemetry-proto==$proto" "opentelemetry-semantic-conventions==$names"; } >&2 ||
-            { missing OpenTelemetry 'its messages and names could not be installed from the package index'; return 1; }
-    fi
+    install_pip "$PEERS/opentelemetry" OpenTelemetry \
+        opentelemetry-proto==1.45.2 opentelemetry-semantic-conventions==0.66b2
 }
 
 # rotel, a collector that forwards what it receives, from PyPI; the tests start it.
 install_rotel() {
-    local home=$PEERS/rotel version=0.0.1a15
-    if [ ! -x "$home/bin/rotel-agent" ] || ! has_python "$home" rotel "$version"; then
-        echo "installing rotel $version into $home" >&2
-        { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "rotel==$version" &&
-            ln -sf "$("$home/bin/python" -c 'import importlib.util as u; print(u.find_spec("rotel").submodule_search_locations[0])')/rotel-agent" \
-                "$PWD/$home/bin/rotel-agent"; } >&2 ||
-            { missing rotel "rotel==$version could not be installed from the package index"; return 1; }
-    fi
+    local home=$PEERS/rotel folder
+    install_pip "$home" rotel rotel==0.0.1a15 || return 1
+    folder=$("$home/bin/python" -c 'import importlib.util as u; print(u.find_spec("rotel").submodule_search_locations[0])') &&
+        ln -sf "$folder/rotel-agent" "$PWD/$home/bin/rotel-agent"
 }
 
 # Phoenix, which receives and shows traces of agents, from PyPI: 850 MB, and some minutes the first time.
 start_phoenix() {
-    local home=$PEERS/phoenix log=$PEERS/phoenix.log version=20.26.1
-    command -v curl >/dev/null || { missing Phoenix 'there is no curl'; return 1; }
-    if ! has_python "$home" arize-phoenix "$version"; then
-        echo "installing Phoenix $version into $home" >&2
-        { python3 -m venv "$home" && "$home/bin/pip" install -q --disable-pip-version-check "arize-phoenix==$version"; } >&2 ||
-            { missing Phoenix "arize-phoenix==$version could not be installed from the package index"; return 1; }
-    fi
+    local home=$PEERS/phoenix log=$PEERS/phoenix.log
+    install_pip "$home" Phoenix arize-phoenix==20.26.1 || return 1
     local port grpc
     port=$(free_port)
     grpc=$(free_port)
@@ -228,25 +179,15 @@ start_phoenix() {
 
 # A provider of OpenID Connect, from npm; the tests start it; see tests/peers/oidc_provider.mjs.
 install_oidc_provider() {
-    local home=$PEERS/oidc version=9.13.3
-    need_node || return 1
-    if ! has_npm "$home" "oidc-provider@$version"; then
-        echo "installing oidc-provider $version into $home" >&2
-        npm install --prefix "$home" --no-audit --no-fund --silent "oidc-provider@$version" ||
-            { missing oidc-provider "oidc-provider@$version could not be installed from the package index"; return 1; }
-    fi
+    local home=$PEERS/oidc
+    install_npm "$home" oidc-provider oidc-provider@9.13.3 || return 1
     cp tests/peers/oidc_provider.mjs "$home/provider.mjs"
 }
 
 # The client of the AI SDK, versions 6 and 7, from npm; see tests/peers/ai_sdk.mjs.
 install_ai_sdk() {
-    local home=$PEERS/ai-sdk packages=(ai6@npm:ai@6.0.326 ai7@npm:ai@7.0.173)
-    need_node || return 1
-    if ! has_npm "$home" "${packages[@]}"; then
-        echo "installing the AI SDK into $home" >&2
-        npm install --prefix "$home" --no-audit --no-fund --silent "${packages[@]}" ||
-            { missing 'the AI SDK' 'ai could not be installed'; return 1; }
-    fi
+    local home=$PEERS/ai-sdk
+    install_npm "$home" 'the AI SDK' ai6@npm:ai@6.0.326 ai7@npm:ai@7.0.173 || return 1
     cp tests/peers/stories.mjs "$home/"
     cp tests/peers/ai_sdk.mjs "$home/story.mjs"
 }
@@ -254,14 +195,8 @@ install_ai_sdk() {
 # AG-UI's client, versions before and from 1.0, from npm; see tests/peers/agui.mjs.
 install_ag_ui() {
     local home=$PEERS/ag-ui
-    local packages=(agui0@npm:@ag-ui/client@0.0.59 core0@npm:@ag-ui/core@0.0.59
-        agui1@npm:@ag-ui/client@1.0.0 core1@npm:@ag-ui/core@1.0.0)
-    need_node || return 1
-    if ! has_npm "$home" "${packages[@]}"; then
-        echo "installing AG-UI into $home" >&2
-        npm install --prefix "$home" --no-audit --no-fund --silent "${packages[@]}" ||
-            { missing AG-UI '@ag-ui/client could not be installed'; return 1; }
-    fi
+    install_npm "$home" AG-UI agui0@npm:@ag-ui/client@0.0.59 core0@npm:@ag-ui/core@0.0.59 \
+        agui1@npm:@ag-ui/client@1.0.0 core1@npm:@ag-ui/core@1.0.0 || return 1
     cp tests/peers/stories.mjs "$home/"
     cp tests/peers/agui.mjs "$home/story.mjs"
 }
@@ -269,23 +204,15 @@ install_ag_ui() {
 # The clients in clients/, built and packed as for a release, and installed from their packages; see tests/peers/our_client.mts
 # and tests/peers/our_client.py, and beside each its `_faults`.
 install_our_clients() {
-    local ts=$PEERS/our-ts py=$PEERS/our-py typescript=typescript@5.9.3 build=1.3.0 mypy=2.4.1
-    need_node || return 1
-    mkdir -p "$ts"
-    if ! has_npm "$ts" "$typescript"; then
-        npm install --prefix "$ts" --no-audit --no-fund --silent "$typescript" @types/node@20 ||
-            { missing 'our client in TypeScript' 'typescript could not be installed'; return 1; }
-    fi
+    local ts=$PEERS/our-ts py=$PEERS/our-py
+    install_npm "$ts" 'our client in TypeScript' typescript@5.9.3 @types/node@20.19.43 || return 1
     (cd clients/typescript && npm ci --no-audit --no-fund --silent && npm pack --silent --pack-destination "$OLDPWD/$ts") >&2 || return 1
     rm -rf "$ts/node_modules/pes-client"
     npm install --prefix "$ts" --no-audit --no-fund --silent --no-save --no-package-lock "$ts"/pes-client-*.tgz || return 1
     cp tests/peers/our_client.mts tests/peers/our_client_faults.mts examples/approve.mts "$ts"
     "$ts/node_modules/.bin/tsc" --strict --target es2022 --module nodenext --types node --typeRoots "$ts/node_modules/@types" \
         --outDir "$ts/built" "$ts"/*.mts >&2 || return 1
-    if ! { has_python "$py" build "$build" && has_python "$py" mypy "$mypy"; }; then
-        { python3 -m venv "$py" && "$py/bin/pip" install -q --disable-pip-version-check "build==$build" "mypy==$mypy"; } >&2 ||
-            { missing 'our client in Python' 'build and mypy could not be installed'; return 1; }
-    fi
+    install_pip "$py" 'our client in Python' build==1.3.0 mypy==2.4.1 || return 1
     rm -rf "$py/dist"
     "$py/bin/python" -m build --outdir "$py/dist" clients/python >"$py/build.log" 2>&1 || { tail -n 20 "$py/build.log" >&2; return 1; }
     "$py/bin/pip" install -q --disable-pip-version-check --force-reinstall "$py"/dist/*.whl >&2 || return 1
