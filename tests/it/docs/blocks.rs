@@ -5,19 +5,15 @@ use std::path::Path;
 /// Documents whose commands are run.
 pub const RUN: &[&str] = &["README.md", "docs/AGENTS.md", "docs/GUIDE.md", "docs/POLICY.md"];
 
-/// Every document that contains commands, settings or answers.
-pub const DOCUMENTS: &[&str] = &[
-    "README.md",
-    "docs/AGENTS.md",
-    "docs/CLIENTS.md",
-    "docs/DEMO_SCRIPT.md",
-    "docs/EVENTS.md",
-    "docs/GUIDE.md",
-    "docs/MODELS.md",
-    "docs/OPERATIONS.md",
-    "docs/POLICY.md",
-    "docs/TOOLS.md",
-];
+/// Every document for users: README.md and those in docs/.
+pub fn documents() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names: Vec<String> = names.filter(|name| name.ends_with(".md")).collect();
+    assert!(names.len() > 15, "the documents are gone");
+    let in_docs = names.into_iter().map(|name| format!("docs/{name}"));
+    in_docs.chain(["README.md".to_owned()]).collect()
+}
 
 pub struct Block {
     /// `sh`: run by a test. `console`: not run. `json`: the answer to the commands before it. `toml`: settings.
