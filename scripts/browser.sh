@@ -24,11 +24,20 @@ set_up_page() {
     node_20
 }
 
-# test_page LOG [FILE...]: sets up tests/e2e/, and runs all of it or these files against the server that cargo builds.
+# The page's fold in Node, and in a browser a run and what docs/GUARANTEES.md names.
+page_core=(
+    tests/e2e/unit/
+    tests/e2e/pages/live.test.mjs
+    tests/e2e/pages/failure.test.mjs
+    tests/e2e/pages/leaver.test.mjs
+    tests/e2e/pages/hostile.test.mjs
+    tests/e2e/pages/later.test.mjs
+)
+
+# test_page LOG FILE...: sets up tests/e2e/, and runs these files and folders of it against the server that cargo builds.
 test_page() {
     local said=$1 node
     shift
-    [ $# -gt 0 ] || set -- tests/e2e/unit/ tests/e2e/pages/
     node=$(set_up_page) || return 1
     cargo build --locked || return 1
     PES_BIN=${PES_BIN:-$(realpath "${CARGO_TARGET_DIR:-target}/debug/pes")} "$node" --test --test-timeout=600000 --test-concurrency=1 --test-reporter=tap "$@" 2>&1 |
