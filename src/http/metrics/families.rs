@@ -49,7 +49,7 @@ pub const COUNTED: &[Family] = &[
     (
         "pes_recovered_total",
         Counter,
-        "Calls whose end was not heard, because the process stopped or the connection broke: model (asked again), tool (idempotent, called again), in_doubt (a person is asked).",
+        "Calls whose end is not known, because the process stopped or the connection broke: model (asked again), tool (idempotent, called again), in_doubt (a person is asked).",
     ),
     ("pes_items_finished_total", Counter, "Todo items that ended: completed, failed, cancelled."),
     ("pes_suspensions_total", Counter, "Questions to people, by kind."),
@@ -84,7 +84,7 @@ pub const COUNTED: &[Family] = &[
     ("pes_tool_schemas_compiled_total", Counter, "JSON Schemas of tools that were compiled."),
     ("pes_mcp_restarts_total", Counter, "MCP servers that went down and were started again."),
     ("pes_mcp_progress_total", Counter, "Reports of progress by MCP servers."),
-    ("pes_outbox_deliveries_total", Counter, "Attempts to tell somebody outside: delivered, failed, dead."),
+    ("pes_outbox_deliveries_total", Counter, "Attempts at deliveries: delivered, failed, dead."),
     (
         "pes_telemetry_spans_total",
         Counter,
