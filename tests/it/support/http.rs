@@ -103,6 +103,7 @@ pub async fn exchange(address: SocketAddr, request: &[u8]) -> Said {
 
 type Wire = BufReader<OwnedReadHalf>;
 
+/// The writing half is for keeping: dropped, it would close the connection.
 async fn dial(address: SocketAddr, request: &[u8]) -> (Wire, OwnedWriteHalf) {
     let (reader, mut writer) = TcpStream::connect(address).await.expect("the server listens").into_split();
     // A server that has responded may stop reading; the request is still correct.
@@ -217,6 +218,7 @@ static PROBLEM_MEMBERS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
 pub struct Events {
     wire: Wire,
     text: String,
+    /// Dropped, it would close the connection.
     _hold: OwnedWriteHalf,
 }
 
