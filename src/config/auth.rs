@@ -39,8 +39,8 @@ section! {
         /// name of your choice: `issuer` and `audience` as in its tokens, `tenant` or `tenant_claim`, and `algorithms`
         /// (RS256, ES256, EdDSA), `scope_claim` ("scope"), `scope_map`, `name_claim` ("sub"), `groups_claim`,
         /// `leeway_s` (30). With `client_id` (and `client_secret`, which may be `env:NAME` or `file:PATH`) people can
-        /// sign in at the console, with the scopes in `login_scope` ("openid"). Its keys are fetched from the URL in
-        /// its metadata; if that is on another host, `egress` must allow it.
+        /// sign in on the server's page, with the scopes in `login_scope` ("openid"). Its keys are fetched from the URL
+        /// in its metadata; if that is on another host, `egress` must allow it.
         oidc: BTreeMap<String, OidcIssuer> = BTreeMap::new(), file_only().example(
             "{ corp = { issuer = \"https://login.example\", audience = \"pes\", tenant = \"acme\", \
              scope_map = { \"pes.use\" = [\"read\", \"run\"] } } }");

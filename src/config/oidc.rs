@@ -42,7 +42,7 @@ pub struct OidcIssuer {
     /// The claim with the groups that rules may name as approvers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups_claim: Option<String>,
-    /// This server's client id at the issuer; with it people can sign in at the console.
+    /// This server's client id at the issuer; with it people can sign in on the server's page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
