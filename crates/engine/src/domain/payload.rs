@@ -34,8 +34,12 @@ fn is_small(value: &Value) -> bool {
         Value::Null | Value::Bool(_) | Value::Number(_) => true,
         Value::String(text) => text.len() <= INLINE_LIMIT,
         Value::Array(_) | Value::Object(_) => {
-            let text = value.to_string();
-            text.len() <= INLINE_LIMIT && !text.contains(MARK)
+            let mut text = [0; INLINE_LIMIT];
+            let mut free = &mut text[..];
+            // Fails as soon as the text is too long: a large value is not written out only to be measured.
+            let is_short = serde_json::to_writer(&mut free, value).is_ok();
+            let length = INLINE_LIMIT - free.len();
+            is_short && !text[..length].windows(MARK.len()).any(|part| part == MARK.as_bytes())
         }
     }
 }
@@ -89,6 +93,15 @@ mod tests {
         assert!(written.to_string().len() < 40);
         let payloads = Payloads::from_iter(payload);
         assert_eq!(inline(json!({"a": [written]}), &payloads), json!({"a": [large]}));
+    }
+
+    #[test]
+    fn the_whole_text_of_a_list_counts() {
+        let list = |length: usize| json!(["x".repeat(length - 4)]);
+        for (length, is_stored) in [(INLINE_LIMIT, false), (INLINE_LIMIT + 1, true), (9 * INLINE_LIMIT, true)] {
+            assert_eq!(list(length).to_string().len(), length);
+            assert_eq!(store("p", list(length)).1.is_some(), is_stored, "{length}");
+        }
     }
 
     #[test]
