@@ -19,8 +19,10 @@ pub(super) struct ListFold {
 
 impl ListFold {
     pub(super) fn new(items: &[TodoItem], outputs: IndexMap<ItemId, StepOutputEntry>) -> Self {
-        let by_id = |item: &TodoItem| (item.id.clone(), without_calls(item.clone()));
-        Self { items: items.iter().map(by_id).collect(), outputs, calls: ItemCalls::of(items) }
+        let calls = ItemCalls::of(items);
+        let mut items: IndexMap<ItemId, TodoItem> = items.iter().map(|item| (item.id.clone(), item.clone())).collect();
+        items.values_mut().for_each(forget_calls);
+        Self { items, outputs, calls }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -60,7 +62,8 @@ impl ListFold {
         let before = self.items.get(id).cloned();
         match &change.item {
             Some(item) => {
-                let item = without_calls(with_calls(item.clone(), before.as_ref()));
+                let mut item = with_calls(item.clone(), before.as_ref());
+                forget_calls(&mut item);
                 if !item.status.is_settled() {
                     self.outputs.shift_remove(id);
                 }
@@ -106,9 +109,9 @@ impl ListFold {
         if changed.status == ItemStatus::InProgress {
             item.validation_status = None;
         }
-        take(&mut item.run_id, &changed.run_id);
-        take(&mut item.result, &changed.result);
-        take(&mut item.validation_status, &changed.validation_status);
+        overwrite(&mut item.run_id, &changed.run_id);
+        overwrite(&mut item.result, &changed.result);
+        overwrite(&mut item.validation_status, &changed.validation_status);
         item.other.extend(changed.other.clone());
         for (had, has) in
             [(&mut item.tool_calls, &changed.tool_calls), (&mut item.actual_tool_calls, &changed.actual_tool_calls)]
@@ -120,7 +123,7 @@ impl ListFold {
         if !changed.tool_results.is_empty() {
             item.tool_results.clone_from(&changed.tool_results);
         }
-        *item = without_calls(item.clone());
+        forget_calls(item);
         match &body.step_output {
             Some(output) => _ = self.outputs.insert(id.clone(), output.clone()),
             None => _ = self.outputs.shift_remove(id),
@@ -128,7 +131,7 @@ impl ListFold {
     }
 }
 
-fn take<T: Clone>(had: &mut Option<T>, has: &Option<T>) {
+fn overwrite<T: Clone>(had: &mut Option<T>, has: &Option<T>) {
     if has.is_some() {
         had.clone_from(has);
     }
@@ -141,13 +144,12 @@ fn unlisted_item(body: &ItemStatusChangeBody) -> TodoItem {
 }
 
 /// The calls of an item that is not settled are recorded one by one.
-fn without_calls(mut item: TodoItem) -> TodoItem {
+fn forget_calls(item: &mut TodoItem) {
     if !item.status.is_settled() {
         item.tool_calls.clear();
         item.actual_tool_calls.clear();
         item.tool_results.clear();
     }
-    item
 }
 
 /// A recorded change of the plan leaves the item's calls out.
