@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use crate::domain::Millis;
 use crate::domain::model::Usage;
 use crate::domain::settings::{Budget, RunSettings};
-use crate::domain::size::tokens;
+use crate::domain::size::{json_tokens, tokens};
 use crate::domain::usage::{Nanos, Price, nanos};
 use crate::pes::state::{ModelCall, Reserved, RunPhase, Shape, State};
 use crate::{Allowance, CapRoom, ModelBook, Remaining, Reservation, Toolbox, World};
@@ -272,7 +272,7 @@ fn prompt_estimate(state: &State, world: &World<'_>) -> u64 {
 /// The part that every prompt of a run has.
 fn opening_estimate(settings: &RunSettings, query: &str, tools: &dyn Toolbox) -> u64 {
     let tools = tools.offered(settings);
-    let tools: u64 = tools.iter().map(|tool| tokens(&tool.description) + tokens(&tool.input_schema.to_string())).sum();
+    let tools: u64 = tools.iter().map(|tool| tokens(&tool.description) + json_tokens(&tool.input_schema)).sum();
     tokens(&settings.system_prompt) + tokens(query) + tools + FIXED_TEXT_TOKENS
 }
 
