@@ -19,7 +19,7 @@ use crate::domain::spend::SpendCaps;
 use crate::domain::thread::ThreadStatus;
 use crate::engine::effect::Effect;
 use crate::engine::event::{Event, SystemEvent};
-use crate::engine::step::{self, Step};
+use crate::engine::step::{self, EffectChanges, Step};
 use crate::engine::{Illegal, Reservation, RunAdmission, Stamp, World};
 use crate::failpoint;
 use crate::store::outbox::TargetKind;
@@ -285,12 +285,11 @@ impl Actor {
 
     async fn start_and_abort_effects(&mut self, before: &[Effect], is_holder: bool) {
         let Some(loaded) = &self.loaded else { return };
-        for effect in step::stopped(before, &*loaded.machine) {
+        let EffectChanges { stopped, started } = step::effect_changes(before, &*loaded.machine);
+        for effect in stopped {
             self.effects.abort(effect);
         }
         self.reply_to_calls();
-        let Some(loaded) = &self.loaded else { return };
-        let started = step::started(before, &*loaded.machine);
         if is_holder && !started.is_empty() {
             self.start_effects(started).await;
         }

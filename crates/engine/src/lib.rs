@@ -2,13 +2,13 @@
 //!
 //! A [`Core`] rebuilds a thread's [`Machine`] from what is stored. The machine takes an [`event::Event`] and returns a
 //! [`step::Step`]: what to store, what happened, and the thread's status. Effects are not returned but derived: they
-//! are the slots that are `Running` after the step and were not before ([`step::started`]). So the committed state says
-//! what it waits for, and a crash loses nothing.
+//! are the slots that are `Running` after the step and were not before ([`step::effect_changes`]). So the committed state
+//! says what it waits for, and a crash loses nothing.
 //!
 //! The code that runs a machine does this for one event after the other: remember [`Machine::running`]; call
-//! [`step::decide`]; commit the step, whole or not at all; start what [`step::started`] returns and stop what
-//! [`step::stopped`] returns; feed the results of effects back as events. `crates/engine/tests/it/sim.rs` does so in
-//! memory, the server's `runtime` on a database.
+//! [`step::decide`]; commit the step, whole or not at all; stop and start effects as [`step::effect_changes`] says; feed
+//! their results back as events. `crates/engine/tests/it/sim.rs` does so in memory, the server's `runtime` on a
+//! database.
 //!
 //! [`cores::all`] are the cores that come with the server: [`pes`] with a plan and without. [`simple`] is the short way
 //! to write a core, [`machine`] the long one.

@@ -214,16 +214,20 @@ pub fn decide(machine: &mut dyn Machine, world: &World<'_>, stamp: Stamp, event:
     Ok(step)
 }
 
-/// The effects to start after a commit: running now and not before. `before` is `machine.running()` from before the
-/// decision.
-pub fn started(before: &[Effect], machine: &dyn Machine) -> Vec<Effect> {
-    machine.running().into_iter().filter(|effect| !before.contains(effect)).collect()
+/// What is left to do with effects after a commit.
+pub struct EffectChanges<'a> {
+    /// To abort: running before and not any more.
+    pub stopped: Vec<&'a Effect>,
+    /// To start: running now and not before.
+    pub started: Vec<Effect>,
 }
 
-/// The effects to abort after a commit: running before and not any more.
-pub fn stopped<'a>(before: &'a [Effect], machine: &dyn Machine) -> Vec<&'a Effect> {
+/// `before` is `machine.running()` from before the decision.
+pub fn effect_changes<'a>(before: &'a [Effect], machine: &dyn Machine) -> EffectChanges<'a> {
     let now = machine.running();
-    before.iter().filter(|effect| !now.contains(effect)).collect()
+    let stopped = before.iter().filter(|effect| !now.contains(effect)).collect();
+    let started = now.into_iter().filter(|effect| !before.contains(effect)).collect();
+    EffectChanges { stopped, started }
 }
 
 #[cfg(test)]
