@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::domain::facts::RecordedMessage;
 use crate::domain::run::ResultStatus;
 use crate::pes::plan::{refine, review};
-use crate::pes::run::{answer_form, finish, synthesize};
+use crate::pes::run::finish::{self, FinalAnswer};
+use crate::pes::run::{answer_form, synthesize};
 use crate::pes::state::State;
 use crate::pes::tx::Tx;
 
@@ -31,7 +32,7 @@ pub(crate) fn answer(tx: &mut Tx<'_>, text: String, shown: Value, status: Result
     match answer_form::fit(tx, &text) {
         Ok(content) => {
             let shown = answer_form::shown(tx, &content, &text, shown);
-            finish::answer(tx, content, shown, None, status, None);
+            finish::answer(tx, FinalAnswer { content, shown, ui: None }, status, None);
         }
         Err(fault) => synthesize::ask_for_form(tx, shown, fault),
     }

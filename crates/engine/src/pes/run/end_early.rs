@@ -1,11 +1,9 @@
 //! A run ends before its plan is done: cancelled, out of budget, or because its plan was not approved.
 
-use serde_json::Value;
-
 use crate::domain::actor::ServerActor;
 use crate::domain::fault::Code;
 use crate::domain::model;
-use crate::domain::run::{ResultStatus, RunError, RunStatus};
+use crate::domain::run::{RunError, RunStatus};
 use crate::pes::plan::review::MAX_REASON_CHARS;
 use crate::pes::run::finish;
 use crate::pes::settle::stop;
@@ -45,23 +43,15 @@ fn end_on_budget(tx: &mut Tx<'_>, why: &str) {
     let phase = tx.state.model_phase(None);
     let phase = if tx.state.list.is_any_open() { model::Phase::Execution } else { phase };
     stop::everything(tx, "the run's budget is spent");
-    tx.record_error(phase, Code::BudgetExceeded.as_str(), &message, true, None);
-    let content = tx.state.account(&message);
-    let id = format!("account-{}", tx.state.active_run().run_id);
-    let shown = tx.store(id, Value::String(content.clone()));
-    let error = RunError { code: Code::BudgetExceeded, message, phase };
-    finish::answer(tx, content, shown, None, ResultStatus::Partial, Some(error));
+    finish::answer_with_account(tx, RunError { code: Code::BudgetExceeded, message, phase }, true);
 }
 
 /// Ends the run because its plan was rejected.
 fn end_rejected(tx: &mut Tx<'_>, why: &str) {
     let message = format!("The plan was rejected: {}.", text::cut(why, MAX_REASON_CHARS).trim_end_matches('.'));
     stop::everything(tx, "the plan was rejected");
-    tx.record_error(model::Phase::Planning, Code::PlanRejected.as_str(), &message, true, None);
-    let content = tx.state.account(&message);
-    let shown = tx.store(format!("account-{}", tx.state.active_run().run_id), Value::String(content.clone()));
     let error = RunError { code: Code::PlanRejected, message, phase: model::Phase::Planning };
-    finish::answer(tx, content, shown, None, ResultStatus::Partial, Some(error));
+    finish::answer_with_account(tx, error, true);
 }
 
 /// Fails the run because nobody reviewed its plan in time.

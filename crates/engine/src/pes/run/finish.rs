@@ -18,35 +18,51 @@ use crate::pes::state::{Item, RunPhase, rows, text};
 use crate::pes::tx::Tx;
 use crate::world::RunAdmission;
 
-/// Ends the run with an answer. `shown` is its text as observations hold it. If the caller wants JSON, an account in
-/// words is of no use to it: the run fails instead.
-pub(crate) fn answer(
-    tx: &mut Tx<'_>,
-    content: String,
-    shown: Value,
-    ui: Option<Value>,
-    status: ResultStatus,
-    error: Option<RunError>,
-) {
-    let is_account = error.is_some() && answer_form::is_wanted(tx.state);
-    let status = if is_account { ResultStatus::Error } else { status };
-    answer_in_any_form(tx, content, shown, ui, status, error);
+/// The answer of a run.
+pub(crate) struct FinalAnswer {
+    pub content: String,
+    /// The content as observations hold it.
+    pub shown: Value,
+    pub ui: Option<Value>,
 }
 
-/// The same for an answer that may lack the required form, because its caller limited its length.
-pub(crate) fn answer_in_any_form(
-    tx: &mut Tx<'_>,
-    content: String,
-    shown: Value,
-    ui: Option<Value>,
-    status: ResultStatus,
-    error: Option<RunError>,
-) {
+impl FinalAnswer {
+    /// An answer that this server wrote or changed; the name is part of its payload's id.
+    pub fn written(tx: &mut Tx<'_>, name: &str, content: String, ui: Option<Value>) -> Self {
+        let id = format!("{name}-{}", tx.state.active_run().run_id);
+        let shown = tx.store(id, Value::String(content.clone()));
+        Self { content, shown, ui }
+    }
+
+    /// A short text, which observations hold whole.
+    fn short(content: String) -> Self {
+        Self { shown: Value::String(content.clone()), content, ui: None }
+    }
+}
+
+/// Ends the run with an answer. If the caller wants JSON, an account in words is of no use to it: the run fails
+/// instead.
+pub(crate) fn answer(tx: &mut Tx<'_>, answer: FinalAnswer, status: ResultStatus, error: Option<RunError>) {
+    let is_account = error.is_some() && answer_form::is_wanted(tx.state);
+    let status = if is_account { ResultStatus::Error } else { status };
+    answer_in_any_form(tx, answer, status, error);
+}
+
+/// Ends the run because of this error, with an account of what was done.
+pub(crate) fn answer_with_account(tx: &mut Tx<'_>, error: RunError, is_fatal: bool) {
+    tx.record_error(error.phase, error.code.as_str(), &error.message, is_fatal, None);
+    let content = tx.state.account(&error.message);
+    let account = FinalAnswer::written(tx, "account", content, None);
+    answer(tx, account, ResultStatus::Partial, Some(error));
+}
+
+/// Ends the run with an answer that may lack the required form, because its caller limited its length.
+pub(crate) fn answer_in_any_form(tx: &mut Tx<'_>, answer: FinalAnswer, status: ResultStatus, error: Option<RunError>) {
     let (run_status, marked) = match status {
         ResultStatus::Success | ResultStatus::Partial => (RunStatus::Completed, None),
         ResultStatus::Error => (RunStatus::Failed, error.as_ref()),
     };
-    let message_id = answer_message(tx, tx.state.active_run().clone(), content, shown, ui, marked);
+    let message_id = answer_message(tx, tx.state.active_run().clone(), answer, marked);
     let errors = tx.state.failures(error.as_ref());
     end(tx, run_status, Some(Outcome { status, message_id, error, errors }));
 }
@@ -55,8 +71,7 @@ pub(crate) fn answer_in_any_form(
 pub(crate) fn fail(tx: &mut Tx<'_>, code: Code, message: String, phase: model::Phase) {
     tx.record_error(phase, code.as_str(), &message, true, None);
     let error = RunError { code, message: message.clone(), phase };
-    let shown = Value::String(message.clone());
-    answer(tx, message, shown, None, ResultStatus::Error, Some(error));
+    answer(tx, FinalAnswer::short(message), ResultStatus::Error, Some(error));
 }
 
 pub(crate) fn ai_message(
@@ -81,14 +96,8 @@ pub(crate) fn ai_message(
     }
 }
 
-fn answer_message(
-    tx: &mut Tx<'_>,
-    run: Run,
-    content: String,
-    shown: Value,
-    ui: Option<Value>,
-    error: Option<&RunError>,
-) -> MessageId {
+fn answer_message(tx: &mut Tx<'_>, run: Run, answer: FinalAnswer, error: Option<&RunError>) -> MessageId {
+    let FinalAnswer { content, shown, ui } = answer;
     let message = ai_message(tx, &run, content, ui.as_ref(), error);
     let ord = tx.next_ord();
     tx.write_message(ord, &message);
@@ -169,8 +178,7 @@ pub(crate) fn end_queued(tx: &mut Tx<'_>, id: &RunId, status: RunStatus, error: 
     tx.state.head.queue.retain(|queued| queued != id);
     let Some((ord, run)) = tx.state.queued.remove(id) else { return };
     let outcome = error.map(|error| {
-        let text = error.message.clone();
-        let message_id = answer_message(tx, run.clone(), text.clone(), Value::String(text), None, Some(&error));
+        let message_id = answer_message(tx, run.clone(), FinalAnswer::short(error.message.clone()), Some(&error));
         let errors = vec![RunFailure::from(&error)];
         Outcome { status: ResultStatus::Error, message_id, error: Some(error), errors }
     });

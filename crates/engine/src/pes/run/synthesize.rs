@@ -9,7 +9,8 @@ use crate::domain::plan::ItemStatus;
 use crate::domain::run::{ResultStatus, RunError};
 use crate::domain::settings::OnBudget;
 use crate::parse::{self, SynthesisDraft, TOO_LONG};
-use crate::pes::run::{answer_form, finish};
+use crate::pes::run::answer_form;
+use crate::pes::run::finish::{self, FinalAnswer};
 use crate::pes::state::{MAX_REPAIRS, ModelCall, ReceivedReply, Repair, RunPhase, funds, model_call};
 use crate::pes::tx::Tx;
 
@@ -46,7 +47,8 @@ pub(crate) fn on_reply(tx: &mut Tx<'_>, replied: ReceivedReply<'_>) {
         tx.store(format!("{}.answer", replied.stream), Value::String(draft.content.clone()))
     };
     let status = tx.state.result_status();
-    finish::answer(tx, draft.content, shown, draft.ui_metadata, status, None);
+    let answer = FinalAnswer { content: draft.content, shown, ui: draft.ui_metadata };
+    finish::answer(tx, answer, status, None);
 }
 
 /// The reply as a draft, and what is wrong with its form.
@@ -97,8 +99,8 @@ pub(crate) fn answer_incomplete(tx: &mut Tx<'_>, draft: SynthesisDraft, code: Co
     tx.record_error(model::Phase::Synthesis, code.as_str(), &message, is_fatal, None);
     let content = format!("{}\n\n{message}", draft.content);
     let error = RunError { code, message, phase: model::Phase::Synthesis };
-    let shown = tx.store(format!("answer-{}", tx.state.active_run().run_id), Value::String(content.clone()));
-    finish::answer(tx, content, shown, draft.ui_metadata, ResultStatus::Partial, Some(error));
+    let answer = FinalAnswer::written(tx, "answer", content, draft.ui_metadata);
+    finish::answer(tx, answer, ResultStatus::Partial, Some(error));
 }
 
 /// A caller that limited the length of the answer gets the cut answer without an added sentence; the error says that it
@@ -107,19 +109,15 @@ fn answer_limited(tx: &mut Tx<'_>, draft: SynthesisDraft) {
     let message = "The answer is as long as `synthesisParams.maxTokens` allows.".to_owned();
     tx.record_error(model::Phase::Synthesis, Code::SynthesisFailed.as_str(), &message, false, None);
     let error = RunError { code: Code::SynthesisFailed, message, phase: model::Phase::Synthesis };
-    let shown = tx.store(format!("answer-{}", tx.state.active_run().run_id), Value::String(draft.content.clone()));
-    finish::answer_in_any_form(tx, draft.content, shown, draft.ui_metadata, ResultStatus::Partial, Some(error));
+    let answer = FinalAnswer::written(tx, "answer", draft.content, draft.ui_metadata);
+    finish::answer_in_any_form(tx, answer, ResultStatus::Partial, Some(error));
 }
 
 /// The work is done but the answer could not be written: the run ends with an account of what was done and what failed.
 pub(crate) fn on_failed(tx: &mut Tx<'_>, why: &str) {
     let message = format!("The answer could not be written: {why}");
-    let is_fatal = answer_form::is_wanted(tx.state);
-    tx.record_error(model::Phase::Synthesis, Code::SynthesisFailed.as_str(), &message, is_fatal, None);
-    let content = tx.state.account(&message);
     let error = RunError { code: Code::SynthesisFailed, message, phase: model::Phase::Synthesis };
-    let shown = tx.store(format!("account-{}", tx.state.active_run().run_id), Value::String(content.clone()));
-    finish::answer(tx, content, shown, None, ResultStatus::Partial, Some(error));
+    finish::answer_with_account(tx, error, answer_form::is_wanted(tx.state));
 }
 
 fn record(tx: &mut Tx<'_>, status: SynthesisStatus) {
