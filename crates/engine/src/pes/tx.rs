@@ -229,7 +229,7 @@ impl<'a> Tx<'a> {
             && self.tasks.is_empty()
             && !self.is_run_changed
             && !self.is_head_changed;
-        let stop_effects = self.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
+        let stop_effects = self.state.is_cancelling();
         // A change in the head alone that was not marked follows from the rest of the state: that a version of the plan
         // needs no approval, or which phase or model call is next. It is not written. The next event makes the same
         // decision again, on this machine or on one that was loaded anew.

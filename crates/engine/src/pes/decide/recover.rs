@@ -21,8 +21,7 @@ pub(crate) fn recover(tx: &mut Tx<'_>) -> HandlerResult {
     if tx.state.run.is_none() {
         return Ok(if has_tasks { EventOutcome::Applied } else { EventOutcome::Ignored });
     }
-    let cancelled = tx.active().cancel.is_some();
-    if cancelled {
+    if tx.state.is_cancelling() {
         end_early::complete_cancel(tx);
         return Ok(EventOutcome::Applied);
     }
@@ -37,7 +36,7 @@ pub(crate) fn recover(tx: &mut Tx<'_>) -> HandlerResult {
 }
 
 fn recover_item(tx: &mut Tx<'_>, id: &ItemId) {
-    let Some(work) = tx.state.item(id).and_then(|item| item.progress.work.clone()) else { return };
+    let Some(work) = tx.state.loop_of(id).cloned() else { return };
     if let Some(call) = work.model.filter(|call| is_lost(tx, call)) {
         reply::on_model_interrupted(tx, Some(id), call);
     }

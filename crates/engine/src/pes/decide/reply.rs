@@ -27,7 +27,7 @@ pub(crate) fn on_model_replied(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32,
     tx.active().counters.llm_calls += 1;
     let text = tx.record_stream_end(stream, item.as_ref(), phase, &reply, cost);
     tx.clear_model_call(item.as_ref());
-    if tx.active().cancel.is_some() {
+    if tx.state.is_cancelling() {
         return Ok(EventOutcome::Applied);
     }
     if let Some(sums) = call.sums {
@@ -83,7 +83,7 @@ pub(crate) fn on_model_failed(
         let (provider, model) = (provider.to_owned(), model.to_owned());
         model_call::count_usage(tx, stream, item.as_ref(), (&provider, &model), usage);
     }
-    let is_over = tx.active().cancel.is_some();
+    let is_over = tx.state.is_cancelling();
     let delay = if is_over { None } else { retry::prepare_next(tx, &mut call, &failure) };
     tx.record_stream_error(stream, item.as_ref(), &failure, delay);
     tx.clear_model_call(item.as_ref());

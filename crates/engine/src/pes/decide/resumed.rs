@@ -48,7 +48,7 @@ pub(crate) fn resume(
         return Err(Fault::not_found("suspension"));
     };
     let open = open.clone();
-    if tx.active().cancel.is_some() {
+    if tx.state.is_cancelling() {
         return Err(Fault::new(Code::RunCancelled, "The run is being cancelled; nothing of it can be answered."));
     }
     // With the policy `remind`, a question can be answered at any time.
@@ -157,8 +157,7 @@ pub(crate) fn expire(tx: &mut Tx<'_>) {
 
 fn expire_one(tx: &mut Tx<'_>, open: &Suspension) {
     use ExpiryPolicy::{Deny, Fail, Remind};
-    let is_cancelled = tx.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
-    if is_cancelled || tx.state.suspension(&open.suspension_id).is_none() {
+    if tx.state.is_cancelling() || tx.state.suspension(&open.suspension_id).is_none() {
         return;
     }
     let policy = open.expiry_policy.unwrap_or(Deny);

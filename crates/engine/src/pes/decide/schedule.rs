@@ -44,8 +44,7 @@ fn start_ready(tx: &mut Tx<'_>) -> bool {
 
 /// A cancel completes when nothing of the run is `Running` any more.
 fn is_cancel_complete(state: &State) -> bool {
-    let is_cancelled = state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
-    is_cancelled && !state.is_any_running()
+    state.is_cancelling() && !state.is_any_running()
 }
 
 /// Starts what the plan allows. `true`: the phase changed, or a call was answered.
@@ -95,7 +94,7 @@ fn mark_waiting_items(tx: &mut Tx<'_>) {
         .open()
         .filter_map(|item| {
             let work = item.progress.work.as_ref()?;
-            let is_waiting = !tx.state.is_busy(work) && tx.state.batch_has(work, CallStatus::AtPeer);
+            let is_waiting = !tx.state.is_busy(work) && tx.state.batch_has(&work.batch, CallStatus::AtPeer);
             let status = if is_waiting { Waiting } else { InProgress };
             (item.progress.status != status).then(|| (item.def.id.clone(), status))
         })

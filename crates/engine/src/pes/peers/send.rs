@@ -114,7 +114,7 @@ pub(crate) fn start(tx: &mut Tx<'_>, id: &TaskId) {
 /// Starts the asking and cancelling that is due: also during a pause, and for runs that are over. Once a cancel waits
 /// for the lease holder, no agent is asked any more.
 pub(crate) fn start_due_task_actions(tx: &mut Tx<'_>) {
-    let is_stopping = tx.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
+    let is_stopping = tx.state.is_cancelling();
     let due = tx.state.tasks.iter().filter(|(_, (_, task))| match task.action.map(|action| action.what) {
         Some(TaskActionKind::Ask) => !is_stopping,
         Some(TaskActionKind::Cancel) => true,

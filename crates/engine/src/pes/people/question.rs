@@ -12,7 +12,7 @@ use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 pub(crate) fn tool_asked(tx: &mut Tx<'_>, id: &CallId, attempt: u32, number: u32, question: Question) -> HandlerResult {
     let is_known = |asked: &PendingQuestion| asked.number >= number;
     let known = tx.state.calls.get(id).and_then(|call| call.record.asked.as_ref()).is_some_and(is_known);
-    if known || !tx.state.is_running_as(id, attempt) || tx.active().cancel.is_some() {
+    if known || !tx.state.is_running_as(id, attempt) || tx.state.is_cancelling() {
         return Ok(EventOutcome::Ignored);
     }
     suspension::withdraw_own(tx, id, "the call asks something else");

@@ -53,8 +53,7 @@ impl ReviewDecision {
 /// withdrawn when the plan has changed or nothing of it is left to begin. Must be called before anything of the plan
 /// may begin.
 pub(crate) fn ask_if_wanted(tx: &mut Tx<'_>) {
-    let is_cancelled = tx.active().cancel.is_some();
-    if tx.state.shape != Shape::Planned || is_cancelled || tx.state.is_reviewed() {
+    if tx.state.shape != Shape::Planned || tx.state.is_cancelling() || tx.state.is_reviewed() {
         return;
     }
     let version = tx.state.head.plan_version;

@@ -48,8 +48,7 @@ fn mark_cancelled(tx: &mut Tx<'_>, by: &str, reason: &str) {
 
 /// The lease holder has stopped every effect of a run that is being cancelled.
 pub(crate) fn effects_stopped(tx: &mut Tx<'_>) -> HandlerResult {
-    let is_cancelled = tx.state.head.active.as_ref().is_some_and(|active| active.cancel.is_some());
-    if !is_cancelled {
+    if !tx.state.is_cancelling() {
         return Ok(EventOutcome::Ignored);
     }
     end_early::complete_cancel(tx);

@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use crate::domain::facts::ItemStatusChangeBody;
-use crate::domain::ids::{CallId, ItemId};
+use crate::domain::ids::ItemId;
 use crate::domain::model::Phase;
 use crate::domain::payload;
 use crate::domain::plan::{ItemStatus, ValidationStatus};
 use crate::domain::settings::OnItemFailure;
-use crate::domain::tool::{CallCode, CallStatus};
+use crate::domain::tool::CallCode;
 use crate::history::view;
 use crate::pes::settle::{call, model_call};
 use crate::pes::state::{Replan, State, text};
@@ -123,12 +123,7 @@ pub(crate) fn withdraw_failure(tx: &mut Tx<'_>, id: &ItemId) {
 
 /// Ends what is still open in the item's loop: calls that never started are skipped, questions are withdrawn.
 fn close_loop(tx: &mut Tx<'_>, id: &ItemId) {
-    let open: Vec<CallId> =
-        tx.state.item(id).and_then(|item| item.progress.work.as_ref()).map_or_else(Vec::new, |work| {
-            let is_open = |call: &&CallId| tx.state.call_status(call) != Some(CallStatus::Done);
-            work.batch.iter().filter(is_open).cloned().collect()
-        });
-    for call in open {
+    for call in tx.state.open_calls_of(id) {
         call::end_open(tx, &call, "the step ended");
     }
     tx.change_progress(id, |progress| progress.work = None);

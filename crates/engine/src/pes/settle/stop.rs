@@ -5,7 +5,6 @@ use crate::domain::hitl::{Decision, SuspensionKind};
 use crate::domain::ids::{CallId, ItemId, SuspensionId};
 use crate::domain::tool::CallStatus;
 use crate::pes::settle::{call, item, model_call, suspension, task};
-use crate::pes::state::State;
 use crate::pes::tx::Tx;
 
 /// Closes every slot, question and item of the active run. A pause stays open until the run has ended.
@@ -14,7 +13,7 @@ pub(crate) fn everything(tx: &mut Tx<'_>, reason: &str) {
     let open: Vec<ItemId> = tx.state.list.open().map(|item| item.def.id.clone()).collect();
     for id in &open {
         model_call::stop(tx, Some(id));
-        for call in open_calls(tx.state, id) {
+        for call in tx.state.open_calls_of(id) {
             call::end_open(tx, &call, reason);
         }
         item::cancel(tx, id, reason.to_owned());
@@ -38,10 +37,4 @@ pub(crate) fn everything_stored(tx: &mut Tx<'_>, reason: &str) {
         task::cancel(tx, &id, Some(reason.to_owned()));
     }
     everything(tx, reason);
-}
-
-fn open_calls(state: &State, item: &ItemId) -> Vec<CallId> {
-    let work = state.item(item).and_then(|item| item.progress.work.as_ref());
-    let batch = work.map(|work| work.batch.clone()).unwrap_or_default();
-    batch.into_iter().filter(|call| state.call_status(call) != Some(CallStatus::Done)).collect()
 }

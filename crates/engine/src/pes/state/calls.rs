@@ -19,11 +19,14 @@ impl State {
         record.is_some_and(|record| record.status == CallStatus::Running && record.attempt == attempt)
     }
 
-    /// The model calls in flight, of the planner, the synthesizer and the items.
+    /// The open model calls: that of the planner or the synthesizer, then those of the items.
+    pub(crate) fn model_calls(&self) -> impl Iterator<Item = &ModelCall> {
+        self.main_call().into_iter().chain(self.open_loops().filter_map(|work| work.model.as_ref()))
+    }
+
+    /// The model calls in flight.
     pub(crate) fn model_calls_under_way(&self) -> impl Iterator<Item = &ModelCall> {
-        let main = self.head.active.as_ref().and_then(|active| active.model.as_ref());
-        let items = self.open_loops().filter_map(|work| work.model.as_ref());
-        main.into_iter().chain(items).filter(|call| call.is_running())
+        self.model_calls().filter(|call| call.is_running())
     }
 
     /// Whether the call was ever started: it is running, or in doubt after a crash.
@@ -72,8 +75,7 @@ impl State {
 
     /// The model call that this attempt of a stream answers, and its item.
     pub(crate) fn open_model_call(&self, stream: &StreamId, attempt: u32) -> Option<(Option<ItemId>, ModelCall)> {
-        let main = self.head.active.as_ref().and_then(|active| active.model.as_ref());
-        if let Some(call) = main.filter(|call| call.answers(stream, attempt)) {
+        if let Some(call) = self.main_call().filter(|call| call.answers(stream, attempt)) {
             return Some((None, call.clone()));
         }
         self.list.open().find_map(|item| {
@@ -128,16 +130,22 @@ impl State {
         })
     }
 
-    /// Whether any call of the item's open batch has this status.
-    pub(crate) fn batch_has(&self, work: &ItemLoop, status: CallStatus) -> bool {
-        work.batch.iter().any(|id| self.call_status(id) == Some(status))
+    /// Whether any call of a batch has this status.
+    pub(crate) fn batch_has(&self, batch: &[CallId], status: CallStatus) -> bool {
+        batch.iter().any(|id| self.call_status(id) == Some(status))
+    }
+
+    /// The calls of the item's open batch that have not ended.
+    pub(crate) fn open_calls_of(&self, item: &ItemId) -> Vec<CallId> {
+        let Some(work) = self.loop_of(item) else { return Vec::new() };
+        work.batch.iter().filter(|id| self.call_status(id) != Some(CallStatus::Done)).cloned().collect()
     }
 
     /// Whether the item has a slot that is `Ready` or `Running`, or will get one in this transition. An item that waits
     /// for an agent has none.
     pub(crate) fn is_busy(&self, work: &ItemLoop) -> bool {
         let is_sending = work.batch.iter().any(|call| self.send_slot(call).is_some());
-        let has = |status| self.batch_has(work, status);
+        let has = |status| self.batch_has(&work.batch, status);
         let waits = has(CallStatus::Ready) || has(CallStatus::Running) || is_sending;
         work.model.is_some() || waits || self.is_undecided(work)
     }
@@ -148,8 +156,7 @@ impl State {
     }
 
     pub(crate) fn is_item_undecided(&self, id: &ItemId) -> bool {
-        let work = self.item(id).and_then(|item| item.progress.work.as_ref());
-        work.is_some_and(|work| self.is_undecided(work))
+        self.loop_of(id).is_some_and(|work| self.is_undecided(work))
     }
 
     /// The number of an open question's row.

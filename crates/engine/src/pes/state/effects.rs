@@ -10,8 +10,7 @@ use crate::{Invocation, PeerCallInput};
 /// The effects of the slots marked `Running`, in list order.
 pub(crate) fn running(state: &State) -> Vec<Effect> {
     let mut effects = Vec::new();
-    let main = state.head.active.as_ref().and_then(|active| active.model.as_ref());
-    effects.extend(main.and_then(model_effect));
+    effects.extend(state.main_call().and_then(model_effect));
     for item in state.list.open() {
         let Some(work) = &item.progress.work else { continue };
         effects.extend(work.model.as_ref().and_then(model_effect));

@@ -287,10 +287,8 @@ pub(crate) fn why_spent(state: &State, world: &World<'_>, now: Millis) -> Option
     if state.budget_deadline().is_some_and(|at| at <= now) {
         return Some(Spent::Budget(TIME_SPENT));
     }
-    let main = state.head.active.as_ref().and_then(|active| active.model.as_ref());
-    let items = state.open_loops().filter_map(|work| work.model.as_ref());
-    let ready = main.into_iter().chain(items).filter(|call| !call.is_running());
-    ready.into_iter().find_map(|call| match for_call(state, world, call) {
+    let mut ready = state.model_calls().filter(|call| !call.is_running());
+    ready.find_map(|call| match for_call(state, world, call) {
         Funds::Spent(spent) => Some(spent),
         Funds::Enough(_) | Funds::Wait | Funds::Later(_) => None,
     })

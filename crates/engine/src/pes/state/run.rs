@@ -7,12 +7,22 @@ use crate::domain::settings::{PlanReview, RunSettings};
 use crate::domain::task::ActionSlot;
 use crate::domain::thread::ThreadStatus;
 use crate::domain::tool::CallStatus;
-use crate::pes::state::{Active, Item, ItemLoop, Replan, Review, RunPhase, SentBack, Shape, State};
+use crate::pes::state::{Active, Item, ItemLoop, ModelCall, Replan, Review, RunPhase, SentBack, Shape, State};
 
 impl State {
     /// Whether the active run's plan has been made.
     pub(crate) fn is_mid_run(&self) -> bool {
         self.head.active.as_ref().is_some_and(|active| active.is_planned)
+    }
+
+    /// Whether the active run is being cancelled, or ended early for another reason.
+    pub(crate) fn is_cancelling(&self) -> bool {
+        self.head.active.as_ref().is_some_and(|active| active.cancel.is_some())
+    }
+
+    /// The open model call of the planner or the synthesizer.
+    pub(crate) fn main_call(&self) -> Option<&ModelCall> {
+        self.head.active.as_ref()?.model.as_ref()
     }
 
     /// The phase of a model call of this item, or of no item.
@@ -87,7 +97,7 @@ impl State {
     pub(crate) fn run_status(&self) -> RunStatus {
         let is_held = self.head.active.as_ref().is_some_and(Active::is_held);
         let is_working = if is_held { self.is_any_running() } else { self.is_any_busy() };
-        let is_elsewhere = |work| self.batch_has(work, CallStatus::AtPeer);
+        let is_elsewhere = |work: &ItemLoop| self.batch_has(&work.batch, CallStatus::AtPeer);
         if is_working {
             RunStatus::Running
         } else if self.suspensions.is_empty() && self.open_loops().any(is_elsewhere) {
@@ -104,21 +114,19 @@ impl State {
 
     /// Whether a slot of the run is `Ready` or `Running`.
     pub(crate) fn is_any_busy(&self) -> bool {
-        let main = self.head.active.as_ref().is_some_and(|active| active.model.is_some());
-        main || self.open_loops().any(|work| self.is_busy(work))
+        self.main_call().is_some() || self.open_loops().any(|work| self.is_busy(work))
     }
 
     /// Whether a slot of the run is `Running`.
     pub(crate) fn is_any_running(&self) -> bool {
-        let main = self.head.active.as_ref().and_then(|active| active.model.as_ref());
-        main.is_some_and(|model| model.is_running()) || self.open_loops().any(|work| self.is_running(work))
+        self.main_call().is_some_and(ModelCall::is_running) || self.open_loops().any(|work| self.is_running(work))
     }
 
     /// Whether a slot of this item is `Running`.
     pub(crate) fn is_running(&self, work: &ItemLoop) -> bool {
         let is_sent = |call| matches!(self.send_slot(call), Some(ActionSlot::Running { .. }));
         work.model.as_ref().is_some_and(|model| model.is_running())
-            || self.batch_has(work, CallStatus::Running)
+            || self.batch_has(&work.batch, CallStatus::Running)
             || work.batch.iter().any(is_sent)
     }
 
@@ -130,6 +138,11 @@ impl State {
     /// The open loops, in list order.
     pub(crate) fn open_loops(&self) -> impl Iterator<Item = &ItemLoop> {
         self.list.open().filter_map(|item| item.progress.work.as_ref())
+    }
+
+    /// The item's loop, if it is open.
+    pub(crate) fn loop_of(&self, item: &ItemId) -> Option<&ItemLoop> {
+        self.item(item)?.progress.work.as_ref()
     }
 
     pub(crate) fn phase(&self) -> RunPhase {

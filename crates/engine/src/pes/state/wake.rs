@@ -15,13 +15,11 @@ const LIVENESS_CHECK_INTERVAL: Millis = 5_000;
 pub(crate) fn wake_at(state: &State, world: &World<'_>, now: Millis) -> Option<Millis> {
     let expiry = state.suspensions.values().filter_map(|open| open.expires_at);
     let tasks = state.tasks.values().filter_map(|(_, task)| task_wake_time(task));
-    let active = state.head.active.as_ref();
-    if active.is_some_and(|active| active.cancel.is_some()) {
+    if state.is_cancelling() {
         return Some(now);
     }
     let held = state.head.active.as_ref().is_none_or(|active| active.is_held());
-    let main =
-        active.and_then(|active| active.model.as_ref()).and_then(|call| model_wake_time(state, world, now, call));
+    let main = state.main_call().and_then(|call| model_wake_time(state, world, now, call));
     let loops = state.open_loops().filter(|work| work.has_permit).filter_map(|work| match &work.model {
         Some(call) => model_wake_time(state, world, now, call),
         None => {
@@ -58,7 +56,7 @@ fn task_wake_time(task: &Task) -> Option<Millis> {
 
 /// When the next `Ready` call of a batch may start. `None`: none is ready, or a running call must end first.
 fn batch_wake_time(state: &State, now: Millis, work: &ItemLoop) -> Option<Millis> {
-    if !work.is_together && state.batch_has(work, CallStatus::Running) {
+    if !work.is_together && state.batch_has(&work.batch, CallStatus::Running) {
         return None;
     }
     let ready = work.batch.iter().filter(|call| state.call_status(call) == Some(CallStatus::Ready));

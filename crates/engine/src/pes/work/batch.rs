@@ -26,7 +26,7 @@ use crate::pes::work::{agent_state, item_loop, permits, retry};
 pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&ReceivedReply<'_>>, mut drafts: Vec<CallDraft>) {
     let iteration = match replied {
         Some(replied) => replied.call.iteration,
-        None => tx.state.item(id).and_then(|item| item.progress.work.as_ref()).map_or(0, |work| work.iteration),
+        None => tx.state.loop_of(id).map_or(0, |work| work.iteration),
     };
     let most = tx.world.limits.calls_per_reply;
     let dropped = drafts.len().saturating_sub(most);
@@ -144,7 +144,7 @@ pub(crate) fn on_tool_returned(tx: &mut Tx<'_>, id: &CallId, attempt: u32, outco
         return Ok(EventOutcome::Ignored);
     }
     if let Err(error) = &outcome.result
-        && tx.active().cancel.is_none()
+        && !tx.state.is_cancelling()
     {
         if retry::retry_tool_call(tx, id, error) {
             return Ok(EventOutcome::Applied);
@@ -190,7 +190,7 @@ pub(crate) fn on_call_ended(tx: &mut Tx<'_>, call: &CallId) {
 
 /// Once the last open call of the batch has ended, the model sees the results.
 fn continue_if_done(tx: &mut Tx<'_>, id: &ItemId) {
-    let is_done = tx.state.item(id).and_then(|item| item.progress.work.as_ref()).is_some_and(|work| {
+    let is_done = tx.state.loop_of(id).is_some_and(|work| {
         !work.batch.is_empty() && work.batch.iter().all(|call| tx.state.call_status(call) == Some(CallStatus::Done))
     });
     if is_done {

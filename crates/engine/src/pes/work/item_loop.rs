@@ -24,8 +24,7 @@ pub(crate) fn next_iteration(tx: &mut Tx<'_>, id: &ItemId) {
 /// Counts one iteration. `false`: none is left, and the item has failed.
 pub(crate) fn count_iteration(tx: &mut Tx<'_>, id: &ItemId) -> bool {
     let execution = &tx.state.run_settings().execution;
-    let work = tx.state.item(id).and_then(|item| item.progress.work.as_ref());
-    let (used, most) = work.map_or((0, 1), |work| (work.iteration, work.max_iterations(execution)));
+    let (used, most) = tx.state.loop_of(id).map_or((0, 1), |work| (work.iteration, work.max_iterations(execution)));
     if used >= most {
         item::fail(tx, id, ItemCode::MaxIterations.as_str(), format!("not finished after {most} model calls"));
         return false;

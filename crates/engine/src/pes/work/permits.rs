@@ -13,10 +13,7 @@ pub(crate) fn release_idle(tx: &mut Tx<'_>) {
     let idle: Vec<ItemId> = tx
         .state
         .items_with_permit()
-        .filter(|id| {
-            let work = tx.state.item(id).and_then(|item| item.progress.work.as_ref());
-            work.is_some_and(|work| !tx.state.is_busy(work))
-        })
+        .filter(|id| tx.state.loop_of(id).is_some_and(|work| !tx.state.is_busy(work)))
         .collect();
     for id in idle {
         tx.change_loop(&id, |work| work.has_permit = false);
@@ -43,8 +40,7 @@ pub(crate) fn next_item(state: &State) -> Option<ItemId> {
 
 /// Gives the item a permit, and begins it if it is pending. `false`: it cannot be carried out, and has failed.
 pub(crate) fn grant(tx: &mut Tx<'_>, id: &ItemId) -> bool {
-    let is_open = tx.state.item(id).is_some_and(|item| item.progress.work.is_some());
-    if is_open {
+    if tx.state.loop_of(id).is_some() {
         tx.change_loop(id, |work| {
             work.has_permit = true;
             work.waits_since = None;

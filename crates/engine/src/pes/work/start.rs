@@ -8,7 +8,7 @@ use crate::domain::{model, payload};
 use crate::pes::peers::send;
 use crate::pes::plan::redo;
 use crate::pes::state::funds::{self, Funds};
-use crate::pes::state::{ModelCall, ModelSlot, Reserved, RunPhase, State, wake};
+use crate::pes::state::{ModelCall, ModelSlot, Reserved, RunPhase, wake};
 use crate::pes::tx::Tx;
 use crate::pes::work::batch;
 
@@ -27,7 +27,7 @@ pub(crate) fn start_main(tx: &mut Tx<'_>) {
 /// Starts what may start of this item: its model call, or the next calls of its batch. `true`: a call was answered at
 /// once, so more may start.
 pub(crate) fn start_item(tx: &mut Tx<'_>, id: &ItemId) -> bool {
-    let Some(work) = tx.state.item(id).and_then(|item| item.progress.work.as_ref()) else { return false };
+    let Some(work) = tx.state.loop_of(id) else { return false };
     if let Some(mut call) = work.model.clone() {
         if start_model(tx, &mut call, Some(id), model::Phase::Execution) {
             tx.change_loop(id, |work| work.model = Some(call));
@@ -41,7 +41,7 @@ pub(crate) fn start_item(tx: &mut Tx<'_>, id: &ItemId) -> bool {
             // A call that waits for its retry keeps its turn until then.
             Some(CallStatus::Ready) if !wake::is_due(tx.stamp.now, tx.state.retries_at(call)) => is_turn_taken = true,
             Some(CallStatus::Ready)
-                if is_together || !(is_turn_taken || is_any_of(tx.state, &batch, CallStatus::Running)) =>
+                if is_together || !(is_turn_taken || tx.state.batch_has(&batch, CallStatus::Running)) =>
             {
                 is_answered |= start_call(tx, call);
             }
@@ -50,10 +50,6 @@ pub(crate) fn start_item(tx: &mut Tx<'_>, id: &ItemId) -> bool {
         }
     }
     is_answered
-}
-
-fn is_any_of(state: &State, calls: &[CallId], status: CallStatus) -> bool {
-    calls.iter().any(|call| state.call_status(call) == Some(status))
 }
 
 fn start_sending(tx: &mut Tx<'_>, call: &CallId) {
