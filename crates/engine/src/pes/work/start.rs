@@ -3,23 +3,19 @@
 //! answered instead, when its turn comes.
 
 use crate::domain::ids::{CallId, ItemId};
+use crate::domain::payload;
 use crate::domain::tool::{CallRecord, CallStatus, ToolOutcome};
-use crate::domain::{model, payload};
 use crate::pes::peers::send;
 use crate::pes::plan::redo;
 use crate::pes::state::funds::{self, Funds};
-use crate::pes::state::{ModelCall, ModelSlot, Reserved, RunPhase, wake};
+use crate::pes::state::{ModelCall, ModelSlot, Reserved, wake};
 use crate::pes::tx::Tx;
 use crate::pes::work::batch;
 
 /// Starts the planner's or the synthesizer's call if it is due.
 pub(crate) fn start_main(tx: &mut Tx<'_>) {
-    let phase = match tx.state.phase() {
-        RunPhase::Synthesizing => model::Phase::Synthesis,
-        RunPhase::Idle | RunPhase::Planning | RunPhase::Refining | RunPhase::Executing => model::Phase::Planning,
-    };
     let Some(mut call) = tx.active().model.clone() else { return };
-    if start_model(tx, &mut call, None, phase) {
+    if start_model(tx, &mut call, None) {
         tx.active().model = Some(call);
     }
 }
@@ -29,7 +25,7 @@ pub(crate) fn start_main(tx: &mut Tx<'_>) {
 pub(crate) fn start_item(tx: &mut Tx<'_>, id: &ItemId) -> bool {
     let Some(work) = tx.state.loop_of(id) else { return false };
     if let Some(mut call) = work.model.clone() {
-        if start_model(tx, &mut call, Some(id), model::Phase::Execution) {
+        if start_model(tx, &mut call, Some(id)) {
             tx.change_loop(id, |work| work.model = Some(call));
         }
         return false;
@@ -60,7 +56,7 @@ fn start_sending(tx: &mut Tx<'_>, call: &CallId) {
 }
 
 /// `true`: the call was started.
-fn start_model(tx: &mut Tx<'_>, call: &mut ModelCall, item: Option<&ItemId>, phase: model::Phase) -> bool {
+fn start_model(tx: &mut Tx<'_>, call: &mut ModelCall, item: Option<&ItemId>) -> bool {
     let (Some(epoch), ModelSlot::Ready { not_before }) = (tx.stamp.holder, &call.slot) else { return false };
     let not_before = *not_before;
     if !wake::is_due(tx.stamp.now, not_before) || !tx.state.may_begin() {
@@ -77,7 +73,7 @@ fn start_model(tx: &mut Tx<'_>, call: &mut ModelCall, item: Option<&ItemId>, pha
     let under = tx.world.allowance.caps().map(|caps| (tx.stamp.now, caps));
     call.reserved = reserved.map(|reserved| Reserved { under, ..reserved });
     call.slot = ModelSlot::Running { epoch, stream: stream.clone() };
-    tx.record_stream_start(&stream, item, phase, call);
+    tx.record_stream_start(&stream, item, tx.state.model_phase(item), call);
     true
 }
 
