@@ -76,6 +76,11 @@ pub fn word_of(variant: &impl serde::Serialize) -> String {
     serde_json::to_value(variant).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
+/// For `skip_serializing_if`.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// A member that may be `null` and is there all the same.
 fn present<'de, D: serde::Deserializer<'de>>(member: D) -> Result<Option<serde_json::Value>, D::Error> {
     <serde_json::Value as serde::Deserialize>::deserialize(member).map(Some)

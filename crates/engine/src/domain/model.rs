@@ -72,14 +72,10 @@ pub struct ContextFit {
     #[serde(default)]
     pub summarised: usize,
     /// Messages between those, which are not shown.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub left_out: usize,
     /// Results that are shortened.
     pub shortened: usize,
-}
-
-fn is_none(count: &usize) -> bool {
-    *count == 0
 }
 
 /// A piece of a streamed reply.

@@ -174,7 +174,7 @@ pub struct Ask {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     pub trace_id: String,
-    #[serde(default, skip_serializing_if = "TraceOrigin::is_none")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub trace: TraceOrigin,
     #[serde(default)]
     pub on_busy: OnBusy,
@@ -223,7 +223,7 @@ pub struct Run {
     pub session_id: Option<String>,
     pub trace_id: String,
     /// The caller's trace context, besides the trace id.
-    #[serde(default, skip_serializing_if = "TraceOrigin::is_none")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub trace: TraceOrigin,
     /// The names of the keys that asked for it, steered it or edited its plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

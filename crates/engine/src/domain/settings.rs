@@ -149,12 +149,6 @@ pub enum OnBudget {
     Ask,
 }
 
-impl OnBudget {
-    fn is_stop(&self) -> bool {
-        *self == OnBudget::Stop
-    }
-}
-
 /// Whether a person is asked before a plan runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -165,12 +159,6 @@ pub enum PlanReview {
     /// Only if it may call a tool about which the policy asks, or one that is external or irreversible.
     Risky,
     Always,
-}
-
-impl PlanReview {
-    fn is_off(&self) -> bool {
-        *self == PlanReview::Off
-    }
 }
 
 /// `executionConfig` as written; absent fields fall through to the next layer.
@@ -220,12 +208,12 @@ pub struct ExecutionConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delegation_timeout_ms: Option<i64>,
     pub max_parallel_items: u32,
-    #[serde(skip_serializing_if = "is_default")]
+    #[serde(skip_serializing_if = "is_true")]
     pub parallel_reads: bool,
     pub on_item_failure: OnItemFailure,
-    #[serde(skip_serializing_if = "OnBudget::is_stop")]
+    #[serde(skip_serializing_if = "crate::domain::is_default")]
     pub on_budget: OnBudget,
-    #[serde(skip_serializing_if = "PlanReview::is_off")]
+    #[serde(skip_serializing_if = "crate::domain::is_default")]
     pub plan_review: PlanReview,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension_timeout_ms: Option<i64>,
@@ -235,9 +223,9 @@ pub struct ExecutionConfig {
     pub max_model_attempts: u32,
 }
 
-/// Parallel reads are the default.
-fn is_default(parallel_reads: &bool) -> bool {
-    *parallel_reads
+/// For `skip_serializing_if` of a member that is true by default.
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 impl Default for ExecutionConfig {

@@ -35,10 +35,6 @@ pub struct CallTrace {
 }
 
 impl TraceOrigin {
-    pub fn is_none(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// The headers of the call with this key. Its span id depends on trace id and key only.
     pub fn call(&self, trace_id: &str, key: &str) -> CallTrace {
         if !is_trace_id(trace_id) {

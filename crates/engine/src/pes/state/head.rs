@@ -21,12 +21,6 @@ pub(crate) struct BudgetExtension {
     pub until: Option<Millis>,
 }
 
-impl BudgetExtension {
-    pub fn is_nothing(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// How a run ends that ends before its plan is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,12 +36,6 @@ pub(crate) enum EarlyEnd {
     TimedOut,
 }
 
-impl EarlyEnd {
-    pub fn is_cancelled(&self) -> bool {
-        *self == EarlyEnd::Cancelled
-    }
-}
-
 /// The state of the review of the active run's plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -58,13 +46,13 @@ pub(crate) struct Review {
     /// The open question.
     #[serde(skip_serializing_if = "Option::is_none", rename = "asked")]
     pub question: Option<ReviewQuestion>,
-    #[serde(skip_serializing_if = "SentBack::is_not")]
+    #[serde(skip_serializing_if = "crate::domain::is_default")]
     pub sent_back: SentBack,
     /// How often a plan was sent back to the planner.
-    #[serde(skip_serializing_if = "super::model_call::is_zero")]
+    #[serde(skip_serializing_if = "crate::domain::is_default")]
     pub rejections: u32,
     /// How many of these came before the last plan that was approved.
-    #[serde(skip_serializing_if = "super::model_call::is_zero")]
+    #[serde(skip_serializing_if = "crate::domain::is_default")]
     pub settled_rejections: u32,
 }
 
@@ -87,20 +75,10 @@ pub(crate) enum SentBack {
     Told,
 }
 
-impl SentBack {
-    fn is_not(&self) -> bool {
-        *self == SentBack::No
-    }
-}
-
 impl Review {
     /// Whether no plan was approved since the last rejection.
     pub fn is_rejected(&self) -> bool {
         self.rejections > self.settled_rejections
-    }
-
-    pub fn is_untouched(&self) -> bool {
-        *self == Self::default()
     }
 }
 
@@ -119,7 +97,7 @@ pub(crate) struct Head {
     pub plan: Value,
     pub plan_version: i64,
     /// The size of the conversation, in bytes.
-    #[serde(skip_serializing_if = "is_nothing", rename = "said")]
+    #[serde(skip_serializing_if = "crate::domain::is_default", rename = "said")]
     pub history_bytes: u64,
     /// The summary of the oldest messages, if the conversation was too long for a prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,7 +130,7 @@ pub(crate) struct Active {
     pub model: Option<ModelCall>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steers: Vec<Steer>,
-    #[serde(default, skip_serializing_if = "Replan::is_unasked")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub replan: Replan,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<Cancel>,
@@ -161,10 +139,10 @@ pub(crate) struct Active {
     /// The open question that asks a person for a larger budget; nothing new begins.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "asked")]
     pub budget_question: Option<SuspensionId>,
-    #[serde(default, skip_serializing_if = "BudgetExtension::is_nothing")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub granted: BudgetExtension,
     /// The largest prompt so far with its reply, in tokens.
-    #[serde(default, skip_serializing_if = "is_nothing")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub largest: u64,
     /// Notes for the planner's next prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -173,7 +151,7 @@ pub(crate) struct Active {
     #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "planned")]
     pub is_planned: bool,
     /// The review of its plan.
-    #[serde(default, skip_serializing_if = "Review::is_untouched")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub review: Review,
     /// Set by `onItemFailure: stop`: no new item begins.
     #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "stopped")]
@@ -207,7 +185,7 @@ pub(crate) struct Steer {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub open: bool,
     /// How many of those failed.
-    #[serde(default, skip_serializing_if = "super::model_call::is_zero")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub failures: u32,
 }
 
@@ -221,19 +199,13 @@ pub(crate) enum Replan {
     Done,
 }
 
-impl Replan {
-    fn is_unasked(&self) -> bool {
-        *self == Replan::Unasked
-    }
-}
-
 /// A requested cancel; it completes when no slot is `Running` any more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Cancel {
     pub by: String,
     pub reason: String,
     /// How the run ends.
-    #[serde(default, skip_serializing_if = "EarlyEnd::is_cancelled")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub ends: EarlyEnd,
 }
 
@@ -271,8 +243,4 @@ impl Active {
     pub fn is_held(&self) -> bool {
         self.pause.is_some() || self.budget_question.is_some()
     }
-}
-
-fn is_nothing(n: &u64) -> bool {
-    *n == 0
 }

@@ -87,9 +87,9 @@ pub(crate) struct Progress {
 pub(crate) struct ItemLoop {
     /// Model calls so far; those for enforcement and repair do not count.
     pub iteration: u32,
-    #[serde(skip_serializing_if = "super::model_call::is_zero", rename = "enforced")]
+    #[serde(skip_serializing_if = "crate::domain::is_default", rename = "enforced")]
     pub enforcements: u32,
-    #[serde(skip_serializing_if = "super::model_call::is_zero", rename = "repaired")]
+    #[serde(skip_serializing_if = "crate::domain::is_default", rename = "repaired")]
     pub repairs: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelCall>,

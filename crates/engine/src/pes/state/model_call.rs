@@ -23,14 +23,14 @@ pub(crate) struct ModelCall {
     #[serde(default)]
     pub failures: u32,
     /// Attempts that this server could not send.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub unsent: u32,
     /// When the first attempt failed, on whichever model; moved forward by waiting times that are not the models'
     /// fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Millis>,
     /// Which of the run's models is asked: 0 is the first choice, then come the fallbacks.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub choice: u32,
     /// What it has reserved of the run's budget while it is in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,7 +41,7 @@ pub(crate) struct ModelCall {
     /// The planVersion that the prompt shows.
     pub shown: i64,
     /// The prompt shows at least this many of its item's notes.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub notes: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
@@ -161,8 +161,4 @@ pub(crate) struct SummaryRequest {
 /// How often this reply was asked for again.
 pub(crate) fn repair_rounds(call: &ModelCall) -> u32 {
     call.repair.as_ref().map_or(0, |repair| repair.round)
-}
-
-pub(crate) fn is_zero(n: &u32) -> bool {
-    *n == 0
 }
