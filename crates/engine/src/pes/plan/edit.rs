@@ -8,7 +8,7 @@ use crate::domain::facts::{PlanSource, PlanUpdateBody};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ItemId;
 use crate::domain::observation::RecordMetadata;
-use crate::domain::plan::{ChangeType, FILLED, ItemStatus, StepType, TodoItem, TodoItemChange, ToolValidationMode};
+use crate::domain::plan::{ChangeType, FILLED, ItemStatus, TodoItem, TodoItemChange};
 use crate::domain::pointer::Pointer;
 use crate::domain::settings::RunSettings;
 use crate::parse;
@@ -20,13 +20,8 @@ use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 /// The members of an item that a person may edit.
 #[derive(Debug, PartialEq)]
 struct EditedItem {
-    id: ItemId,
-    description: String,
-    dependencies: Vec<ItemId>,
-    step_type: Option<StepType>,
-    required_tools: Vec<String>,
-    expected_outcome: Option<String>,
-    tool_validation_mode: Option<ToolValidationMode>,
+    /// Its time and its versions are left out: 0 or `None`.
+    def: Definition,
     status: ItemStatus,
 }
 
@@ -81,9 +76,9 @@ fn check_editable(tx: &Tx<'_>, expected: i64, len: usize) -> Result<(), Fault> {
 
 /// Models write ids without white space, so an item whose id has some would be taken for another item.
 fn check_new_ids(state: &State, edited: &[EditedItem]) -> Result<(), Fault> {
-    for (at, edited) in edited.iter().enumerate().filter(|(_, edited)| state.item(&edited.id).is_none()) {
-        let clean = parse::clean_id(edited.id.as_str());
-        if clean != edited.id.as_str() {
+    for (at, edited) in edited.iter().enumerate().filter(|(_, edited)| state.item(&edited.def.id).is_none()) {
+        let clean = parse::clean_id(edited.def.id.as_str());
+        if clean != edited.def.id.as_str() {
             let better = if clean.is_empty() { String::new() } else { format!("; write `{clean}`") };
             return Err(invalid(at, "id", format!("an id has no white space{better}")));
         }
@@ -93,7 +88,7 @@ fn check_new_ids(state: &State, edited: &[EditedItem]) -> Result<(), Fault> {
 
 /// Items that are finished or in progress must be in the new list unchanged.
 fn check_protected(state: &State, edited: &[EditedItem]) -> Result<(), Fault> {
-    let by_id: BTreeMap<&ItemId, &EditedItem> = edited.iter().map(|edited| (&edited.id, edited)).collect();
+    let by_id: BTreeMap<&ItemId, &EditedItem> = edited.iter().map(|edited| (&edited.def.id, edited)).collect();
     for item in state.list.iter() {
         let code = match item.progress.status {
             ItemStatus::Pending => continue,
@@ -105,7 +100,7 @@ fn check_protected(state: &State, edited: &[EditedItem]) -> Result<(), Fault> {
         }
     }
     for (at, edited) in edited.iter().enumerate() {
-        let may_be = match state.item(&edited.id).map(|item| item.progress.status) {
+        let may_be = match state.item(&edited.def.id).map(|item| item.progress.status) {
             None => edited.status == ItemStatus::Pending,
             Some(ItemStatus::Pending) => matches!(edited.status, ItemStatus::Pending | ItemStatus::Cancelled),
             Some(_) => true,
@@ -125,8 +120,9 @@ fn check_tools(tx: &Tx<'_>, edited: &[EditedItem], next: &RunSettings) -> Result
     let settings = tx.state.run.as_ref().map_or(next, |run| &*run.settings);
     let tools = tx.world.tools.offered(settings);
     for (at, edited) in edited.iter().enumerate().filter(|(_, edited)| edited.status == ItemStatus::Pending) {
-        if let Some(tool) = edited.required_tools.iter().find(|tool| !tools.iter().any(|spec| spec.name == **tool)) {
-            return Err(Fault::new(Code::PlanInvalid, format!("Item {} requires an unknown tool.", edited.id))
+        if let Some(tool) = edited.def.required_tools.iter().find(|tool| !tools.iter().any(|spec| spec.name == **tool))
+        {
+            return Err(Fault::new(Code::PlanInvalid, format!("Item {} requires an unknown tool.", edited.def.id))
                 .at(format!("/{at}/requiredTools"), format!("{tool} is not enabled here")));
         }
     }
@@ -151,7 +147,7 @@ fn rewrite(tx: &mut Tx<'_>, edited: Vec<EditedItem>) -> PlanMerge {
     tx.state.list.rebuild(|list| before = list.drain(..).map(|item| (item.def.id.clone(), item)).collect());
     let mut after = Vec::with_capacity(edited.len());
     for (at, edited) in edited.into_iter().enumerate() {
-        let known = before.remove(&edited.id);
+        let known = before.remove(&edited.def.id);
         after.push(rewrite_item(tx, at as i64, edited, known, version, &mut merged));
     }
     tx.state.list.rebuild(|list| *list = after);
@@ -177,8 +173,8 @@ fn rewrite_item(
     merged: &mut PlanMerge,
 ) -> Item {
     let Some(mut item) = known else {
-        merged.note(ChangeType::Added, &edited.id);
-        let def = definition_of(edited, tx.stamp.now, version);
+        merged.note(ChangeType::Added, &edited.def.id);
+        let def = Definition { created: tx.stamp.now, since: version, edited: Some(version), ..edited.def };
         let progress = Progress { updated: tx.stamp.now, ..Progress::default() };
         return Item { ord, def, progress, calls: Vec::new(), turns: Vec::new() };
     };
@@ -191,32 +187,17 @@ fn rewrite_item(
         tx.mark_definition_changed(&item.def.id);
         return item;
     }
-    merged.note(ChangeType::Modified, &edited.id);
+    merged.note(ChangeType::Modified, &edited.def.id);
     if edited.status != item.progress.status {
-        merged.status_changes.push((edited.id.clone(), item.progress.status));
+        merged.status_changes.push((edited.def.id.clone(), item.progress.status));
         item.progress.status = edited.status;
         item.progress.edited_away = edited.status == ItemStatus::Cancelled;
         item.progress.reason = Some("cancelled by a person".into());
     }
     item.progress.updated = tx.stamp.now;
-    let since = item.def.since;
-    item.def = Definition { since, ..definition_of(edited, item.def.created, version) };
+    let Definition { created, since, .. } = item.def;
+    item.def = Definition { created, since, edited: Some(version), ..edited.def };
     item
-}
-
-fn definition_of(edited: EditedItem, created: i64, version: i64) -> Definition {
-    Definition {
-        id: edited.id,
-        description: edited.description,
-        dependencies: edited.dependencies,
-        step_type: edited.step_type,
-        required_tools: edited.required_tools,
-        expected_outcome: edited.expected_outcome,
-        tool_validation_mode: edited.tool_validation_mode,
-        created,
-        since: version,
-        edited: Some(version),
-    }
 }
 
 fn fill_in(tx: &mut Tx<'_>, change: TodoItemChange) -> TodoItemChange {
@@ -227,17 +208,8 @@ fn fill_in(tx: &mut Tx<'_>, change: TodoItemChange) -> TodoItemChange {
 }
 
 fn editable_part(item: &Item) -> EditedItem {
-    let def = item.def.clone();
-    EditedItem {
-        id: def.id,
-        description: def.description,
-        dependencies: def.dependencies,
-        step_type: def.step_type,
-        required_tools: def.required_tools,
-        expected_outcome: def.expected_outcome,
-        tool_validation_mode: def.tool_validation_mode,
-        status: item.progress.status,
-    }
+    let def = Definition { created: 0, since: 0, edited: None, ..item.def.clone() };
+    EditedItem { def, status: item.progress.status }
 }
 
 fn read_list(list: Vec<Value>) -> Result<Vec<EditedItem>, Fault> {
@@ -245,7 +217,7 @@ fn read_list(list: Vec<Value>) -> Result<Vec<EditedItem>, Fault> {
     let mut edited = Vec::with_capacity(list.len());
     for (at, value) in list.into_iter().enumerate() {
         let item = read_item(at, value)?;
-        if !seen.insert(item.id.clone()) {
+        if !seen.insert(item.def.id.clone()) {
             return Err(invalid(at, "id", "this id occurs twice"));
         }
         edited.push(item);
@@ -262,11 +234,10 @@ fn read_item(at: usize, value: Value) -> Result<EditedItem, Fault> {
     if !map.contains_key("status") {
         map.insert("status".into(), "pending".into());
     }
-    let known = known_fields();
-    if let Some(unknown) = map.keys().find(|key| !known.contains(key.as_str())) {
+    let todo: TodoItem = serde_json::from_value(Value::Object(map)).map_err(|e| invalid(at, "", e.to_string()))?;
+    if let Some(unknown) = todo.other.keys().next() {
         return Err(invalid(at, unknown, "there is no such field"));
     }
-    let todo: TodoItem = serde_json::from_value(Value::Object(map)).map_err(|e| invalid(at, "", e.to_string()))?;
     let id = todo.id.as_str();
     if id.is_empty() || id.len() > 128 || id.chars().any(char::is_control) {
         return Err(invalid(at, "id", "1 to 128 characters"));
@@ -274,7 +245,7 @@ fn read_item(at: usize, value: Value) -> Result<EditedItem, Fault> {
     if todo.description.trim().is_empty() {
         return Err(invalid(at, "description", "must not be empty"));
     }
-    Ok(EditedItem {
+    let def = Definition {
         id: todo.id,
         description: todo.description,
         dependencies: todo.dependencies,
@@ -282,32 +253,21 @@ fn read_item(at: usize, value: Value) -> Result<EditedItem, Fault> {
         required_tools: todo.required_tools,
         expected_outcome: todo.expected_outcome,
         tool_validation_mode: todo.tool_validation_mode,
-        status: todo.status,
-    })
-}
-
-fn known_fields() -> BTreeSet<&'static str> {
-    let editable = [
-        "id",
-        "description",
-        "status",
-        "dependencies",
-        "stepType",
-        "requiredTools",
-        "expectedOutcome",
-        "toolValidationMode",
-    ];
-    editable.into_iter().chain(FILLED).collect()
+        created: 0,
+        since: 0,
+        edited: None,
+    };
+    Ok(EditedItem { def, status: todo.status })
 }
 
 /// Checks that every dependency of an unfinished item is in the list, and that there is no cycle. A finished item waits
 /// for nothing.
 fn check_graph(edited: &[EditedItem]) -> Result<(), Fault> {
-    let index: BTreeMap<&ItemId, usize> = edited.iter().enumerate().map(|(at, item)| (&item.id, at)).collect();
+    let index: BTreeMap<&ItemId, usize> = edited.iter().enumerate().map(|(at, item)| (&item.def.id, at)).collect();
     let mut unmet = vec![0usize; edited.len()];
     let mut dependants = vec![Vec::new(); edited.len()];
     for (at, item) in edited.iter().enumerate().filter(|(_, item)| !item.status.is_settled()) {
-        for need in &item.dependencies {
+        for need in &item.def.dependencies {
             let Some(on) = index.get(need) else {
                 return Err(invalid(at, "dependencies", format!("there is no item {need}")));
             };
