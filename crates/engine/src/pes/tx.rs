@@ -18,6 +18,7 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Record;
 use crate::domain::run::{CallerStatus, Run};
 use crate::domain::task::{ActionSlot, Task, TaskAction, TaskActionKind};
+use crate::domain::tool::{CallRecord, CallStatus};
 use crate::pes::state::{Active, Call, ItemLoop, ModelCall, Progress, State, Turn, TurnContent, rows, run, wake};
 use crate::pes::tx::written::WrittenRows;
 use crate::step::{Keep, RowKind, Step};
@@ -117,9 +118,24 @@ impl<'a> Tx<'a> {
         Some(change(call))
     }
 
-    /// Marks the call to be written; nothing happens if there is no such call.
-    pub fn mark_call_changed(&mut self, id: &CallId) {
-        self.change_call(id, |_| ());
+    /// Changes the status of a call; nothing happens if there is no such call.
+    pub fn set_call_status(&mut self, id: &CallId, status: CallStatus) {
+        let now = self.stamp.now;
+        self.change_call(id, |call| (call.record.status, call.record.updated_at) = (status, now));
+    }
+
+    /// Adds a call; its item must list it.
+    pub fn add_call(&mut self, record: CallRecord) {
+        let (id, ord) = (record.call_id.clone(), self.next_ord());
+        self.calls.insert(id.clone());
+        self.state.calls.insert(id, Call { ord, record });
+    }
+
+    /// Stops loading a call, which stays readable by its id.
+    pub fn unload_call(&mut self, id: &CallId) {
+        if let Some(call) = self.state.calls.remove(id) {
+            self.written.put(rows::unloaded_call(&call));
+        }
     }
 
     /// Marks the active run to be written.

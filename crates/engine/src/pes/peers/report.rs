@@ -8,7 +8,7 @@ use crate::domain::ids::{CallId, TaskId};
 use crate::domain::task::{
     ActionSlot, PeerFailure, PeerFailureKind, PeerReport, PeerState, Task, TaskAction, TaskActionKind, TaskStatus,
 };
-use crate::domain::tool::{CallCode, ToolError};
+use crate::domain::tool::{CallCode, CallStatus, ToolError};
 use crate::pes::peers::question::{self, PeerQuestion};
 use crate::pes::peers::{TaskOutcome, cancel, send};
 use crate::pes::people::suspend;
@@ -89,7 +89,7 @@ fn task_continues(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus, message: Opt
     send::schedule_action(tx, id, TaskActionKind::Ask, None);
     if has_changed {
         suspension::withdraw(tx, &call, "the agent went on by itself");
-        send::mark_call_at_peer(tx, &call);
+        tx.set_call_status(&call, CallStatus::AtPeer);
     }
     if has_changed || is_news {
         tx.change_task(id, |task| task.message = message);
@@ -342,7 +342,7 @@ pub(crate) fn on_callback(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) 
     }
     if task.status == TaskStatus::InDoubt && names_it {
         suspension::withdraw(tx, &task.call_id, "the agent called back");
-        send::mark_call_at_peer(tx, &task.call_id);
+        tx.set_call_status(&task.call_id, CallStatus::AtPeer);
         task::set_status(tx, id, TaskStatus::Working);
     } else if names_it && !task.status.is_terminal() {
         task::record(tx, id);

@@ -71,20 +71,11 @@ pub(crate) fn hand_over(tx: &mut Tx<'_>, id: &CallId, delegation: Delegation, ep
     };
     let ord = tx.next_ord();
     tx.state.tasks.insert(task_id.clone(), (ord, task));
-    mark_call_at_peer(tx, id);
+    tx.set_call_status(id, CallStatus::AtPeer);
     tx.change_call(id, |call| call.record.epoch = Some(epoch));
     task::record(tx, &task_id);
     tx.put_action(&task_id, TaskActionKind::Send, now);
     start(tx, &task_id);
-}
-
-/// From now on the call's status is that of its task.
-pub(crate) fn mark_call_at_peer(tx: &mut Tx<'_>, id: &CallId) {
-    let now = tx.stamp.now;
-    tx.change_call(id, |call| {
-        call.record.status = CallStatus::AtPeer;
-        call.record.updated_at = now;
-    });
 }
 
 /// Schedules the action after a delay that grows with each one, or soon if the agent called back meanwhile.
@@ -179,7 +170,7 @@ pub(crate) fn reply(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, val
 /// Sends the same message again because a person wants it, with as many tries as the first time.
 pub(crate) fn send_again(tx: &mut Tx<'_>, call: &CallId) {
     let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
-    mark_call_at_peer(tx, call);
+    tx.set_call_status(call, CallStatus::AtPeer);
     tx.change_task(&id, |task| task.tries = 0);
     tx.put_action(&id, TaskActionKind::Send, tx.stamp.now);
     task::set_status(tx, &id, TaskStatus::Sending);
@@ -188,7 +179,7 @@ pub(crate) fn send_again(tx: &mut Tx<'_>, call: &CallId) {
 /// A person did what the agent required elsewhere: the agent is asked for the task's state.
 pub(crate) fn ask_now(tx: &mut Tx<'_>, call: &CallId) {
     let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
-    mark_call_at_peer(tx, call);
+    tx.set_call_status(call, CallStatus::AtPeer);
     tx.change_task(&id, |task| task.tries = 0);
     schedule_action(tx, &id, TaskActionKind::Ask, None);
     task::set_status(tx, &id, TaskStatus::Working);

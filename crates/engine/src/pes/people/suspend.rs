@@ -97,11 +97,7 @@ pub(crate) fn park(
     schema: FeedbackSchema,
     risk: Option<RiskLevel>,
 ) {
-    let now = tx.stamp.now;
-    tx.change_call(call, |call| {
-        call.record.status = CallStatus::Parked;
-        call.record.updated_at = now;
-    });
+    tx.set_call_status(call, CallStatus::Parked);
     if let Some(suspension) = question_about(tx, call, kind, message, schema, risk) {
         open(tx, suspension);
     }
@@ -215,15 +211,11 @@ fn is_client_call(state: &State, call: &CallId) -> bool {
 
 /// Makes a parked call ready; a call of the caller's own tool is sent to the caller now.
 pub(crate) fn unpark(tx: &mut Tx<'_>, call: &CallId, modified: Option<Box<EditedCall>>) {
-    let now = tx.stamp.now;
     if let Some(modified) = modified {
         edit_call(tx, call, *modified);
     }
-    tx.change_call(call, |call| {
-        call.record.status = CallStatus::Ready;
-        call.record.retrying = None;
-        call.record.updated_at = now;
-    });
+    tx.set_call_status(call, CallStatus::Ready);
+    tx.change_call(call, |call| call.record.retrying = None);
     if is_client_call(tx.state, call) {
         park_for_client(tx, call);
     }

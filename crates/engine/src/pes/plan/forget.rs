@@ -108,11 +108,7 @@ pub(crate) fn remove(tx: &mut Tx<'_>, item: &Item, version: i64, merged: &mut Pl
     let ord = tx.next_ord();
     rows::tombstone(id, ord, version).into_iter().for_each(|row| tx.written.put(row));
     tx.state.removed.insert(id.clone(), version);
-    for call in &item.calls {
-        if let Some(call) = tx.state.calls.remove(call) {
-            tx.written.put(rows::unloaded_call(&call));
-        }
-    }
+    item.calls.iter().for_each(|id| tx.unload_call(id));
 }
 
 fn is_incomplete(item: &&Item) -> bool {

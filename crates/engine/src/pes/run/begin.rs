@@ -68,8 +68,6 @@ fn forget_items(tx: &mut Tx<'_>) {
     tx.state.list.rebuild(|list| old = std::mem::take(list));
     for item in old {
         rows::unloaded_item(&item).into_iter().for_each(|row| tx.written.put(row));
-        for call in item.calls.iter().filter_map(|id| tx.state.calls.remove(id)) {
-            tx.written.put(rows::unloaded_call(&call));
-        }
+        item.calls.iter().for_each(|id| tx.unload_call(id));
     }
 }

@@ -12,7 +12,7 @@ use crate::domain::thread::{AgentState, ForkedFrom};
 use crate::domain::tool::{COPIED, CallRecord, CallStatus, ToolCall, ToolResult};
 use crate::history::{ShownPlan, view};
 use crate::pes::run::{message, summary};
-use crate::pes::state::{Call, Definition, Item, Progress, rows};
+use crate::pes::state::{Definition, Item, Progress, rows};
 use crate::pes::tx::{self, EventOutcome, HandlerResult, Tx};
 use crate::pes::work::agent_state;
 
@@ -176,9 +176,7 @@ fn copy_call(
         created_at: todo.updated_timestamp,
         updated_at: todo.updated_timestamp,
     };
-    let ord = tx.next_ord();
-    tx.state.calls.insert(id.clone(), Call { ord, record });
-    tx.mark_call_changed(&id);
+    tx.add_call(record);
     id
 }
 

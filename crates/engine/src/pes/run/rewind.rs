@@ -12,7 +12,7 @@ use crate::domain::tool::CallRecord;
 use crate::event::Rewind;
 use crate::history::{ShownPlan, view};
 use crate::pes::run::{fork, summary};
-use crate::pes::state::{Call, Item, Shape, rows};
+use crate::pes::state::{Item, Shape, rows};
 use crate::pes::tx::{self, Tx};
 
 /// Refuses a rewind while there is a run, which relies on its plan, or if anything happened since the point was looked
@@ -105,9 +105,7 @@ fn restore_item(tx: &mut Tx<'_>, ord: i64, todo: TodoItem, known: &mut BTreeMap<
         let id = &called.call_id;
         if !tx.state.calls.contains_key(id) {
             let Some(record) = known.remove(id) else { continue };
-            let ord = tx.next_ord();
-            tx.state.calls.insert(id.clone(), Call { ord, record });
-            tx.mark_call_changed(id);
+            tx.add_call(record);
         }
         calls.push(id.clone());
     }
@@ -123,7 +121,5 @@ fn forget_others(tx: &mut Tx<'_>, restored: &[Item]) {
     rows.into_iter().for_each(|row| tx.written.put(row));
     let listed = tx.state.list.iter().flat_map(|item| &item.calls);
     let gone: Vec<CallId> = listed.filter(|id| !calls.contains(id)).cloned().collect();
-    for call in gone.iter().filter_map(|id| tx.state.calls.remove(id)) {
-        tx.written.put(rows::unloaded_call(&call));
-    }
+    gone.iter().for_each(|id| tx.unload_call(id));
 }

@@ -102,13 +102,9 @@ pub(crate) fn end(tx: &mut Tx<'_>, id: &CallId, end: CallEnd) {
     let (call_id, other) = (id.clone(), Map::new());
     let result =
         ToolResult { call_id, tool_name, status, output, error: fault, metadata, duration_ms, executed, other };
-    let now = tx.stamp.now;
     tx.record_tool_execution(item.as_ref(), &result, policy.as_ref());
-    tx.change_call(id, |call| {
-        call.record.status = CallStatus::Done;
-        call.record.result = Some(result);
-        call.record.updated_at = now;
-    });
+    tx.set_call_status(id, CallStatus::Done);
+    tx.change_call(id, |call| call.record.result = Some(result));
     let counters = &mut tx.active().counters;
     counters.tool_calls += u32::from(status != ToolStatus::Skipped);
     counters.tool_errors += u32::from(is_error);

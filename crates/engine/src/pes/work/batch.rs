@@ -17,7 +17,7 @@ use crate::parse::CallDraft;
 use crate::pes::people::suspend;
 use crate::pes::plan::{merge, redo, review};
 use crate::pes::settle::call::{self, CallEnd};
-use crate::pes::state::{Call, ReceivedReply, TurnContent};
+use crate::pes::state::{ReceivedReply, TurnContent};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 use crate::pes::work::{agent_state, item_loop, permits, retry};
 
@@ -108,12 +108,10 @@ fn new_call(tx: &mut Tx<'_>, item: &ItemId, iteration: u32, draft: CallDraft, ju
         created_at: tx.stamp.now,
         updated_at: tx.stamp.now,
     };
-    let ord = tx.next_ord();
-    tx.state.calls.insert(call_id.clone(), Call { ord, record });
+    tx.add_call(record);
     if let Some(item) = tx.state.list.get_mut(item) {
         item.calls.push(call_id.clone());
     }
-    tx.mark_call_changed(&call_id);
     call_id
 }
 

@@ -93,12 +93,8 @@ fn start_call(tx: &mut Tx<'_>, id: &CallId) -> bool {
         send::hand_over(tx, id, delegation, epoch);
         return false;
     }
-    let now = tx.stamp.now;
-    tx.change_call(id, |call| {
-        call.record.status = CallStatus::Running;
-        call.record.epoch = Some(epoch);
-        call.record.updated_at = now;
-    });
+    tx.set_call_status(id, CallStatus::Running);
+    tx.change_call(id, |call| call.record.epoch = Some(epoch));
     false
 }
 
