@@ -7,7 +7,7 @@ use crate::pes::plan::make::{self, PlanReplyOutcome};
 use crate::pes::plan::refine;
 use crate::pes::run::{after_items, direct_answer, finish, simple, summary, synthesize};
 use crate::pes::settle::{item, model_call};
-use crate::pes::state::{ModelCall, ModelSlot, ReceivedReply, RunPhase, text};
+use crate::pes::state::{ModelCall, ReceivedReply, RunPhase, text};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 use crate::pes::work::retry;
 use crate::pes::work::step::{self, StepOutcome};
@@ -90,9 +90,7 @@ pub(crate) fn on_model_failed(
     match delay {
         _ if is_over => {}
         Some(delay) => {
-            call.attempt += 1;
-            call.reserved = None;
-            call.slot = ModelSlot::Ready { not_before: Some(tx.stamp.now + delay) };
+            call.next_attempt(Some(tx.stamp.now + delay));
             tx.put_model_call(item.as_ref(), call);
         }
         None => match call.sums.take() {
@@ -107,11 +105,9 @@ pub(crate) fn on_model_failed(
 pub(crate) fn on_model_interrupted(tx: &mut Tx<'_>, item: Option<&ItemId>, mut call: ModelCall) {
     let Some(stream) = call.stream().cloned() else { return };
     model_call::count_reserved(tx, item, &call);
-    let failure = model_call::interrupted("the process stopped while the model answered");
+    let failure = ModelFailure::new(FailureKind::Interrupted, "the process stopped while the model answered");
     tx.record_stream_error(&stream, item, &failure, Some(0));
-    call.attempt += 1;
-    call.reserved = None;
-    call.slot = ModelSlot::Ready { not_before: Some(tx.stamp.now) };
+    call.next_attempt(Some(tx.stamp.now));
     retry::restart_retry_time(tx, &mut call);
     tx.put_model_call(item, call);
 }
@@ -151,5 +147,5 @@ fn give_up_model(tx: &mut Tx<'_>, item: Option<&ItemId>, call: &ModelCall, failu
 fn refusal(reply: &ModelReply) -> ModelFailure {
     let words = reply.text.trim();
     let said = if words.is_empty() { "without a word".to_owned() } else { format!("and said: {words}") };
-    ModelFailure { kind: FailureKind::Refused, ..model_call::interrupted(&format!("the model refused {said}")) }
+    ModelFailure::new(FailureKind::Refused, format!("the model refused {said}"))
 }

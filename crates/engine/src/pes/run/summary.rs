@@ -10,19 +10,16 @@ use crate::domain::Millis;
 use crate::domain::facts::{StateUpdateBody, Summary};
 use crate::domain::ids::{ItemId, StreamId};
 use crate::domain::model::{FailureKind, ModelFailure};
-use crate::pes::settle::model_call;
-use crate::pes::state::{ModelCall, ModelSlot, SummaryRequest};
+use crate::pes::state::{ModelCall, SummaryRequest};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 
 /// The prompt of that attempt would leave messages out: they are summed up first, and then the call is made again.
 pub(crate) fn on_overflow(tx: &mut Tx<'_>, stream: &StreamId, attempt: u32, extent: SummaryExtent) -> HandlerResult {
     let Some((item, mut call)) = tx.state.open_model_call(stream, attempt) else { return Ok(EventOutcome::Ignored) };
     let why = "the conversation is longer than a prompt tells: its oldest messages are summed up first";
-    let failure = ModelFailure { kind: FailureKind::Overflow, ..model_call::interrupted(why) };
+    let failure = ModelFailure::new(FailureKind::Overflow, why);
     tx.record_stream_error(stream, item.as_ref(), &failure, Some(0));
-    call.attempt += 1;
-    call.reserved = None;
-    call.slot = ModelSlot::Ready { not_before: None };
+    call.next_attempt(None);
     let (choice, iteration, shown) = (call.choice, call.iteration, call.shown);
     let sums = Some(SummaryRequest { extent, before: Box::new(call) });
     tx.put_model_call(item.as_ref(), ModelCall { choice, sums, ..ModelCall::ready(iteration, shown) });

@@ -16,7 +16,7 @@ pub(crate) fn stop(tx: &mut Tx<'_>, item: Option<&ItemId>) {
     let Some(call) = call else { return };
     count_reserved(tx, item, &call);
     if let ModelSlot::Running { stream, .. } = call.slot {
-        let failure = interrupted("the run was stopped");
+        let failure = ModelFailure::new(FailureKind::Interrupted, "the run was stopped");
         tx.record_stream_error(&stream, item, &failure, None);
     }
 }
@@ -57,9 +57,4 @@ pub(crate) fn count_reserved(tx: &mut Tx<'_>, item: Option<&ItemId>, call: &Mode
     let input_tokens = reserved.tokens.saturating_sub(reserved.output);
     let usage = Usage { input_tokens, output_tokens: reserved.output, ..Usage::default() };
     count_usage(tx, stream, item, (&provider, &model), &usage);
-}
-
-/// A failure that is not the model's fault.
-pub(crate) fn interrupted(message: &str) -> ModelFailure {
-    ModelFailure::new(FailureKind::Interrupted, message)
 }

@@ -99,6 +99,13 @@ impl ModelCall {
         }
     }
 
+    /// The same call is made again, at that time or at once.
+    pub fn next_attempt(&mut self, not_before: Option<Millis>) {
+        self.attempt += 1;
+        self.reserved = None;
+        self.slot = ModelSlot::Ready { not_before };
+    }
+
     /// A new call to the same model that gave the last reply, which is asked to correct it.
     pub fn again(&self, iteration: u32) -> Self {
         Self { choice: self.choice, ..Self::ready(iteration, self.shown) }
