@@ -76,6 +76,11 @@ pub fn word_of(variant: &impl serde::Serialize) -> String {
     serde_json::to_value(variant).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
+/// A value of our own as JSON.
+pub(crate) fn to_value(own: &impl serde::Serialize) -> serde_json::Value {
+    serde_json::to_value(own).expect("our own types have string keys and finite numbers")
+}
+
 /// For `skip_serializing_if`.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()

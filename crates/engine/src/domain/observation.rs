@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Millis;
 use super::facts::{Fact, Unreadable};
 use super::ids::{ItemId, ObservationId, RunId, ThreadId};
 use super::model::ContextFit;
 use super::policy::Ruling;
+use super::{Millis, to_value};
 
 macro_rules! kinds {
     ($($name:ident = $text:literal),+ $(,)?) => {
@@ -114,7 +114,7 @@ pub struct RecordMetadata {
 impl RecordMetadata {
     /// The `metadata` member of an observation.
     pub fn value(&self) -> Value {
-        serde_json::to_value(self).expect("our own types have string keys and finite numbers")
+        to_value(self)
     }
 }
 

@@ -6,9 +6,10 @@ use crate::domain::facts::ItemMembers;
 use crate::domain::hitl::Suspension;
 use crate::domain::plan::{ItemStatus, StepOutputEntry, StepType, TodoItem};
 use crate::domain::state::{A2aWait, PendingA2ATasks};
+use crate::domain::to_value;
 use crate::domain::tool::{CallRecord, ToolCall, ToolResult};
 use crate::history::ShownPlan;
-use crate::pes::state::{Item, RunPhase, State, TurnContent, run, text};
+use crate::pes::state::{Item, RunPhase, State, TurnContent, run};
 
 /// The item without its calls.
 pub(crate) fn todo_item(item: &Item) -> TodoItem {
@@ -142,7 +143,7 @@ pub(crate) fn view(state: &State) -> Value {
         "runId": state.run.as_ref().map(|run| &run.run_id), "phase": phase_word(state.phase()),
     });
     if let Some(pending) = pending {
-        body["pendingA2ATasks"] = text::to_value(&pending);
+        body["pendingA2ATasks"] = to_value(&pending);
     }
     if let Some(oldest) = body["suspensions"].get(0).cloned() {
         body["suspension"] = oldest;
@@ -170,7 +171,7 @@ fn phase_word(phase: RunPhase) -> &'static str {
 /// The `suspension` of the specification, with the prompt, the iteration so far, and the results of the other calls in
 /// its batch.
 fn suspension(state: &State, open: &Suspension) -> Value {
-    let mut body = text::to_value(open);
+    let mut body = to_value(open);
     if let (Some(call), Some(tool)) = (&open.call_id, &open.tool_name) {
         body["toolCall"] = json!({ "callId": call, "toolName": tool, "arguments": open.tool_input });
     }
@@ -179,7 +180,7 @@ fn suspension(state: &State, open: &Suspension) -> Value {
     body["iterationState"] = opening_messages(state, item).into_iter().chain(turns).collect();
     let batch = item.progress.work.as_ref().map(|work| work.batch.as_slice()).unwrap_or_default();
     let results = batch.iter().filter_map(|id| state.calls.get(id)?.record.result.as_ref());
-    body["partialToolResults"] = results.map(text::to_value).collect();
+    body["partialToolResults"] = results.map(to_value).collect();
     body
 }
 
@@ -189,12 +190,11 @@ fn iteration_state(state: &State, content: &TurnContent) -> Vec<Value> {
         TurnContent::Engine { text } => vec![json!({ "role": "user", "content": text })],
         TurnContent::Model { text, calls, .. } => {
             let calls: Vec<&CallRecord> = calls.iter().filter_map(|id| Some(&state.calls.get(id)?.record)).collect();
-            let made: Vec<Value> =
-                calls.iter().map(|record| text::to_value(&tool_call(record, &record.arguments))).collect();
+            let made: Vec<Value> = calls.iter().map(|record| to_value(&tool_call(record, &record.arguments))).collect();
             let mut messages = vec![json!({ "role": "assistant", "content": text, "toolCalls": made })];
             messages.extend(calls.iter().filter_map(|record| {
                 let result = record.result.as_ref()?;
-                let content = result.output.clone().unwrap_or_else(|| text::to_value(&result.error));
+                let content = result.output.clone().unwrap_or_else(|| to_value(&result.error));
                 Some(json!({
                     "role": "tool", "name": record.tool_name, "toolCallId": record.call_id, "content": content,
                 }))
@@ -214,7 +214,7 @@ fn opening_messages(state: &State, item: &Item) -> Vec<Value> {
     let needs = item.def.dependencies.iter().filter_map(|id| state.item(id));
     let context = needs
         .filter(|need| need.progress.status.is_settled())
-        .map(|need| json!({ "role": "user", "name": "context", "content": text::to_value(&step_output(state, need)) }));
+        .map(|need| json!({ "role": "user", "name": "context", "content": to_value(&step_output(state, need)) }));
     let mut messages = vec![json!({ "role": "system", "content": system })];
     messages.extend(context);
     messages.push(json!({ "role": "user", "content": task }));

@@ -33,6 +33,7 @@ use utoipa::{
 
 use super::hitl::AskedQuestion;
 use super::observation::ObservationType;
+use super::to_value;
 use super::tool::ToolResult;
 
 /// The shape that readers get: the recorded one, unless another one is given.
@@ -115,7 +116,7 @@ facts! {
 impl Fact {
     /// The fact as the content of an observation.
     pub fn content(&self) -> Value {
-        serde_json::to_value(self).expect("our own types have string keys and finite numbers")
+        to_value(self)
     }
 }
 

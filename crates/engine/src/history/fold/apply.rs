@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::Fold;
 use super::list::ListFold;
-use crate::domain::Millis;
 use crate::domain::facts::{Fact, PlanBody, PlanUpdateBody, StateUpdateBody, Unreadable, WholePlan, WholePlanUpdate};
 use crate::domain::ids::{ItemId, MessageId, RunId, ThreadId};
 use crate::domain::observation::{Observation, Record, RecordMetadata};
 use crate::domain::plan::{ChangeType, TodoItemChange, TodoListChanges};
+use crate::domain::{Millis, to_value};
 
 /// What a fact is about, and when it was recorded.
 pub(super) struct FactContext<'a> {
@@ -66,8 +66,8 @@ impl Fold {
         match fact {
             Fact::Intent(body) => self.intent.clone_from(&body.intent),
             Fact::Title(body) => self.title.clone_from(&body.title),
-            Fact::Plan(body) => return Some(value(&self.apply_plan(body))),
-            Fact::PlanUpdate(body) => return Some(value(&self.apply_plan_update(body, context.at))),
+            Fact::Plan(body) => return Some(to_value(&self.apply_plan(body))),
+            Fact::PlanUpdate(body) => return Some(to_value(&self.apply_plan_update(body, context.at))),
             Fact::ItemStatusChange(body) => self.list.apply_status_change(body),
             // The message of a queued run counts when the run starts, and that of a steer at once.
             Fact::RunStarted(body) => self.messages.push(body.message.clone()),
@@ -157,8 +157,4 @@ fn sorted(changes: Vec<TodoItemChange>, timestamp: Millis) -> TodoListChanges {
     let of = |kind: ChangeType| changes.iter().filter(|change| change.kind == kind).cloned().collect();
     let (added, modified, removed) = (of(ChangeType::Added), of(ChangeType::Modified), of(ChangeType::Removed));
     TodoListChanges { timestamp, changes, added, modified, removed }
-}
-
-fn value(whole: &impl serde::Serialize) -> Value {
-    serde_json::to_value(whole).expect("our own types have string keys and finite numbers")
 }

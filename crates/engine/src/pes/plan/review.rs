@@ -15,6 +15,7 @@ use crate::domain::ids::ItemId;
 use crate::domain::plan::ItemStatus;
 use crate::domain::pointer;
 use crate::domain::settings::PlanReview;
+use crate::domain::to_value;
 use crate::domain::tool::{Judgement, ToolClass, Verdict};
 use crate::pes::people::{suspend, verdict};
 use crate::pes::plan::{change, edit, forecast};
@@ -84,7 +85,7 @@ fn ask(tx: &mut Tx<'_>, plan: &PlanForecast) {
     let prompt = "May this plan run? A no with a reason has another plan made.";
     let schema = FeedbackSchema { allow_modify_args: true, ..FeedbackSchema::new(InputType::Confirm, prompt) };
     let question = suspend::question(tx, SuspensionKind::PlanReview, question_text(plan), schema);
-    let shown = text::to_value(plan);
+    let shown = to_value(plan);
     let digest = digest::of(&shown);
     let shown = tx.store(format!("{}.plan", question.suspension_id), shown);
     let risk_level = plan.tools.iter().filter_map(|tool| tool.risk_level).max();
@@ -116,7 +117,7 @@ fn judge_edited(tx: &mut Tx<'_>, edited: Value, by: &str) -> Result<(Decision, R
     match edit::edit(tx, version, list, by, &settings).map_err(within_answer)? {
         EventOutcome::Ignored => Ok((Decision::Approved, ReviewDecision::Run(None))),
         EventOutcome::Applied => {
-            let plan = text::to_value(&forecast::forecast(tx.state, tx.world, tx.state.run_settings()));
+            let plan = to_value(&forecast::forecast(tx.state, tx.world, tx.state.run_settings()));
             Ok((Decision::Modified, ReviewDecision::Run(Some(digest::of(&plan)))))
         }
     }

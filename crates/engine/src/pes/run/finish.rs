@@ -11,10 +11,11 @@ use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::model;
 use crate::domain::plan::ItemStatus;
 use crate::domain::run::{CallerStatus, Outcome, ResultStatus, Run, RunError, RunFailure, RunStatus};
+use crate::domain::to_value;
 use crate::pes::people::pause;
 use crate::pes::run::{answer_form, begin, message};
 use crate::pes::settle::suspension;
-use crate::pes::state::{Item, RunPhase, rows, text};
+use crate::pes::state::{Item, RunPhase, rows};
 use crate::pes::tx::Tx;
 use crate::world::RunAdmission;
 
@@ -82,7 +83,7 @@ pub(crate) fn ai_message(
     error: Option<&RunError>,
 ) -> ConversationMessage {
     let ui = ui.map(|ui| (ConversationMessage::UI, ui.clone()));
-    let error = error.map(|error| (ConversationMessage::ERROR, text::to_value(error)));
+    let error = error.map(|error| (ConversationMessage::ERROR, to_value(error)));
     let metadata: Map<String, Value> = ui.into_iter().chain(error).map(|(key, it)| (key.to_owned(), it)).collect();
     ConversationMessage {
         message_id: tx.mint.message(),

@@ -1,11 +1,4 @@
-//! Values as JSON, and texts cut to a length.
-
-use serde_json::Value;
-
-/// A value of our own as JSON.
-pub(crate) fn to_value(body: &impl serde::Serialize) -> Value {
-    serde_json::to_value(body).expect("our own types have string keys and finite numbers")
-}
+//! Texts cut to a length.
 
 /// The beginning of a text, with a note where it was cut.
 pub(crate) fn excerpt(text: &str, most: usize) -> String {
