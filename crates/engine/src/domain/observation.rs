@@ -142,17 +142,23 @@ pub struct Observation {
 
 impl Observation {
     pub fn of(record: Record, thread_id: ThreadId, seq: i64) -> Self {
+        let content = record.fact.content();
+        Self::with_content(&record, content, thread_id, seq)
+    }
+
+    /// The same with another content than what was recorded.
+    pub(crate) fn with_content(record: &Record, content: Value, thread_id: ThreadId, seq: i64) -> Self {
         Self {
             seq,
-            id: record.id,
+            id: record.id.clone(),
             thread_id,
-            run_id: record.run_id,
-            parent_id: record.parent_id,
-            trace_id: record.trace_id,
+            run_id: record.run_id.clone(),
+            parent_id: record.parent_id.clone(),
+            trace_id: record.trace_id.clone(),
             timestamp: record.timestamp,
             kind: record.fact.kind(),
-            title: record.title,
-            content: record.fact.content(),
+            title: record.title.clone(),
+            content,
             metadata: record.metadata.as_ref().map(RecordMetadata::value),
         }
     }

@@ -8,7 +8,7 @@ use super::Fold;
 use super::list::ListFold;
 use crate::domain::facts::{Fact, PlanBody, PlanUpdateBody, StateUpdateBody, Unreadable, WholePlan, WholePlanUpdate};
 use crate::domain::ids::{ItemId, MessageId, RunId, ThreadId};
-use crate::domain::observation::{Observation, Record, RecordMetadata};
+use crate::domain::observation::{Observation, Record};
 use crate::domain::plan::{ChangeType, TodoItemChange, TodoListChanges};
 use crate::domain::{Millis, to_value};
 
@@ -40,24 +40,12 @@ impl Fold {
     /// Applies a fact that was recorded just now as `seq` of the thread; returns it as readers see it.
     pub fn record(&mut self, record: &Record, thread: &ThreadId, seq: i64) -> Observation {
         self.seq = seq;
-        let kind = record.kind();
         let context =
             FactContext { thread, run: &record.run_id, item: record.parent_id.as_ref(), at: record.timestamp };
-        let is_applied = !self.lists_only || Self::LISTED.contains(&kind);
+        let is_applied = !self.lists_only || Self::LISTED.contains(&record.kind());
         let whole = if is_applied { self.apply_fact(&context, &record.fact) } else { None };
-        Observation {
-            seq,
-            id: record.id.clone(),
-            thread_id: thread.clone(),
-            run_id: record.run_id.clone(),
-            parent_id: record.parent_id.clone(),
-            trace_id: record.trace_id.clone(),
-            timestamp: record.timestamp,
-            kind,
-            title: record.title.clone(),
-            content: whole.unwrap_or_else(|| record.fact.content()),
-            metadata: record.metadata.as_ref().map(RecordMetadata::value),
-        }
+        let content = whole.unwrap_or_else(|| record.fact.content());
+        Observation::with_content(record, content, thread.clone(), seq)
     }
 
     /// `Some`: readers see this in place of what was recorded.
