@@ -15,7 +15,7 @@ use pes_engine::domain::thread::ThreadStatus;
 use pes_engine::effect::Effect;
 use pes_engine::event::{CancelEvent, Event, ModelEvent, SystemEvent};
 use pes_engine::step::{Keep, Row, RowKind, Step};
-use pes_engine::{Core, HistoryQuery, Illegal, Loaded, Machine, Prompt, PromptMaterial, PromptNeeds, Stamp, World};
+use pes_engine::{Core, HistoryQuery, Loaded, Machine, Prompt, PromptMaterial, PromptNeeds, Stamp, World};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -58,16 +58,16 @@ struct Head {
 }
 
 impl Machine for Thread {
-    fn decide(&mut self, _: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
+    fn decide(&mut self, _: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Fault> {
         let before = self.head.clone();
         let mut turn =
             Turn { head: &mut self.head, stamp, mint: Mint::new(stamp.now, stamp.seed), step: Step::default() };
         match event {
             Event::Asked { .. } if before.run.is_some() => {
-                return Err(Fault::new(Code::ThreadBusy, "One question at a time.").into());
+                return Err(Fault::new(Code::ThreadBusy, "One question at a time."));
             }
             Event::Asked { ask, rewind, .. } if !ask.history.is_empty() || rewind.is_some() => {
-                return Err(Fault::new(Code::Invalid, "This core keeps no conversation.").into());
+                return Err(Fault::new(Code::Invalid, "This core keeps no conversation."));
             }
             Event::Asked { run, message, ask, .. } => turn.begin(&self.id, run, message, *ask),
             Event::Model(ModelEvent::Replied { stream, attempt, reply }) if turn.waits_for(&stream, attempt) => {
@@ -84,7 +84,7 @@ impl Machine for Thread {
             Event::System(SystemEvent::Recovered) => turn.lose_what_ran_before(),
             // Late or irrelevant. The core starts no tools and no tasks, so it gets no results of them.
             Event::Model(_) | Event::Tool(_) | Event::Peer(_) | Event::Cancel(_) | Event::System(_) => {}
-            Event::Person(_) => return Err(Fault::new(Code::Invalid, "This core only answers questions.").into()),
+            Event::Person(_) => return Err(Fault::new(Code::Invalid, "This core only answers questions.")),
         }
         turn.go_on();
         Ok(turn.seal(&before))

@@ -4,7 +4,7 @@ use super::Runtime;
 use super::command::CommandError;
 use crate::engine::event::Event;
 use crate::engine::step::{self, Step};
-use crate::engine::{Illegal, Loaded, Stamp};
+use crate::engine::{Loaded, Stamp};
 use crate::store::NewThread;
 use crate::tool::Toolset;
 
@@ -21,6 +21,6 @@ impl Runtime {
         let loaded = Loaded { thread_id: Some(new.thread_id.clone()), last_seq, ..Loaded::default() };
         let mut machine = self.core(&new.core)?.load(loaded)?;
         let stamp = Stamp { now: self.now(), seed: self.0.clock.seed(), holder: None };
-        step::decide(&mut *machine, &self.0.world(tools), stamp, event).map_err(|Illegal(fault)| fault.into())
+        Ok(step::decide(&mut *machine, &self.0.world(tools), stamp, event)?)
     }
 }

@@ -20,7 +20,7 @@ use crate::domain::thread::ThreadStatus;
 use crate::engine::effect::Effect;
 use crate::engine::event::{Event, SystemEvent};
 use crate::engine::step::{self, EffectChanges, Step};
-use crate::engine::{Illegal, Reservation, RunAdmission, Stamp, World};
+use crate::engine::{Reservation, RunAdmission, Stamp, World};
 use crate::failpoint;
 use crate::store::outbox::TargetKind;
 use crate::store::{Commit, Committed, Crashes, LeaseChange};
@@ -352,7 +352,7 @@ impl LoadedThread {
         let mut step = Step::nothing();
         for (nth, event) in events.iter().enumerate() {
             let next = step::decide(&mut *self.machine, world, stamp(), Event::clone(event));
-            step = step.then(next.map_err(|Illegal(fault)| RefusedEvent { nth, fault })?);
+            step = step.then(next.map_err(|fault| RefusedEvent { nth, fault })?);
         }
         Ok(step)
     }

@@ -30,4 +30,4 @@ pub use machine::{
     Core, HistoryQuery, Invocation, Loaded, Machine, PastCall, PeerCallInput, Prompt, PromptMaterial, PromptNeeds,
     SummaryExtent,
 };
-pub use world::{Allowance, CapRoom, Illegal, ModelBook, Remaining, Reservation, RunAdmission, Stamp, Toolbox, World};
+pub use world::{Allowance, CapRoom, ModelBook, Remaining, Reservation, RunAdmission, Stamp, Toolbox, World};

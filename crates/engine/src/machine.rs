@@ -24,7 +24,7 @@ use crate::effect::Effect;
 use crate::event::Event;
 use crate::history::ShownPlan;
 use crate::step::{Row, Step};
-use crate::world::{Illegal, Reservation, Stamp, World};
+use crate::world::{Reservation, Stamp, World};
 
 /// An agent core: makes the machines of the threads whose `agentCore` names it. `Arc::new(Pes::planned())` registers one.
 pub trait Core: Send + Sync + 'static {
@@ -54,8 +54,9 @@ pub trait Core: Send + Sync + 'static {
 pub trait Machine: Send + Sync {
     // What it decides.
 
-    /// On `Err` the state is unchanged. An answer to a slot that is not open gives a step without changes.
-    fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal>;
+    /// An error is why the event was refused; the state is unchanged. An answer to a slot that is not open gives a step
+    /// without changes.
+    fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Fault>;
     /// The effects of the slots marked `Running`, in a stable order; O(in flight).
     fn running(&self) -> Vec<Effect>;
     /// Whether a slot is `Ready` or `Running`: whether the thread must stay in memory.

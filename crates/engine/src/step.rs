@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::domain::Millis;
+use crate::domain::fault::Fault;
 use crate::domain::ids::PayloadId;
 use crate::domain::observation::Record;
 use crate::domain::run::Run;
 use crate::domain::thread::ThreadStatus;
 use crate::effect::Effect;
 use crate::event::Event;
-use crate::{Illegal, Machine, Stamp, World};
+use crate::{Machine, Stamp, World};
 
 /// One transition, to be committed whole or not at all.
 #[derive(Clone, Debug, Default)]
@@ -208,7 +209,7 @@ impl Step {
 }
 
 /// Lets the machine decide, and adds the rows with the caller status of the runs that changed: no core writes those.
-pub fn decide(machine: &mut dyn Machine, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
+pub fn decide(machine: &mut dyn Machine, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Fault> {
     let mut step = machine.decide(world, stamp, event)?;
     step.list_runs(stamp.now);
     Ok(step)

@@ -1,4 +1,4 @@
-//! What decisions may read besides the state, and how they refuse an event. The server implements [`Toolbox`] and
+//! What decisions may read besides the state. The server implements [`Toolbox`] and
 //! [`ModelBook`].
 
 use std::sync::Arc;
@@ -22,16 +22,6 @@ pub struct Stamp {
     pub seed: u64,
     /// The lease epoch that the committer holds. `None`: it holds no lease, so nothing may become `Running`.
     pub holder: Option<i64>,
-}
-
-/// Why an event was refused. The state is unchanged.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Illegal(pub Fault);
-
-impl From<Fault> for Illegal {
-    fn from(fault: Fault) -> Self {
-        Self(fault)
-    }
 }
 
 /// What decisions may read besides the state: data, never IO.

@@ -12,7 +12,7 @@ use pes::engine::event::{Event, ToolEvent};
 use pes::engine::pes::Pes;
 use pes::engine::step::Step;
 use pes::engine::{
-    Core, Illegal, Invocation, Loaded, Machine, PeerCallInput, Prompt, PromptMaterial, PromptNeeds, Stamp, World,
+    Core, Invocation, Loaded, Machine, PeerCallInput, Prompt, PromptMaterial, PromptNeeds, Stamp, World,
 };
 use pes::service::runs::{self, ProcessAsk};
 use pes::store::Store;
@@ -146,7 +146,7 @@ impl Core for Breaking {
 }
 
 impl Machine for Broken {
-    fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
+    fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Fault> {
         let is_poison = self.0.run().is_some_and(|run| run.query == "poison");
         assert!(!(is_poison && matches!(event, Event::Tool(ToolEvent::Returned { .. }))), "it was told to break");
         self.0.decide(world, stamp, event)

@@ -6,6 +6,7 @@ mod reply;
 mod resumed;
 mod schedule;
 
+use crate::domain::fault::Fault;
 use crate::domain::task::Task;
 use crate::event::{CancelEvent, Event, ModelEvent, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
 use crate::pes::peers::{TaskOutcome, report, send};
@@ -17,10 +18,10 @@ use crate::pes::state::State;
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 use crate::pes::work::{agent_state, batch};
 use crate::step::Step;
-use crate::{Illegal, Stamp, World};
+use crate::{Stamp, World};
 
 /// Handles one event. On `Err` the state is unchanged; an event that matches no open slot gives a step without changes.
-pub(crate) fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
+pub(crate) fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Fault> {
     let waited = state.waits_to_begin();
     let mut tx = Tx::begin(state, world, stamp);
     match dispatch(&mut tx, event)? {

@@ -35,8 +35,8 @@ use crate::prompt::render;
 use crate::simple::SimpleCore;
 use crate::step::Step;
 use crate::{
-    Core, Illegal, Invocation, Loaded, Machine, PastCall, PeerCallInput, Prompt, PromptMaterial, PromptNeeds,
-    Reservation, Stamp, World,
+    Core, Invocation, Loaded, Machine, PastCall, PeerCallInput, Prompt, PromptMaterial, PromptNeeds, Reservation,
+    Stamp, World,
 };
 
 pub use state::funds::{least_cost, least_tokens};
@@ -93,7 +93,7 @@ impl Core for Pes {
 }
 
 impl Machine for State {
-    fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Illegal> {
+    fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Fault> {
         decide::decide(self, world, stamp, event)
     }
     fn running(&self) -> Vec<Effect> {

@@ -93,7 +93,7 @@ fn a_question_that_the_agent_has_replaced_is_withdrawn_and_takes_no_answer(
     let stored: Suspension = serde_json::from_str(&sim.rows[&(RowKind::Suspension, old.to_string())].body).unwrap();
     assert_eq!(stored.status, SuspensionStatus::Cancelled);
     let late = sim.answer(0, |answer| (answer.suspension_id, answer.value) = (old, Some("yes".into())));
-    assert_eq!(late.unwrap_err().0.code.as_str(), "not_found");
+    assert_eq!(late.unwrap_err().code.as_str(), "not_found");
     assert!(sim.in_flight.is_empty(), "nothing is sent: {:?}", sim.in_flight);
     let told = sim.contents(ObservationType::A2aTask);
     assert_eq!(told.last().unwrap()["message"], second.0);

@@ -180,7 +180,7 @@ fn a_cancel_closes_the_question() {
     asks(&mut sim, 1);
     sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
     let refused = sim.answer(0, |answer| answer.value = Some(Value::from("left"))).unwrap_err();
-    assert_eq!(refused.0.code.as_str(), "run_cancelled");
+    assert_eq!(refused.code.as_str(), "run_cancelled");
     sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
     assert!(sim.suspensions().is_empty());
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);

@@ -155,7 +155,7 @@ fn a_person_may_extend_the_budget() {
     let mut sim = asking(Budget { max_llm_calls: Some(2), ..Budget::default() });
     assert!(sim.answer(0, |_| ()).is_err(), "yes or no is needed");
     let wrong = sim.answer(0, |answer| (answer.approved, answer.value) = (Some(true), Some(json!({ "calls": 9 }))));
-    assert_eq!(wrong.unwrap_err().0.errors[0].pointer, "/value");
+    assert_eq!(wrong.unwrap_err().errors[0].pointer, "/value");
     sim.answer(0, |answer| (answer.approved, answer.value) = (Some(true), Some(json!({ "maxLlmCalls": 3 })))).unwrap();
     sim.go();
     assert_eq!((sim.prompts.len(), sim.run("run_1").status), (5, RunStatus::Completed));

@@ -13,12 +13,12 @@ use super::sim::*;
 
 fn retry(sim: &mut Sim, item: &str) -> Result<(), String> {
     let asked = PersonEvent::ItemRetried { item: item.into(), by: "ann".into() };
-    sim.apply(Event::Person(asked)).map(drop).map_err(|illegal| illegal.0.code.as_str().to_owned())
+    sim.apply(Event::Person(asked)).map(drop).map_err(|fault| fault.code.as_str().to_owned())
 }
 
 fn skip(sim: &mut Sim, item: &str) -> Result<(), String> {
     let asked = PersonEvent::ItemSkipped { item: item.into(), by: "ann".into() };
-    sim.apply(Event::Person(asked)).map(drop).map_err(|illegal| illegal.0.code.as_str().to_owned())
+    sim.apply(Event::Person(asked)).map(drop).map_err(|fault| fault.code.as_str().to_owned())
 }
 
 fn statuses(sim: &Sim) -> Vec<String> {

@@ -39,7 +39,7 @@ fn a_cancel_with_running_slots_has_two_phases() {
     assert_eq!(sim.run("run_1").status, RunStatus::Running);
     assert!(cancel(&mut sim).is_noop);
     let refused = sim.answer(0, |answer| answer.approved = Some(true)).unwrap_err();
-    assert_eq!(refused.0.code.as_str(), "run_cancelled");
+    assert_eq!(refused.code.as_str(), "run_cancelled");
     assert!(sim.apply(Event::System(SystemEvent::Woke)).unwrap().stop_effects, "the holder is told again");
     sim.holds = true;
     sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
@@ -75,7 +75,7 @@ fn a_cancel_of_a_suspended_run_is_one_commit() {
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     let again =
         sim.apply(Event::Cancel(CancelEvent::Asked { run: Some("run_1".into()), by: "ann".into() })).unwrap_err();
-    assert_eq!(again.0.code.as_str(), "run_finished");
+    assert_eq!(again.code.as_str(), "run_finished");
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn quarantine_fails_the_current_and_the_queued_runs_until_the_thread_is_released
     }
     assert!(sim.is_idle() && sim.suspensions().is_empty() && sim.in_flight.is_empty());
     sim.reload();
-    assert_eq!(sim.ask("again").unwrap_err().0.code.as_str(), "thread_quarantined");
+    assert_eq!(sim.ask("again").unwrap_err().code.as_str(), "thread_quarantined");
     let step = sim.apply(Event::System(SystemEvent::Released)).unwrap();
     assert_eq!(step.status, pes_engine::domain::thread::ThreadStatus::Idle);
     assert!(sim.apply(Event::System(SystemEvent::Released)).unwrap().is_noop, "once");

@@ -149,7 +149,7 @@ fn where_nothing_is_left_the_run_ends_as_its_settings_say() {
     let extends = |answer: &mut Answer| {
         (answer.approved, answer.value) = (Some(true), Some(json!({ "maxCostUsd": 1.0 })));
     };
-    assert_eq!(sim.answer(0, extends).unwrap_err().0.errors[0].pointer, "/value");
+    assert_eq!(sim.answer(0, extends).unwrap_err().errors[0].pointer, "/value");
     sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
     assert_eq!(sim.suspensions().len(), 1, "it is still full");
     assert_ne!(sim.suspensions()[0].suspension_id, first.suspension_id);

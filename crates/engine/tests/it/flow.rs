@@ -301,9 +301,9 @@ fn on_busy_reject_refuses_and_a_full_queue_says_so() {
     sim.limits.queued_runs = 1;
     sim.ask("first").unwrap();
     let refused = sim.ask_with("second", OnBusy::Reject, RunSettings::default()).unwrap_err();
-    assert_eq!(refused.0.code.as_str(), "thread_busy");
+    assert_eq!(refused.code.as_str(), "thread_busy");
     sim.ask("third").unwrap();
-    assert_eq!(sim.ask("fourth").unwrap_err().0.code.as_str(), "queue_full");
+    assert_eq!(sim.ask("fourth").unwrap_err().code.as_str(), "queue_full");
 }
 
 #[test]

@@ -94,9 +94,9 @@ fn a_long_message_is_stored_once_and_told_whole() {
 fn a_thread_with_a_conversation_of_its_own_takes_none_in() {
     let mut sim = answers();
     sim.ask("hello").unwrap();
-    let refused = sim.ask_after(&SAID, "go on").unwrap_err().0;
+    let refused = sim.ask_after(&SAID, "go on").unwrap_err();
     assert_eq!((refused.code, refused.errors[0].pointer.as_str()), (Code::ThreadExists, "/history"));
     sim.go();
-    assert_eq!(sim.ask_after(&SAID, "go on").unwrap_err().0.code, Code::ThreadExists);
+    assert_eq!(sim.ask_after(&SAID, "go on").unwrap_err().code, Code::ThreadExists);
     assert!(sim.contents(ObservationType::StateUpdate).is_empty());
 }

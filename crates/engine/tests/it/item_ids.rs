@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use pes_engine::Illegal;
+use pes_engine::domain::fault::Fault;
 use pes_engine::domain::thread::{AgentState, ForkedFrom};
 use pes_engine::event::{Event, PersonEvent};
 use pes_engine::history::ShownPlan;
@@ -15,7 +15,7 @@ fn list(sim: &Sim) -> Vec<Value> {
     sim.view()["todoList"].as_array().unwrap().clone()
 }
 
-fn edit(sim: &mut Sim, list: Vec<Value>) -> Result<Step, Illegal> {
+fn edit(sim: &mut Sim, list: Vec<Value>) -> Result<Step, Fault> {
     let expected = sim.view()["planVersion"].as_i64().unwrap();
     let (by, settings) = ("ann".to_owned(), Default::default());
     sim.apply(Event::Person(PersonEvent::PlanEdited { expected, list, by, settings }))
@@ -59,7 +59,7 @@ fn a_new_item_whose_id_no_model_can_write_is_refused_with_one_that_it_can() {
     let before = list(&sim);
     for (id, better) in [("my step", "my_step"), (" b", "b"), ("b\u{a0}c", "b_c")] {
         let new = json!({ "id": id, "description": "new" });
-        let refused = edit(&mut sim, [before.clone(), vec![new]].concat()).unwrap_err().0;
+        let refused = edit(&mut sim, [before.clone(), vec![new]].concat()).unwrap_err();
         assert_eq!((refused.code.as_str(), refused.errors[0].pointer.as_str()), ("plan_invalid", "/1/id"));
         let why = &refused.errors[0].detail;
         assert!(why.contains(&format!("`{better}`")), "{why}");

@@ -156,7 +156,7 @@ fn what_is_over_keeps_nobody_from_changing_the_plan() {
             by: "ann".into(),
             settings: Default::default(),
         });
-        sim.apply(edited).map(|_| ()).map_err(|illegal| illegal.0.code.as_str().to_owned())
+        sim.apply(edited).map(|_| ()).map_err(|fault| fault.code.as_str().to_owned())
     };
     assert_eq!(edit(json!(["d"])), Err("plan_invalid".to_owned()));
     assert_eq!(edit(json!(["nowhere"])), Err("plan_invalid".to_owned()));

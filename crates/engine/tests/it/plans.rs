@@ -221,7 +221,7 @@ fn edit(sim: &mut Sim, expected: i64, change: impl FnOnce(&mut Vec<Value>)) -> R
         by: "ann".into(),
         settings: Default::default(),
     }));
-    result.map_err(|illegal| illegal.0.code.as_str().to_owned())
+    result.map_err(|fault| fault.code.as_str().to_owned())
 }
 
 fn three_items() -> Sim {
@@ -331,10 +331,10 @@ fn a_client_writes_the_application_state_against_its_version() {
     let put = |data: Value, expected| Event::Person(PersonEvent::StatePut { data, expected, by: "ann".into() });
     sim.apply(put(json!({ "a": 1 }), Some(0))).unwrap();
     let stale = sim.apply(put(json!({}), Some(0))).unwrap_err();
-    assert_eq!(stale.0.code.as_str(), "precondition_failed");
+    assert_eq!(stale.code.as_str(), "precondition_failed");
     sim.limits.state_bytes = 10;
     let large = sim.apply(put(json!("x".repeat(20)), None)).unwrap_err();
-    assert_eq!(large.0.code.as_str(), "state_too_large");
+    assert_eq!(large.code.as_str(), "state_too_large");
     sim.reload();
 }
 

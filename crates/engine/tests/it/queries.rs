@@ -1,6 +1,6 @@
 //! Requests that the tests make.
 
-use pes_engine::Illegal;
+use pes_engine::domain::fault::Fault;
 use pes_engine::domain::message::{HistoryMessage, HistoryRole};
 use pes_engine::domain::run::{Ask, OnBusy};
 use pes_engine::domain::settings::RunSettings;
@@ -10,23 +10,23 @@ use pes_engine::step::Step;
 use super::sim::Sim;
 
 impl Sim {
-    pub fn ask(&mut self, query: &str) -> Result<Step, Illegal> {
+    pub fn ask(&mut self, query: &str) -> Result<Step, Fault> {
         self.ask_with(query, OnBusy::Enqueue, RunSettings::default())
     }
 
-    pub fn ask_with(&mut self, query: &str, on_busy: OnBusy, settings: RunSettings) -> Result<Step, Illegal> {
+    pub fn ask_with(&mut self, query: &str, on_busy: OnBusy, settings: RunSettings) -> Result<Step, Fault> {
         self.ask_more(query, settings, None, |ask| ask.on_busy = on_busy)
     }
 
     /// A query on a thread that starts with this conversation.
-    pub fn ask_after(&mut self, history: &[(HistoryRole, &str)], query: &str) -> Result<Step, Illegal> {
+    pub fn ask_after(&mut self, history: &[(HistoryRole, &str)], query: &str) -> Result<Step, Fault> {
         let said = |&(role, content): &(HistoryRole, &str)| HistoryMessage { role, content: content.to_owned() };
         let history = history.iter().map(said).collect();
         self.ask_more(query, RunSettings::default(), None, |ask| ask.history = history)
     }
 
     /// A query after which the thread goes back.
-    pub fn ask_again(&mut self, query: &str, rewind: Rewind) -> Result<Step, Illegal> {
+    pub fn ask_again(&mut self, query: &str, rewind: Rewind) -> Result<Step, Fault> {
         self.ask_more(query, RunSettings::default(), Some(rewind), |_| ())
     }
 
@@ -37,7 +37,7 @@ impl Sim {
         settings: RunSettings,
         rewind: Option<Rewind>,
         more: impl FnOnce(&mut Ask),
-    ) -> Result<Step, Illegal> {
+    ) -> Result<Step, Fault> {
         self.next_run += 1;
         let n = self.next_run;
         let mut ask = Ask {

@@ -266,7 +266,7 @@ fn answer_first(sim: &mut Sim) {
         answer.action = Some(InDoubtAction::Retry);
     });
     if let Err(refused) = result {
-        assert_eq!(refused.0.code.as_str(), "expired");
+        assert_eq!(refused.code.as_str(), "expired");
         sim.apply(Event::System(SystemEvent::Woke)).unwrap();
     }
 }

@@ -155,7 +155,7 @@ fn there_is_no_plan_to_change() {
         by: "ann".into(),
         settings: Default::default(),
     });
-    assert_eq!(sim.apply(edit).unwrap_err().0.code.as_str(), "plan_not_editable");
+    assert_eq!(sim.apply(edit).unwrap_err().code.as_str(), "plan_not_editable");
 
     let mut settings = RunSettings::default();
     settings.execution.on_item_failure = OnItemFailure::Replan;

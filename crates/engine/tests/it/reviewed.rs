@@ -179,10 +179,10 @@ fn an_edit_that_cannot_be_made_is_refused_at_its_place_and_the_question_stays() 
             answer.approved = Some(true);
             answer.modified_args = Some(edited.clone());
         });
-        let fault = refused.unwrap_err().0;
+        let fault = refused.unwrap_err();
         assert_eq!((fault.code.status(), fault.errors[0].pointer.as_str()), (422, pointer), "{edited}");
     }
-    let refused = sim.answer(0, |answer| answer.value = Some(json!("yes"))).unwrap_err().0;
+    let refused = sim.answer(0, |answer| answer.value = Some(json!("yes"))).unwrap_err();
     assert_eq!(refused.errors[0].pointer, "/approved");
     approve(&mut sim);
     assert_eq!(ended(&sim).1, "success");
@@ -203,12 +203,12 @@ fn an_edited_plan_is_asked_about_anew_and_nobody_approves_what_they_did_not_see(
         answer.suspension_id = stale.suspension_id.clone();
         answer.approved = Some(true);
     });
-    assert_eq!(refused.unwrap_err().0.code.as_str(), "not_found", "the store knows what became of it");
+    assert_eq!(refused.unwrap_err().code.as_str(), "not_found", "the store knows what became of it");
     let refused = sim.answer(0, |answer| {
         answer.digest = stale.digest.clone();
         answer.approved = Some(true);
     });
-    assert_eq!(refused.unwrap_err().0.code.as_str(), "approval_mismatch");
+    assert_eq!(refused.unwrap_err().code.as_str(), "approval_mismatch");
     assert!(ran(&sim).is_empty());
 }
 

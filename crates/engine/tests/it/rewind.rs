@@ -134,9 +134,9 @@ fn a_thread_with_a_run_and_one_that_moved_do_not_go_back() {
     let back = sim.back_to(0);
     sim.ask("second").unwrap();
     let running = sim.back_to(0);
-    assert_eq!(sim.ask_again("anew", running).unwrap_err().0.code, Code::ThreadBusy);
+    assert_eq!(sim.ask_again("anew", running).unwrap_err().code, Code::ThreadBusy);
     sim.go();
-    assert_eq!(sim.ask_again("anew", back).unwrap_err().0.code, Code::ThreadBusy);
+    assert_eq!(sim.ask_again("anew", back).unwrap_err().code, Code::ThreadBusy);
     assert_eq!(sim.contents_said().len(), 4);
 }
 
@@ -152,7 +152,7 @@ fn a_query_that_is_refused_has_taken_nothing_back() {
     sim.admission = pes_engine::RunAdmission::Later;
     sim.limits.queued_runs = 0;
     let refused = sim.ask_again("third", back).unwrap_err();
-    assert_eq!(refused.0.code, Code::QueueFull);
+    assert_eq!(refused.code, Code::QueueFull);
     assert_eq!((sim.contents_said(), sim.view(), sim.records.len()), (said, view, records));
     assert!(sim.machine.run().is_none());
 }

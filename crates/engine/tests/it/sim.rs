@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use pes_engine::domain::fault::Fault;
 use pes_engine::domain::hitl::{Answer, Suspension};
 use pes_engine::domain::ids::{CallId, PayloadId, StreamId, TaskId, ThreadId};
 use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
@@ -16,9 +17,7 @@ use pes_engine::effect::Effect;
 use pes_engine::event::{Event, ModelEvent, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
 use pes_engine::pes::Pes;
 use pes_engine::step::{self, Keep, Row, RowKind, Step};
-use pes_engine::{
-    Allowance, Core, Illegal, Loaded, Machine, PeerCallInput, Prompt, PromptMaterial, RunAdmission, Stamp, World,
-};
+use pes_engine::{Allowance, Core, Loaded, Machine, PeerCallInput, Prompt, PromptMaterial, RunAdmission, Stamp, World};
 use serde_json::Value;
 
 use super::peers::Peers;
@@ -102,7 +101,7 @@ impl Sim {
         }
     }
 
-    pub fn apply(&mut self, event: Event) -> Result<Step, Illegal> {
+    pub fn apply(&mut self, event: Event) -> Result<Step, Fault> {
         self.now += 1;
         self.seed = self.seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let stamp = Stamp { now: self.now, seed: self.seed, holder: self.holds.then_some(self.epoch) };
@@ -305,7 +304,7 @@ impl Sim {
         self.payloads.get(id).expect("every reference is stored").clone()
     }
 
-    pub fn answer(&mut self, at: usize, answer: impl FnOnce(&mut Answer)) -> Result<Step, Illegal> {
+    pub fn answer(&mut self, at: usize, answer: impl FnOnce(&mut Answer)) -> Result<Step, Fault> {
         let mut body = Answer {
             suspension_id: self.suspensions()[at].suspension_id.clone(),
             digest: None,

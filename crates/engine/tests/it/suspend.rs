@@ -64,7 +64,7 @@ fn edited_arguments_are_what_runs() {
         answer.approved = Some(true);
         answer.modified_args = Some(json!({ "bad": 1 }));
     });
-    assert_eq!(refused.unwrap_err().0.code.as_str(), "invalid");
+    assert_eq!(refused.unwrap_err().code.as_str(), "invalid");
     sim.answer(0, |answer| {
         answer.approved = Some(true);
         answer.modified_args = Some(json!({ "x": "theirs" }));
@@ -120,8 +120,8 @@ fn the_answer_to_a_question_is_the_tools_result() {
     sim.go();
     assert_eq!(sim.contents(ObservationType::AgentSuspended)[0]["kind"], "input");
     let refused = sim.answer(0, |answer| answer.value = Some(json!(1))).unwrap_err();
-    assert_eq!(refused.0.errors[0].pointer, "/value");
-    assert_eq!(sim.answer(0, |_| ()).unwrap_err().0.code.as_str(), "invalid");
+    assert_eq!(refused.errors[0].pointer, "/value");
+    assert_eq!(sim.answer(0, |_| ()).unwrap_err().code.as_str(), "invalid");
     sim.answer(0, |answer| answer.value = Some(json!("blue"))).unwrap();
     sim.go();
     assert_eq!(sim.contents(ObservationType::ToolExecution)[0]["output"], "blue");
@@ -170,7 +170,7 @@ fn a_suspension_is_resolved_exactly_once() {
     let refused = sim
         .apply(Event::Person(PersonEvent::Resumed { answer: Box::new(again), by: "bob".into(), said: None }))
         .unwrap_err();
-    assert_eq!(refused.0.code.as_str(), "not_found");
+    assert_eq!(refused.code.as_str(), "not_found");
     sim.go();
     assert_eq!(ran(&sim), ["gated:1"]);
 }
@@ -231,7 +231,7 @@ fn a_run_that_ends_while_it_is_paused_leaves_no_question_behind() {
     assert!(sim.suspensions().is_empty());
     assert_eq!(sim.records.last().unwrap().kind(), ObservationType::RunFinished);
     assert_eq!(
-        sim.apply(Event::Person(PersonEvent::PauseAsked { by: "ann".into() })).unwrap_err().0.code.as_str(),
+        sim.apply(Event::Person(PersonEvent::PauseAsked { by: "ann".into() })).unwrap_err().code.as_str(),
         "nothing_to_pause"
     );
 }
@@ -252,7 +252,7 @@ pub fn expiring(policy: ExpiryPolicy) -> (Sim, i64) {
 fn an_expired_question_is_denied() {
     let (mut sim, _) = expiring(ExpiryPolicy::Deny);
     let late = sim.answer(0, |answer| answer.approved = Some(true)).unwrap_err();
-    assert_eq!(late.0.code.as_str(), "expired");
+    assert_eq!(late.code.as_str(), "expired");
     sim.apply(Event::System(SystemEvent::Woke)).unwrap();
     sim.go();
     assert_eq!(sim.contents(ObservationType::SuspensionTimeout)[0]["policy"], "deny");

@@ -59,7 +59,7 @@ fn the_terms_of_a_call_hold_when_it_is_in_doubt() {
     sim.crash();
     sim.answerer = "eve";
     let refused = sim.answer(0, |answer| answer.action = Some(InDoubtAction::Retry)).unwrap_err();
-    assert_eq!(refused.0.code.as_str(), "four_eyes");
+    assert_eq!(refused.code.as_str(), "four_eyes");
     assert_eq!(sim.suspensions()[0].digest.as_deref(), digest.as_str());
     sim.answer(0, |answer| answer.action = Some(InDoubtAction::Skip)).unwrap();
     sim.go();
@@ -130,7 +130,7 @@ fn who_shaped_what_a_run_left_undone_has_shaped_the_next_one() {
     .unwrap();
     let yes = |sim: &mut Sim, who| {
         sim.answerer = who;
-        sim.answer(0, |answer| answer.approved = Some(true)).map_err(|refused| refused.0.code.as_str())
+        sim.answer(0, |answer| answer.approved = Some(true)).map_err(|fault| fault.code.as_str())
     };
     assert_eq!(yes(&mut sim, "bob").unwrap_err(), "four_eyes");
     sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "eve".into() })).unwrap();
@@ -154,7 +154,7 @@ fn approves_after(first: &'static str, answer: impl FnOnce(&mut Answer)) -> Resu
     sim.answer(0, answer).unwrap();
     sim.go();
     assert_eq!(sim.suspensions()[0].tool_input, Some(json!({ "x": "2" })));
-    sim.answer(0, |answer| answer.approved = Some(true)).map(drop).map_err(|refused| refused.0.code.as_str())
+    sim.answer(0, |answer| answer.approved = Some(true)).map(drop).map_err(|fault| fault.code.as_str())
 }
 
 /// Otherwise one person would write a call's arguments, by the reason for refusing another, and approve them.

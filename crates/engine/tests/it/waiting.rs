@@ -140,7 +140,7 @@ fn so_many_messages_change_the_course_of_one_run_and_no_more() {
     let mut sim = steered(&["first", "second"]);
     sim.limits.queued_runs = 2;
     let refused = sim.ask_with("third", OnBusy::Steer, RunSettings::default()).unwrap_err();
-    assert_eq!(refused.0.code.as_str(), "queue_full");
+    assert_eq!(refused.code.as_str(), "queue_full");
 }
 
 #[test]

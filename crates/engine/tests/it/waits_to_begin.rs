@@ -68,7 +68,7 @@ fn what_is_asked_meanwhile_stands_behind_it_whatever_it_wants() {
     let mut sim = waiting();
     let since = waits_since(&sim);
     let refused = sim.ask_with("no", OnBusy::Reject, RunSettings::default()).unwrap_err();
-    assert_eq!(refused.0.code.as_str(), "thread_busy");
+    assert_eq!(refused.code.as_str(), "thread_busy");
     sim.ask_with("second", OnBusy::Steer, RunSettings::default()).unwrap();
     sim.ask_with("before", OnBusy::Interrupt, RunSettings::default()).unwrap();
     assert_eq!(waits_since(&sim), since, "it keeps its turn");
@@ -121,8 +121,8 @@ fn where_too_many_wait_nothing_of_it_is_kept() {
     let mut sim = Sim::new(one_item);
     sim.admission = RunAdmission::Refused { most: 7 };
     let refused = sim.ask_after(&[(HistoryRole::User, "before")], "first").unwrap_err();
-    assert_eq!((refused.0.code.as_str(), refused.0.code.status()), ("queue_full", 429));
-    assert!(refused.0.detail.contains("At most 7 threads") && refused.0.retry_after_ms.is_some());
+    assert_eq!((refused.code.as_str(), refused.code.status()), ("queue_full", 429));
+    assert!(refused.detail.contains("At most 7 threads") && refused.retry_after_ms.is_some());
     assert!(sim.rows.is_empty() && sim.records.is_empty());
 
     sim.admission = RunAdmission::Now;
