@@ -117,7 +117,7 @@ impl Thread {
 
     fn reloaded(&self) -> Self {
         let rows = self.rows.iter().filter(|row| row.keep != Keep::Never).cloned().collect();
-        let loaded = Loaded { thread_id: Some("t".into()), head: self.head.clone(), rows, last_seq: 0 };
+        let loaded = Loaded { thread_id: "t".into(), head: self.head.clone(), rows, last_seq: 0 };
         let machine = Pes::planned().load(loaded).expect("what was stored loads");
         Self { machine, head: self.head.clone(), rows: Vec::new(), events: self.events }
     }
@@ -149,7 +149,7 @@ fn call() -> ModelReply {
 /// A thread with a plan of `items` items, half of them completed with outputs of that size, whose next item waits for its
 /// model. Also returns the steps of one more item.
 fn planned(items: usize, output: usize) -> Thread {
-    let loaded = Loaded { thread_id: Some("t".into()), ..Loaded::default() };
+    let loaded = Loaded::empty("t".into());
     let machine = Pes::planned().load(loaded).expect("an empty thread loads");
     let mut thread = Thread { machine, head: String::new(), rows: Vec::new(), events: 0 };
     let ask = Ask {

@@ -37,7 +37,7 @@ impl Core for Oneshot {
             "" => Head::default(),
             text => serde_json::from_str(text).map_err(damaged)?,
         };
-        Ok(Box::new(Thread { id: loaded.thread_id.unwrap_or_else(|| "".into()), head }))
+        Ok(Box::new(Thread { id: loaded.thread_id, head }))
     }
 }
 

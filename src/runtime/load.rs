@@ -133,7 +133,7 @@ impl Actor {
             return Ok(LoadedThread { row, machine, new: None, fold: None, receivers, trace_progress });
         }
         let (new, profile) = extras.create.clone().ok_or(CommandError::Gone)?;
-        let loaded = Loaded { thread_id: Some(new.thread_id.clone()), ..Loaded::default() };
+        let loaded = Loaded::empty(new.thread_id.clone());
         let machine = self.shared.core(&new.core)?.load(loaded)?;
         let (row, receivers, trace_progress) =
             (self.new_row(&new, profile), Receivers::default(), TraceProgress::default());

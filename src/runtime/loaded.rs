@@ -25,7 +25,7 @@ pub(super) struct LoadedThread {
 impl ThreadRow {
     /// What the machine of the thread is built from; `rows` are of the same read.
     pub(super) fn loaded_with(&self, rows: Vec<Row>) -> Loaded {
-        Loaded { thread_id: Some(self.thread_id.clone()), head: self.head.clone(), rows, last_seq: self.last_seq }
+        Loaded { thread_id: self.thread_id.clone(), head: self.head.clone(), rows, last_seq: self.last_seq }
     }
 }
 

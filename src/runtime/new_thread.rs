@@ -18,7 +18,7 @@ impl Runtime {
         event: Event,
         tools: &Toolset,
     ) -> Result<Step, CommandError> {
-        let loaded = Loaded { thread_id: Some(new.thread_id.clone()), last_seq, ..Loaded::default() };
+        let loaded = Loaded { last_seq, ..Loaded::empty(new.thread_id.clone()) };
         let mut machine = self.core(&new.core)?.load(loaded)?;
         let stamp = Stamp { now: self.now(), seed: self.0.clock.seed(), holder: None };
         Ok(step::decide(&mut *machine, &self.0.world(tools), stamp, event)?)

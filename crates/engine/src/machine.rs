@@ -126,13 +126,20 @@ pub trait Machine: Send + Sync {
 }
 
 /// A thread's state as it is stored: a small head, and the rows that are loaded with it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Loaded {
-    pub thread_id: Option<ThreadId>,
+    pub thread_id: ThreadId,
     /// The core's own small JSON text; empty for a new thread.
     pub head: String,
     pub rows: Vec<Row>,
     pub last_seq: i64,
+}
+
+impl Loaded {
+    /// A new thread: nothing of it is stored.
+    pub fn empty(thread_id: ThreadId) -> Self {
+        Self { thread_id, head: String::new(), rows: Vec::new(), last_seq: 0 }
+    }
 }
 
 /// A past model call, as the log and the rows describe it; with payload references.

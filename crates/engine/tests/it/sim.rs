@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pes_engine::domain::fault::Fault;
 use pes_engine::domain::hitl::{Answer, Suspension};
-use pes_engine::domain::ids::{CallId, PayloadId, StreamId, TaskId, ThreadId};
+use pes_engine::domain::ids::{CallId, PayloadId, StreamId, TaskId};
 use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::observation::{ObservationType, Record};
 use pes_engine::domain::payload::{self, Payloads};
@@ -70,7 +70,7 @@ impl Sim {
         core: Arc<dyn Core>,
         script: impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> + 'static,
     ) -> Self {
-        let loaded = Loaded { thread_id: Some(ThreadId::from("t1")), ..Loaded::default() };
+        let loaded = Loaded::empty("t1".into());
         Self {
             machine: core.load(loaded).unwrap(),
             core,
@@ -186,7 +186,7 @@ impl Sim {
         let mut rows: Vec<Row> = rows.cloned().collect();
         rows.sort_by(|a, b| (a.kind, a.ord, &a.id).cmp(&(b.kind, b.ord, &b.id)));
         let last_seq = self.records.len() as i64;
-        let loaded = Loaded { thread_id: Some("t1".into()), head: self.head.clone(), rows, last_seq };
+        let loaded = Loaded { thread_id: "t1".into(), head: self.head.clone(), rows, last_seq };
         self.machine = self.core.load(loaded).unwrap();
         assert_eq!(view, self.machine.view(), "what was stored is not what was in memory");
         assert_eq!(self.in_flight, self.machine.running());

@@ -66,7 +66,7 @@ impl Sim {
         }
         let rows = sim.rows.values().cloned().collect();
         let last_seq = stored["view"]["lastSeq"].as_i64().unwrap();
-        let loaded = Loaded { thread_id: Some("t1".into()), head: sim.head.clone(), rows, last_seq };
+        let loaded = Loaded { thread_id: "t1".into(), head: sim.head.clone(), rows, last_seq };
         sim.machine = Pes::planned().load(loaded).unwrap();
         sim
     }

@@ -33,7 +33,7 @@ fn read(sim: &Sim) -> Result<Box<dyn Machine>, Fault> {
 fn loaded(sim: &Sim) -> Loaded {
     let rows: Vec<Row> = sim.rows().filter(|row| row.keep != Keep::Never).cloned().collect();
     let last_seq = sim.records.len() as i64;
-    Loaded { thread_id: Some("t1".into()), head: sim.head.clone(), rows, last_seq }
+    Loaded { thread_id: "t1".into(), head: sim.head.clone(), rows, last_seq }
 }
 
 fn decide(sim: &mut Sim, machine: &mut dyn Machine, event: SystemEvent) -> Step {

@@ -190,10 +190,9 @@ impl ParsedRows {
 }
 
 pub(crate) fn load(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, loaded: Loaded) -> Result<State, Fault> {
-    let thread_id = loaded.thread_id.unwrap_or_else(|| ThreadId::from(""));
     let mut parsed = ParsedRows::default();
     for row in loaded.rows {
-        parsed.add_or_name(&thread_id, row);
+        parsed.add_or_name(&loaded.thread_id, row);
     }
     let head = match read_head(&loaded.head) {
         Ok(head) if head.version > VERSION => return Err(damaged("head", "it was written by a newer version")),
@@ -203,18 +202,17 @@ pub(crate) fn load(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, loaded: Lo
         },
         Err(why) => parsed.rebuild_head(&why.to_string(), loaded.last_seq),
     };
-    let state = parsed.into_state(thread_id, head, loaded.last_seq);
+    let state = parsed.into_state(loaded.thread_id, head, loaded.last_seq);
     Ok(State { shape, simple, ..state })
 }
 
 /// The state of a thread that cannot be rebuilt: its runs and its questions only, so that they can be ended. Any other
 /// row may be the cause, and is not loaded again.
 pub(crate) fn load_runs(loaded: Loaded) -> State {
-    let thread_id = loaded.thread_id.unwrap_or_else(|| ThreadId::from(""));
     let mut parsed = ParsedRows::default();
     for row in loaded.rows {
         match row.kind {
-            RowKind::Run | RowKind::Suspension => parsed.add_or_name(&thread_id, row),
+            RowKind::Run | RowKind::Suspension => parsed.add_or_name(&loaded.thread_id, row),
             RowKind::Item | RowKind::Progress | RowKind::Call | RowKind::Turn | RowKind::Task => {
                 parsed.last_ord = parsed.last_ord.max(row.ord);
                 parsed.unreadable.rows.push(row);
@@ -232,7 +230,7 @@ pub(crate) fn load_runs(loaded: Loaded) -> State {
         }
     }
     let head = parsed.rebuild_head("whoever rebuilds the thread crashes", loaded.last_seq);
-    parsed.into_state(thread_id, head, loaded.last_seq)
+    parsed.into_state(loaded.thread_id, head, loaded.last_seq)
 }
 
 /// A placeholder for a run that is not over and cannot be read.
