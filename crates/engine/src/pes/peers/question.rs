@@ -4,7 +4,7 @@ use crate::domain::hitl::{FeedbackSchema, InputType, Suspension, SuspensionKind}
 use crate::domain::task::{PeerReport, RemoteQuestion, Task};
 use crate::domain::tool::CallCode;
 use crate::pes::peers::{TaskOutcome, send};
-use crate::pes::people::suspend;
+use crate::pes::people::suspend::{self, NewQuestion};
 use crate::pes::settle::{suspension, task};
 use crate::pes::tx::Tx;
 
@@ -15,7 +15,7 @@ const MAX_QUESTIONS: u32 = 50;
 pub(super) struct PeerQuestion {
     kind: SuspensionKind,
     message: String,
-    schema: FeedbackSchema,
+    form: FeedbackSchema,
     remote: Option<RemoteQuestion>,
 }
 
@@ -23,8 +23,8 @@ impl PeerQuestion {
     /// `input_type` is that of an answer unless the agent gives a form.
     pub(super) fn of(task: &Task, kind: SuspensionKind, report: PeerReport, input_type: InputType) -> Self {
         let message = report.message.unwrap_or_else(|| format!("{} needs more to go on.", task.agent_id));
-        let schema = report.form.unwrap_or_else(|| FeedbackSchema::new(input_type, message.clone()));
-        Self { kind, message, schema, remote: report.question }
+        let form = report.form.unwrap_or_else(|| FeedbackSchema::new(input_type, message.clone()));
+        Self { kind, message, form, remote: report.question }
     }
 
     /// Whether this is what is asked here already. Questions without an id are compared by what a person sees: agents
@@ -33,7 +33,7 @@ impl PeerQuestion {
         match (known, &self.remote) {
             (Some(known), Some(remote)) => known == remote,
             (Some(_) | None, _) => {
-                open.kind == self.kind && open.message == self.message && open.feedback_schema == self.schema
+                open.kind == self.kind && open.message == self.message && open.feedback_schema == self.form
             }
         }
     }
@@ -66,6 +66,7 @@ pub(super) fn ask_a_person(tx: &mut Tx<'_>, task: &Task, asked: PeerQuestion) ->
         task::record(tx, &task.task_id);
     }
     tx.change_task(&task.task_id, |task| task.questions += 1);
-    suspend::park(tx, &task.call_id, asked.kind, asked.message, asked.schema, None);
+    let question = NewQuestion { kind: asked.kind, message: asked.message, form: asked.form, risk: None };
+    suspend::park(tx, &task.call_id, question);
     TaskOutcome::Continues
 }

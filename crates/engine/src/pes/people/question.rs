@@ -4,7 +4,7 @@
 use crate::domain::hitl::{Question, Reply, Suspension, SuspensionKind};
 use crate::domain::ids::CallId;
 use crate::domain::tool::PendingQuestion;
-use crate::pes::people::suspend;
+use crate::pes::people::suspend::{self, NewQuestion};
 use crate::pes::settle::suspension;
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 
@@ -18,7 +18,8 @@ pub(crate) fn tool_asked(tx: &mut Tx<'_>, id: &CallId, attempt: u32, number: u32
     suspension::withdraw_own(tx, id, "the call asks something else");
     let Question { message, form } = question;
     let message = format!("{} asks: {message}", tx.state.tool_of(id));
-    let opened = suspend::question_about(tx, id, SuspensionKind::Input, message, form, None);
+    let asked = NewQuestion { kind: SuspensionKind::Input, message, form, risk: None };
+    let opened = suspend::question_about(tx, id, asked);
     let Some(suspension) = opened.map(|opened| Suspension { while_running: true, ..opened }) else {
         return Ok(EventOutcome::Ignored);
     };

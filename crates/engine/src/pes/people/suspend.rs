@@ -38,16 +38,24 @@ pub(crate) struct NewApproval {
     pub risk: Option<RiskLevel>,
 }
 
+/// What a person is asked.
+pub(crate) struct NewQuestion {
+    pub kind: SuspensionKind,
+    pub message: String,
+    pub form: FeedbackSchema,
+    pub risk: Option<RiskLevel>,
+}
+
 /// Asks whether the call may run. If no risk is given, the tool's own level is used.
 pub(crate) fn park_for_approval(
     tx: &mut Tx<'_>,
     call: &CallId,
     message: String,
-    schema: FeedbackSchema,
+    form: FeedbackSchema,
     risk: Option<RiskLevel>,
 ) {
     let risk = risk.or_else(|| declared_risk(tx, call));
-    park(tx, call, SuspensionKind::Approval, message, schema, risk);
+    park(tx, call, NewQuestion { kind: SuspensionKind::Approval, message, form, risk });
 }
 
 /// The risk that the call's tool declares.
@@ -62,16 +70,16 @@ pub(crate) fn ask_first(class: ToolClass, idempotent: bool, delegates: bool, mes
 }
 
 /// Asks for the value that is the call's result.
-pub(crate) fn park_for_input(tx: &mut Tx<'_>, call: &CallId, message: String, schema: FeedbackSchema) {
-    park(tx, call, SuspensionKind::Input, message, schema, None);
+pub(crate) fn park_for_input(tx: &mut Tx<'_>, call: &CallId, message: String, form: FeedbackSchema) {
+    park(tx, call, NewQuestion { kind: SuspensionKind::Input, message, form, risk: None });
 }
 
 /// Waits for the caller's own program to carry the call out; its answer is the result.
 pub(crate) fn park_for_client(tx: &mut Tx<'_>, call: &CallId) {
     let tool = tx.state.tool_of(call);
     let message = format!("Carry out {tool} with these arguments and answer with its result.");
-    let schema = FeedbackSchema::new(InputType::Custom, message.clone());
-    park(tx, call, SuspensionKind::ClientTool, message, schema, None);
+    let form = FeedbackSchema::new(InputType::Custom, message.clone());
+    park(tx, call, NewQuestion { kind: SuspensionKind::ClientTool, message, form, risk: None });
 }
 
 /// It is not known whether the call had its effect: a person decides.
@@ -80,44 +88,30 @@ pub(crate) fn park_in_doubt(tx: &mut Tx<'_>, call: &CallId, why: &str) {
     let message = format!("{why} {tool} may have had its effect.");
     let options = ["retry", "done", "skip", "abort"];
     let prompt = "Retry it, mark it done with a value, skip it, or abort the step?";
-    let schema = FeedbackSchema {
+    let form = FeedbackSchema {
         options: options.map(|o| SelectOption { value: o.into(), label: o.into() }).to_vec(),
         ..FeedbackSchema::new(InputType::Select, prompt)
     };
     let risk = declared_risk(tx, call);
-    park(tx, call, SuspensionKind::InDoubt, message, schema, risk);
+    park(tx, call, NewQuestion { kind: SuspensionKind::InDoubt, message, form, risk });
 }
 
 /// Parks the call until this question is answered.
-pub(crate) fn park(
-    tx: &mut Tx<'_>,
-    call: &CallId,
-    kind: SuspensionKind,
-    message: String,
-    schema: FeedbackSchema,
-    risk: Option<RiskLevel>,
-) {
+pub(crate) fn park(tx: &mut Tx<'_>, call: &CallId, question: NewQuestion) {
     tx.set_call_status(call, CallStatus::Parked);
-    if let Some(suspension) = question_about(tx, call, kind, message, schema, risk) {
+    if let Some(suspension) = question_about(tx, call, question) {
         open(tx, suspension);
     }
 }
 
 /// A question about a call, on the terms of the policy rule that applies to it.
-pub(crate) fn question_about(
-    tx: &mut Tx<'_>,
-    call: &CallId,
-    kind: SuspensionKind,
-    message: String,
-    schema: FeedbackSchema,
-    risk: Option<RiskLevel>,
-) -> Option<Suspension> {
+pub(crate) fn question_about(tx: &mut Tx<'_>, call: &CallId, question: NewQuestion) -> Option<Suspension> {
     let record = tx.state.calls.get(call)?.record.clone();
     let input = record.modified_arguments.unwrap_or(record.arguments);
     let declared = tx.world.tools.declared(tx.state.run_settings(), &record.tool_name);
-    let terms = record.policy.as_ref().filter(|_| kind != SuspensionKind::ClientTool);
+    let terms = record.policy.as_ref().filter(|_| question.kind != SuspensionKind::ClientTool);
     let terms = terms.map(|ruling| ruling.terms.clone()).unwrap_or_default();
-    let asked = question_on(tx, kind, message, schema, &terms);
+    let asked = question_on(tx, question, &terms);
     let schema = declared.as_ref().map(|spec| spec.input_schema.clone());
     let input_schema = schema.map(|schema| tx.store(format!("{}.inputSchema", asked.suspension_id), schema));
     Some(Suspension {
@@ -130,24 +124,18 @@ pub(crate) fn question_about(
         call_id: Some(record.call_id),
         tool_name: Some(record.tool_name),
         tool_input: Some(input),
-        risk_level: risk,
         ..asked
     })
 }
 
 /// A question of this run, with the run's expiry.
-pub(crate) fn question(tx: &mut Tx<'_>, kind: SuspensionKind, message: String, schema: FeedbackSchema) -> Suspension {
-    question_on(tx, kind, message, schema, &Terms::default())
+pub(crate) fn question(tx: &mut Tx<'_>, kind: SuspensionKind, message: String, form: FeedbackSchema) -> Suspension {
+    question_on(tx, NewQuestion { kind, message, form, risk: None }, &Terms::default())
 }
 
 /// A question whose expiry is that of the terms, or else of the run's settings.
-fn question_on(
-    tx: &mut Tx<'_>,
-    kind: SuspensionKind,
-    message: String,
-    schema: FeedbackSchema,
-    terms: &Terms,
-) -> Suspension {
+fn question_on(tx: &mut Tx<'_>, question: NewQuestion, terms: &Terms) -> Suspension {
+    let NewQuestion { kind, message, form, risk } = question;
     let suspension_id = tx.mint.suspension();
     let run = tx.state.active_run();
     let execution = &run.settings.execution;
@@ -169,9 +157,9 @@ fn question_on(
         digest: None,
         plan: None,
         message,
-        feedback_schema: schema,
+        feedback_schema: form,
         while_running: false,
-        risk_level: None,
+        risk_level: risk,
         policy: None,
         created_at: tx.stamp.now,
         expires_at: timeout.map(|timeout| tx.stamp.now + timeout),
