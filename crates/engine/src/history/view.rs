@@ -9,14 +9,12 @@ use crate::domain::state::{A2aWait, PendingA2ATasks};
 use crate::domain::to_value;
 use crate::domain::tool::{CallRecord, ToolCall, ToolResult};
 use crate::history::ShownPlan;
-use crate::pes::state::{Item, RunPhase, State, TurnContent, run};
+use crate::pes::state::{Item, State, TurnContent, run};
 
 /// The item without its calls.
 pub(crate) fn todo_item(item: &Item) -> TodoItem {
     let (def, progress) = (&item.def, &item.progress);
     TodoItem {
-        id: def.id.clone(),
-        description: def.description.clone(),
         status: progress.status,
         dependencies: def.dependencies.clone(),
         step_type: def.step_type,
@@ -24,17 +22,12 @@ pub(crate) fn todo_item(item: &Item) -> TodoItem {
         expected_outcome: def.expected_outcome.clone(),
         tool_validation_mode: def.tool_validation_mode,
         result: progress.result.clone(),
-        thoughts: Vec::new(),
-        tool_calls: Vec::new(),
-        actual_tool_calls: Vec::new(),
-        tool_results: Vec::new(),
         validation_status: progress.validation,
-        created_timestamp: def.created,
         updated_timestamp: progress.updated,
         run_id: progress.run.clone(),
         reason: progress.reason.clone(),
         redone: progress.redone,
-        other: Map::new(),
+        ..TodoItem::new(def.id.clone(), def.description.clone(), def.created)
     }
 }
 
@@ -140,7 +133,7 @@ pub(crate) fn view(state: &State) -> Value {
         "stepOutputs": shown.step_outputs, "suspensions": suspensions, "a2aWaits": waits,
         "planVersion": shown.plan_version, "lastSeq": shown.last_seq,
         "status": run::status_of(state).as_str(),
-        "runId": state.run.as_ref().map(|run| &run.run_id), "phase": phase_word(state.phase()),
+        "runId": state.run.as_ref().map(|run| &run.run_id), "phase": state.phase(),
     });
     if let Some(pending) = pending {
         body["pendingA2ATasks"] = to_value(&pending);
@@ -156,16 +149,6 @@ fn open_tasks(state: &State) -> Vec<A2aWait> {
     let mut open: Vec<_> = state.tasks.values().filter(|(_, task)| !task.status.is_terminal()).collect();
     open.sort_by_key(|(ord, _)| *ord);
     open.into_iter().map(|(_, task)| A2aWait { task: task.observation_body(), item_id: task.item_id.clone() }).collect()
-}
-
-fn phase_word(phase: RunPhase) -> &'static str {
-    match phase {
-        RunPhase::Idle => "idle",
-        RunPhase::Planning => "planning",
-        RunPhase::Refining => "refining",
-        RunPhase::Executing => "executing",
-        RunPhase::Synthesizing => "synthesizing",
-    }
 }
 
 /// The `suspension` of the specification, with the prompt, the iteration so far, and the results of the other calls in

@@ -13,7 +13,7 @@ use crate::pes::peers::{TaskOutcome, report, send};
 use crate::pes::people::{pause, question};
 use crate::pes::plan::{by_hand, edit};
 use crate::pes::run::fork::{self, CopiedConversation};
-use crate::pes::run::{ask, cancel, summary, waits};
+use crate::pes::run::{ask, cancel, finish, summary, waits};
 use crate::pes::state::State;
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 use crate::pes::work::{agent_state, batch};
@@ -109,7 +109,10 @@ fn by_system(tx: &mut Tx<'_>, event: SystemEvent) -> HandlerResult {
         SystemEvent::Quarantined { crashes } => cancel::quarantine(tx, crashes),
         SystemEvent::Unreadable => cancel::set_unreadable_aside(tx),
         SystemEvent::Released => cancel::release(tx),
-        SystemEvent::Restored { message } if tx.state.waits_to_begin() => Ok(waits::begin_paused(tx, message)),
+        SystemEvent::Restored { message } if tx.state.waits_to_begin() => {
+            finish::start_paused(tx, message);
+            Ok(EventOutcome::Applied)
+        }
         SystemEvent::Restored { message } => Ok(pause::pause_restored(tx, message)),
     }
 }

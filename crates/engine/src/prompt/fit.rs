@@ -11,7 +11,7 @@ use crate::domain::settings::RunSettings;
 use crate::domain::size::tokens;
 use crate::domain::tool::ToolResult;
 use crate::pes::state::{ModelCall, State};
-use crate::prompt::{History, StepResult, level, shortened};
+use crate::prompt::{History, StepResult, as_text, level, shortened};
 use crate::{PromptMaterial, SummaryExtent, World};
 
 /// A result is never shortened below this, in characters.
@@ -40,8 +40,8 @@ impl<'a> FittedHistory<'a> {
         let upto = summary.map(|summary| &summary.upto);
         let covered_upto = material.history.iter().rposition(|message| Some(&message.message_id) == upto);
         let summary = summary.map(|summary| {
-            let whole = text(&payload::inline(summary.text.clone(), payloads));
-            (shortened(&whole, MAX_SUMMARY_CHARS, ""), summary.messages)
+            let whole = payload::inline(summary.text.clone(), payloads);
+            (shortened(&as_text(&whole), MAX_SUMMARY_CHARS, ""), summary.messages)
         });
         let messages = &material.history[covered_upto.map_or(0, |at| at + 1)..];
         Self { payloads, summary, messages, left_out: 0, most: usize::MAX }
@@ -138,7 +138,7 @@ pub(crate) fn limit(world: &World<'_>, settings: &RunSettings, call: &ModelCall,
 /// Shortens the results that are longer than `most`.
 pub(crate) fn cut(results: Vec<StepResult>, most: usize) -> Vec<StepResult> {
     let cut = |value: Value| {
-        let whole = text(&value);
+        let whole = as_text(&value);
         if whole.len() <= most { value } else { Value::String(shortened(&whole, most, "")) }
     };
     let cut_tool = |tool: ToolResult| ToolResult { output: tool.output.map(cut), ..tool };
@@ -156,13 +156,6 @@ pub(crate) fn cut(results: Vec<StepResult>, most: usize) -> Vec<StepResult> {
 /// The sizes of a result's values in a prompt, in bytes.
 fn sizes(result: &StepResult, most_of_tools: usize) -> impl Iterator<Item = usize> {
     let of_tools = result.tool_results.iter().filter_map(|tool| tool.output.as_ref());
-    let of_tools = of_tools.map(move |output| text(output).len().min(most_of_tools));
-    result.result.iter().map(|value| text(value).len()).chain(of_tools)
-}
-
-fn text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
-    }
+    let of_tools = of_tools.map(move |output| as_text(output).len().min(most_of_tools));
+    result.result.iter().map(|value| as_text(value).len()).chain(of_tools)
 }

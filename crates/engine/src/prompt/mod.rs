@@ -37,7 +37,7 @@ pub use execution::{converse, enforcement, is_enforcement, opening, step};
 pub use parts::{PartKind, PromptPart, parts};
 pub use planning::{plan, refine};
 pub use repair::repair;
-pub(crate) use results::{level, most_of_tools, most_others};
+pub(crate) use results::{as_text, level, most_of_tools, most_others};
 pub use schema::plan_schema;
 pub use summary::summary;
 pub use synthesis::synthesis;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::StepResult;
 use super::data::{Marker, shortened};
-use crate::domain::tool::{ToolResult, ToolStatus};
+use crate::domain::tool::ToolResult;
 
 /// However many results share a budget, each gets at least this much, in characters.
 const MIN_SHARE_CHARS: usize = 200;
@@ -106,24 +106,17 @@ pub(super) fn tool_result(result: &ToolResult, most: usize) -> String {
     let text = match (&result.error, &result.output) {
         (Some(error), _) => {
             let at = error.pointer.as_deref().map(|pointer| format!(" (at {pointer})")).unwrap_or_default();
-            format!("{} {}: {}{at}", status_word(result.status), error.code, error.message).into()
+            format!("{} {}: {}{at}", result.status.as_str(), error.code, error.message).into()
         }
         (None, Some(output)) => as_text(output),
-        (None, None) => status_word(result.status).into(),
+        (None, None) => result.status.as_str().into(),
     };
     let edited = result.metadata.as_ref().and_then(|metadata| metadata.get("editedArguments"));
     let note = edited.map(|edited| format!("A person changed the arguments to {edited} before it ran.\n"));
     note.unwrap_or_default() + &shortened(&text, most, &format!("; the whole is kept as {}", result.call_id))
 }
 
-fn as_text(value: &Value) -> Cow<'_, str> {
+/// A text as it is, anything else as JSON.
+pub(crate) fn as_text(value: &Value) -> Cow<'_, str> {
     value.as_str().map_or_else(|| value.to_string().into(), Cow::Borrowed)
-}
-
-fn status_word(status: ToolStatus) -> &'static str {
-    match status {
-        ToolStatus::Success => "success",
-        ToolStatus::Error => "error",
-        ToolStatus::Skipped => "skipped",
-    }
 }

@@ -45,24 +45,18 @@ fn recover_item(tx: &mut Tx<'_>, id: &ItemId) {
     }
 }
 
+/// A running call of another lease holder may have been sent, and nobody will report its end.
 fn recover_call(tx: &mut Tx<'_>, id: &CallId) {
-    let epoch = tx.stamp.holder;
     let Some(record) = tx.state.calls.get(id).map(|call| &call.record) else { return };
-    if record.status != CallStatus::Running || record.epoch == epoch {
+    if record.status != CallStatus::Running || record.epoch == tx.stamp.holder {
         return;
     }
-    on_call_lost(tx, id, "The process stopped during the call.");
-}
-
-/// A call that may have been sent, and whose end nobody will report.
-fn on_call_lost(tx: &mut Tx<'_>, id: &CallId, why: &str) {
-    let Some(record) = tx.state.calls.get(id).map(|call| &call.record) else { return };
     if record.idempotent && record.attempt < MAX_LOST_ATTEMPTS {
         suspension::withdraw_own(tx, id, "the call was interrupted");
         suspend::unpark(tx, id, None);
         tx.change_call(id, |call| call.record.attempt += 1);
     } else {
-        suspend::put_in_doubt(tx, id, why);
+        suspend::put_in_doubt(tx, id, "The process stopped during the call.");
     }
 }
 

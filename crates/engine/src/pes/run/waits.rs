@@ -6,7 +6,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::run::QueuedReason;
 use crate::pes::run::finish;
 use crate::pes::state::rows;
-use crate::pes::tx::{EventOutcome, Tx};
+use crate::pes::tx::Tx;
 use crate::world::RunAdmission;
 
 const RETRY_AFTER_MS: i64 = 1_000;
@@ -28,12 +28,6 @@ pub(crate) fn begin_next(tx: &mut Tx<'_>) {
     if tx.state.waits_to_begin() {
         finish::start_next(tx);
     }
-}
-
-/// The thread was restored to an earlier state: begins its next run in a pause that a person must end.
-pub(crate) fn begin_paused(tx: &mut Tx<'_>, message: String) -> EventOutcome {
-    finish::start_paused(tx, message);
-    EventOutcome::Applied
 }
 
 /// Writes whether the thread's next run waits, and why its runs are queued, if that has changed.
