@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::domain::ids::ThreadPk;
 use crate::domain::observation::ObservationType;
-use crate::engine::history::left::{names, names_of, rows_named};
+use crate::engine::history::unloaded_rows::{names, names_of, rows_named};
 use crate::engine::step::RowKind;
 use crate::service::Service;
 use crate::service::chore_metrics::count_deleted;

@@ -11,9 +11,9 @@ use crate::domain::task::Task;
 use crate::event::{CancelEvent, Event, ModelEvent, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
 use crate::pes::peers::{TaskOutcome, report, send};
 use crate::pes::people::{pause, question};
-use crate::pes::plan::{by_hand, edit};
+use crate::pes::plan::{edit, retry_or_skip};
 use crate::pes::run::fork::{self, CopiedConversation};
-use crate::pes::run::{ask, cancel, finish, summary, waits};
+use crate::pes::run::{admission, ask, cancel, finish, summary};
 use crate::pes::state::State;
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 use crate::pes::work::{agent_state, batch};
@@ -28,7 +28,7 @@ pub(crate) fn decide(state: &mut State, world: &World<'_>, stamp: Stamp, event: 
         EventOutcome::Applied => schedule::run_to_quiescence(&mut tx),
         EventOutcome::Ignored => {}
     }
-    waits::write_changes(&mut tx, waited);
+    admission::write_changes(&mut tx, waited);
     Ok(tx.into_step())
 }
 
@@ -87,8 +87,8 @@ fn by_person(tx: &mut Tx<'_>, event: PersonEvent) -> HandlerResult {
             Ok(continue_after_task(tx, outcome))
         }
         PersonEvent::PlanEdited { expected, list, by, settings } => edit::edit(tx, expected, list, &by, &settings),
-        PersonEvent::ItemRetried { item, by } => by_hand::retry(tx, &item, &by),
-        PersonEvent::ItemSkipped { item, by } => by_hand::skip(tx, &item, &by),
+        PersonEvent::ItemRetried { item, by } => retry_or_skip::retry(tx, &item, &by),
+        PersonEvent::ItemSkipped { item, by } => retry_or_skip::skip(tx, &item, &by),
         PersonEvent::StatePut { data, expected, by: _ } => agent_state::put(tx, data, expected),
         PersonEvent::Forked { from, state, messages, superseded, agent_state, summary, shapers } => {
             let conversation = CopiedConversation { messages, superseded, summary };
@@ -103,7 +103,7 @@ fn by_system(tx: &mut Tx<'_>, event: SystemEvent) -> HandlerResult {
         SystemEvent::Woke => {
             resumed::expire(tx);
             check_task_deadlines(tx);
-            waits::begin_next(tx);
+            admission::begin_next(tx);
             Ok(EventOutcome::Applied)
         }
         SystemEvent::Quarantined { crashes } => cancel::quarantine(tx, crashes),

@@ -3,7 +3,7 @@
 use super::data::{Marker, with_markers};
 use super::layers::{self, Stage, notes, system};
 use super::template::{CONVERSE, ENFORCEMENT, REASONING_STEP, TOOL_STEP, fill, paragraphs};
-use super::{History, StepPrompt, results, summary, turns};
+use super::{History, StepPrompt, conversation, results, turns};
 use crate::domain::prompt::PromptMessage;
 
 const LAST_REPLY_NOTE: &str = "This is your last reply for this item: answer with its result now.";
@@ -56,7 +56,7 @@ fn render(prompt: &StepPrompt<'_>, instructions: &str, history: History<'_>, tas
     let most = prompt.frame.settings.execution.tool_result_max_length as usize;
     with_markers(prompt.frame.seed, |marker| {
         let mut messages = vec![system(&prompt.frame, &stage, marker)];
-        messages.extend(summary::history(&history, marker));
+        messages.extend(conversation::messages(&history, marker));
         messages.push(PromptMessage::User { content: task(prompt, most, marker) });
         messages.extend(turns::messages(prompt.turns, most, marker));
         let last = paragraphs([notes(prompt.notes).as_str(), if prompt.is_last { LAST_REPLY_NOTE } else { "" }]);

@@ -4,6 +4,7 @@
 //! what is data and not instruction is put between markers with a nonce that occurs nowhere between them, so that no
 //! text can close a block. A call always comes before its results, and every call has exactly one.
 
+mod conversation;
 mod data;
 mod execution;
 mod fit;

@@ -4,9 +4,8 @@ use serde_json::{Value, json};
 
 use super::data::{Marker, with_markers};
 use super::layers::{Stage, notes, outline, system};
-use super::summary::history;
 use super::template::{PLAN, REFINE, paragraphs};
-use super::{PlanPrompt, RefinePrompt};
+use super::{PlanPrompt, RefinePrompt, conversation};
 use crate::domain::plan::TodoItem;
 use crate::domain::prompt::PromptMessage;
 
@@ -19,7 +18,7 @@ pub fn plan(prompt: &PlanPrompt<'_>) -> Vec<PromptMessage> {
     };
     with_markers(prompt.frame.seed, |marker| {
         let mut messages = vec![system(&prompt.frame, &stage, marker)];
-        messages.extend(history(&prompt.history, marker));
+        messages.extend(conversation::messages(&prompt.history, marker));
         messages.push(PromptMessage::User { content: prompt.query.to_owned() });
         messages
     })
@@ -34,7 +33,7 @@ pub fn refine(prompt: &RefinePrompt<'_>) -> Vec<PromptMessage> {
     };
     with_markers(prompt.frame.seed, |marker| {
         let mut messages = vec![system(&prompt.frame, &stage, marker)];
-        messages.extend(history(&prompt.history, marker));
+        messages.extend(conversation::messages(&prompt.history, marker));
         messages.push(PromptMessage::User { content: refine_request(prompt, marker) });
         messages
     })

@@ -1,8 +1,8 @@
 //! The messages of a summary prompt: the older messages of a conversation, to be summed up.
 
+use super::SummaryPrompt;
 use super::data::{Marker, shortened, with_markers};
 use super::template::{SUMMARY, paragraphs};
-use super::{History, SummaryPrompt};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::prompt::PromptMessage;
 
@@ -22,19 +22,4 @@ fn said_block(message: &ConversationMessage, most: usize, marker: &Marker) -> St
         MessageRole::User | MessageRole::System | MessageRole::Tool => "the user",
     };
     marker.block(&format!("message of {by}"), &shortened(&message.content, most, ""))
-}
-
-/// The earlier conversation: the summary of its oldest messages, then the others in their own words.
-pub(super) fn history(history: &History<'_>, marker: &Marker) -> Vec<PromptMessage> {
-    let summary = history.summary.map(|text| PromptMessage::User {
-        content: format!("What was said before, summed up:\n{}", marker.block("summary", text)),
-    });
-    let messages = history.messages.iter().filter(|message| !message.content.is_empty()).map(|message| {
-        let content = message.content.clone();
-        match message.role {
-            MessageRole::User | MessageRole::System | MessageRole::Tool => PromptMessage::User { content },
-            MessageRole::Ai => PromptMessage::Assistant { content, tool_calls: Vec::new(), replay: None },
-        }
-    });
-    summary.into_iter().chain(messages).collect()
 }

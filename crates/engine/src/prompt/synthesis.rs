@@ -4,9 +4,8 @@ use std::borrow::Cow;
 
 use super::data::{Marker, with_markers};
 use super::layers::{Stage, system};
-use super::summary::history;
 use super::template::{SYNTHESIS, SYNTHESIS_AS_JSON, fill, paragraphs};
-use super::{SynthesisPrompt, results};
+use super::{SynthesisPrompt, conversation, results};
 use crate::domain::prompt::PromptMessage;
 
 pub fn synthesis(prompt: &SynthesisPrompt<'_>) -> Vec<PromptMessage> {
@@ -22,7 +21,7 @@ pub fn synthesis(prompt: &SynthesisPrompt<'_>) -> Vec<PromptMessage> {
     };
     with_markers(prompt.frame.seed, |marker| {
         let mut messages = vec![system(&prompt.frame, &stage, marker)];
-        messages.extend(history(&prompt.history, marker));
+        messages.extend(conversation::messages(&prompt.history, marker));
         messages.push(PromptMessage::User { content: question(prompt, marker) });
         messages
     })

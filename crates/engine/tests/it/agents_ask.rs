@@ -8,7 +8,7 @@ use pes_engine::domain::task::{
 };
 use pes_engine::effect::Effect;
 use pes_engine::event::{Event, PeerEvent, SystemEvent};
-use pes_engine::history::left;
+use pes_engine::history::unloaded_rows;
 use pes_engine::step::RowKind;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -298,8 +298,8 @@ fn a_long_answer_to_an_agent_is_stored_under_a_name_that_the_log_tells() {
     sim.answer(0, |answer| answer.value = Some("a long answer ".repeat(100).into())).unwrap();
     sim.go();
     let mut told = std::collections::BTreeSet::new();
-    sim.records.iter().for_each(|record| left::names_of(record.fact.content(), &mut told));
-    let named: Vec<_> = told.iter().flat_map(|name| left::rows_named(name)).collect();
+    sim.records.iter().for_each(|record| unloaded_rows::names_of(record.fact.content(), &mut told));
+    let named: Vec<_> = told.iter().flat_map(|name| unloaded_rows::rows_named(name)).collect();
     let is_answer = |body: &str| body.contains("a long answer");
     let stored = sim.rows().filter(|row| row.kind == RowKind::Payload && is_answer(&row.body));
     let stored: Vec<_> = stored.map(|row| (row.kind, row.id.clone())).collect();

@@ -52,7 +52,7 @@ fn recover_call(tx: &mut Tx<'_>, id: &CallId) {
         return;
     }
     if record.idempotent && record.attempt < MAX_LOST_ATTEMPTS {
-        suspension::withdraw_own(tx, id, "the call was interrupted");
+        suspension::withdraw_question_of_call(tx, id, "the call was interrupted");
         suspend::unpark(tx, id, None);
         tx.change_call(id, |call| call.record.attempt += 1);
     } else {

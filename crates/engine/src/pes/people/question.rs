@@ -15,7 +15,7 @@ pub(crate) fn tool_asked(tx: &mut Tx<'_>, id: &CallId, attempt: u32, number: u32
     if known || !tx.state.is_running_as(id, attempt) || tx.state.is_cancelling() {
         return Ok(EventOutcome::Ignored);
     }
-    suspension::withdraw_own(tx, id, "the call asks something else");
+    suspension::withdraw_question_of_call(tx, id, "the call asks something else");
     let Question { message, form } = question;
     let message = format!("{} asks: {message}", tx.state.tool_of(id));
     let asked = NewQuestion { kind: SuspensionKind::Input, message, form, risk: None };

@@ -255,6 +255,6 @@ pub(crate) fn only_reads(verdict: &Verdict) -> bool {
 
 /// Has a person decide about a call that was interrupted.
 pub(crate) fn put_in_doubt(tx: &mut Tx<'_>, id: &CallId, why: &str) {
-    suspension::withdraw_own(tx, id, "the call was interrupted");
+    suspension::withdraw_question_of_call(tx, id, "the call was interrupted");
     park_in_doubt(tx, id, why);
 }

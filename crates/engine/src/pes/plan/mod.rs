@@ -2,7 +2,6 @@
 //!
 //! Every change identifies items by id, keeps what ran, and is recorded with the planVersion that it results in.
 
-pub(crate) mod by_hand;
 pub(crate) mod change;
 pub(crate) mod edit;
 pub(crate) mod forecast;
@@ -12,4 +11,5 @@ pub(crate) mod merge;
 pub(crate) mod names;
 pub(crate) mod redo;
 pub(crate) mod refine;
+pub(crate) mod retry_or_skip;
 pub(crate) mod review;

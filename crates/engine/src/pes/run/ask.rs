@@ -5,7 +5,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{MessageId, RunId};
 use crate::domain::run::{Ask, CallerStatus, Counters, OnBusy, Run, RunStatus};
 use crate::event::Rewind;
-use crate::pes::run::{begin, cancel, history, message, rewind, waits};
+use crate::pes::run::{admission, begin, cancel, imported_history, message, rewind};
 use crate::pes::state::{RunPhase, Shape, State, Steer};
 use crate::pes::tx::{self, EventOutcome, HandlerResult, Tx};
 use crate::world::RunAdmission;
@@ -21,8 +21,8 @@ pub(crate) fn ask(
     if tx.state.head.is_quarantined {
         return Err(Fault::quarantined());
     }
-    waits::check(tx)?;
-    history::check(tx, &ask.history)?;
+    admission::check(tx)?;
+    imported_history::check(tx, &ask.history)?;
     let is_idle = tx.state.run.is_none() && tx.state.head.queue.is_empty();
     if is_idle && tx.world.admission != RunAdmission::Now {
         // The run will wait. The queue is checked before anything changes: a query that is refused must change nothing.
@@ -32,7 +32,7 @@ pub(crate) fn ask(
         rewind::check(tx, &rewind)?;
         rewind::apply(tx, rewind);
     }
-    history::import(tx, std::mem::take(&mut ask.history));
+    imported_history::import(tx, std::mem::take(&mut ask.history));
     let on_busy = ask.on_busy;
     ask.metadata = ask.metadata.map(|metadata| message::store_metadata(tx, &message, metadata));
     let run = new_run(tx, run, message, ask);

@@ -52,10 +52,10 @@ fn supersede(tx: &mut Tx<'_>, superseded: Vec<(i64, ConversationMessage)>, then:
         bytes += if message.is_error() { 0 } else { message.content.len() as u64 };
     }
     let ids: Vec<MessageId> = superseded.into_iter().map(|(_, message)| message.message_id).collect();
-    let is_told = tx.state.head.summary.as_ref().is_some_and(|summary| ids.contains(&summary.upto));
+    let covers_superseded = tx.state.head.summary.as_ref().is_some_and(|summary| ids.contains(&summary.upto));
     let body = StateUpdateBody { superseded: ids, ..tx.state_update(vec!["messages".to_owned()]) };
     tx.record(None, "Conversation taken back", body);
-    if !is_told {
+    if !covers_superseded {
         tx.state.head.history_bytes = tx.state.head.history_bytes.saturating_sub(bytes);
         return;
     }

@@ -83,7 +83,7 @@ impl From<ToolOutcome> for CallEnd {
 pub(crate) fn end(tx: &mut Tx<'_>, id: &CallId, end: CallEnd) {
     let CallEnd { result, metadata, duration_ms, executed } = end;
     let status = result.status();
-    suspension::withdraw_own(tx, id, "the call ended");
+    suspension::withdraw_question_of_call(tx, id, "the call ended");
     let Some(call) = tx.state.calls.get(id) else { return };
     let (tool_name, item) = (call.record.tool_name.clone(), call.record.item_id.clone());
     let policy = call.record.policy.clone();

@@ -23,15 +23,15 @@ impl<'a> DecidedBy<'a> {
     }
 }
 
-/// Withdraws the open question about a call, if there is one.
-pub(crate) fn withdraw(tx: &mut Tx<'_>, call: &CallId, why: &str) {
+/// Withdraws what the agent that has a call asked about it, if that is open.
+pub(crate) fn withdraw_question_of_agent(tx: &mut Tx<'_>, call: &CallId, why: &str) {
     if let Some(open) = tx.state.suspension_of(call) {
         close(tx, &open, Decision::Cancelled, ServerActor::Peer, Some(why.to_owned()));
     }
 }
 
 /// Withdraws the question that a running call asked, if there is one: nobody waits for the answer any more.
-pub(crate) fn withdraw_own(tx: &mut Tx<'_>, id: &CallId, why: &str) {
+pub(crate) fn withdraw_question_of_call(tx: &mut Tx<'_>, id: &CallId, why: &str) {
     let asked = tx.change_call(id, |call| call.record.asked.take()).flatten();
     if let Some(asked) = asked {
         close(tx, &asked.suspension_id, Decision::Cancelled, ServerActor::Engine, Some(why.to_owned()));

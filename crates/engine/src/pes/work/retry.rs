@@ -113,7 +113,7 @@ pub(crate) fn retry_tool_call(tx: &mut Tx<'_>, id: &CallId, error: &ToolError) -
     if failures >= MAX_TOOL_FAILURES || not_before > since.saturating_add(limits.retry_ms) {
         return false;
     }
-    suspension::withdraw_own(tx, id, "the call is made again");
+    suspension::withdraw_question_of_call(tx, id, "the call is made again");
     suspend::unpark(tx, id, None);
     tx.change_call(id, |call| {
         call.record.attempt += 1;
