@@ -17,8 +17,8 @@ use pes_engine::step::{Keep, RowKind};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::asking::question;
 use super::log::check_log;
+use super::questions_of_running_calls::question;
 use super::sim::*;
 use crate::cases::cases;
 

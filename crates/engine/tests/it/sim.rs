@@ -20,9 +20,9 @@ use pes_engine::step::{self, Keep, Row, RowKind, Step};
 use pes_engine::{Allowance, Core, Loaded, Machine, PeerCallInput, Prompt, PromptMaterial, RunAdmission, Stamp, World};
 use serde_json::Value;
 
+use super::fold_check::FoldCheck;
 use super::peers::Peers;
 pub use super::script::*;
-use super::told::Told;
 
 /// A scripted model's reply to a request.
 pub type Script = Box<dyn FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure>>;
@@ -42,7 +42,7 @@ pub struct Sim {
     floor: i64,
     pub records: Vec<Record>,
     pub steps: Vec<Step>,
-    told: Told,
+    fold_check: FoldCheck,
     pub now: i64,
     seed: u64,
     pub epoch: i64,
@@ -86,7 +86,7 @@ impl Sim {
             floor: 0,
             records: Vec::new(),
             steps: Vec::new(),
-            told: Told::default(),
+            fold_check: FoldCheck::default(),
             now: 1_760_000_000_000,
             seed: 1,
             epoch: 1,
@@ -150,7 +150,7 @@ impl Sim {
             }
         }
         self.in_flight = running;
-        self.told.check(&step.records, &self.machine.view());
+        self.fold_check.check(&step.records, &self.machine.view());
         self.check(step);
     }
 

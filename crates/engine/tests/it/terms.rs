@@ -9,7 +9,7 @@ use pes_engine::effect::Effect;
 use pes_engine::event::{CancelEvent, Event, PersonEvent, SystemEvent, ToolEvent};
 use serde_json::json;
 
-use super::asking::question;
+use super::questions_of_running_calls::question;
 use super::sim::*;
 use super::suspend::{expiring, one_item, ran};
 

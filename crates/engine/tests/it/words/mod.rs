@@ -1,7 +1,5 @@
 //! Texts: replies of models are parsed, and prompts are rendered.
 
-mod fold;
-mod members;
 mod parse_any;
 mod parse_json;
 mod parse_plan;

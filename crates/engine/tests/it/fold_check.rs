@@ -7,14 +7,14 @@ use serde_json::Value;
 use super::facts;
 
 #[derive(Default)]
-pub struct Told {
+pub struct FoldCheck {
     fold: Fold,
     seq: i64,
     /// The state before the transition.
     before: Value,
 }
 
-impl Told {
+impl FoldCheck {
     /// `records` are those of one transition, `view` is the state after it.
     pub fn check(&mut self, records: &[Record], view: &Value) {
         let mut has_list = false;
