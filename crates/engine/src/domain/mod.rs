@@ -86,7 +86,7 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// A member that may be `null` and is there all the same.
+/// Reads a member for which `null` is a value: it gives `Some(Value::Null)`, and only a missing member gives `None`.
 fn present<'de, D: serde::Deserializer<'de>>(member: D) -> Result<Option<serde_json::Value>, D::Error> {
     <serde_json::Value as serde::Deserialize>::deserialize(member).map(Some)
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::Millis;
 use super::fault::{Code, Fault};
+use super::hitl::ExpiryPolicy;
 use super::prompt::{Persona, SystemPrompt};
 use super::tool::ClientTool;
 
@@ -190,7 +191,7 @@ pub struct ExecutionOverrides {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension_timeout_ms: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub suspension_expiry: Option<super::hitl::ExpiryPolicy>,
+    pub suspension_expiry: Option<ExpiryPolicy>,
     /// Whether the calls of one reply run together when all of them only read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_reads: Option<bool>,
@@ -217,7 +218,7 @@ pub struct ExecutionConfig {
     pub plan_review: PlanReview,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension_timeout_ms: Option<i64>,
-    pub suspension_expiry: super::hitl::ExpiryPolicy,
+    pub suspension_expiry: ExpiryPolicy,
     /// How often a model is called whose replies are unusable: each such reply may have cost money. Calls without a
     /// reply are limited by time only.
     pub max_model_attempts: u32,
@@ -241,7 +242,7 @@ impl Default for ExecutionConfig {
             on_budget: OnBudget::Stop,
             plan_review: PlanReview::Off,
             suspension_timeout_ms: None,
-            suspension_expiry: super::hitl::ExpiryPolicy::Deny,
+            suspension_expiry: ExpiryPolicy::Deny,
             parallel_reads: true,
             max_model_attempts: 4,
         }

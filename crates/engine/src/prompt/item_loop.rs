@@ -1,19 +1,20 @@
 //! An item's loop as the turns of a prompt: the model's replies, the tools that it called, and their results.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, json};
 
 use crate::domain::ids::CallId;
 use crate::domain::payload::{self, Payloads};
 use crate::domain::prompt::PromptCall;
-use crate::domain::tool::{CallRecord, ToolResult};
+use crate::domain::tool::{CallRecord, ToolResult, ToolStatus};
 use crate::pes::state::{Item, State, TurnContent};
 use crate::prompt::{Turn, render};
 
 /// The turns of the item's loop, preceded by the calls of its earlier attempts.
 pub(crate) fn turns(state: &State, item: &Item, payloads: &Payloads) -> Vec<Turn> {
     let first = item.progress.work.as_ref().map_or(0, |work| work.first_ord);
-    let shown: std::collections::BTreeSet<&CallId> =
-        item.turns.iter().flat_map(|turn| calls_of(&turn.content)).collect();
+    let shown: BTreeSet<&CallId> = item.turns.iter().flat_map(|turn| calls_of(&turn.content)).collect();
     let earlier = item.calls.iter().filter_map(|id| state.calls.get(id));
     let mut turns = Vec::new();
     for call in earlier.filter(|call| call.ord < first && !shown.contains(&call.record.call_id)) {
@@ -69,7 +70,7 @@ fn result_turn(record: &CallRecord, payloads: &Payloads) -> Turn {
     let mut result = result.unwrap_or_else(|| ToolResult {
         call_id: record.call_id.clone(),
         tool_name: record.tool_name.clone(),
-        status: crate::domain::tool::ToolStatus::Skipped,
+        status: ToolStatus::Skipped,
         output: None,
         error: None,
         metadata: None,

@@ -21,17 +21,17 @@ pub enum PartKind {
     Thread,
     /// The tools that it was told of.
     Tools,
-    /// What stands for the oldest messages.
+    /// The summary of the oldest messages.
     Summary,
     /// Messages of the conversation before.
     Conversation,
     Query,
     Plan,
-    /// What other items came to.
+    /// The results of other items.
     Results,
     /// The task of the item.
     Item,
-    /// What the item's loop said and brought so far.
+    /// The turns of the item's own loop so far.
     Loop,
     /// The reply that could not be used, and why.
     Repair,

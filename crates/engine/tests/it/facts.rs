@@ -1,7 +1,6 @@
 //! The content of each type of observation, byte for byte.
 //!
-//! `facts.ndjson` holds one content of every shape of each type, as the engine recorded it before the contents had Rust
-//! types.
+//! `facts.ndjson` holds one content of every shape of each type, as it is stored.
 
 use std::sync::Arc;
 

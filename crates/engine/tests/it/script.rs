@@ -1,4 +1,3 @@
-#![allow(dead_code)] // Each test file uses its part.
 //! Scripted tools and replies.
 
 use std::collections::HashMap;

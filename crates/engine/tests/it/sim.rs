@@ -1,6 +1,5 @@
 //! A driver in memory: it stores what the engine commits, performs effects with a scripted model and scripted tools,
 //! and can crash after any commit. It checks the invariants of a transition after every commit.
-#![allow(dead_code)] // Each test file uses its part of the driver.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

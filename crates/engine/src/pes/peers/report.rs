@@ -169,7 +169,7 @@ fn is_answer_to_task(task: &Task) -> bool {
     task.remote_task_id.is_some() && task.reply.is_some()
 }
 
-/// Asks the agent for the task itself, which is less than what it answers to a message: that may have the history, too.
+/// Asks the agent for the task alone. Its answer to a message may contain the history of the task too, and be larger.
 fn ask_at_once(tx: &mut Tx<'_>, task: &Task) -> TaskOutcome {
     tx.put_action(&task.task_id, TaskActionKind::Ask, tx.stamp.now);
     TaskOutcome::Continues

@@ -1,6 +1,8 @@
 //! Changes of a plan by models: a refinement of the whole list, or a step's patch of the rest. Both merge by id; an
 //! item that ran keeps its results, and no model can mark an item as done that did not run.
 
+use std::collections::BTreeSet;
+
 use crate::domain::facts::{PlanSource, PlanUpdateBody};
 use crate::domain::fault::Code;
 use crate::domain::ids::ItemId;
@@ -15,7 +17,7 @@ use crate::pes::tx::Tx;
 /// Merges a refinement: items that it lists are updated or added; pending items that it was shown and does not list are
 /// cancelled.
 pub(crate) fn merge(tx: &mut Tx<'_>, draft: &PlanDraft, shown: i64) -> PlanMerge {
-    let listed: std::collections::BTreeSet<ItemId> = draft.items.iter().map(|d| d.id.as_str().into()).collect();
+    let listed: BTreeSet<ItemId> = draft.items.iter().map(|d| d.id.as_str().into()).collect();
     let missing: Vec<ItemId> = tx
         .state
         .list

@@ -39,8 +39,8 @@ pub(crate) fn on_summary_reply(tx: &mut Tx<'_>, item: Option<&ItemId>, sums: Sum
     tx.put_model_call(item, ModelCall { fitted: true, tight: false, ..*sums.before });
 }
 
-/// Sets the summary, which from now on replaces messages of `told` bytes. It is recorded because copies of the thread
-/// need it.
+/// Sets the summary, which from now on replaces `covered_bytes` bytes of messages. It is recorded because copies of the
+/// thread need it.
 pub(crate) fn set_summary(tx: &mut Tx<'_>, summary: Summary, covered_bytes: u64) {
     let update = tx.state_update(vec!["summary".to_owned()]);
     let body = StateUpdateBody { summary: Some(summary.clone()), ..update };

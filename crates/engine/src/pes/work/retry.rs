@@ -13,9 +13,9 @@ use crate::pes::tx::Tx;
 
 const BACKOFF_MS: Millis = 500;
 const MAX_BACKOFF_MS: Millis = 30_000;
-/// After this many failures, or if it must be waited for longer than that, a model is given up, provided that there is
-/// a fallback.
+/// After this many failures a model is given up, if there is a fallback.
 const MAX_FAILURES_BEFORE_FALLBACK: u32 = 2;
+/// So is a model that must be waited for longer than this.
 const MAX_DELAY_BEFORE_FALLBACK_MS: Millis = 5_000;
 /// How often an idempotent tool call may fail before its error counts.
 const MAX_TOOL_FAILURES: u32 = 5;
