@@ -161,7 +161,7 @@ pub struct Executed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ToolError {
-    /// `unknown_tool disabled_tool invalid_arguments denied rejected timeout panicked output_too_large unknown failed …`
+    /// A code of docs/ERRORS.md, or one of the tool's own.
     pub code: String,
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
