@@ -9,7 +9,7 @@ use super::json::Tail;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::model::{ModelReply, RawToolCall};
 
-pub(super) const CALLS: [&str; 3] = ["toolCalls", "tool_calls", "calls"];
+const CALLS: [&str; 3] = ["toolCalls", "tool_calls", "calls"];
 const NAME: [&str; 4] = ["toolName", "tool_name", "name", "tool"];
 const ARGUMENTS: [&str; 5] = ["arguments", "parameters", "args", "input", "toolInput"];
 /// The brackets around a call's own arguments: the call, its list and the reply.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::call::{self, CALLS};
+use super::call;
 use super::field::{self, Object};
 use super::find::{FoundJson, find};
 use super::json::Tail;
@@ -15,6 +15,9 @@ const DECISION: [&str; 3] = ["nextStepDecision", "next_step_decision", "decision
 const PATCH: [&str; 2] = ["updatedPlan", "updated_plan"];
 const CONTENT: [&str; 4] = ["content", "response", "result", "answer"];
 const THOUGHTS: [&str; 3] = ["thoughts", "thought", "reasoning"];
+/// Names of members that only a step has. The other names of the same members occur in ordinary JSON, too.
+const NAMES_OF_STEP: [&str; 6] =
+    ["toolCalls", "tool_calls", "nextStepDecision", "next_step_decision", "updatedPlan", "updated_plan"];
 
 /// Parses one step; never fails: text without our JSON is the content. If there are native calls, written ones are
 /// ignored, so that a model that writes both does not call twice.
@@ -53,18 +56,13 @@ impl StepDraft {
 
 /// Whether this JSON is a step; any other JSON is part of the content.
 fn is_step(found: &FoundJson) -> bool {
-    let Value::Object(object) = &found.value else { return !call::written(found).is_empty() };
-    let has = |names: &[&str]| names.iter().any(|name| object.contains_key(*name));
-    let is_said = |key: &String| CONTENT[..1].contains(&key.as_str()) || THOUGHTS.contains(&key.as_str());
-    has(&CALLS[..2]) || has(&DECISION[..2]) || has(&PATCH) || is_only_said(object, is_said) || is_bare_call(found)
-}
-
-fn is_only_said(object: &Object, is_said: impl Fn(&String) -> bool) -> bool {
-    object.get("content").is_some_and(Value::is_string) && object.keys().all(is_said)
-}
-
-fn is_bare_call(found: &FoundJson) -> bool {
-    !call::written(found).is_empty()
+    let has_name_of_step = |object: &Object| NAMES_OF_STEP.iter().any(|name| object.contains_key(*name));
+    let is_only_content = |object: &Object| {
+        let is_text = object.get("content").is_some_and(Value::is_string);
+        is_text && object.keys().all(|key| key == "content" || THOUGHTS.contains(&key.as_str()))
+    };
+    let object = found.value.as_object();
+    object.is_some_and(|object| has_name_of_step(object) || is_only_content(object)) || !call::written(found).is_empty()
 }
 
 fn decision(word: &str) -> Option<Decision> {
