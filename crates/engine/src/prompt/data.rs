@@ -25,6 +25,9 @@ pub(super) fn with_markers(seed: &str, render: impl Fn(&Marker) -> Vec<PromptMes
     render(&Marker::new(prompt::digest(&messages)))
 }
 
+/// How the line before a block begins; the name of the block follows.
+pub(super) const BLOCK_BEGINS: &str = "--- BEGIN ";
+
 pub(super) struct Marker {
     nonce: String,
     /// Some data contains the nonce.
@@ -46,7 +49,7 @@ impl Marker {
     /// Appends a block; `write` adds its content.
     pub(super) fn append(&self, to: &mut String, name: &str, write: impl FnOnce(&mut String)) {
         let (name, nonce) = (one_line(name), self.nonce.as_str());
-        to.extend(["--- BEGIN ", &name, " ", nonce, " ---\n"]);
+        to.extend([BLOCK_BEGINS, &name, " ", nonce, " ---\n"]);
         let begins = to.len();
         write(to);
         if to[begins..].contains(nonce) || name.contains(nonce) {

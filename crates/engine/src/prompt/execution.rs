@@ -69,9 +69,12 @@ fn render(prompt: &StepPrompt<'_>, instructions: &str, history: History<'_>, tas
     })
 }
 
+/// Above the results of other items.
+pub(super) const RESULTS_HEADING: &str = "Results of earlier items:";
+
 fn task(prompt: &StepPrompt<'_>, most: usize, marker: &Marker) -> String {
     let earlier = results::earlier(prompt.results, most, marker);
-    let heading = if earlier.is_empty() { "" } else { "Results of earlier items:" };
+    let heading = if earlier.is_empty() { "" } else { RESULTS_HEADING };
     let left_out = match prompt.left_out {
         0 => String::new(),
         count => format!("[results left out, as this item does not depend on them: {count}]"),

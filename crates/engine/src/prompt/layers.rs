@@ -41,6 +41,9 @@ const MAX_TOOLS_WITH_SCHEMAS: usize = 24;
 /// The longest such line, in characters.
 const MAX_LINE_CHARS: usize = 120;
 
+/// The first line of the description of the tools; each tool begins with `- `.
+pub(super) const TOOLS_HEADING: &str = "Tools:";
+
 /// The tools in a planner's prompt: with many of them, name and one line each, enough to choose.
 pub(super) fn outline(tools: &[Arc<ToolSpec>]) -> String {
     if tools.len() <= MAX_TOOLS_WITH_SCHEMAS {
@@ -50,7 +53,7 @@ pub(super) fn outline(tools: &[Arc<ToolSpec>]) -> String {
         let first = tool.description.trim().lines().next().unwrap_or_default();
         format!("- {}: {}", tool.name, one_line(&first.chars().take(MAX_LINE_CHARS).collect::<String>()))
     };
-    format!("Tools:\n{}", tools.iter().map(line).collect::<Vec<_>>().join("\n"))
+    format!("{TOOLS_HEADING}\n{}", tools.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
 /// The tools with their schemas, as text, for models without native tool calls.
@@ -61,7 +64,7 @@ pub(super) fn schemas(tools: &[Arc<ToolSpec>]) -> String {
     let described = tools.iter().map(|tool| {
         format!("- {}: {}\n  input schema: {}", tool.name, one_line(tool.description.trim()), tool.input_schema)
     });
-    format!("Tools:\n{}", described.collect::<Vec<_>>().join("\n"))
+    format!("{TOOLS_HEADING}\n{}", described.collect::<Vec<_>>().join("\n"))
 }
 
 /// Sentences that the model must see, if there are any.

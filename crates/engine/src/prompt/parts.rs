@@ -3,6 +3,10 @@
 
 use serde::Serialize;
 
+use super::conversation::SUMMARY_HEADING;
+use super::data::BLOCK_BEGINS;
+use super::layers::TOOLS_HEADING;
+use super::{execution, repair, synthesis};
 use crate::domain::model::{ModelRequest, Phase};
 use crate::domain::prompt::PromptMessage;
 use crate::domain::settings::RunSettings;
@@ -65,7 +69,7 @@ pub fn parts(request: &ModelRequest, settings: &RunSettings) -> Vec<PromptPart> 
             parts.extend(of_question(request.phase, text(message)));
         } else if at > question {
             parts.push(message_part(PartKind::Loop, message));
-        } else if text(message).starts_with("What was said before, summed up:") && at == 0 {
+        } else if text(message).starts_with(SUMMARY_HEADING) && at == 0 {
             parts.push(message_part(PartKind::Summary, message));
         } else {
             parts.push(message_part(PartKind::Conversation, message));
@@ -77,7 +81,7 @@ pub fn parts(request: &ModelRequest, settings: &RunSettings) -> Vec<PromptPart> 
 
 /// How many messages at the end belong to a repair.
 fn repair_length(system: &str, rest: &[PromptMessage]) -> usize {
-    if !system.starts_with("Phase: repair") {
+    if !system.starts_with(repair::FIRST_LINE) {
         return 0;
     }
     match rest {
@@ -131,21 +135,26 @@ fn of_system(content: &str, phase: Phase, settings: &RunSettings) -> Vec<PromptP
 
 /// The paragraph about tools, which has no empty line; empty if there is none.
 fn tools(content: &str) -> &str {
-    let Some(at) = content.find("\n\nTools:\n- ") else { return "" };
+    let Some(at) = content.find(&format!("\n\n{TOOLS_HEADING}\n- ")) else { return "" };
     content[at..].trim_start().split("\n\n").next().unwrap_or_default()
 }
 
 /// A query or a task, split where the plan and the results begin.
 fn of_question(phase: Phase, content: &str) -> Vec<PromptPart> {
-    let (kind, results) = match phase {
-        Phase::Planning | Phase::Synthesis => (PartKind::Query, "\n\nResults:\n\n"),
-        Phase::Execution => (PartKind::Item, "\n\nResults of earlier items:\n\n"),
+    let (kind, heading) = match phase {
+        Phase::Planning | Phase::Synthesis => (PartKind::Query, synthesis::RESULTS_HEADING),
+        Phase::Execution => (PartKind::Item, execution::RESULTS_HEADING),
     };
-    let cut = |text: &'_ str, at: Option<usize>| at.unwrap_or(text.len());
-    let (asked, results) = content.split_at(cut(content, content.find(results)));
-    let (asked, plan) = asked.split_at(cut(asked, asked.find("\n\n--- BEGIN plan")));
+    let (asked, results) = split_before(content, &format!("{heading}\n\n"));
+    let (asked, plan) = split_before(asked, &format!("{BLOCK_BEGINS}plan"));
     let parts = [(kind, asked), (PartKind::Plan, plan), (PartKind::Results, results)];
     parts.into_iter().filter_map(|(kind, text)| part(kind, text)).collect()
+}
+
+/// The text before the paragraph that begins so, and the rest.
+fn split_before<'a>(text: &'a str, paragraph: &str) -> (&'a str, &'a str) {
+    let at = text.find(&format!("\n\n{paragraph}"));
+    text.split_at(at.unwrap_or(text.len()))
 }
 
 /// A part that is a whole message.

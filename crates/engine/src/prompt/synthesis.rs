@@ -27,8 +27,11 @@ pub fn synthesis(prompt: &SynthesisPrompt<'_>) -> Vec<PromptMessage> {
     })
 }
 
+/// Above the results of the items.
+pub(super) const RESULTS_HEADING: &str = "Results:";
+
 fn question(prompt: &SynthesisPrompt<'_>, marker: &Marker) -> String {
     let most = prompt.frame.settings.execution.tool_result_max_length as usize;
     let plan = marker.block("plan", &format!("Intent: {}\nPlan: {}", prompt.intent, prompt.plan));
-    paragraphs([prompt.query, &plan, "Results:", &results::all(prompt.results, most, marker)])
+    paragraphs([prompt.query, &plan, RESULTS_HEADING, &results::all(prompt.results, most, marker)])
 }
