@@ -13,7 +13,7 @@ use super::{Catalog, ModelInfo};
 use crate::domain::fault::Fault;
 use crate::domain::model::{CallContext, Delta, FailureKind, ModelFailure, ModelRequest, Phase, Usage};
 use crate::domain::prompt::PromptMessage;
-use crate::domain::size::tokens;
+use crate::domain::tokens;
 
 /// The timeout for a model's first output.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -116,8 +116,9 @@ impl Reply {
         if is_reported && self.is_whole {
             return Some(reported);
         }
-        let input_tokens = if reported.input_tokens > 0 { reported.input_tokens } else { tokens(QUESTION) };
-        let output_tokens = reported.output_tokens.max(if self.text.is_empty() { 0 } else { tokens(&self.text) });
+        let input_tokens = if reported.input_tokens > 0 { reported.input_tokens } else { tokens::of_text(QUESTION) };
+        let output_tokens =
+            reported.output_tokens.max(if self.text.is_empty() { 0 } else { tokens::of_text(&self.text) });
         let has_begun = is_reported || self.first_at.is_some();
         has_begun.then_some(Usage { input_tokens, output_tokens, ..reported })
     }

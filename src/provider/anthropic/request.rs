@@ -7,7 +7,7 @@ use super::form::{FORM_TOOL, Form, form};
 use super::models::{Generation, generation};
 use crate::domain::model::ModelRequest;
 use crate::domain::prompt::PromptCall;
-use crate::domain::size::size;
+use crate::domain::tokens;
 use crate::domain::tool::ToolSpec;
 use crate::provider::tool_schema::{self, Rules};
 use crate::provider::turns::{Conversation, Part, Speaker, Turn};
@@ -26,7 +26,8 @@ const MIN_ANSWER: u64 = 4_096;
 /// rejects a larger value instead of reducing it.
 pub(super) fn most_output(request: &ModelRequest, facts: ModelFacts) -> u64 {
     let most = facts.max_output.unwrap_or(MAX_OUTPUT);
-    let room = facts.context_window.map(|window| window.saturating_sub(size(&request.messages, &request.tools)));
+    let room =
+        facts.context_window.map(|window| window.saturating_sub(tokens::of_prompt(&request.messages, &request.tools)));
     room.map_or(most, |room| most.min(room.max(MIN_OUTPUT)))
 }
 

@@ -15,7 +15,7 @@ use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::ids::{StreamId, TenantPk, ThreadPk};
 use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelReply, ModelRequest, Phase};
 use crate::domain::prompt;
-use crate::domain::size::size;
+use crate::domain::tokens;
 use crate::domain::tool::ToolSpec;
 use crate::engine::event::{Event, ModelEvent};
 use crate::engine::parse::tags::TagFilter;
@@ -127,12 +127,12 @@ struct PromptSize {
 
 impl PromptSize {
     fn of(request: &ModelRequest) -> Self {
-        Self { messages: size(&request.messages, &[]), tools: request.tools.clone() }
+        Self { messages: tokens::of_prompt(&request.messages, &[]), tools: request.tools.clone() }
     }
 
     /// The estimated number of tokens.
     fn tokens(&self) -> u64 {
-        self.messages + size(&[], &self.tools)
+        self.messages + tokens::of_prompt(&[], &self.tools)
     }
 }
 

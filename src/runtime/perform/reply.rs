@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::config::ModelRef;
 use crate::domain::model::{Delta, ModelReply, RawToolCall, StopReason, Usage};
-use crate::domain::size::tokens;
+use crate::domain::tokens;
 
 /// Bounds the tool calls of one reply. The engine has a lower limit and refuses the calls beyond it one by one.
 const MAX_CALLS: usize = 256;
@@ -108,9 +108,13 @@ impl ReplyBuilder {
     /// The usage of a reply that broke off: what the provider reported, but not less than what arrived. `prompt` is the estimated
     /// number of prompt tokens.
     pub(super) fn usage_so_far(&self, prompt: u64) -> Usage {
-        let thinking = if self.thinking.is_empty() { 0 } else { tokens(&self.thinking) };
-        let calls = self.calls.iter().map(|(_, call)| tokens(&call.name) + tokens(&call.arguments)).sum::<u64>();
-        let text = if self.text.is_empty() { 0 } else { tokens(&self.text) };
+        let thinking = if self.thinking.is_empty() { 0 } else { tokens::of_text(&self.thinking) };
+        let calls = self
+            .calls
+            .iter()
+            .map(|(_, call)| tokens::of_text(&call.name) + tokens::of_text(&call.arguments))
+            .sum::<u64>();
+        let text = if self.text.is_empty() { 0 } else { tokens::of_text(&self.text) };
         let reported = &self.usage;
         Usage {
             input_tokens: if reported.input_tokens > 0 { reported.input_tokens } else { prompt },

@@ -8,7 +8,7 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::model::ContextFit;
 use crate::domain::payload::{self, Payloads};
 use crate::domain::settings::RunSettings;
-use crate::domain::size::tokens;
+use crate::domain::tokens;
 use crate::domain::tool::ToolResult;
 use crate::pes::state::{ModelCall, State};
 use crate::prompt::{History, StepResult, as_text, level, shortened};
@@ -77,9 +77,9 @@ impl<'a> FittedHistory<'a> {
     /// What must be summed up so that a prompt of this size fits the limit; `None`: no message has to go. Messages that
     /// fill half of the room are left, so that there is room for the next ones.
     pub fn overflow(&self, size: u64, limit: u64) -> Option<SummaryExtent> {
-        let message_tokens: u64 = self.messages.iter().map(|message| tokens(&message.content)).sum();
+        let message_tokens: u64 = self.messages.iter().map(|message| tokens::of_text(&message.content)).sum();
         let mut room = limit.saturating_sub(size.saturating_sub(message_tokens)) / 2;
-        let is_kept = |message: &&ConversationMessage| match room.checked_sub(tokens(&message.content)) {
+        let is_kept = |message: &&ConversationMessage| match room.checked_sub(tokens::of_text(&message.content)) {
             Some(left) => {
                 room = left;
                 true
@@ -101,7 +101,7 @@ impl<'a> FittedHistory<'a> {
     pub fn less(self, mut over: u64, results: &[StepResult], most_of_tools: usize) -> (Self, ContextFit) {
         let left_out = self.messages.iter().take_while(|message| {
             let is_over = over > 0;
-            over = over.saturating_sub(tokens(&message.content));
+            over = over.saturating_sub(tokens::of_text(&message.content));
             is_over
         });
         let fitted = self.clone().newest(self.messages.len() - left_out.count());

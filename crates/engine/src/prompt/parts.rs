@@ -10,7 +10,7 @@ use super::{execution, repair, synthesis};
 use crate::domain::model::{ModelRequest, Phase};
 use crate::domain::prompt::PromptMessage;
 use crate::domain::settings::RunSettings;
-use crate::domain::size::tokens;
+use crate::domain::tokens;
 
 /// What a part is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -169,12 +169,12 @@ fn message_part(kind: PartKind, message: &PromptMessage) -> PromptPart {
         }
         PromptMessage::Tool { name, content, .. } => (name.as_str(), content.clone()),
     };
-    PromptPart { kind, of: Some(of.to_owned()), tokens: tokens(&text), text }
+    PromptPart { kind, of: Some(of.to_owned()), tokens: tokens::of_text(&text), text }
 }
 
 fn part(kind: PartKind, text: &str) -> Option<PromptPart> {
     let text = text.trim().to_owned();
-    (!text.is_empty()).then(|| PromptPart { kind, of: None, tokens: tokens(&text), text })
+    (!text.is_empty()).then(|| PromptPart { kind, of: None, tokens: tokens::of_text(&text), text })
 }
 
 fn text(message: &PromptMessage) -> &str {

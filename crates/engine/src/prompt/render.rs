@@ -10,7 +10,7 @@ use crate::domain::payload::{self, Payloads};
 use crate::domain::plan::TodoItem;
 use crate::domain::prompt::PromptMessage;
 use crate::domain::run::Run;
-use crate::domain::size;
+use crate::domain::tokens;
 use crate::domain::tool::{CallRecord, ToolResult, ToolSpec};
 use crate::effect::Effect;
 use crate::history::view;
@@ -154,7 +154,7 @@ fn rendered(
     let fitted = if open.call.fitted { fitted.newest(most) } else { fitted };
     let offered = world.tools.offered(settings);
     let whole = render(state, open, frame, &offered, &fitted);
-    let size = size::size(&whole.messages, &whole.tools);
+    let size = tokens::of_prompt(&whole.messages, &whole.tools);
     let limit = fit::limit(world, settings, open.call, size).filter(|limit| size > *limit);
     let gone = [fitted.excess(most), limit.and_then(|limit| fitted.overflow(size, limit))].into_iter().flatten();
     if let Some(extent) = gone.max_by_key(|extent| extent.messages).filter(|_| !open.call.fitted) {

@@ -4,7 +4,7 @@ use crate::World;
 use crate::domain::model::ContextFit;
 use crate::domain::prompt::PromptMessage;
 use crate::domain::settings::RunSettings;
-use crate::domain::size;
+use crate::domain::tokens;
 use crate::pes::state::{ModelCall, SummaryRequest};
 use crate::prompt::fit::{self, FittedHistory};
 use crate::prompt::{self, Frame};
@@ -23,12 +23,12 @@ pub(crate) fn request(
     let messages = &fitted.messages[..end.map_or(fitted.messages.len(), |at| at + 1)];
     let render = |most| prompt::summary(&prompt::SummaryPrompt { frame, so_far: fitted.summary(), messages, most });
     let whole = render(usize::MAX);
-    let size = size::size(&whole, &[]);
+    let size = tokens::of_prompt(&whole, &[]);
     let fit = ContextFit { summarised: messages.len(), ..ContextFit::default() };
     let Some(limit) = fit::limit(world, settings, call, size).filter(|limit| size > *limit) else {
         return (whole, fit);
     };
-    let message_tokens: u64 = messages.iter().map(|message| size::tokens(&message.content)).sum();
+    let message_tokens: u64 = messages.iter().map(|message| tokens::of_text(&message.content)).sum();
     let most = fit::share(message_tokens.saturating_sub(size - limit), messages.len());
     let shortened = messages.iter().filter(|message| message.content.len() > most).count();
     (render(most), ContextFit { shortened, ..fit })

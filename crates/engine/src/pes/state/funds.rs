@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use crate::domain::Millis;
 use crate::domain::model::Usage;
 use crate::domain::settings::{Budget, RunSettings};
-use crate::domain::size::{json_tokens, tokens};
+use crate::domain::tokens;
 use crate::domain::usage::{Nanos, Price, nanos};
 use crate::pes::state::{ModelCall, Reserved, RunPhase, Shape, State};
 use crate::{Allowance, CapRoom, ModelBook, Remaining, Reservation, Toolbox, World};
@@ -263,7 +263,7 @@ fn prompt_estimate(state: &State, world: &World<'_>) -> u64 {
     let settings = state.run_settings();
     let steers = state.head.active.as_ref().map_or(0, |active| active.steers.len() as u64 * FIXED_TEXT_TOKENS);
     let history = if settings.history_limit == 0 { 0 } else { state.head.history_bytes / 3 };
-    let items: u64 = state.list.iter().map(|item| tokens(&item.def.description)).sum();
+    let items: u64 = state.list.iter().map(|item| tokens::of_text(&item.def.description)).sum();
     let largest = state.head.active.as_ref().map_or(0, |active| active.largest);
     let opening = opening_estimate(settings, &state.active_run().query, world.tools);
     (opening + steers + history + items).max(largest)
@@ -272,8 +272,9 @@ fn prompt_estimate(state: &State, world: &World<'_>) -> u64 {
 /// The part that every prompt of a run has.
 fn opening_estimate(settings: &RunSettings, query: &str, tools: &dyn Toolbox) -> u64 {
     let tools = tools.offered(settings);
-    let tools: u64 = tools.iter().map(|tool| tokens(&tool.description) + json_tokens(&tool.input_schema)).sum();
-    tokens(&settings.system_prompt) + tokens(query) + tools + FIXED_TEXT_TOKENS
+    let tools: u64 =
+        tools.iter().map(|tool| tokens::of_text(&tool.description) + tokens::of_json(&tool.input_schema)).sum();
+    tokens::of_text(&settings.system_prompt) + tokens::of_text(query) + tools + FIXED_TEXT_TOKENS
 }
 
 /// Whether time is up, or the next call cannot be paid for.

@@ -9,12 +9,12 @@ use crate::domain::prompt::PromptMessage;
 use crate::domain::tool::ToolSpec;
 
 /// How many tokens a text has.
-pub fn tokens(text: &str) -> u64 {
+pub fn of_text(text: &str) -> u64 {
     of_bytes(text.len() as u64)
 }
 
 /// How many tokens the JSON text of a value has.
-pub fn json_tokens(value: &Value) -> u64 {
+pub fn of_json(value: &Value) -> u64 {
     let mut bytes = ByteCount(0);
     write!(bytes, "{value}").expect("counting cannot fail");
     of_bytes(bytes.0)
@@ -35,17 +35,17 @@ impl Write for ByteCount {
 }
 
 /// How many tokens a whole prompt has.
-pub fn size(messages: &[PromptMessage], tools: &[Arc<ToolSpec>]) -> u64 {
+pub fn of_prompt(messages: &[PromptMessage], tools: &[Arc<ToolSpec>]) -> u64 {
     let message_tokens = messages.iter().map(|message| match message {
         PromptMessage::System { content } | PromptMessage::User { content } | PromptMessage::Tool { content, .. } => {
-            tokens(content)
+            of_text(content)
         }
         PromptMessage::Assistant { content, tool_calls, replay } => {
-            let calls: u64 = tool_calls.iter().map(|call| json_tokens(&call.arguments)).sum();
-            tokens(content) + calls + replay.as_ref().map_or(0, json_tokens)
+            let calls: u64 = tool_calls.iter().map(|call| of_json(&call.arguments)).sum();
+            of_text(content) + calls + replay.as_ref().map_or(0, of_json)
         }
     });
-    message_tokens.sum::<u64>() + tools.iter().map(|tool| json_tokens(&tool.input_schema)).sum::<u64>()
+    message_tokens.sum::<u64>() + tools.iter().map(|tool| of_json(&tool.input_schema)).sum::<u64>()
 }
 
 #[cfg(test)]
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn json_counts_as_its_text() {
         for value in [json!(null), json!("é\n\"x\""), json!({"type": "object", "most": [1.5, -2, true], "é": {}})] {
-            assert_eq!(json_tokens(&value), tokens(&value.to_string()), "{value}");
+            assert_eq!(of_json(&value), of_text(&value.to_string()), "{value}");
         }
     }
 }
