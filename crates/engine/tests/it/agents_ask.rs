@@ -7,7 +7,7 @@ use pes_engine::domain::task::{
     ActionSlot, PeerFailure, PeerFailureKind, PeerReport, PeerState, RemoteQuestion, TaskStatus,
 };
 use pes_engine::effect::Effect;
-use pes_engine::event::{Event, PeerEvent, SystemEvent};
+use pes_engine::event::{Event, PeerEvent};
 use pes_engine::history::unloaded_rows;
 use pes_engine::step::RowKind;
 use rstest::rstest;
@@ -20,7 +20,7 @@ use super::sim::*;
 /// When it is due, the agent is polled.
 fn asked(sim: &mut Sim) {
     sim.now = sim.steps.last().unwrap().wake_at.unwrap();
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     assert!(matches!(sim.in_flight[..], [Effect::AskPeer { .. }]), "{:?}", sim.in_flight);
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, StopReason};
+use pes_engine::domain::model::{FailureKind, ModelReply, ModelRequest, StopReason};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::domain::run::{OnBusy, ResultStatus, RunStatus};
@@ -12,8 +12,6 @@ use pes_engine::pes::Pes;
 use serde_json::{Value, json};
 
 use super::sim::*;
-
-type Reply = Result<ModelReply, ModelFailure>;
 
 fn schema() -> Value {
     json!({ "type": "object", "required": ["city"] })
@@ -75,13 +73,6 @@ fn failed(sim: &Sim) -> &'static str {
 }
 
 /// The last message to the model.
-fn told(request: &ModelRequest) -> &str {
-    match request.messages.last() {
-        Some(PromptMessage::User { content }) => content,
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn only_the_call_that_writes_the_answer_is_asked_for_the_form() {
     let sim = asked(planned(&[r#"{"city":"Rome"}"#]), wanting_json());
@@ -109,7 +100,7 @@ fn an_answer_of_another_form_is_asked_for_again_and_told_what_is_wrong() {
     ] {
         let sim = asked(answering(unfit), wanting_json());
         assert_eq!(answer(&sim), r#"{"city":"Rome"}"#);
-        assert!(told(&sim.prompts[3]).contains(why), "{}", told(&sim.prompts[3]));
+        assert!(last_words(&sim.prompts[3]).contains(why), "{}", last_words(&sim.prompts[3]));
         assert_eq!(sim.prompts[3].response_schema.as_deref(), Some(&schema()));
     }
 }
@@ -125,7 +116,7 @@ fn a_run_whose_answer_never_fits_has_failed() {
 fn json_that_ends_early_is_no_answer() {
     let sim = asked(planned(&[r#"{"city":"Rome""#, r#"{"city":"Rome"}"#]), wanting_json());
     assert_eq!(answer(&sim), r#"{"city":"Rome"}"#);
-    assert!(told(&sim.prompts[3]).contains("before it is closed"), "{}", told(&sim.prompts[3]));
+    assert!(last_words(&sim.prompts[3]).contains("before it is closed"), "{}", last_words(&sim.prompts[3]));
 }
 
 /// The planner's own answer counts if it matches; otherwise the synthesis starts from it.

@@ -8,7 +8,6 @@ use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{Budget, ExecutionConfig, OnBudget, RunSettings};
 use pes_engine::domain::usage::Price;
 use pes_engine::effect::Effect;
-use pes_engine::event::{CancelEvent, Event, SystemEvent};
 use serde_json::json;
 
 use super::sim::*;
@@ -109,9 +108,9 @@ fn money_is_kept_as_tokens_are() {
 fn at_the_deadline_what_runs_is_stopped_first() {
     let mut sim = asked(Budget { deadline_ms: Some(5_000), ..Budget::default() }, |_| ());
     sim.now = sim.steps[0].wake_at.unwrap();
-    let step = sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    let step = sim.wake().unwrap();
     assert!(step.stop_effects && !sim.is_idle(), "the holder stops its effects, then says so");
-    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    sim.stop_effects().unwrap();
     assert!(sim.is_idle() && sim.in_flight.is_empty());
     is_over_budget(&sim);
 }
@@ -120,7 +119,7 @@ fn at_the_deadline_what_runs_is_stopped_first() {
 fn a_crash_in_between_changes_nothing_about_that() {
     let mut sim = asked(Budget { deadline_ms: Some(5_000), ..Budget::default() }, |_| ());
     sim.now = sim.steps[0].wake_at.unwrap();
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     sim.crash();
     assert!(sim.is_idle() && sim.in_flight.is_empty());
     is_over_budget(&sim);
@@ -137,7 +136,7 @@ fn the_deadline_ends_a_run_that_waits_for_a_person() {
     sim.go();
     assert_eq!((sim.suspensions().len(), sim.is_active()), (1, false));
     sim.now = sim.steps.last().unwrap().wake_at.unwrap();
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     is_over_budget(&sim);
     assert_eq!(sim.suspensions(), []);
 }
@@ -178,7 +177,7 @@ fn a_deadline_that_is_extended_counts_from_the_answer() {
         execution.on_budget = OnBudget::Ask;
     });
     sim.now = sim.steps[0].wake_at.unwrap();
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     assert!(matches!(sim.in_flight[..], [Effect::CallModel { .. }]), "what runs goes on meanwhile");
     assert_eq!(sim.suspensions()[0].kind, SuspensionKind::Budget);
     sim.go();
@@ -213,13 +212,13 @@ fn a_question_that_expires_during_a_cancel_changes_nothing_about_it() {
         execution.suspension_timeout_ms = Some(10_000);
     });
     sim.now = sim.steps[0].wake_at.unwrap();
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     let question = sim.suspensions().remove(0);
     assert_eq!((question.kind, sim.in_flight.len()), (SuspensionKind::Budget, 1));
-    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    sim.cancel(None).unwrap();
     sim.now = question.expires_at.unwrap();
-    assert!(sim.apply(Event::System(SystemEvent::Woke)).unwrap().stop_effects);
-    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    assert!(sim.wake().unwrap().stop_effects);
+    sim.stop_effects().unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     assert!(sim.contents(ObservationType::SuspensionTimeout).is_empty());
 }

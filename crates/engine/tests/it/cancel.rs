@@ -6,7 +6,7 @@ use pes_engine::domain::observation::{Observation, ObservationType};
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
 use pes_engine::effect::Effect;
-use pes_engine::event::{CancelEvent, Event, SystemEvent, ToolEvent};
+use pes_engine::event::{Event, SystemEvent, ToolEvent};
 use pes_engine::history::fold::Fold;
 use pes_engine::step::{Keep, Row, RowKind};
 use serde_json::json;
@@ -22,7 +22,7 @@ pub fn two_items(request: &ModelRequest) -> Result<ModelReply, ModelFailure> {
 }
 
 fn cancel(sim: &mut Sim) -> pes_engine::step::Step {
-    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap()
+    sim.cancel(None).unwrap()
 }
 
 #[test]
@@ -40,9 +40,9 @@ fn a_cancel_with_running_slots_has_two_phases() {
     assert!(cancel(&mut sim).is_noop);
     let refused = sim.answer(0, |answer| answer.approved = Some(true)).unwrap_err();
     assert_eq!(refused.code.as_str(), "run_cancelled");
-    assert!(sim.apply(Event::System(SystemEvent::Woke)).unwrap().stop_effects, "the holder is told again");
+    assert!(sim.wake().unwrap().stop_effects, "the holder is told again");
     sim.holds = true;
-    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    sim.stop_effects().unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     let results = sim.contents(ObservationType::ToolExecution);
     let of = |tool: &str| results.iter().find(|result| result["toolName"] == tool).unwrap().clone();
@@ -73,8 +73,7 @@ fn a_cancel_of_a_suspended_run_is_one_commit() {
     sim.holds = false;
     cancel(&mut sim);
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
-    let again =
-        sim.apply(Event::Cancel(CancelEvent::Asked { run: Some("run_1".into()), by: "ann".into() })).unwrap_err();
+    let again = sim.cancel(Some("run_1")).unwrap_err();
     assert_eq!(again.code.as_str(), "run_finished");
 }
 
@@ -83,7 +82,7 @@ fn a_run_cancelled_while_queued_has_only_run_finished() {
     let mut sim = Sim::new(two_items);
     sim.ask("go").unwrap();
     sim.ask("queued").unwrap();
-    sim.apply(Event::Cancel(CancelEvent::Asked { run: Some("run_2".into()), by: "ann".into() })).unwrap();
+    sim.cancel(Some("run_2")).unwrap();
     let of_run: Vec<&str> =
         sim.records.iter().filter(|r| r.run_id.as_str() == "run_2").map(|record| record.kind().as_str()).collect();
     assert_eq!(of_run, ["RUN_FINISHED"]);
@@ -97,7 +96,7 @@ fn what_was_cancelled_while_queued_is_no_part_of_the_conversation() {
     sim.ask("the first").unwrap();
     sim.ask("the second").unwrap();
     sim.ask("the third").unwrap();
-    sim.apply(Event::Cancel(CancelEvent::Asked { run: Some("run_2".into()), by: "ann".into() })).unwrap();
+    sim.cancel(Some("run_2")).unwrap();
     sim.go();
     sim.ask("the fourth").unwrap();
     sim.go();
@@ -126,7 +125,7 @@ fn interrupt_cancels_the_run_keeps_what_was_done_and_starts_first() {
     sim.ask("queued").unwrap();
     let step = sim.ask_with("now", OnBusy::Interrupt, RunSettings::default()).unwrap();
     assert!(step.stop_effects);
-    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    sim.stop_effects().unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     assert_eq!(sim.run("run_3").status, RunStatus::Running);
     assert_eq!(sim.run("run_2").status, RunStatus::Queued);

@@ -6,7 +6,7 @@ use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, Usage};
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{Budget, ExecutionConfig, OnBudget, RunSettings};
 use pes_engine::domain::usage::{CapSet, ModelUse, Price};
-use pes_engine::event::{CancelEvent, Event, ModelEvent, SystemEvent};
+use pes_engine::event::{Event, ModelEvent, SystemEvent};
 use pes_engine::step::{RowKind, Step};
 use pes_engine::{Allowance, CapRoom, Prompt, Remaining};
 use serde_json::json;
@@ -52,7 +52,7 @@ pub fn held(sim: &Sim) -> i64 {
 }
 
 fn woke(sim: &mut Sim) -> Step {
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap()
+    sim.wake().unwrap()
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn a_call_that_is_made_again_or_cancelled_gives_back_what_it_had() {
     let second = sim.machine.reservations();
     assert_eq!((first.len(), second.len()), (1, 1), "the attempt that was lost holds nothing beside the next one");
     assert_ne!(first[0].stream, second[0].stream);
-    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    sim.cancel(None).unwrap();
     assert_ne!(held(&sim), 0, "what still runs may still cost");
-    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    sim.stop_effects().unwrap();
     assert_eq!(held(&sim), 0);
 }
 
@@ -317,7 +317,7 @@ fn a_call_whose_process_died_counts_what_it_had_reserved() {
         ask(&mut sim, OnBudget::Stop);
         let reserved = sim.machine.reservations().remove(0);
         if is_cancelled {
-            sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+            sim.cancel(None).unwrap();
         }
         match end {
             End::Crash => drop(sim.crash()),
@@ -325,7 +325,7 @@ fn a_call_whose_process_died_counts_what_it_had_reserved() {
                 sim.epoch += 1;
                 sim.apply(Event::System(SystemEvent::Quarantined { crashes: 3 })).unwrap();
             }
-            End::Detached => drop(sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap()),
+            End::Detached => drop(sim.stop_effects().unwrap()),
         }
         let took = counted(&sim);
         let [(stream, took)] = &took[..] else { panic!("{took:?}") };

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::RunStatus;
-use pes_engine::event::{CancelEvent, Event};
 
 use super::sim::{Sim, says};
 
@@ -47,9 +46,9 @@ fn whoever_holds_no_lease_starts_nothing() {
 fn a_cancel_waits_for_what_runs() {
     let mut sim = oneshot();
     sim.ask("go").unwrap();
-    let step = sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    let step = sim.cancel(None).unwrap();
     assert!(step.stop_effects && sim.run("run_1").status == RunStatus::Running);
-    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    sim.stop_effects().unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     assert!(sim.ask("again").is_ok());
 }

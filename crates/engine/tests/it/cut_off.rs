@@ -1,6 +1,6 @@
 //! A reply that was cut off is never treated as complete.
 
-use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest, RawToolCall, StopReason};
+use pes_engine::domain::model::{ModelReply, ModelRequest, RawToolCall, StopReason};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::domain::run::{OnBusy, ResultStatus, RunStatus};
@@ -8,8 +8,6 @@ use pes_engine::domain::settings::{Budget, ExecutionConfig, ModelChoice, OnBudge
 use serde_json::{Value, json};
 
 use super::sim::*;
-
-type Reply = Result<ModelReply, ModelFailure>;
 
 fn ends(stop: StopReason, reply: Reply) -> Reply {
     reply.map(|reply| ModelReply { stop, ..reply })
@@ -28,13 +26,6 @@ fn one_item(mut rest: impl FnMut(&str, &ModelRequest) -> Reply + 'static) -> Sim
 }
 
 /// The last message to the model.
-fn last_words(request: &ModelRequest) -> &str {
-    match request.messages.last() {
-        Some(PromptMessage::User { content }) => content,
-        other => panic!("{other:?}"),
-    }
-}
-
 /// The error code, and the answer's text.
 fn partial(sim: &Sim) -> (&'static str, String) {
     let run = sim.run("run_1");

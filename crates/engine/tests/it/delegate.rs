@@ -6,7 +6,7 @@ use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
 use pes_engine::domain::task::{PeerFailure, PeerFailureKind, PeerReport, PeerState, Task, TaskStatus};
 use pes_engine::effect::Effect;
-use pes_engine::event::{CancelEvent, Event, PeerEvent, PersonEvent, SystemEvent};
+use pes_engine::event::{Event, PeerEvent, PersonEvent};
 use pes_engine::step::{Keep, RowKind};
 use serde_json::{Value, json};
 
@@ -147,7 +147,7 @@ fn an_agent_whose_answer_never_came_is_asked_again() {
     let first = asked(&sim);
     sim.in_flight.clear();
     sim.now += 120_000;
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     assert_eq!(asked(&sim), first + 1, "whoever performs it has given up by now");
     sim.crash();
     assert_eq!(asked(&sim), first + 2, "so has one that is gone");
@@ -171,7 +171,7 @@ fn a_cancelled_run_tells_the_agent_after_its_end() {
     sim.ask("go").unwrap();
     until_it_waits(&mut sim);
     sim.holds = false;
-    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    sim.cancel(None).unwrap();
     assert!(sim.is_idle() && sim.in_flight.is_empty());
     assert!(sim.steps.last().unwrap().wake_at.is_some(), "the holder is to look");
     sim.reload();
@@ -217,7 +217,7 @@ fn an_agent_that_was_removed_is_given_up_whatever_it_was_at() {
     let mut cancelled = sim(&[("peer", "p")], &[("p", removed)]);
     cancelled.ask("go").unwrap();
     until_it_waits(&mut cancelled);
-    cancelled.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    cancelled.cancel(None).unwrap();
     cancelled.go();
     assert_eq!(stored(&cancelled)[0].cancel_heard, Some(false));
     assert_eq!(cancelled.peers.tasks.values().map(|remote| remote.looked).sum::<u32>(), 0);

@@ -1,6 +1,6 @@
 //! A message steers a run, and the planner's refinement fails.
 
-use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply};
+use pes_engine::domain::model::FailureKind;
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, ResultStatus};
 use pes_engine::domain::settings::RunSettings;
@@ -8,8 +8,6 @@ use serde_json::json;
 
 use super::results::prompt_of;
 use super::sim::*;
-
-type Reply = Result<ModelReply, ModelFailure>;
 
 /// `a` is running when the message arrives; the planner is then called again, and its replies depend on the number of
 /// calls.

@@ -65,16 +65,6 @@ impl Sim {
     }
 }
 
-fn all_text(request: &ModelRequest) -> String {
-    let said = request.messages.iter().map(|message| match message {
-        PromptMessage::System { content }
-        | PromptMessage::User { content }
-        | PromptMessage::Assistant { content, .. }
-        | PromptMessage::Tool { content, .. } => content.as_str(),
-    });
-    said.collect::<Vec<_>>().join("\n")
-}
-
 /// The context figures of the last call.
 fn told(sim: &Sim) -> Option<serde_json::Value> {
     let figures = sim.records.iter().rev().find(|record| record.kind() == ObservationType::LlmStreamMetadata);

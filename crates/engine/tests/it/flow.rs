@@ -4,7 +4,7 @@ use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequ
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
-use pes_engine::event::{CancelEvent, Event, ModelEvent, SystemEvent};
+use pes_engine::event::{Event, ModelEvent};
 use serde_json::json;
 
 use super::sim::*;
@@ -382,8 +382,8 @@ fn late_and_repeated_answers_change_nothing() {
             sim.apply(Event::Model(ModelEvent::Replied { stream: stream.clone(), attempt, reply: reply() })).unwrap();
         assert!(step.is_noop);
     }
-    assert!(sim.apply(Event::System(SystemEvent::Woke)).unwrap().is_noop);
-    assert!(sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap().is_noop);
+    assert!(sim.wake().unwrap().is_noop);
+    assert!(sim.stop_effects().unwrap().is_noop);
     assert_eq!((sim.steps.len(), sim.records.len()), before);
 }
 

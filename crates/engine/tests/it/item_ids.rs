@@ -16,9 +16,7 @@ fn list(sim: &Sim) -> Vec<Value> {
 }
 
 fn edit(sim: &mut Sim, list: Vec<Value>) -> Result<Step, Fault> {
-    let expected = sim.view()["planVersion"].as_i64().unwrap();
-    let (by, settings) = ("ann".to_owned(), Default::default());
-    sim.apply(Event::Person(PersonEvent::PlanEdited { expected, list, by, settings }))
+    sim.edit_plan("ann", |shown| *shown = list)
 }
 
 /// A copy of a thread whose list has items with these ids, all pending.

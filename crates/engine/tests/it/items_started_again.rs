@@ -1,7 +1,6 @@
 //! A failed or cancelled item is started again; the effects of its earlier calls remain.
 
 use pes_engine::domain::model::FailureKind;
-use pes_engine::event::{CancelEvent, Event};
 use serde_json::{Value, json};
 
 use super::peers::{End, Way};
@@ -38,8 +37,8 @@ fn begun_again(tool: &'static str, is_cancelled: bool, says_then: &'static str) 
     if is_cancelled {
         // Planned, called, answered.
         (0..3).for_each(|_| assert!(sim.step()));
-        sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
-        sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+        sim.cancel(None).unwrap();
+        sim.stop_effects().unwrap();
     } else {
         sim.go();
     }

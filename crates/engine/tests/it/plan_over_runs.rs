@@ -2,18 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use pes_engine::domain::model::{ModelFailure, ModelReply};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::RunSettings;
-use pes_engine::event::{Event, PersonEvent};
 use serde_json::{Value, json};
 
 use super::sim::*;
-
-fn todo(items: Value) -> Result<ModelReply, ModelFailure> {
-    says(json!({ "title": "t", "intent": "i", "plan": "p", "todoList": items }).to_string())
-}
 
 /// Each run adds this many items, named after it.
 fn adding(count: usize) -> Sim {
@@ -148,15 +142,8 @@ fn what_is_over_keeps_nobody_from_changing_the_plan() {
     sim.ask("go").unwrap();
     sim.go();
     let mut edit = |dependencies: Value| {
-        let mut list = sim.view()["todoList"].as_array().unwrap().clone();
-        list.push(json!({ "id": "d", "description": "d", "dependencies": dependencies }));
-        let edited = Event::Person(PersonEvent::PlanEdited {
-            expected: 1,
-            list,
-            by: "ann".into(),
-            settings: Default::default(),
-        });
-        sim.apply(edited).map(|_| ()).map_err(|fault| fault.code.as_str().to_owned())
+        let more = json!({ "id": "d", "description": "d", "dependencies": dependencies });
+        sim.edit_plan("ann", |list| list.push(more)).map(|_| ()).map_err(|fault| fault.code.as_str().to_owned())
     };
     assert_eq!(edit(json!(["d"])), Err("plan_invalid".to_owned()));
     assert_eq!(edit(json!(["nowhere"])), Err("plan_invalid".to_owned()));

@@ -10,10 +10,6 @@ use serde_json::{Value, json};
 
 use super::sim::*;
 
-fn todo(items: Value) -> Result<ModelReply, ModelFailure> {
-    says(json!({ "title": "t", "intent": "i", "plan": "p", "todoList": items }).to_string())
-}
-
 /// A first run with a completed `a` and a failed `b`, and this refinement by the follow-up.
 fn followed_up(refinement: Value) -> Sim {
     let mut failed = false;

@@ -4,8 +4,9 @@ use pes_engine::domain::fault::Fault;
 use pes_engine::domain::message::{HistoryMessage, HistoryRole};
 use pes_engine::domain::run::{Ask, OnBusy};
 use pes_engine::domain::settings::RunSettings;
-use pes_engine::event::{Event, Rewind};
+use pes_engine::event::{CancelEvent, Event, PersonEvent, Rewind, SystemEvent};
 use pes_engine::step::Step;
+use serde_json::Value;
 
 use super::sim::Sim;
 
@@ -28,6 +29,30 @@ impl Sim {
     /// A query after which the thread goes back.
     pub fn ask_again(&mut self, query: &str, rewind: Rewind) -> Result<Step, Fault> {
         self.ask_more(query, RunSettings::default(), Some(rewind), |_| ())
+    }
+
+    /// Ann cancels this run; `None`: the active one and every queued one.
+    pub fn cancel(&mut self, run: Option<&str>) -> Result<Step, Fault> {
+        self.apply(Event::Cancel(CancelEvent::Asked { run: run.map(Into::into), by: "ann".into() }))
+    }
+
+    /// The lease holder has stopped the effects of what is cancelled.
+    pub fn stop_effects(&mut self) -> Result<Step, Fault> {
+        self.apply(Event::Cancel(CancelEvent::EffectsStopped))
+    }
+
+    pub fn wake(&mut self) -> Result<Step, Fault> {
+        self.apply(Event::System(SystemEvent::Woke))
+    }
+
+    /// A person changes the list that is shown.
+    pub fn edit_plan(&mut self, by: &str, change: impl FnOnce(&mut Vec<Value>)) -> Result<Step, Fault> {
+        let view = self.view();
+        let mut list = view["todoList"].as_array().unwrap().clone();
+        change(&mut list);
+        let expected = view["planVersion"].as_i64().unwrap();
+        let (by, settings) = (by.to_owned(), Box::default());
+        self.apply(Event::Person(PersonEvent::PlanEdited { expected, list, by, settings }))
     }
 
     /// A query with any other members.

@@ -8,7 +8,7 @@ use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
 use pes_engine::domain::tool::CallRecord;
 use pes_engine::effect::Effect;
-use pes_engine::event::{CancelEvent, Event, PersonEvent, SystemEvent, ToolEvent};
+use pes_engine::event::{Event, PersonEvent, ToolEvent};
 use pes_engine::step::{RowKind, Step};
 use serde_json::{Value, json};
 
@@ -85,9 +85,9 @@ fn the_holder_hears_of_an_answer_that_somebody_else_committed() {
     let step = answers(&mut sim, "left");
     assert_eq!(step.wake_at, Some(sim.now), "the holder must look");
     sim.holds = true;
-    let woken = sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    let woken = sim.wake().unwrap();
     assert!(!woken.is_noop && woken.wake_at.is_none());
-    assert!(sim.apply(Event::System(SystemEvent::Woke)).unwrap().is_noop, "it is told once");
+    assert!(sim.wake().unwrap().is_noop, "it is told once");
     assert_eq!(reply(&sim), Some(Reply::Accepted { value: json!("left") }));
 }
 
@@ -119,7 +119,7 @@ fn a_refusal_declines_and_silence_cancels() {
     let mut sim = calling("write", expiring(ExpiryPolicy::Deny));
     asks(&mut sim, 1);
     sim.now += 5_000;
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     assert_eq!((reply(&sim), sim.in_flight.len()), (Some(Reply::Cancelled), 1));
     sim.go();
     assert_eq!(sim.run("run_1").status, RunStatus::Completed);
@@ -127,7 +127,7 @@ fn a_refusal_declines_and_silence_cancels() {
     let mut sim = calling("write", expiring(ExpiryPolicy::Fail));
     asks(&mut sim, 1);
     sim.now += 5_000;
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     let result = &sim.contents(ObservationType::ToolExecution)[0];
     assert_eq!(result["error"]["code"], "unknown", "it was under way: {result}");
     assert!(sim.item("a")["reason"].as_str().unwrap().starts_with("suspension_timed_out"));
@@ -157,7 +157,7 @@ fn after_a_crash_the_question_is_closed_and_the_call_is_in_doubt() {
     assert!(!open[0].while_running);
     sim.answer(0, |answer| answer.action = Some(InDoubtAction::Retry)).unwrap();
     sim.holds = true;
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     asks(&mut sim, 1);
     assert_eq!(sim.suspensions().len(), 1, "a new attempt counts its questions from one");
 }
@@ -178,10 +178,10 @@ fn one_that_may_be_repeated_asks_again() {
 fn a_cancel_closes_the_question() {
     let mut sim = calling("write", ExecutionConfig::default());
     asks(&mut sim, 1);
-    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    sim.cancel(None).unwrap();
     let refused = sim.answer(0, |answer| answer.value = Some(Value::from("left"))).unwrap_err();
     assert_eq!(refused.code.as_str(), "run_cancelled");
-    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    sim.stop_effects().unwrap();
     assert!(sim.suspensions().is_empty());
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
 }
@@ -194,6 +194,6 @@ fn an_answer_reaches_a_call_of_a_paused_run() {
     sim.holds = false;
     answers(&mut sim, "left");
     sim.holds = true;
-    assert!(!sim.apply(Event::System(SystemEvent::Woke)).unwrap().is_noop);
+    assert!(!sim.wake().unwrap().is_noop);
     assert!(call(&sim).asked.unwrap().is_told);
 }

@@ -12,7 +12,7 @@ use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, PlanReview, RunSettings};
 use pes_engine::domain::task::{Task, TaskStatus};
 use pes_engine::effect::Effect;
-use pes_engine::event::{CancelEvent, Event, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
+use pes_engine::event::{Event, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
 use pes_engine::step::{Keep, RowKind};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -123,14 +123,14 @@ fn act(sim: &mut Sim, choices: &mut Choices) {
         1 => drop(sim.ask_with("another", OnBusy::Enqueue, RunSettings::default())),
         2 => drop(sim.ask_with("steer", OnBusy::Steer, RunSettings::default())),
         3 if choices.pick(3) == 0 => drop(sim.ask_with("now", OnBusy::Interrupt, RunSettings::default())),
-        4 if choices.pick(3) == 0 => drop(sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() }))),
+        4 if choices.pick(3) == 0 => drop(sim.cancel(None)),
         5 => drop(sim.apply(Event::Person(PersonEvent::PauseAsked { by: "ann".into() }))),
         6 => edit(sim, choices),
-        7 => drop(sim.apply(Event::System(SystemEvent::Woke))),
+        7 => drop(sim.wake()),
         8 if choices.pick(8) == 0 => drop(sim.apply(Event::System(SystemEvent::Quarantined { crashes: 3 }))),
         9 => {
             sim.now += 60_000;
-            drop(sim.apply(Event::System(SystemEvent::Woke)));
+            drop(sim.wake());
         }
         10..=11 => answer_one(sim, choices),
         12 => call_back(sim, choices),
@@ -143,7 +143,7 @@ fn act(sim: &mut Sim, choices: &mut Choices) {
 fn advance(sim: &mut Sim, choices: &mut Choices) {
     sim.holds = true;
     if sim.steps.last().is_some_and(|step| step.stop_effects) && !sim.in_flight.is_empty() && choices.pick(2) == 0 {
-        return drop(sim.apply(Event::Cancel(CancelEvent::EffectsStopped)));
+        return drop(sim.stop_effects());
     }
     match sim.in_flight.len() {
         0 => drop(sim.step()),
@@ -208,13 +208,7 @@ fn answer_one(sim: &mut Sim, choices: &mut Choices) {
 
 fn edit(sim: &mut Sim, choices: &mut Choices) {
     let list = edited_list(sim, choices);
-    let expected = sim.view()["planVersion"].as_i64().unwrap();
-    let _ = sim.apply(Event::Person(PersonEvent::PlanEdited {
-        expected,
-        list,
-        by: "ann".into(),
-        settings: Default::default(),
-    }));
+    let _ = sim.edit_plan("ann", |shown| *shown = list);
 }
 
 fn edited_list(sim: &Sim, choices: &mut Choices) -> Vec<Value> {
@@ -233,7 +227,7 @@ fn drain(sim: &mut Sim) {
     for _ in 0..2000 {
         sim.holds = true;
         if sim.steps.last().is_some_and(|step| step.stop_effects) && !sim.in_flight.is_empty() {
-            sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+            sim.stop_effects().unwrap();
         } else if !sim.step() {
             if sim.suspensions().is_empty() {
                 assert!(sim.is_idle(), "at rest, but not idle: {}", sim.view());
@@ -267,7 +261,7 @@ fn answer_first(sim: &mut Sim) {
     });
     if let Err(refused) = result {
         assert_eq!(refused.code.as_str(), "expired");
-        sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+        sim.wake().unwrap();
     }
 }
 

@@ -8,7 +8,7 @@ use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::domain::run::{OnBusy, ResultStatus, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
-use pes_engine::event::{CancelEvent, Event, PersonEvent, SystemEvent};
+use pes_engine::event::{Event, PersonEvent};
 use pes_engine::pes::Pes;
 use serde_json::json;
 
@@ -120,8 +120,8 @@ fn queued_runs_follow_and_a_cancel_ends_one() {
     sim.ask("one").unwrap();
     sim.ask("two").unwrap();
     sim.ask_with("three", OnBusy::Steer, RunSettings::default()).unwrap();
-    sim.apply(Event::Cancel(CancelEvent::Asked { run: Some("run_1".into()), by: "ann".into() })).unwrap();
-    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    sim.cancel(Some("run_1")).unwrap();
+    sim.stop_effects().unwrap();
     sim.go();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     assert_eq!(answers(&sim), ["the answer to two", "the answer to three"]);
@@ -222,6 +222,6 @@ fn a_step_that_did_not_end_with_its_model_is_no_failure_of_the_model() {
     sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
     sim.go();
     sim.now += 5_000;
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     assert_eq!(why(&sim), failed("suspension_timed_out", "nobody answered in time", false));
 }

@@ -1,16 +1,12 @@
 //! A completed item is redone.
 
 use pes_engine::domain::hitl::{RiskLevel, SuspensionKind};
-use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
+use pes_engine::domain::model::ModelRequest;
 use pes_engine::domain::observation::ObservationType;
 use serde_json::{Value, json};
 
 use super::results::prompt_of;
 use super::sim::*;
-
-fn todo(items: &Value) -> Result<ModelReply, ModelFailure> {
-    says(json!({ "title": "t", "intent": "i", "plan": "p", "todoList": items }).to_string())
-}
 
 /// A first run completes `a`, which writes, and `b`, which depends on it; the follow-up refines like this. The second
 /// time `a` calls these tools.

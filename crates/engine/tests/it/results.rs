@@ -1,7 +1,6 @@
 //! Results of tools reach the prompts that need them.
 
 use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest};
-use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
 use serde_json::{Value, json};
@@ -20,13 +19,7 @@ fn closing_with_a_word(request: &ModelRequest) -> Result<ModelReply, ModelFailur
 
 pub fn prompt_of(sim: &Sim, call: &str) -> String {
     let prompt = sim.prompts.iter().rfind(|prompt| which(prompt) == call).unwrap_or_else(|| panic!("no {call}"));
-    let texts = prompt.messages.iter().map(|message| match message {
-        PromptMessage::System { content }
-        | PromptMessage::User { content }
-        | PromptMessage::Assistant { content, .. }
-        | PromptMessage::Tool { content, .. } => content.as_str(),
-    });
-    texts.collect::<Vec<_>>().join("\n")
+    all_text(prompt)
 }
 
 #[test]

@@ -6,7 +6,6 @@ use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, PlanReview, RunSettings};
-use pes_engine::event::{CancelEvent, Event, PersonEvent, SystemEvent};
 use pes_engine::step::{Keep, RowKind};
 use serde_json::{Value, json};
 
@@ -81,17 +80,7 @@ pub fn reject(sim: &mut Sim, reason: &str) {
 }
 
 pub fn edit(sim: &mut Sim, change: impl FnOnce(&mut Vec<Value>)) {
-    let view = sim.view();
-    let mut list = view["todoList"].as_array().unwrap().clone();
-    change(&mut list);
-    let expected = view["planVersion"].as_i64().unwrap();
-    sim.apply(Event::Person(PersonEvent::PlanEdited {
-        expected,
-        list,
-        by: "bob".into(),
-        settings: Default::default(),
-    }))
-    .unwrap();
+    sim.edit_plan("bob", change).unwrap();
 }
 
 pub fn statuses(sim: &Sim) -> Vec<String> {
@@ -346,7 +335,7 @@ fn when_nobody_reviews_in_time_the_policy_says_what_follows() {
         let open = review(&sim);
         assert_eq!(sim.steps.last().unwrap().wake_at, open.expires_at);
         sim.now = open.expires_at.unwrap();
-        sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+        sim.wake().unwrap();
         assert_eq!(sim.contents(ObservationType::SuspensionTimeout).len(), 1);
         sim
     };
@@ -365,7 +354,7 @@ fn when_nobody_reviews_in_time_the_policy_says_what_follows() {
 fn a_cancel_closes_the_review() {
     let mut sim = two_steps();
     asked(&mut sim, PlanReview::Always);
-    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    sim.cancel(None).unwrap();
     assert!(sim.is_idle() && sim.suspensions().is_empty());
     assert_eq!(ended(&sim).0, "cancelled");
 }

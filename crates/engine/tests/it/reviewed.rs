@@ -4,7 +4,7 @@ use pes_engine::domain::hitl::SuspensionKind;
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::{ExecutionConfig, PlanReview, RunSettings};
-use pes_engine::event::{CancelEvent, Event, PersonEvent};
+use pes_engine::event::{Event, PersonEvent};
 use serde_json::{Value, json};
 
 use super::review::*;
@@ -250,7 +250,7 @@ fn a_rejection_without_a_reason_stops_what_is_under_way() {
     assert_eq!(sim.in_flight.len(), 1);
     let step = sim.answer(0, |answer| answer.approved = Some(false)).unwrap();
     assert!(step.stop_effects, "the holder stops it first");
-    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    sim.stop_effects().unwrap();
     assert!(sim.is_idle());
     assert_eq!(sim.run("run_1").outcome.unwrap().error.unwrap().code.as_str(), "plan_rejected");
 }

@@ -16,6 +16,7 @@ use pes_engine::domain::thread::Limits;
 use pes_engine::domain::tool::{Judgement, Proposal, ToolClass, ToolError, ToolOutcome, ToolSpec, Verdict};
 use pes_engine::domain::usage::Price;
 use pes_engine::{ModelBook, Toolbox};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Every model has the same price, if any.
@@ -199,6 +200,9 @@ fn spec(name: &str) -> ToolSpec {
     }
 }
 
+/// A scripted model's reply, or its failure.
+pub type Reply = Result<ModelReply, ModelFailure>;
+
 pub fn says(text: impl Into<String>) -> Result<ModelReply, ModelFailure> {
     Ok(ModelReply {
         text: text.into(),
@@ -267,4 +271,28 @@ pub fn which(request: &ModelRequest) -> String {
         Some(item) => format!("{item}.{}", request.context.iteration),
         None => line.trim_start_matches("Phase: ").to_owned(),
     }
+}
+
+/// A plan of these items.
+pub fn todo(items: impl Serialize) -> Reply {
+    says(json!({ "title": "t", "intent": "i", "plan": "p", "todoList": items }).to_string())
+}
+
+/// The last message of a prompt, which is one of the user.
+pub fn last_words(request: &ModelRequest) -> &str {
+    match request.messages.last() {
+        Some(PromptMessage::User { content }) => content,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The texts of a prompt.
+pub fn all_text(request: &ModelRequest) -> String {
+    let texts = request.messages.iter().map(|message| match message {
+        PromptMessage::System { content }
+        | PromptMessage::User { content }
+        | PromptMessage::Assistant { content, .. }
+        | PromptMessage::Tool { content, .. } => content.as_str(),
+    });
+    texts.collect::<Vec<_>>().join("\n")
 }

@@ -227,7 +227,7 @@ impl Sim {
         if let Some(at) = wake_at.filter(|_| waits || self.machine.is_active()) {
             self.now = self.now.max(at);
             self.holds = true;
-            self.apply(Event::System(SystemEvent::Woke)).unwrap();
+            self.wake().unwrap();
             return true;
         }
         false

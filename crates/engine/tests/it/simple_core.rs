@@ -9,7 +9,7 @@ use pes_engine::domain::payload;
 use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::domain::run::{OnBusy, ResultStatus, RunStatus};
 use pes_engine::domain::settings::{Budget, ExecutionConfig, RunSettings};
-use pes_engine::event::{CancelEvent, Event, PersonEvent, SystemEvent};
+use pes_engine::event::{Event, PersonEvent};
 use pes_engine::parse::CallDraft;
 use pes_engine::pes::Pes;
 use pes_engine::simple::{Next, SimpleCore, Transcript, Turn};
@@ -210,9 +210,9 @@ fn a_cancel_has_two_phases_and_the_next_run_follows() {
     let mut sim = sim(calls_first(&["write"]), answering);
     sim.ask("one").unwrap();
     sim.ask("two").unwrap();
-    let step = sim.apply(Event::Cancel(CancelEvent::Asked { run: Some("run_1".into()), by: "ann".into() })).unwrap();
+    let step = sim.cancel(Some("run_1")).unwrap();
     assert!(step.stop_effects && sim.run("run_1").status == RunStatus::Running);
-    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    sim.stop_effects().unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     sim.go();
     assert_eq!(answers(&sim), ["the answer to two"]);
@@ -228,7 +228,7 @@ fn a_pause_holds_back_what_follows() {
     }
     assert!(sim.prompts.is_empty() && sim.run("run_1").status == RunStatus::Suspended);
     sim.crash();
-    assert!(sim.apply(Event::System(SystemEvent::Woke)).unwrap().is_noop);
+    assert!(sim.wake().unwrap().is_noop);
     sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
     sim.go();
     assert_eq!(answers(&sim), ["the answer to go"]);

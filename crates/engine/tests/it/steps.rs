@@ -5,8 +5,7 @@ use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
-use pes_engine::event::{Event, PersonEvent};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::sim::*;
 use super::suspend::{one_item, ran};
@@ -152,15 +151,7 @@ fn an_item_that_came_after_the_failure_that_stopped_the_plan_says_so() {
     sim.step();
     sim.step();
     assert_eq!((&sim.item("a")["status"], &sim.item("b")["status"]), (&json!("failed"), &json!("in_progress")));
-    let mut list: Vec<Value> = sim.view()["todoList"].as_array().unwrap().clone();
-    list.push(json!({ "id": "c", "description": "late" }));
-    sim.apply(Event::Person(PersonEvent::PlanEdited {
-        expected: 1,
-        list,
-        by: "ann".into(),
-        settings: Default::default(),
-    }))
-    .unwrap();
+    sim.edit_plan("ann", |list| list.push(json!({ "id": "c", "description": "late" }))).unwrap();
     sim.go();
     assert_eq!(sim.item("c")["reason"], "an item failed");
     assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "partial");

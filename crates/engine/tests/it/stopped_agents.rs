@@ -4,7 +4,7 @@ use pes_engine::domain::ids::TaskId;
 use pes_engine::domain::run::RunStatus;
 use pes_engine::domain::task::{PeerFailure, PeerFailureKind, Task, TaskStatus};
 use pes_engine::effect::Effect;
-use pes_engine::event::{CancelEvent, Event, PeerEvent, SystemEvent};
+use pes_engine::event::{Event, PeerEvent};
 use pes_engine::step::{Keep, RowKind};
 
 use super::delegate::{NEVER, error_code, sending_fails, sent_again, sim, stored, until_it_waits};
@@ -17,7 +17,7 @@ fn cancelled() -> Sim {
     let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
     sim.ask("go").unwrap();
     until_it_waits(&mut sim);
-    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    sim.cancel(None).unwrap();
     sim
 }
 
@@ -28,8 +28,8 @@ fn cancelled_unnamed() -> Sim {
     while !matches!(sim.in_flight.first(), Some(Effect::Delegate { .. })) {
         assert!(sim.step());
     }
-    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
-    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    sim.cancel(None).unwrap();
+    sim.stop_effects().unwrap();
     sim
 }
 
@@ -51,7 +51,7 @@ fn told_again(sim: &mut Sim) -> Option<i64> {
     let at = sim.steps.last().unwrap().wake_at?;
     let pause = at - sim.now;
     sim.now = at;
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     told(sim);
     Some(pause)
 }
@@ -143,7 +143,7 @@ fn an_agent_that_may_have_an_earlier_message_is_told_of_a_cancel() {
     sent_again(&mut sim);
     sending_fails(&mut sim, PeerFailureKind::Unreachable);
     assert!(task(&sim).may_have_arrived, "the erasure of the thread cancels it, too");
-    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    sim.cancel(None).unwrap();
     told(&sim);
     assert_eq!(task(&sim).status, TaskStatus::Canceled);
 }
@@ -155,7 +155,7 @@ fn an_agent_that_no_message_has_reached_is_told_nothing() {
     sim.ask("go").unwrap();
     sending_fails(&mut sim, PeerFailureKind::Unreachable);
     assert!(!task(&sim).may_have_arrived);
-    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    sim.cancel(None).unwrap();
     assert_eq!((sim.in_flight.len(), is_over(&sim)), (0, true));
 }
 

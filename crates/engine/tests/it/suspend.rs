@@ -6,7 +6,7 @@ use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
 use pes_engine::effect::Effect;
-use pes_engine::event::{Event, PersonEvent, SystemEvent};
+use pes_engine::event::{Event, PersonEvent};
 use serde_json::{Value, json};
 
 use super::sim::*;
@@ -243,7 +243,7 @@ pub fn expiring(policy: ExpiryPolicy) -> (Sim, i64) {
     sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
     sim.go();
     let at = sim.steps.last().unwrap().wake_at.unwrap();
-    assert!(sim.apply(Event::System(SystemEvent::Woke)).unwrap().is_noop, "not yet");
+    assert!(sim.wake().unwrap().is_noop, "not yet");
     sim.now = at;
     (sim, at)
 }
@@ -253,7 +253,7 @@ fn an_expired_question_is_denied() {
     let (mut sim, _) = expiring(ExpiryPolicy::Deny);
     let late = sim.answer(0, |answer| answer.approved = Some(true)).unwrap_err();
     assert_eq!(late.code.as_str(), "expired");
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     sim.go();
     assert_eq!(sim.contents(ObservationType::SuspensionTimeout)[0]["policy"], "deny");
     assert!(ran(&sim).is_empty());
@@ -263,7 +263,7 @@ fn an_expired_question_is_denied() {
 #[test]
 fn an_expired_question_fails_its_item() {
     let (mut sim, _) = expiring(ExpiryPolicy::Fail);
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     sim.go();
     assert!(sim.item("a")["reason"].as_str().unwrap().starts_with("suspension_timed_out"));
     assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "partial");
@@ -272,7 +272,7 @@ fn an_expired_question_fails_its_item() {
 #[test]
 fn an_expired_question_is_asked_again() {
     let (mut sim, at) = expiring(ExpiryPolicy::Remind);
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     assert!(sim.suspensions()[0].expires_at.unwrap() >= at + 5000);
     sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
     sim.go();

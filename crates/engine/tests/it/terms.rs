@@ -6,7 +6,7 @@ use pes_engine::domain::policy::{RuleScope, Ruling, Terms};
 use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::{ExecutionConfig, PolicyAction, RunSettings};
 use pes_engine::effect::Effect;
-use pes_engine::event::{CancelEvent, Event, PersonEvent, SystemEvent, ToolEvent};
+use pes_engine::event::{CancelEvent, Event, ToolEvent};
 use serde_json::json;
 
 use super::questions_of_running_calls::question;
@@ -17,7 +17,7 @@ use super::suspend::{expiring, one_item, ran};
 fn a_reminder_comes_again_and_again_and_never_shuts_the_door() {
     let (mut sim, mut at) = expiring(ExpiryPolicy::Remind);
     for reminded in 1..=3 {
-        sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+        sim.wake().unwrap();
         assert_eq!(sim.contents(ObservationType::SuspensionTimeout).len(), reminded);
         let next = sim.suspensions()[0].expires_at.unwrap();
         assert_eq!(next, at + 5001, "as long again, not longer each time");
@@ -45,7 +45,7 @@ fn a_rule_says_how_long_its_question_stays_open() {
     assert_eq!((open.expires_at.unwrap() - open.created_at, open.expiry_policy), (70, Some(ExpiryPolicy::Fail)));
     assert_eq!(sim.contents(ObservationType::AgentSuspended)[0]["expiresAt"], open.expires_at.unwrap());
     sim.now = open.expires_at.unwrap();
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     sim.go();
     assert!(sim.item("a")["reason"].as_str().unwrap().starts_with("suspension_timed_out"));
 }
@@ -118,16 +118,7 @@ fn a_call_that_only_read_before_it_was_edited_waits_for_its_turn() {
 #[test]
 fn who_shaped_what_a_run_left_undone_has_shaped_the_next_one() {
     let mut sim = ruled(Terms { four_eyes: true, ..Terms::default() });
-    let list = sim.view()["todoList"].as_array().unwrap().clone();
-    let more = json!({ "id": "pay", "description": "pay it" });
-    let list = list.into_iter().chain([more]).collect();
-    sim.apply(Event::Person(PersonEvent::PlanEdited {
-        expected: 1,
-        list,
-        by: "bob".into(),
-        settings: Default::default(),
-    }))
-    .unwrap();
+    sim.edit_plan("bob", |list| list.push(json!({ "id": "pay", "description": "pay it" }))).unwrap();
     let yes = |sim: &mut Sim, who| {
         sim.answerer = who;
         sim.answer(0, |answer| answer.approved = Some(true)).map_err(|fault| fault.code.as_str())
@@ -184,10 +175,8 @@ fn whose_words_the_model_goes_on_with_has_shaped_what_follows() {
 #[test]
 fn four_eyes_do_not_keep_anybody_from_answering_what_a_running_call_asks() {
     let mut sim = ruled(Terms { four_eyes: true, ..Terms::default() });
-    let mut list = sim.view()["todoList"].as_array().unwrap().clone();
-    list.push(json!({ "id": "pay", "description": "pay it", "dependencies": ["a"] }));
-    let edited = PersonEvent::PlanEdited { expected: 1, list, by: "bob".into(), settings: Default::default() };
-    sim.apply(Event::Person(edited)).unwrap();
+    let more = json!({ "id": "pay", "description": "pay it", "dependencies": ["a"] });
+    sim.edit_plan("bob", |list| list.push(more)).unwrap();
     sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
     let running = sim.in_flight.iter().find_map(|effect| match effect {
         Effect::CallTool { call, attempt } => Some((call.clone(), *attempt)),

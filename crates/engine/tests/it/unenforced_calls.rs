@@ -78,7 +78,7 @@ fn what_nobody_answered_for_is_not_ordered_again() {
         ..ExecutionConfig::default()
     });
     sim.now += 5_000;
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     ends_without_it(&mut sim, "unknown");
 }
 
@@ -89,8 +89,8 @@ fn what_ran_when_its_run_was_cancelled_is_not_ordered_by_the_next_one() {
         let mut sim = must_call(tool);
         sim.ask("go").unwrap();
         until_it_runs(&mut sim);
-        sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
-        sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+        sim.cancel(None).unwrap();
+        sim.stop_effects().unwrap();
         assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
         sim.ask("try it again").unwrap();
         if is_safe {
@@ -137,7 +137,7 @@ fn what_only_waited_for_an_approval_may_be_ordered_again() {
     let mut sim = must_call("gated");
     sim.ask("go").unwrap();
     sim.go();
-    sim.apply(Event::Cancel(CancelEvent::Asked { run: None, by: "ann".into() })).unwrap();
+    sim.cancel(None).unwrap();
     let ended = sim.contents(ObservationType::ToolExecution).remove(0);
     assert_eq!((&ended["status"], &ended["error"]["code"]), (&json!("skipped"), &json!("skipped")));
     sim.ask("try it again").unwrap();

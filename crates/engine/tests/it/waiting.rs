@@ -5,7 +5,7 @@ use pes_engine::domain::model::ModelRequest;
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{Budget, ExecutionConfig, OnItemFailure, RunSettings};
-use pes_engine::event::{CancelEvent, Event, PersonEvent, SystemEvent};
+use pes_engine::event::{CancelEvent, Event, PersonEvent};
 use serde_json::{Value, json};
 
 use super::sim::*;
@@ -44,7 +44,7 @@ fn who_interrupts_hears_nothing_of_what_still_waits() {
     sim.ask("the first").unwrap();
     sim.ask("the second").unwrap();
     sim.ask_with("now", OnBusy::Interrupt, RunSettings::default()).unwrap();
-    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    sim.stop_effects().unwrap();
     sim.go();
     let [now, second] = &sim.prompts[..] else { panic!("{} prompts", sim.prompts.len()) };
     assert!(text(now).contains("now") && !text(now).contains("the second"), "{now:#?}");
@@ -79,8 +79,8 @@ fn a_pause_outlasts_a_run_that_its_deadline_ends() {
     sim.ask("the second").unwrap();
     sim.apply(Event::Person(PersonEvent::PauseAsked { by: "bob".into() })).unwrap();
     sim.now = sim.steps[0].wake_at.unwrap();
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
-    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    sim.wake().unwrap();
+    sim.stop_effects().unwrap();
     sim.go();
     assert_eq!((sim.run("run_1").status, sim.run("run_2").status), (RunStatus::Completed, RunStatus::Suspended));
     let [open] = &sim.suspensions()[..] else { panic!("{:?}", sim.suspensions()) };
@@ -94,7 +94,7 @@ fn whoever_cancels_a_run_ends_its_pause() {
     sim.ask("the second").unwrap();
     sim.apply(Event::Person(PersonEvent::PauseAsked { by: "bob".into() })).unwrap();
     sim.apply(Event::Cancel(CancelEvent::Asked { run: Some("run_1".into()), by: "bob".into() })).unwrap();
-    sim.apply(Event::Cancel(CancelEvent::EffectsStopped)).unwrap();
+    sim.stop_effects().unwrap();
     sim.go();
     assert_eq!((sim.run("run_1").status, sim.run("run_2").status), (RunStatus::Cancelled, RunStatus::Completed));
 }
@@ -167,15 +167,7 @@ fn what_people_wrote_while_the_thread_was_idle_is_done_although_the_planner_answ
     });
     sim.ask("go").unwrap();
     sim.go();
-    let mut list = sim.view()["todoList"].as_array().unwrap().clone();
-    list.push(json!({ "id": "mine", "description": "a person's item" }));
-    sim.apply(Event::Person(PersonEvent::PlanEdited {
-        expected: 1,
-        list,
-        by: "ann".into(),
-        settings: Default::default(),
-    }))
-    .unwrap();
+    sim.edit_plan("ann", |list| list.push(json!({ "id": "mine", "description": "a person's item" }))).unwrap();
     sim.ask("hello").unwrap();
     sim.go();
     assert_eq!((&sim.item("mine")["status"], &sim.item("mine")["runId"]), (&json!("completed"), &json!("run_2")));
@@ -204,7 +196,7 @@ fn what_fails_while_the_plan_is_refined_is_told_to_the_refinement_that_it_asks_f
         assert!(sim.step());
     }
     sim.now += 60_000;
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap();
+    sim.wake().unwrap();
     sim.go();
     let refinements: Vec<String> = sim.prompts.iter().filter(|it| which(it) == "refinement").map(text).collect();
     assert_eq!(refinements.len(), 2);

@@ -8,7 +8,7 @@ use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, QueuedReason, RunStatus};
 use pes_engine::domain::settings::RunSettings;
 use pes_engine::domain::thread::ThreadStatus;
-use pes_engine::event::{CancelEvent, Event, PersonEvent, SystemEvent};
+use pes_engine::event::{Event, PersonEvent, SystemEvent};
 use pes_engine::step::{RowKind, Step};
 use serde_json::json;
 
@@ -30,11 +30,11 @@ fn waiting() -> Sim {
 }
 
 fn wake(sim: &mut Sim) -> Step {
-    sim.apply(Event::System(SystemEvent::Woke)).unwrap()
+    sim.wake().unwrap()
 }
 
 fn cancel(sim: &mut Sim, run: Option<&str>) {
-    sim.apply(Event::Cancel(CancelEvent::Asked { run: run.map(Into::into), by: "ann".into() })).unwrap();
+    sim.cancel(run).unwrap();
 }
 
 fn waits_since(sim: &Sim) -> i64 {
