@@ -66,7 +66,7 @@ impl ThreadSnapshot {
     /// The snapshot after a decision on this event. Nothing is started or stored. The error says why the event is refused.
     pub(crate) fn after(mut self, event: Event) -> Result<Self, Fault> {
         let stamp = Stamp { now: self.shared.now(), seed: 0, holder: None };
-        step::decide(&mut *self.machine, &self.shared.world(&self.tools), stamp, event).map_err(|illegal| illegal.0)?;
+        step::decide(&mut *self.machine, &self.shared.world(&self.tools), stamp, event)?;
         Ok(self)
     }
 }
