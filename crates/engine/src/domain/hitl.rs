@@ -10,54 +10,29 @@ pub use super::form::{FeedbackSchema, InputType, SelectOption};
 use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
 use super::policy::Ruling;
 use super::tool::ToolClass;
+use super::words;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum SuspensionKind {
-    Approval,
-    Input,
-    InDoubt,
-    ClientTool,
-    Budget,
-    PeerInput,
-    PeerAuth,
-    PlanReview,
-    Pause,
+words! {
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    pub enum SuspensionKind {
+        Approval = "approval",
+        Input = "input",
+        InDoubt = "in_doubt",
+        ClientTool = "client_tool",
+        Budget = "budget",
+        PeerInput = "peer_input",
+        PeerAuth = "peer_auth",
+        PlanReview = "plan_review",
+        Pause = "pause",
+    }
 }
 
 impl SuspensionKind {
-    pub const ALL: [Self; 9] = [
-        Self::Approval,
-        Self::Input,
-        Self::InDoubt,
-        Self::ClientTool,
-        Self::Budget,
-        Self::PeerInput,
-        Self::PeerAuth,
-        Self::PlanReview,
-        Self::Pause,
-    ];
-
     /// Whether an answer may let a call run. Other questions are about a call that runs already, or about none.
     pub fn may_let_run(self) -> bool {
         match self {
             Self::Approval | Self::InDoubt | Self::PlanReview => true,
             Self::Input | Self::ClientTool | Self::Budget | Self::PeerInput | Self::PeerAuth | Self::Pause => false,
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            SuspensionKind::Approval => "approval",
-            SuspensionKind::Input => "input",
-            SuspensionKind::InDoubt => "in_doubt",
-            SuspensionKind::ClientTool => "client_tool",
-            SuspensionKind::Budget => "budget",
-            SuspensionKind::PeerInput => "peer_input",
-            SuspensionKind::PeerAuth => "peer_auth",
-            SuspensionKind::PlanReview => "plan_review",
-            SuspensionKind::Pause => "pause",
         }
     }
 
@@ -87,47 +62,23 @@ pub enum RiskLevel {
     Critical,
 }
 
-/// What happens when nobody answers in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum ExpiryPolicy {
-    Deny,
-    Fail,
-    Remind,
-}
-
-impl ExpiryPolicy {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ExpiryPolicy::Deny => "deny",
-            ExpiryPolicy::Fail => "fail",
-            ExpiryPolicy::Remind => "remind",
-        }
+words! {
+    /// What happens when nobody answers in time.
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    pub enum ExpiryPolicy {
+        Deny = "deny",
+        Fail = "fail",
+        Remind = "remind",
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum SuspensionStatus {
-    Pending,
-    Resolved,
-    Expired,
-    Cancelled,
-}
-
-impl SuspensionStatus {
-    pub const ALL: [SuspensionStatus; 4] =
-        [SuspensionStatus::Pending, SuspensionStatus::Resolved, SuspensionStatus::Expired, SuspensionStatus::Cancelled];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            SuspensionStatus::Pending => "pending",
-            SuspensionStatus::Resolved => "resolved",
-            SuspensionStatus::Expired => "expired",
-            SuspensionStatus::Cancelled => "cancelled",
-        }
+words! {
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    pub enum SuspensionStatus {
+        Pending = "pending",
+        Resolved = "resolved",
+        Expired = "expired",
+        Cancelled = "cancelled",
     }
 }
 
@@ -301,52 +252,20 @@ pub struct Resolution {
     pub digest: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    Approved,
-    Modified,
-    Rejected,
-    Answered,
-    Retry,
-    Done,
-    Skip,
-    Abort,
-    Resumed,
-    Expired,
-    Cancelled,
-}
-
-impl Decision {
-    pub const ALL: [Self; 11] = [
-        Self::Approved,
-        Self::Modified,
-        Self::Rejected,
-        Self::Answered,
-        Self::Retry,
-        Self::Done,
-        Self::Skip,
-        Self::Abort,
-        Self::Resumed,
-        Self::Expired,
-        Self::Cancelled,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Decision::Approved => "approved",
-            Decision::Modified => "modified",
-            Decision::Rejected => "rejected",
-            Decision::Answered => "answered",
-            Decision::Retry => "retry",
-            Decision::Done => "done",
-            Decision::Skip => "skip",
-            Decision::Abort => "abort",
-            Decision::Resumed => "resumed",
-            Decision::Expired => "expired",
-            Decision::Cancelled => "cancelled",
-        }
+words! {
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    pub enum Decision {
+        Approved = "approved",
+        Modified = "modified",
+        Rejected = "rejected",
+        Answered = "answered",
+        Retry = "retry",
+        Done = "done",
+        Skip = "skip",
+        Abort = "abort",
+        Resumed = "resumed",
+        Expired = "expired",
+        Cancelled = "cancelled",
     }
 }
 

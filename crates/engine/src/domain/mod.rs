@@ -49,24 +49,24 @@ macro_rules! words_of {
 }
 pub(crate) use words_of;
 
-/// An enum of error codes, each with its text.
-macro_rules! codes {
-    ($(#[$doc:meta])* $enum:ident { $($name:ident = $text:literal,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $enum { $($name,)+ }
+/// An enum each of whose variants is a word: the same in JSON, in the database and in texts.
+macro_rules! words {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$of:meta])* $variant:ident = $word:tt,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[$of])* #[serde(rename = $word)] $variant,)+ }
 
-        impl $enum {
-            /// In the order of docs/ERRORS.md.
-            pub const ALL: &'static [$enum] = &[$($enum::$name,)+];
+        impl $name {
+            /// In the order of the definition.
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 
-            pub fn as_str(self) -> &'static str {
-                match self { $($enum::$name => $text,)+ }
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
             }
         }
     };
 }
-use codes;
+use words;
 
 /// Unix time in milliseconds. Always an argument, never read from a clock below the runtime.
 pub type Millis = i64;

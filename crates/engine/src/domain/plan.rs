@@ -5,9 +5,9 @@ mod item_code;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Millis;
 use super::ids::{ItemId, RunId};
 use super::tool::{ToolCall, ToolResult};
+use super::{Millis, words};
 
 pub use item_code::ItemCode;
 
@@ -26,29 +26,17 @@ pub const FILLED: [&str; 11] = [
     "redone",
 ];
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum ItemStatus {
-    #[default]
-    Pending,
-    InProgress,
-    Completed,
-    Failed,
-    Cancelled,
-    Waiting,
-}
-
-impl ItemStatus {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ItemStatus::Pending => "pending",
-            ItemStatus::InProgress => "in_progress",
-            ItemStatus::Completed => "completed",
-            ItemStatus::Failed => "failed",
-            ItemStatus::Cancelled => "cancelled",
-            ItemStatus::Waiting => "waiting",
-        }
+words! {
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[derive(Default)]
+    pub enum ItemStatus {
+        #[default]
+        Pending = "pending",
+        InProgress = "in_progress",
+        Completed = "completed",
+        Failed = "failed",
+        Cancelled = "cancelled",
+        Waiting = "waiting",
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Millis;
 use super::fault::Code;
 use super::hitl::SuspensionKind;
 use super::ids::{CallId, ItemId, MessageId, RunId, ThreadId};
@@ -14,51 +13,32 @@ use super::model::{Phase, Usage};
 use super::settings::RunSettings;
 use super::trace::{CallTrace, TraceOrigin};
 use super::usage::Nanos;
+use super::{Millis, words};
 
 mod shown;
 
 pub use shown::{AgentFinalResponse, ExecutionMetadata, LlmTotals, RunResource};
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum RunStatus {
-    #[default]
-    Queued,
-    Running,
-    Suspended,
-    Waiting,
-    Completed,
-    Failed,
-    Cancelled,
+words! {
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[derive(Default)]
+    pub enum RunStatus {
+        #[default]
+        Queued = "queued",
+        Running = "running",
+        Suspended = "suspended",
+        Waiting = "waiting",
+        Completed = "completed",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
 }
 
 impl RunStatus {
-    pub const ALL: [RunStatus; 7] = [
-        RunStatus::Queued,
-        RunStatus::Running,
-        RunStatus::Suspended,
-        RunStatus::Waiting,
-        RunStatus::Completed,
-        RunStatus::Failed,
-        RunStatus::Cancelled,
-    ];
-
     pub fn is_terminal(self) -> bool {
         match self {
             RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => true,
             RunStatus::Queued | RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting => false,
-        }
-    }
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RunStatus::Queued => "queued",
-            RunStatus::Running => "running",
-            RunStatus::Suspended => "suspended",
-            RunStatus::Waiting => "waiting",
-            RunStatus::Completed => "completed",
-            RunStatus::Failed => "failed",
-            RunStatus::Cancelled => "cancelled",
         }
     }
 }

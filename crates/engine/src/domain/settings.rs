@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Millis;
 use super::fault::{Code, Fault};
 use super::hitl::ExpiryPolicy;
 use super::prompt::{Persona, SystemPrompt};
 use super::tool::ClientTool;
+use super::{Millis, words};
 
 pub use resolved::{RunOptions, RunSettings};
 
@@ -100,22 +100,13 @@ pub struct ModelChoice {
 }
 
 // In order of strictness: policies compare them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum PolicyAction {
-    Auto,
-    Ask,
-    Deny,
-}
-
-impl PolicyAction {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            PolicyAction::Auto => "auto",
-            PolicyAction::Ask => "ask",
-            PolicyAction::Deny => "deny",
-        }
+words! {
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[derive(PartialOrd, Ord)]
+    pub enum PolicyAction {
+        Auto = "auto",
+        Ask = "ask",
+        Deny = "deny",
     }
 }
 

@@ -3,50 +3,35 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Millis;
 use super::facts::A2aTaskBody;
 use super::hitl::{FeedbackSchema, SuspensionKind};
 use super::ids::{CallId, ItemId, MessageId, RunId, SuspensionId, TaskId, ThreadId};
+use super::{Millis, words};
 
 /// The tool whose calls become tasks.
 pub const TOOL: &str = "delegate_to_agent";
 
-/// The status of a task. A terminal status is written once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum TaskStatus {
-    /// The message is being sent, or will be as soon as it may.
-    Sending,
-    Working,
-    InputRequired,
-    AuthRequired,
-    /// Whether our message arrived is not known; a person decides.
-    InDoubt,
-    Completed,
-    Failed,
-    Rejected,
-    Canceled,
-    /// The agent no longer knows it.
-    Lost,
+words! {
+    /// The status of a task. A terminal status is written once.
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    pub enum TaskStatus {
+        /// The message is being sent, or will be as soon as it may.
+        Sending = "sending",
+        Working = "working",
+        InputRequired = "input_required",
+        AuthRequired = "auth_required",
+        /// Whether our message arrived is not known; a person decides.
+        InDoubt = "in_doubt",
+        Completed = "completed",
+        Failed = "failed",
+        Rejected = "rejected",
+        Canceled = "canceled",
+        /// The agent no longer knows it.
+        Lost = "lost",
+    }
 }
 
 impl TaskStatus {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            TaskStatus::Sending => "sending",
-            TaskStatus::Working => "working",
-            TaskStatus::InputRequired => "input_required",
-            TaskStatus::AuthRequired => "auth_required",
-            TaskStatus::InDoubt => "in_doubt",
-            TaskStatus::Completed => "completed",
-            TaskStatus::Failed => "failed",
-            TaskStatus::Rejected => "rejected",
-            TaskStatus::Canceled => "canceled",
-            TaskStatus::Lost => "lost",
-        }
-    }
-
     pub fn is_terminal(self) -> bool {
         match self {
             TaskStatus::Completed

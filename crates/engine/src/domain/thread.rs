@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Millis;
 use super::ids::{RunId, ThreadId};
 use super::run::{ResultStatus, RunStatus};
 use super::settings::ThreadConfig;
+use super::{Millis, words};
 
 /// What people may set on a thread. Changed by PATCH, read when a run is accepted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -26,42 +26,23 @@ pub struct ThreadProfile {
     pub forked_from: Option<ForkedFrom>,
 }
 
-/// The status of a thread: that of its active run; without one idle, or failed if the last run failed; quarantined
-/// after repeated crashes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum ThreadStatus {
-    #[default]
-    Idle,
-    Running,
-    Suspended,
-    Waiting,
-    Failed,
-    Quarantined,
+words! {
+    /// The status of a thread: that of its active run; without one idle, or failed if the last run failed; quarantined
+    /// after repeated crashes.
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    #[derive(Default)]
+    pub enum ThreadStatus {
+        #[default]
+        Idle = "idle",
+        Running = "running",
+        Suspended = "suspended",
+        Waiting = "waiting",
+        Failed = "failed",
+        Quarantined = "quarantined",
+    }
 }
 
 impl ThreadStatus {
-    pub const ALL: [ThreadStatus; 6] = [
-        ThreadStatus::Idle,
-        ThreadStatus::Running,
-        ThreadStatus::Suspended,
-        ThreadStatus::Waiting,
-        ThreadStatus::Failed,
-        ThreadStatus::Quarantined,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ThreadStatus::Idle => "idle",
-            ThreadStatus::Running => "running",
-            ThreadStatus::Suspended => "suspended",
-            ThreadStatus::Waiting => "waiting",
-            ThreadStatus::Failed => "failed",
-            ThreadStatus::Quarantined => "quarantined",
-        }
-    }
-
     /// Whether no run is active or queued.
     pub fn is_at_rest(self) -> bool {
         match self {

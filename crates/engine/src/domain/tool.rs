@@ -5,13 +5,13 @@ mod call_code;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Millis;
 use super::fault::Code;
 use super::hitl::{FeedbackSchema, Reply, RiskLevel};
 use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
 use super::policy::Ruling;
 use super::settings::RunSettings;
 use super::task::Delegation;
+use super::{Millis, words};
 
 pub use call_code::CallCode;
 
@@ -34,19 +34,17 @@ pub struct ToolSpec {
     pub risk_level: Option<RiskLevel>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum ToolClass {
-    Read,
-    Write,
-    External,
-    Irreversible,
+words! {
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    pub enum ToolClass {
+        Read = "read",
+        Write = "write",
+        External = "external",
+        Irreversible = "irreversible",
+    }
 }
 
 impl ToolClass {
-    pub const ALL: [ToolClass; 4] = [ToolClass::Read, ToolClass::Write, ToolClass::External, ToolClass::Irreversible];
-
     /// Whether its effect leaves this server or cannot be undone.
     pub fn reaches_out(self) -> bool {
         match self {
@@ -105,22 +103,12 @@ impl ToolCall {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum ToolStatus {
-    Success,
-    Error,
-    Skipped,
-}
-
-impl ToolStatus {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ToolStatus::Success => "success",
-            ToolStatus::Error => "error",
-            ToolStatus::Skipped => "skipped",
-        }
+words! {
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    pub enum ToolStatus {
+        Success = "success",
+        Error = "error",
+        Skipped = "skipped",
     }
 }
 

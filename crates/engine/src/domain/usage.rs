@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::{ItemId, RunId};
 use super::model::Usage;
+use super::words;
 
 /// Billionths of a US dollar: sums are exact, in every database.
 pub type Nanos = i64;
@@ -78,39 +79,16 @@ pub struct ModelUse {
     pub cost_nanos: Option<Nanos>,
 }
 
-/// What usage is summed by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum UsageGroup {
-    Run,
-    /// By the models that each run asked.
-    RunModel,
-    Item,
-    Model,
-    Tenant,
-    Day,
-}
-
-impl UsageGroup {
-    pub const ALL: [UsageGroup; 6] = [
-        UsageGroup::Run,
-        UsageGroup::RunModel,
-        UsageGroup::Item,
-        UsageGroup::Model,
-        UsageGroup::Tenant,
-        UsageGroup::Day,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            UsageGroup::Run => "run",
-            UsageGroup::RunModel => "run,model",
-            UsageGroup::Item => "item",
-            UsageGroup::Model => "model",
-            UsageGroup::Tenant => "tenant",
-            UsageGroup::Day => "day",
-        }
+words! {
+    /// What usage is summed by.
+    pub enum UsageGroup {
+        Run = "run",
+        /// By the models that each run asked.
+        RunModel = "run,model",
+        Item = "item",
+        Model = "model",
+        Tenant = "tenant",
+        Day = "day",
     }
 }
 

@@ -1,10 +1,10 @@
 //! The error codes that only todo items have.
 
-use crate::domain::codes;
+use crate::domain::words;
 
-codes! {
-    /// Why a todo item failed, besides the codes of its calls and of its model (docs/ERRORS.md).
-    ItemCode {
+words! {
+    /// Why a todo item failed, besides the codes of its calls and of its model; in the order of docs/ERRORS.md.
+    pub enum ItemCode {
         EmptyReply = "empty_reply",
         MaxIterations = "max_iterations",
         ReplyCutOff = "reply_cut_off",

@@ -1,10 +1,10 @@
 //! The error codes that the server itself gives to tool calls. A tool may use others.
 
-use crate::domain::codes;
+use crate::domain::words;
 
-codes! {
-    /// Why a tool call failed or was not made (docs/ERRORS.md).
-    CallCode {
+words! {
+    /// Why a tool call failed or was not made, in the order of docs/ERRORS.md.
+    pub enum CallCode {
         UnknownTool = "unknown_tool",
         DisabledTool = "disabled_tool",
         InvalidArguments = "invalid_arguments",
