@@ -15,7 +15,7 @@ fn adding(count: usize) -> Sim {
         "planning" | "refinement" | "repair" => {
             let run = request.context.run_id.clone();
             let item = |n| json!({ "id": format!("{run}-{n}"), "description": "more" });
-            todo((0..count).map(item).collect())
+            todo((0..count).map(item).collect::<Value>())
         }
         other => says(format!("result of {other}")),
     })
