@@ -14,7 +14,7 @@ use crate::store::{Commit, LeaseChange, ThreadRow};
 impl LoadedThread {
     /// A commit that changes nothing besides the lease; for a new thread it creates the thread.
     pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
-        let profile = self.new.is_some().then(|| self.row.profile.clone());
+        let profile = self.new.is_some().then(|| Box::new(self.row.profile.clone()));
         Commit { create: self.new.clone(), profile, ..self.row.commit(lease, now) }
     }
 
@@ -51,7 +51,7 @@ impl LoadedThread {
         commit.records = std::mem::take(&mut step.records);
         // A title that a person gave stays.
         if let (Some(title), None) = (&step.title, &self.row.profile.title) {
-            commit.profile.get_or_insert_with(|| self.row.profile.clone()).title = Some(title.clone());
+            commit.profile.get_or_insert_with(|| Box::new(self.row.profile.clone())).title = Some(title.clone());
         }
         commit.lookups = extras.lookups.iter().flat_map(|lookups| lookups.of(decided)).collect();
         commit.fire = extras.fire.clone();
