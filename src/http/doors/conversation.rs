@@ -1,4 +1,4 @@
-//! Reads a thread's whole conversation, for pages that reload.
+//! Reads a thread's messages and its log, page by page.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::ObservationType;
 use crate::http::app_state::AppState;
-use crate::service::feed::{self, After, FeedAsk};
+use crate::service::feed::{self, After, EventsPage, FeedAsk};
 use crate::service::threads;
 use crate::store::PageAsk;
 
@@ -52,17 +52,35 @@ pub(super) async fn for_each_observation(
     types: &[ObservationType],
     mut apply: impl FnMut(DecodedObservation),
 ) -> Result<(), Fault> {
-    let mut after = 0;
-    loop {
-        let ask = FeedAsk { after: After::Seq(after), types: types.to_vec(), ..FeedAsk::default() };
-        let page = feed::page(&app.service, caller, thread, ask, PAGE_SIZE).await?;
-        for observation in page.items {
-            after = observation.seq;
-            DecodedObservation::decode(observation).into_iter().for_each(&mut apply);
-        }
-        if page.next_cursor.is_none() {
-            return Ok(());
-        }
+    let mut pages = LogPages::new(app, caller, thread, FeedAsk { types: types.to_vec(), ..FeedAsk::default() });
+    while let Some(page) = pages.next().await? {
+        page.items.into_iter().flat_map(DecodedObservation::decode).for_each(&mut apply);
+    }
+    Ok(())
+}
+
+/// A thread's observations, page by page, oldest first.
+pub(super) struct LogPages<'a> {
+    app: &'a AppState,
+    caller: &'a Caller,
+    thread: &'a ThreadId,
+    /// `None` after the last page.
+    next: Option<FeedAsk>,
+}
+
+impl<'a> LogPages<'a> {
+    pub(super) fn new(app: &'a AppState, caller: &'a Caller, thread: &'a ThreadId, ask: FeedAsk) -> Self {
+        Self { app, caller, thread, next: Some(ask) }
+    }
+
+    /// The next page. It may be empty although another one follows. `None` after the last one.
+    pub(super) async fn next(&mut self) -> Result<Option<EventsPage>, Fault> {
+        let Some(ask) = self.next.take() else { return Ok(None) };
+        let page = feed::page(&self.app.service, self.caller, self.thread, ask.clone(), PAGE_SIZE).await?;
+        // The cursor also counts observations that the page leaves out, which it may if the feed ends with a run.
+        let after = page.next_cursor.as_deref().and_then(|cursor| cursor.parse().ok());
+        self.next = after.map(|seq| FeedAsk { after: After::Seq(seq), ..ask });
+        Ok(Some(page))
     }
 }
 

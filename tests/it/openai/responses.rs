@@ -120,6 +120,25 @@ async fn a_turn_goes_on_from_the_response_that_it_names() {
     assert_eq!(named["conversation"]["id"], "mine");
 }
 
+/// Pages of the log that contain only the ends of other runs are no reason to stop or to read them again.
+#[tokio::test]
+async fn a_turn_goes_on_from_a_response_that_began_before_many_other_runs_ended() {
+    let app = App::with(|config| config.limits.queued_runs = 200).await;
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    for _ in 0..=200 {
+        app.post("/threads/t1/process", json!({ "query": "hang", "onBusy": "enqueue" })).await.expect(202);
+    }
+    app.post("/threads/t1/cancel", json!({})).await.expect(202);
+    let last = respond(&app, &with(input("hello"), json!({ "conversation": "t1" }))).await;
+    let queued = app.get("/threads/t1/events?types=STATE_UPDATE&limit=200").await.expect(200);
+    let start = queued["items"][199]["seq"].as_i64().unwrap();
+    let log = app.get(&format!("/threads/t1/events?after={start}&limit=200")).await.expect(200);
+    assert!(log["items"].as_array().unwrap().iter().all(|it| it["type"] == "RUN_FINISHED"), "{log:#}");
+    let (run, _) = last["id"].as_str().unwrap().rsplit_once('_').unwrap();
+    let more = with(input("count"), json!({ "previous_response_id": format!("{run}_{start}") }));
+    assert_eq!(soon(respond(&app, &more)).await["conversation"]["id"], "t1");
+}
+
 /// The answers to everything that the response asks.
 fn answers(response: &Value) -> Value {
     let answer = |item: &Value| match item["type"].as_str() {

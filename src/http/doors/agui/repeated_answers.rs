@@ -11,6 +11,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{CallId, RunId, ThreadId};
 use crate::domain::observation::ObservationType;
 use crate::http::doors::DoorRequest;
+use crate::http::doors::conversation::LogPages;
 use crate::http::doors::frames::{DecodedObservation, ObservationContent};
 use crate::service::feed::{self, After, FeedAsk};
 use crate::service::once::{self, Idempotent};
@@ -18,9 +19,6 @@ use crate::service::runs::Receipt;
 
 /// How many answers of a request are looked up.
 const MAX_LOOKUPS: usize = 64;
-
-/// How many observations one query to the store reads.
-const PAGE_SIZE: u32 = 200;
 
 /// The idempotency key of one answer of a request.
 pub(super) fn key(ctx: &DoorRequest, client: &ClientRun, client_answer: ClientAnswer<'_>) -> Idempotent {
@@ -63,31 +61,26 @@ async fn start_before_answers(
     run: &RunId,
     taken: &[&str],
 ) -> Result<StreamStart, Fault> {
-    let (service, caller) = (&ctx.app.service, &ctx.caller);
     let is_sent_answer = |body: &AgentResumedBody| {
         let call = body.call_id.as_ref().map(CallId::as_str);
         taken.iter().any(|target_id| *target_id == body.suspension_id.as_str() || Some(*target_id) == call)
     };
-    let mut after = feed::before(service, caller, thread, run).await?;
-    loop {
-        let ask = FeedAsk { after, types: vec![ObservationType::AgentResumed], ..FeedAsk::default() };
-        let page = feed::page(service, caller, thread, ask, PAGE_SIZE).await?;
-        let last = page.items.last().map(|observation| observation.seq);
-        for told in page.items.into_iter().filter_map(|observation| DecodedObservation::decode(observation).ok()) {
-            if let ObservationContent::Fact(Fact::AgentResumed(body)) = &told.content
-                && told.run == *run
+    let after = feed::before(&ctx.app.service, &ctx.caller, thread, run).await?;
+    let ask = FeedAsk { after, types: vec![ObservationType::AgentResumed], ..FeedAsk::default() };
+    let mut pages = LogPages::new(&ctx.app, &ctx.caller, thread, ask);
+    while let Some(page) = pages.next().await? {
+        for observation in page.items.into_iter().flat_map(DecodedObservation::decode) {
+            if let ObservationContent::Fact(Fact::AgentResumed(body)) = &observation.content
+                && observation.run == *run
                 && is_sent_answer(body)
             {
                 return Ok(StreamStart::AfterAnswers(
-                    After::Seq(told.seq - 1),
+                    After::Seq(observation.seq - 1),
                     u32::try_from(taken.len()).unwrap_or(u32::MAX),
                 ));
             }
         }
-        match (last, page.next_cursor) {
-            (Some(last), Some(_)) => after = After::Seq(last),
-            // That part of the log was deleted.
-            (_, _) => return Ok(StreamStart::Whole),
-        }
     }
+    // That part of the log was deleted.
+    Ok(StreamStart::Whole)
 }

@@ -17,8 +17,9 @@ use crate::domain::message::MessageRole;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::http::doors::DoorRequest;
+use crate::http::doors::conversation::{self, LogPages};
 use crate::http::doors::frames::{DecodedObservation, ObservationContent};
-use crate::service::feed::{self, After, FeedAsk};
+use crate::service::feed::FeedAsk;
 use crate::service::once::{self, Idempotent};
 use crate::service::{lookups, runs};
 
@@ -27,9 +28,6 @@ const RETRY_COUNT_HEADER: &str = "x-stainless-retry-count";
 
 /// The age after which a first request no longer counts as the same one.
 const MAX_RETRY_AGE: Millis = 10 * 60 * 1000;
-
-/// How many observations one query to the store reads.
-const PAGE_SIZE: u32 = 200;
 
 const OBSERVATION_TYPES: [ObservationType; 4] = [
     ObservationType::StateUpdate,
@@ -121,18 +119,15 @@ impl EarlierRequest {
 
 /// The last `seq` before the run was accepted.
 pub(super) async fn seq_before_run(ctx: &DoorRequest, found: &FoundRun) -> Result<i64, Fault> {
-    let (mut after, types) = (0, vec![ObservationType::StateUpdate, ObservationType::RunStarted]);
-    loop {
-        let ask = FeedAsk { after: After::Seq(after), types: types.clone(), ..FeedAsk::default() };
-        let page = feed::page(&ctx.app.service, &ctx.caller, &found.thread_id, ask, PAGE_SIZE).await?;
+    let types = vec![ObservationType::StateUpdate, ObservationType::RunStarted];
+    let ask = FeedAsk { types, ..FeedAsk::default() };
+    let mut pages = LogPages::new(&ctx.app, &ctx.caller, &found.thread_id, ask);
+    while let Some(page) = pages.next().await? {
         if let Some(first) = page.items.iter().find(|observation| observation.timestamp >= found.created_at) {
             return Ok(first.seq - 1);
         }
-        match (page.items.last(), page.next_cursor) {
-            (Some(last), Some(_)) => after = last.seq,
-            (_, _) => return Ok(0),
-        }
     }
+    Ok(0)
 }
 
 /// The answers that one request gave, located in the log.
@@ -158,20 +153,9 @@ pub(super) async fn locate_answers(
         is_begun: false,
         at: LocatedAnswers::default(),
     };
-    let mut after = 0;
-    loop {
-        let ask = FeedAsk { after: After::Seq(after), types: OBSERVATION_TYPES.to_vec(), ..FeedAsk::default() };
-        let page = feed::page(&ctx.app.service, &ctx.caller, &found.thread_id, ask, PAGE_SIZE).await?;
-        for observation in page.items {
-            after = observation.seq;
-            if let Ok(observation) = DecodedObservation::decode(observation) {
-                reader.apply(&observation, &is_named);
-            }
-        }
-        if page.next_cursor.is_none() {
-            return Ok(reader.at);
-        }
-    }
+    let apply = |observation: DecodedObservation| reader.apply(&observation, &is_named);
+    conversation::for_each_observation(&ctx.app, &ctx.caller, &found.thread_id, &OBSERVATION_TYPES, apply).await?;
+    Ok(reader.at)
 }
 
 struct AnswersReader<'a> {

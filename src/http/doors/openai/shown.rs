@@ -14,13 +14,11 @@ use crate::domain::observation::ObservationType;
 use crate::domain::thread::Thread;
 use crate::domain::which_thread::{Normal, Shown, ShownUntil};
 use crate::http::doors::DoorRequest;
+use crate::http::doors::conversation::LogPages;
 use crate::http::doors::frames::{DecodedObservation, ObservationContent};
 use crate::http::doors::question;
-use crate::service::feed::{self, After, FeedAsk};
+use crate::service::feed::FeedAsk;
 use crate::service::suspensions;
-
-/// How many observations one query to the store reads.
-const PAGE_SIZE: u32 = 200;
 
 /// The maximum number of stages of a run, besides its end: the last ones.
 const MAX_STAGES: usize = 64;
@@ -157,22 +155,20 @@ impl ShownReader {
     }
 
     async fn read(&mut self, ctx: &DoorRequest, thread: &ThreadId, until: i64) -> Result<(), Fault> {
-        let (mut after, mut is_whole) = (0, true);
-        while !self.is_finished {
-            let ask = FeedAsk { after: After::Seq(after), types: OBSERVATION_TYPES.to_vec(), ..FeedAsk::default() };
-            let page = feed::page(&ctx.app.service, &ctx.caller, thread, ask, PAGE_SIZE).await?;
+        let ask = FeedAsk { types: OBSERVATION_TYPES.to_vec(), ..FeedAsk::default() };
+        let mut pages = LogPages::new(&ctx.app, &ctx.caller, thread, ask);
+        let mut is_whole = true;
+        'pages: while !self.is_finished
+            && let Some(page) = pages.next().await?
+        {
             is_whole &= page.min_seq <= 1;
             for observation in page.items {
-                after = observation.seq;
-                if after > until || self.is_finished {
-                    break;
+                if observation.seq > until || self.is_finished {
+                    break 'pages;
                 }
                 if let Ok(observation) = DecodedObservation::decode(observation) {
                     self.apply(&observation);
                 }
-            }
-            if page.next_cursor.is_none() || after > until {
-                break;
             }
         }
         (self.has_origin, self.is_cut) = (is_whole, self.is_cut || !is_whole);

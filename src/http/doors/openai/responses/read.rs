@@ -15,15 +15,13 @@ use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::http::doors::DoorRequest;
 use crate::http::doors::answer_headers::set_run;
+use crate::http::doors::conversation::LogPages;
 use crate::http::doors::frames::RunFrame;
 use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::run_request::{approval_key, is_for_people};
 use crate::http::doors::run_stream::Projection;
 use crate::service::feed::{self, After, FeedAsk};
 use crate::service::{lookups, runs, suspensions};
-
-/// How many observations one query to the store reads.
-const PAGE_SIZE: u32 = 200;
 
 /// The observations that open and close questions.
 const QUESTION_TYPES: [ObservationType; 3] =
@@ -82,13 +80,11 @@ pub(super) async fn has_shown(
     thread: &ThreadId,
     question: &Suspension,
 ) -> Result<bool, OpenAiError> {
-    let (service, caller) = (&ctx.app.service, &ctx.caller);
-    let (mut after, mut answers) = (id.start, 0);
-    loop {
-        let ask = FeedAsk { after: After::Seq(after), types: QUESTION_TYPES.to_vec(), ..FeedAsk::default() };
-        let page = feed::page(service, caller, thread, ask, PAGE_SIZE).await?;
+    let (service, caller, mut answers) = (&ctx.app.service, &ctx.caller, 0);
+    let ask = FeedAsk { after: After::Seq(id.start), types: QUESTION_TYPES.to_vec(), ..FeedAsk::default() };
+    let mut pages = LogPages::new(&ctx.app, caller, thread, ask);
+    while let Some(page) = pages.next().await? {
         for seen in page.items {
-            after = seen.seq;
             let is_reminder = seen.content["policy"] == ExpiryPolicy::Remind.as_str();
             if seen.run_id != id.run || is_reminder {
                 continue;
@@ -107,10 +103,8 @@ pub(super) async fn has_shown(
                 return Ok(false);
             }
         }
-        if page.next_cursor.is_none() {
-            return Ok(question.run_id == id.run);
-        }
     }
+    Ok(question.run_id == id.run)
 }
 
 /// The `seq` before the first answers of a later response of the same run, which is where this response ended. `None` if
@@ -121,18 +115,19 @@ pub(super) async fn end_before_answers(
     id: &ResponseId,
     thread: &ThreadId,
 ) -> Result<Option<i64>, OpenAiError> {
-    let (service, caller) = (&ctx.app.service, &ctx.caller);
-    let (mut after, mut own_answers, mut last_user_seq) = (id.start, id.answers.unwrap_or(0), None);
+    let (mut own_answers, mut last_user_seq) = (id.answers.unwrap_or(0), None);
+    let (after, until) = (After::Seq(id.start), Some(id.run.clone()));
+    let ask = FeedAsk { after, types: ANSWER_TYPES.to_vec(), until, ..FeedAsk::default() };
+    let mut pages = LogPages::new(&ctx.app, &ctx.caller, thread, ask);
     loop {
-        let (until, types) = (Some(id.run.clone()), ANSWER_TYPES.to_vec());
-        let ask = FeedAsk { after: After::Seq(after), types, until, ..FeedAsk::default() };
-        let page = match feed::page(service, caller, thread, ask, PAGE_SIZE).await {
+        let page = match pages.next().await {
+            Ok(Some(page)) => page,
+            Ok(None) => return Ok(None),
             // That part of the log was deleted.
             Err(fault) if fault.code == Code::HistoryCompacted => return Ok(None),
-            page => page?,
+            Err(fault) => return Err(fault.into()),
         };
         for seen in page.items {
-            after = seen.seq;
             if seen.kind == ObservationType::StateUpdate && seen.content["message"]["role"] == json!(MessageRole::User)
             {
                 last_user_seq = Some(seen.seq);
@@ -158,9 +153,6 @@ pub(super) async fn end_before_answers(
             }
             let about = SuspensionId::from(seen.content["suspensionId"].as_str().unwrap_or_default());
             return Ok(is_answered_here(ctx, &about).await?.then_some(seen.seq - 1));
-        }
-        if page.next_cursor.is_none() {
-            return Ok(None);
         }
     }
 }
