@@ -29,6 +29,11 @@ pub(super) fn text_with(asked: &AskedQuestion, how: Option<String>, url: Option<
     format!("{about}\n\n{how}")
 }
 
+/// The arguments of the call that it is about, as JSON.
+pub(super) fn arguments(asked: &AskedQuestion) -> String {
+    asked.tool_input.as_ref().map_or_else(|| "{}".to_owned(), Value::to_string)
+}
+
 /// The question with everything that it is about. `None` if that is too long to be shown in full.
 pub(super) fn full_text(asked: &AskedQuestion) -> Option<String> {
     let (about, is_whole) = describe(asked);

@@ -17,7 +17,6 @@ use crate::domain::fault::Code;
 use crate::domain::frame::{Token, TokenType};
 use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, SuspensionKind};
 use crate::domain::ids::{RunId, StreamId, SuspensionId};
-use crate::domain::message::ConversationMessage;
 use crate::domain::model::Phase;
 use crate::domain::plan::ItemStatus;
 use crate::domain::run::RunStatus;
@@ -273,7 +272,7 @@ impl AguiEvents {
     /// Sends what the tokens did not bring of the answer.
     fn final_response(&mut self, body: &FinalResponseBody) -> Vec<Value> {
         let Some(whole) = body.message.content.as_str() else { return Vec::new() };
-        if body.message.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(ConversationMessage::ERROR)) {
+        if body.message.is_error() {
             self.failure.get_or_insert_with(|| ("failed".to_owned(), whole.to_owned()));
             return Vec::new();
         }

@@ -17,7 +17,6 @@ use crate::domain::facts::{Fact, FinalResponseBody, RunFinishedBody};
 use crate::domain::frame::{Token, TokenType};
 use crate::domain::hitl::{AskedQuestion, Decision, ExpiryPolicy};
 use crate::domain::ids::{CallId, RunId, SuspensionId, ThreadId};
-use crate::domain::message::ConversationMessage;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::http::doors::frames::{DecodedObservation, ObservationContent};
@@ -231,7 +230,7 @@ impl MessageChunks {
     /// Sends what the tokens did not bring of the answer, and its sources and suggestions.
     fn final_response(&mut self, body: &FinalResponseBody) -> Vec<Chunk> {
         let Some(whole) = body.message.content.as_str() else { return Vec::new() };
-        if body.message.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(ConversationMessage::ERROR)) {
+        if body.message.is_error() {
             self.failure = Some(whole.to_owned());
             return Vec::new();
         }

@@ -9,7 +9,7 @@ use crate::domain::facts::{Fact, RecordedMessage, StateUpdateBody};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, SuspensionKind};
 use crate::domain::ids::{MessageId, RunId, SuspensionId, ThreadId};
-use crate::domain::message::{ConversationMessage, MessageRole};
+use crate::domain::message::MessageRole;
 use crate::domain::observation::ObservationType;
 use crate::domain::thread::Thread;
 use crate::domain::which_thread::{Normal, Shown, ShownUntil};
@@ -247,8 +247,7 @@ impl ShownReader {
     fn add_message(&mut self, message: &RecordedMessage) {
         self.last_message = Some(message.message_id.clone());
         let text = message.content.as_str().unwrap_or_default();
-        let is_error = message.metadata.as_ref().is_some_and(|it| it.contains_key(ConversationMessage::ERROR));
-        if message.role == MessageRole::Ai && !is_error && !text.trim().is_empty() {
+        if message.role == MessageRole::Ai && !message.is_error() && !text.trim().is_empty() {
             let (shown, message_id) = (Shown::Answer(Normal::of(text)), Some(message.message_id.clone()));
             self.add(ShownEntry { shown, run: message.run_id.clone(), message: message_id });
         }

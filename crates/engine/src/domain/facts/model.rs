@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::domain::Millis;
 use crate::domain::ids::StreamId;
-use crate::domain::model::{FailureKind, Phase, StopReason};
+use crate::domain::model::{FailureKind, Phase, StopReason, Usage};
 
 /// The purpose of a model call that is not a step of the run itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,6 +64,17 @@ pub struct LlmStreamMetadataBody {
     /// The digest of the messages that were sent, to compare with messages that are rendered again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_digest: Option<String>,
+}
+
+impl LlmStreamMetadataBody {
+    pub fn usage(&self) -> Usage {
+        Usage {
+            input_tokens: self.input_tokens,
+            output_tokens: self.output_tokens,
+            thinking_tokens: self.thinking_tokens,
+            cached_input_tokens: self.cached_input_tokens,
+        }
+    }
 }
 
 /// `LLM_STREAM_END`: the whole reply.

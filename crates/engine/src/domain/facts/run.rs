@@ -156,6 +156,11 @@ impl RecordedMessage {
         }
     }
 
+    /// Whether it says why a run failed ([`ConversationMessage::ERROR`]).
+    pub fn is_error(&self) -> bool {
+        self.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(ConversationMessage::ERROR))
+    }
+
     /// The message, once its payloads are inlined; `None`: its text is still a reference.
     pub fn whole(&self) -> Option<ConversationMessage> {
         Some(ConversationMessage {

@@ -8,7 +8,6 @@ use crate::domain::fault::Code;
 use crate::domain::frame::{Token, TokenType};
 use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, SuspensionKind};
 use crate::domain::ids::{RunId, StreamId, SuspensionId};
-use crate::domain::message::ConversationMessage;
 use crate::domain::model::Usage;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
@@ -169,12 +168,7 @@ impl CompletionEvents {
 
     fn fact(&mut self, fact: &Fact) -> Vec<CompletionPart> {
         match fact {
-            Fact::LlmStreamMetadata(body) => self.usage.add(&Usage {
-                input_tokens: body.input_tokens,
-                output_tokens: body.output_tokens,
-                thinking_tokens: body.thinking_tokens,
-                cached_input_tokens: body.cached_input_tokens,
-            }),
+            Fact::LlmStreamMetadata(body) => self.usage.add(&body.usage()),
             Fact::Thoughts(body) => return self.rest_of_thoughts(body),
             Fact::LlmStreamError(body) => self.end_thoughts(&body.stream_id),
             Fact::AgentSuspended(question) => {
@@ -273,7 +267,7 @@ impl CompletionEvents {
     /// Sends what the tokens did not bring of the answer, and its sources.
     fn final_response(&mut self, body: &FinalResponseBody) -> Vec<CompletionPart> {
         let Some(whole) = body.message.content.as_str() else { return Vec::new() };
-        if body.message.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(ConversationMessage::ERROR)) {
+        if body.message.is_error() {
             return Vec::new();
         }
         let text = self.streamed.take().map(|(_, _, text)| text).filter(|text| !text.sent().is_empty());
@@ -349,8 +343,11 @@ fn call(open: &AskedQuestion) -> Option<ClientCall> {
     if open.kind != SuspensionKind::ClientTool {
         return None;
     }
-    let arguments = open.tool_input.as_ref().map_or_else(|| "{}".to_owned(), ToString::to_string);
-    Some(ClientCall { id: open.suspension_id.to_string(), name: open.tool_name.clone()?, arguments })
+    Some(ClientCall {
+        id: open.suspension_id.to_string(),
+        name: open.tool_name.clone()?,
+        arguments: question::arguments(open),
+    })
 }
 
 #[cfg(test)]

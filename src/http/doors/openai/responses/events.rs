@@ -19,7 +19,7 @@ use crate::domain::facts::{Fact, RunFinishedBody};
 use crate::domain::fault::Code;
 use crate::domain::hitl::SuspensionKind;
 use crate::domain::ids::{CallId, StreamId};
-use crate::domain::model::{Phase, Usage};
+use crate::domain::model::Phase;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::domain::run_activity::RunActivity;
@@ -223,12 +223,7 @@ impl ResponseEvents {
                 self.close("incomplete");
                 self.answer_streams.extend((!self.head.is_json()).then(|| body.stream_id.clone()));
             }
-            Fact::LlmStreamMetadata(body) => self.state.usage.add(&Usage {
-                input_tokens: body.input_tokens,
-                output_tokens: body.output_tokens,
-                thinking_tokens: body.thinking_tokens,
-                cached_input_tokens: body.cached_input_tokens,
-            }),
+            Fact::LlmStreamMetadata(body) => self.state.usage.add(&body.usage()),
             Fact::LlmStreamEnd(body) if self.answer_streams.contains(&body.stream_id) => {
                 self.whole_text(body.text.as_str().unwrap_or_default());
             }

@@ -58,7 +58,7 @@ impl ResponseEvents {
 
     /// The client knows a call by its suspension id, which is enough to find the thread again.
     pub(super) fn function_call(&mut self, asked: &AskedQuestion) {
-        let arguments = asked.tool_input.as_ref().map_or_else(|| "{}".to_owned(), Value::to_string);
+        let arguments = question::arguments(asked);
         let name = asked.tool_name.clone().unwrap_or_default();
         let item = |id: &str, arguments: &str, status: &str| {
             json!({
@@ -75,10 +75,9 @@ impl ResponseEvents {
     }
 
     pub(super) fn approval_request(&mut self, asked: &AskedQuestion) {
-        let arguments = asked.tool_input.as_ref().map_or_else(|| "{}".to_owned(), Value::to_string);
         let item = json!({
             "type": "mcp_approval_request", "id": asked.suspension_id, "server_label": "pes", "name": asked.tool_name,
-            "arguments": arguments,
+            "arguments": question::arguments(asked),
         });
         self.item_added("", |_| item.clone());
         self.item_done(item);

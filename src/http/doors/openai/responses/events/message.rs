@@ -1,14 +1,13 @@
 //! The answer: a message whose text is sent in pieces.
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{ResponseEvents, merged};
 use crate::domain::answer_text::AnswerText;
 use crate::domain::facts::FinalResponseBody;
 use crate::domain::frame::{Token, TokenType};
 use crate::domain::ids::StreamId;
-use crate::domain::message::ConversationMessage;
 use crate::domain::model::FailureKind;
 use crate::http::doors::openai::responses::words::WordSplitter;
 use crate::http::doors::openai::sources::{self, Citation};
@@ -110,8 +109,7 @@ impl ResponseEvents {
     }
 
     pub(super) fn final_response(&mut self, body: &FinalResponseBody) {
-        let is_error = |metadata: &Map<String, Value>| metadata.contains_key(ConversationMessage::ERROR);
-        if body.message.metadata.as_ref().is_some_and(is_error) {
+        if body.message.is_error() {
             return self.close("incomplete");
         }
         let whole = body.message.content.as_str().unwrap_or_default();
