@@ -59,9 +59,11 @@ pub(super) fn answer(open: &Suspension, text: &str) -> Option<Answer> {
     let answer = match open.kind {
         SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::Budget => {
             match rejection_reason(text) {
-                Some(reason) => {
-                    Answer { approved: Some(false), reason: Some(reason), ..text_reply::empty_answer(open) }
-                }
+                Some(reason) => Answer {
+                    approved: Some(false),
+                    reason: Some(reason),
+                    ..text_reply::empty_answer(&open.suspension_id)
+                },
                 None => text_reply::answer(open, text).ok()?,
             }
         }

@@ -4,14 +4,15 @@ use serde_json::Value;
 
 use crate::domain::depth;
 use crate::domain::hitl::{Answer, FeedbackSchema, InDoubtAction, InputType, Suspension, SuspensionKind};
+use crate::domain::ids::SuspensionId;
 
 const YES: [&str; 8] = ["yes", "y", "ok", "approve", "approved", "true", "go ahead", "allow"];
 const NO: [&str; 8] = ["no", "n", "reject", "rejected", "deny", "denied", "false", "stop"];
 
-/// An answer with no content yet.
-pub(super) fn empty_answer(open: &Suspension) -> Answer {
+/// An answer to this question with no content yet.
+pub(super) fn empty_answer(id: &SuspensionId) -> Answer {
     Answer {
-        suspension_id: open.suspension_id.clone(),
+        suspension_id: id.clone(),
         digest: None,
         approved: None,
         value: None,
@@ -23,7 +24,7 @@ pub(super) fn empty_answer(open: &Suspension) -> Answer {
 
 /// Parses the text as an answer to the question. The error says how to answer.
 pub(super) fn answer(open: &Suspension, text: &str) -> Result<Answer, String> {
-    let (blank, text) = (empty_answer(open), text.trim());
+    let (blank, text) = (empty_answer(&open.suspension_id), text.trim());
     match open.kind {
         SuspensionKind::Input | SuspensionKind::ClientTool | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {
             Ok(Answer { value: Some(value(&open.feedback_schema, text)?), ..blank })

@@ -46,11 +46,14 @@ pub(super) fn answer(open: &Suspension, message: &Message) -> Result<Answer, Str
             return serde_json::from_value(reply).map_err(|error| format!("The data part is no answer: {error}."));
         }
         if takes_value {
-            return Ok(Answer { value: Some(Value::Object(data.clone())), ..text_reply::empty_answer(open) });
+            return Ok(Answer {
+                value: Some(Value::Object(data.clone())),
+                ..text_reply::empty_answer(&open.suspension_id)
+            });
         }
     }
     if takes_value && let Some(value) = plain_value(&open.feedback_schema, message) {
-        return Ok(Answer { value: Some(value.clone()), ..text_reply::empty_answer(open) });
+        return Ok(Answer { value: Some(value.clone()), ..text_reply::empty_answer(&open.suspension_id) });
     }
     let reply = query(message);
     let reply = reply.trim_start();

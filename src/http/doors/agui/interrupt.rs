@@ -87,7 +87,7 @@ pub(super) fn answer(open: &Suspension, resume: &Resume) -> Result<Option<Answer
 /// The mildest rejection that the question's kind has. A pause has none and stays open.
 fn given_up(open: &Suspension) -> Option<Answer> {
     let reason = Some("The client gave it up.".to_owned());
-    let blank = Answer { digest: open.digest.clone(), reason, ..text_reply::empty_answer(open) };
+    let blank = Answer { digest: open.digest.clone(), reason, ..text_reply::empty_answer(&open.suspension_id) };
     match open.kind {
         SuspensionKind::Pause => None,
         SuspensionKind::InDoubt => Some(Answer { action: Some(InDoubtAction::Skip), ..blank }),
@@ -105,7 +105,7 @@ fn given_up(open: &Suspension) -> Option<Answer> {
 /// may be JSON text. The answer to an input question is read as JSON if it then fits the question's form, else as text
 /// typed by a person.
 pub(super) fn answer_of_result(open: &Suspension, result: &ToolMessage) -> Result<Answer, Fault> {
-    let blank = text_reply::empty_answer(open);
+    let blank = text_reply::empty_answer(&open.suspension_id);
     let answer = match (&result.error, &result.content) {
         (Some(why), _) => Answer { approved: Some(false), reason: Some(why.clone()), ..blank },
         (None, Value::String(text)) if open.kind == SuspensionKind::Input => answer_of_person(open, result, text)?,
@@ -117,7 +117,7 @@ pub(super) fn answer_of_result(open: &Suspension, result: &ToolMessage) -> Resul
 
 fn answer_of_person(open: &Suspension, result: &ToolMessage, text: &str) -> Result<Answer, Fault> {
     if let Some(value) = fitting(&open.feedback_schema, text) {
-        return Ok(Answer { value: Some(value), ..text_reply::empty_answer(open) });
+        return Ok(Answer { value: Some(value), ..text_reply::empty_answer(&open.suspension_id) });
     }
     let refuse = |why: String| Fault::new(Code::Invalid, why.clone()).at(result.pointer.clone(), why);
     text_reply::answer(open, text).map_err(refuse)

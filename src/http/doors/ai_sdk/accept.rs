@@ -180,7 +180,7 @@ async fn accepted_before(
 
 /// The given answer in the form of this question. `None` if it is for another question.
 fn answer_to(open: &Suspension, given: &PartAnswer) -> Option<Answer> {
-    let blank = Answer { digest: open.digest.clone(), ..text_reply::empty_answer(open) };
+    let blank = Answer { digest: open.digest.clone(), ..text_reply::empty_answer(&open.suspension_id) };
     let is_call = |call: &String| {
         let is_for_page = matches!(open.kind, SuspensionKind::ClientTool | SuspensionKind::Input);
         is_for_page && open.call_id.as_ref().is_some_and(|id| id.as_str() == call)
@@ -208,14 +208,6 @@ async fn why_closed(ctx: &DoorRequest, thread: &ThreadId, answers: &Answers) -> 
     if let Err(fault) = permit(&ctx.caller, Scope::Approve) {
         return fault;
     }
-    let answer = Answer {
-        suspension_id: suspension.as_str().into(),
-        digest: None,
-        approved: Some(approved),
-        value: None,
-        modified_args: None,
-        reason: None,
-        action: None,
-    };
+    let answer = Answer { approved: Some(approved), ..text_reply::empty_answer(&suspension.as_str().into()) };
     runs::resume(&ctx.app.service, &ctx.caller, thread, answer, None).await.err().unwrap_or_else(over)
 }

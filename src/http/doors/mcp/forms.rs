@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::domain::hitl::{Answer, AskedQuestion, FeedbackSchema, InDoubtAction, InputType, SuspensionKind};
-use crate::http::doors::question;
+use crate::http::doors::{question, text_reply};
 
 /// A person's reply to a form.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,15 +76,7 @@ fn accepted(asked: &AskedQuestion, content: &Map<String, Value>) -> Option<Answe
 
 /// An answer with no content yet, to the question as it was shown.
 fn empty_answer(asked: &AskedQuestion) -> Answer {
-    Answer {
-        suspension_id: asked.suspension_id.clone(),
-        digest: asked.digest.clone(),
-        approved: None,
-        value: None,
-        modified_args: None,
-        reason: None,
-        action: None,
-    }
+    Answer { digest: asked.digest.clone(), ..text_reply::empty_answer(&asked.suspension_id) }
 }
 
 fn is_approval(kind: SuspensionKind) -> bool {

@@ -241,7 +241,11 @@ impl RunReply<'_> {
                 let detail = "This key may not approve: let somebody answer who may, in the page of this server.";
                 return Err(Fault::new(Code::Forbidden, detail).into());
             }
-            let answer = Answer { approved: Some(*approved), reason: reason.clone(), ..text_reply::empty_answer(open) };
+            let answer = Answer {
+                approved: Some(*approved),
+                reason: reason.clone(),
+                ..text_reply::empty_answer(&open.suspension_id)
+            };
             answers.push((open, Answer { digest: open.digest.clone(), ..answer }));
         }
         let says_something = !self.text.trim().is_empty();
@@ -256,6 +260,8 @@ impl RunReply<'_> {
     fn result<'s>(&self, open: &'s Suspension) -> Option<(&'s Suspension, Answer)> {
         let text = self.results.get(open.suspension_id.as_str())?;
         let is_own = open.kind == SuspensionKind::ClientTool;
-        is_own.then(|| (open, Answer { value: Some(function_result::read(text)), ..text_reply::empty_answer(open) }))
+        is_own.then(|| {
+            (open, Answer { value: Some(function_result::read(text)), ..text_reply::empty_answer(&open.suspension_id) })
+        })
     }
 }
