@@ -5,7 +5,9 @@ use serde::Deserialize;
 use crate::domain::Millis;
 use crate::domain::facts::{Fact, WholePlan, WholePlanUpdate};
 use crate::domain::frame::{Token, ToolStarted};
-use crate::domain::ids::{ItemId, RunId};
+use crate::domain::hitl::ExpiryPolicy;
+use crate::domain::ids::{ItemId, RunId, SuspensionId};
+use crate::domain::message::MessageRole;
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::run::RunStatus;
 use crate::domain::run_activity::RunActivity;
@@ -98,6 +100,22 @@ impl DecodedObservation {
         if let Some(fact) = self.fact() {
             activity.apply(self.item.as_ref(), self.at, fact);
         }
+    }
+
+    /// The question that this observation closes, because it was answered or expired.
+    pub(super) fn closes(&self) -> Option<&SuspensionId> {
+        if let Some(Fact::AgentResumed(body)) = self.fact() {
+            return Some(&body.suspension_id);
+        }
+        // After a reminder the question is still open.
+        let Some(Fact::SuspensionTimeout(body)) = self.fact() else { return None };
+        (body.policy != ExpiryPolicy::Remind).then_some(&body.suspension_id)
+    }
+
+    /// Whether it records a message of a user.
+    pub(super) fn is_user_message(&self) -> bool {
+        let Some(Fact::StateUpdate(body)) = self.fact() else { return false };
+        body.message.as_ref().is_some_and(|message| message.role == MessageRole::User)
     }
 
     /// The recorded fact. `None` for a plan and its changes.

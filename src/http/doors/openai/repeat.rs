@@ -10,10 +10,9 @@ use crate::domain::Millis;
 use crate::domain::digest;
 use crate::domain::facts::Fact;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::hitl::{AskedQuestion, ExpiryPolicy};
+use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
 use crate::domain::lookup::{FoundRun, LookupKey};
-use crate::domain::message::MessageRole;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::http::doors::DoorRequest;
@@ -169,56 +168,29 @@ struct AnswersReader<'a> {
 
 impl AnswersReader<'_> {
     fn apply(&mut self, observation: &DecodedObservation, is_named: impl Fn(&SuspensionId) -> bool) {
-        let ObservationContent::Fact(fact) = &observation.content else { return };
-        match fact {
-            Fact::StateUpdate(body) => {
-                if body.message.as_ref().is_some_and(|message| message.role == MessageRole::User) {
-                    self.last_user_seq = observation.seq;
-                }
-            }
-            Fact::AgentSuspended(asked) if observation.run == *self.run && !self.is_begun => {
-                self.at.open.push(asked.clone())
-            }
-            Fact::AgentSuspended(_) => {}
-            Fact::AgentResumed(body) if observation.run == *self.run && observation.at >= self.since => {
-                let is_said = self.last_user_seq + 1 == observation.seq;
-                if !self.is_begun {
-                    (self.is_begun, self.at.seq) = (true, observation.seq - if is_said { 2 } else { 1 });
-                }
-                if self.at.count == 0 || is_named(&body.suspension_id) {
-                    self.at.count += 1;
-                    self.at.open.retain(|open| open.suspension_id != body.suspension_id);
-                }
-            }
-            Fact::AgentResumed(body) => self.question_closed(&body.suspension_id),
-            Fact::SuspensionTimeout(body) if body.policy != ExpiryPolicy::Remind => {
-                self.question_closed(&body.suspension_id)
-            }
-            Fact::SuspensionTimeout(_)
-            | Fact::RunStarted(_)
-            | Fact::RunFinished(_)
-            | Fact::FinalResponse(_)
-            | Fact::Intent(_)
-            | Fact::Title(_)
-            | Fact::Plan(_)
-            | Fact::PlanUpdate(_)
-            | Fact::ItemStatusChange(_)
-            | Fact::LlmStreamStart(_)
-            | Fact::LlmStreamEnd(_)
-            | Fact::LlmStreamMetadata(_)
-            | Fact::LlmStreamError(_)
-            | Fact::Thoughts(_)
-            | Fact::ToolCall(_)
-            | Fact::ToolExecution(_)
-            | Fact::A2aTask(_)
-            | Fact::Synthesis(_)
-            | Fact::Error(_) => {}
+        if observation.is_user_message() {
+            self.last_user_seq = observation.seq;
         }
-    }
-
-    fn question_closed(&mut self, id: &SuspensionId) {
-        if !self.is_begun {
-            self.at.open.retain(|open| open.suspension_id != *id);
+        let is_own = observation.run == *self.run;
+        if let ObservationContent::Fact(Fact::AgentSuspended(asked)) = &observation.content
+            && is_own
+            && !self.is_begun
+        {
+            self.at.open.push(asked.clone());
+        }
+        let Some(closed) = observation.closes() else { return };
+        let is_answer = observation.kind == ObservationType::AgentResumed && is_own && observation.at >= self.since;
+        if is_answer {
+            let is_said = self.last_user_seq + 1 == observation.seq;
+            if !self.is_begun {
+                (self.is_begun, self.at.seq) = (true, observation.seq - if is_said { 2 } else { 1 });
+            }
+            if self.at.count == 0 || is_named(closed) {
+                self.at.count += 1;
+                self.at.open.retain(|open| open.suspension_id != *closed);
+            }
+        } else if !self.is_begun {
+            self.at.open.retain(|open| open.suspension_id != *closed);
         }
     }
 }

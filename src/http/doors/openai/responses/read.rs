@@ -7,16 +7,16 @@ use serde_json::json;
 use super::events::ResponseEvents;
 use super::object::ResponseId;
 use super::stream;
+use crate::domain::facts::Fact;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::hitl::{ExpiryPolicy, Suspension, SuspensionKind};
+use crate::domain::hitl::{Suspension, SuspensionKind};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
-use crate::domain::message::MessageRole;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::http::doors::DoorRequest;
 use crate::http::doors::answer_headers::set_run;
 use crate::http::doors::conversation::LogPages;
-use crate::http::doors::frames::RunFrame;
+use crate::http::doors::frames::{DecodedObservation, ObservationContent, RunFrame};
 use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::run_request::{approval_key, is_for_people};
 use crate::http::doors::run_stream::Projection;
@@ -80,26 +80,24 @@ pub(super) async fn has_shown(
     thread: &ThreadId,
     question: &Suspension,
 ) -> Result<bool, OpenAiError> {
-    let (service, caller, mut answers) = (&ctx.app.service, &ctx.caller, 0);
+    let (service, caller) = (&ctx.app.service, &ctx.caller);
+    let (mut answers, own_answers) = (0, id.answers.unwrap_or(0));
     let ask = FeedAsk { after: After::Seq(id.start), types: QUESTION_TYPES.to_vec(), ..FeedAsk::default() };
     let mut pages = LogPages::new(&ctx.app, caller, thread, ask);
     while let Some(page) = pages.next().await? {
-        for seen in page.items {
-            let is_reminder = seen.content["policy"] == ExpiryPolicy::Remind.as_str();
-            if seen.run_id != id.run || is_reminder {
-                continue;
+        let observations = page.items.into_iter().flat_map(DecodedObservation::decode);
+        for observation in observations.filter(|observation| observation.run == id.run) {
+            if let ObservationContent::Fact(Fact::AgentSuspended(asked)) = &observation.content
+                && asked.suspension_id == question.suspension_id
+                && answers > own_answers
+            {
+                return Ok(false);
             }
-            let about = SuspensionId::from(seen.content["suspensionId"].as_str().unwrap_or_default());
-            if seen.kind == ObservationType::AgentSuspended {
-                if about == question.suspension_id && answers > id.answers.unwrap_or(0) {
-                    return Ok(false);
-                }
-                continue;
-            }
+            let Some(closed) = observation.closes() else { continue };
             answers += 1;
             // The ids sort by the time at which the questions were asked.
-            let is_older = answers > id.answers.unwrap_or(0) && about < question.suspension_id;
-            if is_older && suspensions::get(service, caller, &about).await.is_ok_and(|one| is_for_people(&one)) {
+            let is_older = answers > own_answers && *closed < question.suspension_id;
+            if is_older && suspensions::get(service, caller, closed).await.is_ok_and(|one| is_for_people(&one)) {
                 return Ok(false);
             }
         }
@@ -127,32 +125,23 @@ pub(super) async fn end_before_answers(
             Err(fault) if fault.code == Code::HistoryCompacted => return Ok(None),
             Err(fault) => return Err(fault.into()),
         };
-        for seen in page.items {
-            if seen.kind == ObservationType::StateUpdate && seen.content["message"]["role"] == json!(MessageRole::User)
-            {
-                last_user_seq = Some(seen.seq);
+        for observation in page.items.into_iter().flat_map(DecodedObservation::decode) {
+            if observation.is_user_message() {
+                last_user_seq = Some(observation.seq);
             }
-            if seen.run_id != id.run {
-                continue;
-            }
-            if seen.kind == ObservationType::SuspensionTimeout
-                && seen.content["policy"] != ExpiryPolicy::Remind.as_str()
-            {
+            let Some(closed) = observation.closes().filter(|_| observation.run == id.run) else { continue };
+            if observation.kind == ObservationType::SuspensionTimeout {
                 return Ok(None);
-            }
-            if seen.kind != ObservationType::AgentResumed {
-                continue;
             }
             if own_answers > 0 {
                 own_answers -= 1;
                 continue;
             }
             // A message that answers is recorded just before.
-            if last_user_seq == Some(seen.seq - 1) {
-                return Ok(Some(seen.seq - 2));
+            if last_user_seq == Some(observation.seq - 1) {
+                return Ok(Some(observation.seq - 2));
             }
-            let about = SuspensionId::from(seen.content["suspensionId"].as_str().unwrap_or_default());
-            return Ok(is_answered_here(ctx, &about).await?.then_some(seen.seq - 1));
+            return Ok(is_answered_here(ctx, closed).await?.then_some(observation.seq - 1));
         }
     }
 }
