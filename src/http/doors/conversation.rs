@@ -1,20 +1,26 @@
-//! Reads a thread's messages and its log, page by page.
+//! Reads a thread: its messages, its open questions, its runs, its log.
 
 use std::collections::HashMap;
 
+use super::DoorRequest;
 use super::frames::DecodedObservation;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::hitl::Suspension;
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::ObservationType;
+use crate::domain::run::RunResource;
 use crate::http::app_state::AppState;
 use crate::service::feed::{self, After, EventsPage, FeedAsk};
-use crate::service::threads;
+use crate::service::{runs, suspensions, threads};
 use crate::store::PageAsk;
 
 /// How many messages or observations one query to the store reads.
 const PAGE_SIZE: u32 = 200;
+
+/// How many runs of a thread are searched for an active one.
+const MAX_RUNS: u32 = 50;
 
 /// All messages of the thread, oldest first.
 pub(super) async fn messages(
@@ -38,7 +44,22 @@ pub(super) async fn messages_or_empty(
     caller: &Caller,
     thread: &ThreadId,
 ) -> Result<Vec<ConversationMessage>, Fault> {
-    match messages(app, caller, thread).await {
+    or_empty(messages(app, caller, thread).await)
+}
+
+/// The open questions of the thread, oldest first. Empty if the thread does not exist yet.
+pub(super) async fn open_questions(ctx: &DoorRequest, thread: &ThreadId) -> Result<Vec<Suspension>, Fault> {
+    or_empty(suspensions::open_on(&ctx.app.service, &ctx.caller, thread).await)
+}
+
+/// The runs of the thread that changed last, the last one first. Empty if the thread does not exist yet.
+pub(super) async fn latest_runs(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<Vec<RunResource>, Fault> {
+    let ask = PageAsk { cursor: None, limit: MAX_RUNS };
+    or_empty(runs::list(&app.service, caller, None, Some(thread), ask).await.map(|page| page.items))
+}
+
+fn or_empty<T>(found: Result<Vec<T>, Fault>) -> Result<Vec<T>, Fault> {
+    match found {
         Err(fault) if fault.code == Code::NotFound => Ok(Vec::new()),
         found => found,
     }

@@ -7,15 +7,15 @@ use super::request::{AguiQuery, AguiRequest, ClientRun, Resume, ToolMessage};
 use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension};
-use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::ids::RunId;
 use crate::domain::settings::CallOptions;
 use crate::http::caller::permit;
 use crate::http::doors::DoorRequest;
+use crate::http::doors::conversation::open_questions;
 use crate::http::doors::scope_to_answer;
 use crate::service::feed::{self, After, EarlySubscription};
 use crate::service::once::{self, Idempotent};
 use crate::service::runs::{self, ProcessAsk};
-use crate::service::suspensions;
 use serde_json::{Map, json};
 
 pub(super) enum AcceptOutcome {
@@ -45,7 +45,7 @@ pub(super) async fn accept(ctx: &DoorRequest, sent: AguiRequest) -> Result<Accep
     {
         return ask(ctx, &sent.run, query, sent.options).await;
     }
-    let open = open_on(ctx, &sent.run.thread).await?;
+    let open = open_questions(ctx, &sent.run.thread).await?;
     if open.iter().all(|open| answer_to(open, &sent).is_none())
         && let Some(told) = repeated_answers::accepted_before(ctx, &sent).await?
     {
@@ -63,14 +63,6 @@ pub(super) async fn accept(ctx: &DoorRequest, sent: AguiRequest) -> Result<Accep
         Err(fault) => return Ok(AcceptOutcome::Refused(fault)),
     };
     answer(ctx, &sent.run, answers).await
-}
-
-/// Empty if the thread does not exist yet.
-async fn open_on(ctx: &DoorRequest, thread: &ThreadId) -> Result<Vec<Suspension>, Fault> {
-    match suspensions::open_on(&ctx.app.service, &ctx.caller, thread).await {
-        Err(fault) if fault.code == Code::NotFound => Ok(Vec::new()),
-        found => found,
-    }
 }
 
 /// Starts a run. The client's own run id is the idempotency key, so a repeated request is the same run.

@@ -18,15 +18,11 @@ use crate::domain::run::RunStatus;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::doors::DoorRequest;
+use crate::http::doors::conversation::latest_runs;
 use crate::http::json::JsonBody;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::service::runs;
-use crate::store::PageAsk;
-
-/// How many runs of a thread are searched for an active one, the last changed first.
-const MAX_RUNS: u32 = 50;
 
 /// Ask the agent, or answer its interrupts, as AG-UI's clients do.
 #[utoipa::path(post, path = "/agui", operation_id = "runAgUi", tag = "ag-ui", request_body = Object,
@@ -93,11 +89,7 @@ fn cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Fault> {
 
 /// The running or suspended run, else a queued one. `None` also if the thread does not exist yet.
 async fn active_on(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<Option<RunId>, Fault> {
-    let ask = PageAsk { cursor: None, limit: MAX_RUNS };
-    let runs = match runs::list(&app.service, caller, None, Some(thread), ask).await {
-        Err(fault) if fault.code == Code::NotFound => return Ok(None),
-        runs => runs?.items,
-    };
+    let runs = latest_runs(app, caller, thread).await?;
     let open = || runs.iter().filter(|run| !run.status.is_terminal());
     let active = open().find(|run| run.status != RunStatus::Queued).or_else(|| open().next());
     Ok(active.map(|run| run.run_id.clone()))

@@ -14,6 +14,7 @@ use crate::domain::ids::{RunId, SuspensionId, ThreadId};
 use crate::domain::run::OnBusy;
 use crate::http::caller::permit;
 use crate::http::doors::DoorRequest;
+use crate::http::doors::conversation::open_questions;
 use crate::http::doors::{scope_to_answer, text_reply};
 use crate::service::feed::{self, After, EarlySubscription};
 use crate::service::once::{self, Idempotent};
@@ -77,7 +78,11 @@ async fn ask(
 ) -> Result<AcceptedChat, Fault> {
     let (service, caller) = (&ctx.app.service, &ctx.caller);
     let is_rewind = run_query.continue_at.is_some();
-    if pes.on_busy.is_none() && !is_rewind && !is_repeat(ctx, key.as_ref()).await? && is_waiting(ctx, &thread).await? {
+    if pes.on_busy.is_none()
+        && !is_rewind
+        && !is_repeat(ctx, key.as_ref()).await?
+        && !open_questions(ctx, &thread).await?.is_empty()
+    {
         let detail = "The agent waits for an answer in this chat; give it, or send `pes: {onBusy: \"interrupt\"}`.";
         return Err(Fault::new(Code::ThreadBusy, detail));
     }
@@ -111,14 +116,6 @@ async fn started_before(ctx: &DoorRequest, key: Option<&Idempotent>) -> Result<O
     let Some(key) = key else { return Ok(None) };
     let answered = once::answered::<Receipt>(&ctx.app.service, &ctx.caller, key).await?;
     answered.map(|answered| Ok(answered.into_value()?.run_id)).transpose()
-}
-
-/// Whether the thread has open questions. `false` if the thread does not exist yet.
-async fn is_waiting(ctx: &DoorRequest, thread: &ThreadId) -> Result<bool, Fault> {
-    match suspensions::open_on(&ctx.app.service, &ctx.caller, thread).await {
-        Err(fault) if fault.code == Code::NotFound => Ok(false),
-        open => Ok(!open?.is_empty()),
-    }
 }
 
 /// Applies the message's answers to all open questions. Answers to closed questions are ignored, unless the message has

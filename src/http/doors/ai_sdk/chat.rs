@@ -7,22 +7,17 @@ use axum::response::{IntoResponse, Response};
 use super::accept::{self, AcceptedChat, MessageStart};
 use super::request::{self, Body};
 use super::stream;
-use crate::domain::fault::Code;
 use crate::domain::run::{RunResource, RunStatus};
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::doors::DoorRequest;
+use crate::http::doors::conversation::latest_runs;
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
 use crate::http::json::JsonBody;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::service::runs;
-use crate::store::PageAsk;
-
-/// How many runs of a thread are searched for an active one, the last changed first.
-const MAX_RUNS: u32 = 50;
 
 /// Ask the agent, or answer what it asks, as `useChat` of the AI SDK does.
 #[utoipa::path(post, path = "/api/chat", operation_id = "sendChat", tag = "ai-sdk", request_body = Object,
@@ -56,11 +51,7 @@ pub(crate) async fn resume(
     _: NoParams,
 ) -> HttpResult<Response> {
     let thread = ids.thread()?;
-    let ask = PageAsk { cursor: None, limit: MAX_RUNS };
-    let runs = match runs::list(&app.service, &caller, None, Some(&thread), ask).await {
-        Err(fault) if fault.code == Code::NotFound => Vec::new(),
-        runs => runs?.items,
-    };
+    let runs = latest_runs(&app, &caller, &thread).await?;
     let Some(run) = runs.iter().find(|run| is_active(run)).or_else(|| runs.iter().find(|run| is_queued(run))) else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };

@@ -40,14 +40,6 @@ pub(super) struct StartedRun {
     pub(super) temporary: Option<TemporaryThread>,
 }
 
-/// The open questions of a thread, oldest first. Empty if the thread does not exist yet.
-pub(super) async fn open_on(ctx: &DoorRequest, thread: &ThreadId) -> Result<Vec<Suspension>, OpenAiError> {
-    match suspensions::open_on(&ctx.app.service, &ctx.caller, thread).await {
-        Err(fault) if fault.code == Code::NotFound => Ok(Vec::new()),
-        found => Ok(found?),
-    }
-}
-
 /// The questions that a text may answer, oldest first: those for people that the request does not answer by an
 /// approval.
 pub(super) fn questions_for_people<'o>(open: &'o [Suspension], approvals: &Approvals) -> Vec<&'o Suspension> {

@@ -14,13 +14,14 @@ use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::lookup::LookupKey;
 use crate::domain::which_thread::{self, Said};
 use crate::http::doors::DoorRequest;
+use crate::http::doors::conversation::open_questions;
 use crate::http::doors::openai::conversation::SentConversation;
 use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::questions;
 use crate::http::doors::openai::repeat::{self, EarlierRequest, RequestIdentity};
 use crate::http::doors::openai::run_request::{
-    METADATA_KEY, NewRun, RunReply, StartedRun, check_user, is_shown, open_on, questions_for_people,
+    METADATA_KEY, NewRun, RunReply, StartedRun, check_user, is_shown, questions_for_people,
 };
 use crate::http::doors::openai::temporary_thread::TemporaryThread;
 use crate::http::doors::run_stream::RunStart;
@@ -115,7 +116,7 @@ impl Acceptance<'_> {
         let (named, results) = (self.named.as_ref(), &self.results);
         let target = ThreadFinder { conversation: &conversation, named, results, is_repeated }.find().await?;
         let (begins, answers) = (self.identity.begins.clone(), self.identity.answers.clone());
-        let open = if target.is_new { Vec::new() } else { open_on(ctx, &target.thread).await? };
+        let open = if target.is_new { Vec::new() } else { open_questions(ctx, &target.thread).await? };
         if let Some(oldest) = open.first() {
             let run = oldest.run_id.clone();
             let (approvals, lookups) = (&HashMap::new(), &[conversation.key(), answers.clone()]);
@@ -126,7 +127,7 @@ impl Acceptance<'_> {
             let reply = RunReply { ctx, thread: &target.thread, open: &open, results, approvals, text, lookups };
             let (start, ..) = reply.submit(key).await?;
             // Another one may have been asked before the position of `start`, after the first reading.
-            let open = if start.is_some() { open_on(ctx, &target.thread).await? } else { open };
+            let open = if start.is_some() { open_questions(ctx, &target.thread).await? } else { open };
             let open = open.iter().filter(|open| open.run_id == run).map(Suspension::asked).collect();
             return Ok(AcceptedCompletion { open, ..self.accepted(target.thread, run, start, answers) });
         }

@@ -12,13 +12,14 @@ use crate::domain::lookup::LookupKey;
 use crate::domain::run::OnBusy;
 use crate::domain::which_thread;
 use crate::http::doors::DoorRequest;
+use crate::http::doors::conversation::open_questions;
 use crate::http::doors::openai::conversation::{MatchedThread, SentConversation};
 use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::questions;
 use crate::http::doors::openai::repeat::{self, EarlierRequest, RequestIdentity};
 use crate::http::doors::openai::run_request::{
-    METADATA_KEY, NewRun, RunReply, check_user, is_shown, open_on, questions_for_people,
+    METADATA_KEY, NewRun, RunReply, check_user, is_shown, questions_for_people,
 };
 use crate::http::doors::openai::temporary_thread::TemporaryThread;
 use crate::http::doors::run_stream::RunStart;
@@ -107,7 +108,7 @@ async fn attempt(
         None => target_of(ctx, request, &conversation).await?,
     };
     if let Some(thread) = &thread {
-        let open = open_on(ctx, thread).await?;
+        let open = open_questions(ctx, thread).await?;
         if !open.is_empty() {
             let run = open[0].run_id.clone();
             let (results, approvals) = (&input.results, &input.approvals);
