@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Waited, WaitsFor};
@@ -21,6 +21,17 @@ use crate::store::{self, FoundRow, Page, PageAsk, RunsByStatusAsk};
 pub async fn get(service: &Service, caller: &Caller, id: &RunId) -> Result<RunResource> {
     let (pk, run) = stored(service, caller, id).await?;
     resource(service, pk, run).await
+}
+
+/// A run, and the metadata of its user's message.
+pub async fn get_with_metadata(
+    service: &Service,
+    caller: &Caller,
+    id: &RunId,
+) -> Result<(RunResource, Option<Map<String, Value>>)> {
+    let (pk, mut run) = stored(service, caller, id).await?;
+    let metadata = threads::metadata_with_payloads(service, pk, run.metadata.take()).await?;
+    Ok((resource(service, pk, run).await?, metadata))
 }
 
 /// Waits until the run has ended or is suspended, or until `at_most` has passed.

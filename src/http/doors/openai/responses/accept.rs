@@ -7,7 +7,7 @@ use super::read;
 use super::request::{ResponseRequest, no_previous};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::Suspension;
-use crate::domain::ids::{RunId, SuspensionId, ThreadId};
+use crate::domain::ids::{SuspensionId, ThreadId};
 use crate::domain::lookup::LookupKey;
 use crate::domain::run::OnBusy;
 use crate::domain::which_thread;
@@ -24,7 +24,6 @@ use crate::http::doors::openai::run_request::{
 use crate::http::doors::openai::temporary_thread::TemporaryThread;
 use crate::http::doors::run_stream::RunStart;
 use crate::http::ids::new_thread_id;
-use crate::service::a2a::tasks;
 use crate::service::feed::{self, After};
 use crate::service::once::Idempotent;
 use crate::service::runs::ContinueAt;
@@ -276,15 +275,8 @@ fn seq(after: After) -> i64 {
 
 /// What is fixed from the beginning of a response.
 pub(super) async fn head(ctx: &DoorRequest, id: &ResponseId) -> Result<ResponseHead, OpenAiError> {
-    let run = runs::get(&ctx.app.service, &ctx.caller, &id.run).await?;
-    let metadata = stored(ctx, &id.run).await?;
+    let (run, metadata) = runs::get_with_metadata(&ctx.app.service, &ctx.caller, &id.run).await?;
     Ok(ResponseHead::of(id.clone(), &run, metadata.as_ref()))
-}
-
-async fn stored(ctx: &DoorRequest, run: &RunId) -> Result<Option<Map<String, Value>>, OpenAiError> {
-    let snapshot = tasks::get(&ctx.app.service, &ctx.caller, run, true).await?;
-    let asked = snapshot.messages.into_iter().find(|message| message.message_id == snapshot.run.message_id);
-    Ok(asked.and_then(|message| message.metadata))
 }
 
 /// The position from which the log is read. A response after answers needs the whole run. Fails if the needed part of

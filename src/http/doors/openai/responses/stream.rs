@@ -97,8 +97,10 @@ pub(super) async fn open(
     let head = accept::head(ctx, id).await?;
     let mut events = ResponseEvents::new(head, suspensions::urls(&ctx.app.service));
     let first = events.take();
-    let after = accept::read_from(ctx, id, thread).await?;
-    let start = start.unwrap_or(RunStart::After(after));
+    let start = match start {
+        Some(start) => start,
+        None => RunStart::After(accept::read_from(ctx, id, thread).await?),
+    };
     Ok(RunStream::open(ctx, thread, &id.run, start, events, first).await?)
 }
 
