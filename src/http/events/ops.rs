@@ -4,7 +4,6 @@
 use std::pin::Pin;
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::ask::Subscribe;
@@ -14,7 +13,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::http::caller::permit;
 use crate::http::follow::absolute;
 use crate::http::idempotency::{IdempotencyKey, ReplyValue};
-use crate::http::json::{JsonBody, Nothing, fingerprint, parse, typed};
+use crate::http::json::{KeyedBody, parse, typed};
 use crate::http::problem::{ProblemContext, document};
 use crate::http::routes::{cancel, pause, process, resume};
 use crate::http::trace::TraceId;
@@ -148,7 +147,7 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
         OpKind::Ping => Op::Reply(id.pong()),
         OpKind::Subscribe => Op::Subscribe(id, typed::<Subscribe>(body)?.ask()?),
         OpKind::Process => {
-            let sent = sent(body)?;
+            let sent = KeyedBody::of(body)?;
             start(asked, async move {
                 let trace = trace.unwrap_or_else(|| session.trace.clone());
                 let outcome = process::accept(&session.app, &session.caller, &thread, sent, key, &trace, false).await;
@@ -156,21 +155,21 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
             })
         }
         OpKind::Resume => {
-            let sent = sent(body)?;
+            let sent = KeyedBody::of(body)?;
             start(asked, async move {
                 let outcome = resume::accept(&session.app, &session.caller, &thread, sent, key).await;
                 id.respond_with_receipt(&session, outcome)
             })
         }
         OpKind::Pause => {
-            let sent = sent(body)?;
+            let sent = KeyedBody::of(body)?;
             start(asked, async move {
                 let outcome = pause::accept(&session.app, &session.caller, &thread, sent, key).await;
                 id.respond_with_receipt(&session, outcome)
             })
         }
         OpKind::Cancel => {
-            let sent = sent::<Nothing>(body)?;
+            let sent = KeyedBody::of(body)?;
             start(asked, async move {
                 let outcome = cancel::accept(&session.app, &session.caller, &thread, sent, key).await;
                 id.respond(&session, outcome.map(|reply| (members(&reply.value), reply.is_replay)))
@@ -181,10 +180,6 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
 
 fn start(id: OpId, work: impl Future<Output = String> + Send + 'static) -> Op {
     Op::Start(id, Box::pin(work))
-}
-
-fn sent<T: DeserializeOwned>(body: Value) -> Result<JsonBody<T>, Fault> {
-    Ok(JsonBody { fingerprint: fingerprint(&body), value: typed(body)? })
 }
 
 impl OpId {

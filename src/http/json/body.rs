@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
 
@@ -23,32 +23,81 @@ use crate::http::app_state::AppState;
 use crate::http::problem::Problem;
 use crate::http::rates::RateNotice;
 
-/// A JSON body, and its fingerprint for idempotency.
-pub(crate) struct JsonBody<T> {
-    pub(crate) value: T,
-    pub(crate) fingerprint: String,
-}
+/// A JSON body.
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest<AppState> for JsonBody<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<AppState> for JsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &AppState) -> Result<Self, Problem> {
-        let value = read_value(request, &app.config.limits, &["application/json"]).await?.value;
-        Ok(Self { fingerprint: fingerprint(&value), value: typed(value)? })
+        Ok(Self(read_json(request, &app.config.limits, typed).await?))
     }
 }
 
 /// The same, but an empty body means `{}`.
-pub(crate) struct OptionalJsonBody<T>(pub(crate) JsonBody<T>);
+pub(crate) struct OptionalJsonBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest<AppState> for OptionalJsonBody<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<AppState> for OptionalJsonBody<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &AppState) -> Result<Self, Problem> {
-        let value = read_any(request, &app.config.limits, &["application/json"]).await?;
-        let value = value.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
-        Ok(Self(JsonBody { fingerprint: fingerprint(&value), value: typed(value)? }))
+        Ok(Self(read_optional_json(request, &app.config.limits, typed).await?))
     }
+}
+
+/// A JSON body and its fingerprint, by which a request that is sent again is recognised.
+pub(crate) struct KeyedBody<T> {
+    pub(crate) value: T,
+    pub(crate) fingerprint: String,
+}
+
+impl<T: DeserializeOwned> KeyedBody<T> {
+    pub(crate) fn of(value: Value) -> Result<Self, Fault> {
+        Ok(Self { fingerprint: fingerprint(&value), value: typed(value)? })
+    }
+}
+
+impl<T: DeserializeOwned + Send + 'static> FromRequest<AppState> for KeyedBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, Problem> {
+        Ok(read_json(request, &app.config.limits, Self::of).await?)
+    }
+}
+
+/// The same, but an empty body means `{}`.
+pub(crate) struct OptionalKeyedBody<T>(pub(crate) KeyedBody<T>);
+
+impl<T: DeserializeOwned + Send + 'static> FromRequest<AppState> for OptionalKeyedBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &AppState) -> Result<Self, Problem> {
+        Ok(Self(read_optional_json(request, &app.config.limits, KeyedBody::of).await?))
+    }
+}
+
+async fn read_json<T: Send + 'static>(
+    request: Request,
+    limits: &Limits,
+    convert: impl FnOnce(Value) -> Result<T, Fault> + Send + 'static,
+) -> Result<T, Fault> {
+    let (parts, body) = request.into_parts();
+    check_media_type(&parts.headers, &["application/json"])?;
+    parsed(read(&parts, body, limits, limits.body_bytes).await?, limits.json_depth, convert).await
+}
+
+async fn read_optional_json<T: Send + 'static>(
+    request: Request,
+    limits: &Limits,
+    convert: impl FnOnce(Value) -> Result<T, Fault> + Send + 'static,
+) -> Result<T, Fault> {
+    let (parts, body) = request.into_parts();
+    let arrived = read(&parts, body, limits, limits.body_bytes).await?;
+    if arrived.bytes.is_empty() {
+        return convert(Value::Object(Map::new()));
+    }
+    check_media_type(&parts.headers, &["application/json"])?;
+    parsed(arrived, limits.json_depth, convert).await
 }
 
 /// A JSON body of one of several media types.
@@ -61,7 +110,7 @@ pub(crate) async fn read_value(request: Request, limits: &Limits, types: &[&'sta
     let (parts, body) = request.into_parts();
     let media_type = check_media_type(&parts.headers, types)?;
     let arrived = read(&parts, body, limits, limits.body_bytes).await?;
-    Ok(JsonValue { value: parsed(arrived, limits.json_depth).await?, media_type })
+    Ok(JsonValue { value: parsed(arrived, limits.json_depth, Ok).await?, media_type })
 }
 
 /// The same, but `None` if the body is empty.
@@ -76,22 +125,26 @@ pub(crate) async fn read_any(
         return Ok(None);
     }
     check_media_type(&parts.headers, types)?;
-    parsed(arrived, limits.json_depth).await.map(Some)
+    parsed(arrived, limits.json_depth, Ok).await.map(Some)
 }
 
-/// A longer body is parsed on a blocking thread.
+/// A longer body is parsed and converted on a blocking thread.
 const LONG_BYTES: usize = 128 << 10;
 
-async fn parsed(arrived: ReceivedBody, max_depth: usize) -> Result<Value, Fault> {
+async fn parsed<T: Send + 'static>(
+    arrived: ReceivedBody,
+    max_depth: usize,
+    convert: impl FnOnce(Value) -> Result<T, Fault> + Send + 'static,
+) -> Result<T, Fault> {
     let length = arrived.bytes.len();
     if length <= LONG_BYTES {
-        return parse(&arrived.bytes, max_depth);
+        return parse(&arrived.bytes, max_depth).and_then(convert);
     }
     let parsing = parse_blocking(&PARSING, length, move || {
         let ReceivedBody { bytes, room } = arrived;
         let parsed = parse(&bytes, max_depth);
-        drop(room);
-        parsed
+        drop((bytes, room));
+        parsed.and_then(convert)
     });
     parsing.await.unwrap_or_else(|error| Err(Fault::new(Code::Internal, format!("The body was not read: {error}."))))
 }

@@ -51,16 +51,16 @@ pub(crate) async fn put(
     ids: Ids,
     _: NoParams,
     headers: HeaderMap,
-    sent: JsonBody<NewAgentState>,
+    JsonBody(sent): JsonBody<NewAgentState>,
 ) -> HttpResult<StateWithEtag> {
     let id = ids.thread()?;
     let told = match IfMatch::of(&headers) {
-        IfMatch::Absent => sent.value.version.map_or(IfMatch::Absent, |version| IfMatch::Versions(vec![version])),
+        IfMatch::Absent => sent.version.map_or(IfMatch::Absent, |version| IfMatch::Versions(vec![version])),
         told @ (IfMatch::Any | IfMatch::Versions(_)) => told,
     };
     let current = threads::agent_state(&app.service, &caller, &id).await?.version;
     let based_on = told.against(current)?;
-    Ok(with_etag(threads::put_agent_state(&app.service, &caller, &id, sent.value.data, based_on).await?))
+    Ok(with_etag(threads::put_agent_state(&app.service, &caller, &id, sent.data, based_on).await?))
 }
 
 fn with_etag(state: AgentState) -> StateWithEtag {

@@ -11,7 +11,7 @@ use crate::http::app_state::AppState;
 use crate::http::caller::{MayAdmin, MayRead};
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
-use crate::http::json::JsonBody;
+use crate::http::json::KeyedBody;
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
@@ -39,7 +39,7 @@ pub(crate) async fn create(
     _: NoParams,
     preferences: ReplyPreferences,
     key: IdempotencyKey,
-    sent: JsonBody<AgentSpec>,
+    sent: KeyedBody<AgentSpec>,
 ) -> HttpResult<Response> {
     resource::create::<RemoteAgents>(&app, &caller, &preferences, key, sent, "/agents").await
 }
@@ -68,7 +68,7 @@ pub(crate) async fn put(
     _: NoParams,
     key: IdempotencyKey,
     headers: HeaderMap,
-    sent: JsonBody<AgentSpec>,
+    sent: KeyedBody<AgentSpec>,
 ) -> HttpResult<Response> {
     let id: String = ids.get("agent")?;
     resource::put_once::<RemoteAgents>(&app, &caller, &id, &headers, key, sent).await

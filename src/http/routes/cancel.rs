@@ -12,7 +12,7 @@ use crate::http::app_state::AppState;
 use crate::http::caller::MayRun;
 use crate::http::idempotency::{IdempotencyKey, ReplyValue, reply_value};
 use crate::http::ids::Ids;
-use crate::http::json::{JsonBody, Nothing, OptionalJsonBody};
+use crate::http::json::{KeyedBody, Nothing, OptionalKeyedBody};
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::service::once::Answered;
@@ -28,7 +28,7 @@ pub(crate) async fn thread(
     ids: Ids,
     _: NoParams,
     key: IdempotencyKey,
-    OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
+    OptionalKeyedBody(sent): OptionalKeyedBody<Nothing>,
 ) -> HttpResult<Response> {
     Ok(response(accept(&app, &caller, &ids.thread()?, sent, key).await?))
 }
@@ -43,7 +43,7 @@ pub(crate) async fn run(
     ids: Ids,
     _: NoParams,
     key: IdempotencyKey,
-    OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
+    OptionalKeyedBody(sent): OptionalKeyedBody<Nothing>,
 ) -> HttpResult<Response> {
     let answered = runs::cancel(&app.service, &caller, &ids.get("run")?, key.with(sent.fingerprint)).await?;
     Ok(response(reply(answered)?))
@@ -54,7 +54,7 @@ pub(crate) async fn accept(
     app: &AppState,
     caller: &Caller,
     thread: &ThreadId,
-    sent: JsonBody<Nothing>,
+    sent: KeyedBody<Nothing>,
     key: IdempotencyKey,
 ) -> Result<ReplyValue<CancelReceipt>, Fault> {
     reply(runs::cancel_thread(&app.service, caller, thread, key.with(sent.fingerprint)).await?)

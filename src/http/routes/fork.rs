@@ -12,7 +12,7 @@ use crate::http::app_state::AppState;
 use crate::http::caller::MayRun;
 use crate::http::idempotency::{IdempotencyKey, reply_value};
 use crate::http::ids::{Ids, new_thread_id};
-use crate::http::json::OptionalJsonBody;
+use crate::http::json::OptionalKeyedBody;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
@@ -40,7 +40,7 @@ pub(crate) async fn fork(
     preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
-    OptionalJsonBody(sent): OptionalJsonBody<Fork>,
+    OptionalKeyedBody(sent): OptionalKeyedBody<Fork>,
 ) -> HttpResult<Response> {
     let Fork { at, thread_id } = sent.value;
     if at.is_some_and(|seq| seq < 0) {

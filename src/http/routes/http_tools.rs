@@ -11,7 +11,7 @@ use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
-use crate::http::json::JsonBody;
+use crate::http::json::{JsonBody, KeyedBody};
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
@@ -39,7 +39,7 @@ pub(crate) async fn create(
     _: NoParams,
     preferences: ReplyPreferences,
     key: IdempotencyKey,
-    sent: JsonBody<HttpToolSpec>,
+    sent: KeyedBody<HttpToolSpec>,
 ) -> HttpResult<Response> {
     resource::create::<HttpTools>(&app, &caller, &preferences, key, sent, "/http-tools").await
 }
@@ -66,10 +66,10 @@ pub(crate) async fn put(
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-    sent: JsonBody<HttpToolSpec>,
+    JsonBody(sent): JsonBody<HttpToolSpec>,
 ) -> HttpResult<Json<HttpToolResource>> {
     let name: String = ids.get("tool")?;
-    resource::put::<HttpTools>(&app, &caller, &name, sent.value).await
+    resource::put::<HttpTools>(&app, &caller, &name, sent).await
 }
 
 /// Remove a tool. Calls in progress end as usual.

@@ -12,7 +12,7 @@ use crate::http::caller::MayRun;
 use crate::http::follow::receipt;
 use crate::http::idempotency::{IdempotencyKey, ReplyValue, reply_value};
 use crate::http::ids::Ids;
-use crate::http::json::{JsonBody, Nothing, OptionalJsonBody};
+use crate::http::json::{KeyedBody, Nothing, OptionalKeyedBody};
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
@@ -29,7 +29,7 @@ pub(crate) async fn retry(
     preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
-    OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
+    OptionalKeyedBody(sent): OptionalKeyedBody<Nothing>,
 ) -> HttpResult<Response> {
     let action = ItemAction::Retry(ids.item());
     Ok(receipt(&preferences, accept(&app, &caller, &ids.thread()?, action, sent, key).await?))
@@ -46,7 +46,7 @@ pub(crate) async fn skip(
     preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
-    OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
+    OptionalKeyedBody(sent): OptionalKeyedBody<Nothing>,
 ) -> HttpResult<Response> {
     let action = ItemAction::Skip(ids.item());
     Ok(receipt(&preferences, accept(&app, &caller, &ids.thread()?, action, sent, key).await?))
@@ -57,7 +57,7 @@ async fn accept(
     caller: &Caller,
     thread: &ThreadId,
     action: ItemAction,
-    sent: JsonBody<Nothing>,
+    sent: KeyedBody<Nothing>,
     key: IdempotencyKey,
 ) -> Result<ReplyValue<Receipt>, Fault> {
     let answered = runs::act_on_item(&app.service, caller, thread, action, key.with(sent.fingerprint)).await?;

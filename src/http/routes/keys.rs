@@ -31,9 +31,9 @@ pub(crate) async fn create(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,
     _: NoParams,
-    sent: JsonBody<NewKey>,
+    JsonBody(sent): JsonBody<NewKey>,
 ) -> HttpResult<(StatusCode, Json<Issued>)> {
-    Ok((StatusCode::CREATED, Json(app.keys.issue(&caller, &sent.value).await?)))
+    Ok((StatusCode::CREATED, Json(app.keys.issue(&caller, &sent).await?)))
 }
 
 /// Replace a key with a new one of the same id, name and scopes.
@@ -50,7 +50,7 @@ pub(crate) async fn rotate(
     OptionalJsonBody(sent): OptionalJsonBody<KeyRotation>,
 ) -> HttpResult<Json<Issued>> {
     let key: String = ids.get("key")?;
-    Ok(Json(app.keys.rotate(&caller, &key, &sent.value).await?))
+    Ok(Json(app.keys.rotate(&caller, &key, &sent).await?))
 }
 
 /// Revoke a key. It stops working within five seconds.

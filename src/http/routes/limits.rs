@@ -33,11 +33,11 @@ pub(crate) async fn put(
     MayOperate(caller): MayOperate,
     State(app): State<AppState>,
     mut params: Params,
-    sent: JsonBody<TenantCaps>,
+    JsonBody(sent): JsonBody<TenantCaps>,
 ) -> HttpResult<Json<TenantCaps>> {
     let tenant = params.text("tenant");
     params.finish()?;
-    Ok(Json(limits::put_caps(&app.service, &caller, tenant.as_deref(), sent.value).await?))
+    Ok(Json(limits::put_caps(&app.service, &caller, tenant.as_deref(), sent).await?))
 }
 
 /// Set how many runs a tenant may have; needs the scope `operator`. The body replaces what was set before; absent
@@ -50,9 +50,9 @@ pub(crate) async fn put_runs(
     MayOperate(caller): MayOperate,
     State(app): State<AppState>,
     mut params: Params,
-    sent: JsonBody<TenantRunLimits>,
+    JsonBody(sent): JsonBody<TenantRunLimits>,
 ) -> HttpResult<Json<TenantRunLimits>> {
     let tenant = params.text("tenant");
     params.finish()?;
-    Ok(Json(limits::put_runs(&app.service, &caller, tenant.as_deref(), sent.value).await?))
+    Ok(Json(limits::put_runs(&app.service, &caller, tenant.as_deref(), sent).await?))
 }

@@ -12,7 +12,7 @@ use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
-use crate::http::json::{JsonBody, OptionalJsonBody};
+use crate::http::json::{JsonBody, KeyedBody, OptionalJsonBody};
 use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
@@ -41,7 +41,7 @@ pub(crate) async fn create(
     _: NoParams,
     preferences: ReplyPreferences,
     key: IdempotencyKey,
-    sent: JsonBody<Endpoint>,
+    sent: KeyedBody<Endpoint>,
 ) -> HttpResult<Response> {
     resource::create::<McpServers>(&app, &caller, &preferences, key, sent, "/mcp-servers").await
 }
@@ -68,10 +68,10 @@ pub(crate) async fn patch(
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-    sent: JsonBody<Map<String, Value>>,
+    JsonBody(sent): JsonBody<Map<String, Value>>,
 ) -> HttpResult<Json<ServerView>> {
     let name: String = ids.get("name")?;
-    resource::patch::<McpServers>(&app, &caller, &name, sent.value).await
+    resource::patch::<McpServers>(&app, &caller, &name, sent).await
 }
 
 /// Remove one of the tenant's own servers, with the approvals of its tools.
@@ -107,5 +107,5 @@ pub(crate) async fn approve(
     OptionalJsonBody(sent): OptionalJsonBody<Approval>,
 ) -> HttpResult<Json<ServerView>> {
     let (name, tool): (String, String) = (ids.get("name")?, ids.get("tool")?);
-    Ok(Json(resources::approve_tool(&app.service, &caller, &name, &tool, sent.value.hash.as_deref()).await?))
+    Ok(Json(resources::approve_tool(&app.service, &caller, &name, &tool, sent.hash.as_deref()).await?))
 }

@@ -12,7 +12,7 @@ use crate::http::caller::MayRun;
 use crate::http::follow::receipt;
 use crate::http::idempotency::{IdempotencyKey, ReplyValue, reply_value};
 use crate::http::ids::Ids;
-use crate::http::json::{JsonBody, Nothing, OptionalJsonBody};
+use crate::http::json::{KeyedBody, Nothing, OptionalKeyedBody};
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
@@ -28,7 +28,7 @@ pub(crate) async fn pause(
     preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
-    OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
+    OptionalKeyedBody(sent): OptionalKeyedBody<Nothing>,
 ) -> HttpResult<Response> {
     Ok(receipt(&preferences, accept(&app, &caller, &ids.thread()?, sent, key).await?))
 }
@@ -38,7 +38,7 @@ pub(crate) async fn accept(
     app: &AppState,
     caller: &Caller,
     thread: &ThreadId,
-    sent: JsonBody<Nothing>,
+    sent: KeyedBody<Nothing>,
     key: IdempotencyKey,
 ) -> Result<ReplyValue<Receipt>, Fault> {
     let answered = runs::pause(&app.service, caller, thread, key.with(sent.fingerprint)).await?;

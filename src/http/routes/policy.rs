@@ -62,10 +62,10 @@ pub(crate) async fn put(
     State(app): State<AppState>,
     _: NoParams,
     headers: HeaderMap,
-    sent: JsonBody<PolicyRules>,
+    JsonBody(sent): JsonBody<PolicyRules>,
 ) -> HttpResult<Response> {
     let on = IfMatch::of(&headers);
-    let changed = resources::put::<Policy>(&app.service, &caller, POLICY_ID, sent.value, &on, None).await?;
+    let changed = resources::put::<Policy>(&app.service, &caller, POLICY_ID, sent, &on, None).await?;
     Ok(resource::changed(changed)?)
 }
 
@@ -76,9 +76,9 @@ pub(crate) async fn dry_run(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,
     _: NoParams,
-    sent: JsonBody<DryRun>,
+    JsonBody(sent): JsonBody<DryRun>,
 ) -> HttpResult<Json<DryRunReport>> {
-    Ok(Json(policy::dry_run(&app.service, &caller, &sent.value).await?))
+    Ok(Json(policy::dry_run(&app.service, &caller, &sent).await?))
 }
 
 /// The changes of the configuration, and who made them, newest first.

@@ -16,7 +16,7 @@ use crate::http::caller::MayRun;
 use crate::http::follow::{Finished, follow};
 use crate::http::idempotency::{IdempotencyKey, ReplyValue, reply_value};
 use crate::http::ids::Ids;
-use crate::http::json::JsonBody;
+use crate::http::json::KeyedBody;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
@@ -65,7 +65,7 @@ pub(crate) async fn process(
     preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
-    sent: JsonBody<ProcessBody>,
+    sent: KeyedBody<ProcessBody>,
 ) -> HttpResult<Response> {
     let thread = ids.new_thread(&app)?;
     let (receipt, early) =
@@ -79,7 +79,7 @@ pub(crate) async fn accept(
     app: &AppState,
     caller: &Caller,
     thread: &ThreadId,
-    sent: JsonBody<ProcessBody>,
+    sent: KeyedBody<ProcessBody>,
     key: IdempotencyKey,
     trace: &TraceId,
     listens: bool,

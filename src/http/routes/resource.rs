@@ -14,7 +14,7 @@ use crate::domain::fault::Fault;
 use crate::http::app_state::AppState;
 use crate::http::etag;
 use crate::http::idempotency::{IdempotencyKey, reply_value};
-use crate::http::json::{JsonBody, fingerprint, read_value, typed};
+use crate::http::json::{KeyedBody, fingerprint, read_value, typed};
 use crate::http::page::Listed;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
@@ -36,7 +36,7 @@ pub(super) async fn create<R: Collection>(
     caller: &Caller,
     preferences: &ReplyPreferences,
     key: IdempotencyKey,
-    sent: JsonBody<R::Spec>,
+    sent: KeyedBody<R::Spec>,
     path: &str,
 ) -> HttpResult<Response>
 where
@@ -83,7 +83,7 @@ pub(super) async fn put_once<R: Resource>(
     id: &str,
     headers: &HeaderMap,
     key: IdempotencyKey,
-    sent: JsonBody<R::Spec>,
+    sent: KeyedBody<R::Spec>,
 ) -> HttpResult<Response>
 where
     R::View: DeserializeOwned,

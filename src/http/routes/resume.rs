@@ -13,7 +13,7 @@ use crate::http::caller::MayApprove;
 use crate::http::follow::{Finished, follow};
 use crate::http::idempotency::{IdempotencyKey, ReplyValue, reply_value};
 use crate::http::ids::Ids;
-use crate::http::json::JsonBody;
+use crate::http::json::KeyedBody;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
@@ -35,7 +35,7 @@ pub(crate) async fn resume(
     preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
-    sent: JsonBody<hitl::Answer>,
+    sent: KeyedBody<hitl::Answer>,
 ) -> HttpResult<Response> {
     let thread = ids.thread()?;
     let early =
@@ -50,7 +50,7 @@ pub(crate) async fn accept(
     app: &AppState,
     caller: &Caller,
     thread: &ThreadId,
-    sent: JsonBody<hitl::Answer>,
+    sent: KeyedBody<hitl::Answer>,
     key: IdempotencyKey,
 ) -> Result<ReplyValue<Receipt>, Fault> {
     let answered = runs::resume(&app.service, caller, thread, sent.value, key.with(sent.fingerprint)).await?;

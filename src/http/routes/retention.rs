@@ -51,9 +51,9 @@ pub(crate) async fn put(
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-    sent: JsonBody<NewRetention>,
+    JsonBody(sent): JsonBody<NewRetention>,
 ) -> HttpResult<Json<Retention>> {
-    let NewRetention { log_days, thread_days, hold } = sent.value;
+    let NewRetention { log_days, thread_days, hold } = sent;
     let ask = RetentionAsk { terms: Terms { log_days, thread_days }, hold: hold.map(|hold| hold.reason) };
     Ok(Json(retention::put(&app.service, &caller, &ids.thread()?, ask).await?))
 }

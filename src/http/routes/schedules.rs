@@ -13,7 +13,7 @@ use crate::http::caller::{MayRead, MayRun};
 use crate::http::follow::absolute;
 use crate::http::idempotency::{IdempotencyKey, ReplyValue, reply_value};
 use crate::http::ids::Ids;
-use crate::http::json::{JsonBody, Nothing, OptionalJsonBody};
+use crate::http::json::{KeyedBody, Nothing, OptionalKeyedBody};
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params, wrong};
 use crate::http::problem::HttpResult;
@@ -47,7 +47,7 @@ pub(crate) async fn create(
     _: NoParams,
     preferences: ReplyPreferences,
     key: IdempotencyKey,
-    sent: JsonBody<ScheduleSpec>,
+    sent: KeyedBody<ScheduleSpec>,
 ) -> HttpResult<Response> {
     resource::create::<Schedules>(&app, &caller, &preferences, key, sent, "/schedules").await
 }
@@ -77,7 +77,7 @@ pub(crate) async fn put(
     _: NoParams,
     key: IdempotencyKey,
     headers: HeaderMap,
-    sent: JsonBody<ScheduleSpec>,
+    sent: KeyedBody<ScheduleSpec>,
 ) -> HttpResult<Response> {
     let id: String = ids.get("schedule")?;
     resource::put_once::<Schedules>(&app, &caller, &id, &headers, key, sent).await
@@ -124,7 +124,7 @@ pub(crate) async fn trigger(
     _: NoParams,
     preferences: ReplyPreferences,
     key: IdempotencyKey,
-    OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
+    OptionalKeyedBody(sent): OptionalKeyedBody<Nothing>,
 ) -> HttpResult<Response> {
     let id: String = ids.get("schedule")?;
     let asked = schedules::trigger(&app.service, &caller, &id, key.with(sent.fingerprint)).await?;

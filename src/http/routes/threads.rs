@@ -15,7 +15,7 @@ use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::idempotency::{IdempotencyKey, ReplyValue, reply_value};
 use crate::http::ids::{Ids, new_thread_id};
-use crate::http::json::{JsonBody, read_value};
+use crate::http::json::{KeyedBody, read_value};
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
@@ -48,7 +48,7 @@ pub(crate) async fn create(
     preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
-    sent: JsonBody<NewThread>,
+    sent: KeyedBody<NewThread>,
 ) -> HttpResult<Response> {
     let NewThread { thread_id, title, config, metadata } = sent.value;
     let longest = app.config.limits.id_length;

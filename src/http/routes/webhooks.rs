@@ -11,7 +11,7 @@ use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
 use crate::http::idempotency::{IdempotencyKey, reply_value};
 use crate::http::ids::Ids;
-use crate::http::json::{JsonBody, Nothing, OptionalJsonBody};
+use crate::http::json::{JsonBody, KeyedBody, Nothing, OptionalKeyedBody};
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
@@ -40,7 +40,7 @@ pub(crate) async fn create(
     _: NoParams,
     preferences: ReplyPreferences,
     key: IdempotencyKey,
-    sent: JsonBody<WebhookSpec>,
+    sent: KeyedBody<WebhookSpec>,
 ) -> HttpResult<Response> {
     resource::create::<Webhooks>(&app, &caller, &preferences, key, sent, "/webhooks").await
 }
@@ -67,10 +67,10 @@ pub(crate) async fn put(
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-    sent: JsonBody<WebhookSpec>,
+    JsonBody(sent): JsonBody<WebhookSpec>,
 ) -> HttpResult<Json<WebhookResource>> {
     let id: String = ids.get("webhook")?;
-    resource::put::<Webhooks>(&app, &caller, &id, sent.value).await
+    resource::put::<Webhooks>(&app, &caller, &id, sent).await
 }
 
 /// Remove a webhook.
@@ -128,7 +128,7 @@ pub(crate) async fn replay(
     ids: Ids,
     _: NoParams,
     key: IdempotencyKey,
-    OptionalJsonBody(sent): OptionalJsonBody<Nothing>,
+    OptionalKeyedBody(sent): OptionalKeyedBody<Nothing>,
 ) -> HttpResult<Response> {
     let id: String = ids.get("delivery")?;
     let replayed = resources::replay(&app.service, &caller, &id.into(), key.with(sent.fingerprint)).await?;

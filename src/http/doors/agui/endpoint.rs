@@ -32,9 +32,9 @@ pub(crate) async fn run(
     State(app): State<AppState>,
     preferences: ReplyPreferences,
     _: NoParams,
-    sent: JsonBody<RunAgentInput>,
+    JsonBody(sent): JsonBody<RunAgentInput>,
 ) -> HttpResult<Response> {
-    let sent = request::read(&app, sent.value)?;
+    let sent = request::read(&app, sent)?;
     let client = sent.run.clone();
     let ctx = DoorRequest { app, caller, preferences };
     Ok(match accept::accept(&ctx, sent).await? {
@@ -53,9 +53,9 @@ pub(crate) async fn connect(
     preferences: ReplyPreferences,
     headers: HeaderMap,
     _: NoParams,
-    sent: JsonBody<RunAgentInput>,
+    JsonBody(sent): JsonBody<RunAgentInput>,
 ) -> HttpResult<Response> {
-    let client = request::client(&app, &sent.value)?;
+    let client = request::client(&app, &sent)?;
     let cursor = cursor(&headers)?;
     let conversation = async || {
         let shown = conversation::snapshot(&app, &caller, &client.thread).await?;

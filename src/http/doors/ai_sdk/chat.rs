@@ -14,7 +14,7 @@ use crate::http::doors::DoorRequest;
 use crate::http::doors::conversation::latest_runs;
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
-use crate::http::json::JsonBody;
+use crate::http::json::KeyedBody;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
@@ -30,9 +30,9 @@ pub(crate) async fn send(
     preferences: ReplyPreferences,
     _: NoParams,
     key: IdempotencyKey,
-    sent: JsonBody<Body>,
+    sent: KeyedBody<Body>,
 ) -> HttpResult<Response> {
-    let JsonBody { value, fingerprint } = sent;
+    let KeyedBody { value, fingerprint } = sent;
     let sent = request::read(&app, value)?;
     let ctx = DoorRequest { app, caller, preferences };
     let accepted = accept::accept(&ctx, sent, key.with(fingerprint)).await?;

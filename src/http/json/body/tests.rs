@@ -34,10 +34,10 @@ async fn there_is_room_for_so_much_and_what_is_larger_has_it_alone() {
 async fn a_long_body_waits_for_room_in_the_parser_and_a_short_one_does_not() {
     let all = PARSING.reserve(usize::MAX).await;
     let arrived = |bytes: Vec<u8>| ReceivedBody { bytes: bytes.into(), room: None };
-    assert_eq!(parsed(arrived(b"[]".to_vec()), 4).await.unwrap(), Value::Array(Vec::new()));
-    assert!(parsed(arrived(long()), 4).now_or_never().is_none(), "it has no room yet");
+    assert_eq!(parsed(arrived(b"[]".to_vec()), 4, Ok).await.unwrap(), Value::Array(Vec::new()));
+    assert!(parsed(arrived(long()), 4, Ok).now_or_never().is_none(), "it has no room yet");
     drop(all);
-    assert!(parsed(arrived(long()), 4).await.is_ok());
+    assert!(parsed(arrived(long()), 4, Ok).await.is_ok());
 }
 
 #[tokio::test]

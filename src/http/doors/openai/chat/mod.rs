@@ -21,7 +21,7 @@ use crate::http::app_state::AppState;
 use crate::http::caller::MayRun;
 use crate::http::doors::DoorRequest;
 use crate::http::idempotency::IdempotencyKey;
-use crate::http::json::JsonBody;
+use crate::http::json::KeyedBody;
 use crate::http::params::NoParams;
 use crate::http::reply_preferences::ReplyPreferences;
 
@@ -42,7 +42,7 @@ pub(crate) async fn create(
     _: NoParams,
     headers: HeaderMap,
     key: IdempotencyKey,
-    sent: JsonBody<Sent>,
+    sent: KeyedBody<Sent>,
 ) -> Result<Response, OpenAiError> {
     let model = models::find(&app, &sent.value.model)?;
     let request = sent.value.read(&model)?;

@@ -26,7 +26,7 @@ use crate::http::doors::DoorRequest;
 use crate::http::doors::run_stream::Projection;
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
-use crate::http::json::JsonBody;
+use crate::http::json::KeyedBody;
 use crate::http::params::{NoParams, Params};
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::runs;
@@ -47,7 +47,7 @@ pub(crate) async fn create(
     _: NoParams,
     headers: HeaderMap,
     key: IdempotencyKey,
-    sent: JsonBody<Sent>,
+    sent: KeyedBody<Sent>,
 ) -> Result<Response, OpenAiError> {
     let model = models::find(&app, &sent.value.model)?;
     let request = sent.value.read(&model)?;
