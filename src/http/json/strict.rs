@@ -11,17 +11,17 @@ use crate::domain::pointer::Pointer;
 
 /// Parses `text`. `max_depth` limits the nesting of objects and arrays; serde_json's own limit of 128 applies as well.
 pub(crate) fn parse(text: &[u8], max_depth: usize) -> Result<Value, Fault> {
-    let place = ReaderPosition {
-        pointer: RefCell::default(),
-        refused: RefCell::default(),
-        left: Cell::new(MAX_VALUES),
-        max_depth,
-    };
+    let shared =
+        ReaderState { refused: RefCell::default(), path: RefCell::default(), left: Cell::new(MAX_VALUES), max_depth };
     let mut source = serde_json::Deserializer::from_slice(text);
-    let parsed = Node { place: &place, depth: 0 }.deserialize(&mut source);
-    parsed.and_then(|value| source.end().map(|()| value)).map_err(|error| {
-        let unreadable = || Fault::new(Code::Malformed, format!("The body is not valid JSON: {error}."));
-        place.refused.take().unwrap_or_else(unreadable)
+    let parsed = Node { shared: &shared, depth: 0 }.deserialize(&mut source);
+    parsed.and_then(|value| source.end().map(|()| value)).map_err(|error| match shared.refused.take() {
+        Some((code, detail)) => {
+            let path = shared.path.take();
+            let pointer = Pointer::of(path.iter().rev().map(String::as_str)).to_string();
+            Fault::new(code, format!("{detail}.")).at(pointer, detail)
+        }
+        None => Fault::new(Code::Malformed, format!("The body is not valid JSON: {error}.")),
     })
 }
 
@@ -29,20 +29,27 @@ pub(crate) fn parse(text: &[u8], max_depth: usize) -> Result<Value, Fault> {
 /// in which it may be written.
 pub(crate) const MAX_VALUES: usize = 250_000;
 
-/// The parser's position, and why it refused the text, if it did: serde's errors can only carry text.
-struct ReaderPosition {
-    pointer: RefCell<Pointer>,
-    refused: RefCell<Option<Fault>>,
+/// What the readers of the nested values of one text share.
+struct ReaderState {
+    /// Why the text was refused, if it was: serde's errors can only carry text.
+    refused: RefCell<Option<(Code, String)>>,
+    /// The names on the way to the refused value, innermost first: they are collected only after a failure.
+    path: RefCell<Vec<String>>,
     /// How many more values are allowed.
     left: Cell<usize>,
     max_depth: usize,
 }
 
-impl ReaderPosition {
+impl ReaderState {
     fn refuse<E: de::Error>(&self, code: Code, detail: &str) -> E {
-        let fault = Fault::new(code, format!("{detail}.")).at(self.pointer.borrow().to_string(), detail);
-        *self.refused.borrow_mut() = Some(fault);
+        *self.refused.borrow_mut() = Some((code, detail.to_owned()));
         E::custom(detail)
+    }
+
+    /// Adds the name of the member, or the index of the element, in which reading failed.
+    fn within<E>(&self, name: impl fmt::Display, error: E) -> E {
+        self.path.borrow_mut().push(name.to_string());
+        error
     }
 
     fn check_text<E: de::Error>(&self, text: &str) -> Result<(), E> {
@@ -55,15 +62,29 @@ impl ReaderPosition {
 
 #[derive(Clone, Copy)]
 struct Node<'a> {
-    place: &'a ReaderPosition,
+    shared: &'a ReaderState,
     depth: usize,
 }
 
 impl Node<'_> {
+    /// The value of the member `key`, which follows in `members`.
+    fn member<'de, A: MapAccess<'de>>(
+        self,
+        key: &str,
+        known: &Map<String, Value>,
+        members: &mut A,
+    ) -> Result<Value, A::Error> {
+        self.shared.check_text(key)?;
+        if known.contains_key(key) {
+            return Err(self.shared.refuse(Code::Malformed, "A key occurs twice in one object"));
+        }
+        members.next_value_seed(self)
+    }
+
     fn deeper<E: de::Error>(self) -> Result<Self, E> {
-        if self.depth == self.place.max_depth {
-            let detail = format!("Objects and arrays may nest {} deep", self.place.max_depth);
-            return Err(self.place.refuse(Code::Malformed, &detail));
+        if self.depth == self.shared.max_depth {
+            let detail = format!("Objects and arrays may nest {} deep", self.shared.max_depth);
+            return Err(self.shared.refuse(Code::Malformed, &detail));
         }
         Ok(Self { depth: self.depth + 1, ..self })
     }
@@ -72,9 +93,9 @@ impl Node<'_> {
 impl<'de> DeserializeSeed<'de> for Node<'_> {
     type Value = Value;
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
-        let left = self.place.left.get().checked_sub(1);
-        let refuse = || self.place.refuse(Code::BodyTooLarge, &format!("JSON may have {MAX_VALUES} values"));
-        self.place.left.set(left.ok_or_else(refuse)?);
+        let left = self.shared.left.get().checked_sub(1);
+        let refuse = || self.shared.refuse(Code::BodyTooLarge, &format!("JSON may have {MAX_VALUES} values"));
+        self.shared.left.set(left.ok_or_else(refuse)?);
         source.deserialize_any(self)
     }
 }
@@ -101,7 +122,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
     }
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Value, E> {
-        self.place.check_text(text)?;
+        self.shared.check_text(text)?;
         Ok(Value::String(text.to_owned()))
     }
 
@@ -109,28 +130,20 @@ impl<'de> Visitor<'de> for Node<'_> {
         let inner = self.deeper()?;
         let mut values = Vec::new();
         loop {
-            self.place.pointer.borrow_mut().push(&values.len().to_string());
-            match items.next_element_seed(inner)? {
+            let at = values.len();
+            match items.next_element_seed(inner).map_err(|error| self.shared.within(at, error))? {
                 Some(value) => values.push(value),
-                None => break,
+                None => return Ok(Value::Array(values)),
             }
-            self.place.pointer.borrow_mut().pop();
         }
-        self.place.pointer.borrow_mut().pop();
-        Ok(Value::Array(values))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let inner = self.deeper()?;
         let mut map = Map::new();
         while let Some(key) = members.next_key::<String>()? {
-            self.place.pointer.borrow_mut().push(&key);
-            self.place.check_text(&key)?;
-            if map.contains_key(&key) {
-                return Err(self.place.refuse(Code::Malformed, "The same key stands twice in one object"));
-            }
-            map.insert(key, members.next_value_seed(inner)?);
-            self.place.pointer.borrow_mut().pop();
+            let value = inner.member(&key, &map, &mut members).map_err(|error| self.shared.within(&key, error))?;
+            map.insert(key, value);
         }
         Ok(Value::Object(map))
     }

@@ -1,4 +1,4 @@
-//! A JSON Pointer (RFC 6901) that is built name by name, or follows a reader down and up.
+//! A JSON Pointer (RFC 6901) that is built name by name.
 
 use std::fmt;
 
@@ -15,10 +15,6 @@ impl Pointer {
 
     pub fn push(&mut self, name: &str) {
         self.0.push(token(name));
-    }
-
-    pub fn pop(&mut self) {
-        self.0.pop();
     }
 }
 
