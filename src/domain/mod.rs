@@ -8,6 +8,7 @@ pub mod frame;
 pub mod http_tool;
 pub mod lookup;
 pub(crate) mod prices;
+pub mod request_trace;
 pub mod retention;
 pub(crate) mod run_activity;
 pub mod run_limits;

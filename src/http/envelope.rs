@@ -22,12 +22,12 @@ use super::rates::RateNotice;
 use super::remote_addr::RemoteAddr;
 use super::request_span::RequestSpan;
 use super::routes::protected_resource;
-use super::trace::TraceId;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::request_trace::RequestTrace;
 
 pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let mut trace = TraceId::of(request.headers());
+    let mut trace = RequestTrace::of(request.headers());
     let method = request.method().clone();
     let instance = request.uri().path().to_owned();
     let route = route(&request, &app.links.base_path);
@@ -44,7 +44,7 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     let in_flight = metrics::InFlight::begin();
     // A request that waits for a run or for events says nothing about this server's speed.
     let is_patient = metrics::is_patient(request.headers());
-    let span = tracing::info_span!("request", traceId = %trace.0, %method, path = %instance);
+    let span = tracing::info_span!("request", traceId = %trace.id, %method, path = %instance);
     let answered = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
     let bare =
         answered.unwrap_or_else(|_| Problem(Fault::new(Code::Internal, "Something broke here.")).into_response());
@@ -53,7 +53,7 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     let mut response = match bare.extensions().get::<Problem>().cloned() {
         Some(Problem(fault)) => {
             span.in_scope(|| log(&fault));
-            let context = ProblemContext { docs: &docs, instance: &instance, trace_id: &trace.0 };
+            let context = ProblemContext { docs: &docs, instance: &instance, trace_id: &trace.id };
             match door {
                 Some(door) => door.refuse(&fault, &context, path, bare),
                 None => problem::complete(&fault, &context, bare),

@@ -12,8 +12,8 @@ use super::prefer;
 use super::problem::Problem;
 use super::rates::RateNotice;
 use super::remote_addr::RemoteAddr;
-use super::trace::TraceId;
 use crate::auth::Pass;
+use crate::domain::request_trace::RequestTrace;
 
 #[derive(Clone)]
 pub(crate) struct ReplyPreferences {
@@ -21,7 +21,7 @@ pub(crate) struct ReplyPreferences {
     pub(crate) pass: Pass,
     /// The URL prefix of this server, as the caller reaches it.
     pub(crate) base: String,
-    pub(crate) trace: TraceId,
+    pub(crate) trace: RequestTrace,
     pub(crate) rates: RateNotice,
     /// `Prefer: wait=N`.
     pub(crate) wait: Option<Duration>,
@@ -34,7 +34,7 @@ impl FromRequestParts<AppState> for ReplyPreferences {
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
         let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
-        let trace = parts.extensions.get::<TraceId>().cloned();
+        let trace = parts.extensions.get::<RequestTrace>().cloned();
         let accepts = parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let mut accepts = accepts.flat_map(|value| value.split(','));
         Ok(Self {
@@ -42,7 +42,7 @@ impl FromRequestParts<AppState> for ReplyPreferences {
             pass: pass(app, parts).unwrap_or_else(|_| Pass::of(None)),
             base: app.links.base(peer, &parts.headers),
             rates: parts.extensions.get().cloned().unwrap_or_default(),
-            trace: trace.unwrap_or_else(|| TraceId::of(&parts.headers)),
+            trace: trace.unwrap_or_else(|| RequestTrace::of(&parts.headers)),
             wait: prefer::wait(&parts.headers),
             wants_events: accepts.any(|accept| accept.trim().starts_with("text/event-stream")),
         })

@@ -6,7 +6,7 @@ use axum::response::Response;
 
 use super::app_state::AppState;
 use super::problem::Problem;
-use super::trace::TraceId;
+use crate::domain::request_trace::RequestTrace;
 use crate::traces::{self, RequestInfo};
 
 /// Health checks come every few seconds and are not traced.
@@ -21,7 +21,7 @@ pub(super) struct RequestSpan {
 impl RequestSpan {
     /// Begins the span and makes it the parent of everything that the request causes. `path` is without the base path;
     /// `url` is one of this server's URLs as the client sees them.
-    pub(super) fn begin(app: &AppState, trace: &mut TraceId, request: &Request, path: &str, url: &str) -> Self {
+    pub(super) fn begin(app: &AppState, trace: &mut RequestTrace, request: &Request, path: &str, url: &str) -> Self {
         let traces = app.service.traces().filter(|_| !PROBES.contains(&path));
         let asked = RequestInfo {
             method: super::metrics::method_label(request.method()),
@@ -30,7 +30,7 @@ impl RequestSpan {
             scheme: url.split_once(':').map_or("http", |(scheme, _)| scheme),
         };
         let now = app.service.now();
-        let open = traces.and_then(|traces| traces.begin_request(&trace.0, &mut trace.1, &asked, now));
+        let open = traces.and_then(|traces| traces.begin_request(&trace.id, &mut trace.origin, &asked, now));
         Self { app: app.clone(), open }
     }
 

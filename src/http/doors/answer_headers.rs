@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 
 use crate::domain::ids::{RunId, ThreadId};
-use crate::http::trace::TraceId;
+use crate::domain::request_trace::RequestTrace;
 
 const THREAD: HeaderName = HeaderName::from_static("x-pes-thread");
 const RUN: HeaderName = HeaderName::from_static("x-pes-run");
@@ -15,8 +15,8 @@ const REQUEST: HeaderName = HeaderName::from_static("x-request-id");
 /// The headers that web pages of other origins may read.
 pub(in crate::http) const EXPOSED: [HeaderName; 3] = [THREAD, RUN, REQUEST];
 
-pub(super) fn set_request_id(headers: &mut HeaderMap, trace: &TraceId) {
-    headers.insert(REQUEST, visible(&trace.0));
+pub(super) fn set_request_id(headers: &mut HeaderMap, trace: &RequestTrace) {
+    headers.insert(REQUEST, visible(&trace.id));
 }
 
 /// Names the thread and the run that the response is about.

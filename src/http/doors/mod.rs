@@ -35,10 +35,10 @@ use utoipa_axum::router::OpenApiRouter;
 use super::app_state::AppState;
 use super::problem::{self, ProblemContext};
 use super::reply_preferences::ReplyPreferences;
-use super::trace::TraceId;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::Fault;
 use crate::domain::hitl::SuspensionKind;
+use crate::domain::request_trace::RequestTrace;
 
 pub(super) use answer_headers::EXPOSED;
 
@@ -93,7 +93,7 @@ impl Door {
     }
 
     /// Sets the headers that every response of a door has.
-    pub(super) fn set_headers(headers: &mut HeaderMap, trace: &TraceId) {
+    pub(super) fn set_headers(headers: &mut HeaderMap, trace: &RequestTrace) {
         answer_headers::set_request_id(headers, trace);
     }
 }

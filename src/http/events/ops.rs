@@ -10,13 +10,13 @@ use super::ask::Subscribe;
 use super::socket::SocketSession;
 use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::request_trace::RequestTrace;
 use crate::http::caller::permit;
 use crate::http::follow::absolute;
 use crate::http::idempotency::{IdempotencyKey, ReplyValue};
 use crate::http::json::{KeyedBody, parse, typed};
 use crate::http::problem::{ProblemContext, document};
 use crate::http::routes::{cancel, pause, process, resume};
-use crate::http::trace::TraceId;
 use crate::service::feed::FeedAsk;
 use crate::service::runs::Receipt;
 
@@ -88,7 +88,8 @@ impl OpId {
             Some(thread) => format!("/threads/{thread}/events"),
             None => "/events".to_owned(),
         };
-        let problem = document(fault, &ProblemContext { docs: &docs, instance: &instance, trace_id: &session.trace.0 });
+        let problem =
+            document(fault, &ProblemContext { docs: &docs, instance: &instance, trace_id: &session.trace.id });
         json!({ "event": "nack", "data": { "id": self.0, "problem": problem } }).to_string()
     }
 }
@@ -98,7 +99,7 @@ struct ParsedOp {
     op: String,
     id: OpId,
     key: Option<String>,
-    trace: Option<TraceId>,
+    trace: Option<RequestTrace>,
     body: Value,
 }
 
@@ -119,7 +120,7 @@ fn take_apart(value: Value) -> Result<ParsedOp, Fault> {
     let key = text_of(&mut members, "idempotencyKey")?;
     let parent = text_of(&mut members, "traceparent")?;
     let state = text_of(&mut members, "tracestate")?;
-    let trace = parent.map(|parent| TraceId::from_values(Some(&parent), state.as_deref()));
+    let trace = parent.map(|parent| RequestTrace::from_values(Some(&parent), state.as_deref()));
     Ok(ParsedOp { op, id, key, trace, body: Value::Object(members) })
 }
 

@@ -25,10 +25,10 @@ use crate::auth::{Pass, RECHECK_INTERVAL};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
+use crate::domain::request_trace::RequestTrace;
 use crate::http::app_state::AppState;
 use crate::http::metrics;
 use crate::http::rates::RateNotice;
-use crate::http::trace::TraceId;
 use crate::live::{Encoded, EncodedKind};
 use crate::poll_gate::PollGate;
 
@@ -55,7 +55,7 @@ pub(super) struct SocketSession {
     pub(super) thread: Option<ThreadId>,
     pub(super) base: String,
     /// The trace of the request that opened the socket. Ops without a trace of their own continue it.
-    pub(super) trace: TraceId,
+    pub(super) trace: RequestTrace,
     /// Keeps that request's slot among its key's concurrent requests for as long as the socket is open.
     pub(super) _rates: RateNotice,
 }

@@ -9,6 +9,7 @@ use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
 use crate::domain::message::HistoryMessage;
+use crate::domain::request_trace::RequestTrace;
 use crate::domain::run::OnBusy;
 use crate::domain::settings::CallOptions;
 use crate::http::app_state::AppState;
@@ -20,7 +21,6 @@ use crate::http::json::KeyedBody;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::http::trace::TraceId;
 use crate::service::feed::EarlySubscription;
 use crate::service::runs::{self, ContinueAt, ProcessAsk, Receipt, WaitsFor};
 
@@ -81,7 +81,7 @@ pub(crate) async fn accept(
     thread: &ThreadId,
     sent: KeyedBody<ProcessBody>,
     key: IdempotencyKey,
-    trace: &TraceId,
+    trace: &RequestTrace,
     listens: bool,
 ) -> Result<(ReplyValue<Receipt>, Option<EarlySubscription>), Fault> {
     let query = sent.value;
@@ -91,7 +91,7 @@ pub(crate) async fn accept(
         user_id: query.user_id,
         session_id: query.session_id,
         trace_id: query.trace_id,
-        trace: Some((trace.0.clone(), trace.1.clone())),
+        trace: Some(trace.clone()),
         on_busy: query.on_busy,
         history: query.history,
         continue_at: query.after.map(continue_at),

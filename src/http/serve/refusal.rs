@@ -1,13 +1,13 @@
 //! Problem documents for connections that never get as far as a request.
 
 use crate::domain::fault::Fault;
+use crate::domain::request_trace::RequestTrace;
 use crate::http::problem::{MEDIA_TYPE, ProblemContext, document};
-use crate::http::trace::TraceId;
 
 /// A complete HTTP response, after which the connection is closed.
 pub(super) fn response(fault: &Fault) -> Vec<u8> {
-    let trace = TraceId::new();
-    let body = document(fault, &ProblemContext { docs: "/docs", instance: "/", trace_id: &trace.0 }).to_string();
+    let trace = RequestTrace::new();
+    let body = document(fault, &ProblemContext { docs: "/docs", instance: "/", trace_id: &trace.id }).to_string();
     let retry = if fault.code.status() == 503 { "retry-after: 1\r\n" } else { "" };
     let (status, title, length) = (fault.code.status(), fault.code.title(), body.len());
     format!(

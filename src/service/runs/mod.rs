@@ -15,9 +15,9 @@ use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::{ItemId, RunId, ThreadId};
 use crate::domain::lookup::{LookupKey, RunLookups};
 use crate::domain::message::HistoryMessage;
+use crate::domain::request_trace::RequestTrace;
 use crate::domain::run::{OnBusy, RunResource, RunStatus};
 use crate::domain::settings::CallOptions;
-use crate::domain::trace::TraceOrigin;
 use crate::store::Fire;
 
 pub use answer::{act_on_item, pause, reply, resume, resume_with_lookups};
@@ -39,7 +39,7 @@ pub struct ProcessAsk {
     /// The client's name for the trace: a W3C trace id, or any text.
     pub trace_id: Option<String>,
     /// The trace context of the request; absent = a new trace.
-    pub trace: Option<(String, TraceOrigin)>,
+    pub trace: Option<RequestTrace>,
     pub on_busy: OnBusy,
     /// Messages from elsewhere that precede the query, oldest first; only for a thread that begins with this query.
     pub history: Vec<HistoryMessage>,

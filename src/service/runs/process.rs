@@ -220,11 +220,11 @@ fn traced(ask: &ProcessAsk, new: impl FnOnce() -> String) -> (String, TraceOrigi
     let trace = ask.trace.clone();
     match ask.trace_id.clone() {
         Some(id) if is_trace_id(&id) => {
-            let origin = trace.filter(|(trace, _)| *trace == id).map(|(_, origin)| origin);
+            let origin = trace.filter(|trace| trace.id == id).map(|trace| trace.origin);
             (id, origin.unwrap_or_default())
         }
         client_trace_id => {
-            let (id, origin) = trace.unwrap_or_else(|| (new(), TraceOrigin::default()));
+            let (id, origin) = trace.map_or_else(|| (new(), TraceOrigin::default()), |trace| (trace.id, trace.origin));
             (id, TraceOrigin { client_trace_id, ..origin })
         }
     }

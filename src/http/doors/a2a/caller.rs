@@ -9,10 +9,10 @@ use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::{Method, Version};
 use crate::auth::Pass;
 use crate::domain::caller::{Caller, Scope};
+use crate::domain::request_trace::RequestTrace;
 use crate::http::app_state::AppState;
 use crate::http::caller::{authenticate, permit};
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::http::trace::TraceId;
 
 /// A request of a caller that may use its method, and how the caller wants the response.
 pub(super) struct A2aRequest {
@@ -23,7 +23,7 @@ pub(super) struct A2aRequest {
     pub(super) version: Version,
     /// The URL prefix of this server, as the caller reaches it.
     pub(super) base: String,
-    pub(super) trace: TraceId,
+    pub(super) trace: RequestTrace,
 }
 
 impl A2aRequest {

@@ -73,11 +73,10 @@ async fn ask(
     options: CallOptions,
 ) -> Result<AcceptOutcome, Fault> {
     let (service, caller) = (&ctx.app.service, &ctx.caller);
-    let trace = &ctx.preferences.trace;
     let ask = ProcessAsk {
         query: query.text.clone(),
         metadata: Some(Map::from_iter([(METADATA_KEY.to_owned(), json!({ "id": query.message_id }))])),
-        trace: Some((trace.0.clone(), trace.1.clone())),
+        trace: Some(ctx.preferences.trace.clone()),
         options,
         ..ProcessAsk::default()
     };

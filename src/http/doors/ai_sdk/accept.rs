@@ -86,13 +86,12 @@ async fn ask(
         let detail = "The agent waits for an answer in this chat; give it, or send `pes: {onBusy: \"interrupt\"}`.";
         return Err(Fault::new(Code::ThreadBusy, detail));
     }
-    let trace = &ctx.preferences.trace;
     let ask = ProcessAsk {
         metadata: run_query.metadata,
         query: run_query.text,
         user_id: pes.user_id,
         session_id: pes.session_id,
-        trace: Some((trace.0.clone(), trace.1.clone())),
+        trace: Some(ctx.preferences.trace.clone()),
         on_busy: pes.on_busy.unwrap_or(if is_rewind { OnBusy::Interrupt } else { OnBusy::default() }),
         continue_at: run_query.continue_at,
         options: pes.options,

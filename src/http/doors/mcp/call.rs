@@ -17,11 +17,11 @@ use crate::domain::caller::{Caller, Scope};
 use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::request_trace::RequestTrace;
 use crate::domain::run::RunStatus;
 use crate::http::app_state::AppState;
 use crate::http::caller::permit;
 use crate::http::ids::new_thread_id;
-use crate::http::trace::TraceId;
 use crate::service::once::{Answered, Idempotent};
 use crate::service::runs::{self, ProcessAsk, Receipt, Waited, WaitsFor};
 use crate::service::{plan, suspensions, threads};
@@ -33,7 +33,7 @@ pub(super) struct McpRequest {
     pub(super) caller: Caller,
     pub(super) pass: Pass,
     pub(super) client: McpClient,
-    pub(super) trace: TraceId,
+    pub(super) trace: RequestTrace,
 }
 
 /// The outcome of a call.
@@ -191,8 +191,8 @@ async fn accept(ctx: &McpRequest, query: &Query) -> Result<Receipt, Fault> {
         scope: format!("MCP {}", ctx.caller.name),
         fingerprint: digest::of(&query.fingerprint()),
     });
-    let TraceId(trace, origin) = nesting::nested_trace(ctx.trace.clone()).ok_or_else(too_deep)?;
-    let ask = ProcessAsk { query: query.query.clone(), trace: Some((trace, origin)), ..ProcessAsk::default() };
+    let trace = Some(nesting::nested_trace(ctx.trace.clone()).ok_or_else(too_deep)?);
+    let ask = ProcessAsk { query: query.query.clone(), trace, ..ProcessAsk::default() };
     runs::process(service, &ctx.caller, &thread, ask, once).await?.into_value()
 }
 

@@ -3,37 +3,36 @@
 
 use serde_json::{Map, Value};
 
-use crate::http::trace::TraceId;
+use crate::domain::request_trace::RequestTrace;
+use crate::http::trace::MAX_TRACESTATE_BYTES;
 
 /// The member of `tracestate` that holds the depth.
 const MEMBER: &str = "pes=";
 /// The maximum depth of nested calls.
 const MAX_DEPTH: u32 = 3;
-/// The maximum length of a `tracestate` that is passed on (W3C Trace Context, 3.3.1.5).
-const MAX_TRACESTATE_BYTES: usize = 512;
 
 /// The trace that a call names in its `_meta`, else the trace of its request. Its depth is the greater one of both.
-pub(super) fn trace_of_call(params: &Map<String, Value>, request: &TraceId) -> TraceId {
+pub(super) fn trace_of_call(params: &Map<String, Value>, request: &RequestTrace) -> RequestTrace {
     let meta = |name: &str| params.get("_meta")?.get(name)?.as_str();
     let Some(parent) = meta("traceparent") else { return request.clone() };
-    let state_of_request = request.1.state.as_deref();
-    let TraceId(trace, mut origin) = TraceId::from_values(Some(parent), meta("tracestate").or(state_of_request));
-    let (depth, others) = read_state(origin.state.as_deref());
+    let state_of_request = request.origin.state.as_deref();
+    let mut trace = RequestTrace::from_values(Some(parent), meta("tracestate").or(state_of_request));
+    let (depth, others) = read_state(trace.origin.state.as_deref());
     let (depth_of_request, _) = read_state(state_of_request);
     if depth_of_request > depth {
-        origin.state = Some(state_with(depth_of_request, &others));
+        trace.origin.state = Some(state_with(depth_of_request, &others));
     }
-    TraceId(trace, origin)
+    trace
 }
 
 /// The trace for the run that a call starts, one level deeper. `None` if the maximum depth is reached, or if the depth
 /// cannot be read.
-pub(super) fn nested_trace(mut trace: TraceId) -> Option<TraceId> {
-    let (depth, others) = read_state(trace.1.state.as_deref());
+pub(super) fn nested_trace(mut trace: RequestTrace) -> Option<RequestTrace> {
+    let (depth, others) = read_state(trace.origin.state.as_deref());
     if depth >= MAX_DEPTH {
         return None;
     }
-    trace.1.state = Some(state_with(depth + 1, &others));
+    trace.origin.state = Some(state_with(depth + 1, &others));
     Some(trace)
 }
 

@@ -111,12 +111,11 @@ impl NewRun {
 
     async fn process(self, ctx: &DoorRequest, key: Option<Idempotent>) -> Result<StartedRun, OpenAiError> {
         let (service, caller) = (&ctx.app.service, &ctx.caller);
-        let trace = &ctx.preferences.trace;
         let ask = ProcessAsk {
             query: self.query,
             metadata: self.metadata,
             user_id: self.user.filter(|user| !user.is_empty()),
-            trace: Some((trace.0.clone(), trace.1.clone())),
+            trace: Some(ctx.preferences.trace.clone()),
             on_busy: self.on_busy,
             options: self.options,
             history: self.history,
