@@ -1,4 +1,5 @@
-//! What a request's headers say about the wanted response.
+//! What a handler needs to know of its request besides the caller: the credentials, the server's URL, the trace, and
+//! the wanted form of the response.
 
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ pub(crate) struct ReplyPreferences {
     /// The URL prefix of this server, as the caller reaches it.
     pub(crate) base: String,
     pub(crate) trace: RequestTrace,
-    pub(crate) rates: RateNotice,
+    /// Keeps the request's slot among its key's concurrent requests for as long as a clone exists.
+    _rates: RateNotice,
     /// `Prefer: wait=N`.
     pub(crate) wait: Option<Duration>,
     /// `Accept: text/event-stream`.
@@ -41,7 +43,7 @@ impl FromRequestParts<AppState> for ReplyPreferences {
             // On a server with keys, an unreadable key was refused before.
             pass: pass(app, parts).unwrap_or_else(|_| Pass::of(None)),
             base: app.links.base(peer, &parts.headers),
-            rates: parts.extensions.get().cloned().unwrap_or_default(),
+            _rates: parts.extensions.get().cloned().unwrap_or_default(),
             trace: trace.unwrap_or_else(|| RequestTrace::of(&parts.headers)),
             wait: prefer::wait(&parts.headers),
             wants_events: accepts.any(|accept| accept.trim().starts_with("text/event-stream")),

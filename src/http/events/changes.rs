@@ -36,12 +36,7 @@ pub(crate) async fn changes(
     if asks_for_socket(&headers) {
         let upgrade = upgrade.map_err(|refused| Fault::new(Code::Malformed, format!("{}.", refused.body_text())))?;
         let frames = frames(changes::open(&app.service, &caller).await?);
-        let ReplyPreferences { pass, base, trace, rates, .. } = preferences;
-        return Ok(socket::upgrade(
-            upgrade,
-            socket::SocketSession { app, caller, pass, thread: None, base, trace, _rates: rates },
-            frames,
-        ));
+        return Ok(socket::upgrade(upgrade, socket::SocketSession { app, caller, preferences, thread: None }, frames));
     }
     if !preferences.wants_events {
         let detail = "Ask for `Accept: text/event-stream`, or open a WebSocket; GET /threads is the list.";

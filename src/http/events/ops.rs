@@ -83,13 +83,15 @@ impl OpId {
     }
 
     pub(super) fn nack(&self, session: &SocketSession, fault: &Fault) -> String {
-        let docs = format!("{}/docs", session.base);
+        let docs = format!("{}/docs", session.preferences.base);
         let instance = match &session.thread {
             Some(thread) => format!("/threads/{thread}/events"),
             None => "/events".to_owned(),
         };
-        let problem =
-            document(fault, &ProblemContext { docs: &docs, instance: &instance, trace_id: &session.trace.id });
+        let problem = document(
+            fault,
+            &ProblemContext { docs: &docs, instance: &instance, trace_id: &session.preferences.trace.id },
+        );
         json!({ "event": "nack", "data": { "id": self.0, "problem": problem } }).to_string()
     }
 }
@@ -150,7 +152,7 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
         OpKind::Process => {
             let sent = KeyedBody::of(body)?;
             start(asked, async move {
-                let trace = trace.unwrap_or_else(|| session.trace.clone());
+                let trace = trace.unwrap_or_else(|| session.preferences.trace.clone());
                 let outcome = process::accept(&session.app, &session.caller, &thread, sent, key, &trace, false).await;
                 id.respond_with_receipt(&session, outcome.map(|(reply, _)| reply))
             })
@@ -189,7 +191,8 @@ impl OpId {
     }
 
     fn respond_with_receipt(&self, session: &SocketSession, outcome: Result<ReplyValue<Receipt>, Fault>) -> String {
-        let data = |reply: ReplyValue<Receipt>| (members(&absolute(&session.base, reply.value)), reply.is_replay);
+        let data =
+            |reply: ReplyValue<Receipt>| (members(&absolute(&session.preferences.base, reply.value)), reply.is_replay);
         self.respond(session, outcome.map(data))
     }
 

@@ -48,19 +48,7 @@ pub(crate) async fn events(
     }
     let upgrade = upgrade.map_err(|refused| Fault::new(Code::Malformed, format!("{}.", refused.body_text())))?;
     let frames = open(&app, &caller, &id, ask).await?;
-    Ok(socket::upgrade(
-        upgrade,
-        socket::SocketSession {
-            app,
-            caller,
-            pass: preferences.pass,
-            thread: Some(id),
-            base: preferences.base,
-            trace: preferences.trace,
-            _rates: preferences.rates,
-        },
-        frames,
-    ))
+    Ok(socket::upgrade(upgrade, socket::SocketSession { app, caller, preferences, thread: Some(id) }, frames))
 }
 
 /// Whether the client requests a WebSocket. Other protocols that it offers (`h2c`) do not count.

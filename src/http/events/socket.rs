@@ -21,14 +21,13 @@ use super::ops::{self, Op};
 use super::read_ahead::ReadAhead;
 use super::sse::RETRY_MS;
 use super::{Frames, WRITE_BYTES, delayed_interval, open};
-use crate::auth::{Pass, RECHECK_INTERVAL};
+use crate::auth::RECHECK_INTERVAL;
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
-use crate::domain::request_trace::RequestTrace;
 use crate::http::app_state::AppState;
 use crate::http::metrics;
-use crate::http::rates::RateNotice;
+use crate::http::reply_preferences::ReplyPreferences;
 use crate::live::{Encoded, EncodedKind};
 use crate::poll_gate::PollGate;
 
@@ -50,14 +49,10 @@ const READ_BYTES: usize = 1 << 10;
 pub(super) struct SocketSession {
     pub(super) app: AppState,
     pub(super) caller: Caller,
-    pub(super) pass: Pass,
+    /// Ops without a trace of their own continue the trace of the request that opened the socket.
+    pub(super) preferences: ReplyPreferences,
     /// The thread that its ops are about. `None` for a socket that shows all threads and takes no ops.
     pub(super) thread: Option<ThreadId>,
-    pub(super) base: String,
-    /// The trace of the request that opened the socket. Ops without a trace of their own continue it.
-    pub(super) trace: RequestTrace,
-    /// Keeps that request's slot among its key's concurrent requests for as long as the socket is open.
-    pub(super) _rates: RateNotice,
 }
 
 impl SocketSession {
@@ -65,7 +60,7 @@ impl SocketSession {
     /// that the future which waits for the next frame stays small.
     fn check_credentials(&self) -> Pin<Box<dyn Future<Output = LoopStep> + Send + '_>> {
         Box::pin(async {
-            match self.app.keys.ended(&self.pass).await {
+            match self.app.keys.ended(&self.preferences.pass).await {
                 None => LoopStep::Continue,
                 Some(ended) => LoopStep::Close(close_code::POLICY, ended.why()),
             }
@@ -289,7 +284,7 @@ impl SocketLoop {
                 let Some(thread) = session.thread.clone() else { return Ok(LoopStep::Continue) };
                 self.is_subscribing = true;
                 self.begin(async move {
-                    match session.app.keys.check_again(&session.pass).await {
+                    match session.app.keys.check_again(&session.preferences.pass).await {
                         Ok(None) => OpResult::Subscription(id, open(&session.app, &session.caller, &thread, ask).await),
                         Ok(Some(ended)) => OpResult::NotAdmitted(ended.why()),
                         Err(fault) => OpResult::Subscription(id, Err(fault)),
@@ -312,7 +307,7 @@ impl SocketLoop {
                 // Nothing is ever sent on this channel. It is closed when that op has finished or its task has failed.
                 let _ = before.await;
             }
-            let result = match session.app.keys.check_again(&session.pass).await {
+            let result = match session.app.keys.check_again(&session.preferences.pass).await {
                 Ok(None) => OpResult::Answer(work.await),
                 Ok(Some(ended)) => OpResult::NotAdmitted(ended.why()),
                 Err(fault) => OpResult::Answer(id.nack(&session, &fault)),

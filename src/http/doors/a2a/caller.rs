@@ -7,9 +7,7 @@ use super::QUESTIONS;
 use super::error::A2aError;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::{Method, Version};
-use crate::auth::Pass;
 use crate::domain::caller::{Caller, Scope};
-use crate::domain::request_trace::RequestTrace;
 use crate::http::app_state::AppState;
 use crate::http::caller::{authenticate, permit};
 use crate::http::reply_preferences::ReplyPreferences;
@@ -19,11 +17,8 @@ pub(super) struct A2aRequest {
     method: Method,
     pub(super) app: AppState,
     pub(super) caller: Caller,
-    pub(super) pass: Pass,
+    pub(super) preferences: ReplyPreferences,
     pub(super) version: Version,
-    /// The URL prefix of this server, as the caller reaches it.
-    pub(super) base: String,
-    pub(super) trace: RequestTrace,
 }
 
 impl A2aRequest {
@@ -36,8 +31,7 @@ impl A2aRequest {
         preferences: ReplyPreferences,
     ) -> Result<Self, A2aError> {
         permit(&caller, scope(method))?;
-        let ReplyPreferences { pass, base, trace, .. } = preferences;
-        Ok(Self { method, app: app.clone(), caller, pass, version, base, trace })
+        Ok(Self { method, app: app.clone(), caller, preferences, version })
     }
 
     /// The method that the caller may use.

@@ -68,7 +68,7 @@ pub(super) async fn extended(ctx: &A2aRequest) -> Result<AgentCard, A2aError> {
     if !is_extended(config) {
         return Err(Fault::new(Error::ExtendedAgentCardNotConfigured, "The public card says everything.").into());
     }
-    let mut card = public(&ctx.app, &ctx.base).await?;
+    let mut card = public(&ctx.app, &ctx.preferences.base).await?;
     card.skills.extend(config.extended_skills.iter().map(skill));
     if let Some(description) = &config.extended_description {
         card.description.clone_from(description);

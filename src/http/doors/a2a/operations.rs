@@ -128,7 +128,7 @@ async fn cancel(ctx: &A2aRequest, query: TaskQuery) -> Result<Task, A2aError> {
 pub(super) async fn wait_for_task(ctx: &A2aRequest, id: &RunId, detail: TaskDetail) -> Result<SendResult, A2aError> {
     let (app, caller) = (&ctx.app, &ctx.caller);
     let settled = tasks::wait(&app.service, caller, id, hold(app.config.a2a.hold_ms));
-    let settled = app.while_admitted(&ctx.pass, settled);
+    let settled = app.while_admitted(&ctx.preferences.pass, settled);
     // A server that is stopping answers with the current state.
     app.stopping.run_until_cancelled(settled).await.transpose()?.transpose()?;
     let snapshot = tasks::get(&app.service, caller, id, detail.wants_messages()).await?;

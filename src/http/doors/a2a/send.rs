@@ -93,7 +93,7 @@ async fn start_task(ctx: &A2aRequest, request: &SendRequest, wants_events: bool)
     };
     let ask = ProcessAsk {
         query: message::query(message),
-        trace: Some(ctx.trace.clone()),
+        trace: Some(ctx.preferences.trace.clone()),
         metadata: Some(stored_metadata(message)),
         push: push_of(ctx, request),
         ..ProcessAsk::default()

@@ -206,5 +206,5 @@ pub(super) fn event_response(
 ) -> Response {
     let closing_events = closing_events(STOPPING, |fault| data(&write(Err(fault.clone().into()))));
     let events = events.map(move |event| data(&write(event)));
-    sse::event_response(&ctx.app, ctx.pass.clone(), Box::pin(events), closing_events)
+    sse::event_response(&ctx.app, ctx.preferences.pass.clone(), Box::pin(events), closing_events)
 }
