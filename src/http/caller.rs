@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
 use super::app_state::AppState;
+use super::header_list::entries;
 use super::problem::Problem;
 use super::remote_addr::RemoteAddr;
 use super::session_cookie;
@@ -117,9 +118,8 @@ fn bearer(headers: &HeaderMap) -> Result<Option<String>, Fault> {
         }
         return Ok(Some(key.trim().to_owned()));
     }
-    let offered = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
-    let mut tokens = offered.flat_map(|value| value.split(',')).filter_map(|part| part.trim().strip_prefix("bearer."));
-    let Some(token) = tokens.next() else { return Ok(None) };
+    let token = entries(headers, SEC_WEBSOCKET_PROTOCOL).find_map(|entry| entry.strip_prefix("bearer."));
+    let Some(token) = token else { return Ok(None) };
     let key =
         BASE64_URL_SAFE_NO_PAD.decode(token.trim_end_matches('=')).ok().and_then(|key| String::from_utf8(key).ok());
     key.map(Some).ok_or_else(|| unreadable("the subprotocol `bearer.` takes the key as base64url"))

@@ -1,23 +1,29 @@
 //! Versions as entity tags: `"7"`.
 
-use axum::http::header::IF_MATCH;
+use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue};
 
+use super::header_list::entries;
 use crate::service::if_match::IfMatch;
 
 pub(crate) fn of(version: i64) -> HeaderValue {
     HeaderValue::from_str(&format!("\"{version}\"")).expect("digits are visible ASCII")
 }
 
+/// Whether `If-None-Match` names this tag.
+pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    entries(headers, IF_NONE_MATCH)
+        .map(|entry| entry.trim_start_matches("W/"))
+        .any(|entry| entry == "*" || entry == tag)
+}
+
 impl IfMatch {
     /// Reads the precondition from the headers.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
-        let mut values = headers.get_all(IF_MATCH).iter().peekable();
-        if values.peek().is_none() {
+        if !headers.contains_key(IF_MATCH) {
             return IfMatch::Absent;
         }
-        let text: Vec<&str> = values.filter_map(|value| value.to_str().ok()).collect();
-        let tags: Vec<&str> = text.iter().flat_map(|value| value.split(',')).map(str::trim).collect();
+        let tags: Vec<&str> = entries(headers, IF_MATCH).collect();
         if tags.contains(&"*") {
             return IfMatch::Any;
         }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use axum::http::HeaderMap;
 use axum::http::header::HOST;
 
+use super::header_list::entries;
 use crate::config::Server;
 use crate::config::cidr::Cidr;
 use crate::domain::fault::{Code, Fault};
@@ -38,11 +39,10 @@ impl Links {
     /// The address of the client. `peer` is the other end of the connection. Trusted proxies name their clients, each
     /// appending to what it received.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-        let told = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
-        let told: Vec<&str> = told.flat_map(|list| list.split(',')).collect();
+        let forwarded: Vec<&str> = entries(headers, "x-forwarded-for").collect();
         let mut client = peer;
-        for before in told.into_iter().rev() {
-            match before.trim().parse() {
+        for before in forwarded.into_iter().rev() {
+            match before.parse() {
                 Ok(before) if self.trusts(client) => client = before,
                 Ok(_) | Err(_) => break,
             }

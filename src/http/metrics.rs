@@ -3,12 +3,15 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use axum::http::header::{ACCEPT, CONTENT_TYPE, UPGRADE};
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
 
+use super::events::route::asks_for_socket;
+use super::prefer;
+use super::reply_preferences::wants_events;
 use crate::config::Config;
 
 mod begin;
@@ -80,11 +83,7 @@ pub(crate) fn request(method: &Method, route: &str, status: StatusCode, took: Op
 
 /// Whether a request is expected to stay open: for events, or for a run.
 pub(crate) fn is_patient(headers: &HeaderMap) -> bool {
-    let says = |name, word: &str| {
-        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        values.into_iter().any(|value| value.to_ascii_lowercase().contains(word))
-    };
-    says(ACCEPT, "text/event-stream") || says(UPGRADE, "websocket") || says(HeaderName::from_static("prefer"), "wait")
+    wants_events(headers) || asks_for_socket(headers) || prefer::wait(headers).is_some()
 }
 
 /// Marks a response that was delayed until a run ended or was suspended.

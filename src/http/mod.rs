@@ -16,6 +16,7 @@ mod etag;
 mod events;
 mod follow;
 mod guard;
+mod header_list;
 mod held_body;
 mod idempotency;
 mod ids;

@@ -4,11 +4,13 @@
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 
 use super::app_state::AppState;
 use super::caller::pass;
+use super::header_list::entries;
 use super::prefer;
 use super::problem::Problem;
 use super::rates::RateNotice;
@@ -37,8 +39,6 @@ impl FromRequestParts<AppState> for ReplyPreferences {
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
         let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
         let trace = parts.extensions.get::<RequestTrace>().cloned();
-        let accepts = parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        let mut accepts = accepts.flat_map(|value| value.split(','));
         Ok(Self {
             // On a server with keys, an unreadable key was refused before.
             pass: pass(app, parts).unwrap_or_else(|_| Pass::of(None)),
@@ -46,7 +46,12 @@ impl FromRequestParts<AppState> for ReplyPreferences {
             _rates: parts.extensions.get().cloned().unwrap_or_default(),
             trace: trace.unwrap_or_else(|| RequestTrace::of(&parts.headers)),
             wait: prefer::wait(&parts.headers),
-            wants_events: accepts.any(|accept| accept.trim().starts_with("text/event-stream")),
+            wants_events: wants_events(&parts.headers),
         })
     }
+}
+
+/// Whether the caller accepts server-sent events.
+pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
+    entries(headers, ACCEPT).any(|entry| entry.starts_with("text/event-stream"))
 }

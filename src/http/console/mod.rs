@@ -9,11 +9,13 @@ mod files;
 use axum::extract::Path;
 use axum::http::header::{
     ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
-    IF_NONE_MATCH, REFERRER_POLICY, VARY,
+    REFERRER_POLICY, VARY,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
+use super::etag;
+use super::header_list::entries;
 use super::problem::HttpResult;
 use crate::domain::fault::Fault;
 use files::File;
@@ -50,9 +52,9 @@ fn answer(file: &File, headers: &HeaderMap) -> Response {
         Some(_) => format!("\"{}-gzip\"", file.hash),
         None => format!("\"{}\"", file.hash),
     };
-    let known = parts(headers, &IF_NONE_MATCH).any(|known| known == "*" || known.trim_start_matches("W/") == tag);
+    let is_known = etag::is_known(headers, &tag);
     let tag = HeaderValue::from_str(&tag).expect("a hash is ASCII");
-    if known {
+    if is_known {
         return (StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response();
     }
     let head = [(CONTENT_TYPE, HeaderValue::from_static(media_type(file.path.as_ref()))), (ETAG, tag)];
@@ -69,19 +71,13 @@ pub(crate) fn wants_page(headers: &HeaderMap) -> bool {
 
 /// Whether a header lists this choice with a weight other than 0.
 fn prefers(headers: &HeaderMap, name: &HeaderName, choice: &str) -> bool {
-    parts(headers, name).any(|part| {
-        let mut words = part.split(';').map(str::trim);
+    entries(headers, name).any(|entry| {
+        let mut words = entry.split(';').map(str::trim);
         let is_named = words.next().is_some_and(|word| word.eq_ignore_ascii_case(choice));
         let is_refused =
             words.filter_map(|word| word.strip_prefix("q=")).any(|weight| weight.parse::<f32>() == Ok(0.0));
         is_named && !is_refused
     })
-}
-
-/// The comma-separated entries of a header.
-fn parts<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> {
-    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
 fn media_type(path: &str) -> &'static str {

@@ -12,6 +12,7 @@ use super::{ask, open, page, socket, sse};
 use crate::domain::fault::{Code, Fault};
 use crate::http::app_state::AppState;
 use crate::http::caller::MayRead;
+use crate::http::header_list::entries;
 use crate::http::ids::Ids;
 use crate::http::params::Params;
 use crate::http::problem::HttpResult;
@@ -52,7 +53,6 @@ pub(crate) async fn events(
 }
 
 /// Whether the client requests a WebSocket. Other protocols that it offers (`h2c`) do not count.
-pub(super) fn asks_for_socket(headers: &HeaderMap) -> bool {
-    let offered = headers.get_all(UPGRADE).iter().filter_map(|value| value.to_str().ok());
-    offered.flat_map(|value| value.split(',')).any(|name| name.trim().eq_ignore_ascii_case("websocket"))
+pub(crate) fn asks_for_socket(headers: &HeaderMap) -> bool {
+    entries(headers, UPGRADE).any(|protocol| protocol.eq_ignore_ascii_case("websocket"))
 }

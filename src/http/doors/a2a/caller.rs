@@ -10,6 +10,7 @@ use crate::a2a::wire::{Method, Version};
 use crate::domain::caller::{Caller, Scope};
 use crate::http::app_state::AppState;
 use crate::http::caller::{authenticate, permit};
+use crate::http::header_list::entries;
 use crate::http::reply_preferences::ReplyPreferences;
 
 /// A request of a caller that may use its method, and how the caller wants the response.
@@ -91,9 +92,8 @@ pub(super) fn version(parts: &Parts) -> Result<Option<Version>, A2aError> {
 
 /// The extension of ours that the caller declares, as a header value.
 pub(super) fn extensions(app: &AppState, headers: &HeaderMap) -> Result<Option<&'static str>, A2aError> {
-    let declared = ["a2a-extensions", "x-a2a-extensions"].into_iter().flat_map(|name| headers.get_all(name));
-    let mut declared = declared.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
-    let is_declared = declared.any(|uri| uri.trim() == QUESTIONS);
+    let mut declared = ["a2a-extensions", "x-a2a-extensions"].into_iter().flat_map(|name| entries(headers, name));
+    let is_declared = declared.any(|uri| uri == QUESTIONS);
     if app.config.a2a.requires_questions && !is_declared {
         let fault = Fault::new(Error::ExtensionSupportRequired, format!("Declare `{QUESTIONS}` in A2A-Extensions."));
         return Err(fault.with("extension", QUESTIONS).into());

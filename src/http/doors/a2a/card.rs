@@ -15,6 +15,7 @@ use crate::config::a2a::{A2a, AgentSkill};
 use crate::domain::digest;
 use crate::domain::fault;
 use crate::http::app_state::AppState;
+use crate::http::etag;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 
@@ -41,12 +42,10 @@ pub(crate) async fn card(
     let document = if app.config.a2a.card_v03 { wire::card_of_both(&card) } else { wire::card(&card) };
     let tag = format!("\"{}\"", &digest::of(&document)[..32]);
     let since = http_date(app.since);
-    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let is_known = match header(IF_NONE_MATCH) {
-        Some(tags) => tags.split(',').any(|known| {
-            matches!(known.trim().trim_start_matches("W/"), "*") || known.trim().trim_start_matches("W/") == tag
-        }),
-        None => header(IF_MODIFIED_SINCE) == Some(&*since),
+    let is_known = if headers.contains_key(IF_NONE_MATCH) {
+        etag::is_known(&headers, &tag)
+    } else {
+        headers.get(IF_MODIFIED_SINCE).is_some_and(|known| *known == *since)
     };
     let named_by = app.links.named_by();
     let fresh = if named_by.is_some() { PRIVATE_CACHE_CONTROL } else { PUBLIC_CACHE_CONTROL };

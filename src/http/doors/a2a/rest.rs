@@ -14,6 +14,7 @@ use super::stream::event_response;
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::wire::{Method, Version};
 use crate::http::app_state::AppState;
+use crate::http::header_list::entries;
 use crate::http::json::read_any;
 use crate::http::metrics::WaitedForRun;
 use crate::http::problem::Problem;
@@ -155,8 +156,8 @@ impl Route<'_> {
 }
 
 fn names_own_type(headers: &HeaderMap) -> bool {
-    let named = [CONTENT_TYPE, ACCEPT].into_iter().filter_map(|name| headers.get(name)?.to_str().ok());
-    named.flat_map(|value| value.split(',')).any(|value| value.trim().starts_with(MEDIA_TYPE))
+    let mut named = [CONTENT_TYPE, ACCEPT].into_iter().flat_map(|name| entries(headers, name));
+    named.any(|entry| entry.starts_with(MEDIA_TYPE))
 }
 
 #[cfg(test)]
