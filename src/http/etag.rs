@@ -1,13 +1,28 @@
 //! Versions as entity tags: `"7"`.
 
-use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
+use axum::Json;
+use axum::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 
 use super::header_list::entries;
 use crate::service::if_match::IfMatch;
 
-pub(crate) fn of(version: i64) -> HeaderValue {
+fn of(version: i64) -> HeaderValue {
     HeaderValue::from_str(&format!("\"{version}\"")).expect("digits are visible ASCII")
+}
+
+/// A JSON response with its version as the `ETag`.
+pub(crate) struct Tagged<T> {
+    pub(crate) value: T,
+    pub(crate) version: i64,
+}
+
+impl<T: Serialize> IntoResponse for Tagged<T> {
+    fn into_response(self) -> Response {
+        ([(ETAG, of(self.version))], Json(self.value)).into_response()
+    }
 }
 
 /// Whether `If-None-Match` names this tag.

@@ -1,24 +1,20 @@
 //! `/threads/{thread}/agent-state`: the application's own state.
 
-use axum::Json;
 use axum::extract::State;
-use axum::http::header::{ETAG, HeaderValue};
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::HeaderMap;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::domain::thread::AgentState;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
-use crate::http::etag;
+use crate::http::etag::Tagged;
 use crate::http::ids::Ids;
 use crate::http::json::JsonBody;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::service::if_match::IfMatch;
 use crate::service::threads;
-
-type StateWithEtag = ([(HeaderName, HeaderValue); 1], Json<AgentState>);
 
 /// The application's state. `version`, if given, must be the current version, like `If-Match`.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
@@ -36,8 +32,8 @@ pub(crate) async fn get(
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> HttpResult<StateWithEtag> {
-    Ok(with_etag(threads::agent_state(&app.service, &caller, &ids.thread()?).await?))
+) -> HttpResult<Tagged<AgentState>> {
+    Ok(tagged(threads::agent_state(&app.service, &caller, &ids.thread()?).await?))
 }
 
 /// Replace the application's state.
@@ -52,17 +48,17 @@ pub(crate) async fn put(
     _: NoParams,
     headers: HeaderMap,
     JsonBody(sent): JsonBody<NewAgentState>,
-) -> HttpResult<StateWithEtag> {
+) -> HttpResult<Tagged<AgentState>> {
     let id = ids.thread()?;
-    let told = match IfMatch::of(&headers) {
+    let precondition = match IfMatch::of(&headers) {
         IfMatch::Absent => sent.version.map_or(IfMatch::Absent, |version| IfMatch::Versions(vec![version])),
-        told @ (IfMatch::Any | IfMatch::Versions(_)) => told,
+        precondition @ (IfMatch::Any | IfMatch::Versions(_)) => precondition,
     };
     let current = threads::agent_state(&app.service, &caller, &id).await?.version;
-    let based_on = told.against(current)?;
-    Ok(with_etag(threads::put_agent_state(&app.service, &caller, &id, sent.data, based_on).await?))
+    let based_on = precondition.against(current)?;
+    Ok(tagged(threads::put_agent_state(&app.service, &caller, &id, sent.data, based_on).await?))
 }
 
-fn with_etag(state: AgentState) -> StateWithEtag {
-    ([(ETAG, etag::of(state.version))], Json(state))
+fn tagged(state: AgentState) -> Tagged<AgentState> {
+    Tagged { version: state.version, value: state }
 }

@@ -2,15 +2,13 @@
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::HeaderName;
-use axum::http::header::{ETAG, HeaderValue};
 use serde_json::Value;
 
 use crate::domain::expected_cost::Forecast;
 use crate::domain::fault::{Code, Fault};
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
-use crate::http::etag;
+use crate::http::etag::Tagged;
 use crate::http::ids::Ids;
 use crate::http::json::{read_value, typed};
 use crate::http::params::NoParams;
@@ -21,9 +19,6 @@ use crate::service::plan::{self, PlanPatch};
 const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 
-type PlanWithEtag = ([(HeaderName, HeaderValue); 1], Json<Value>);
-type ForecastWithEtag = ([(HeaderName, HeaderValue); 1], Json<Forecast>);
-
 /// The todo list; its version is the ETag.
 #[utoipa::path(get, path = "/threads/{thread}/plan", operation_id = "getPlan", tag = "threads",
     responses((status = 200, body = Vec<crate::domain::plan::TodoItem>, headers(("ETag" = String)))))]
@@ -32,8 +27,9 @@ pub(crate) async fn get(
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> HttpResult<PlanWithEtag> {
-    Ok(plan_with_etag(plan::get(&app.service, &caller, &ids.thread()?).await?))
+) -> HttpResult<Tagged<Value>> {
+    let (value, version) = plan::get(&app.service, &caller, &ids.thread()?).await?;
+    Ok(Tagged { value, version })
 }
 
 /// Edit pending items: JSON Patch or merge patch of the todo list.
@@ -47,15 +43,16 @@ pub(crate) async fn patch(
     ids: Ids,
     _: NoParams,
     request: Request,
-) -> HttpResult<PlanWithEtag> {
+) -> HttpResult<Tagged<Value>> {
     let id = ids.thread()?;
-    let told = IfMatch::of(request.headers());
+    let precondition = IfMatch::of(request.headers());
     let patch = patch_of(request, &app).await?;
     let (_, current) = plan::get(&app.service, &caller, &id).await?;
-    let based_on = told
+    let based_on = precondition
         .against(current)?
         .ok_or_else(|| Fault::new(Code::PreconditionRequired, "Read the plan, and send its ETag in If-Match."))?;
-    Ok(plan_with_etag(plan::edit(&app.service, &caller, &id, patch, based_on).await?))
+    let (value, version) = plan::edit(&app.service, &caller, &id, patch, based_on).await?;
+    Ok(Tagged { value, version })
 }
 
 /// What the plan may do: the tools of each item, what the policy will decide about them, and what its items may cost.
@@ -66,8 +63,9 @@ pub(crate) async fn forecast(
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
-) -> HttpResult<ForecastWithEtag> {
-    Ok(forecast_with_etag(plan::forecast(&app.service, &caller, &ids.thread()?).await?))
+) -> HttpResult<Tagged<Forecast>> {
+    let forecast = plan::forecast(&app.service, &caller, &ids.thread()?).await?;
+    Ok(Tagged { version: forecast.plan.plan_version, value: forecast })
 }
 
 /// The same for an edited plan, without editing it: the body is that of an edit.
@@ -92,12 +90,4 @@ async fn patch_of(request: Request, app: &AppState) -> Result<PlanPatch, Fault> 
         JSON_PATCH => PlanPatch::JsonPatch(typed(read.value)?),
         _ => PlanPatch::MergePatch(read.value),
     })
-}
-
-fn forecast_with_etag(forecast: Forecast) -> ForecastWithEtag {
-    ([(ETAG, etag::of(forecast.plan.plan_version))], Json(forecast))
-}
-
-fn plan_with_etag((list, version): (Value, i64)) -> PlanWithEtag {
-    ([(ETAG, etag::of(version))], Json(list))
 }

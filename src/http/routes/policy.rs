@@ -2,8 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::header::{ETAG, HeaderValue};
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::Serialize;
 
@@ -11,7 +10,7 @@ use super::resource;
 use crate::domain::policy::PolicyRules;
 use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
-use crate::http::etag;
+use crate::http::etag::Tagged;
 use crate::http::json::JsonBody;
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params};
@@ -21,8 +20,6 @@ use crate::service::if_match::IfMatch;
 use crate::service::policy::{self, DryRun, DryRunReport, EffectivePolicy, Policy};
 use crate::service::resources::{self, Resource, Versioned};
 use crate::tool::policy::POLICY_ID;
-
-type PolicyWithEtag = ([(HeaderName, HeaderValue); 1], Json<ShownPolicy>);
 
 /// The tenant's own rules, or everything that decides.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -40,17 +37,16 @@ pub(crate) async fn get(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,
     mut params: Params,
-) -> HttpResult<PolicyWithEtag> {
+) -> HttpResult<Tagged<ShownPolicy>> {
     let is_effective = params.flag("effective", false)?;
     params.finish()?;
-    let (shown, version) = if is_effective {
+    Ok(if is_effective {
         let Versioned { value, version } = policy::effective(&app.service, &caller).await?;
-        (ShownPolicy::Effective(value), version)
+        Tagged { value: ShownPolicy::Effective(value), version }
     } else {
         let Versioned { value, version } = Policy::get(&app.service, &caller, POLICY_ID).await?;
-        (ShownPolicy::Own(value), version)
-    };
-    Ok(([(ETAG, etag::of(version))], Json(shown)))
+        Tagged { value: ShownPolicy::Own(value), version }
+    })
 }
 
 /// Replace the tenant's rules. If there are any, If-Match must name their version.

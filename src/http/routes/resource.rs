@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::Request;
-use axum::http::header::ETAG;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -12,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::http::app_state::AppState;
-use crate::http::etag;
+use crate::http::etag::Tagged;
 use crate::http::idempotency::{IdempotencyKey, reply_value};
 use crate::http::json::{KeyedBody, fingerprint, read_value, typed};
 use crate::http::page::Listed;
@@ -121,7 +120,7 @@ pub(super) async fn delete<R: Collection>(app: &AppState, caller: &Caller, id: &
 pub(super) fn tagged<V: Serialize>(Versioned { value, version }: Versioned<V>) -> Response {
     match version {
         0 => Json(value).into_response(),
-        version => ([(ETAG, etag::of(version))], Json(value)).into_response(),
+        version => Tagged { value, version }.into_response(),
     }
 }
 
