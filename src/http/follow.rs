@@ -44,8 +44,7 @@ pub(crate) async fn follow(
 
 /// The receipt, with URLs in place of paths.
 pub(crate) fn receipt(preferences: &ReplyPreferences, reply: ReplyValue<Receipt>) -> Response {
-    let headers = reply.headers();
-    (reply.status, headers, Json(absolute(&preferences.base, reply.value))).into_response()
+    ReplyValue { value: absolute(&preferences.base, reply.value), ..reply }.into_response()
 }
 
 pub(crate) fn absolute(base: &str, receipt: Receipt) -> Receipt {

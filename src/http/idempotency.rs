@@ -99,11 +99,16 @@ impl<T> ReplyValue<T> {
     }
 }
 
+impl<T: Serialize> IntoResponse for ReplyValue<T> {
+    fn into_response(self) -> Response {
+        (self.status, self.headers(), Json(self.value)).into_response()
+    }
+}
+
 impl<T: Serialize> ReplyValue<T> {
     /// A response with the `Location` of the resource: `place`, below the server's base.
     pub(crate) fn at(self, preferences: &ReplyPreferences, place: &str) -> Response {
-        let location = [(LOCATION, format!("{}{place}", preferences.base))];
-        (self.status, location, self.headers(), Json(self.value)).into_response()
+        ([(LOCATION, format!("{}{place}", preferences.base))], self).into_response()
     }
 }
 

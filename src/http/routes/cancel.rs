@@ -1,6 +1,5 @@
 //! `POST …/cancel`: a barrier. Answered when the run's effects can no longer start.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -30,7 +29,7 @@ pub(crate) async fn thread(
     key: IdempotencyKey,
     OptionalKeyedBody(sent): OptionalKeyedBody<Nothing>,
 ) -> HttpResult<Response> {
-    Ok(response(accept(&app, &caller, &ids.thread()?, sent, key).await?))
+    Ok(accept(&app, &caller, &ids.thread()?, sent, key).await?.into_response())
 }
 
 /// Cancel one run. If nothing is left to cancel: 200.
@@ -46,7 +45,7 @@ pub(crate) async fn run(
     OptionalKeyedBody(sent): OptionalKeyedBody<Nothing>,
 ) -> HttpResult<Response> {
     let answered = runs::cancel(&app.service, &caller, &ids.get("run")?, key.with(sent.fingerprint)).await?;
-    Ok(response(reply(answered)?))
+    Ok(reply(answered)?.into_response())
 }
 
 /// Cancels everything on a thread. Shared by REST and WebSocket.
@@ -63,8 +62,4 @@ pub(crate) async fn accept(
 fn reply(answered: Answered<CancelReceipt>) -> Result<ReplyValue<CancelReceipt>, Fault> {
     let is_over = matches!(&answered, Answered::Fresh(receipt) if receipt.already);
     reply_value(answered, if is_over { StatusCode::OK } else { StatusCode::ACCEPTED })
-}
-
-fn response(reply: ReplyValue<CancelReceipt>) -> Response {
-    (reply.status, reply.headers(), Json(reply.value)).into_response()
 }

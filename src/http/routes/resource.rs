@@ -58,7 +58,7 @@ where
     R::View: DeserializeOwned,
 {
     let changed = resources::put::<R>(&app.service, caller, id, spec, &IfMatch::Absent, None).await?;
-    Ok(Json(reply_value(changed.map(|changed| changed.value), StatusCode::OK)?.value))
+    Ok(Json(changed.map(|changed| changed.value).into_value()?))
 }
 
 /// The same with a merge patch.
@@ -72,7 +72,7 @@ where
     R::View: DeserializeOwned,
 {
     let changed = resources::patch::<R>(&app.service, caller, id, patch, &IfMatch::Absent, None).await?;
-    Ok(Json(reply_value(changed.map(|changed| changed.value), StatusCode::OK)?.value))
+    Ok(Json(changed.map(|changed| changed.value).into_value()?))
 }
 
 /// Replaces a resource. The request may have an idempotency key and a precondition.
@@ -129,9 +129,7 @@ pub(super) fn changed<V: Serialize + DeserializeOwned>(answered: Answered<Versio
     match answered {
         Answered::Fresh(changed) => Ok(tagged(changed)),
         replayed @ Answered::Replayed(_) => {
-            let reply = reply_value(replayed.map(|changed| changed.value), StatusCode::OK)?;
-            let headers: HeaderMap = reply.headers();
-            Ok((reply.status, headers, Json(reply.value)).into_response())
+            Ok(reply_value(replayed.map(|changed| changed.value), StatusCode::OK)?.into_response())
         }
     }
 }
