@@ -5,12 +5,14 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::request::Parts;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::links::Links;
 use super::listeners::Listeners;
 use super::rates::Rates;
+use super::remote_addr::RemoteAddr;
 use crate::auth::{Keys, Pass, RECHECK_INTERVAL};
 use crate::config::{Config, Limits};
 use crate::domain::Millis;
@@ -59,6 +61,11 @@ impl AppState {
     /// The URL of this server, as far as it is known without a request.
     pub(crate) fn url(&self) -> String {
         self.links.own().0
+    }
+
+    /// The URL prefix of this server, as the caller of this request reaches it.
+    pub(crate) fn base(&self, parts: &Parts) -> String {
+        self.links.base(RemoteAddr::ip(&parts.extensions), &parts.headers)
     }
 
     /// The limits for requests from other agents. Files are sent inside the body, so the body limit is large if the key

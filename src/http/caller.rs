@@ -85,7 +85,7 @@ async fn authenticate_uncounted(app: &AppState, parts: &Parts) -> Result<Caller,
 
 /// The address that wrong keys and failed sign-ins are counted for.
 pub(crate) fn client_address(app: &AppState, parts: &Parts) -> Option<IpAddr> {
-    let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
+    let peer = RemoteAddr::ip(&parts.extensions);
     peer.map(|peer| app.links.client(peer, &parts.headers))
 }
 

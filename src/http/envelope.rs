@@ -30,14 +30,15 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     let mut trace = RequestTrace::of(request.headers());
     let method = request.method().clone();
     let instance = request.uri().path().to_owned();
-    let route = route(&request, &app.links.base_path);
-    let peer = request.extensions().get::<RemoteAddr>().map(|peer| peer.0.ip());
-    let docs = format!("{}/docs", app.links.base(peer, request.headers()));
-    let path = instance.strip_prefix(&app.links.base_path).unwrap_or(&instance);
-    let request_span = RequestSpan::begin(&app, &mut trace, &request, path, &docs);
+    // Without the base path, so that alerts and panels hold wherever the server is mounted.
+    let matched = request.extensions().get::<MatchedPath>();
+    let route = matched.map_or("unknown", |matched| app.links.below_base(matched.as_str())).to_owned();
+    let base = app.links.base(RemoteAddr::ip(request.extensions()), request.headers());
+    let path = app.links.below_base(&instance);
+    let request_span = RequestSpan::begin(&app, &mut trace, &request, path, &base);
     request.extensions_mut().insert(trace.clone());
     let challenge = challenge::of(request.headers());
-    let metadata = protected_resource::metadata_url(&app, path, peer, request.headers());
+    let metadata = protected_resource::metadata_url(&app, path, &base);
     let rates = RateNotice::default();
     request.extensions_mut().insert(rates.clone());
 
@@ -53,6 +54,7 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     let mut response = match bare.extensions().get::<Problem>().cloned() {
         Some(Problem(fault)) => {
             span.in_scope(|| log(&fault));
+            let docs = format!("{base}/docs");
             let context = ProblemContext { docs: &docs, instance: &instance, trace_id: &trace.id };
             match door {
                 Some(door) => door.refuse(&fault, &context, path, bare),
@@ -76,13 +78,6 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     drop(in_flight);
     span.in_scope(|| tracing::debug!(status = response.status().as_u16(), elapsed = ?started.elapsed(), "answered"));
     response
-}
-
-/// The route as a label: without the base path, so that alerts and panels hold wherever the server is mounted.
-fn route(request: &Request, base_path: &str) -> String {
-    let Some(matched) = request.extensions().get::<MatchedPath>() else { return "unknown".to_owned() };
-    let route = matched.as_str().strip_prefix(base_path).unwrap_or(matched.as_str());
-    if route.is_empty() { "/".to_owned() } else { route.to_owned() }
 }
 
 /// Makes browsers trust the content type, and keeps other pages from framing the response.

@@ -19,20 +19,11 @@ pub(crate) async fn guard(State(app): State<AppState>, request: Request, next: N
     // If the store does not answer, the checks stay on. The probes never wait for it: that of readiness has a query and a
     // time limit of its own. So they have no checks of host and origin: they tell everybody whether the server is ready,
     // and what of it fails.
-    let is_probe = matches!(path(&app, &request), "/healthz" | "/readyz");
+    let is_probe = matches!(app.links.below_base(request.uri().path()), "/healthz" | "/readyz");
     let is_open = !is_probe && app.keys.is_open().await.unwrap_or(true);
     match check(&app, &request, is_open) {
         Ok(()) => next.run(request).await,
         Err(fault) => Problem(fault).into_response(),
-    }
-}
-
-/// The path without the base path.
-fn path<'r>(app: &AppState, request: &'r Request) -> &'r str {
-    match request.uri().path().strip_prefix(app.links.base_path.as_str()) {
-        Some("") => "/",
-        Some(path) if path.starts_with('/') => path,
-        Some(_) | None => request.uri().path(),
     }
 }
 
@@ -42,7 +33,7 @@ fn check(app: &AppState, request: &Request, is_open: bool) -> Result<(), Fault> 
     if is_open {
         check_host(app, request.headers())?;
         // Links to pages that only show something are allowed.
-        check_origin(app, request.headers(), matches!(path(app, request), "/" | "/docs"))?;
+        check_origin(app, request.headers(), matches!(app.links.below_base(request.uri().path()), "/" | "/docs"))?;
     }
     if is_change(request.method()) && app.stopping.is_cancelled() {
         return Err(Fault::new(Code::Draining, "The server is stopping; send this again to its successor."));

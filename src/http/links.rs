@@ -78,6 +78,15 @@ impl Links {
         if path.is_empty() { String::new() } else { format!("/{path}") }
     }
 
+    /// The path without the base path. A path outside of it is returned whole.
+    pub(crate) fn below_base<'p>(&self, path: &'p str) -> &'p str {
+        match path.strip_prefix(self.base_path.as_str()) {
+            Some("") => "/",
+            Some(below) if below.starts_with('/') => below,
+            Some(_) | None => path,
+        }
+    }
+
     /// The request headers on which [`base`](Self::base) depends, for `Vary`. `None` if it is the same for every
     /// request.
     pub(crate) fn named_by(&self) -> Option<&'static str> {

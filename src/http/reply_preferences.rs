@@ -14,7 +14,6 @@ use super::header_list::entries;
 use super::prefer;
 use super::problem::Problem;
 use super::rates::RateNotice;
-use super::remote_addr::RemoteAddr;
 use crate::auth::Pass;
 use crate::domain::request_trace::RequestTrace;
 
@@ -37,12 +36,11 @@ impl FromRequestParts<AppState> for ReplyPreferences {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
-        let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
         let trace = parts.extensions.get::<RequestTrace>().cloned();
         Ok(Self {
             // On a server with keys, an unreadable key was refused before.
             pass: pass(app, parts).unwrap_or_else(|_| Pass::of(None)),
-            base: app.links.base(peer, &parts.headers),
+            base: app.base(parts),
             _rates: parts.extensions.get().cloned().unwrap_or_default(),
             trace: trace.unwrap_or_else(|| RequestTrace::of(&parts.headers)),
             wait: prefer::wait(&parts.headers),

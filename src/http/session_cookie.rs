@@ -1,8 +1,6 @@
 //! The cookie of a browser's session. Scripts cannot read it. It is valid only for requests of this server's own pages:
 //! with the origin of another page it is no credential.
 
-use std::net::IpAddr;
-
 use axum::http::header::{COOKIE, HOST, ORIGIN};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method};
@@ -86,11 +84,7 @@ fn login_cookie_header(app: &AppState, parts: &Parts, carried: &str, seconds: i6
 
 /// The path of this server as the browser sees it.
 pub(crate) fn path(app: &AppState, parts: &Parts) -> String {
-    app.links.path(peer(parts), &parts.headers)
-}
-
-fn peer(parts: &Parts) -> Option<IpAddr> {
-    parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip())
+    app.links.path(RemoteAddr::ip(&parts.extensions), &parts.headers)
 }
 
 fn of_parts(app: &AppState, cookie: &str) -> HeaderValue {

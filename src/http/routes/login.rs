@@ -14,7 +14,6 @@ use crate::http::app_state::AppState;
 use crate::http::caller::client_address;
 use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
-use crate::http::remote_addr::RemoteAddr;
 use crate::http::session_cookie;
 
 /// The issuers at which people can sign in.
@@ -43,9 +42,7 @@ pub(crate) async fn begin(
     _: NoParams,
     parts: Parts,
 ) -> HttpResult<Redirect<3>> {
-    let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
-    let base = app.links.base(peer, &parts.headers);
-    let login = app.keys.begin_login(&name, format!("{base}/session/oidc/{name}/callback")).await?;
+    let login = app.keys.begin_login(&name, format!("{}/session/oidc/{name}/callback", app.base(&parts))).await?;
     let cookie = session_cookie::set_login(&app, &parts, &login.carried);
     Ok((
         StatusCode::SEE_OTHER,

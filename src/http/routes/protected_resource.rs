@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use serde::Serialize;
 
@@ -10,7 +9,6 @@ use crate::domain::fault::Fault;
 use crate::http::app_state::AppState;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
-use crate::http::remote_addr::RemoteAddr;
 
 /// What a client needs to get a token from an issuer.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -52,9 +50,8 @@ fn document(app: &AppState, parts: &Parts) -> HttpResult<Json<ProtectedResource>
     let mut scopes_supported: Vec<String> = issuers.values().flat_map(|issuer| issuer.words()).collect();
     scopes_supported.sort();
     scopes_supported.dedup();
-    let peer = parts.extensions.get::<RemoteAddr>().map(|peer| peer.0.ip());
     Ok(Json(ProtectedResource {
-        resource: format!("{}/mcp", app.links.base(peer, &parts.headers)),
+        resource: format!("{}/mcp", app.base(parts)),
         resource_name: "PES",
         authorization_servers,
         scopes_supported,
@@ -63,12 +60,7 @@ fn document(app: &AppState, parts: &Parts) -> HttpResult<Json<ProtectedResource>
 }
 
 /// The URL of the document for a client that called `path` without a token. `None` if there is no such document.
-pub(crate) fn metadata_url(
-    app: &AppState,
-    path: &str,
-    peer: Option<std::net::IpAddr>,
-    headers: &HeaderMap,
-) -> Option<String> {
+pub(crate) fn metadata_url(app: &AppState, path: &str, base: &str) -> Option<String> {
     let is_of_mcp = path == "/mcp" && !app.config.auth.oidc.is_empty();
-    is_of_mcp.then(|| format!("{}/.well-known/oauth-protected-resource", app.links.base(peer, headers)))
+    is_of_mcp.then(|| format!("{base}/.well-known/oauth-protected-resource"))
 }
