@@ -64,20 +64,22 @@ struct DoorRequest {
     preferences: ReplyPreferences,
 }
 
-/// Whether a path belongs to a door.
-type OwnsPath = fn(&str) -> bool;
-
 impl Door {
     /// The door that serves this path. The path is relative to the server's base path.
     pub(super) fn at(path: &str) -> Option<Self> {
-        let doors: [(OwnsPath, Self); 5] = [
-            (a2a::owns_path, Door::A2a),
-            (agui::owns_path, Door::AgUi),
-            (ai_sdk::owns_path, Door::AiSdk),
-            (mcp::owns_path, Door::Mcp),
-            (openai::owns_path, Door::OpenAi),
-        ];
-        doors.into_iter().find(|(owns_path, _)| owns_path(path)).map(|(_, door)| door)
+        let is_at = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        // Reports of other agents about delegated tasks are requests to this server's own API.
+        if is_at("/a2a") && !path.starts_with("/a2a/callbacks/") {
+            Some(Door::A2a)
+        } else if is_at("/agui") {
+            Some(Door::AgUi)
+        } else if is_at("/api/chat") {
+            Some(Door::AiSdk)
+        } else if path.trim_end_matches('/') == "/mcp" {
+            Some(Door::Mcp)
+        } else {
+            is_at("/v1").then_some(Door::OpenAi)
+        }
     }
 
     /// Writes a fault that no handler of the door has answered in the door's own error format. Keeps the headers of

@@ -112,11 +112,6 @@ impl A2aError {
     }
 }
 
-/// Whether this path belongs to A2A. The path is relative to the server's base path.
-pub(crate) fn owns_path(path: &str) -> bool {
-    path == "/a2a" || path.strip_prefix("/a2a/").is_some_and(|rest| !rest.starts_with("callbacks/"))
-}
-
 /// The response for a fault that no binding has answered. Keeps the headers of `bare`.
 pub(crate) fn refuse(fault: &fault::Fault, path: &str, bare: Response) -> Response {
     // A `NotFound` here means that the path is unknown.

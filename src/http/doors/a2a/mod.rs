@@ -27,7 +27,7 @@ use utoipa_axum::routes;
 use crate::a2a::view::QUESTIONS;
 use crate::http::app_state::AppState;
 
-pub(crate) use error::{owns_path, refuse};
+pub(crate) use error::refuse;
 
 pub(crate) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::default()

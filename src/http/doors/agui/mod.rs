@@ -31,8 +31,3 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(endpoint::connect))
         .routes(routes!(endpoint::capabilities))
 }
-
-/// Whether this path belongs to AG-UI. The path is relative to the server's base path.
-pub(super) fn owns_path(path: &str) -> bool {
-    path == "/agui" || path.starts_with("/agui/")
-}

@@ -27,8 +27,3 @@ pub(super) fn routes() -> OpenApiRouter<AppState> {
         .routes(routes!(history::messages))
         .routes(routes!(chat::resume))
 }
-
-/// Whether this path belongs to `useChat`. The path is relative to the server's base path.
-pub(super) fn owns_path(path: &str) -> bool {
-    path == "/api/chat" || path.starts_with("/api/chat/")
-}

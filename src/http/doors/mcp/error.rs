@@ -103,11 +103,6 @@ impl From<Fault> for McpError {
     }
 }
 
-/// Whether this path belongs to MCP. The path is relative to the server's base path.
-pub(crate) fn owns_path(path: &str) -> bool {
-    path.trim_end_matches('/') == "/mcp"
-}
-
 /// The response for a fault that the endpoint has not answered. Keeps the headers of `bare`.
 pub(crate) fn refuse(fault: &Fault, bare: &Response) -> Response {
     let mut response = McpError::from(fault.clone()).response(&Value::Null);

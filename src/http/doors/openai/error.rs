@@ -126,11 +126,6 @@ impl IntoResponse for OpenAiError {
     }
 }
 
-/// Whether this path belongs to OpenAI's API. The path is relative to the server's base path.
-pub(crate) fn owns_path(path: &str) -> bool {
-    path == "/v1" || path.starts_with("/v1/")
-}
-
 /// The response for a fault that no handler has answered. Keeps the headers of `bare`.
 pub(crate) fn refuse(fault: &Fault, bare: &Response) -> Response {
     let mut response = OpenAiError::from(fault.clone()).into_response();

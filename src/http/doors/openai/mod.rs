@@ -24,7 +24,7 @@ use utoipa_axum::routes;
 
 use crate::http::app_state::AppState;
 
-pub(super) use error::{owns_path, refuse};
+pub(super) use error::refuse;
 
 pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::default()
