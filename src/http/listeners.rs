@@ -25,12 +25,7 @@ pub(crate) struct Listeners(Arc<Mutex<HashMap<RunId, usize>>>);
 /// the grace period, the run is cancelled. It is not cancelled if it waits for a person, or if the caller's credentials
 /// were no longer valid when this was dropped: then the server has closed the connection.
 pub(crate) struct ConnectedClient {
-    app: AppState,
-    caller: Caller,
-    pass: Pass,
-    run: RunId,
-    /// The key under which a connected client is announced to other processes.
-    key: LookupKey,
+    run: FollowedRun,
     /// `None` if the run goes on without clients.
     grace: Option<Duration>,
     announcing: Option<DropGuard>,
@@ -55,7 +50,7 @@ impl ConnectedClient {
     ) -> Self {
         *app.listeners.0.lock().entry(run.clone()).or_default() += 1;
         let (app, caller, pass) = (app.clone(), caller.clone(), pass.clone());
-        Self { app, caller, pass, run: run.clone(), key, grace, announcing: None }
+        Self { run: FollowedRun { app, caller, pass, id: run.clone(), key }, grace, announcing: None }
     }
 
     /// The end was sent, so the run is not cancelled.
@@ -66,16 +61,14 @@ impl ConnectedClient {
     /// Announces this client to all processes. The client's first request may have been served by another process.
     pub(crate) async fn announce(&mut self) -> Result<(), Fault> {
         let Some(grace) = self.grace else { return Ok(()) };
-        let (app, caller, run, key) = (self.app.clone(), self.caller.clone(), self.run.clone(), self.key.clone());
-        let lifetime = grace.max(MIN_ANNOUNCEMENT);
-        let lasts = Millis::try_from(lifetime.as_millis()).unwrap_or(Millis::MAX);
-        lookups::listen(&app.service, &caller, &key, &run, lasts).await?;
-        let over = app.stopping.child_token();
+        let (run, lifetime) = (self.run.clone(), grace.max(MIN_ANNOUNCEMENT));
+        run.announce_client(lifetime).await?;
+        let over = run.app.stopping.child_token();
         self.announcing = Some(over.clone().drop_guard());
         tokio::spawn(async move {
             while over.run_until_cancelled(tokio::time::sleep(lifetime / RENEWALS_PER_LIFETIME)).await.is_some() {
-                if let Err(error) = lookups::listen(&app.service, &caller, &key, &run, lasts).await {
-                    tracing::debug!(runId = %run, %error, "that somebody listens is not announced");
+                if let Err(error) = run.announce_client(lifetime).await {
+                    tracing::debug!(runId = %run.id, %error, "a connected client is not announced");
                 }
             }
         });
@@ -85,33 +78,48 @@ impl ConnectedClient {
 
 impl Drop for ConnectedClient {
     fn drop(&mut self) {
-        let mut all = self.app.listeners.0.lock();
-        if let Some(count) = all.get_mut(&self.run) {
+        let FollowedRun { app, id, .. } = &self.run;
+        let mut all = app.listeners.0.lock();
+        if let Some(count) = all.get_mut(id) {
             *count -= 1;
             if *count == 0 {
-                all.remove(&self.run);
+                all.remove(id);
             }
         }
         drop(all);
         // A server that stops closes every connection.
-        if let Some(grace) = self.grace.filter(|_| !self.app.stopping.is_cancelled()) {
-            let (app, caller, pass) = (self.app.clone(), self.caller.clone(), self.pass.clone());
-            let abandoned = AbandonedRun { app, caller, pass, run: self.run.clone(), key: self.key.clone() };
-            tokio::spawn(abandoned.cancel_after(grace));
+        if let Some(grace) = self.grace.filter(|_| !app.stopping.is_cancelled()) {
+            tokio::spawn(self.run.clone().cancel_after(grace));
         }
     }
 }
 
-/// A run whose client has disconnected.
-struct AbandonedRun {
+/// A run that a client follows, or followed until it disconnected.
+#[derive(Clone)]
+struct FollowedRun {
     app: AppState,
     caller: Caller,
     pass: Pass,
-    run: RunId,
+    id: RunId,
+    /// The key under which a connected client is announced to other processes.
     key: LookupKey,
 }
 
-impl AbandonedRun {
+impl FollowedRun {
+    /// Announces a connected client to all processes, for this long.
+    async fn announce_client(&self, lifetime: Duration) -> Result<(), Fault> {
+        let lasts = Millis::try_from(lifetime.as_millis()).unwrap_or(Millis::MAX);
+        lookups::listen(&self.app.service, &self.caller, &self.key, &self.id, lasts).await?;
+        Ok(())
+    }
+
+    /// How long an announcement of another process is still valid.
+    async fn announcement_left(&self) -> Result<Duration, Fault> {
+        let found = lookups::find(&self.app.service, &self.caller, &self.key, 1).await?;
+        let until = found.iter().find(|found| found.run_id == self.id).map_or(0, |found| found.listening_until);
+        Ok(u64::try_from(until - self.app.service.now()).map(Duration::from_millis).unwrap_or_default())
+    }
+
     /// Cancels the run if no client is connected after the grace period.
     async fn cancel_after(self, grace: Duration) {
         // The server closed the connection because the credentials had ended, so the run goes on. Credentials that end
@@ -121,12 +129,12 @@ impl AbandonedRun {
         }
         let mut wait = grace;
         while self.app.stopping.run_until_cancelled(tokio::time::sleep(wait)).await.is_some() {
-            if self.app.listeners.0.lock().contains_key(&self.run) {
+            if self.app.listeners.0.lock().contains_key(&self.id) {
                 return;
             }
             let next = match self.end().await {
                 Ok(next) => next,
-                Err(fault) => retry_delay(&fault, &self.run).map(|pause| grace.max(pause)),
+                Err(fault) => retry_delay(&fault, &self.id).map(|pause| grace.max(pause)),
             };
             let Some(next) = next else { return };
             wait = next;
@@ -136,7 +144,7 @@ impl AbandonedRun {
     /// How long another process's announcement is still valid. `None` if the run was cancelled now, or does not need to
     /// be.
     async fn end(&self) -> Result<Option<Duration>, Fault> {
-        let wait = announcement_left(&self.app, &self.caller, &self.run, &self.key).await?;
+        let wait = self.announcement_left().await?;
         if !wait.is_zero() {
             return Ok(Some(wait));
         }
@@ -144,10 +152,10 @@ impl AbandonedRun {
     }
 
     async fn cancel(&self) -> Result<(), Fault> {
-        let (service, caller, run) = (&self.app.service, &self.caller, &self.run);
+        let (service, caller, run) = (&self.app.service, &self.caller, &self.id);
         let status = runs::get(service, caller, run).await?.status;
         if matches!(status, RunStatus::Running | RunStatus::Queued | RunStatus::Waiting) {
-            tracing::debug!(runId = %run, "cancelled: its client hung up");
+            tracing::debug!(runId = %run, "a run was cancelled because its client disconnected");
             runs::cancel(service, caller, run, None).await?;
         }
         Ok(())
@@ -166,13 +174,6 @@ pub(crate) async fn cancel_until_done(app: &AppState, caller: &Caller, run: &Run
 
 /// When to retry a lookup or a cancellation that failed. `None` if the run has ended, or a retry would fail again.
 fn retry_delay(fault: &Fault, run: &RunId) -> Option<Duration> {
-    tracing::debug!(runId = %run, %fault, "a run that nobody waits for is not cancelled");
+    tracing::debug!(runId = %run, %fault, "cancelling an abandoned run failed");
     fault.code.retryable().then_some(RETRY_DELAY)
-}
-
-/// How long an announcement of another process is still valid.
-async fn announcement_left(app: &AppState, caller: &Caller, run: &RunId, key: &LookupKey) -> Result<Duration, Fault> {
-    let found = lookups::find(&app.service, caller, key, 1).await?;
-    let until = found.iter().find(|found| found.run_id == *run).map_or(0, |found| found.listening_until);
-    Ok(u64::try_from(until - app.service.now()).map(Duration::from_millis).unwrap_or_default())
 }
