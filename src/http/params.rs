@@ -129,6 +129,20 @@ impl FromRequestParts<AppState> for NoParams {
     }
 }
 
+/// A call whose only parameters are `limit` and `cursor`.
+pub(crate) struct OnlyPage(pub(crate) PageAsk);
+
+impl FromRequestParts<AppState> for OnlyPage {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
+        let mut params = Params::from_request_parts(parts, app).await?;
+        let page = params.page()?;
+        params.finish()?;
+        Ok(Self(page))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

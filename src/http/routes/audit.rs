@@ -10,7 +10,7 @@ use crate::http::caller::{MayAdmin, MayRead};
 use crate::http::ids::Ids;
 use crate::http::json_lines;
 use crate::http::page::Listed;
-use crate::http::params::{NoParams, Params};
+use crate::http::params::{NoParams, OnlyPage, Params};
 use crate::http::problem::HttpResult;
 use crate::service::audit::{self, AuditLine, PublicKeys};
 
@@ -22,10 +22,8 @@ pub(crate) async fn list(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     ids: Ids,
-    mut params: Params,
+    OnlyPage(page): OnlyPage,
 ) -> HttpResult<Json<Listed<AuditLine>>> {
-    let page = params.page()?;
-    params.finish()?;
     Ok(Json(audit::of_thread(&app.service, &caller, &ids.thread()?, page).await?.into()))
 }
 

@@ -8,7 +8,7 @@ use crate::http::app_state::AppState;
 use crate::http::caller::MayRead;
 use crate::http::ids::Ids;
 use crate::http::page::Listed;
-use crate::http::params::Params;
+use crate::http::params::OnlyPage;
 use crate::http::problem::HttpResult;
 use crate::service::threads;
 
@@ -20,9 +20,7 @@ pub(crate) async fn list(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     ids: Ids,
-    mut params: Params,
+    OnlyPage(page): OnlyPage,
 ) -> HttpResult<Json<Listed<ConversationMessage>>> {
-    let page = params.page()?;
-    params.finish()?;
     Ok(Json(threads::messages(&app.service, &caller, &ids.thread()?, page).await?.into()))
 }

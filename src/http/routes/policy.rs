@@ -13,7 +13,7 @@ use crate::http::caller::MayAdmin;
 use crate::http::etag::Tagged;
 use crate::http::json::JsonBody;
 use crate::http::page::Listed;
-use crate::http::params::{NoParams, Params};
+use crate::http::params::{NoParams, OnlyPage, Params};
 use crate::http::problem::HttpResult;
 use crate::service::audit::{self, AuditLine};
 use crate::service::if_match::IfMatch;
@@ -84,9 +84,7 @@ pub(crate) async fn dry_run(
 pub(crate) async fn audit(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,
-    mut params: Params,
+    OnlyPage(page): OnlyPage,
 ) -> HttpResult<Json<Listed<AuditLine>>> {
-    let page = params.page()?;
-    params.finish()?;
     Ok(Json(audit::of_tenant(&app.service, &caller, page).await?.into()))
 }

@@ -11,7 +11,7 @@ use crate::http::app_state::AppState;
 use crate::http::caller::MayRead;
 use crate::http::ids::Ids;
 use crate::http::page::Listed;
-use crate::http::params::Params;
+use crate::http::params::{OnlyPage, Params};
 use crate::http::prefer::MAX_WAIT_SECS;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
@@ -25,10 +25,8 @@ pub(crate) async fn list(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     ids: Ids,
-    mut params: Params,
+    OnlyPage(page): OnlyPage,
 ) -> HttpResult<Json<Listed<RunResource>>> {
-    let page = params.page()?;
-    params.finish()?;
     Ok(Json(runs::of_thread(&app.service, &caller, &ids.thread()?, page).await?.into()))
 }
 

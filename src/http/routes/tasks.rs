@@ -10,7 +10,7 @@ use crate::http::caller::{MayRead, MayRun};
 use crate::http::ids::Ids;
 use crate::http::json::{Nothing, OptionalJsonBody};
 use crate::http::page::Listed;
-use crate::http::params::{NoParams, Params};
+use crate::http::params::{NoParams, OnlyPage};
 use crate::http::problem::HttpResult;
 use crate::service::delegated_tasks;
 
@@ -22,10 +22,8 @@ pub(crate) async fn list(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     ids: Ids,
-    mut params: Params,
+    OnlyPage(page): OnlyPage,
 ) -> HttpResult<Json<Listed<TaskResource>>> {
-    let page = params.page()?;
-    params.finish()?;
     Ok(Json(delegated_tasks::of_thread(&app.service, &caller, &ids.thread()?, page).await?.into()))
 }
 
@@ -36,10 +34,8 @@ pub(crate) async fn list(
 pub(crate) async fn all(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
-    mut params: Params,
+    OnlyPage(page): OnlyPage,
 ) -> HttpResult<Json<Listed<TaskResource>>> {
-    let page = params.page()?;
-    params.finish()?;
     Ok(Json(delegated_tasks::list(&app.service, &caller, page).await?.into()))
 }
 

@@ -13,7 +13,7 @@ use crate::http::idempotency::{IdempotencyKey, reply_value};
 use crate::http::ids::Ids;
 use crate::http::json::{JsonBody, KeyedBody, Nothing, OptionalKeyedBody};
 use crate::http::page::Listed;
-use crate::http::params::{NoParams, Params};
+use crate::http::params::{NoParams, OnlyPage, Params};
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::resources::{self, Webhooks};
@@ -94,11 +94,9 @@ pub(crate) async fn deliveries(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,
     ids: Ids,
-    mut params: Params,
+    OnlyPage(page): OnlyPage,
 ) -> HttpResult<Json<Listed<DeliveryResource>>> {
     let id: String = ids.get("webhook")?;
-    let page = params.page()?;
-    params.finish()?;
     Ok(Json(resources::deliveries(&app.service, &caller, &id, page).await?.into()))
 }
 
