@@ -50,8 +50,8 @@ pub(crate) async fn import(
     request: Request,
 ) -> HttpResult<Response> {
     let longest = app.config.limits.id_length;
-    let thread_id = params.text("threadId").map(|id| new_thread_id(&id, longest, "/threadId")).transpose()?;
-    let dry_run = params.read("dryRun", "must be true or false")?.unwrap_or(false);
+    let thread_id = params.text("threadId").map(|id| new_thread_id(&id, longest, "?threadId")).transpose()?;
+    let dry_run = params.flag("dryRun", false)?;
     params.finish()?;
     let turn = ImportTurn::wait(&app.service, &caller).await?;
     let text = read_text(request, &app.config.limits, json_lines::MEDIA_TYPE, MAX_FILE_BYTES).await?;

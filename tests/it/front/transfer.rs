@@ -49,7 +49,8 @@ async fn what_cannot_be_imported_is_said() {
     let text = app.get("/threads/t/export").await.text();
     import(&app, "", &text).await.problem("thread_exists");
     import(&app, "?dryRun=true", &text).await.problem("thread_exists");
-    import(&app, "?threadId=a%20b", &text).await.problem("invalid");
+    let problem = import(&app, "?threadId=a%20b", &text).await.problem("invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "?threadId");
     import(&app, "?dryRun=perhaps", &text).await.problem("invalid");
     let changed = text.replacen("hello", "hullo", 1);
     let line = 1 + changed.lines().zip(text.lines()).position(|(is, was)| is != was).unwrap();
