@@ -31,6 +31,7 @@ mod text_reply;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
+use uuid::Uuid;
 
 use super::app_state::AppState;
 use super::problem::{self, ProblemContext};
@@ -98,6 +99,12 @@ impl Door {
     pub(super) fn set_headers(headers: &mut HeaderMap, trace: &RequestTrace) {
         answer_headers::set_request_id(headers, trace);
     }
+}
+
+/// Whether a suspension can have this id. Clients also send other words and ids of other vendors.
+fn is_suspension_id(id: &str) -> bool {
+    let digits = id.strip_prefix("sus_").unwrap_or_default();
+    Uuid::try_parse(digits).is_ok_and(|uuid| uuid.hyphenated().to_string() == digits)
 }
 
 /// The scope that a caller needs to answer a question of this kind. Answers that only add information (an input, the

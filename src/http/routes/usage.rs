@@ -59,13 +59,7 @@ pub(crate) async fn list(
     State(app): State<AppState>,
     mut params: Params,
 ) -> HttpResult<Json<Listed<Summed>>> {
-    let group = match params.text("groupBy") {
-        None => UsageGroup::Run,
-        Some(name) => UsageGroup::ALL
-            .into_iter()
-            .find(|group| group.as_str() == name)
-            .ok_or_else(|| wrong("groupBy", "must be run, run,model, item, model, tenant or day"))?,
-    };
+    let group = params.one_of("groupBy", &UsageGroup::ALL, UsageGroup::as_str)?.unwrap_or(UsageGroup::Run);
     let thread = params.text("threadId").map(ThreadId::from);
     let from = time(&mut params, "from")?.unwrap_or(Millis::MIN);
     let to = time(&mut params, "to")?.unwrap_or(Millis::MAX);

@@ -1,13 +1,12 @@
 //! Reads a message as the answer to a question: its data part if it has one, else its text.
 
 use serde_json::{Map, Value, json};
-use uuid::Uuid;
 
 use super::message::query;
 use crate::a2a::types::{Content, Message};
 use crate::domain::hitl::{Answer, FeedbackSchema, InputType, Suspension};
 use crate::domain::ids::SuspensionId;
-use crate::http::doors::text_reply;
+use crate::http::doors::{is_suspension_id, text_reply};
 
 /// Members of an answer.
 const ANSWER_MEMBERS: [&str; 6] = ["suspensionId", "approved", "value", "modifiedArgs", "action", "reason"];
@@ -25,15 +24,10 @@ pub(super) fn named(message: &Message) -> Option<NamedQuestion> {
         Some(data) => data.get("suspensionId")?.as_str().map(|id| NamedQuestion::InData(id.into())),
         None => {
             let reply = query(message);
-            reply.split_whitespace().next().filter(|word| is_id(word)).map(|word| NamedQuestion::InText(word.into()))
+            let first = reply.split_whitespace().next().filter(|word| is_suspension_id(word));
+            first.map(|word| NamedQuestion::InText(word.into()))
         }
     }
-}
-
-/// Suspension ids as the engine makes them.
-fn is_id(word: &str) -> bool {
-    let digits = word.strip_prefix("sus_").unwrap_or_default();
-    Uuid::try_parse(digits).is_ok_and(|id| id.hyphenated().to_string() == digits)
 }
 
 /// Parses the message as an answer to the question. The error says how to answer.

@@ -345,6 +345,11 @@ impl AguiEvents {
         events
     }
 
+    /// Sends nothing more, not even the ends of what is open.
+    pub(super) fn abandon(&mut self) {
+        self.is_finished = true;
+    }
+
     fn run_finished(&self, outcome: Value) -> Value {
         let mut end = json!({
             "type": "RUN_FINISHED", "threadId": self.client.thread, "runId": self.client.id, "outcome": outcome,

@@ -184,7 +184,7 @@ impl NumberedEvents {
 
     fn fail_lost_cursor(&mut self) -> Vec<NumberedEvent> {
         self.resume_at = None;
-        self.events.interrupted("", "");
+        self.events.abandon();
         let data = run_error("invalid", "Last-Event-ID is of no event of this run; connect without it.", false);
         vec![NumberedEvent { id: None, data }]
     }

@@ -1,12 +1,10 @@
 //! Questions that a client names by their ids. They identify the thread of a request. The number of lookups is limited,
 //! whatever a client sends.
 
-use uuid::Uuid;
-
 use super::error::OpenAiError;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadId;
-use crate::http::doors::DoorRequest;
+use crate::http::doors::{DoorRequest, is_suspension_id};
 use crate::service::suspensions;
 
 /// The maximum number of calls and questions that one request may answer.
@@ -22,11 +20,6 @@ pub(super) fn check_count(answered: usize, param: &str) -> Result<(), OpenAiErro
     }
     let message = format!("It answers {answered} calls and questions; one request answers {MAX_ANSWERS} at most.");
     Err(OpenAiError::bad_request("invalid", param, message))
-}
-
-/// Whether a suspension can have this id. Clients also send ids of other vendors.
-pub(super) fn is_suspension_id(id: &str) -> bool {
-    id.strip_prefix("sus_").is_some_and(|rest| Uuid::try_parse(rest).is_ok())
 }
 
 /// The thread of the newest of these questions that exists.

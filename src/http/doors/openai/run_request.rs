@@ -69,7 +69,14 @@ pub(super) async fn is_shown(
 }
 
 /// The client's decisions about questions, by suspension id, with their reasons.
-pub(super) type Approvals = HashMap<SuspensionId, (bool, Option<String>)>;
+pub(super) type Approvals = HashMap<SuspensionId, Approval>;
+
+/// A decision of the client about a question.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Approval {
+    pub(super) approved: bool,
+    pub(super) reason: Option<String>,
+}
 
 /// A query that becomes a run.
 pub(super) struct NewRun {
@@ -227,7 +234,7 @@ impl RunReply<'_> {
         let mut answers: Vec<(&Suspension, Answer)> = self.open.iter().filter_map(|open| self.result(open)).collect();
         let may_approve = self.ctx.caller.may(Scope::Approve);
         for open in self.open {
-            let Some((approved, reason)) = self.approvals.get(&open.suspension_id) else { continue };
+            let Some(Approval { approved, reason }) = self.approvals.get(&open.suspension_id) else { continue };
             if !may_approve {
                 let detail = "This key may not approve: let somebody answer who may, in the page of this server.";
                 return Err(Fault::new(Code::Forbidden, detail).into());

@@ -11,7 +11,6 @@ use crate::domain::ids::{SuspensionId, ThreadId};
 use crate::domain::lookup::LookupKey;
 use crate::domain::run::OnBusy;
 use crate::domain::which_thread;
-use crate::http::doors::DoorRequest;
 use crate::http::doors::conversation::open_questions;
 use crate::http::doors::openai::conversation::{MatchedThread, SentConversation};
 use crate::http::doors::openai::error::OpenAiError;
@@ -23,6 +22,7 @@ use crate::http::doors::openai::run_request::{
 };
 use crate::http::doors::openai::temporary_thread::TemporaryThread;
 use crate::http::doors::run_stream::RunStart;
+use crate::http::doors::{DoorRequest, is_suspension_id};
 use crate::http::ids::new_thread_id;
 use crate::service::feed::{self, After};
 use crate::service::once::Idempotent;
@@ -221,7 +221,7 @@ async fn target_of(
         if let Some(response) = ResponseId::of_item(id) {
             return continue_after(ctx, &response).await;
         }
-        if lookups_done == questions::MAX_LOOKUPS || !questions::is_suspension_id(id) {
+        if lookups_done == questions::MAX_LOOKUPS || !is_suspension_id(id) {
             continue;
         }
         lookups_done += 1;

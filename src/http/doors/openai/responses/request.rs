@@ -14,6 +14,7 @@ use crate::domain::which_thread::Said;
 use crate::http::doors::openai::content;
 use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::models::NamedModel;
+use crate::http::doors::openai::run_request::{Approval, Approvals};
 use crate::http::doors::openai::tools;
 
 /// The body. Members that are not listed here are ignored.
@@ -68,7 +69,7 @@ pub(super) struct ResponseInput {
     pub(super) text: String,
     /// The results of the client's functions, by suspension id.
     pub(super) results: HashMap<String, String>,
-    pub(super) approvals: HashMap<SuspensionId, (bool, Option<String>)>,
+    pub(super) approvals: Approvals,
     /// The ids of this server's items that are sent back. They identify the conversation.
     pub(super) ours: Vec<String>,
     /// Those of them that are followed only by the new input.
@@ -206,8 +207,8 @@ impl ResponseInput {
             }
             "mcp_approval_response" => {
                 let id = text("approval_request_id").ok_or_else(|| missing("approval_request_id"))?;
-                let approves = item["approve"].as_bool().ok_or_else(|| missing("approve"))?;
-                self.approvals.insert(id.into(), (approves, text("reason")));
+                let approved = item["approve"].as_bool().ok_or_else(|| missing("approve"))?;
+                self.approvals.insert(id.into(), Approval { approved, reason: text("reason") });
                 self.has_news = true;
                 self.answered += 1;
             }

@@ -157,19 +157,18 @@ impl ResponseEvents {
 
     /// Ends the open message.
     pub(super) fn close(&mut self, status: &str) {
-        let Some(mut message) = self.message.take() else { return };
+        let Some(message) = &mut self.message else { return };
         let rest: Vec<String> = message.words.rest().into_iter().collect();
-        let text = message.text.sent().to_owned();
-        self.message = Some(message);
         self.deltas(rest);
         let Some(message) = self.message.take().filter(|message| !message.id.is_empty()) else { return };
+        let text = message.text.sent();
         let (id, index) = (self.state.last_id(), self.state.index());
         let place = json!({ "item_id": id, "output_index": index, "content_index": 0 });
         for (at, source) in message.sources.iter().enumerate() {
             let annotation = json!({ "annotation_index": at, "annotation": source.flat() });
             self.emit("response.output_text.annotation.added", merged(&place, annotation));
         }
-        let part = text_part(&text, &message.sources);
+        let part = text_part(text, &message.sources);
         self.emit("response.output_text.done", merged(&place, json!({ "text": text, "logprobs": [] })));
         self.emit("response.content_part.done", merged(&place, json!({ "part": part })));
         self.item_done(json!({
