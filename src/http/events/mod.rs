@@ -39,7 +39,7 @@ pub(crate) async fn open(app: &AppState, caller: &Caller, id: &ThreadId, ask: Fe
 }
 
 /// An interval whose first tick comes after `period`.
-fn delayed_interval(period: Duration) -> Interval {
+pub(crate) fn delayed_interval(period: Duration) -> Interval {
     let mut ticks = tokio::time::interval_at(Instant::now() + period, period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks

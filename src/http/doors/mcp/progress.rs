@@ -4,16 +4,17 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio::time::Interval;
 
 use super::call::McpRequest;
-use crate::domain::facts::{ItemStatusChangeBody, WholePlan, WholePlanUpdate};
+use crate::domain::facts::Fact;
 use crate::domain::ids::{ItemId, RunId, ThreadId};
-use crate::domain::observation::{Observation, ObservationType};
+use crate::domain::observation::ObservationType;
 use crate::domain::plan::{ItemStatus, TodoItem};
-use crate::live::{Encoded, EncodedKind};
+use crate::http::doors::frames::{DecodedObservation, ObservationContent, RunFrame};
+use crate::http::events::delayed_interval;
+use crate::live::Encoded;
 use crate::service::feed::{self, After, Feed, FeedAsk};
 use crate::service::plan;
 
@@ -27,10 +28,17 @@ const HEARTBEAT_STEP: f64 = 0.001;
 pub(super) struct RunProgress {
     token: Value,
     run: RunId,
-    items: Vec<(ItemId, String, ItemStatus)>,
+    items: Vec<ProgressItem>,
     /// The description of the current item.
     now: String,
     last_sent: Option<f64>,
+}
+
+#[derive(Clone, Debug)]
+struct ProgressItem {
+    id: ItemId,
+    description: String,
+    status: ItemStatus,
 }
 
 impl RunProgress {
@@ -44,22 +52,26 @@ impl RunProgress {
     /// Replaces the plan. It may contain items that earlier runs settled.
     pub(super) fn set_plan(&mut self, items: &[TodoItem]) {
         let is_own = |item: &&TodoItem| !item.status.is_settled() || item.run_id.as_ref() == Some(&self.run);
-        let known = |item: &TodoItem| (item.id.clone(), item.description.clone(), item.status);
+        let known = |item: &TodoItem| ProgressItem {
+            id: item.id.clone(),
+            description: item.description.clone(),
+            status: item.status,
+        };
         self.items = items.iter().filter(is_own).map(known).collect();
-        if let Some((_, description, _)) = self.items.iter().find(|(_, _, status)| *status == ItemStatus::InProgress) {
-            self.now.clone_from(description);
+        if let Some(current) = self.items.iter().find(|item| item.status == ItemStatus::InProgress) {
+            self.now.clone_from(&current.description);
         }
     }
 
     pub(super) fn set_item_status(&mut self, id: &ItemId, status: ItemStatus) {
-        let Some((_, description, stands)) = self.items.iter_mut().find(|(known, _, _)| known == id) else { return };
-        *stands = status;
-        self.now.clone_from(description);
+        let Some(item) = self.items.iter_mut().find(|item| item.id == *id) else { return };
+        item.status = status;
+        self.now.clone_from(&item.description);
     }
 
     /// The next notification.
     pub(super) fn next_notification(&mut self) -> Value {
-        let over = self.items.iter().filter(|(_, _, status)| status.is_settled()).count();
+        let over = self.items.iter().filter(|item| item.status.is_settled()).count();
         let over = f64::from(u32::try_from(over).unwrap_or(u32::MAX));
         let progress =
             self.last_sent.map_or(over, |last| over.max(((last + HEARTBEAT_STEP) * 1000.0).round() / 1000.0));
@@ -72,22 +84,19 @@ impl RunProgress {
     }
 
     /// Applies an observation. Returns whether it changes the progress.
-    fn apply(&mut self, observation: &Observation) -> serde_json::Result<bool> {
-        let content = &observation.content;
-        if observation.run_id != self.run {
-            return Ok(false);
+    fn apply(&mut self, observation: &DecodedObservation) -> bool {
+        if observation.run != self.run {
+            return false;
         }
-        if observation.kind == ObservationType::Plan {
-            self.set_plan(&WholePlan::deserialize(content)?.todo_list);
-        } else if observation.kind == ObservationType::PlanUpdate {
-            self.set_plan(&WholePlanUpdate::deserialize(content)?.todo_list);
-        } else if observation.kind == ObservationType::ItemStatusChange {
-            let change = ItemStatusChangeBody::deserialize(content)?;
-            self.set_item_status(&change.item_id, change.status);
-        } else {
-            return Ok(false);
+        match &observation.content {
+            ObservationContent::Plan(plan) => self.set_plan(&plan.todo_list),
+            ObservationContent::PlanUpdate(update) => self.set_plan(&update.todo_list),
+            ObservationContent::Fact(Fact::ItemStatusChange(change)) => {
+                self.set_item_status(&change.item_id, change.status)
+            }
+            ObservationContent::Fact(_) => return false,
         }
-        Ok(true)
+        true
     }
 }
 
@@ -110,8 +119,7 @@ impl ProgressStream {
         let feed = feed::open(service, caller, thread, ask).await.ok()?;
         let mut progress = RunProgress::new(token.clone(), run.clone());
         progress.set_plan(&plan::items(service, caller, thread).await.ok()?);
-        let mut heartbeat = interval_at(Instant::now() + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL);
-        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let heartbeat = delayed_interval(HEARTBEAT_INTERVAL);
         let ready = VecDeque::from([progress.next_notification()]);
         Some(Self { progress, feed: Some(feed), heartbeat, ready })
     }
@@ -139,12 +147,10 @@ impl ProgressStream {
     }
 
     fn handle_frame(&mut self, frame: &Encoded) {
-        let EncodedKind::Observation { seq, .. } = frame.kind else { return };
-        let observation = serde_json::from_slice::<Observation>(&frame.data());
-        match observation.and_then(|observation| self.progress.apply(&observation)) {
-            Ok(true) => self.ready.push_back(self.progress.next_notification()),
-            Ok(false) => {}
-            Err(error) => tracing::warn!(seq, %error, "a progress is told without it"),
+        if let Some(RunFrame::Observation(observation)) = RunFrame::decode(frame, &self.progress.run)
+            && self.progress.apply(&observation)
+        {
+            self.ready.push_back(self.progress.next_notification());
         }
     }
 }
@@ -206,9 +212,10 @@ mod tests {
     fn what_becomes_of_another_run_is_not_told() {
         let log = recorded::log("demo");
         let of = log.iter().find(|seen| seen.kind == ObservationType::ItemStatusChange).expect("an item begins");
-        let mut own = RunProgress::new(json!("t"), of.run_id.clone());
-        assert!(own.apply(of).unwrap());
+        let of = recorded::decode(of);
+        let mut own = RunProgress::new(json!("t"), of.run.clone());
+        assert!(own.apply(&of));
         let mut other = RunProgress::new(json!("t"), "run_of_somebody_else".into());
-        assert!(!other.apply(of).unwrap());
+        assert!(!other.apply(&of));
     }
 }
