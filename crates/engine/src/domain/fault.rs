@@ -145,6 +145,14 @@ impl Fault {
         self
     }
 
+    /// Moves its pointers below this place.
+    pub fn below(mut self, place: &str) -> Self {
+        for pointed in &mut self.errors {
+            pointed.pointer.insert_str(0, place);
+        }
+        self
+    }
+
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.extra.get_or_insert_default().insert(key.to_owned(), value.into());
         self

@@ -54,7 +54,7 @@ pub(super) async fn accept(ctx: &DoorRequest, sent: AguiRequest) -> Result<Accep
     if open.is_empty() && sent.resume.is_empty() {
         let Some(query) = &sent.query else {
             let why = "The last message must be the user's, or the result of a call that waits for it.";
-            return Err(super::request::invalid("/messages", why.to_owned()));
+            return Err(Fault::invalid("/messages", why));
         };
         return ask(ctx, &sent.run, query, sent.options).await;
     }

@@ -67,21 +67,15 @@ pub(super) fn answer(open: &Suspension, resume: &Resume) -> Result<Option<Answer
         return Ok(given_up(open));
     }
     let payload = &resume.payload;
-    let given = json!({
+    let mut given = json!({
         "suspensionId": open.suspension_id, "digest": open.digest, "approved": payload["approved"],
         "value": payload["value"], "modifiedArgs": payload["editedArgs"], "reason": payload["reason"],
         "action": payload["action"],
     });
-    let mut given = given;
     if let Value::Object(members) = &mut given {
         members.retain(|_, value| !value.is_null());
     }
-    crate::http::json::typed(given).map(Some).map_err(|mut fault| {
-        for pointed in &mut fault.errors {
-            pointed.pointer = format!("/resume/payload{}", pointed.pointer);
-        }
-        fault
-    })
+    crate::http::json::typed(given).map(Some).map_err(|fault| fault.below("/resume/payload"))
 }
 
 /// The mildest rejection that the question's kind has. A pause has none and stays open.

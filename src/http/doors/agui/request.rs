@@ -101,7 +101,7 @@ pub(super) fn client(app: &AppState, input: &RunAgentInput) -> Result<ClientRun,
     let longest = app.config.limits.id_length;
     let thread = new_thread_id(&input.thread_id, longest, "/threadId")?;
     if !(1..=longest).contains(&input.run_id.len()) || input.run_id.contains(char::is_control) {
-        return Err(invalid("/runId", format!("has 1 to {longest} bytes and no control characters")));
+        return Err(Fault::invalid("/runId", format!("has 1 to {longest} bytes and no control characters")));
     }
     let speaks_v1 = input.protocol_version.as_deref().is_some_and(|version| !version.starts_with("0."));
     Ok(ClientRun { thread, id: input.run_id.clone(), speaks_v1 })
@@ -121,7 +121,7 @@ pub(super) fn read(app: &AppState, input: RunAgentInput) -> Result<AguiRequest, 
             Some("assistant") => break,
             // Messages that clients keep beside the conversation.
             Some("activity" | "reasoning" | "system" | "developer") => {}
-            Some(_) | None => return Err(invalid(&format!("{place}/role"), "is no role".to_owned())),
+            Some(_) | None => return Err(Fault::invalid(&format!("{place}/role"), "is no role")),
         }
     }
     let mut options = options(input.forwarded_props.as_ref())?;
@@ -142,12 +142,7 @@ pub(super) fn read(app: &AppState, input: RunAgentInput) -> Result<AguiRequest, 
 /// `forwardedProps.pes` holds the options of the call. Other members of `forwardedProps` belong to others.
 fn options(forwarded: Option<&Value>) -> Result<CallOptions, Fault> {
     let Some(own) = forwarded.and_then(|props| props.get("pes")) else { return Ok(CallOptions::default()) };
-    crate::http::json::typed::<CallOptions>(own.clone()).map_err(|mut fault| {
-        for pointed in &mut fault.errors {
-            pointed.pointer = format!("/forwardedProps/pes{}", pointed.pointer);
-        }
-        fault
-    })
+    crate::http::json::typed::<CallOptions>(own.clone()).map_err(|fault| fault.below("/forwardedProps/pes"))
 }
 
 fn user_query(message: &Value, place: &str) -> Result<AguiQuery, Fault> {
@@ -156,14 +151,12 @@ fn user_query(message: &Value, place: &str) -> Result<AguiQuery, Fault> {
         Value::Array(parts) => {
             let texts: Option<Vec<&str>> =
                 parts.iter().map(|part| part["text"].as_str().filter(|_| part["type"] == "text")).collect();
-            texts
-                .ok_or_else(|| invalid(&format!("{place}/content"), "has parts that are not text".to_owned()))?
-                .join("\n")
+            texts.ok_or_else(|| Fault::invalid(&format!("{place}/content"), "has parts that are not text"))?.join("\n")
         }
-        _ => return Err(invalid(&format!("{place}/content"), "must be text".to_owned())),
+        _ => return Err(Fault::invalid(&format!("{place}/content"), "must be text")),
     };
     if text.trim().is_empty() {
-        return Err(invalid(&format!("{place}/content"), "must say something".to_owned()));
+        return Err(Fault::invalid(&format!("{place}/content"), "must say something"));
     }
     let message_id = message["id"].as_str().unwrap_or_default().to_owned();
     Ok(AguiQuery { text, message_id })
@@ -171,11 +164,7 @@ fn user_query(message: &Value, place: &str) -> Result<AguiQuery, Fault> {
 
 fn result(message: &Value, place: &str) -> Result<ToolMessage, Fault> {
     let call = message["toolCallId"].as_str();
-    let call = call.ok_or_else(|| invalid(&format!("{place}/toolCallId"), "must be text".to_owned()))?.to_owned();
+    let call = call.ok_or_else(|| Fault::invalid(&format!("{place}/toolCallId"), "must be text"))?.to_owned();
     let (place, content) = (format!("{place}/content"), message["content"].clone());
     Ok(ToolMessage { call, pointer: place, content, error: message["error"].as_str().map(str::to_owned) })
-}
-
-pub(super) fn invalid(pointer: &str, how: String) -> Fault {
-    Fault::invalid(pointer, how)
 }

@@ -102,9 +102,10 @@ pub(super) enum PartAnswer {
 
 pub(super) fn read(app: &AppState, body: Body) -> Result<AiSdkRequest, Fault> {
     let thread = new_thread_id(&body.id, app.config.limits.id_length, "/id")?;
-    let Some(last) = body.messages.last() else { return Err(invalid("/messages", "has no message")) };
+    let Some(last) = body.messages.last() else { return Err(Fault::invalid("/messages", "has no message")) };
     let place = format!("/messages/{}", body.messages.len() - 1);
-    let parts = last["parts"].as_array().ok_or_else(|| invalid(&format!("{place}/parts"), "must be an array"))?;
+    let parts =
+        last["parts"].as_array().ok_or_else(|| Fault::invalid(&format!("{place}/parts"), "must be an array"))?;
     let is_regenerated = body.trigger == Trigger::RegenerateMessage;
     let action = match last["role"].as_str() {
         Some("user") => {
@@ -125,7 +126,7 @@ pub(super) fn read(app: &AppState, body: Body) -> Result<AiSdkRequest, Fault> {
             MessageAction::Rewind(RewindRequest { message: body.message_id, edited: None, unsent: None })
         }
         Some("assistant") => MessageAction::Answers(answers(parts, &place)?),
-        Some(_) | None => return Err(invalid(&format!("{place}/role"), "must be `user` or `assistant`")),
+        Some(_) | None => return Err(Fault::invalid(&format!("{place}/role"), "must be `user` or `assistant`")),
     };
     Ok(AiSdkRequest { thread, action, pes: body.pes })
 }
@@ -136,18 +137,19 @@ fn query(app: &AppState, message: &Value, parts: &[Value], place: &str) -> Resul
         let place = format!("{place}/parts/{at}");
         match part["type"].as_str() {
             Some("text") => {
-                let text = part["text"].as_str().ok_or_else(|| invalid(&format!("{place}/text"), "must be text"))?;
+                let text =
+                    part["text"].as_str().ok_or_else(|| Fault::invalid(&format!("{place}/text"), "must be text"))?;
                 texts.push(text);
             }
-            Some("file") => return Err(invalid(&place, "is a file; only text is taken")),
+            Some("file") => return Err(Fault::invalid(&place, "is a file; only text is taken")),
             // Parts that a page adds for itself.
             Some(_) => {}
-            None => return Err(invalid(&format!("{place}/type"), "must be text")),
+            None => return Err(Fault::invalid(&format!("{place}/type"), "must be text")),
         }
     }
     let text = texts.join("\n");
     if text.trim().is_empty() {
-        return Err(invalid(&format!("{place}/parts"), "must say something"));
+        return Err(Fault::invalid(&format!("{place}/parts"), "must say something"));
     }
     let longest = app.config.limits.id_length;
     let fits = |id: &&str| (1..=longest).contains(&id.len()) && !id.contains(char::is_control);
@@ -171,7 +173,7 @@ fn answers(parts: &[Value], place: &str) -> Result<Answers, Fault> {
     for (at, part) in calls {
         let place = format!("{place}/parts/{at}");
         let text = |value: &Value, name: &str| {
-            let missing = || invalid(&format!("{place}/{name}"), "must be text");
+            let missing = || Fault::invalid(&format!("{place}/{name}"), "must be text");
             value.as_str().map(str::to_owned).ok_or_else(missing)
         };
         let id = text(&part["toolCallId"], "toolCallId")?;
@@ -180,7 +182,7 @@ fn answers(parts: &[Value], place: &str) -> Result<Answers, Fault> {
         match state.as_str() {
             "approval-responded" => {
                 let approval = &part["approval"];
-                let undecided = || invalid(&format!("{place}/approval/approved"), "must be true or false");
+                let undecided = || Fault::invalid(&format!("{place}/approval/approved"), "must be true or false");
                 given.push(PartAnswer::Decision {
                     suspension: text(&approval["id"], "approval/id")?,
                     approved: approval["approved"].as_bool().ok_or_else(undecided)?,
@@ -199,15 +201,11 @@ fn answers(parts: &[Value], place: &str) -> Result<Answers, Fault> {
         known.push(KnownCall { id, state });
     }
     if given.is_empty() {
-        return Err(invalid(place, "is the agent's, and answers nothing that it asked"));
+        return Err(Fault::invalid(place, "is the agent's, and answers nothing that it asked"));
     }
     Ok(Answers { given, known })
 }
 
 fn is_call(part: &Value) -> bool {
     part["type"].as_str().is_some_and(|kind| kind == "dynamic-tool" || kind.starts_with("tool-"))
-}
-
-pub(super) fn invalid(pointer: &str, how: &str) -> Fault {
-    Fault::invalid(pointer, how)
 }

@@ -3,7 +3,7 @@
 
 use super::accept::RunQuery;
 use super::history::id_of;
-use super::request::{RewindRequest, UnsentMessage, invalid};
+use super::request::{RewindRequest, UnsentMessage};
 use crate::domain::fault::Fault;
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::message::{ConversationMessage, MessageRole};
@@ -23,7 +23,10 @@ pub(super) async fn run_query(ctx: &DoorRequest, thread: &ThreadId, rewind: Rewi
     let message = &messages[at];
     let first_of_run = messages.iter().position(|other| other.run_id == message.run_id);
     if message.run_id.is_some() && first_of_run != Some(at) {
-        return Err(invalid("/messageId", "was said while the agent worked; name the message that it began with"));
+        return Err(Fault::invalid(
+            "/messageId",
+            "was said while the agent worked; name the message that it began with",
+        ));
     }
     let continue_at = match at.checked_sub(1) {
         Some(before) => ContinueAt::After(messages[before].message_id.clone()),
@@ -66,6 +69,6 @@ fn unsent(messages: &[ConversationMessage], unsent: Option<UnsentMessage>) -> Re
         Some(UnsentMessage { query, .. }) => {
             Ok(RunQuery { metadata: query.metadata(), text: query.text, continue_at: None })
         }
-        None => Err(invalid("/messageId", "names no message of this chat; get the chat, and look at it again")),
+        None => Err(Fault::invalid("/messageId", "names no message of this chat; get the chat, and look at it again")),
     }
 }
