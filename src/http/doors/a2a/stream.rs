@@ -127,35 +127,44 @@ impl TaskStream {
         };
         let live = Some((feed, task_events));
         let mut task_stream = Self { ready: [StreamEvent::Task(task)].into(), live, failure: None, ends_on_question };
-        while task_stream.read_frame().await.is_some_and(|kind| kind != EncodedKind::CaughtUp) {}
+        while task_stream.read_frame().await {}
         Ok(task_stream)
     }
 
-    /// Reads the next frame and queues its events. `None` if no more frames follow.
-    async fn read_frame(&mut self) -> Option<EncodedKind> {
-        let (feed, task_events) = self.live.as_mut()?;
+    /// Reads the next frame and queues its events. Returns whether frames from before the subscription may follow.
+    async fn read_frame(&mut self) -> bool {
+        let Some((feed, task_events)) = &mut self.live else { return false };
         let Some(frame) = feed.next().await else {
             self.fail(Code::NotFound, "The task was erased.");
-            return None;
+            return false;
         };
-        if frame.kind == EncodedKind::Draining {
-            self.fail(Code::Draining, STOPPING);
-            return None;
-        }
-        if frame.kind == EncodedKind::Gap {
-            self.fail(Code::TooManyRequests, "The events are read too slowly; subscribe to the task again.");
-            return None;
-        }
-        if frame.kind == EncodedKind::LogUnreadable {
-            self.fail(Code::StoreUnavailable, "The events cannot be read now; subscribe to the task again.");
-            return None;
+        let cut = match frame.kind {
+            EncodedKind::Draining => Some((Code::Draining, STOPPING)),
+            EncodedKind::Gap => {
+                Some((Code::TooManyRequests, "The events are read too slowly; subscribe to the task again."))
+            }
+            EncodedKind::LogUnreadable => {
+                Some((Code::StoreUnavailable, "The events cannot be read now; subscribe to the task again."))
+            }
+            EncodedKind::Observation { .. }
+            | EncodedKind::Token { .. }
+            | EncodedKind::Run { .. }
+            | EncodedKind::ToolStarted { .. }
+            | EncodedKind::CaughtUp
+            | EncodedKind::Thread
+            | EncodedKind::ThreadDeleted
+            | EncodedKind::Suspension => None,
+        };
+        if let Some((code, why)) = cut {
+            self.fail(code, why);
+            return false;
         }
         self.ready.extend(events_of_frame(task_events, &frame));
         let state = task_events.state();
         if state.is_terminal() || (self.ends_on_question && state == TaskState::InputRequired) {
             self.live = None;
         }
-        Some(frame.kind.clone())
+        self.live.is_some() && frame.kind != EncodedKind::CaughtUp
     }
 
     fn fail(&mut self, code: Code, why: &str) {
@@ -191,7 +200,7 @@ fn events_of_frame(task_events: &mut TaskEvents, frame: &Encoded) -> Vec<StreamE
     match seen.fact() {
         Ok(fact) => task_events.apply(&seen.run_id, seen.timestamp, fact),
         Err(error) => {
-            tracing::warn!(threadId = %seen.thread_id, %error, "a task's events are told without it");
+            tracing::warn!(threadId = %seen.thread_id, %error, "an observation cannot be decoded; the task's stream skips it");
             Vec::new()
         }
     }
