@@ -48,8 +48,17 @@ pub(super) enum EventPosition {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct OpenTexts {
     pub(super) answer: Option<(StreamId, PrefixDigest)>,
-    /// For each stream: how many bytes were sent, and whether its message has begun.
-    pub(super) thoughts: Vec<(StreamId, u64, bool)>,
+    pub(super) thoughts: Vec<OpenThoughts>,
+}
+
+/// The thoughts of a model call that were begun and not ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct OpenThoughts {
+    pub(super) stream: StreamId,
+    /// How many bytes were sent.
+    pub(super) sent: u64,
+    /// Whether its message has begun.
+    pub(super) has_begun: bool,
 }
 
 impl OpenTexts {
@@ -64,17 +73,20 @@ impl OpenTexts {
                 }
             }
             Some("TEXT_MESSAGE_END") => self.answer = None,
-            Some("REASONING_START") => self.thoughts.push((stream_of_reasoning(id).into(), 0, false)),
-            Some("REASONING_MESSAGE_START") => self.update_thoughts(id, |(_, _, has_begun)| *has_begun = true),
-            Some("REASONING_MESSAGE_CONTENT") => self.update_thoughts(id, |(_, sent, _)| *sent += delta.len() as u64),
-            Some("REASONING_END") => self.thoughts.retain(|(stream, ..)| stream.as_str() != stream_of_reasoning(id)),
+            Some("REASONING_START") => {
+                let stream = stream_of_reasoning(id).into();
+                self.thoughts.push(OpenThoughts { stream, sent: 0, has_begun: false });
+            }
+            Some("REASONING_MESSAGE_START") => self.update_thoughts(id, |open| open.has_begun = true),
+            Some("REASONING_MESSAGE_CONTENT") => self.update_thoughts(id, |open| open.sent += delta.len() as u64),
+            Some("REASONING_END") => self.thoughts.retain(|open| open.stream.as_str() != stream_of_reasoning(id)),
             Some(_) | None => {}
         }
     }
 
-    fn update_thoughts(&mut self, id: &str, change: impl FnMut(&mut (StreamId, u64, bool))) {
-        let is_it = |known: &&mut (StreamId, u64, bool)| known.0.as_str() == stream_of_reasoning(id);
-        self.thoughts.iter_mut().find(is_it).into_iter().for_each(change);
+    fn update_thoughts(&mut self, id: &str, change: impl FnMut(&mut OpenThoughts)) {
+        let open = self.thoughts.iter_mut().find(|open| open.stream.as_str() == stream_of_reasoning(id));
+        open.into_iter().for_each(change);
     }
 }
 
@@ -90,7 +102,7 @@ impl fmt::Display for Cursor {
         if let Some((stream, PrefixDigest { bytes, digest })) = &self.texts.answer {
             write!(f, ";a:{stream}:{bytes}:{digest:x}")?;
         }
-        for (stream, sent, has_begun) in &self.texts.thoughts {
+        for OpenThoughts { stream, sent, has_begun } in &self.texts.thoughts {
             write!(f, ";t:{stream}:{sent}:{}", u8::from(*has_begun))?;
         }
         Ok(())
@@ -131,7 +143,8 @@ impl FromStr for Cursor {
                     texts.answer = Some((stream.into(), PrefixDigest { bytes: number(bytes)?, digest }));
                 }
                 ["t", stream, sent, has_begun @ ("0" | "1")] => {
-                    texts.thoughts.push((stream.into(), number(sent)?, has_begun == "1"));
+                    let (stream, sent) = (stream.into(), number(sent)?);
+                    texts.thoughts.push(OpenThoughts { stream, sent, has_begun: has_begun == "1" });
                 }
                 _ => return Err(InvalidCursor),
             }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::cursor::{Cursor, EventPosition, OpenTexts, Segment};
+use super::cursor::{Cursor, EventPosition, OpenTexts, OpenThoughts, Segment};
 use super::events::{AguiEvents, run_error};
 use super::request::ClientRun;
 use super::stream::started;
@@ -216,12 +216,12 @@ impl NumberedEvents {
 
     /// Continues open texts, and returns the rest of their first events.
     fn resume_texts(&mut self, texts: OpenTexts) -> Vec<NumberedEvent> {
-        let thoughts = texts.thoughts.iter().map(|(stream, sent, _)| (stream.clone(), *sent)).collect();
+        let thoughts = texts.thoughts.iter().map(|open| (open.stream.clone(), open.sent)).collect();
         self.events.resume_texts(texts.answer.clone(), thoughts);
-        let unbegun: Vec<_> = texts.thoughts.iter().filter(|(.., has_begun)| !has_begun).cloned().collect();
+        let unbegun: Vec<_> = texts.thoughts.iter().filter(|open| !open.has_begun).cloned().collect();
         self.texts = texts;
         let mut all = Vec::new();
-        for (stream, ..) in unbegun {
+        for OpenThoughts { stream, .. } in unbegun {
             let data = reasoning_message_start(stream.as_str());
             self.texts.apply(&data);
             let position = EventPosition::AfterObservation { seq: self.seq, sent: self.end_events_sent };

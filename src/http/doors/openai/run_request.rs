@@ -187,13 +187,22 @@ pub(super) struct RunReply<'a> {
     pub(super) lookups: &'a [LookupKey],
 }
 
+/// What a reply led to.
+pub(super) struct SubmittedReply {
+    /// From where the run's answer is read. `None` if nothing was answered.
+    pub(super) start: Option<RunStart>,
+    /// The position of the log before the answers.
+    pub(super) after: After,
+    /// The number of answers.
+    pub(super) given: u32,
+}
+
 impl RunReply<'_> {
     /// Submits the answers: results go to the calls that they name, approvals to their questions, a text to the oldest
     /// question that it can answer, if the caller may. If nothing is answered, the questions are asked again. If an
     /// answer is refused after another one was accepted, its question is asked again too, since the accepted answer has
-    /// changed the run. Returns from where the run's answer is read, `None` if nothing was answered; the position of the
-    /// log before the answers; and their number.
-    pub(super) async fn submit(self, key: Option<Idempotent>) -> Result<(Option<RunStart>, After, u32), OpenAiError> {
+    /// changed the run.
+    pub(super) async fn submit(self, key: Option<Idempotent>) -> Result<SubmittedReply, OpenAiError> {
         let (service, caller) = (&self.ctx.app.service, &self.ctx.caller);
         let early = feed::subscribe(service, caller, self.thread).await?;
         let after = early.after();
@@ -227,7 +236,7 @@ impl RunReply<'_> {
             Some(_) => Some(RunStart::Live(early)),
             None => None,
         };
-        Ok((start, after, given))
+        Ok(SubmittedReply { start, after, given })
     }
 
     fn answers(&self) -> Result<Vec<(&Suspension, Answer)>, OpenAiError> {

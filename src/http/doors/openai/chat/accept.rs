@@ -125,7 +125,7 @@ impl Acceptance<'_> {
                 asked.is_empty() || (target.may_answer && is_shown(ctx, &request.said, &target.thread, &asked).await?);
             let text = if may_answer { &self.text } else { "" };
             let reply = RunReply { ctx, thread: &target.thread, open: &open, results, approvals, text, lookups };
-            let (start, ..) = reply.submit(key).await?;
+            let start = reply.submit(key).await?.start;
             // Another one may have been asked before the position of `start`, after the first reading.
             let open = if start.is_some() { open_questions(ctx, &target.thread).await? } else { open };
             let open = open.iter().filter(|open| open.run_id == run).map(Suspension::asked).collect();

@@ -18,7 +18,7 @@ use crate::http::doors::openai::models::NamedModel;
 use crate::http::doors::openai::questions;
 use crate::http::doors::openai::repeat::{self, EarlierRequest, RequestIdentity};
 use crate::http::doors::openai::run_request::{
-    METADATA_KEY, NewRun, RunReply, check_user, is_shown, questions_for_people,
+    METADATA_KEY, NewRun, RunReply, SubmittedReply, check_user, is_shown, questions_for_people,
 };
 use crate::http::doors::openai::temporary_thread::TemporaryThread;
 use crate::http::doors::run_stream::RunStart;
@@ -116,8 +116,8 @@ async fn attempt(
             let text = if may_answer { &input.text } else { "" };
             let lookups = &lookups(&identity.answers);
             let reply = RunReply { ctx, thread, open: &open, results, approvals, text, lookups };
-            let (_, after, answers) = reply.submit(key).await?;
-            let id = ResponseId { run, start: seq(after), answers: Some(answers) };
+            let SubmittedReply { after, given, .. } = reply.submit(key).await?;
+            let id = ResponseId { run, start: seq(after), answers: Some(given) };
             return Ok(AcceptedResponse { thread: thread.clone(), id, start: None });
         }
     }
