@@ -23,8 +23,8 @@ const OPENAI_HEADERS: [HeaderName; 9] = [
     HeaderName::from_static("x-stainless-timeout"),
 ];
 
-/// `None` if no origin is allowed; then no CORS headers are sent. `naming` are the headers that name a thread.
-pub(crate) fn layer(origins: &[String], naming: &[String]) -> Option<CorsLayer> {
+/// `None` if no origin is allowed; then no CORS headers are sent. `thread_headers` are the headers that name a thread.
+pub(crate) fn layer(origins: &[String], thread_headers: &[String]) -> Option<CorsLayer> {
     if origins.is_empty() {
         return None;
     }
@@ -32,8 +32,8 @@ pub(crate) fn layer(origins: &[String], naming: &[String]) -> Option<CorsLayer> 
         |text: &String| HeaderValue::from_str(text.trim_end_matches('/')).expect("origins are checked at the start");
     let origins: Vec<HeaderValue> = origins.iter().map(origin).collect();
     let ours = HeaderName::from_static;
-    let naming = naming.iter().filter_map(|name| HeaderName::try_from(name.as_str()).ok());
-    let more = OPENAI_HEADERS.into_iter().chain([ours("x-pes-thread"), ours("x-pes-task")]).chain(naming);
+    let thread_headers = thread_headers.iter().filter_map(|name| HeaderName::try_from(name.as_str()).ok());
+    let more = OPENAI_HEADERS.into_iter().chain([ours("x-pes-thread"), ours("x-pes-task")]).chain(thread_headers);
     Some(
         CorsLayer::new()
             .allow_origin(origins)

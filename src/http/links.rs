@@ -89,7 +89,7 @@ impl Links {
 
     /// The request headers on which [`base`](Self::base) depends, for `Vary`. `None` if it is the same for every
     /// request.
-    pub(crate) fn named_by(&self) -> Option<&'static str> {
+    pub(crate) fn vary(&self) -> Option<&'static str> {
         match (&self.public, self.trusted.is_empty()) {
             (Some(_), _) => None,
             (None, false) => Some("host, x-forwarded-host, x-forwarded-proto, x-forwarded-prefix"),

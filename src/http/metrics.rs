@@ -14,8 +14,8 @@ use super::prefer;
 use super::reply_preferences::wants_events;
 use crate::config::Config;
 
-mod begin;
 mod families;
+mod known_labels;
 mod look_up;
 mod process;
 
@@ -68,7 +68,7 @@ fn recorder() -> &'static PrometheusHandle {
 /// anything is opened.
 pub(crate) fn install(config: &Config) {
     recorder();
-    begin::initialise_at_zero(config);
+    known_labels::initialise_at_zero(config);
 }
 
 /// Counts a request. `took` is `None` if the caller wanted to wait.

@@ -141,9 +141,9 @@ async fn parsed<T: Send + 'static>(
         return parse(&arrived.bytes, max_depth).and_then(convert);
     }
     let parsing = parse_blocking(&PARSING, length, move || {
-        let ReceivedBody { bytes, room } = arrived;
+        let ReceivedBody { bytes, reservation } = arrived;
         let parsed = parse(&bytes, max_depth);
-        drop((bytes, room));
+        drop((bytes, reservation));
         parsed.and_then(convert)
     });
     parsing.await.unwrap_or_else(|error| Err(Fault::new(Code::Internal, format!("The body was not read: {error}."))))
@@ -151,11 +151,11 @@ async fn parsed<T: Send + 'static>(
 
 /// Runs `work` on a blocking thread. It holds the memory reservation until it is done, even if the client disconnects.
 async fn parse_blocking<T: Send + 'static>(
-    room: &'static MemoryBudget,
+    budget: &'static MemoryBudget,
     length: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
-    let reservation = room.reserve(length).await;
+    let reservation = budget.reserve(length).await;
     let working = move || {
         let done = work();
         drop(reservation);
@@ -215,11 +215,11 @@ struct BodyBounds {
 /// A complete body, with its memory reservation if it is long.
 struct ReceivedBody {
     bytes: Bytes,
-    room: Option<TenantReservation>,
+    reservation: Option<TenantReservation>,
 }
 
 /// Reads a body. A long body needs a memory reservation before more than its beginning is read from the connection.
-async fn collect(mut body: Body, expected: BodyBounds, room: &'static TenantBudget) -> Result<ReceivedBody, Fault> {
+async fn collect(mut body: Body, expected: BodyBounds, budget: &'static TenantBudget) -> Result<ReceivedBody, Fault> {
     let BodyBounds { most, announced, within_ms, tenant } = expected;
     let until = Instant::now() + Duration::from_millis(within_ms);
     let (mut collected, mut reservation) = (BytesMut::new(), None);
@@ -233,12 +233,12 @@ async fn collect(mut body: Body, expected: BodyBounds, room: &'static TenantBudg
             return Err(too_large(most));
         }
         if length > LONG_BYTES && reservation.is_none() {
-            let taken = timeout_at(until, room.reserve(tenant, announced.unwrap_or(most))).await;
+            let taken = timeout_at(until, budget.reserve(tenant, announced.unwrap_or(most))).await;
             reservation = Some(taken.map_err(|_| no_room())?);
         }
         collected.extend_from_slice(data);
     }
-    Ok(ReceivedBody { bytes: collected.freeze(), room: reservation })
+    Ok(ReceivedBody { bytes: collected.freeze(), reservation })
 }
 
 fn late(within_ms: u64) -> Fault {

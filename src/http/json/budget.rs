@@ -15,17 +15,17 @@ pub(super) static PARSING: MemoryBudget = MemoryBudget::of(64 << 10);
 
 pub(super) struct MemoryBudget {
     kib: u32,
-    places: Semaphore,
+    free_kib: Semaphore,
 }
 
 impl MemoryBudget {
     pub(super) const fn of(kib: u32) -> Self {
-        Self { kib, places: Semaphore::const_new(kib as usize) }
+        Self { kib, free_kib: Semaphore::const_new(kib as usize) }
     }
 
     /// Waits until this many bytes are free. A request for more than the whole budget waits until it has all of it.
     pub(super) async fn reserve(&'static self, bytes: usize) -> SemaphorePermit<'static> {
-        self.places.acquire_many(kib(bytes, self.kib)).await.expect("it is never closed")
+        self.free_kib.acquire_many(kib(bytes, self.kib)).await.expect("it is never closed")
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) struct TenantBudget {
 /// A reservation in a tenant's share and in the whole budget, until it is dropped.
 pub(super) struct TenantReservation {
     _share: OwnedSemaphorePermit,
-    _place: SemaphorePermit<'static>,
+    _memory: SemaphorePermit<'static>,
 }
 
 impl TenantBudget {
@@ -57,7 +57,7 @@ impl TenantBudget {
     pub(super) async fn reserve(&'static self, tenant: Option<TenantPk>, bytes: usize) -> TenantReservation {
         let kib = kib(bytes, self.share_kib());
         let share = self.share(tenant).acquire_many_owned(kib).await.expect("it is never closed");
-        TenantReservation { _share: share, _place: self.all.reserve(bytes).await }
+        TenantReservation { _share: share, _memory: self.all.reserve(bytes).await }
     }
 
     fn share(&self, tenant: Option<TenantPk>) -> Arc<Semaphore> {

@@ -132,8 +132,8 @@ fn acknowledged(schemas: &Map<String, Value>) -> Value {
     let mut members = Map::new();
     members.insert("id".to_owned(), named_op());
     for receipt in ["Receipt", "CancelReceipt"] {
-        let told = schemas[receipt]["properties"].as_object().into_iter().flatten();
-        members.extend(told.map(|(name, member)| (name.clone(), member.clone())));
+        let properties = schemas[receipt]["properties"].as_object().into_iter().flatten();
+        members.extend(properties.map(|(name, member)| (name.clone(), member.clone())));
     }
     members.insert(
         "replayed".to_owned(),

@@ -47,15 +47,15 @@ pub(crate) async fn card(
     } else {
         headers.get(IF_MODIFIED_SINCE).is_some_and(|known| *known == *since)
     };
-    let named_by = app.links.named_by();
-    let fresh = if named_by.is_some() { PRIVATE_CACHE_CONTROL } else { PUBLIC_CACHE_CONTROL };
+    let vary = app.links.vary();
+    let fresh = if vary.is_some() { PRIVATE_CACHE_CONTROL } else { PUBLIC_CACHE_CONTROL };
     let caching = [(ETAG, tag), (LAST_MODIFIED, since), (CACHE_CONTROL, fresh.to_owned())];
     let mut response = if is_known {
         (StatusCode::NOT_MODIFIED, caching).into_response()
     } else {
         (caching, [(CONTENT_TYPE, "application/json")], document.to_string()).into_response()
     };
-    if let Some(headers) = named_by {
+    if let Some(headers) = vary {
         response.headers_mut().append(VARY, HeaderValue::from_static(headers));
     }
     Ok(response)

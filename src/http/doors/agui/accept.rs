@@ -47,9 +47,9 @@ pub(super) async fn accept(ctx: &DoorRequest, sent: AguiRequest) -> Result<Accep
     }
     let open = open_questions(ctx, &sent.run.thread).await?;
     if open.iter().all(|open| answer_to(open, &sent).is_none())
-        && let Some(told) = repeated_answers::accepted_before(ctx, &sent).await?
+        && let Some(outcome) = repeated_answers::accepted_before(ctx, &sent).await?
     {
-        return Ok(told);
+        return Ok(outcome);
     }
     if open.is_empty() && sent.resume.is_empty() {
         let Some(query) = &sent.query else {

@@ -33,12 +33,12 @@ pub(super) async fn snapshot(app: &AppState, caller: &Caller, thread: &ThreadId)
         return Ok(Vec::new());
     }
     let mut runs: HashMap<RunId, (AguiEvents, ClientMessages)> = HashMap::new();
-    conversation::for_each_observation(app, caller, thread, &OBSERVATION_TYPES, |told| {
-        let (events, messages) = runs.entry(told.run.clone()).or_insert_with(|| {
+    conversation::for_each_observation(app, caller, thread, &OBSERVATION_TYPES, |observation| {
+        let (events, messages) = runs.entry(observation.run.clone()).or_insert_with(|| {
             let client = ClientRun { thread: thread.clone(), id: String::new(), speaks_v1: true };
-            (AguiEvents::new(client, told.run.clone()), ClientMessages::default())
+            (AguiEvents::new(client, observation.run.clone()), ClientMessages::default())
         });
-        events.observation(&told).iter().for_each(|event| messages.apply(event));
+        events.observation(&observation).iter().for_each(|event| messages.apply(event));
     })
     .await?;
     let runs = runs.into_iter().map(|(run, (_, messages))| (run, messages)).collect();

@@ -24,7 +24,7 @@ pub(super) struct NumberedEvents {
     client: ClientRun,
     segment: Segment,
     events: AguiEvents,
-    standing: RunActivity,
+    activity: RunActivity,
     texts: OpenTexts,
     has_begun: bool,
     /// The `seq` of the run's last applied observation.
@@ -41,7 +41,7 @@ impl NumberedEvents {
         Self {
             events: AguiEvents::new(client.clone(), segment.run.clone()),
             client,
-            standing: RunActivity::default(),
+            activity: RunActivity::default(),
             texts: OpenTexts::default(),
             has_begun: false,
             seq: segment.start,
@@ -92,7 +92,7 @@ impl NumberedEvents {
             self.answers_left -= 1;
             return false;
         }
-        observation.seq > self.segment.settled && observation.resumes(&self.standing)
+        observation.seq > self.segment.settled && observation.resumes(&self.activity)
     }
 
     /// Whether this observation is the question of a tool that keeps running. If so, the stream ends with the open
@@ -110,14 +110,14 @@ impl NumberedEvents {
     /// whether a tool that keeps running still waits for an answer, which ends the stream.
     pub(super) fn catch_up(&mut self) -> bool {
         self.answers_left = 0;
-        self.standing.open().iter().any(|question| question.while_running)
+        self.activity.open().iter().any(|question| question.while_running)
     }
 
     pub(super) fn observation(&mut self, observation: &DecodedObservation) -> Vec<NumberedEvent> {
         if observation.run != self.segment.run || self.is_finished() {
             return Vec::new();
         }
-        observation.apply_to(&mut self.standing);
+        observation.apply_to(&mut self.activity);
         if observation.seq <= self.segment.start {
             self.events.replay(observation);
             return Vec::new();

@@ -40,15 +40,15 @@ pub(crate) async fn messages(
 async fn answers(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<HashMap<RunId, UiMessage>, Fault> {
     let mut runs: HashMap<RunId, (MessageChunks, UiMessage)> = HashMap::new();
     let (may_approve, urls) = (caller.may(Scope::Approve), suspensions::urls(&app.service));
-    conversation::for_each_observation(app, caller, thread, &MessageChunks::OBSERVATION_TYPES, |told| {
-        let (events, message) = runs.entry(told.run.clone()).or_insert_with(|| {
-            let run = told.run.clone();
+    conversation::for_each_observation(app, caller, thread, &MessageChunks::OBSERVATION_TYPES, |observation| {
+        let (events, message) = runs.entry(observation.run.clone()).or_insert_with(|| {
+            let run = observation.run.clone();
             let context = MessageContext { thread: thread.clone(), run, may_approve, urls: urls.clone() };
             let (mut events, mut message) = (MessageChunks::new(context), UiMessage::default());
             events.begin(&[], &HashSet::new()).into_iter().for_each(|chunk| message.apply(chunk));
             (events, message)
         });
-        events.observation(&told).into_iter().for_each(|chunk| message.apply(chunk));
+        events.observation(&observation).into_iter().for_each(|chunk| message.apply(chunk));
     })
     .await?;
     Ok(runs.into_iter().map(|(run, (_, message))| (run, message)).collect())

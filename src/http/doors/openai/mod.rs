@@ -6,8 +6,8 @@
 
 mod chat;
 mod content;
-mod conversation;
 mod error;
+mod matched_thread;
 mod models;
 mod questions;
 mod repeat;

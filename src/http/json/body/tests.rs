@@ -13,8 +13,8 @@ fn expected() -> BodyBounds {
     BodyBounds { most: LONG_BYTES + 2, announced: None, within_ms: 30_000, tenant: None }
 }
 
-fn collecting(body: Vec<u8>, room: &'static TenantBudget) -> impl Future<Output = Result<ReceivedBody, Fault>> {
-    collect(Body::from(body), expected(), room)
+fn collecting(body: Vec<u8>, budget: &'static TenantBudget) -> impl Future<Output = Result<ReceivedBody, Fault>> {
+    collect(Body::from(body), expected(), budget)
 }
 
 #[tokio::test]
@@ -33,7 +33,7 @@ async fn there_is_room_for_so_much_and_what_is_larger_has_it_alone() {
 #[tokio::test]
 async fn a_long_body_waits_for_room_in_the_parser_and_a_short_one_does_not() {
     let all = PARSING.reserve(usize::MAX).await;
-    let arrived = |bytes: Vec<u8>| ReceivedBody { bytes: bytes.into(), room: None };
+    let arrived = |bytes: Vec<u8>| ReceivedBody { bytes: bytes.into(), reservation: None };
     assert_eq!(parsed(arrived(b"[]".to_vec()), 4, Ok).await.unwrap(), Value::Array(Vec::new()));
     assert!(parsed(arrived(long()), 4, Ok).now_or_never().is_none(), "it has no room yet");
     drop(all);

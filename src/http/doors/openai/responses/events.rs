@@ -56,7 +56,7 @@ pub(super) struct ResponseEvents {
     interruption: Option<OpenAiError>,
     /// How many of the request's answers have not been read yet.
     answers_left: u32,
-    standing: RunActivity,
+    activity: RunActivity,
     progress: ProgressLines,
     /// The arguments of the calls.
     arguments: HashMap<CallId, Value>,
@@ -124,7 +124,7 @@ impl ResponseEvents {
             number: 0,
             state: ResponseState::default(),
             interruption: None,
-            standing: RunActivity::default(),
+            activity: RunActivity::default(),
             progress: ProgressLines::default(),
             arguments: HashMap::new(),
             own_calls: Vec::new(),
@@ -167,12 +167,12 @@ impl ResponseEvents {
             let is_answer = matches!(observation.content, ObservationContent::Fact(Fact::AgentResumed(_)));
             if is_answer && self.answers_left > 0 {
                 self.answers_left -= 1;
-            } else if observation.resumes(&self.standing) {
+            } else if observation.resumes(&self.activity) {
                 // The run was suspended. What it does now belongs to another response.
                 return self.suspended();
             }
         }
-        observation.apply_to(&mut self.standing);
+        observation.apply_to(&mut self.activity);
         let lines = self.progress.lines(observation);
         self.remember(observation);
         self.state.at = observation.at;
@@ -198,7 +198,7 @@ impl ResponseEvents {
     /// may be one of those that they answer. The commit of an answer that fails its item withdraws what the item's other
     /// calls ask; the response ends with such a question, too, because the log does not say where a commit ends.
     fn end_if_running_call_asks(&mut self) {
-        if self.answers_left == 0 && self.standing.open().iter().any(|open| open.while_running) {
+        if self.answers_left == 0 && self.activity.open().iter().any(|open| open.while_running) {
             self.suspended();
         }
     }
@@ -263,7 +263,7 @@ impl ResponseEvents {
 
     /// Ends the response with the open questions, because the run waits for an answer.
     fn suspended(&mut self) {
-        let open = self.standing.open().to_vec();
+        let open = self.activity.open().to_vec();
         if self.is_finished() || open.is_empty() {
             return;
         }
