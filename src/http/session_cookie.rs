@@ -38,7 +38,7 @@ fn is_from_own_page(app: &AppState, parts: &Parts) -> bool {
 
 /// Whether this is the origin of this server's own pages.
 pub(crate) fn is_own(app: &AppState, parts: &Parts, origin: &str) -> bool {
-    let base = url::Url::parse(&app.links.base(peer(parts), &parts.headers)).ok();
+    let base = url::Url::parse(&app.base(parts)).ok();
     if base.is_some_and(|base| base.origin().ascii_serialization() == origin) {
         return true;
     }
