@@ -47,8 +47,9 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     let is_patient = metrics::is_patient(request.headers());
     let span = tracing::info_span!("request", traceId = %trace.id, %method, path = %instance);
     let answered = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
-    let bare =
-        answered.unwrap_or_else(|_| Problem(Fault::new(Code::Internal, "Something broke here.")).into_response());
+    let bare = answered.unwrap_or_else(|_| {
+        Problem(Fault::new(Code::Internal, "The server failed to handle the request.")).into_response()
+    });
 
     let door = Door::at(path);
     let mut response = match bare.extensions().get::<Problem>().cloned() {
@@ -88,7 +89,7 @@ fn protect(headers: &mut HeaderMap) {
 
 fn log(fault: &Fault) {
     if fault.code == Code::Internal {
-        tracing::error!(code = fault.code.as_str(), detail = %fault.detail, "a request broke");
+        tracing::error!(code = fault.code.as_str(), detail = %fault.detail, "a request failed inside the server");
     } else {
         tracing::debug!(code = fault.code.as_str(), detail = %fault.detail, "refused");
     }

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_is_whom_the_outermost_trusted_proxy_names() {
+    fn the_client_is_the_one_that_the_outermost_trusted_proxy_names() {
         let links = links(Server { trusted_proxies: vec!["10.0.0.0/8".into()], ..Server::default() });
         let client = |peer: &str, forwarded: &str| {
             let mut headers = HeaderMap::new();

@@ -1,8 +1,8 @@
 //! HTTP: REST and live events, as `/openapi.json` describes them. This layer knows callers, limits and transports;
 //! `service` knows what a call does.
 //!
-//! Every error is sent as a problem document with a code of `domain::fault::Code`. A handler's arguments say what it
-//! needs: the scope, the ids, the parameters, the body.
+//! Every error is sent as a problem document with a code of `domain::fault::Code`; the doors send theirs in the formats
+//! of their protocols. A handler's arguments say what it needs: the scope, the ids, the parameters, the body.
 
 mod app_state;
 mod caller;

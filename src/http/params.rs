@@ -36,7 +36,7 @@ impl Params {
         let mut given = HashMap::new();
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
             if given.insert(name.to_string(), value.into_owned()).is_some() {
-                return Err(wrong(&name, "stands there twice"));
+                return Err(wrong(&name, "is given twice"));
             }
         }
         Ok(Self { given, most })

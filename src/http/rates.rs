@@ -167,7 +167,7 @@ impl<Who: Eq + Hash> Limiter<Who> {
         refusal.map_or(Ok(quota), Err)
     }
 
-    /// Makes a counted request count no more.
+    /// Takes back one counted request.
     fn take_back(&self, who: &Who) {
         if let Some(at) = self.entries.lock().paid_at.get_mut(who) {
             *at -= self.each();
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_at_once_then_so_many_in_each_stretch_and_each_one_for_itself() {
+    fn a_burst_then_one_per_interval_and_each_caller_for_itself() {
         let limiter = Limiter::new("key", "3/60s".parse().expect("a rate"));
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);

@@ -85,7 +85,8 @@ pub(crate) async fn finish(
 }
 
 fn location_header(url: &str) -> Result<HeaderValue, Fault> {
-    HeaderValue::from_str(url).map_err(|_| Fault::new(Code::Internal, "No header can hold where the browser is to go."))
+    HeaderValue::from_str(url)
+        .map_err(|_| Fault::new(Code::Internal, "The URL to redirect to is no valid header value."))
 }
 
 fn no_store() -> (HeaderName, HeaderValue) {

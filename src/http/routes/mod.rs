@@ -1,4 +1,5 @@
-//! One file per route. A handler's first argument names the scope that it needs.
+//! The handlers, one file for each subject. A handler's first argument names the scope that it needs; one without a
+//! caller needs no key.
 
 pub(crate) mod agent_state;
 pub(crate) mod agents;

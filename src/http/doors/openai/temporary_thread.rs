@@ -119,7 +119,9 @@ async fn erase(app: AppState, caller: Caller, thread: ThreadId, keep: KeepPolicy
     };
     match erased {
         Err(fault) if fault.code == Code::NotFound => {}
-        Err(error) => tracing::warn!(threadId = %thread, %error, "a thread stays that was made for one request"),
+        Err(error) => {
+            tracing::warn!(threadId = %thread, %error, "a thread that was made for one request was not erased")
+        }
         Ok(()) => {}
     }
 }
