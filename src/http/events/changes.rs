@@ -20,8 +20,8 @@ use crate::service::changes::{self, Changes};
 /// What changes across all threads: frames `thread` and `suspension` with whole rows as lists show them, of which the latest
 /// counts, and `thread_deleted`. Nothing is repeated: after `caught_up`, and after a `gap`, read the lists.
 ///
-/// As a WebSocket (subprotocol `pes.v1`; of the ops it takes `ping`), or as server-sent events. What other processes change
-/// is told within a second.
+/// As a WebSocket (subprotocol `pes.v1`; of the ops it takes `ping`), or as server-sent events. Changes that other processes
+/// make arrive within a second.
 #[utoipa::path(get, path = "/events", operation_id = "watchThreads", tag = "events",
     responses((status = 200, body = String, content_type = "text/event-stream"),
         (status = 101, description = "The connection becomes a WebSocket: `SocketFrame` out")))]

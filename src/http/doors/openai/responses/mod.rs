@@ -35,7 +35,7 @@ pub(crate) use request::Sent;
 
 /// Ask the agent: OpenAI's Responses.
 ///
-/// With `background`, answered at once; with `stream`, by events that a later GET tells again, byte for byte.
+/// With `background`, answered at once; with `stream`, as events, which a later GET repeats byte for byte.
 #[utoipa::path(post, path = "/v1/responses", operation_id = "createOpenAiResponse", tag = "openai", request_body = Object,
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 200, description = "A response, or its events", content(
@@ -59,7 +59,7 @@ pub(crate) async fn create(
     stream::respond(ctx, &request, accepted).await
 }
 
-/// A response as it stands; with `stream=true` its events, those behind `starting_after` if that is given.
+/// A response as it stands; with `stream=true` its events, only those after `starting_after` if that is given.
 #[utoipa::path(get, path = "/v1/responses/{response}", operation_id = "getOpenAiResponse", tag = "openai",
     params(("stream" = Option<bool>, Query), ("starting_after" = Option<u64>, Query)),
     responses((status = 200, description = "A response, or its events", content(
@@ -79,7 +79,7 @@ pub(crate) async fn get(
     if is_streamed { stream::replay(ctx, id, after).await } else { read::object(&ctx, &id).await }
 }
 
-/// End the run of a response that goes on; again, the same.
+/// Cancel the run of a response that is in progress. Repeating the call changes nothing.
 #[utoipa::path(post, path = "/v1/responses/{response}/cancel", operation_id = "cancelOpenAiResponse", tag = "openai",
     responses((status = 200, body = Object)))]
 pub(crate) async fn cancel(
@@ -96,7 +96,7 @@ pub(crate) async fn cancel(
     read::object(&ctx, &id).await
 }
 
-/// What the response was asked with.
+/// The input of the response.
 #[utoipa::path(get, path = "/v1/responses/{response}/input_items", operation_id = "listOpenAiInputItems", tag = "openai",
     responses((status = 200, body = Object)))]
 pub(crate) async fn input_items(
