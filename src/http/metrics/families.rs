@@ -49,7 +49,7 @@ pub const COUNTED: &[Family] = &[
     (
         "pes_recovered_total",
         Counter,
-        "Calls whose end is not known, because the process stopped or the connection broke: model (asked again), tool (idempotent, called again), in_doubt (a person is asked).",
+        "Calls whose outcome is not known, because the process stopped or the connection broke: model (asked again), tool (idempotent, called again), in_doubt (a person is asked).",
     ),
     ("pes_items_finished_total", Counter, "Todo items that ended: completed, failed, cancelled."),
     ("pes_suspensions_total", Counter, "Questions to people, by kind."),
@@ -68,7 +68,7 @@ pub const COUNTED: &[Family] = &[
         Counter,
         "Tokens of all model calls that took any, as GET /usage counts them, by direction: input, output, thinking, cached_input.",
     ),
-    ("pes_model_cost_usd_total", Counter, "What model calls cost whose price is known, in US dollars."),
+    ("pes_model_cost_usd_total", Counter, "The cost of the model calls whose price is known, in US dollars."),
     ("pes_model_unpriced_calls_total", Counter, "Model calls that took tokens and whose price is not known."),
     (
         "pes_spend_refused_total",
@@ -79,12 +79,16 @@ pub const COUNTED: &[Family] = &[
     (
         "pes_tool_call_duration_seconds",
         Histogram,
-        "How long tool calls took that ran; without those that failed at once.",
+        "The duration of tool calls, without those that failed before they ran.",
     ),
     ("pes_tool_schemas_compiled_total", Counter, "JSON Schemas of tools that were compiled."),
     ("pes_mcp_restarts_total", Counter, "MCP servers that went down and were started again."),
     ("pes_mcp_progress_total", Counter, "Reports of progress by MCP servers."),
-    ("pes_outbox_deliveries_total", Counter, "Attempts at deliveries: delivered, failed, dead."),
+    (
+        "pes_outbox_deliveries_total",
+        Counter,
+        "Attempts to make a delivery, by kind and outcome: delivered, failed, dead.",
+    ),
     (
         "pes_telemetry_spans_total",
         Counter,
@@ -100,7 +104,7 @@ pub const COUNTED: &[Family] = &[
     ("pes_store_commit_batch_size", Histogram, "Commits in one transaction."),
     ("pes_store_commits_total", Counter, "Transactions of the committer: done, refused, lost, unavailable, panicked."),
     ("pes_store_commit_queue_depth", Gauge, "Commits that are not answered yet."),
-    ("pes_store_commit_queue_limit", Gauge, "How many may wait before callers do."),
+    ("pes_store_commit_queue_limit", Gauge, "How many commits may be queued before callers have to wait."),
     ("pes_store_committer_restarts_total", Counter, "Committers that broke and were started again."),
     ("pes_store_resends_total", Counter, "Transactions sent again because their end was not known."),
     ("pes_store_pool_wait_seconds", Histogram, "How long queries waited for a connection (PostgreSQL)."),
@@ -121,11 +125,7 @@ pub const COUNTED: &[Family] = &[
         Counter,
         "Times of schedules: fired, skipped (a run before was not over), missed (too late), failed (refused), paused (a run before failed, or the key that wrote it came to its end).",
     ),
-    (
-        "pes_chore_lag_seconds",
-        Gauge,
-        "How long the oldest of what must be done is overdue: threads, logs, erasure, audit.",
-    ),
+    ("pes_chore_lag_seconds", Gauge, "How long the oldest pending chore is overdue: threads, logs, erasure, audit."),
     ("pes_auth_failures_total", Counter, "Requests without a key, or with a wrong one: missing, refused, slowed."),
 ];
 
@@ -135,11 +135,11 @@ pub const LOOKED_UP: &[Family] = &[
     ("pes_runs", Gauge, "Runs that are not over, of all replicas, by status."),
     ("pes_suspensions_open", Gauge, "Open questions to people, of all replicas, by kind."),
     ("pes_suspension_oldest_seconds", Gauge, "How long the oldest open question waits, by kind."),
-    ("pes_run_no_progress_seconds", Gauge, "Since when the running thread that waits longest was not committed."),
+    ("pes_run_no_progress_seconds", Gauge, "The longest time that a running thread has gone without a commit."),
     ("pes_threads_overdue", Gauge, "Threads whose timer is due, of all replicas."),
     ("pes_thread_overdue_seconds", Gauge, "How late the latest of them is."),
-    ("pes_schedule_lag_seconds", Gauge, "How late the schedule is that is due the longest, also if it is postponed."),
-    ("pes_auth_key_expiry_seconds", Gauge, "Until the key ends that ends next; +Inf: none does."),
+    ("pes_schedule_lag_seconds", Gauge, "How late the most overdue schedule is, postponed ones included."),
+    ("pes_auth_key_expiry_seconds", Gauge, "The time until the next key expires; +Inf if none does."),
     ("pes_outbox_waiting", Gauge, "Deliveries that are not over, of all replicas."),
     ("pes_outbox_oldest_due_seconds", Gauge, "How late the oldest of them is."),
     ("pes_mcp_changed_tools", Gauge, "Tools of MCP servers that are off because they changed."),
@@ -153,7 +153,7 @@ pub const LOOKED_UP: &[Family] = &[
     (
         "pes_spend_cap_used_ratio",
         Gauge,
-        "How much of a cap is used, of those of tenants and keys where the most is, by cap: 1 is all.",
+        "The used part of the cap that is used most, of all tenants and keys, by cap: 1 is all of it.",
     ),
     ("pes_store_pool_connections", Gauge, "Database connections, by pool and state: busy, idle."),
     ("pes_store_pool_limit", Gauge, "How many connections a pool may have."),
@@ -166,7 +166,7 @@ pub const LOOKED_UP: &[Family] = &[
     ("process_cpu_seconds_total", Counter, "Processor time of the process."),
     ("process_resident_memory_bytes", Gauge, "Memory of the process that is in use."),
     ("process_open_fds", Gauge, "Files and sockets that are open."),
-    ("process_max_fds", Gauge, "How many may be."),
+    ("process_max_fds", Gauge, "How many files and sockets may be open."),
     ("process_start_time_seconds", Gauge, "When the process began, as Unix time."),
 ];
 
