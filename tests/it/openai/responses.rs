@@ -52,8 +52,10 @@ fn text(response: &Value) -> String {
 #[tokio::test]
 async fn a_response_comes_whole_and_can_be_had_again() {
     let app = App::start().await;
+    // Large members are stored apart.
+    let instructions = "Be short. ".repeat(200);
     let response =
-        respond(&app, &with(input("count"), json!({ "metadata": { "k": "v" }, "instructions": "Be short." }))).await;
+        respond(&app, &with(input("count"), json!({ "metadata": { "k": "v" }, "instructions": instructions }))).await;
     assert_eq!((response["object"].as_str(), response["status"].as_str()), (Some("response"), Some("completed")));
     let kinds: Vec<&str> =
         response["output"].as_array().unwrap().iter().map(|it| it["type"].as_str().unwrap()).collect();
@@ -64,7 +66,7 @@ async fn a_response_comes_whole_and_can_be_had_again() {
         (Some("calculator"), Some("{\"expression\":\"2 + 2\"}"))
     );
     assert_eq!(text(&response), "Two and two are four.");
-    assert_eq!((&response["metadata"]["k"], &response["instructions"]), (&json!("v"), &json!("Be short.")));
+    assert_eq!((&response["metadata"]["k"], &response["instructions"]), (&json!("v"), &json!(instructions)));
     assert!(response["usage"]["input_tokens_details"]["cache_write_tokens"].is_u64());
     let id = response["id"].as_str().unwrap();
     assert_eq!(app.get(&format!("{RESPONSES}/{id}")).await.expect(200), response);
