@@ -41,6 +41,16 @@ async fn a_long_body_waits_for_room_in_the_parser_and_a_short_one_does_not() {
 }
 
 #[tokio::test]
+async fn a_long_body_is_converted_on_the_thread_that_parses_it() {
+    let thread_of = async |bytes: Vec<u8>| {
+        let arrived = ReceivedBody { bytes: bytes.into(), reservation: None };
+        parsed(arrived, 4, |_| Ok(std::thread::current().id())).await.unwrap()
+    };
+    assert_eq!(thread_of(b"[]".to_vec()).await, std::thread::current().id());
+    assert_ne!(thread_of(long()).await, std::thread::current().id());
+}
+
+#[tokio::test]
 async fn hanging_up_gives_no_room_back_while_the_body_is_parsed() {
     static ROOM: MemoryBudget = MemoryBudget::of(1);
     let (begun, has_begun) = oneshot::channel();
