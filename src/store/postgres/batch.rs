@@ -5,8 +5,8 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 
 use super::batch_sql::{
-    BATCH_SQL, CAPPED, DONE, DUPLICATE, EXISTS, LANDED, NOT_DUE, SHARING_BATCH_SQL, SINGLE_COMMIT_SQL,
-    TELLING_BATCH_SQL,
+    BATCH_SQL, CAPPED, DONE, DUPLICATE, EXISTS, LANDED, NOT_DUE, NOTIFYING_BATCH_SQL, SHARING_BATCH_SQL,
+    SINGLE_COMMIT_SQL,
 };
 use super::nul::escaped;
 use crate::domain::spend::Unit;
@@ -42,18 +42,17 @@ pub(super) fn write(prepared_commits: &[PreparedCommit], sending: Sending) -> St
     let shares = prepared_commits.iter().any(|p| p.commit.fire.is_some() || !p.commit.spend.is_empty());
     let notices = prepared_commits.iter().any(|p| p.commit.spend.iter().any(|change| !change.notices.is_empty()));
     let sql = match (shares, notices) {
-        (_, true) => &TELLING_BATCH_SQL,
+        (_, true) => &NOTIFYING_BATCH_SQL,
         (true, false) => &SHARING_BATCH_SQL,
         (false, false) => &BATCH_SQL,
     };
     let query = with_threads(sqlx::query(sql.of_sending(sending)), prepared_commits);
+    let query = with_new_threads(query, prepared_commits);
     let query = with_rows(query, prepared_commits);
     let query = with_entries(query, prepared_commits);
-    let query = with_new_threads(query, prepared_commits);
     let query = with_keys(query, prepared_commits);
     let query = with_audit(query, prepared_commits);
     let query = with_deliveries(query, prepared_commits);
-    let query = with_names(query, prepared_commits);
     let query = with_lookups(query, prepared_commits);
     let query = if shares { with_spend(with_fires(query, prepared_commits), prepared_commits) } else { query };
     if notices { with_notices(query, prepared_commits) } else { query }
@@ -96,6 +95,8 @@ fn column<'a, T, V>(items: &'a [T], value: impl Fn(&'a T) -> V) -> Vec<V> {
 }
 
 fn with_threads(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
+    let (changes, leases, replicas): (Vec<_>, Vec<_>, Vec<_>) =
+        prepared_commits.iter().map(|p| p.commit.lease.as_columns()).collect();
     query
         .bind(column(prepared_commits, |p| p.commit.pk.0))
         .bind(column(prepared_commits, |p| p.commit.fence.version))
@@ -112,9 +113,9 @@ fn with_threads(query: Statement, prepared_commits: &[PreparedCommit]) -> Statem
         .bind(column(prepared_commits, |p| p.commit.head.as_deref()))
         .bind(column(prepared_commits, |p| p.profile.as_deref()))
         .bind(column(prepared_commits, |p| p.title.as_deref()))
-        .bind(column(prepared_commits, |p| p.commit.lease.as_columns().0))
-        .bind(column(prepared_commits, |p| p.commit.lease.as_columns().1))
-        .bind(column(prepared_commits, |p| p.commit.lease.as_columns().2))
+        .bind(changes)
+        .bind(leases)
+        .bind(replicas)
 }
 
 fn with_new_threads(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
@@ -124,6 +125,7 @@ fn with_new_threads(query: Statement, prepared_commits: &[PreparedCommit]) -> St
         .bind(column(prepared_commits, |p| p.commit.create.as_ref().map(|new| escaped(new.thread_id.as_str()))))
         .bind(column(prepared_commits, |p| p.commit.create.as_ref().map(|new| new.core.as_str())))
         .bind(column(prepared_commits, |p| p.commit.create.as_ref().map(|new| new.created_at)))
+        .bind(column(prepared_commits, |p| p.commit.create.as_ref().map(|new| escaped(&new.created_by))))
 }
 
 fn with_keys(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
@@ -173,6 +175,7 @@ fn with_audit(query: Statement, prepared_commits: &[PreparedCommit]) -> Statemen
     query
         .bind(column(&audit_rows, |(audit_row, _)| audit_row.thread.0))
         .bind(column(&audit_rows, |(audit_row, _)| audit_row.tenant.0))
+        .bind(column(&audit_rows, |(audit_row, _)| audit_row.thread_id.as_ref().map(|id| escaped(id.as_str()))))
         .bind(column(&audit_rows, |(audit_row, _)| audit_row.at))
         .bind(column(&audit_rows, |(audit_row, _)| escaped(&audit_row.actor)))
         .bind(column(&audit_rows, |(audit_row, _)| escaped(&audit_row.action)))
@@ -192,14 +195,6 @@ fn with_deliveries(query: Statement, prepared_commits: &[PreparedCommit]) -> Sta
         .bind(column(&new, |(_, new)| new.ordering_key.as_deref().map(escaped)))
         .bind(column(&new, |(_, new)| new.event.as_str()))
         .bind(column(&new, |(_, new)| new.body.as_str()))
-}
-
-/// The thread ids of audit rows, and the names of the keys that create threads.
-fn with_names(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
-    let audit_rows: Vec<&AuditRow> = prepared_commits.iter().flat_map(|p| &p.commit.audit).collect();
-    query
-        .bind(column(&audit_rows, |audit_row| audit_row.thread_id.as_ref().map(|id| escaped(id.as_str()))))
-        .bind(column(prepared_commits, |p| p.commit.create.as_ref().map(|new| escaped(&new.created_by))))
 }
 
 fn with_lookups(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {
@@ -260,6 +255,7 @@ fn with_notices(query: Statement, prepared_commits: &[PreparedCommit]) -> Statem
         }))
         .bind(column(&notices, |(_, _, notice, _)| notice.percent))
         .bind(column(&notices, |(_, _, notice, _)| notice.from))
+        .bind(column(&notices, |(_, _, notice, _)| notice.cap))
         .bind(column(&notices, |(.., new)| new.id.as_str()))
         .bind(column(&notices, |(.., new)| new.kind.as_str()))
         .bind(column(&notices, |(.., new)| escaped(&new.target)))
@@ -268,5 +264,4 @@ fn with_notices(query: Statement, prepared_commits: &[PreparedCommit]) -> Statem
         .bind(column(&notices, |(.., new)| new.body.as_str()))
         .bind(USED_JSON)
         .bind(HELD_JSON)
-        .bind(column(&notices, |(_, _, notice, _)| notice.cap))
 }

@@ -1,6 +1,6 @@
 //! The parts of a batch for rows that threads share: schedules and spending. `batch_sql.rs` puts them into its statement.
 
-use super::batch_sql::{CAPPED, IS_NEW, NOT_DUE};
+use super::batch_sql::{CAPPED, IS_NEW, NOT_DUE, Parameters};
 
 /// The additional parts of a batch in which a commit changes rows that threads share: schedules, spending.
 #[derive(Default)]
@@ -10,7 +10,7 @@ pub(super) struct Shared {
     /// A commit that fires is accepted only if its schedule was moved, one that spends only if it fits under the caps.
     pub(super) only_allowed: &'static str,
     /// The changes of spending, written last.
-    pub(super) changes: &'static str,
+    pub(super) changes: String,
     pub(super) verdicts: String,
 }
 
@@ -18,12 +18,13 @@ pub(super) struct Shared {
 /// being stored. They are locked after the threads, each kind in key order, and compared with their newest version. Locked
 /// spend rows are waited for; a locked schedule is skipped. Of several commits that spend from one row, each is judged as if
 /// all before it in the batch were stored.
-pub(super) fn shared(when_locked: &str) -> Shared {
+pub(super) fn shared(parameters: &mut Parameters, when_locked: &str) -> Shared {
+    let f = parameters
+        .table("pk bigint, tenant bigint, id text, version bigint, due bigint, next_due bigint, look_at bigint");
+    let s = parameters.table("pk bigint, tenant bigint, key text, period text, used bigint, held bigint, cap bigint");
     let parts = format!(
         "f AS (
-    SELECT unnest($64::bigint[]) AS pk, unnest($65::bigint[]) AS tenant, unnest($66::text[]) AS id,
-        unnest($67::bigint[]) AS version, unnest($68::bigint[]) AS due, unnest($69::bigint[]) AS next_due,
-        unnest($70::bigint[]) AS look_at
+    SELECT {f}
 ), due AS (
     SELECT f.* FROM f
     JOIN schedule_state s ON s.tenant = f.tenant AND s.id = f.id AND s.version = f.version AND s.next_due = f.due
@@ -34,9 +35,7 @@ pub(super) fn shared(when_locked: &str) -> Shared {
     UNION ALL SELECT pk FROM u WHERE {IS_NEW}
 ), s AS (
     SELECT s.* FROM (
-        SELECT unnest($71::bigint[]) AS pk, unnest($72::bigint[]) AS tenant, unnest($73::text[]) AS key,
-            unnest($74::text[]) AS period, unnest($75::bigint[]) AS used, unnest($76::bigint[]) AS held,
-            unnest($77::bigint[]) AS cap
+        SELECT {s}
     ) s WHERE s.pk IN (SELECT pk FROM acceptable)
 ), before AS (
     SELECT r.tenant, r.key, r.period, r.used + r.held AS taken, r.used, r.held, r.told, r.told_of
@@ -68,7 +67,7 @@ pub(super) fn shared(when_locked: &str) -> Shared {
         parts,
         only_allowed: " AND (u.pk NOT IN (SELECT pk FROM f) OR u.pk IN (SELECT pk FROM fired))
         AND u.pk NOT IN (SELECT pk FROM capped)",
-        changes: SPENT,
+        changes: SPENT.to_owned(),
         verdicts: format!(
             " UNION ALL SELECT pk, {NOT_DUE} FROM f WHERE pk NOT IN (SELECT pk FROM due)
     UNION ALL SELECT pk, {CAPPED} FROM capped"
@@ -87,10 +86,22 @@ const SPENT: &str = ", p AS (
     WHERE r.tenant = c.tenant AND r.key = c.key AND r.period = c.period
 )";
 
-/// The same, with notices. Of the commits in the batch that reach the same percentage of a cap together, one sends the
-/// notice, unless one was sent before. The row is locked, so no other transaction sends it. Bodies get the amounts of the
-/// row.
-pub(super) const SPENT_AND_TOLD: &str = ", c AS (
+/// The same, with notices of caps.
+pub(super) fn shared_with_notices(parameters: &mut Parameters, when_locked: &str) -> Shared {
+    let shared = shared(parameters, when_locked);
+    Shared { changes: spent_with_notices(parameters), ..shared }
+}
+
+/// Of the commits in the batch that reach the same percentage of a cap together, one sends the notice, unless one was sent
+/// before. The row is locked, so no other transaction sends it. Bodies get the amounts of the row.
+fn spent_with_notices(parameters: &mut Parameters) -> String {
+    let t = parameters.ordered_table(
+        "pk bigint, at bigint, tenant bigint, key text, period text, unit bigint, percent bigint, reached bigint, \
+        cap bigint, id text, kind text, target text, lane text, event text, body text",
+    );
+    let [used, held] = ["text"; 2].map(|kind| parameters.value(kind));
+    format!(
+        ", c AS (
     SELECT s.tenant, s.key, s.period, sum(s.used)::bigint AS used, sum(s.held)::bigint AS held
     FROM s JOIN ok ON ok.pk = s.pk
     GROUP BY s.tenant, s.key, s.period
@@ -99,12 +110,7 @@ pub(super) const SPENT_AND_TOLD: &str = ", c AS (
         SELECT t.*, c.used + b.used AS used, c.held + b.held AS held,
             min(t.pk) OVER (PARTITION BY t.tenant, t.key, t.period, t.percent, t.cap) AS first_pk
         FROM (
-            SELECT unnest($78::bigint[]) AS pk, unnest($79::bigint[]) AS at, unnest($80::bigint[]) AS tenant,
-                unnest($81::text[]) AS key, unnest($82::text[]) AS period, unnest($83::bigint[]) AS unit,
-                unnest($84::bigint[]) AS percent, unnest($85::bigint[]) AS reached, unnest($86::text[]) AS id,
-                unnest($87::text[]) AS kind, unnest($88::text[]) AS target, unnest($89::text[]) AS lane,
-                unnest($90::text[]) AS event, unnest($91::text[]) AS body,
-                unnest($94::bigint[]) AS cap, generate_subscripts($91::text[], 1) AS place
+            SELECT {t}
         ) t
         JOIN ok ON ok.pk = t.pk
         JOIN c ON c.tenant = t.tenant AND c.key = t.key AND c.period = t.period
@@ -122,7 +128,9 @@ pub(super) const SPENT_AND_TOLD: &str = ", c AS (
 ), e AS (
     INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, lane, event, status, body)
     SELECT 0, t.tenant, t.at, t.at, 0, t.id, t.kind, t.target, t.lane, t.event, 'pending',
-        replace(replace(t.body, $92::text, trim_scale(t.used::numeric / t.unit)::text),
-            $93::text, trim_scale(t.held::numeric / t.unit)::text)
+        replace(replace(t.body, {used}, trim_scale(t.used::numeric / t.unit)::text),
+            {held}, trim_scale(t.held::numeric / t.unit)::text)
     FROM t ORDER BY t.percent, t.place
-)";
+)"
+    )
+}

@@ -13,7 +13,7 @@
 
 use std::sync::LazyLock;
 
-use super::batch_shared_sql::{SPENT_AND_TOLD, Shared, shared};
+use super::batch_shared_sql::{Shared, shared, shared_with_notices};
 use crate::store::committer::Sending;
 
 /// The verdicts of the statement on a commit, the strongest last. A commit without a verdict is stale.
@@ -23,33 +23,44 @@ pub(super) const NOT_DUE: i32 = 3;
 pub(super) const EXISTS: i32 = 4;
 pub(super) const DUPLICATE: i32 = 5;
 
-/// The first arguments: the columns of every thread. A single commit omits the last three, because it keeps its lease.
-const COLUMNS: [(&str, &str); 18] = [
-    ("pk", "bigint"),
-    ("version", "bigint"),
-    ("epoch", "bigint"),
-    ("old_lease", "uuid"),
-    ("last_seq", "bigint"),
-    ("token", "uuid"),
-    ("now", "bigint"),
-    ("status", "text"),
-    ("wake_at", "bigint"),
-    ("floor", "bigint"),
-    ("records", "integer"),
-    ("is_activity", "boolean"),
-    ("head", "text"),
-    ("sheet", "text"),
-    ("title", "text"),
-    ("change", "smallint"),
-    ("lease", "uuid"),
-    ("replica", "uuid"),
-];
+/// The columns of a commit's thread. A single commit sends them as plain values, then its rows and its log entry.
+const THREAD: &str = "pk bigint, version bigint, epoch bigint, old_lease uuid, last_seq bigint, token uuid, now bigint, \
+    status text, wake_at bigint, floor bigint, records integer, is_activity boolean, head text, sheet text, title text";
 
-/// Many threads' columns as a table.
-fn threads() -> String {
-    let column = |(at, (name, kind)): (usize, &(&str, &str))| format!("unnest(${}::{kind}[]) AS {name}", at + 1);
-    let columns: Vec<String> = COLUMNS.iter().enumerate().map(column).collect();
-    format!("SELECT {}", columns.join(", "))
+/// What only a batch sends of it: a single commit keeps its lease and creates no thread.
+const LEASE_AND_NEW_THREAD: &str = "change smallint, lease uuid, replica uuid, tenant bigint, thread_id text, \
+    core text, created_at bigint, created_by text";
+
+const ROW: &str = "ord bigint, kind smallint, keep smallint, id text, body text";
+
+/// Numbers the parameters of a statement. They are bound in the order in which the statement declares its tables and values,
+/// those of a table in the order of its columns.
+#[derive(Default)]
+pub(super) struct Parameters {
+    count: usize,
+}
+
+impl Parameters {
+    /// A plain value.
+    pub fn value(&mut self, kind: &str) -> String {
+        self.count += 1;
+        format!("${}::{kind}", self.count)
+    }
+
+    /// The select list of a table that is sent as one array per column. `columns` is `name type, name type, …`.
+    pub fn table(&mut self, columns: &str) -> String {
+        let column = |column: &str| {
+            let (name, kind) = column.split_once(' ').expect("a name and a type");
+            format!("unnest({}) AS {name}", self.value(&format!("{kind}[]")))
+        };
+        columns.split(", ").map(column).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The same, with the `place` of each row.
+    pub fn ordered_table(&mut self, columns: &str) -> String {
+        let table = self.table(columns);
+        format!("{table}, generate_subscripts(${}, 1) AS place", self.count)
+    }
 }
 
 /// A column of the table `u`.
@@ -59,8 +70,9 @@ fn of_many(name: &str) -> String {
 
 /// A column of a single commit.
 fn of_one(name: &str) -> String {
-    let at = COLUMNS.iter().position(|(known, _)| *known == name).expect("a column's name");
-    format!("${}::{}", at + 1, COLUMNS[at].1)
+    let columns = THREAD.split(", ").filter_map(|column| column.split_once(' '));
+    let (at, (_, kind)) = (1..).zip(columns).find(|(_, (known, _))| *known == name).expect("a column's name");
+    format!("${at}::{kind}")
 }
 
 /// The fence: whether a commit is based on the current state of the thread `t`.
@@ -130,12 +142,13 @@ pub(super) const IS_NEW: &str =
 /// lock record for each of the former and a confirmation for each of the latter. No other transaction writes rows of a
 /// locked thread.
 /// `NOT IN` is always planned as a hash; `NOT EXISTS` would be joined row by row.
-const WRITTEN: &str = "
+fn written(rows: &str, entries: &str) -> String {
+    format!(
+        "
 v AS (
     SELECT ok.pk, ok.tenant, v.ord, v.kind, v.keep, v.id, v.body
     FROM (
-        SELECT unnest($19::bigint[]) AS pk, unnest($20::bigint[]) AS ord, unnest($21::smallint[]) AS kind,
-            unnest($22::smallint[]) AS keep, unnest($23::text[]) AS id, unnest($24::text[]) AS body
+        SELECT {rows}
     ) v JOIN ok ON ok.pk = v.pk
 ), w AS (
     UPDATE thread_rows r SET ord = v.ord, keep = v.keep, body = v.body FROM v
@@ -149,16 +162,20 @@ v AS (
     INSERT INTO observations (pk, seq, token, types, body)
     SELECT v.pk, v.seq, v.token, v.types, v.body
     FROM (
-        SELECT unnest($25::bigint[]) AS pk, unnest($26::bigint[]) AS seq, unnest($27::uuid[]) AS token,
-            unnest($28::text[]) AS types, unnest($29::text[]) AS body
+        SELECT {entries}
     ) v JOIN ok ON ok.pk = v.pk
-)";
+)"
+    )
+}
 
 /// Fast path: one commit that keeps the lease, and writes only rows and log entries, as nearly every commit of a server with
 /// little load. It is a statement of its own because each part of a statement costs time even if it has nothing to do. Here
 /// an upsert's longer log costs less than one more part.
 fn single_commit(when_locked: &str) -> String {
     let (set, follows, pk, token) = (set(of_one), follows(of_one), of_one("pk"), of_one("token"));
+    let mut parameters = Parameters { count: THREAD.split(", ").count() };
+    let rows = parameters.table(ROW);
+    let [seq, types, body] = ["bigint", "text", "text"].map(|kind| parameters.value(kind));
     format!(
         "WITH ok AS (
     UPDATE threads t SET {set}
@@ -166,13 +183,11 @@ fn single_commit(when_locked: &str) -> String {
     RETURNING t.pk, t.tenant
 ), r AS (
     INSERT INTO thread_rows (pk, tenant, ord, kind, keep, id, body)
-    SELECT ok.pk, ok.tenant, unnest($16::bigint[]), unnest($17::smallint[]), unnest($18::smallint[]),
-        unnest($19::text[]), unnest($20::text[])
-    FROM ok
+    SELECT ok.pk, ok.tenant, {rows} FROM ok
     ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body
 ), o AS (
     INSERT INTO observations (pk, seq, token, types, body)
-    SELECT ok.pk, $21::bigint, {token}, $22::text, $23::text FROM ok WHERE $21::bigint IS NOT NULL
+    SELECT ok.pk, {seq}, {token}, {types}, {body} FROM ok WHERE {seq} IS NOT NULL
 )
 SELECT pk, {DONE} FROM ok"
     )
@@ -180,30 +195,42 @@ SELECT pk, {DONE} FROM ok"
 
 /// Returns the verdicts as `(pk, verdict)`; a thread may have two.
 fn batch(when_locked: &str) -> String {
-    batch_with(when_locked, &Shared::default())
+    batch_with(when_locked, |_, _| Shared::default())
 }
 
 /// The same with rows that threads share. The additional parts cost time even if they have nothing to do.
 fn sharing_batch(when_locked: &str) -> String {
-    batch_with(when_locked, &shared(when_locked))
+    batch_with(when_locked, shared)
 }
 
 /// The same with commits that may send notices of a cap.
-fn telling_batch(when_locked: &str) -> String {
-    batch_with(when_locked, &Shared { changes: SPENT_AND_TOLD, ..shared(when_locked) })
+fn notifying_batch(when_locked: &str) -> String {
+    batch_with(when_locked, shared_with_notices)
 }
 
-fn batch_with(when_locked: &str, shared: &Shared) -> String {
-    let (u, held, moved) = (threads(), held(when_locked), moved(shared));
+fn batch_with(when_locked: &str, shared: fn(&mut Parameters, &str) -> Shared) -> String {
+    let mut parameters = Parameters::default();
+    let u = parameters.table(&format!("{THREAD}, {LEASE_AND_NEW_THREAD}"));
+    let v = parameters.table(&format!("pk bigint, {ROW}"));
+    let o = parameters.table("pk bigint, seq bigint, token uuid, types text, body text");
+    let k = parameters.table(
+        "pk bigint, tenant bigint, scope text, key text, fingerprint text, status integer, location text, \
+        created_at bigint, body text",
+    );
+    let a = parameters
+        .ordered_table("pk bigint, tenant bigint, thread_id text, at bigint, actor text, action text, detail text");
+    let d = parameters
+        .ordered_table("pk bigint, at bigint, id text, kind text, target text, lane text, event text, body text");
+    let l = parameters.table("pk bigint, at bigint, kind text, digest text, run text");
+    let shared = shared(&mut parameters, when_locked);
+    let (held, moved, written) = (held(when_locked), moved(&shared), written(&v, &o));
     let Shared { parts, only_allowed, changes, verdicts } = shared;
     format!(
-        "WITH u AS ({u},
-        unnest($30::bigint[]) AS tenant, unnest($31::text[]) AS thread_id, unnest($32::text[]) AS core,
-        unnest($33::bigint[]) AS created_at, unnest($58::text[]) AS created_by), held AS ({held}
+        "WITH u AS (
+    SELECT {u}
+), held AS ({held}
 ), k AS (
-    SELECT unnest($34::bigint[]) AS pk, unnest($35::bigint[]) AS tenant, unnest($36::text[]) AS scope,
-        unnest($37::text[]) AS key, unnest($38::text[]) AS fingerprint, unnest($39::integer[]) AS status,
-        unnest($40::text[]) AS location, unnest($41::bigint[]) AS created_at, unnest($42::text[]) AS body
+    SELECT {k}
 ), known AS (
     SELECT k.pk FROM k JOIN idempotency i ON i.tenant = k.tenant AND i.scope = k.scope AND i.key = k.key
 ), taken AS (
@@ -222,32 +249,27 @@ fn batch_with(when_locked: &str, shared: &Shared) -> String {
     RETURNING pk, tenant
 ), ok AS (
     SELECT * FROM moved UNION ALL SELECT * FROM made
-), {WRITTEN}, i AS (
+), {written}, i AS (
     INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
     SELECT k.* FROM k JOIN ok ON ok.pk = k.pk
 ), a AS (
     INSERT INTO audit (pk, tenant, thread_id, at, actor, action, detail)
     SELECT v.pk, v.tenant, v.thread_id, v.at, v.actor, v.action, v.detail
     FROM (
-        SELECT unnest($43::bigint[]) AS pk, unnest($44::bigint[]) AS tenant, unnest($45::bigint[]) AS at,
-            unnest($46::text[]) AS actor, unnest($47::text[]) AS action, unnest($48::text[]) AS detail,
-            unnest($57::text[]) AS thread_id, generate_subscripts($48::text[], 1) AS place
+        SELECT {a}
     ) v JOIN ok ON ok.pk = v.pk ORDER BY v.place
 ), d AS (
     INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, lane, event, status, body)
     SELECT ok.pk, ok.tenant, v.at, v.at, 0, v.id, v.kind, v.target, v.lane, v.event, 'pending', v.body
     FROM (
-        SELECT unnest($49::bigint[]) AS pk, unnest($50::bigint[]) AS at, unnest($51::text[]) AS id,
-            unnest($52::text[]) AS kind, unnest($53::text[]) AS target, unnest($54::text[]) AS lane,
-            unnest($55::text[]) AS event, unnest($56::text[]) AS body, generate_subscripts($56::text[], 1) AS place
+        SELECT {d}
     ) v JOIN ok ON ok.pk = v.pk
     ORDER BY v.place
 ), l AS (
     INSERT INTO lookup_keys (pk, tenant, created_at, listening_until, kind, digest, run_id)
     SELECT ok.pk, ok.tenant, v.at, 0, v.kind, v.digest, v.run
     FROM (
-        SELECT unnest($59::bigint[]) AS pk, unnest($60::bigint[]) AS at, unnest($61::text[]) AS kind,
-            unnest($62::text[]) AS digest, unnest($63::text[]) AS run
+        SELECT {l}
     ) v JOIN ok ON ok.pk = v.pk
     ON CONFLICT DO NOTHING
 ){changes}
@@ -289,4 +311,4 @@ pub(super) static BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySend
 /// A batch with a commit that fires a schedule, or spends under a cap.
 pub(super) static SHARING_BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(sharing_batch));
 /// A batch with a commit that may send a notice of a cap.
-pub(super) static TELLING_BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(telling_batch));
+pub(super) static NOTIFYING_BATCH_SQL: LazyLock<SqlBySending> = LazyLock::new(|| SqlBySending::of(notifying_batch));
