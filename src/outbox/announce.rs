@@ -1,11 +1,9 @@
 //! The webhook deliveries that a commit's records cause.
 
-use std::sync::Arc;
-
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Webhook, WebhookDirectory};
+use super::WebhookDirectory;
 use crate::domain::Millis;
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::facts::{Fact, RunFinishedBody};
@@ -77,48 +75,25 @@ impl WebhookDirectory {
         mint: impl FnOnce() -> Mint,
         urls: Option<&ConsoleUrls>,
     ) -> Vec<NewDelivery> {
-        let events: Vec<_> = records.iter().filter_map(|record| Some((record, event_of(record)?))).collect();
-        let webhooks = if events.is_empty() { Vec::new() } else { self.webhooks_of(tenant) };
-        if webhooks.is_empty() {
+        let subscribed = |record| {
+            let (event, details) = event_of(record)?;
+            let subscribers = self.subscribers(tenant, event);
+            (!subscribers.is_empty()).then_some((record, event, details, subscribers))
+        };
+        let events: Vec<_> = records.iter().filter_map(subscribed).collect();
+        if events.is_empty() {
             return Vec::new();
         }
         let (mut mint, mut deliveries) = (mint(), Vec::new());
-        for (record, (event, details)) in events {
+        for (record, event, details, subscribers) in events {
             let run = runs.clone().find(|run| run.run_id == record.run_id);
             let trace_flags = run.and_then(|run| run.trace.flags.as_deref());
             let url = urls.map(|urls| url_of(urls, thread, record, &details));
             let (run_id, trace_id) = (&record.run_id, record.trace_id.as_str());
             let data = EventData { thread_id: thread, run_id, trace_id, trace_flags, url, details };
-            let body = json!({ "type": event.as_str(), "timestamp": iso_8601(record.timestamp), "data": data });
-            deliveries.extend(deliveries_to(&webhooks, event, &body, &mut mint));
+            deliveries.extend(deliveries_to(&subscribers, event, data, record.timestamp, &mut mint));
         }
         deliveries
-    }
-
-    /// The deliveries for a threshold of a spending cap that was reached: one per subscribed webhook.
-    pub fn announce_spending(
-        &self,
-        tenant: TenantPk,
-        threshold: &SpendThreshold<'_>,
-        now: Millis,
-        mint: &mut Mint,
-    ) -> Vec<NewDelivery> {
-        let event = WebhookEvent::SpendThreshold;
-        let body = json!({ "type": event.as_str(), "timestamp": iso_8601(now), "data": threshold });
-        deliveries_to(&self.webhooks_of(tenant), event, &body, mint).collect()
-    }
-
-    /// The deliveries for an audit checkpoint, in the shape of `GET /audit/export`: one per subscribed webhook.
-    pub fn announce_checkpoint(
-        &self,
-        tenant: TenantPk,
-        checkpoint: &Value,
-        now: Millis,
-        mint: &mut Mint,
-    ) -> Vec<NewDelivery> {
-        let event = WebhookEvent::AuditCheckpoint;
-        let body = json!({ "type": event.as_str(), "timestamp": iso_8601(now), "data": checkpoint });
-        deliveries_to(&self.webhooks_of(tenant), event, &body, mint).collect()
     }
 }
 
@@ -132,21 +107,37 @@ pub struct SpendThreshold<'a> {
     pub spent: &'a Value,
 }
 
-/// One delivery for each webhook that subscribed to the event.
-fn deliveries_to(
-    webhooks: &[Arc<Webhook>],
+/// An event as it is sent.
+#[derive(Serialize)]
+struct EventBody<D> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    timestamp: Option<String>,
+    data: D,
+}
+
+/// The deliveries of an event to its [`subscribers`](WebhookDirectory::subscribers).
+pub fn deliveries_to(
+    subscribers: &[String],
     event: WebhookEvent,
-    body: &Value,
+    data: impl Serialize,
+    at: Millis,
     mint: &mut Mint,
-) -> impl Iterator<Item = NewDelivery> {
-    webhooks.iter().filter(move |webhook| webhook.events.contains(&event)).map(move |webhook| NewDelivery {
+) -> Vec<NewDelivery> {
+    if subscribers.is_empty() {
+        return Vec::new();
+    }
+    let body = EventBody { kind: event.as_str(), timestamp: iso_8601(at), data };
+    let body = serde_json::to_string(&body).expect("an event is plain data");
+    let delivery = |webhook: &String| NewDelivery {
         id: mint.delivery(),
         kind: TargetKind::Webhook,
-        target: webhook.id.clone(),
+        target: webhook.clone(),
         ordering_key: None,
         event: event.as_str().to_owned(),
-        body: body.to_string(),
-    })
+        body: body.clone(),
+    };
+    subscribers.iter().map(delivery).collect()
 }
 
 fn url_of(urls: &ConsoleUrls, thread: &ThreadId, record: &Record, details: &EventDetails<'_>) -> String {

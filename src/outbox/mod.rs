@@ -26,7 +26,7 @@ use crate::domain::Millis;
 use crate::egress::Egress;
 use crate::store::outbox::TargetKind;
 
-pub use announce::SpendThreshold;
+pub use announce::{SpendThreshold, deliveries_to};
 pub use batches::{BatchSender, Batches};
 pub use outcome::{AttemptOutcome, AttemptResult};
 pub use push::PushTarget;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use url::Url;
 
 use crate::domain::ids::TenantPk;
 use crate::domain::webhook::WebhookEvent;
@@ -37,8 +38,7 @@ pub struct StoredWebhook {
 impl Webhook {
     /// Reads a stored webhook. One whose secrets cannot be opened still gets deliveries into the outbox, for when they can be.
     pub fn of(document: &Document, sealer: &Sealer) -> Result<Self, Illegible> {
-        let stored: StoredWebhook = document.legible()?;
-        let url = stored.url.parse().map_err(|why| document.illegible(format!("its url: {why}")))?;
+        let (stored, url) = read(document)?;
         Ok(Self {
             id: document.id.clone(),
             to: Destination::Untrusted { url, tenant: document.tenant },
@@ -48,6 +48,12 @@ impl Webhook {
             is_fixed: false,
         })
     }
+}
+
+fn read(document: &Document) -> Result<(StoredWebhook, Url), Illegible> {
+    let stored: StoredWebhook = document.legible()?;
+    let url = stored.url.parse().map_err(|why| document.illegible(format!("its url: {why}")))?;
+    Ok((stored, url))
 }
 
 pub struct WebhookDirectory {
@@ -66,11 +72,13 @@ impl WebhookDirectory {
         Self { fixed, documents, sealer }
     }
 
-    /// All webhooks of a tenant, the operator's first. Unreadable ones are left out: their events are not known.
-    pub fn webhooks_of(&self, tenant: TenantPk) -> Vec<Arc<Webhook>> {
+    /// The ids of the tenant's webhooks that subscribed to this event, the operator's first. Unreadable ones are left out:
+    /// their events are not known. Secrets are not opened, because this is called on the way to a commit.
+    pub fn subscribers(&self, tenant: TenantPk, event: WebhookEvent) -> Vec<String> {
+        let fixed = self.fixed(tenant).filter(|webhook| webhook.events.contains(&event));
         let own = self.documents.of(tenant, DocumentKind::Webhook);
-        let own = own.iter().filter_map(|document| Webhook::of(document, &self.sealer).ok());
-        self.fixed(tenant).cloned().chain(own.map(Arc::new)).collect()
+        let own = own.iter().filter(|document| read(document).is_ok_and(|(stored, _)| stored.events.contains(&event)));
+        fixed.map(|webhook| webhook.id.clone()).chain(own.map(|document| document.id.clone())).collect()
     }
 
     /// Finds a webhook by its id. The error is that of a stored webhook that cannot be read.

@@ -2,8 +2,7 @@
 //! calls have reserved after the step minus what they had before, and the used amounts are those of the step's usage rows.
 //! So each amount counts once, however a call ends and whichever process records it.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use serde_json::json;
 
@@ -16,9 +15,9 @@ use crate::domain::usage::{CapSet, ModelUse};
 use crate::domain::webhook::WebhookEvent;
 use crate::engine::step::{Row, RowKind};
 use crate::engine::{Allowance, CapRoom, Remaining, Reservation};
-use crate::outbox::{SpendThreshold, Webhook};
+use crate::outbox::{SpendThreshold, deliveries_to};
 use crate::store::documents::DocumentKind;
-use crate::store::outbox::TargetKind;
+use crate::store::outbox::{NewDelivery, TargetKind};
 use crate::store::spend::{HELD, USED};
 use crate::store::{self, NewSpendNotice, SpendChange, SpendKey, SpendNotice, Spent};
 
@@ -185,11 +184,14 @@ impl Shared {
     /// Adds webhook deliveries to the step's commit, for the thresholds of each cap that it uses some of.
     pub(super) fn announce_thresholds(&self, caps: &SpendCaps, spending: &mut Spending) {
         let now = spending.now;
-        let mut subscribed: BTreeSet<TenantPk> = spending.rows.keys().map(|key| key.tenant).collect();
-        subscribed.retain(|tenant| self.has_cap_webhook(*tenant));
-        for (key, change) in spending.rows.iter_mut().filter(|(key, _)| subscribed.contains(&key.tenant)) {
+        let mut subscribers = BTreeMap::new();
+        for (key, change) in &mut spending.rows {
             let is_current = key.period == change.capped.period(now);
             let Some(cap) = caps.of(change.capped).filter(|_| change.used > 0 && is_current) else { continue };
+            let to = subscribers.entry(key.tenant).or_insert_with(|| self.cap_subscribers(key.tenant));
+            if to.is_empty() {
+                continue;
+            }
             let mut shown = json!(key.unspent().shown(change.capped, cap, now));
             let (used, held) = match key.unit {
                 Unit::Usd => ("usedUsd", "heldUsd"),
@@ -200,17 +202,19 @@ impl Shared {
             change.tells = THRESHOLDS
                 .map(|percent| {
                     let threshold = SpendThreshold { percent, spent: &shown };
-                    let deliveries =
-                        self.outbox.webhooks.announce_spending(key.tenant, &threshold, now, &mut self.mint());
+                    let deliveries = self.cap_deliveries(to, &threshold, now);
                     SpendNotice { percent, cap, from: part_of(cap, percent), deliveries }
                 })
                 .into();
         }
     }
 
-    fn has_cap_webhook(&self, tenant: TenantPk) -> bool {
-        let wants = |webhook: &Arc<Webhook>| webhook.events.contains(&WebhookEvent::SpendThreshold);
-        self.outbox.webhooks.webhooks_of(tenant).iter().any(wants)
+    fn cap_subscribers(&self, tenant: TenantPk) -> Vec<String> {
+        self.outbox.webhooks.subscribers(tenant, WebhookEvent::SpendThreshold)
+    }
+
+    fn cap_deliveries(&self, to: &[String], threshold: &SpendThreshold<'_>, now: Millis) -> Vec<NewDelivery> {
+        deliveries_to(to, WebhookEvent::SpendThreshold, threshold, now, &mut self.mint())
     }
 
     /// What the caps leave to a thread, after they had no room for its step.
@@ -244,16 +248,19 @@ impl Shared {
 impl Runtime {
     /// Notifies webhooks of a cap that leaves nothing for another run, for the thresholds that were not announced yet.
     pub(crate) async fn announce_cap_reached(&self, spent: &Spent, capped: Capped, cap: Amount) {
-        let (shared, tenant) = (&self.0, spent.key.tenant);
+        let shared = &self.0;
         let is_new = |percent: i64| !spent.is_told(percent, cap);
-        if !THRESHOLDS.into_iter().any(is_new) || !shared.has_cap_webhook(tenant) {
+        if !THRESHOLDS.into_iter().any(is_new) {
+            return;
+        }
+        let to = shared.cap_subscribers(spent.key.tenant);
+        if to.is_empty() {
             return;
         }
         let now = shared.now();
         let shown = json!(spent.shown(capped, cap, now));
         for percent in THRESHOLDS.into_iter().filter(|percent| is_new(*percent)) {
-            let threshold = SpendThreshold { percent, spent: &shown };
-            let deliveries = shared.outbox.webhooks.announce_spending(tenant, &threshold, now, &mut shared.mint());
+            let deliveries = shared.cap_deliveries(&to, &SpendThreshold { percent, spent: &shown }, now);
             let notice = NewSpendNotice { key: spent.key.clone(), percent, cap, now, deliveries };
             match shared.store.add_spend_notice(notice).await {
                 Ok(is_told) if is_told => shared.outbox.wakeup.notify([TargetKind::Webhook]),

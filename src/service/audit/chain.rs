@@ -8,6 +8,8 @@ use super::export::checkpoint_json;
 use crate::auth::{AuditKey, Signed, signer};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
+use crate::domain::webhook::WebhookEvent;
+use crate::outbox::deliveries_to;
 use crate::service::Service;
 use crate::service::chore_metrics::set_lag;
 use crate::store::chain::link;
@@ -157,13 +159,10 @@ impl<'a> Chainer<'a> {
         let jws = self.key.map(|key| key.sign(Signed::Checkpoint, &checkpoint.payload(name)));
         let checkpoint = Checkpoint { jws, ..checkpoint };
         let deliveries = self.service.map_or_else(Vec::new, |service| {
-            let mut mint = service.mint();
-            service.outbox.webhooks.announce_checkpoint(
-                tenant,
-                &checkpoint_json(&checkpoint, name),
-                checkpoint.at,
-                &mut mint,
-            )
+            let event = WebhookEvent::AuditCheckpoint;
+            let subscribers = service.outbox.webhooks.subscribers(tenant, event);
+            let data = checkpoint_json(&checkpoint, name);
+            deliveries_to(&subscribers, event, data, checkpoint.at, &mut service.mint())
         });
         let is_announced = !deliveries.is_empty();
         let new = NewLinks { tenant, behind: after, links, checkpoint, deliveries, is_chore: self.is_chore };
