@@ -1,13 +1,12 @@
 //! The audit.
 
 use async_trait::async_trait;
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
 use sqlx::{Connection, PgConnection};
 
 use super::Postgres;
 use super::fault::error;
 use super::nul::escaped;
+use super::pool::PgQuery;
 use crate::domain::ids::{TenantPk, ThreadId};
 use crate::store::audit::page_of_audit_rows;
 use crate::store::{AuditRow, AuditStore, Page, PageAsk, Result};
@@ -28,12 +27,12 @@ impl AuditStore for Postgres {
     async fn audit(&self, tenant: TenantPk, thread: &ThreadId, ask: &PageAsk) -> Result<Page<AuditRow>> {
         let query = sqlx::query(OF_THREAD).bind(tenant.0).bind(escaped(thread.as_str()));
         let query = query.bind(ask.after()?).bind(ask.rows());
-        page_of_audit_rows(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
+        page_of_audit_rows(&self.pool.fetch_all(query).await?, ask)
     }
 
     async fn audit_of_tenant(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<AuditRow>> {
         let query = sqlx::query(OF_TENANT).bind(tenant.0).bind(ask.before()?).bind(ask.rows());
-        page_of_audit_rows(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
+        page_of_audit_rows(&self.pool.fetch_all(query).await?, ask)
     }
 }
 
@@ -50,7 +49,7 @@ pub(super) async fn insert(transaction: &mut PgConnection, audit_row: &AuditRow)
 /// stored.
 pub(super) async fn change_with_audit(
     connection: &mut PgConnection,
-    change: Query<'_, sqlx::Postgres, PgArguments>,
+    change: PgQuery<'_>,
     audit_row: &AuditRow,
 ) -> Result<bool> {
     // If it is dropped without a commit, it is rolled back.

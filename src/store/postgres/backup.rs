@@ -36,13 +36,11 @@ SELECT 0, pk, $1, NULL, $2, $3, $4 FROM tenants ORDER BY pk";
 impl BackupStore for Postgres {
     async fn restored(&self) -> Result<Option<Millis>> {
         let query = sqlx::query_scalar("SELECT max(as_of) FROM restored");
-        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
+        self.pool.fetch_scalar(query).await
     }
 
     async fn mark_restored(&self, as_of: Millis) -> Result<()> {
-        let mark = sqlx::query(MARK).bind(as_of);
-        let marked = self.pool.with_query(async |connection| mark.execute(connection).await).await?;
-        if marked.rows_affected() > 0 {
+        if self.pool.execute(sqlx::query(MARK).bind(as_of)).await? > 0 {
             return Ok(());
         }
         let serving = sqlx::query_scalar(SERVING);
@@ -57,7 +55,7 @@ impl BackupStore for Postgres {
 
     async fn unfinished_threads(&self, behind: ThreadPk, limit: u32) -> Result<Vec<ThreadPk>> {
         let query = sqlx::query_scalar(UNFINISHED).bind(behind.0).bind(i64::from(limit));
-        let found: Vec<i64> = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_scalars(query).await?;
         Ok(found.into_iter().map(ThreadPk).collect())
     }
 

@@ -1,14 +1,11 @@
 //! The values of a batch, bound to its statement.
 
-use sqlx::Postgres;
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
-
 use super::batch_sql::{
     BATCH_SQL, CAPPED, DONE, DUPLICATE, EXISTS, LANDED, NOT_DUE, NOTIFYING_BATCH_SQL, SHARING_BATCH_SQL,
     SINGLE_COMMIT_SQL,
 };
 use super::nul::escaped;
+use super::pool::PgQuery;
 use crate::domain::spend::Unit;
 use crate::engine::step::Row;
 use crate::store::committer::{PreparedCommit, Sending};
@@ -30,7 +27,7 @@ pub(super) fn outcome(verdict: Option<i32>) -> Committed {
     }
 }
 
-type Statement = Query<'static, Postgres, PgArguments>;
+type Statement = PgQuery<'static>;
 
 pub(super) fn write(prepared_commits: &[PreparedCommit], sending: Sending) -> Statement {
     if let [prepared] = prepared_commits

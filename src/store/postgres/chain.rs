@@ -69,19 +69,19 @@ DELETE FROM audit WHERE tenant = $1 AND n <= $2";
 impl ChainStore for Postgres {
     async fn tenants_to_chain(&self) -> Result<Vec<TenantPk>> {
         let query = sqlx::query_scalar(TENANTS);
-        let found: Vec<i64> = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_scalars(query).await?;
         Ok(found.into_iter().map(TenantPk).collect())
     }
 
     async fn unchained_lines(&self, tenant: TenantPk, limit: u32) -> Result<Vec<UnchainedLine>> {
         let query = sqlx::query(UNCHAINED).bind(tenant.0).bind(i64::from(limit));
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         found.iter().map(UnchainedLine::read).collect()
     }
 
     async fn chain_end(&self, tenant: TenantPk) -> Result<ChainEnd> {
         let query = sqlx::query(END).bind(tenant.0);
-        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        let found = self.pool.fetch_optional(query).await?;
         found.as_ref().map_or_else(|| Ok(ChainEnd::none()), ChainEnd::read)
     }
 
@@ -91,31 +91,31 @@ impl ChainStore for Postgres {
 
     async fn chained_lines(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<ChainedLine>> {
         let query = sqlx::query(CHAINED).bind(tenant.0).bind(after).bind(i64::from(limit));
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         found.iter().map(ChainedLine::read).collect()
     }
 
     async fn chained_lines_of_thread(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<ChainedLine>> {
         let query = sqlx::query(OF_THREAD).bind(tenant.0).bind(escaped(thread.as_str()));
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         found.iter().map(ChainedLine::read).collect()
     }
 
     async fn checkpoints(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<Checkpoint>> {
         let query = sqlx::query(CHECKPOINTS).bind(tenant.0).bind(after).bind(i64::from(limit));
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         found.iter().map(Checkpoint::read).collect()
     }
 
     async fn checkpoint_before(&self, tenant: TenantPk, at: Millis) -> Result<Option<Checkpoint>> {
         let query = sqlx::query(CHECKPOINT_BEFORE).bind(tenant.0).bind(at);
-        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        let found = self.pool.fetch_optional(query).await?;
         found.as_ref().map(Checkpoint::read).transpose()
     }
 
     async fn first_held_line(&self, tenant: TenantPk) -> Result<Option<i64>> {
         let query = sqlx::query_scalar(FIRST_HELD).bind(tenant.0);
-        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
+        self.pool.fetch_scalar(query).await
     }
 
     async fn add_line(&self, line: AuditRow) -> Result<()> {
@@ -124,7 +124,7 @@ impl ChainStore for Postgres {
 
     async fn forget_lines(&self, tenant: TenantPk, upto: i64) -> Result<u64> {
         let query = sqlx::query(FORGET).bind(tenant.0).bind(upto);
-        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
+        self.pool.execute(query).await
     }
 }
 

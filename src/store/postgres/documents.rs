@@ -70,17 +70,12 @@ impl DocumentStore for Postgres {
 
     async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
         let query = sqlx::query(ONE).bind(tenant.0).bind(kind.as_str()).bind(escaped(id));
-        self.pool
-            .with_query(async |connection| query.fetch_optional(connection).await)
-            .await?
-            .as_ref()
-            .map(Document::read)
-            .transpose()
+        self.pool.fetch_optional(query).await?.as_ref().map(Document::read).transpose()
     }
 
     async fn documents_since(&self, after: i64) -> Result<DocumentChanges> {
         let query = sqlx::query(SINCE).bind(after).bind(DocumentKind::names());
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         let forgotten = found.first().map_or(Ok(0), |row| row.number("forgotten"))?;
         let mut documents = Vec::with_capacity(found.len());
         for row in &found {
@@ -93,7 +88,7 @@ impl DocumentStore for Postgres {
 
     async fn forget_documents(&self, before: Millis, at_most: u32) -> Result<u64> {
         let query = sqlx::query_scalar::<_, i64>(FORGET).bind(before).bind(i64::from(at_most));
-        let gone = self.pool.with_query(async |connection| query.fetch_one(connection).await).await?;
+        let gone = self.pool.fetch_scalar(query).await?;
         Ok(gone.unsigned_abs())
     }
 }

@@ -62,7 +62,7 @@ impl ErasureStore for Postgres {
 
     async fn overwrite_erased(&self) -> Result<bool> {
         let forget = sqlx::query("DELETE FROM erased_threads WHERE is_empty");
-        self.pool.with_query(async |connection| forget.execute(connection).await).await?;
+        self.pool.execute(forget).await?;
         Ok(true)
     }
 }

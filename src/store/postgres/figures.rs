@@ -56,22 +56,20 @@ WHERE period IN ($1, $2, $3, $4) GROUP BY 1, 2, 3";
 #[async_trait]
 impl FigureStore for Postgres {
     async fn figures(&self, now: Millis) -> Result<Figures> {
-        let runs = self.pool.with_query(async |connection| sqlx::query(RUNS).fetch_all(connection).await).await?;
-        let questions =
-            self.pool.with_query(async |connection| sqlx::query(QUESTIONS).fetch_all(connection).await).await?;
-        let deliveries =
-            self.pool.with_query(async |connection| sqlx::query(DELIVERIES).fetch_one(connection).await).await?;
+        let runs = self.pool.fetch_all(sqlx::query(RUNS)).await?;
+        let questions = self.pool.fetch_all(sqlx::query(QUESTIONS)).await?;
+        let deliveries = self.pool.fetch_one(sqlx::query(DELIVERIES)).await?;
         let threads = sqlx::query(THREADS).bind(now);
-        let threads = self.pool.with_query(async |connection| threads.fetch_one(connection).await).await?;
+        let threads = self.pool.fetch_one(threads).await?;
         let PastPeriods { day, month } = PastPeriods::at(now);
         let periods = [&day, &month].into_iter().flat_map(|period| stored_periods(period));
         let spent = periods.fold(sqlx::query(SPENT), |query, period| query.bind(period));
-        let spent = self.pool.with_query(async |connection| spent.fetch_all(connection).await).await?;
-        let tables = self.pool.with_query(async |connection| sqlx::query(TABLES).fetch_all(connection).await).await?;
+        let spent = self.pool.fetch_all(spent).await?;
+        let tables = self.pool.fetch_all(sqlx::query(TABLES)).await?;
         let table = |row: &PgRow| Ok((row.text("word")?.to_owned(), row.count("count")?));
         let tables = tables.iter().map(table).collect::<Result<_>>()?;
         let due = sqlx::query(SCHEDULES).bind(now);
-        let due = self.pool.with_query(async |connection| due.fetch_all(connection).await).await?;
+        let due = self.pool.fetch_all(due).await?;
         let figures = Figures::read(&runs, &questions, &deliveries, &threads, &spent, &due)?;
         Ok(Figures { size: Size { tables, ..Size::default() }, ..figures })
     }

@@ -26,13 +26,13 @@ DELETE FROM idempotency WHERE (tenant, scope, key) IN (
 impl IdempotencyStore for Postgres {
     async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>> {
         let query = sqlx::query(ONE).bind(tenant.0).bind(escaped(scope)).bind(escaped(key));
-        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        let found = self.pool.fetch_optional(query).await?;
         found.map(|row| IdempotencyRow::read(&row, tenant, scope, key)).transpose()
     }
 
     async fn forget_idempotency(&self, before: Millis, limit: u32) -> Result<u64> {
         let query = sqlx::query(FORGET).bind(before).bind(i64::from(limit));
-        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
+        self.pool.execute(query).await
     }
 }
 

@@ -92,10 +92,8 @@ impl KeyStore for Postgres {
             return Ok(TenantPk(pk));
         }
         let add = "INSERT INTO tenants (name, created_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
-        self.pool
-            .with_query(async |connection| sqlx::query(add).bind(escaped(name)).bind(now).execute(connection).await)
-            .await?;
-        Ok(TenantPk(self.pool.with_query(async |connection| known().fetch_one(connection).await).await?))
+        self.pool.execute(sqlx::query(add).bind(escaped(name)).bind(now)).await?;
+        Ok(TenantPk(self.pool.fetch_scalar(known()).await?))
     }
 
     async fn tenant_name(&self, tenant: TenantPk) -> Result<Option<String>> {
@@ -115,25 +113,25 @@ impl KeyStore for Postgres {
     }
 
     async fn keys(&self) -> Result<Vec<KeyRow>> {
-        let found = self.pool.with_query(async |connection| sqlx::query(ALL).fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(sqlx::query(ALL)).await?;
         found.iter().map(KeyRow::read).collect()
     }
 
     async fn keys_of(&self, tenant: TenantPk) -> Result<Vec<KeyRow>> {
         let query = sqlx::query(OF_TENANT).bind(tenant.0);
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         found.iter().map(KeyRow::read).collect()
     }
 
     async fn key(&self, key_id: &str) -> Result<Option<KeyRow>> {
         let query = sqlx::query(BY_ID).bind(escaped(key_id));
-        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        let found = self.pool.fetch_optional(query).await?;
         found.as_ref().map(KeyRow::read).transpose()
     }
 
     async fn has_keys(&self) -> Result<bool> {
         let query = sqlx::query_scalar("SELECT EXISTS (SELECT FROM api_keys)");
-        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
+        self.pool.fetch_scalar(query).await
     }
 
     async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
@@ -157,18 +155,18 @@ impl KeyStore for Postgres {
             let touched = async |connection: &mut PgConnection| change_with_audit(connection, touch, &audit).await;
             return self.pool.with_connection(touched).await.map(drop);
         }
-        self.pool.with_query(async |connection| touch.execute(connection).await).await.map(drop)
+        self.pool.execute(touch).await.map(drop)
     }
 
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {
         let query = sqlx::query(BY_HASH).bind(escaped(hash));
-        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        let found = self.pool.fetch_optional(query).await?;
         found.as_ref().map(KeyRow::read).transpose()
     }
 
     async fn key_by_name(&self, tenant: TenantPk, name: &str) -> Result<Option<KeyRow>> {
         let query = sqlx::query(BY_NAME).bind(tenant.0).bind(escaped(name));
-        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        let found = self.pool.fetch_optional(query).await?;
         found.as_ref().map(KeyRow::read).transpose()
     }
 }

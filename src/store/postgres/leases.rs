@@ -110,8 +110,8 @@ impl LeaseStore for Postgres {
     async fn register(&self, new: Registration, ttl: Millis) -> Result<()> {
         let Registration { replica, name, former } = &new;
         let query = sqlx::query(REGISTER).bind(replica).bind(ttl).bind(name).bind(former);
-        let registered = self.lease.with_query(async |connection| query.execute(connection).await).await?;
-        match (registered.rows_affected(), name) {
+        let registered = self.lease.execute(query).await?;
+        match (registered, name) {
             (0, Some(name)) => Err(Error::Unusable(format!(
                 "Another process is registered as `{name}`: give each process a PES_REPLICA of its own, or none."
             ))),
@@ -121,95 +121,78 @@ impl LeaseStore for Postgres {
 
     async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<bool> {
         let query = sqlx::query(RENEW).bind(replica).bind(ttl);
-        Ok(self.lease.with_query(async |connection| query.execute(connection).await).await?.rows_affected() == 1)
+        Ok(self.lease.execute(query).await? == 1)
     }
 
     /// From then on nothing can be claimed for it, and its threads may be claimed by others, without a write to each of
     /// them.
     async fn unregister(&self, replica: Uuid) -> Result<()> {
         let query = sqlx::query("DELETE FROM replicas WHERE id = $1").bind(replica);
-        self.lease.with_query(async |connection| query.execute(connection).await).await?;
+        self.lease.execute(query).await?;
         Ok(())
     }
 
     async fn end_expired(&self) -> Result<()> {
-        self.pool.with_query(async |connection| sqlx::query(END_EXPIRED).execute(connection).await).await?;
+        self.pool.execute(sqlx::query(END_EXPIRED)).await?;
         Ok(())
     }
 
     async fn claimable(&self, now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Result<Vec<Claimable>> {
         let query = sqlx::query(CLAIMABLE).bind(now).bind(i64::from(limit)).bind(replica).bind(lease);
         let query = query.bind(i64::from(MAX_OVERDUE_SCANNED));
-        self.pool
-            .with_query(async |connection| query.fetch_all(connection).await)
-            .await?
-            .iter()
-            .map(Claimable::read)
-            .collect()
+        self.pool.fetch_all(query).await?.iter().map(Claimable::read).collect()
     }
 
     async fn reserve(&self, replica: Uuid, pks: &[ThreadPk]) -> Result<Vec<ThreadPk>> {
         let query = sqlx::query_scalar(RESERVE).bind(replica).bind(keys(pks));
-        Ok(self
-            .pool
-            .with_query(async |connection| query.fetch_all(connection).await)
-            .await?
-            .into_iter()
-            .map(ThreadPk)
-            .collect())
+        Ok(self.pool.fetch_scalars(query).await?.into_iter().map(ThreadPk).collect())
     }
 
     async fn process_crashes(&self) -> Result<i64> {
         let query = sqlx::query_scalar("SELECT count(*) FROM crashes WHERE pk = $1").bind(PROCESS_CRASHES.0);
-        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
+        self.pool.fetch_scalar(query).await
     }
 
     /// Uses a new replica id that belongs to no process, so that the crash is never withdrawn.
     async fn count_crash(&self, pk: ThreadPk) -> Result<()> {
         let query = sqlx::query(COUNT_CRASH).bind(pk.0).bind(Uuid::new_v4());
-        self.pool.with_query(async |connection| query.execute(connection).await).await?;
+        self.pool.execute(query).await?;
         Ok(())
     }
 
     async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()> {
         let query = sqlx::query(FORGET_CRASHES).bind(keys(pks)).bind(keeps_alone);
-        self.pool.with_query(async |connection| query.execute(connection).await).await?;
+        self.pool.execute(query).await?;
         Ok(())
     }
 
     async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
         let query =
             sqlx::query_scalar(DUE).bind(now).bind(i64::from(limit)).bind(replica).bind(i64::from(MAX_OVERDUE_SCANNED));
-        Ok(self
-            .pool
-            .with_query(async |connection| query.fetch_all(connection).await)
-            .await?
-            .into_iter()
-            .map(ThreadPk)
-            .collect())
+        Ok(self.pool.fetch_scalars(query).await?.into_iter().map(ThreadPk).collect())
     }
 
     async fn tenants_to_begin(&self) -> Result<Vec<TenantPk>> {
         let query = sqlx::query_scalar(TENANTS_TO_BEGIN);
-        let found: Vec<i64> = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_scalars(query).await?;
         Ok(found.into_iter().map(TenantPk).collect())
     }
 
     async fn threads_to_begin(&self, tenant: TenantPk, limit: u32) -> Result<Vec<ThreadPk>> {
         let query = sqlx::query_scalar(THREADS_TO_BEGIN).bind(tenant.0).bind(i64::from(limit));
-        let found: Vec<i64> = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_scalars(query).await?;
         Ok(found.into_iter().map(ThreadPk).collect())
     }
 
     async fn count_to_begin(&self, tenant: TenantPk, most: u32) -> Result<u32> {
         let query = sqlx::query_scalar(COUNT_TO_BEGIN).bind(tenant.0).bind(i64::from(most));
-        let count: i64 = self.pool.with_query(async |connection| query.fetch_one(connection).await).await?;
+        let count: i64 = self.pool.fetch_scalar(query).await?;
         Ok(u32::try_from(count).unwrap_or(u32::MAX))
     }
 
     async fn next_wake(&self) -> Result<Option<Millis>> {
         let query = sqlx::query_scalar("SELECT min(wake_at) FROM threads");
-        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
+        self.pool.fetch_scalar(query).await
     }
 }
 

@@ -1,10 +1,9 @@
 //! Observations.
 
 use async_trait::async_trait;
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
 
 use super::Postgres;
+use super::pool::PgQuery;
 use crate::domain::ids::{RunId, ThreadPk};
 use crate::domain::observation::{Observation, Recorded};
 use crate::store::log::{self, Entry};
@@ -51,8 +50,8 @@ impl LogStore for Postgres {
 }
 
 impl Postgres {
-    async fn entries(&self, query: Query<'_, sqlx::Postgres, PgArguments>) -> Result<Vec<Entry>> {
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+    async fn entries(&self, query: PgQuery<'_>) -> Result<Vec<Entry>> {
+        let found = self.pool.fetch_all(query).await?;
         found.iter().map(Entry::read).collect()
     }
 }

@@ -65,15 +65,14 @@ const FORGET_EXAMINED: &str = concat!(
 impl LookupStore for Postgres {
     async fn lookups(&self, tenant: TenantPk, key: &LookupKey, limit: u32) -> Result<Vec<FoundRun>> {
         let query = sqlx::query(NEWEST).bind(tenant.0).bind(key.kind).bind(key.digest.clone()).bind(i64::from(limit));
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         found.iter().map(read).collect()
     }
 
     async fn listen_until(&self, tenant: TenantPk, key: &LookupKey, run: &RunId, until: Millis) -> Result<bool> {
         let query = sqlx::query(LISTEN).bind(tenant.0).bind(key.kind).bind(key.digest.clone());
         let query = query.bind(run.to_string()).bind(until);
-        let updated = self.pool.with_query(async |connection| query.execute(connection).await).await?;
-        Ok(updated.rows_affected() > 0)
+        Ok(self.pool.execute(query).await? > 0)
     }
 
     async fn forget_lookups(
@@ -85,7 +84,7 @@ impl LookupStore for Postgres {
         let LookupPosition { at, tenant, kind, digest, run } = behind;
         let query = sqlx::query(EXAMINE).bind(before).bind(at).bind(tenant.0).bind(kind).bind(digest).bind(run);
         let query = query.bind(i64::from(MAX_EXAMINED));
-        let rows = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let rows = self.pool.fetch_all(query).await?;
         let Examined { deletable, next } = Examined::read(&rows, u64::from(limit), LookupPosition::read)?;
         if deletable.is_empty() {
             return Ok(Forgotten { deleted: 0, next });
@@ -94,7 +93,6 @@ impl LookupStore for Postgres {
         let texts = |of: fn(&LookupPosition) -> &String| deletable.iter().map(of).cloned().collect::<Vec<_>>();
         let query = sqlx::query(FORGET_EXAMINED).bind(numbers(|key| key.tenant.0)).bind(texts(|key| &key.kind));
         let query = query.bind(texts(|key| &key.digest)).bind(numbers(|key| key.at)).bind(texts(|key| &key.run));
-        let forgotten = self.pool.with_query(async |connection| query.execute(connection).await).await?;
-        Ok(Forgotten { deleted: forgotten.rows_affected(), next })
+        Ok(Forgotten { deleted: self.pool.execute(query).await?, next })
     }
 }

@@ -153,7 +153,7 @@ impl Store for Postgres {
         health.check()?;
         let proof = health.required_proof();
         let ballast = i32::try_from(proof).unwrap_or(i32::MAX);
-        self.health.with_query(async |connection| sqlx::query(PING).bind(ballast).execute(connection).await).await?;
+        self.health.execute(sqlx::query(PING).bind(ballast)).await?;
         health.record_success(proof);
         Ok(())
     }

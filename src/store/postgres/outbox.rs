@@ -1,12 +1,11 @@
 //! The outbox.
 
 use async_trait::async_trait;
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
 use sqlx::{Connection, PgConnection};
 
 use super::fault::error;
 use super::nul::escaped;
+use super::pool::PgQuery;
 use super::{Postgres, audit, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
@@ -187,7 +186,7 @@ DELETE FROM deliveries WHERE ord IN (
 impl OutboxStore for Postgres {
     async fn tenants_due(&self, now: Millis) -> Result<Vec<TenantPk>> {
         let query = sqlx::query_scalar(TENANTS_DUE).bind(now).bind(TargetKind::names(TargetKind::SINGLE));
-        let found: Vec<i64> = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_scalars(query).await?;
         Ok(found.into_iter().map(TenantPk).collect())
     }
 
@@ -216,18 +215,18 @@ impl OutboxStore for Postgres {
         }
         let update =
             sqlx::query_scalar(SETTLE).bind(ids).bind(attempts).bind(statuses).bind(dues).bind(saids).bind(now);
-        let settled: i64 = self.pool.with_query(async |connection| update.fetch_one(connection).await).await?;
+        let settled: i64 = self.pool.fetch_scalar(update).await?;
         Ok(usize::try_from(settled).unwrap_or_default())
     }
 
     async fn next_single(&self) -> Result<Option<Millis>> {
         let query = sqlx::query_scalar(NEXT_SINGLE).bind(TargetKind::names(TargetKind::SINGLE));
-        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
+        self.pool.fetch_scalar(query).await
     }
 
     async fn next_batched(&self) -> Result<Option<Millis>> {
         let query = sqlx::query_scalar(NEXT_BATCHED);
-        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
+        self.pool.fetch_scalar(query).await
     }
 
     async fn deliveries(
@@ -239,7 +238,7 @@ impl OutboxStore for Postgres {
     ) -> Result<Page<Delivery>> {
         let query = sqlx::query(LIST).bind(tenant.0).bind(kind.as_str()).bind(escaped(target));
         let query = query.bind(ask.before()?).bind(ask.rows());
-        page_of_deliveries(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
+        page_of_deliveries(&self.pool.fetch_all(query).await?, ask)
     }
 
     async fn deliveries_of_tenant(
@@ -251,7 +250,7 @@ impl OutboxStore for Postgres {
     ) -> Result<Page<Delivery>> {
         let query = sqlx::query(LIST_OF_TENANT).bind(tenant.0).bind(kind.as_str());
         let query = query.bind(DeliveryStatus::wanted(status)).bind(ask.before()?).bind(ask.rows());
-        page_of_deliveries(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
+        page_of_deliveries(&self.pool.fetch_all(query).await?, ask)
     }
 
     async fn replay_delivery(
@@ -276,20 +275,20 @@ impl OutboxStore for Postgres {
     ) -> Result<Abandoned> {
         let query = sqlx::query(ABANDON).bind(tenant.0).bind(kind.as_str()).bind(escaped(target));
         let query = query.bind(why).bind(now).bind(behind).bind(i64::from(ABANDONED_AT_ONCE));
-        let row = self.pool.with_query(async |connection| query.fetch_one(connection).await).await?;
+        let row = self.pool.fetch_one(query).await?;
         let (count, last) = (row.count("count")?, row.number_or_none("last")?);
         Ok(Abandoned { count, next: last.filter(|_| count >= u64::from(ABANDONED_AT_ONCE)) })
     }
 
     async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64> {
         let delete = sqlx::query(FORGET).bind(before).bind(i64::from(limit));
-        Ok(self.pool.with_query(async |connection| delete.execute(connection).await).await?.rows_affected())
+        self.pool.execute(delete).await
     }
 }
 
 impl Postgres {
-    async fn claim(&self, claim: Query<'_, sqlx::Postgres, PgArguments>, now: Millis) -> Result<Vec<Delivery>> {
-        let found = self.pool.with_query(async |connection| claim.fetch_all(connection).await).await?;
+    async fn claim(&self, claim: PgQuery<'_>, now: Millis) -> Result<Vec<Delivery>> {
+        let found = self.pool.fetch_all(claim).await?;
         let (mut claimed, mut unreadable) = (Vec::with_capacity(found.len()), Vec::new());
         for row in &found {
             match Delivery::read_claimed(row)? {
@@ -299,7 +298,7 @@ impl Postgres {
         }
         if !unreadable.is_empty() {
             let end = sqlx::query(END).bind(unreadable).bind(UNREADABLE).bind(now);
-            self.pool.with_query(async |connection| end.execute(connection).await).await?;
+            self.pool.execute(end).await?;
         }
         Ok(claimed)
     }

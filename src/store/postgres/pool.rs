@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
-use sqlx::{Connection, PgPool, Postgres};
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgPoolOptions, PgRow};
+use sqlx::query::{Query, QueryScalar};
+use sqlx::{Connection, FromRow, PgPool, Postgres};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -24,6 +25,9 @@ const ABANDONED_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Longer than the server takes to notice that a connection was closed (`open::CHECK_INTERVAL`).
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+pub(super) type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
+type PgQueryScalar<'q, T> = QueryScalar<'q, Postgres, T, PgArguments>;
 
 #[derive(Clone)]
 pub(super) struct Pool {
@@ -48,6 +52,41 @@ impl Pool {
             });
         let permits = Arc::new(Semaphore::new(usize::try_from(connections).unwrap_or(Semaphore::MAX_PERMITS)));
         Self { connections: options.connect_lazy_with(session), permits }
+    }
+
+    pub async fn fetch_all(&self, query: PgQuery<'_>) -> Result<Vec<PgRow>> {
+        self.with_query(async |connection| query.fetch_all(connection).await).await
+    }
+
+    pub async fn fetch_optional(&self, query: PgQuery<'_>) -> Result<Option<PgRow>> {
+        self.with_query(async |connection| query.fetch_optional(connection).await).await
+    }
+
+    pub async fn fetch_one(&self, query: PgQuery<'_>) -> Result<PgRow> {
+        self.with_query(async |connection| query.fetch_one(connection).await).await
+    }
+
+    /// Returns how many rows were affected.
+    pub async fn execute(&self, query: PgQuery<'_>) -> Result<u64> {
+        Ok(self.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
+    }
+
+    /// The first column of every row.
+    pub async fn fetch_scalars<T>(&self, query: PgQueryScalar<'_, T>) -> Result<Vec<T>>
+    where
+        T: Send + Unpin + 'static,
+        (T,): for<'r> FromRow<'r, PgRow>,
+    {
+        self.with_query(async |connection| query.fetch_all(connection).await).await
+    }
+
+    /// The first column of the only row.
+    pub async fn fetch_scalar<T>(&self, query: PgQueryScalar<'_, T>) -> Result<T>
+    where
+        T: Send + Unpin + 'static,
+        (T,): for<'r> FromRow<'r, PgRow>,
+    {
+        self.with_query(async |connection| query.fetch_one(connection).await).await
     }
 
     /// Runs one query over a connection. `Unavailable` if the response is late.

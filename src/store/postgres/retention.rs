@@ -1,11 +1,10 @@
 //! Threads and logs that may be too old, and the bases of compacted logs.
 
 use async_trait::async_trait;
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
 
 use super::Postgres;
 use super::nul::{escaped, unescaped};
+use super::pool::PgQuery;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::engine::step::RowKind;
@@ -112,25 +111,25 @@ impl RetentionStore for Postgres {
     async fn runs_since(&self, tenant: TenantPk, behind: &RunEnd, before: Millis, limit: u32) -> Result<Vec<RunEnd>> {
         let query = sqlx::query(RUNS_SINCE).bind(tenant.0).bind(behind.at).bind(escaped(behind.run.as_str()));
         let query = query.bind(before).bind(i64::from(limit));
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         found.iter().map(RunEnd::read).collect()
     }
 
     async fn compacted(&self, tenant: TenantPk) -> Result<RunEnd> {
         let query = sqlx::query(COMPACTED).bind(tenant.0);
-        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        let found = self.pool.fetch_optional(query).await?;
         found.as_ref().map_or_else(|| Ok(RunEnd::beginning()), RunEnd::read)
     }
 
     async fn set_compacted(&self, tenant: TenantPk, upto: &RunEnd) -> Result<()> {
         let query = sqlx::query(SET_COMPACTED).bind(tenant.0).bind(upto.at).bind(escaped(upto.run.as_str()));
-        self.pool.with_query(async |connection| query.execute(connection).await).await.map(drop)
+        self.pool.execute(query).await.map(drop)
     }
 
     async fn last_entry(&self, thread: ThreadPk, upto: i64) -> Result<Option<i64>> {
         let query = sqlx::query_scalar("SELECT max(seq) FROM observations WHERE pk = $1 AND seq <= $2");
         let query = query.bind(thread.0).bind(upto);
-        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
+        self.pool.fetch_scalar(query).await
     }
 
     async fn compact(&self, compaction: Compaction) -> Result<bool> {
@@ -138,7 +137,7 @@ impl RetentionStore for Postgres {
         let Compaction { thread, min_seq, upto, base, .. } = compaction;
         let query = sqlx::query_scalar(COMPACT).bind(thread.0).bind(min_seq).bind(upto).bind(base);
         let query = query.bind(unnamed);
-        let moved: i64 = self.pool.with_query(async |connection| query.fetch_one(connection).await).await?;
+        let moved: i64 = self.pool.fetch_scalar(query).await?;
         Ok(moved > 0)
     }
 
@@ -168,8 +167,8 @@ impl RetentionStore for Postgres {
 }
 
 impl Postgres {
-    async fn drop_some(&self, drop: Query<'_, sqlx::Postgres, PgArguments>) -> Result<Dropped> {
-        let done = self.pool.with_query(async |connection| drop.fetch_one(connection).await).await?;
+    async fn drop_some(&self, drop: PgQuery<'_>) -> Result<Dropped> {
+        let done = self.pool.fetch_one(drop).await?;
         let (count, found) = (done.count("dropped")?, done.count("found")?);
         Ok(Dropped { count, is_more: count < found })
     }

@@ -180,22 +180,12 @@ WHERE pk = $4 AND kind = $5 AND tenant = $1 AND ord >= $2 AND ($3::text[] = '{}'
 impl RowStore for Postgres {
     async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
         let query = sqlx::query(ROW).bind(pk.0).bind(kind.code()).bind(escaped(id));
-        self.pool
-            .with_query(async |connection| query.fetch_optional(connection).await)
-            .await?
-            .as_ref()
-            .map(read_row)
-            .transpose()
+        self.pool.fetch_optional(query).await?.as_ref().map(read_row).transpose()
     }
 
     async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<FoundRow>> {
         let query = sqlx::query(FOUND).bind(tenant.0).bind(kind.code()).bind(escaped(id));
-        self.pool
-            .with_query(async |connection| query.fetch_optional(connection).await)
-            .await?
-            .as_ref()
-            .map(FoundRow::read)
-            .transpose()
+        self.pool.fetch_optional(query).await?.as_ref().map(FoundRow::read).transpose()
     }
 
     async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, ask: &PageAsk) -> Result<Page<Row>> {
@@ -208,7 +198,7 @@ impl RowStore for Postgres {
         let from = rows_from(ask, descending)?;
         let query = sqlx::query(sql).bind(pk.0).bind(kind.code()).bind(from.at).bind(escaped(&from.id));
         let query = query.bind(ask.rows());
-        page_of_rows(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
+        page_of_rows(&self.pool.fetch_all(query).await?, ask)
     }
 
     async fn messages(&self, pk: ThreadPk, ask: &PageAsk) -> Result<Page<Row>> {
@@ -216,18 +206,18 @@ impl RowStore for Postgres {
         let from = rows_from(ask, false)?;
         let query = sqlx::query(sql).bind(pk.0).bind(RowKind::Message.code()).bind(from.at).bind(escaped(&from.id));
         let query = query.bind(ask.rows());
-        page_of_rows(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
+        page_of_rows(&self.pool.fetch_all(query).await?, ask)
     }
 
     async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>> {
         let query = sqlx::query(HISTORY).bind(pk.0).bind(escaped(before.as_str())).bind(i64::from(limit));
-        rows::messages(self.pool.with_query(async |connection| query.fetch_all(connection).await).await?.iter())
+        rows::messages(self.pool.fetch_all(query).await?.iter())
     }
 
     async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
         let ids: Vec<_> = ids.iter().map(|id| escaped(id.as_str())).collect();
         let query = sqlx::query(PAYLOADS).bind(pk.0).bind(ids);
-        rows::payloads(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?)
+        rows::payloads(&self.pool.fetch_all(query).await?)
     }
 
     async fn rows_by_id(&self, wanted: &[(ThreadPk, RowKind, String)]) -> Result<Vec<(ThreadPk, Row)>> {
@@ -235,7 +225,7 @@ impl RowStore for Postgres {
         let kinds: Vec<i16> = wanted.iter().map(|(_, kind, _)| kind.code()).collect();
         let ids: Vec<_> = wanted.iter().map(|(_, _, id)| escaped(id)).collect();
         let query = sqlx::query(BY_ID).bind(pks).bind(kinds).bind(ids);
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         found.iter().map(rows::read_row_with_pk).collect()
     }
 
@@ -246,7 +236,7 @@ impl RowStore for Postgres {
                 let after = suspensions_after(page)?;
                 let open = if thread.is_some() { open!("r.pk = $3") } else { open!("$3::bigint IS NULL") };
                 let query = sqlx::query(open).bind(ask.tenant.0).bind(escaped(&after)).bind(thread).bind(page.rows());
-                page_by_id(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, page)
+                page_by_id(&self.pool.fetch_all(query).await?, page)
             }
             SuspensionsWanted::OpenByExpiry => {
                 let after = rows::expiring_after(page)?;
@@ -256,7 +246,7 @@ impl RowStore for Postgres {
                 };
                 let query = sqlx::query(open).bind(ask.tenant.0).bind(thread).bind(after.at);
                 let query = query.bind(escaped(&after.id)).bind(page.rows());
-                let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+                let found = self.pool.fetch_all(query).await?;
                 rows::page_by_expiry(&found, page)
             }
             SuspensionsWanted::Past { status, decided_by } => {
@@ -269,7 +259,7 @@ impl RowStore for Postgres {
                 let query = query.bind(last.as_deref().unwrap_or_default()).bind(thread);
                 let query = query.bind(status.map(|status| status.as_str())).bind(decided_by.as_deref().map(escaped));
                 let query = query.bind(page.rows());
-                let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+                let found = self.pool.fetch_all(query).await?;
                 rows::page_of_past(&found, page, last)
             }
         }
@@ -278,7 +268,7 @@ impl RowStore for Postgres {
     async fn tasks(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<FoundRow>> {
         let before = tasks_before(ask)?;
         let query = sqlx::query(TASKS_OF).bind(tenant.0).bind(TASKS).bind(escaped(&before)).bind(ask.rows());
-        page_by_id(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, ask)
+        page_by_id(&self.pool.fetch_all(query).await?, ask)
     }
 
     async fn runs_by_caller_status(&self, ask: &RunsByStatusAsk) -> Result<Page<FoundRow>> {
@@ -291,7 +281,7 @@ impl RowStore for Postgres {
         let query = sqlx::query(list).bind(ask.tenant.0).bind(ask.since()).bind(before.at).bind(escaped(&before.id));
         let query = query.bind(ask.page.rows()).bind(RowKind::Run.code()).bind(ask.bodies());
         let query = query.bind(ask.thread.map(|pk| pk.0)).bind(RowKind::CallerStatus.code());
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         page_by_caller_status(&found, &ask.page)
     }
 
@@ -303,6 +293,6 @@ impl RowStore for Postgres {
         };
         let query = sqlx::query(count).bind(ask.tenant.0).bind(ask.since()).bind(ask.bodies());
         let query = query.bind(ask.thread.map(|pk| pk.0)).bind(RowKind::CallerStatus.code());
-        self.pool.with_query(async |connection| query.fetch_one(connection).await).await?.count("total")
+        self.pool.fetch_one(query).await?.count("total")
     }
 }

@@ -57,18 +57,18 @@ impl ScheduleStore for Postgres {
         let PlannedSchedule { tenant, id, version, timing, next } = planned;
         let query = sqlx::query(PLAN).bind(tenant.0).bind(escaped(&id)).bind(version).bind(timing);
         let query = query.bind(next.map(|next| next.due)).bind(next.map(|next| next.look_at));
-        self.pool.with_query(async |connection| query.execute(connection).await).await.map(drop)
+        self.pool.execute(query).await.map(drop)
     }
 
     async fn due_schedules(&self, now: Millis, limit: u32) -> Result<Vec<ScheduleState>> {
         let query = sqlx::query(DUE).bind(now).bind(i64::from(limit));
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         Ok(ScheduleState::read_due(&found))
     }
 
     async fn next_schedule(&self) -> Result<Option<Millis>> {
         let query = sqlx::query_scalar(NEXT);
-        self.pool.with_query(async |connection| query.fetch_one(connection).await).await
+        self.pool.fetch_scalar(query).await
     }
 
     async fn move_schedule(&self, moved: ScheduleMove) -> Result<bool> {
@@ -76,17 +76,17 @@ impl ScheduleStore for Postgres {
         let query = sqlx::query(MOVE).bind(tenant.0).bind(escaped(&id)).bind(version).bind(due);
         let query = query.bind(next.map(|next| next.due)).bind(next.map(|next| next.look_at));
         let query = query.bind(i64::try_from(missed).unwrap_or(i64::MAX)).bind(said.as_deref().map(escaped));
-        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected() == 1)
+        Ok(self.pool.execute(query).await? == 1)
     }
 
     async fn schedule_state(&self, tenant: TenantPk, id: &str) -> Result<Option<ScheduleState>> {
         let query = sqlx::query(ONE).bind(tenant.0).bind(escaped(id));
-        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        let found = self.pool.fetch_optional(query).await?;
         found.as_ref().map(ScheduleState::read).transpose()
     }
 
     async fn forget_schedule(&self, tenant: TenantPk, id: &str) -> Result<()> {
         let query = sqlx::query(FORGET).bind(tenant.0).bind(escaped(id));
-        self.pool.with_query(async |connection| query.execute(connection).await).await.map(drop)
+        self.pool.execute(query).await.map(drop)
     }
 }

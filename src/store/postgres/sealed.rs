@@ -34,7 +34,7 @@ impl SealedStore for Postgres {
             }
         };
         let query = query.bind(i64::from(limit));
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         found.iter().map(|row| SealedRow::read(kind, row)).collect()
     }
 
@@ -46,6 +46,6 @@ impl SealedStore for Postgres {
             }
         };
         let query = query.bind(&row.body).bind(body);
-        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected() == 1)
+        Ok(self.pool.execute(query).await? == 1)
     }
 }

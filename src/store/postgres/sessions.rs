@@ -47,13 +47,13 @@ impl SessionStore for Postgres {
 
     async fn session(&self, hash: &str) -> Result<Option<SessionRow>> {
         let query = sqlx::query(ONE).bind(hash);
-        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        let found = self.pool.fetch_optional(query).await?;
         found.as_ref().map(SessionRow::read).transpose()
     }
 
     async fn end_session(&self, hash: &str) -> Result<()> {
         let query = sqlx::query(END).bind(hash);
-        self.pool.with_query(async |connection| query.execute(connection).await).await.map(drop)
+        self.pool.execute(query).await.map(drop)
     }
 
     async fn end_sessions(&self, key_hash: &str, audit: AuditRow) -> Result<u64> {
@@ -73,6 +73,6 @@ impl SessionStore for Postgres {
 
     async fn forget_sessions(&self, before: Millis, limit: u32) -> Result<u64> {
         let query = sqlx::query(FORGET).bind(before).bind(i64::from(limit));
-        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
+        self.pool.execute(query).await
     }
 }

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use sqlx::Connection;
-use sqlx::postgres::{PgArguments, PgConnection};
-use sqlx::query::Query;
+use sqlx::postgres::PgConnection;
 
 use super::fault::error;
 use super::nul::escaped;
+use super::pool::PgQuery;
 use super::{Postgres, outbox};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -39,9 +39,7 @@ DELETE FROM spend WHERE (tenant, key, period) IN (
     LIMIT $4 FOR UPDATE SKIP LOCKED)";
 
 /// Inserts missing rows, so that a batch can lock all of them.
-pub(super) fn open<'a>(
-    changes: impl Iterator<Item = &'a SpendChange> + Clone,
-) -> Query<'static, sqlx::Postgres, PgArguments> {
+pub(super) fn open<'a>(changes: impl Iterator<Item = &'a SpendChange> + Clone) -> PgQuery<'static> {
     sqlx::query(OPEN)
         .bind(changes.clone().map(|change| change.key.tenant.0).collect::<Vec<i64>>())
         .bind(changes.clone().map(|change| escaped(&change.key.key_name).into_owned()).collect::<Vec<String>>())
@@ -98,7 +96,7 @@ impl SpendStore for Postgres {
         let mut all = Vec::new();
         for key in keys {
             let query = sqlx::query(ROW).bind(key.tenant.0).bind(escaped(&key.key_name)).bind(key.stored_period());
-            let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+            let found = self.pool.fetch_optional(query).await?;
             all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);
         }
         Ok(all)
@@ -110,6 +108,6 @@ impl SpendStore for Postgres {
 
     async fn forget_spend(&self, tenant: TenantPk, before: &PastPeriods, limit: u32) -> Result<u64> {
         let query = sqlx::query(FORGET).bind(tenant.0).bind(&before.day).bind(&before.month).bind(i64::from(limit));
-        Ok(self.pool.with_query(async |connection| query.execute(connection).await).await?.rows_affected())
+        self.pool.execute(query).await
     }
 }

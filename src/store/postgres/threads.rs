@@ -109,57 +109,50 @@ impl ThreadStore for Postgres {
 
     async fn thread(&self, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
         let query = sqlx::query(NAMED).bind(tenant.0).bind(escaped(id.as_str()));
-        let found = self.pool.with_query(async |connection| query.fetch_optional(connection).await).await?;
+        let found = self.pool.fetch_optional(query).await?;
         found.as_ref().map(ThreadRow::read).transpose()
     }
 
     async fn thread_by_pk(&self, pk: ThreadPk) -> Result<Option<ThreadRow>> {
-        let found = self
-            .pool
-            .with_query(async |connection| sqlx::query(BY_PK).bind(pk.0).fetch_optional(connection).await)
-            .await?;
+        let found = self.pool.fetch_optional(sqlx::query(BY_PK).bind(pk.0)).await?;
         found.as_ref().map(ThreadRow::read).transpose()
     }
 
     async fn threads_by_pk(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadRow>> {
         let pks: Vec<i64> = pks.iter().map(|pk| pk.0).collect();
         let query = sqlx::query(BY_PKS).bind(pks);
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         found.iter().map(ThreadRow::read).collect()
     }
 
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {
-        let found = self
-            .pool
-            .with_query(async |connection| sqlx::query(LOAD).bind(pk.0).fetch_optional(connection).await)
-            .await?;
+        let found = self.pool.fetch_optional(sqlx::query(LOAD).bind(pk.0)).await?;
         found.map(|found| Ok((ThreadRow::read(&found)?, loaded(&found)?))).transpose()
     }
 
     async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
         let pks: Vec<i64> = pks.iter().map(|pk| pk.0).collect();
-        let found =
-            self.pool.with_query(async |connection| sqlx::query(MARKS).bind(pks).fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(sqlx::query(MARKS).bind(pks)).await?;
         found.iter().map(Mark::read).collect()
     }
 
     async fn recent_threads(&self, tenant: TenantPk, since: Millis) -> Result<Vec<(ThreadPk, ThreadId, i64)>> {
         let query = sqlx::query(RECENT).bind(tenant.0).bind(since);
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         found.iter().map(read_version).collect()
     }
 
     async fn outlines(&self, pks: &[ThreadPk]) -> Result<Vec<Outline>> {
         let pks: Vec<i64> = pks.iter().map(|pk| pk.0).collect();
         let query = sqlx::query(OUTLINES).bind(pks);
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         found.iter().map(Outline::read).collect()
     }
 
     async fn titles(&self, pks: &[ThreadPk]) -> Result<Vec<(ThreadPk, String)>> {
         let pks: Vec<i64> = pks.iter().map(|pk| pk.0).collect();
         let query = sqlx::query(TITLES).bind(pks);
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         found.iter().filter_map(|row| read_title(row).transpose()).collect()
     }
 
@@ -178,10 +171,10 @@ impl ThreadStore for Postgres {
             query.bind(last_at).bind(last_pk)
         };
         let query = listed(SIZES, ask.rows());
-        let sizes = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let sizes = self.pool.fetch_all(query).await?;
         let ask = within_bytes(ask, &sizes)?;
         let query = listed(LIST, ask.rows());
-        let found = self.pool.with_query(async |connection| query.fetch_all(connection).await).await?;
+        let found = self.pool.fetch_all(query).await?;
         page_of_threads(&found, &ask, last)
     }
 

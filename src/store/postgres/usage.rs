@@ -141,7 +141,7 @@ impl UsageStore for Postgres {
 
     async fn latest_calls(&self, tenant: TenantPk, from: Millis, limit: u32) -> Result<Vec<ModelUse>> {
         let query = sqlx::query(LATEST).bind(tenant.0).bind(from).bind(i64::from(limit));
-        read_calls(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?)
+        read_calls(&self.pool.fetch_all(query).await?)
     }
 
     async fn add_usage(
@@ -162,22 +162,21 @@ impl UsageStore for Postgres {
         limit: u32,
     ) -> Result<Forgotten<CallPosition>> {
         let forget = sqlx::query(FORGET).bind(tenant.0).bind(before).bind(i64::from(limit));
-        let kept = self.pool.with_query(async |connection| forget.execute(connection).await).await?.rows_affected();
+        let kept = self.pool.execute(forget).await?;
         let left = u64::from(limit).saturating_sub(kept);
         if left == 0 {
             return Ok(Forgotten { deleted: kept, next: Some(behind.clone()) });
         }
         let examine = sqlx::query(EXAMINE).bind(tenant.0).bind(before).bind(behind.at).bind(behind.thread.0);
         let examine = examine.bind(&behind.id).bind(i64::from(MAX_EXAMINED));
-        let rows = self.pool.with_query(async |connection| examine.fetch_all(connection).await).await?;
+        let rows = self.pool.fetch_all(examine).await?;
         let Examined { deletable, next } = Examined::read(&rows, left, CallPosition::read)?;
         let (pks, ids): (Vec<i64>, Vec<String>) = deletable.into_iter().map(|call| (call.thread.0, call.id)).unzip();
         if pks.is_empty() {
             return Ok(Forgotten { deleted: kept, next });
         }
         let forget = sqlx::query(FORGET_EXAMINED).bind(pks).bind(ids).bind(RowKind::Usage.code());
-        let forgotten = self.pool.with_query(async |connection| forget.execute(connection).await).await?;
-        Ok(Forgotten { deleted: kept + forgotten.rows_affected(), next })
+        Ok(Forgotten { deleted: kept + self.pool.execute(forget).await?, next })
     }
 }
 
@@ -203,6 +202,6 @@ impl Postgres {
         let query = query.bind(ask.group.as_str()).bind(ask.tenant.0).bind(ask.from).bind(ask.to);
         let query = query.bind(key).bind(sub).bind(ask.page.rows()).bind(ask.thread.map(|pk| pk.0));
         let query = query.bind(RowKind::Usage.code());
-        page_of_sums(&self.pool.with_query(async |connection| query.fetch_all(connection).await).await?, &ask.page)
+        page_of_sums(&self.pool.fetch_all(query).await?, &ask.page)
     }
 }

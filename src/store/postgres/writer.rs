@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow};
-use sqlx::query::Query;
-use sqlx::{ConnectOptions, Connection, Postgres, Row};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
+use sqlx::{ConnectOptions, Connection, Row};
 use tokio::time::timeout;
 
 use super::batch::{self, outcome};
 use super::fault::{Failure, batch_error, failure};
+use super::pool::PgQuery;
 use super::spend;
 use crate::store::Committed;
 use crate::store::committer::{Batch, BatchError, CommitSlice, PreparedCommit, Sending};
@@ -45,10 +45,7 @@ impl Writer {
         Ok(self.connection.as_mut().expect("just opened"))
     }
 
-    async fn run(
-        &mut self,
-        statement: impl Fn() -> Query<'static, Postgres, PgArguments>,
-    ) -> Result<Vec<PgRow>, BatchError> {
+    async fn run(&mut self, statement: impl Fn() -> PgQuery<'static>) -> Result<Vec<PgRow>, BatchError> {
         let mut races = 0;
         loop {
             let answer = timeout(ANSWER_TIMEOUT, statement().fetch_all(self.connection().await?)).await;
