@@ -1,43 +1,19 @@
 //! Opening the database: connect, migrate, check its settings. Each failure is one clear line.
 
-use std::borrow::Cow;
 use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
-use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
+use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions, Connection, PgConnection, SqlStr};
+use sqlx::{ConnectOptions, Connection, PgConnection};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::fault;
 use super::writer::CONNECT_TIMEOUT;
-use crate::store::{Error, OldSchema, Result, schema_line};
-
-/// One file until the first release; from then on files are appended and never edited.
-const MIGRATIONS: [(i64, &str, &str); 17] = [
-    (1, "schema", include_str!("../../../migrations/postgres/0001_schema.sql")),
-    (2, "erasure", include_str!("../../../migrations/postgres/0002_erasure.sql")),
-    (3, "retention", include_str!("../../../migrations/postgres/0003_retention.sql")),
-    (4, "backup", include_str!("../../../migrations/postgres/0004_backup.sql")),
-    (5, "schedules", include_str!("../../../migrations/postgres/0005_schedules.sql")),
-    (6, "audit chain", include_str!("../../../migrations/postgres/0006_audit_chain.sql")),
-    (7, "spend", include_str!("../../../migrations/postgres/0007_spend.sql")),
-    (8, "people", include_str!("../../../migrations/postgres/0008_people.sql")),
-    (9, "periods of spend", include_str!("../../../migrations/postgres/0009_spend_periods.sql")),
-    (10, "deleted documents", include_str!("../../../migrations/postgres/0010_deleted_documents.sql")),
-    (11, "cap that was told of", include_str!("../../../migrations/postgres/0011_told_of.sql")),
-    (12, "runs that wait to begin", include_str!("../../../migrations/postgres/0012_waits_to_begin.sql")),
-    (13, "deliveries of tenants", include_str!("../../../migrations/postgres/0013_deliveries_of_tenants.sql")),
-    (14, "deliveries to collectors", include_str!("../../../migrations/postgres/0014_deliveries_to_collectors.sql")),
-    (15, "deliveries by status", include_str!("../../../migrations/postgres/0015_deliveries_by_status.sql")),
-    (16, "runs by standing", include_str!("../../../migrations/postgres/0016_runs_by_standing.sql")),
-    (17, "sessions of a holder", include_str!("../../../migrations/postgres/0017_sessions_of_holder.sql")),
-];
-
-/// The schema that this program needs.
-const KNOWN: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
+use crate::store::migrations::{self, KNOWN};
+use crate::store::{Error, OldSchema, Result};
 
 /// The current time in the unit of the audit.
 const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
@@ -113,10 +89,11 @@ const WITHOUT_NOTICES: (&str, &str) = ("client_min_messages", "warning");
 pub(super) async fn migrate(options: &PgConnectOptions) -> Result<()> {
     let (place, until) = (location(options), Instant::now() + MIGRATION_TIMEOUT);
     let session = options.clone().options([("lock_timeout", LOCK_TIMEOUT), IDLE_TIMEOUT, WITHOUT_NOTICES]);
+    let migrator = migrations::migrator(migrations::POSTGRES, NOW);
     loop {
         let mut connection = connect(&session).await?;
         check_client(&mut connection).await;
-        let migrated = match migrator().run_direct(None, &mut connection, false).await {
+        let migrated = match migrator.run_direct(None, &mut connection, false).await {
             Ok(()) => Ok(floor(&mut connection).await.map_err(fault::error)?),
             Err(error) => Err(error),
         };
@@ -284,16 +261,6 @@ fn is_locked(error: &MigrateError) -> bool {
         // The enum is not ours, and grows.
         _ => false,
     }
-}
-
-fn migrator() -> Migrator {
-    let migration = |(version, words, sql): (i64, &'static str, &'static str)| {
-        let (words, sql) = (Cow::Borrowed(words), SqlStr::from_static(sql));
-        schema_line::with_audit_line(Migration::new(version, words, MigrationType::Simple, sql, false), NOW)
-    };
-    let mut migrator = Migrator::with_migrations(MIGRATIONS.into_iter().map(migration).collect());
-    migrator.set_ignore_missing(true);
-    migrator
 }
 
 fn refusal(place: &str, error: &MigrateError) -> String {

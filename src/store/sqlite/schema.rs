@@ -1,39 +1,14 @@
-//! Migrations: embedded, applied when the folder is opened, forward only.
+//! The schema of the file: checked and migrated when the folder is opened, forward only.
 
-use std::borrow::Cow;
 use std::path::Path;
 
-use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
-use sqlx::{ConnectOptions, Connection, SqlStr};
+use sqlx::{ConnectOptions, Connection};
 
 use super::fault::{is_read_only, why_not_opened};
 use super::open::unusable;
-use crate::store::{Error, OldSchema, Result, schema_line};
-
-/// One file until the first release; from then on files are appended and never edited.
-const MIGRATIONS: [(i64, &str, &str); 17] = [
-    (1, "schema", include_str!("../../../migrations/sqlite/0001_schema.sql")),
-    (2, "erasure", include_str!("../../../migrations/sqlite/0002_erasure.sql")),
-    (3, "retention", include_str!("../../../migrations/sqlite/0003_retention.sql")),
-    (4, "backup", include_str!("../../../migrations/sqlite/0004_backup.sql")),
-    (5, "schedules", include_str!("../../../migrations/sqlite/0005_schedules.sql")),
-    (6, "audit chain", include_str!("../../../migrations/sqlite/0006_audit_chain.sql")),
-    (7, "spend", include_str!("../../../migrations/sqlite/0007_spend.sql")),
-    (8, "people", include_str!("../../../migrations/sqlite/0008_people.sql")),
-    (9, "periods of spend", include_str!("../../../migrations/sqlite/0009_spend_periods.sql")),
-    (10, "deleted documents", include_str!("../../../migrations/sqlite/0010_deleted_documents.sql")),
-    (11, "cap that was told of", include_str!("../../../migrations/sqlite/0011_told_of.sql")),
-    (12, "runs that wait to begin", include_str!("../../../migrations/sqlite/0012_waits_to_begin.sql")),
-    (13, "deliveries of tenants", include_str!("../../../migrations/sqlite/0013_deliveries_of_tenants.sql")),
-    (14, "deliveries to collectors", include_str!("../../../migrations/sqlite/0014_deliveries_to_collectors.sql")),
-    (15, "deliveries by status", include_str!("../../../migrations/sqlite/0015_deliveries_by_status.sql")),
-    (16, "runs by standing", include_str!("../../../migrations/sqlite/0016_runs_by_standing.sql")),
-    (17, "sessions of a holder", include_str!("../../../migrations/sqlite/0017_sessions_of_holder.sql")),
-];
-
-/// The schema that this program needs.
-const KNOWN: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
+use crate::store::migrations::{self, KNOWN};
+use crate::store::{Error, OldSchema, Result};
 
 /// The current time in the unit of the audit.
 const NOW: &str = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
@@ -99,14 +74,7 @@ async fn read_floor(connection: &mut SqliteConnection) -> std::result::Result<Op
 }
 
 pub(super) async fn migrate(options: &SqliteConnectOptions) -> std::result::Result<(), sqlx::Error> {
-    let migration = |(version, words, sql): (i64, &'static str, &'static str)| {
-        let (words, sql) = (Cow::Borrowed(words), SqlStr::from_static(sql));
-        schema_line::with_audit_line(Migration::new(version, words, MigrationType::Simple, sql, false), NOW)
-    };
     let mut connection = options.connect().await?;
-    let mut migrator = Migrator::with_migrations(MIGRATIONS.into_iter().map(migration).collect());
-    // Migrations of newer versions are ignored: the floor permits this version to use the database.
-    migrator.set_ignore_missing(true);
-    migrator.run(&mut connection).await?;
+    migrations::migrator(migrations::SQLITE, NOW).run(&mut connection).await?;
     connection.close().await
 }
