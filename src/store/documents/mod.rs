@@ -142,15 +142,6 @@ impl Expected {
             Self::Absent | Self::Version(_) | Self::Any => None,
         }
     }
-
-    /// As a number. A version is never below 1: 0 is none, -1 is any.
-    pub(crate) fn code(self) -> i64 {
-        match self {
-            Self::Absent | Self::AbsentBelow(_) => 0,
-            Self::Version(version) => version,
-            Self::Any => -1,
-        }
-    }
 }
 
 impl Document {

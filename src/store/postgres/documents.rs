@@ -18,15 +18,10 @@ const NEXT: &str = "UPDATE document_revision SET revision = revision + 1 WHERE i
 /// Exact, because writes are serialised.
 const COUNT: &str = "SELECT count(*) FROM documents WHERE tenant = $1 AND kind = $2 AND body IS NOT NULL";
 
-/// $6 is the expected version (0 = none, -1 = any).
+const VERSION: &str = "SELECT version FROM documents WHERE tenant = $1 AND kind = $2 AND id = $3 AND body IS NOT NULL";
+
 const WRITE: &str = "
-WITH known AS (
-    SELECT coalesce(max(version), 0) AS version FROM documents
-    WHERE tenant = $1 AND kind = $2 AND id = $3 AND body IS NOT NULL
-)
-INSERT INTO documents (tenant, kind, id, version, updated_at, body)
-SELECT $1, $2, $3, $7, $4, $5 FROM known
-WHERE CASE $6 WHEN -1 THEN known.version > 0 OR $5 IS NOT NULL ELSE known.version = $6 END
+INSERT INTO documents (tenant, kind, id, version, updated_at, body) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (tenant, kind, id)
 DO UPDATE SET version = excluded.version, updated_at = excluded.updated_at, body = excluded.body";
 
@@ -102,7 +97,12 @@ async fn write(
 ) -> Result<Option<i64>> {
     // Dropped without a commit, it is rolled back.
     let mut transaction = connection.begin().await.map_err(error)?;
-    let version: i64 = sqlx::query_scalar(NEXT).fetch_one(&mut *transaction).await.map_err(error)?;
+    let revision: i64 = sqlx::query_scalar(NEXT).fetch_one(&mut *transaction).await.map_err(error)?;
+    let version = sqlx::query_scalar(VERSION).bind(new.tenant.0).bind(new.kind.as_str()).bind(escaped(&new.id));
+    let version: Option<i64> = version.fetch_optional(&mut *transaction).await.map_err(error)?;
+    if !old.is_met(version, &new) {
+        return Ok(None);
+    }
     if let Some(bound) = old.bound() {
         let count = sqlx::query_scalar::<_, i64>(COUNT).bind(new.tenant.0).bind(new.kind.as_str());
         if count.fetch_one(&mut *transaction).await.map_err(error)? >= bound {
@@ -110,11 +110,8 @@ async fn write(
         }
     }
     let write = sqlx::query(WRITE).bind(new.tenant.0).bind(new.kind.as_str()).bind(escaped(&new.id));
-    let write = write.bind(new.updated_at).bind(new.body.map(|body| body.to_string()));
-    let write = write.bind(old.code()).bind(version);
-    if write.execute(&mut *transaction).await.map_err(error)?.rows_affected() == 0 {
-        return Ok(None);
-    }
+    let write = write.bind(revision).bind(new.updated_at).bind(new.body.map(|body| body.to_string()));
+    write.execute(&mut *transaction).await.map_err(error)?;
     if let Some(kept) = kept
         && !idempotency::keep(&mut transaction, kept).await?
     {
@@ -122,5 +119,5 @@ async fn write(
     }
     audit::insert(&mut transaction, &audit).await?;
     transaction.commit().await.map_err(error)?;
-    Ok(Some(version))
+    Ok(Some(revision))
 }
