@@ -219,14 +219,13 @@ pub trait OutboxStore: Send + Sync + 'static {
 pub(crate) const UNREADABLE: &str = "nothing was sent: what is stored of it cannot be read";
 
 impl Delivery {
-    /// Reads a claimed row. `Err`: the `ord` of a row that cannot be read, which is logged. The caller ends it: otherwise it
+    /// Reads a claimed row. `Err`: it cannot be read, which is logged; this is its `ord`. The caller ends it: otherwise it
     /// would be claimed again and again, and hold back the later ones of its ordering key.
-    pub(crate) fn read_claimed(row: &impl Columns) -> Result<std::result::Result<Self, i64>> {
-        let ord = row.number("ord")?;
-        Ok(Self::read(row).map_err(|error| {
+    pub(crate) fn read_claimed(row: &impl Columns, ord: i64) -> std::result::Result<Self, i64> {
+        Self::read(row).map_err(|error| {
             tracing::error!(%error, ord, "a delivery cannot be read and is given up");
             ord
-        }))
+        })
     }
 
     pub(crate) fn read(row: &impl Columns) -> Result<Self> {

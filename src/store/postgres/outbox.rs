@@ -291,7 +291,7 @@ impl Postgres {
         let found = self.pool.fetch_all(claim).await?;
         let (mut claimed, mut unreadable) = (Vec::with_capacity(found.len()), Vec::new());
         for row in &found {
-            match Delivery::read_claimed(row)? {
+            match Delivery::read_claimed(row, row.number("ord")?) {
                 Ok(delivery) => claimed.push(delivery),
                 Err(ord) => unreadable.push(ord),
             }

@@ -184,23 +184,27 @@ fn names(kinds: &[TargetKind]) -> String {
     json!(TargetKind::names(kinds)).to_string()
 }
 
+/// A claimed delivery, or the `ord` of one that cannot be read.
+fn read_claimed(row: &rusqlite::Row<'_>) -> rusqlite::Result<std::result::Result<Delivery, i64>> {
+    Ok(Delivery::read_claimed(row, row.get("ord")?))
+}
+
 /// The claimed deliveries. Those that cannot be read are ended.
 fn legible(
     tx: &Transaction<'_>,
-    claimed: Vec<Result<std::result::Result<Delivery, i64>>>,
+    claimed: Vec<std::result::Result<Delivery, i64>>,
     now: Millis,
-) -> rusqlite::Result<Result<Vec<Delivery>>> {
+) -> rusqlite::Result<Vec<Delivery>> {
     let mut legible = Vec::with_capacity(claimed.len());
     for read in claimed {
         match read {
-            Ok(Ok(delivery)) => legible.push(delivery),
-            Ok(Err(ord)) => {
+            Ok(delivery) => legible.push(delivery),
+            Err(ord) => {
                 tx.prepare_cached(END)?.execute(params![ord, UNREADABLE, now])?;
             }
-            Err(error) => return Ok(Err(error)),
         }
     }
-    Ok(Ok(legible))
+    Ok(legible)
 }
 
 #[async_trait]
@@ -217,21 +221,21 @@ impl OutboxStore for Sqlite {
             let (mut statement, mut claimed) = (tx.prepare_cached(CLAIM)?, Vec::new());
             for Share { tenant, most } in shares {
                 let bound = params![now, until, tenant.0, most, names(TargetKind::SINGLE)];
-                let of_tenant = statement.query_map(bound, |row| Ok(Delivery::read_claimed(row)))?;
+                let of_tenant = statement.query_map(bound, read_claimed)?;
                 claimed.extend(of_tenant.collect::<rusqlite::Result<Vec<_>>>()?);
             }
             legible(tx, claimed, now)
         };
-        self.writer.write(claim).await?
+        self.writer.write(claim).await
     }
 
     async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>> {
         let claim = move |tx: &Transaction<'_>| {
             let mut statement = tx.prepare_cached(CLAIM_BATCH)?;
-            let claimed = statement.query_map(params![now, until, limit], |row| Ok(Delivery::read_claimed(row)))?;
+            let claimed = statement.query_map(params![now, until, limit], read_claimed)?;
             legible(tx, claimed.collect::<rusqlite::Result<Vec<_>>>()?, now)
         };
-        self.writer.write(claim).await?
+        self.writer.write(claim).await
     }
 
     async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize> {
