@@ -91,7 +91,7 @@ impl Runtime {
             gates: Gates::new(&parts.config.models.gate),
             tenant_runs: TenantRuns::default(),
             pks: AtomicU64::new(parts.clock.seed()),
-            reads: parts.store.for_readers().unwrap_or_else(|| parts.store.clone()),
+            reads: parts.store.for_people().unwrap_or_else(|| parts.store.clone()),
             store: parts.store,
             sealer: parts.sealer,
             documents: parts.documents,

@@ -81,7 +81,7 @@ impl Service {
         let Parts { runtime: parts, mcp } = parts;
         let service = Self(Arc::new(Inner {
             runtime: Runtime::start(parts.clone()).await?,
-            reads: parts.store.for_readers().unwrap_or_else(|| parts.store.clone()),
+            reads: parts.store.for_people().unwrap_or_else(|| parts.store.clone()),
             store: parts.store,
             documents: parts.documents,
             mcp,

@@ -150,9 +150,9 @@ pub trait Store:
     fn weakness(&self) -> Option<String> {
         None
     }
-    /// The same store over other connections, so that reads for people do not delay the engine. `None`: connections are not
-    /// a limited resource.
-    fn for_readers(&self) -> Option<Arc<dyn Store>> {
+    /// The same store over other connections, so that reads for people do not delay the engine. `None`: this is that store
+    /// already.
+    fn for_people(&self) -> Option<Arc<dyn Store>> {
         None
     }
     /// What this process has written so far.

@@ -75,7 +75,7 @@ impl FigureStore for Postgres {
     }
 
     fn pools(&self) -> Vec<Pooled> {
-        let people = self.for_readers.as_ref().map(|pool| pool.figures("people"));
+        let people = self.for_people.as_ref().map(|pool| pool.figures("people"));
         let own = [self.pool.figures("engine"), self.lease.figures("lease"), self.health.figures("health")];
         own.into_iter().chain(people).collect()
     }

@@ -56,7 +56,7 @@ pub struct Postgres {
     weakness: Option<String>,
     pool: Pool,
     /// The pool for the reads that people cause. `None`: this handle is the one for them.
-    for_readers: Option<Pool>,
+    for_people: Option<Pool>,
     /// The pool that renews the lease, which must not wait for other queries.
     lease: Pool,
     /// For health checks, which wait for each other.
@@ -107,7 +107,7 @@ impl Postgres {
             location: open::location(options),
             weakness: server.weakness,
             pool: Pool::lazy(reading.clone(), half),
-            for_readers: Some(Pool::lazy(reading.clone(), half)),
+            for_people: Some(Pool::lazy(reading.clone(), half)),
             lease: Pool::lazy(reading.clone(), 1),
             health: Pool::lazy(reading, 1),
             committer: Arc::new(Committer::spawn(writers, Bounds::default())),
@@ -134,9 +134,9 @@ impl Store for Postgres {
         self.weakness.clone()
     }
 
-    fn for_readers(&self) -> Option<Arc<dyn Store>> {
-        let pool = self.for_readers.clone()?;
-        Some(Arc::new(Self { pool, for_readers: None, ..self.clone() }))
+    fn for_people(&self) -> Option<Arc<dyn Store>> {
+        let pool = self.for_people.clone()?;
+        Some(Arc::new(Self { pool, for_people: None, ..self.clone() }))
     }
 
     fn traffic(&self) -> Traffic {
@@ -161,8 +161,8 @@ impl Store for Postgres {
     async fn close(&self) {
         self.committer.close().await;
         self.pool.close().await;
-        if let Some(readers) = &self.for_readers {
-            readers.close().await;
+        if let Some(for_people) = &self.for_people {
+            for_people.close().await;
         }
         self.health.close().await;
         self.lease.close().await;

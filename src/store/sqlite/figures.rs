@@ -60,7 +60,7 @@ impl FigureStore for Sqlite {
     }
 
     fn pools(&self) -> Vec<Pooled> {
-        let people = self.for_readers.as_ref().map(|pool| Pooled::of("people", pool));
+        let people = self.for_people.as_ref().map(|pool| Pooled::of("people", pool));
         std::iter::once(Pooled::of("engine", &self.readers)).chain(people).collect()
     }
 }

@@ -67,7 +67,7 @@ pub struct Sqlite {
     writer: Writer,
     readers: SqlitePool,
     /// The pool for the reads that people cause. `None`: `readers` is the one for them.
-    for_readers: Option<SqlitePool>,
+    for_people: Option<SqlitePool>,
 }
 
 const BEAT: &str = "
@@ -89,9 +89,9 @@ impl Store for Sqlite {
         }
     }
 
-    fn for_readers(&self) -> Option<Arc<dyn Store>> {
-        let readers = self.for_readers.clone()?;
-        Some(Arc::new(Self { readers, for_readers: None, ..self.clone() }))
+    fn for_people(&self) -> Option<Arc<dyn Store>> {
+        let readers = self.for_people.clone()?;
+        Some(Arc::new(Self { readers, for_people: None, ..self.clone() }))
     }
 
     fn traffic(&self) -> Traffic {
@@ -117,8 +117,8 @@ impl Store for Sqlite {
         self.committer.close().await;
         self.writer.close().await;
         self.readers.close().await;
-        if let Some(readers) = &self.for_readers {
-            readers.close().await;
+        if let Some(for_people) = &self.for_people {
+            for_people.close().await;
         }
     }
 }

@@ -109,8 +109,8 @@ impl Sqlite {
         let chores = Arc::new(Chores::new());
         let writer = Writer::start(connection, lock, chores.clone()).map_err(|error| unusable(&path, error))?;
         let committer = Arc::new(Committer::spawn([writer.clone()], Bounds::default()));
-        let for_readers = Some(readers(options.clone()));
-        Ok(Self { path, synchronous, file, committer, chores, writer, readers: readers(options), for_readers })
+        let for_people = Some(readers(options.clone()));
+        Ok(Self { path, synchronous, file, committer, chores, writer, readers: readers(options), for_people })
     }
 }
 

@@ -209,7 +209,7 @@ async fn plan(store: &Sqlite, sql: &str) -> Vec<String> {
 async fn what_people_read_leaves_the_engine_its_connections() {
     let folder = tempfile::tempdir().unwrap();
     let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
-    let theirs = store.for_readers.as_ref().unwrap();
+    let theirs = store.for_people.as_ref().unwrap();
     let mut held = Vec::new();
     for _ in 0..theirs.options().get_max_connections() {
         held.push(theirs.acquire().await.unwrap());

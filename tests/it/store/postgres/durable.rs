@@ -56,7 +56,7 @@ async fn the_lease_has_a_connection_of_its_own() {
 async fn what_people_read_leaves_the_engine_its_connections() {
     let database = Database::fresh().await;
     let store = process(&database).await;
-    let readers = store.for_readers().unwrap();
+    let readers = store.for_people().unwrap();
     let (mut blocker, mut watcher) = (database.connect().await, database.connect().await);
     let mut lock = blocker.begin().await.unwrap();
     lock.execute("LOCK TABLE threads IN ACCESS EXCLUSIVE MODE").await.unwrap();

@@ -303,7 +303,7 @@ passed_on! {
             self.inner.weakness()
         }
 
-        fn for_readers(&self) -> Option<Arc<dyn Store>> {
+        fn for_people(&self) -> Option<Arc<dyn Store>> {
             self.readers.clone().map(|readers| readers as Arc<dyn Store>)
         }
 
