@@ -12,24 +12,7 @@ use super::{AnswerToStore, AuditRow, Result, text};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 
-macro_rules! named {
-    ($(#[$about:meta])* $enum:ident { $($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)? }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum $enum { $($(#[$doc])* $name,)+ }
-
-        impl $enum {
-            pub const ALL: &'static [$enum] = &[$($enum::$name,)+];
-
-            /// As it is stored.
-            pub fn as_str(self) -> &'static str {
-                match self { $($enum::$name => $text,)+ }
-            }
-        }
-    };
-}
-
-named! {
+text::words! {
     /// Who receives it.
     TargetKind {
         /// A tenant's or the operator's webhook.
@@ -55,7 +38,7 @@ impl TargetKind {
     }
 }
 
-named! {
+text::words! {
     DeliveryStatus {
         Pending = "pending",
         Delivered = "delivered",
@@ -233,12 +216,12 @@ impl Delivery {
             id: row.text("id")?.to_owned().into(),
             tenant: TenantPk(row.number("tenant")?),
             thread: ThreadPk(row.number("pk")?),
-            kind: text::target_kind(row.text("target_kind")?)?,
+            kind: text::word(row.text("target_kind")?)?,
             target: row.name("target")?,
             ordering_key: row.name_or_none("lane")?,
             event: row.text("event")?.to_owned(),
             body: row.text("body")?.to_owned(),
-            status: text::delivery_status(row.text("status")?)?,
+            status: text::word(row.text("status")?)?,
             due_at: row.number_or_none("due_at")?,
             attempts: u32::try_from(row.number("attempts")?).unwrap_or(u32::MAX),
             said: row.name_or_none("said")?,

@@ -3,15 +3,34 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeOwned, IntoDeserializer as _};
 use serde_json::Value;
 
-use super::documents::DocumentKind;
-use super::outbox::{DeliveryStatus, TargetKind};
 use super::{Error, Result};
 use crate::domain::ids::PayloadId;
 use crate::domain::message::ConversationMessage;
-use crate::domain::thread::{ThreadProfile, ThreadStatus};
+use crate::domain::thread::ThreadProfile;
 use crate::engine::step::{Keep, Row, RowKind};
+
+/// An enum that is stored as a word.
+macro_rules! words {
+    ($(#[$about:meta])* $enum:ident { $($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)? }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
+        pub enum $enum { $($(#[$doc])* #[serde(rename = $text)] $name,)+ }
+
+        impl $enum {
+            pub const ALL: &'static [$enum] = &[$($enum::$name,)+];
+
+            /// As it is stored.
+            pub fn as_str(self) -> &'static str {
+                match self { $($enum::$name => $text,)+ }
+            }
+        }
+    };
+}
+pub(super) use words;
 
 pub(crate) fn of_profile(profile: &ThreadProfile) -> String {
     serde_json::to_string(profile).expect("a thread profile is plain data")
@@ -37,13 +56,6 @@ pub(crate) fn folded(text: &str) -> String {
 /// The title for a search by `ThreadFilter::q`. Ids are ASCII and need no column of their own.
 pub(crate) fn folded_title(profile: &ThreadProfile) -> String {
     folded(profile.title.as_deref().unwrap_or_default())
-}
-
-pub(crate) fn status(text: &str) -> Result<ThreadStatus> {
-    ThreadStatus::ALL
-        .into_iter()
-        .find(|status| status.as_str() == text)
-        .ok_or_else(|| damaged("thread", "unknown status"))
 }
 
 pub(crate) fn row(kind: i16, id: String, ord: i64, keep: i16, body: String) -> Result<Row> {
@@ -78,21 +90,6 @@ pub(crate) fn document(body: &str) -> Value {
     legible("document", body).unwrap_or_default()
 }
 
-pub(crate) fn document_kind(text: &str) -> Result<DocumentKind> {
-    let kind = DocumentKind::ALL.iter().find(|kind| kind.as_str() == text);
-    kind.copied().ok_or_else(|| damaged("document", "unknown kind"))
-}
-
-pub(crate) fn target_kind(text: &str) -> Result<TargetKind> {
-    let kind = TargetKind::ALL.iter().find(|kind| kind.as_str() == text);
-    kind.copied().ok_or_else(|| damaged("delivery", "unknown target"))
-}
-
-pub(crate) fn delivery_status(text: &str) -> Result<DeliveryStatus> {
-    let status = DeliveryStatus::ALL.iter().find(|status| status.as_str() == text);
-    status.copied().ok_or_else(|| damaged("delivery", "unknown status"))
-}
-
 /// Reads a row of a list. One that cannot be read is logged and left out.
 pub(crate) fn legible<'t, T: Deserialize<'t>>(what: &str, text: &'t str) -> Option<T> {
     read(what, text).inspect_err(|error| tracing::error!(%error, "a stored row cannot be read and is left out")).ok()
@@ -106,7 +103,8 @@ pub(crate) fn damaged(what: &str, why: impl std::fmt::Display) -> Error {
     Error::Damaged(format!("{what}: {why}"))
 }
 
-/// Parses a name that this server chose, as it is in stored JSON.
-pub(super) fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_value(Value::from(text)).map_err(|why| damaged("stored word", why))
+/// Reads a word that this server stored.
+pub(super) fn word<T: DeserializeOwned>(text: &str) -> Result<T> {
+    let word: StrDeserializer<'_, serde::de::value::Error> = text.into_deserializer();
+    T::deserialize(word).map_err(|why| damaged("stored word", why))
 }

@@ -143,7 +143,7 @@ impl ThreadRow {
             replica: row.id_or_none("replica")?,
             core: row.text("core")?.to_owned(),
             head: row.text("head")?.to_owned(),
-            status: text::status(row.text("status")?)?,
+            status: text::word(row.text("status")?)?,
             profile: profile(row.text("sheet")?)?,
             wake_at: row.number_or_none("wake_at")?,
             floor: row.number("floor")?,

@@ -20,35 +20,21 @@ pub use key::KeySource;
 pub use legible::Illegible;
 pub use sealer::{Fingerprints, Owner, SEALED, Sealer, Unreadable};
 
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $name:ident = $text:literal),+ $(,)?) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum DocumentKind { $($(#[$doc])* $name,)+ }
-
-        impl DocumentKind {
-            pub const ALL: &'static [DocumentKind] = &[$(DocumentKind::$name,)+];
-
-            /// As it is stored.
-            pub fn as_str(self) -> &'static str {
-                match self { $(DocumentKind::$name => $text,)+ }
-            }
-        }
-    };
-}
-
-kinds! {
-    McpServer = "mcp_server",
-    /// Which definitions of a server's tools are trusted.
-    McpTools = "mcp_tools",
-    HttpTool = "http_tool",
-    Policy = "policy",
-    Webhook = "webhook",
-    Agent = "agent",
-    Schedule = "schedule",
-    /// What a tenant may spend, if it differs from the server's settings.
-    SpendCaps = "spend_caps",
-    /// How many runs a tenant may have, if it differs from the server's settings.
-    RunLimits = "run_limits",
+text::words! {
+    DocumentKind {
+        McpServer = "mcp_server",
+        /// Which definitions of a server's tools are trusted.
+        McpTools = "mcp_tools",
+        HttpTool = "http_tool",
+        Policy = "policy",
+        Webhook = "webhook",
+        Agent = "agent",
+        Schedule = "schedule",
+        /// What a tenant may spend, if it differs from the server's settings.
+        SpendCaps = "spend_caps",
+        /// How many runs a tenant may have, if it differs from the server's settings.
+        RunLimits = "run_limits",
+    }
 }
 
 impl DocumentKind {
@@ -148,7 +134,7 @@ impl Document {
     pub(crate) fn read(row: &impl Columns) -> Result<Self> {
         Ok(Self {
             tenant: TenantPk(row.number("tenant")?),
-            kind: text::document_kind(row.text("kind")?)?,
+            kind: text::word(row.text("kind")?)?,
             id: row.name("id")?,
             version: row.number("version")?,
             updated_at: row.number("updated_at")?,
