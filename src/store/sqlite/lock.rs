@@ -63,7 +63,8 @@ pub fn holder(folder: &Path) -> io::Result<Holder> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Holder::Nobody),
         Err(error) => return Err(error),
     };
-    match file.try_lock() {
+    // Shared, so that of two that ask at once neither takes the other for the holder. The holder's lock is exclusive.
+    match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => {}
         Ok(()) => return Ok(Holder::Nobody),
         Err(TryLockError::Error(error)) => return Err(error),
@@ -91,4 +92,22 @@ fn held(folder: &Path, file: &mut File) -> Error {
         "The data folder {} is held by {holder}; stop that server, or give this one its own folder with PES_DATA_DIR.",
         folder.display()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_asks_who_holds_the_folder_is_not_the_holder_to_another() {
+        let folder = tempfile::tempdir().unwrap();
+        // The lock file keeps the URL of a server that ended.
+        announce(folder.path(), "http://127.0.0.1:8080").unwrap();
+        let asking = File::open(folder.path().join(LOCK)).unwrap();
+        asking.try_lock_shared().unwrap();
+        assert!(matches!(holder(folder.path()), Ok(Holder::Nobody)));
+        drop(asking);
+        let _held = FolderLock::take(folder.path()).unwrap();
+        assert!(matches!(holder(folder.path()), Ok(Holder::Unannounced)));
+    }
 }
