@@ -45,19 +45,20 @@ pub(super) async fn insert(transaction: &mut PgConnection, audit_row: &AuditRow)
     Ok(())
 }
 
-/// Changes one row and inserts the audit row, in one transaction. `false`: there was no row to change, and nothing is
-/// stored.
-pub(super) async fn change_with_audit(
-    connection: &mut PgConnection,
-    change: PgQuery<'_>,
-    audit_row: &AuditRow,
-) -> Result<bool> {
-    // If it is dropped without a commit, it is rolled back.
-    let mut transaction = connection.begin().await.map_err(error)?;
-    if change.execute(&mut *transaction).await.map_err(error)?.rows_affected() == 0 {
-        return Ok(false);
+impl Postgres {
+    /// Makes a change and inserts its audit row, in one transaction. Returns how many rows were changed; with 0, nothing is
+    /// stored.
+    pub(super) async fn change_with_audit(&self, change: PgQuery<'_>, audit_row: &AuditRow) -> Result<u64> {
+        let changed = async |connection: &mut PgConnection| {
+            // If it is dropped without a commit, it is rolled back.
+            let mut transaction = connection.begin().await.map_err(error)?;
+            let changed = change.execute(&mut *transaction).await.map_err(error)?.rows_affected();
+            if changed > 0 {
+                insert(&mut transaction, audit_row).await?;
+                transaction.commit().await.map_err(error)?;
+            }
+            Ok(changed)
+        };
+        self.pool.with_connection(changed).await
     }
-    insert(&mut transaction, audit_row).await?;
-    transaction.commit().await.map_err(error)?;
-    Ok(true)
 }

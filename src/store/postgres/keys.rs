@@ -5,7 +5,7 @@ use serde_json::json;
 use sqlx::{Connection, PgConnection};
 
 use super::Postgres;
-use super::audit::{change_with_audit, insert};
+use super::audit::insert;
 use super::fault::error;
 use super::nul::{escaped, unescaped};
 use crate::domain::Millis;
@@ -136,7 +136,7 @@ impl KeyStore for Postgres {
 
     async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
         let revoke = sqlx::query(REVOKE).bind(escaped(key_id)).bind(now);
-        self.pool.with_connection(async |connection| change_with_audit(connection, revoke, &audit).await).await
+        Ok(self.change_with_audit(revoke, &audit).await? > 0)
     }
 
     async fn rotate_key(&self, rotation: Rotation, audit: AuditRow) -> Result<bool> {
@@ -146,16 +146,15 @@ impl KeyStore for Postgres {
             .bind(rotation.former_until)
             .bind(rotation.expires_at)
             .bind(rotation.now);
-        self.pool.with_connection(async |connection| change_with_audit(connection, rotate, &audit).await).await
+        Ok(self.change_with_audit(rotate, &audit).await? > 0)
     }
 
     async fn touch_key(&self, key_id: &str, now: Millis, since: Millis, audit: Option<AuditRow>) -> Result<()> {
         let touch = sqlx::query(TOUCH).bind(key_id).bind(now).bind(since);
-        if let Some(audit) = audit {
-            let touched = async |connection: &mut PgConnection| change_with_audit(connection, touch, &audit).await;
-            return self.pool.with_connection(touched).await.map(drop);
+        match audit {
+            Some(audit) => self.change_with_audit(touch, &audit).await.map(drop),
+            None => self.pool.execute(touch).await.map(drop),
         }
-        self.pool.execute(touch).await.map(drop)
     }
 
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {

@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use sqlx::{Connection as _, PgConnection};
 
 use super::Postgres;
-use super::audit::insert;
 use super::fault::error;
 use crate::domain::Millis;
 use crate::store::{AuditRow, Result, SessionRow, SessionStore};
@@ -57,18 +56,7 @@ impl SessionStore for Postgres {
     }
 
     async fn end_sessions(&self, key_hash: &str, audit: AuditRow) -> Result<u64> {
-        let end = sqlx::query(END_ALL).bind(key_hash);
-        let ended = async |connection: &mut PgConnection| {
-            // If it is dropped without a commit, it is rolled back.
-            let mut transaction = connection.begin().await.map_err(error)?;
-            let ended = end.execute(&mut *transaction).await.map_err(error)?.rows_affected();
-            if ended > 0 {
-                insert(&mut transaction, &audit).await?;
-                transaction.commit().await.map_err(error)?;
-            }
-            Ok(ended)
-        };
-        self.pool.with_connection(ended).await
+        self.change_with_audit(sqlx::query(END_ALL).bind(key_hash), &audit).await
     }
 
     async fn forget_sessions(&self, before: Millis, limit: u32) -> Result<u64> {
