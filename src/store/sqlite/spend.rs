@@ -7,11 +7,12 @@ use super::fault::unreadable;
 use super::{Sqlite, outbox};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::domain::spend::Amount;
 use crate::store::{NewSpendNotice, PastPeriods, Result, SpendChange, SpendKey, SpendStore, Spent};
 
 const TAKEN: &str = "SELECT used + held FROM spend WHERE tenant = ?1 AND key = ?2 AND period = ?3";
 
-const ROW: &str = "SELECT used, held FROM spend WHERE tenant = ?1 AND key = ?2 AND period = ?3";
+const ROW: &str = "SELECT used, held, told, told_of FROM spend WHERE tenant = ?1 AND key = ?2 AND period = ?3";
 
 const CHANGE: &str = "
 INSERT INTO spend (tenant, key, period, used, held, told) VALUES (?1, ?2, ?3, ?4, ?5, 0)
@@ -54,16 +55,20 @@ pub(super) fn change(tx: &Transaction<'_>, changes: &[SpendChange], now: Millis)
         let row = |row: &rusqlite::Row<'_>| Ok(Spent { used: row.get(0)?, held: row.get(1)?, ..key.unspent() });
         let spent = tx.prepare_cached(ROW)?.query_row(params![key.tenant.0, key.key_name, key.stored_period()], row)?;
         for notice in notices.iter().filter(|notice| spent.used >= notice.from) {
-            let arguments = params![key.tenant.0, key.key_name, key.stored_period(), notice.percent, notice.cap];
-            if tx.prepare_cached(TELL)?.execute(arguments)? == 0 {
-                continue;
-            }
-            for new in notice.filled_in(&spent) {
-                outbox::insert(tx, ThreadPk::NONE, key.tenant.0, &new, now)?;
+            if mark_sent(tx, key, notice.percent, notice.cap)? {
+                for new in notice.filled_in(&spent) {
+                    outbox::insert(tx, ThreadPk::NONE, key.tenant.0, &new, now)?;
+                }
             }
         }
     }
     Ok(())
+}
+
+/// Records a notice. `false`: one of at least this percentage of this cap was sent before.
+fn mark_sent(tx: &Transaction<'_>, key: &SpendKey, percent: i64, cap: Amount) -> rusqlite::Result<bool> {
+    let arguments = params![key.tenant.0, key.key_name, key.stored_period(), percent, cap];
+    Ok(tx.prepare_cached(TELL)?.execute(arguments)? == 1)
 }
 
 #[async_trait]
@@ -71,7 +76,6 @@ impl SpendStore for Sqlite {
     async fn spent(&self, keys: &[SpendKey]) -> Result<Vec<Spent>> {
         let mut all = Vec::new();
         for key in keys {
-            const ROW: &str = "SELECT used, held, told, told_of FROM spend WHERE tenant = ? AND key = ? AND period = ?";
             let query = sqlx::query(ROW).bind(key.tenant.0).bind(&key.key_name).bind(key.stored_period());
             let found = query.fetch_optional(&self.readers).await.map_err(unreadable)?;
             all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);
@@ -82,8 +86,7 @@ impl SpendStore for Sqlite {
     async fn add_spend_notice(&self, notice: NewSpendNotice) -> Result<bool> {
         let tell = move |tx: &Transaction<'_>| {
             let NewSpendNotice { key, percent, cap, now, deliveries } = &notice;
-            let arguments = params![key.tenant.0, key.key_name, key.stored_period(), percent, cap];
-            let is_new = tx.prepare_cached(TELL)?.execute(arguments)? == 1;
+            let is_new = mark_sent(tx, key, *percent, *cap)?;
             for new in deliveries.iter().filter(|_| is_new) {
                 outbox::insert(tx, ThreadPk::NONE, key.tenant.0, new, *now)?;
             }
