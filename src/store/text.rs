@@ -41,10 +41,10 @@ pub(crate) fn read_profile(text: &str) -> Result<ThreadProfile> {
 }
 
 /// The profile for lists: if it cannot be read, the thread is listed without it.
-pub(crate) fn shown_profile(text: &str) -> Result<ThreadProfile> {
+pub(crate) fn shown_profile(text: &str) -> ThreadProfile {
     let read =
         read_profile(text).inspect_err(|error| tracing::error!(%error, "a thread is listed without its settings"));
-    Ok(read.unwrap_or_default())
+    read.unwrap_or_default()
 }
 
 /// Normalises a text for a search by `ThreadFilter::q`: lower case, and without NUL, which a text column may refuse. `q`

@@ -127,10 +127,10 @@ pub trait ThreadStore: Send + Sync + 'static {
 
 impl ThreadRow {
     pub(crate) fn read(row: &impl Columns) -> Result<Self> {
-        Self::read_with(row, text::read_profile)
+        Self::with_profile(row, text::read_profile(row.text("sheet")?)?)
     }
 
-    fn read_with(row: &impl Columns, profile: fn(&str) -> Result<ThreadProfile>) -> Result<Self> {
+    fn with_profile(row: &impl Columns, profile: ThreadProfile) -> Result<Self> {
         Ok(Self {
             pk: ThreadPk(row.number("pk")?),
             tenant: TenantPk(row.number("tenant")?),
@@ -144,7 +144,7 @@ impl ThreadRow {
             core: row.text("core")?.to_owned(),
             head: row.text("head")?.to_owned(),
             status: text::word(row.text("status")?)?,
-            profile: profile(row.text("sheet")?)?,
+            profile,
             wake_at: row.number_or_none("wake_at")?,
             floor: row.number("floor")?,
             last_seq: row.number("last_seq")?,
@@ -202,7 +202,7 @@ pub(crate) fn read_version(row: &impl Columns) -> Result<(ThreadPk, ThreadId, i6
 
 /// Reads a row of a query that selects `pk, sheet`.
 pub(crate) fn read_title(row: &impl Columns) -> Result<Option<(ThreadPk, String)>> {
-    let title = text::shown_profile(row.text("sheet")?)?.title;
+    let title = text::shown_profile(row.text("sheet")?).title;
     let pk = ThreadPk(row.number("pk")?);
     Ok(title.map(|title| (pk, title)))
 }
@@ -238,7 +238,7 @@ pub(crate) fn page_of_threads(
     looked_at: Option<(Millis, i64)>,
 ) -> Result<Page<ThreadRow>> {
     let place = |(at, pk): (Millis, i64)| Cursor::new(at, pk.to_string());
-    let read = |row: &_| ThreadRow::read_with(row, text::shown_profile);
+    let read = |row: &_| ThreadRow::with_profile(row, text::shown_profile(row.text("sheet")?));
     let page = page_of(rows, ask, read, |_, thread| Ok(place((thread.updated_at, thread.pk.0))))?;
     Ok(page.or_continue_after(looked_at.map(place)))
 }
