@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::Postgres;
+use super::{Postgres, keys_of};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::leases::MAX_OVERDUE_SCANNED;
@@ -144,7 +144,7 @@ impl LeaseStore for Postgres {
     }
 
     async fn reserve(&self, replica: Uuid, pks: &[ThreadPk]) -> Result<Vec<ThreadPk>> {
-        let query = sqlx::query_scalar(RESERVE).bind(replica).bind(keys(pks));
+        let query = sqlx::query_scalar(RESERVE).bind(replica).bind(keys_of(pks));
         Ok(self.pool.fetch_scalars(query).await?.into_iter().map(ThreadPk).collect())
     }
 
@@ -161,7 +161,7 @@ impl LeaseStore for Postgres {
     }
 
     async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()> {
-        let query = sqlx::query(FORGET_CRASHES).bind(keys(pks)).bind(keeps_alone);
+        let query = sqlx::query(FORGET_CRASHES).bind(keys_of(pks)).bind(keeps_alone);
         self.pool.execute(query).await?;
         Ok(())
     }
@@ -194,8 +194,4 @@ impl LeaseStore for Postgres {
         let query = sqlx::query_scalar("SELECT min(wake_at) FROM threads");
         self.pool.fetch_scalar(query).await
     }
-}
-
-fn keys(pks: &[ThreadPk]) -> Vec<i64> {
-    pks.iter().map(|pk| pk.0).collect()
 }

@@ -44,6 +44,7 @@ use sqlx::postgres::PgConnectOptions;
 
 use super::committer::{Bounds, Committer};
 use super::{Chores, OldSchema, Result, Store, Traffic};
+use crate::domain::ids::ThreadPk;
 use pool::Pool;
 use writer::Writer;
 
@@ -167,4 +168,9 @@ impl Store for Postgres {
         self.health.close().await;
         self.lease.close().await;
     }
+}
+
+/// The keys of threads as one parameter of a statement.
+fn keys_of(pks: &[ThreadPk]) -> Vec<i64> {
+    pks.iter().map(|pk| pk.0).collect()
 }

@@ -6,7 +6,7 @@ use sqlx::postgres::PgRow;
 
 use super::fault::error;
 use super::nul::{escaped, unescaped};
-use super::{Postgres, erasure};
+use super::{Postgres, erasure, keys_of};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
@@ -119,9 +119,7 @@ impl ThreadStore for Postgres {
     }
 
     async fn threads_by_pk(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadRow>> {
-        let pks: Vec<i64> = pks.iter().map(|pk| pk.0).collect();
-        let query = sqlx::query(BY_PKS).bind(pks);
-        let found = self.pool.fetch_all(query).await?;
+        let found = self.pool.fetch_all(sqlx::query(BY_PKS).bind(keys_of(pks))).await?;
         found.iter().map(ThreadRow::read).collect()
     }
 
@@ -131,8 +129,7 @@ impl ThreadStore for Postgres {
     }
 
     async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
-        let pks: Vec<i64> = pks.iter().map(|pk| pk.0).collect();
-        let found = self.pool.fetch_all(sqlx::query(MARKS).bind(pks)).await?;
+        let found = self.pool.fetch_all(sqlx::query(MARKS).bind(keys_of(pks))).await?;
         found.iter().map(Mark::read).collect()
     }
 
@@ -143,16 +140,12 @@ impl ThreadStore for Postgres {
     }
 
     async fn outlines(&self, pks: &[ThreadPk]) -> Result<Vec<Outline>> {
-        let pks: Vec<i64> = pks.iter().map(|pk| pk.0).collect();
-        let query = sqlx::query(OUTLINES).bind(pks);
-        let found = self.pool.fetch_all(query).await?;
+        let found = self.pool.fetch_all(sqlx::query(OUTLINES).bind(keys_of(pks))).await?;
         found.iter().map(Outline::read).collect()
     }
 
     async fn titles(&self, pks: &[ThreadPk]) -> Result<Vec<(ThreadPk, String)>> {
-        let pks: Vec<i64> = pks.iter().map(|pk| pk.0).collect();
-        let query = sqlx::query(TITLES).bind(pks);
-        let found = self.pool.fetch_all(query).await?;
+        let found = self.pool.fetch_all(sqlx::query(TITLES).bind(keys_of(pks))).await?;
         found.iter().filter_map(|row| read_title(row).transpose()).collect()
     }
 

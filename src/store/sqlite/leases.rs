@@ -6,7 +6,7 @@ use rusqlite::{Transaction, params};
 use uuid::Uuid;
 
 use super::fault::unreadable;
-use super::{Sqlite, stored_id};
+use super::{Sqlite, keys_of, stored_id};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::columns::Columns as _;
@@ -131,7 +131,7 @@ impl LeaseStore for Sqlite {
     }
 
     async fn reserve(&self, replica: Uuid, pks: &[ThreadPk]) -> Result<Vec<ThreadPk>> {
-        let pks = keys(pks);
+        let pks = keys_of(pks);
         let reserve = move |tx: &Transaction<'_>| {
             let mut statement = tx.prepare_cached(RESERVE)?;
             let reserved = statement.query_map(params![stored_id(replica), pks], |row| row.get(0).map(ThreadPk))?;
@@ -153,7 +153,7 @@ impl LeaseStore for Sqlite {
     }
 
     async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()> {
-        let pks = keys(pks);
+        let pks = keys_of(pks);
         self.writer.write(move |tx| tx.prepare_cached(FORGET_CRASHES)?.execute(params![pks, keeps_alone])).await?;
         Ok(())
     }
@@ -209,8 +209,4 @@ fn register(tx: &Transaction<'_>, new: Registration) -> rusqlite::Result<()> {
 fn forget_replica(tx: &Transaction<'_>, replica: Uuid) -> rusqlite::Result<()> {
     tx.execute("DELETE FROM replicas WHERE id = ?1", params![stored_id(replica)])?;
     Ok(())
-}
-
-fn keys(pks: &[ThreadPk]) -> String {
-    serde_json::Value::from_iter(pks.iter().map(|pk| pk.0)).to_string()
 }

@@ -44,12 +44,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde_json::Value;
 use sqlx::SqlitePool;
 use uuid::Uuid;
 
 use super::committer::Committer;
 use super::{Chores, Result, Store, Traffic};
 use crate::config::Synchronous;
+use crate::domain::ids::ThreadPk;
 use writer::Writer;
 
 pub use backup::{DatabaseAction, RestoreMode, back_up, put_back};
@@ -126,4 +128,9 @@ impl Store for Sqlite {
 /// A UUID as it is stored.
 fn stored_id(id: Uuid) -> String {
     id.simple().to_string()
+}
+
+/// The keys of threads as one parameter of a statement.
+fn keys_of(pks: &[ThreadPk]) -> String {
+    Value::from_iter(pks.iter().map(|pk| pk.0)).to_string()
 }

@@ -2,10 +2,9 @@
 
 use async_trait::async_trait;
 use rusqlite::Transaction;
-use serde_json::Value;
 
 use super::fault::unreadable;
-use super::{Sqlite, erasure, rows};
+use super::{Sqlite, erasure, keys_of, rows};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
@@ -109,8 +108,7 @@ impl ThreadStore for Sqlite {
     }
 
     async fn threads_by_pk(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadRow>> {
-        let pks = Value::from_iter(pks.iter().map(|pk| pk.0)).to_string();
-        let found = sqlx::query(BY_PKS).bind(pks).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = sqlx::query(BY_PKS).bind(keys_of(pks)).fetch_all(&self.readers).await.map_err(unreadable)?;
         found.iter().map(ThreadRow::read).collect()
     }
 
@@ -124,8 +122,7 @@ impl ThreadStore for Sqlite {
     }
 
     async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
-        let pks = Value::from_iter(pks.iter().map(|pk| pk.0)).to_string();
-        let found = sqlx::query(MARKS).bind(pks).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = sqlx::query(MARKS).bind(keys_of(pks)).fetch_all(&self.readers).await.map_err(unreadable)?;
         found.iter().map(Mark::read).collect()
     }
 
@@ -136,14 +133,12 @@ impl ThreadStore for Sqlite {
     }
 
     async fn outlines(&self, pks: &[ThreadPk]) -> Result<Vec<Outline>> {
-        let pks = Value::from_iter(pks.iter().map(|pk| pk.0)).to_string();
-        let found = sqlx::query(OUTLINES).bind(pks).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = sqlx::query(OUTLINES).bind(keys_of(pks)).fetch_all(&self.readers).await.map_err(unreadable)?;
         found.iter().map(Outline::read).collect()
     }
 
     async fn titles(&self, pks: &[ThreadPk]) -> Result<Vec<(ThreadPk, String)>> {
-        let pks = Value::from_iter(pks.iter().map(|pk| pk.0)).to_string();
-        let found = sqlx::query(TITLES).bind(pks).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = sqlx::query(TITLES).bind(keys_of(pks)).fetch_all(&self.readers).await.map_err(unreadable)?;
         found.iter().filter_map(|row| read_title(row).transpose()).collect()
     }
 
