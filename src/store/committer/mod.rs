@@ -7,8 +7,7 @@
 //! - a value that the database refuses fails only its own commit; the batch is halved until that commit is alone;
 //! - after a lost connection it is unknown whether the batch was stored; it is sent again until the database responds;
 //! - after a panic during the write that is unknown, too: the batch is sent again in halves, over a new connection, and a
-//!   commit
-//!   that alone causes repeated panics is given up. A worker that panics elsewhere is restarted.
+//!   commit that alone causes repeated panics is given up. A worker that panics elsewhere is restarted.
 //!
 //! A failure is remembered ([`CommitHealth`]) until as much has been written: until then the store is unhealthy.
 
@@ -113,12 +112,17 @@ struct Job {
 pub(crate) struct Committer {
     workers: Vec<mpsc::Sender<Job>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    shared: Shared,
+}
+
+/// Shared by the workers and the senders.
+#[derive(Clone, Default)]
+struct Shared {
     closing: CancellationToken,
     health: Arc<CommitHealth>,
     traffic: Arc<Counters>,
 }
 
-/// Shared by the workers and the senders.
 #[derive(Default)]
 struct Counters {
     commits: AtomicU64,
@@ -127,20 +131,14 @@ struct Counters {
 
 impl Committer {
     pub fn spawn<B: Batch>(writers: impl IntoIterator<Item = B>, bounds: Bounds) -> Self {
-        let (closing, health) = (CancellationToken::new(), Arc::new(CommitHealth::default()));
-        let traffic = Arc::<Counters>::default();
-        let mut limit = 0;
-        let (workers, tasks) = writers
-            .into_iter()
-            .map(|writer| {
-                limit += bounds.queue;
-                let (sender, inbox) = mpsc::channel(bounds.queue);
-                let worker = CommitWorker::new(writer, inbox, bounds, closing.clone(), health.clone(), traffic.clone());
-                (sender, tokio::spawn(worker.run()))
-            })
-            .unzip();
-        gauge!("pes_store_commit_queue_limit").set(limit as f64);
-        Self { workers, tasks: Mutex::new(tasks), closing, health, traffic }
+        let shared = Shared::default();
+        let start = |writer| {
+            let (sender, inbox) = mpsc::channel(bounds.queue);
+            (sender, tokio::spawn(CommitWorker::new(writer, inbox, bounds, shared.clone()).run()))
+        };
+        let (workers, tasks): (Vec<_>, Vec<_>) = writers.into_iter().map(start).unzip();
+        gauge!("pes_store_commit_queue_limit").set((workers.len() * bounds.queue) as f64);
+        Self { workers, tasks: Mutex::new(tasks), shared }
     }
 
     /// Returns the outcome of the commit once it is certain. Dropping the future does not cancel a queued commit.
@@ -148,25 +146,25 @@ impl Committer {
         let closed = || Error::Unavailable("the store is closed".to_owned());
         let worker = &self.workers[commit.pk.0.unsigned_abs() as usize % self.workers.len()];
         let _queued = QueuedCommit::begin();
-        self.traffic.commits.fetch_add(1, Ordering::Relaxed);
+        self.shared.traffic.commits.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         worker.send(Job { prepared: PreparedCommit::of(commit), answer }).await.map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?
     }
 
     pub fn traffic(&self) -> Traffic {
-        let Counters { commits, transactions } = &*self.traffic;
+        let Counters { commits, transactions } = &*self.shared.traffic;
         Traffic { commits: commits.load(Ordering::Relaxed), transactions: transactions.load(Ordering::Relaxed) }
     }
 
     /// The health of commits. Whoever writes as much as [`CommitHealth::required_proof`] may record the success.
     pub fn health(&self) -> &CommitHealth {
-        &self.health
+        &self.shared.health
     }
 
     /// Accepts no more commits, finishes the queued ones, and closes the connections.
     pub async fn close(&self) {
-        self.closing.cancel();
+        self.shared.closing.cancel();
         for task in self.tasks.lock().await.drain(..) {
             if let Err(error) = task.await {
                 tracing::error!(%error, "a committer ended badly");

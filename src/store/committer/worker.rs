@@ -11,9 +11,8 @@ use futures_util::FutureExt;
 use metrics::{counter, histogram};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
-use super::{Batch, BatchError, Bounds, CommitHealth, CommitSlice, Counters, Job, PreparedCommit, Sending};
+use super::{Batch, BatchError, Bounds, CommitSlice, Job, PreparedCommit, Sending, Shared};
 use crate::store::{Committed, Error, Result};
 
 /// How often a gathering worker yields, as long as more commits arrive: an actor that just got an outcome can send its next
@@ -42,9 +41,7 @@ pub(super) struct CommitWorker<B> {
     /// Received commits that were not sent, in the order of arrival.
     waiting: VecDeque<Job>,
     bounds: Bounds,
-    closing: CancellationToken,
-    health: Arc<CommitHealth>,
-    traffic: Arc<Counters>,
+    shared: Shared,
     /// The worker panicked, and has not written anything since.
     is_broken: bool,
 }
@@ -69,15 +66,8 @@ struct PendingBatch {
 }
 
 impl<B: Batch> CommitWorker<B> {
-    pub fn new(
-        writer: B,
-        inbox: mpsc::Receiver<Job>,
-        bounds: Bounds,
-        closing: CancellationToken,
-        health: Arc<CommitHealth>,
-        traffic: Arc<Counters>,
-    ) -> Self {
-        Self { writer, inbox, waiting: VecDeque::new(), bounds, closing, health, traffic, is_broken: false }
+    pub fn new(writer: B, inbox: mpsc::Receiver<Job>, bounds: Bounds, shared: Shared) -> Self {
+        Self { writer, inbox, waiting: VecDeque::new(), bounds, shared, is_broken: false }
     }
 
     /// Runs until the committer is closed. A panic restarts it.
@@ -101,14 +91,14 @@ impl<B: Batch> CommitWorker<B> {
         metrics::counter!("pes_store_committer_restarts_total").increment(1);
         tracing::error!("a commit worker panicked; it is started again");
         if !std::mem::replace(&mut self.is_broken, true) {
-            self.health.record_panic();
+            self.shared.health.record_panic();
         }
         self.writer.reset().await;
     }
 
     fn mark_recovered(&mut self) {
         if std::mem::replace(&mut self.is_broken, false) {
-            self.health.record_recovery();
+            self.shared.health.record_recovery();
         }
     }
 
@@ -133,7 +123,7 @@ impl<B: Batch> CommitWorker<B> {
     async fn next(&mut self) -> Option<Job> {
         tokio::select! {
             biased;
-            () = self.closing.cancelled() => {}
+            () = self.shared.closing.cancelled() => {}
             job = self.inbox.recv() => return job,
         }
         self.inbox.close();
@@ -185,7 +175,7 @@ impl<B: Batch> CommitWorker<B> {
             match self.send(commits, part.sending).await {
                 SendOutcome::Answered(Ok(outcomes)) => {
                     debug_assert_eq!(outcomes.len(), part.range.len(), "one outcome for each");
-                    self.health.record_success(bytes);
+                    self.shared.health.record_success(bytes);
                     self.mark_recovered();
                     for (place, outcome) in part.range.zip(outcomes) {
                         batch.answer(place, Ok(outcome));
@@ -196,13 +186,13 @@ impl<B: Batch> CommitWorker<B> {
                     None => batch.answer(part.range.start, Err(Error::Refused(why))),
                 },
                 SendOutcome::Answered(Err(BatchError::Unavailable(why))) if part.sending == Sending::First => {
-                    self.health.record_failure(bytes);
+                    self.shared.health.record_failure(bytes);
                     batch.refuse(part.range, &why);
                 }
                 SendOutcome::Answered(Err(BatchError::Unavailable(why) | BatchError::Lost(why))) => {
                     let commits = part.range.len();
                     tracing::warn!(%why, commits, "whether a batch was stored is not known; sending it again");
-                    self.health.record_failure(bytes);
+                    self.shared.health.record_failure(bytes);
                     parts.push(BatchPart { sending: Sending::Again, ..part });
                     self.pause(failures, &why).await;
                     failures += 1;
@@ -226,7 +216,7 @@ impl<B: Batch> CommitWorker<B> {
 
     async fn send(&mut self, commits: CommitSlice, sending: Sending) -> SendOutcome {
         let (began, count) = (Instant::now(), commits.len());
-        self.traffic.transactions.fetch_add(1, Ordering::Relaxed);
+        self.shared.traffic.transactions.fetch_add(1, Ordering::Relaxed);
         let applied = AssertUnwindSafe(self.writer.apply(commits, sending)).catch_unwind().await;
         count_transaction(applied.as_ref().ok(), sending, count, began.elapsed());
         applied.map_or(SendOutcome::Panicked, SendOutcome::Answered)
