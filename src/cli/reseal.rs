@@ -27,7 +27,7 @@ pub(super) async fn reseal(config: &Config) -> Result<(), Error> {
         if let Some(url) = sqlite::served(&store.data_dir) {
             return Err(Error::Failed(format!("stop the server at {url} first: it holds the database")));
         }
-        if !store.data_dir.join("pes.db").exists() {
+        if !sqlite::database_of(&store.data_dir).exists() {
             return Err(Error::Failed(format!(
                 "{} has no database; name it with PES_DATA_DIR",
                 store.data_dir.display()

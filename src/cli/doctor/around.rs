@@ -51,7 +51,7 @@ async fn database(config: &Config) -> Vec<Finding> {
         if let Some(url) = sqlite::served(&store.data_dir) {
             return of(Ok(format!("in use by the server at {url}, whose log says at its start what it cannot open")));
         }
-        match store.data_dir.join("pes.db").try_exists() {
+        match sqlite::database_of(&store.data_dir).try_exists() {
             Ok(true) => {}
             Ok(false) => {
                 return empty(config, format!("{} has none yet; the first start makes it", store.data_dir.display()));

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::fault::{unreadable, unwritten};
 use super::lock::FolderLock;
-use super::open::{self, BUSY_TIMEOUT, unusable};
+use super::open::{self, BUSY_TIMEOUT, database_of, unusable};
 use super::{Sqlite, damage, private, schedules};
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
@@ -50,7 +50,7 @@ impl DatabaseAction<'_> {
 /// Records the backup in the audit, then copies the database of this folder into a new file. Servers continue to read and
 /// write in the meantime. The copy is synced when this returns.
 pub fn back_up(folder: &Path, to: &Path, act: &DatabaseAction<'_>) -> Result<()> {
-    let path = folder.join("pes.db");
+    let path = database_of(folder);
     if !path.exists() {
         return Err(Error::Unusable(format!("{} has no database; name it with PES_DATA_DIR", folder.display())));
     }
@@ -80,7 +80,7 @@ pub fn put_back(file: &Path, folder: &Path, how: RestoreMode<'_>) -> Result<()> 
     let pages = check(file)?;
     private::folder(folder).map_err(|error| unusable(folder, error))?;
     let _lock = FolderLock::take(folder)?;
-    let path = folder.join("pes.db");
+    let path = database_of(folder);
     if path.exists() {
         let why = "it is there already; move it and the files beside it away, or name another folder with PES_DATA_DIR";
         return Err(unusable(&path, why));

@@ -56,6 +56,7 @@ use writer::Writer;
 
 pub use backup::{DatabaseAction, RestoreMode, back_up, put_back};
 pub use lock::{Holder, announce, holder, served};
+pub use open::database_of;
 
 #[derive(Clone)]
 pub struct Sqlite {

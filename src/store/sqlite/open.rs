@@ -38,6 +38,11 @@ const READERS: u32 = 4;
 /// memory.
 const READERS_CACHE: &str = "-256";
 
+/// The database file of this folder.
+pub fn database_of(folder: &Path) -> PathBuf {
+    folder.join("pes.db")
+}
+
 impl Sqlite {
     /// Opens `pes.db` in this folder, both created if they do not exist, and locks the folder until it is closed and
     /// dropped.
@@ -49,7 +54,7 @@ impl Sqlite {
             _ => unusable(folder, format!("{error}; name another folder with PES_DATA_DIR")),
         })?;
         let lock = FolderLock::take(folder)?;
-        let path = folder.join("pes.db");
+        let path = database_of(folder);
         let options = options(&path, synchronous);
         if path.exists() {
             damage::check(&path, synchronous == Synchronous::Full)?;
@@ -66,7 +71,7 @@ impl Sqlite {
     /// `Unusable` if there is none, or if it is of another version of pes.
     pub async fn open_beside(folder: &Path) -> Result<Self> {
         Self::check_exists(folder)?;
-        let path = folder.join("pes.db");
+        let path = database_of(folder);
         schema::check_version(&path).await?;
         schema::check_up_to_date(&path).await?;
         Self::opened(path.clone(), options(&path, Synchronous::Full), Synchronous::Full, None)
@@ -74,7 +79,7 @@ impl Sqlite {
 
     /// `Unusable` if this folder has no database.
     pub fn check_exists(folder: &Path) -> Result<()> {
-        let path = folder.join("pes.db");
+        let path = database_of(folder);
         match path.try_exists() {
             Ok(true) => Ok(()),
             Ok(false) => {
@@ -90,7 +95,7 @@ impl Sqlite {
     /// The schema of the database of this folder, if `open` would migrate it; this changes nothing. `Unusable` if it is
     /// damaged, or a newer version wrote it.
     pub async fn old_schema(folder: &Path, synchronous: Synchronous) -> Result<Option<OldSchema>> {
-        let path = folder.join("pes.db");
+        let path = database_of(folder);
         damage::check(&path, synchronous == Synchronous::Full)?;
         schema::check_version(&path).await?;
         schema::old_schema(&path).await
