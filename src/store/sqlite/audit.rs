@@ -17,8 +17,12 @@ const OF_TENANT: &str = "
 SELECT rowid AS id, pk, tenant, thread_id, at, actor, action, detail FROM audit
 WHERE pk = 0 AND tenant = ? AND rowid < ? ORDER BY rowid DESC LIMIT ?";
 
+pub(super) fn insert(tx: &Transaction<'_>, row: &AuditRow) -> rusqlite::Result<()> {
+    insert_prepared(tx, row, &row.detail.to_string())
+}
+
 /// `detail` is the row's detail as text.
-pub(super) fn insert(tx: &Transaction<'_>, row: &AuditRow, detail: &str) -> rusqlite::Result<()> {
+pub(super) fn insert_prepared(tx: &Transaction<'_>, row: &AuditRow, detail: &str) -> rusqlite::Result<()> {
     tx.prepare_cached(
         "INSERT INTO audit (pk, tenant, at, thread_id, actor, action, detail) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
@@ -37,7 +41,7 @@ pub(super) fn insert(tx: &Transaction<'_>, row: &AuditRow, detail: &str) -> rusq
 /// Inserts the audit row if a row was changed, and returns whether one was.
 pub(super) fn audit_if_changed(tx: &Transaction<'_>, changed: usize, audit_row: &AuditRow) -> rusqlite::Result<bool> {
     if changed > 0 {
-        insert(tx, audit_row, &audit_row.detail.to_string())?;
+        insert(tx, audit_row)?;
     }
     Ok(changed > 0)
 }

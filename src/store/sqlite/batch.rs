@@ -178,7 +178,7 @@ fn write_other_tables(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i
         lookups::insert(tx, commit.pk, tenant, new, commit.now)?;
     }
     for (audit_row, detail) in commit.audit.iter().zip(&prepared.audit) {
-        audit::insert(tx, audit_row, detail)?;
+        audit::insert_prepared(tx, audit_row, detail)?;
     }
     for new in &commit.deliveries {
         outbox::insert(tx, commit.pk, tenant, new, commit.now)?;

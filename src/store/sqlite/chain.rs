@@ -107,7 +107,7 @@ impl ChainStore for Sqlite {
     }
 
     async fn add_line(&self, line: AuditRow) -> Result<()> {
-        self.writer.write(move |tx| audit::insert(tx, &line, &line.detail.to_string())).await
+        self.writer.write(move |tx| audit::insert(tx, &line)).await
     }
 
     async fn forget_lines(&self, tenant: TenantPk, upto: i64) -> Result<u64> {

@@ -104,7 +104,7 @@ fn write(
     if let Some(key) = kept {
         idempotency::insert(tx, ThreadPk::NONE, key)?;
     }
-    audit::insert(tx, audit_row, &audit_row.detail.to_string())?;
+    audit::insert(tx, audit_row)?;
     let revision: i64 = tx.prepare_cached(NEXT_REVISION)?.query_row([], |row| row.get(0))?;
     let body = new.body.as_ref().map(|body| body.to_string());
     let arguments = params![new.tenant.0, new.kind.as_str(), new.id, revision, new.updated_at, body];

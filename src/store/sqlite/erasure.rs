@@ -147,7 +147,7 @@ pub(super) fn erase(tx: &Transaction<'_>, erasure: &Erasure) -> rusqlite::Result
     for (at, body) in erasure.usage_to_keep() {
         tx.prepare_cached(usage::ADD)?.execute(params![tenant, at, body])?;
     }
-    audit::insert(tx, audit_row, &audit_row.detail.to_string())?;
+    audit::insert(tx, audit_row)?;
     spend::change(tx, changes, *now)?;
     Ok(true)
 }

@@ -193,6 +193,6 @@ fn rename(tx: &Transaction<'_>, from: &str, to: &str, by: String, now: Millis) -
     let action = "rename tenant".to_owned();
     let (tenant, thread) = (TenantPk(tenant), ThreadPk::NONE);
     let audit_row = AuditRow { tenant, thread, thread_id: None, at: now, actor: by, action, detail };
-    audit::insert(tx, &audit_row, &audit_row.detail.to_string())?;
+    audit::insert(tx, &audit_row)?;
     Ok(TenantRenamed::Done)
 }

@@ -304,7 +304,7 @@ impl OutboxStore for Sqlite {
                 return Ok(Some(false));
             }
             tx.prepare_cached(REPLAY)?.execute(params![tenant.0, id.as_str(), now])?;
-            audit::insert(tx, &audit, &audit.detail.to_string())?;
+            audit::insert(tx, &audit)?;
             if let Some(key) = &kept {
                 idempotency::insert(tx, ThreadPk::NONE, key)?;
             }
