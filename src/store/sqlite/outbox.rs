@@ -219,9 +219,9 @@ impl OutboxStore for Sqlite {
         let shares = shares.to_vec();
         let claim = move |tx: &Transaction<'_>| {
             let (mut statement, mut claimed) = (tx.prepare_cached(CLAIM)?, Vec::new());
+            let kinds = names(TargetKind::SINGLE);
             for Share { tenant, most } in shares {
-                let bound = params![now, until, tenant.0, most, names(TargetKind::SINGLE)];
-                let of_tenant = statement.query_map(bound, read_claimed)?;
+                let of_tenant = statement.query_map(params![now, until, tenant.0, most, kinds], read_claimed)?;
                 claimed.extend(of_tenant.collect::<rusqlite::Result<Vec<_>>>()?);
             }
             legible(tx, claimed, now)
