@@ -1,8 +1,8 @@
 //! Receivers that do not answer: one of them delays no other.
 //!
-//! The number of attempts at once is bounded by slots. An attempt that takes long releases its slot to another delivery and
-//! waits without one. When too many attempts at one receiver wait like this, nothing more is sent to it until one of them
-//! ends.
+//! The number of attempts at once is bounded by permits. An attempt that takes long releases its permit to another delivery
+//! and waits without one. When too many attempts at one receiver wait like this, nothing more is sent to it until one of
+//! them ends.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -14,9 +14,9 @@ use tokio::time::timeout;
 use crate::domain::ids::TenantPk;
 use crate::egress::Destination;
 
-/// After this time an attempt releases its slot.
+/// After this time an attempt releases its permit.
 const SLOW_AFTER: Duration = Duration::from_secs(1);
-/// Bounds the attempts that wait for an answer without a slot: at one receiver, and in all.
+/// Bounds the attempts that wait for an answer without a permit: at one receiver, and in all.
 const MAX_OF_RECEIVER: usize = 32;
 const MAX_IN_ALL: usize = 512;
 
@@ -47,17 +47,17 @@ impl Receiver {
 #[error("nothing was sent: {MAX_OF_RECEIVER} other attempts there are not answered yet")]
 pub(super) struct TooManyUnanswered;
 
-/// The number of attempts that released their slots, by receiver.
+/// The number of attempts that released their permits, by receiver.
 #[derive(Default)]
 pub struct Unanswered(Mutex<HashMap<Receiver, usize>>);
 
 impl Unanswered {
-    /// How many slots were released, up to the bound.
-    pub(super) fn released_slots(&self) -> usize {
+    /// How many permits were released, up to the bound.
+    pub(super) fn released_permits(&self) -> usize {
         self.0.lock().values().sum::<usize>().min(MAX_IN_ALL)
     }
 
-    /// Makes an attempt. When it takes long, calls `release`, which frees its slot, and waits on.
+    /// Makes an attempt. When it takes long, calls `release`, which frees its permit, and waits on.
     pub(super) async fn attempt<T>(
         &self,
         receiver: Receiver,
@@ -77,7 +77,7 @@ impl Unanswered {
     }
 }
 
-/// An attempt that waits for its answer without a slot, counted until it is dropped.
+/// An attempt that waits for its answer without a permit, counted until it is dropped.
 struct UnansweredAttempt<'a> {
     all: &'a Mutex<HashMap<Receiver, usize>>,
     receiver: Receiver,

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::outcome::{AttemptOutcome, AttemptResult};
-use super::turns::{TenantSlot, drop_served};
+use super::turns::{TenantPermit, drop_served};
 use super::unanswered::Receiver;
 use super::{Outbox, POLL_INTERVAL, PushTarget};
 use crate::domain::Millis;
@@ -25,7 +25,7 @@ use crate::store::documents::{Illegible, Unreadable};
 use crate::store::outbox::{Delivery, TargetKind};
 use crate::store::{self, Store};
 
-/// Bounds the attempts under way at once, besides those that released their slots.
+/// Bounds the attempts under way at once, besides those that released their permits.
 const MAX_ATTEMPTS: usize = 32;
 /// Bounds how much of an answer is read: its body is not used.
 const MAX_ANSWER_BYTES: usize = 16 * 1024;
@@ -55,7 +55,7 @@ impl Worker {
             });
             tokio::select! {
                 () = stop.cancelled() => {}
-                // A slot is free.
+                // A permit is free.
                 Some(_) = under_way.join_next() => {}
                 // A notification and a timeout mean the same: look.
                 _ = timeout(pause, self.outbox.wakeup.single.notified()) => {}
@@ -64,30 +64,30 @@ impl Worker {
         while under_way.join_next().await.is_some() {}
     }
 
-    /// Starts the attempts that are due, as far as there are slots. Returns how long to wait before the next look.
+    /// Starts the attempts that are due, as far as there are permits. Returns how long to wait before the next look.
     async fn start_due(self: &Arc<Self>, under_way: &mut JoinSet<()>, now: Millis) -> store::Result<Duration> {
         // Other attempts may have ended, too.
         while under_way.try_join_next().is_some() {}
-        if self.free_slots(under_way) == 0 {
+        if self.free_permits(under_way) == 0 {
             return Ok(POLL_INTERVAL);
         }
         let until = self.outbox.claim_deadline(now);
         let mut due = self.store.tenants_due(now).await?;
         loop {
-            let shares = self.outbox.turns.allot(&due, self.free_slots(under_way));
+            let shares = self.outbox.turns.allot(&due, self.free_permits(under_way));
             if shares.is_empty() {
                 break;
             }
             let claimed = self.store.claim_deliveries(&shares, now, until).await?;
-            // Slots that a tenant cannot use go to the others in the next round.
+            // Permits that a tenant cannot use go to the others in the next round.
             drop_served(&mut due, &shares, &claimed);
             for delivery in claimed {
-                let slot = TenantSlot::take(self.outbox.turns.clone(), delivery.tenant);
-                under_way.spawn(self.clone().deliver(delivery, slot));
+                let permit = TenantPermit::take(self.outbox.turns.clone(), delivery.tenant);
+                under_way.spawn(self.clone().deliver(delivery, permit));
             }
         }
         if !due.is_empty() {
-            // They wait for a slot, and the end of an attempt wakes this loop.
+            // They wait for a permit, and the end of an attempt wakes this loop.
             return Ok(POLL_INTERVAL);
         }
         let next = self.store.next_single().await?.unwrap_or(Millis::MAX);
@@ -95,13 +95,13 @@ impl Worker {
         Ok(pause.clamp(Duration::from_millis(20), POLL_INTERVAL))
     }
 
-    fn free_slots(&self, under_way: &JoinSet<()>) -> usize {
-        MAX_ATTEMPTS.saturating_sub(under_way.len().saturating_sub(self.outbox.unanswered.released_slots()))
+    fn free_permits(&self, under_way: &JoinSet<()>) -> usize {
+        MAX_ATTEMPTS.saturating_sub(under_way.len().saturating_sub(self.outbox.unanswered.released_permits()))
     }
 
-    async fn deliver(self: Arc<Self>, delivery: Delivery, mut slot: TenantSlot) {
+    async fn deliver(self: Arc<Self>, delivery: Delivery, mut permit: TenantPermit) {
         failpoint::reached("delivery.claimed");
-        let (outcome, said) = self.attempt(&delivery, &mut slot).await;
+        let (outcome, said) = self.attempt(&delivery, &mut permit).await;
         failpoint::reached("delivery.sent");
         let now = (self.now)();
         let settlement = self.outbox.settlement(&delivery, outcome, said, now);
@@ -111,11 +111,11 @@ impl Worker {
         }
     }
 
-    async fn attempt(&self, delivery: &Delivery, slot: &mut TenantSlot) -> AttemptResult {
+    async fn attempt(&self, delivery: &Delivery, permit: &mut TenantPermit) -> AttemptResult {
         let address = match delivery.kind {
             TargetKind::Webhook => self.webhook_address(delivery).await,
             TargetKind::Push => self.push_address(delivery).await,
-            TargetKind::Agent => return self.cancel_task(delivery, slot).await,
+            TargetKind::Agent => return self.cancel_task(delivery, permit).await,
             TargetKind::Collector => return (AttemptOutcome::Failed, "it goes out with others".to_owned()),
         };
         let (to, mut headers) = match address {
@@ -138,7 +138,7 @@ impl Worker {
         let body = Bytes::from(delivery.body.clone());
         let receiver = Receiver::at(&to);
         let request = OutgoingRequest { method: Method::POST, to, headers, body, bounds };
-        self.attempt_in_slot(receiver, slot, self.send(request)).await
+        self.attempt_with_permit(receiver, permit, self.send(request)).await
     }
 
     async fn send(&self, request: OutgoingRequest) -> AttemptResult {
@@ -153,21 +153,22 @@ impl Worker {
         }
     }
 
-    async fn cancel_task(&self, delivery: &Delivery, slot: &mut TenantSlot) -> AttemptResult {
+    async fn cancel_task(&self, delivery: &Delivery, permit: &mut TenantPermit) -> AttemptResult {
         let cancel = timeout(self.outbox.timing.attempt_timeout, (self.cancel_task)(delivery.clone()));
         let attempt = async { cancel.await.unwrap_or((AttemptOutcome::Failed, "it took too long".to_owned())) };
-        self.attempt_in_slot(Receiver::agent(delivery.tenant, &delivery.target), slot, attempt).await
+        self.attempt_with_permit(Receiver::agent(delivery.tenant, &delivery.target), permit, attempt).await
     }
 
-    /// Makes an attempt, which releases its slot when it takes long. Fails at once if its receiver leaves too many unanswered.
-    async fn attempt_in_slot(
+    /// Makes an attempt, which releases its permit when it takes long. Fails at once if its receiver leaves too many
+    /// unanswered.
+    async fn attempt_with_permit(
         &self,
         receiver: Receiver,
-        slot: &mut TenantSlot,
+        permit: &mut TenantPermit,
         attempt: impl Future<Output = AttemptResult>,
     ) -> AttemptResult {
         let release = || {
-            slot.release();
+            permit.release();
             self.outbox.wakeup.single.notify_one();
         };
         let made = self.outbox.unanswered.attempt(receiver, attempt, release).await;

@@ -6,13 +6,13 @@ const ONE: TenantPk = TenantPk(1);
 const TWO: TenantPk = TenantPk(2);
 const THREE: TenantPk = TenantPk(3);
 
-fn takes(turns: &Arc<TenantTurns>, tenant: TenantPk, places: usize) -> Vec<TenantSlot> {
-    (0..places).map(|_| TenantSlot::take(turns.clone(), tenant)).collect()
+fn takes(turns: &Arc<TenantTurns>, tenant: TenantPk, permits: usize) -> Vec<TenantPermit> {
+    (0..permits).map(|_| TenantPermit::take(turns.clone(), tenant)).collect()
 }
 
 /// How many each tenant gets, in the order of their numbers.
-fn shares(turns: &TenantTurns, due: &[TenantPk], places: usize) -> Vec<(i64, u32)> {
-    let mut shares: Vec<_> = turns.allot(due, places).into_iter().map(|share| (share.tenant.0, share.most)).collect();
+fn shares(turns: &TenantTurns, due: &[TenantPk], permits: usize) -> Vec<(i64, u32)> {
+    let mut shares: Vec<_> = turns.allot(due, permits).into_iter().map(|share| (share.tenant.0, share.most)).collect();
     shares.sort_unstable();
     shares
 }
@@ -37,7 +37,7 @@ fn delivery(tenant: TenantPk) -> Delivery {
 }
 
 #[test]
-fn a_place_goes_to_the_tenant_that_has_the_fewest() {
+fn a_permit_goes_to_the_tenant_that_has_the_fewest() {
     let turns = Arc::new(TenantTurns::default());
     assert_eq!(shares(&turns, &[ONE], 32), [(1, 32)], "nobody else has anything");
     let _long = takes(&turns, ONE, 29);
@@ -58,7 +58,7 @@ fn none_of_those_with_as_many_is_always_last() {
 
     let turns = Arc::new(TenantTurns::default());
     let many: Vec<TenantPk> = (1..=40).map(TenantPk).collect();
-    let mut held: Vec<TenantSlot> =
+    let mut held: Vec<TenantPermit> =
         turns.allot(&many, 32).iter().flat_map(|share| takes(&turns, share.tenant, share.most as usize)).collect();
     for waits in 33..=40 {
         held.remove(0);
@@ -92,27 +92,27 @@ fn what_a_tenant_cannot_use_the_others_get() {
 fn a_tenant_whose_attempts_hang_has_its_turn_and_no_more() {
     let turns = Arc::new(TenantTurns::default());
     let mut hang = takes(&turns, ONE, 32);
-    hang.iter_mut().for_each(TenantSlot::release);
+    hang.iter_mut().for_each(TenantPermit::release);
     assert_eq!(shares(&turns, &[ONE, TWO], 32), [(1, 16), (2, 16)]);
     let _begun = takes(&turns, ONE, 16);
     assert_eq!(shares(&turns, &[ONE, TWO], 16), [(2, 16)]);
     drop(hang);
-    assert_eq!(shares(&turns, &[ONE, TWO], 16), [(2, 16)], "a place that was given away is not given back once more");
+    assert_eq!(shares(&turns, &[ONE, TWO], 16), [(2, 16)], "a permit that was given away is not given back once more");
 }
 
 #[tokio::test]
-async fn a_place_is_free_again_however_its_attempt_ends() {
+async fn a_permit_is_free_again_however_its_attempt_ends() {
     let turns = Arc::new(TenantTurns::default());
     let ends = takes(&turns, ONE, 1);
-    let panics = TenantSlot::take(turns.clone(), ONE);
+    let panics = TenantPermit::take(turns.clone(), ONE);
     let panicked = tokio::spawn(async move {
-        let _place = panics;
+        let _permit = panics;
         panic!("a defect");
     });
     assert!(panicked.await.is_err_and(|error| error.is_panic()));
-    let is_cut_off = TenantSlot::take(turns.clone(), ONE);
+    let is_cut_off = TenantPermit::take(turns.clone(), ONE);
     let cut_off = tokio::spawn(async move {
-        let _place = is_cut_off;
+        let _permit = is_cut_off;
         std::future::pending::<()>().await;
     });
     cut_off.abort();

@@ -265,7 +265,7 @@ impl Batch for Broken {
 }
 
 #[tokio::test]
-async fn a_lane_that_breaks_goes_on_and_settles_what_it_was_writing() {
+async fn a_worker_that_breaks_goes_on_and_settles_what_it_was_writing() {
     let broken = Broken::new(1, 1);
     let (script, resets) = (broken.script.clone(), broken.resets.clone());
     let committer = Arc::new(Committer::spawn([broken], Bounds::default()));
@@ -276,7 +276,7 @@ async fn a_lane_that_breaks_goes_on_and_settles_what_it_was_writing() {
 }
 
 #[tokio::test]
-async fn a_commit_that_always_breaks_its_lane_is_given_up_and_no_other_is() {
+async fn a_commit_that_always_breaks_its_worker_is_given_up_and_no_other_is() {
     let committer = Arc::new(Committer::spawn([Broken::new(2, u32::MAX)], Bounds::default()));
     let answers = all(&committer, vec![commit(1), commit(2), commit(3)]).await;
     let [Ok(Committed::Done), Err(Error::Damaged(why)), Ok(Committed::Done)] = &answers[..] else {
@@ -287,7 +287,7 @@ async fn a_commit_that_always_breaks_its_lane_is_given_up_and_no_other_is() {
 
 /// After a panic outside a write the batch's outcome is unknown; later batches are written.
 #[tokio::test]
-async fn a_lane_that_breaks_outside_of_a_write_is_started_again() {
+async fn a_worker_that_breaks_outside_of_a_write_is_started_again() {
     let broken = Broken { anew: 1, ..Broken::new(1, 1) };
     let (script, resets) = (broken.script.clone(), broken.resets.clone());
     let committer = Arc::new(Committer::spawn([broken], Bounds::default()));
@@ -311,7 +311,7 @@ async fn a_store_is_not_well_until_as_much_is_written_as_failed() {
 }
 
 #[tokio::test]
-async fn a_store_is_not_well_while_a_lane_is_being_started_again() {
+async fn a_store_is_not_well_while_a_worker_is_being_started_again() {
     let broken = Broken::new(1, 1);
     broken.script.gate.forget_permits(1_000);
     let (gate, resets) = (broken.script.gate.clone(), broken.resets.clone());
