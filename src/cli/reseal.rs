@@ -14,7 +14,7 @@ use crate::domain::ids::TenantPk;
 use crate::engine::step::{Keep, Row, RowKind};
 use crate::outbox::PushTarget;
 use crate::runtime::clock::{Clock, System};
-use crate::store::documents::{ANSWER, Document, Expected, Sealer, Unreadable, answer_id, owner_of_answer};
+use crate::store::documents::{Document, Expected, RESPONSE, Sealer, Unreadable, owner_of_response, response_id};
 use crate::store::sealed::{SealedKind, SealedRow};
 use crate::store::{self, AuditRow, Store, sqlite};
 
@@ -83,7 +83,7 @@ impl<'s> Walk<'s> {
         for document in self.store.documents_since(0).await?.documents {
             self.document(document).await?;
         }
-        for kind in [SealedKind::Receiver, SealedKind::Answer] {
+        for kind in [SealedKind::Receiver, SealedKind::Response] {
             let mut rows = self.store.sealed_rows(kind, None, BATCH).await?;
             while let Some(last) = rows.last().cloned() {
                 for row in rows {
@@ -134,14 +134,14 @@ impl<'s> Walk<'s> {
     async fn row(&mut self, row: SealedRow) -> store::Result<()> {
         let again = match row.kind {
             SealedKind::Receiver => self.receiver(&row),
-            SealedKind::Answer => {
-                let id = answer_id(&row.scope, &row.id);
-                self.sealer.reseal(&row.body, owner_of_answer(row.tenant, &id)).map(Entry::of)
+            SealedKind::Response => {
+                let id = response_id(&row.scope, &row.id);
+                self.sealer.reseal(&row.body, owner_of_response(row.tenant, &id)).map(Entry::of)
             }
         };
         let (kind, name) = match row.kind {
             SealedKind::Receiver => ("push configuration", row.id.clone()),
-            SealedKind::Answer => (ANSWER, format!("to the Idempotency-Key {} of {}", row.id, row.scope)),
+            SealedKind::Response => (RESPONSE, format!("to the Idempotency-Key {} of {}", row.id, row.scope)),
         };
         match again {
             Ok(Entry::Open) => {}

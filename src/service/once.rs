@@ -22,7 +22,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::runtime::CommandError;
 use crate::store::IdempotencyRow;
-use crate::store::documents::{ANSWER, SEALED, answer_id, owner_of_answer};
+use crate::store::documents::{RESPONSE, SEALED, owner_of_response, response_id};
 
 /// How long a concurrent duplicate waits for the response to the first request.
 const MAX_WAIT: Duration = Duration::from_secs(2);
@@ -140,9 +140,9 @@ pub(crate) fn sealed(
     shown: &impl Serialize,
 ) -> Result<IdempotencyRow> {
     let plain = serde_json::to_string(shown).map_err(|error| Fault::new(Code::Internal, error.to_string()))?;
-    let owner = answer_id(&key.scope, &key.key);
+    let owner = response_id(&key.scope, &key.key);
     let body = if service.sealer.is_able() {
-        service.sealer.seal(&plain, owner_of_answer(caller.tenant, &owner))?
+        service.sealer.seal(&plain, owner_of_response(caller.tenant, &owner))?
     } else {
         plain
     };
@@ -153,8 +153,8 @@ fn replayed<T>(service: &Service, row: IdempotencyRow) -> Result<Answered<T>> {
     let IdempotencyRow { tenant, scope, key, status, mut body, location, .. } = row;
     // A body that is not sealed is JSON, which cannot begin with this prefix.
     if body.starts_with(SEALED) {
-        body = service.sealer.open(&body, owner_of_answer(tenant, &answer_id(&scope, &key))).map_err(|why| {
-            why.warn(ANSWER, tenant, &scope);
+        body = service.sealer.open(&body, owner_of_response(tenant, &response_id(&scope, &key))).map_err(|why| {
+            why.warn(RESPONSE, tenant, &scope);
             let detail = format!("What was answered to the first request of this key is not known any more: {why}.");
             Fault::new(Code::SecretUnreadable, detail)
         })?;

@@ -8,7 +8,7 @@ use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 
 /// The response to store under the request's key, in the transaction of the change; `None`: the request has no key.
-pub type AnswerToStore = Option<IdempotencyRow>;
+pub type ResponseToStore = Option<IdempotencyRow>;
 
 /// A stored response to a request, under its `Idempotency-Key`.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,7 @@ impl IdempotencyRow {
             scope: scope.to_owned(),
             key: key.to_owned(),
             fingerprint: row.text("fingerprint")?.to_owned(),
-            status: u16::try_from(row.number("status")?).map_err(|why| text::damaged("stored answer", why))?,
+            status: u16::try_from(row.number("status")?).map_err(|why| text::damaged("stored response", why))?,
             body: row.text("body")?.to_owned(),
             location: row.text_or_none("location")?.map(str::to_owned),
             created_at: row.number("created_at")?,

@@ -52,7 +52,7 @@ pub use commit::{Commit, Committed, NewThread};
 pub use erasure::{Erasure, ErasureStore};
 pub use figures::{DueSchedule, FigureStore, Figures, LateThreads, MostSpent, OpenQuestions, Pooled, Size};
 pub use forgetting::Forgotten;
-pub use idempotency::{AnswerToStore, IdempotencyRow, IdempotencyStore};
+pub use idempotency::{IdempotencyRow, IdempotencyStore, ResponseToStore};
 pub use keys::{KeyAdded, KeyRow, KeyStore, Rotation, TenantRenamed};
 pub use leases::*;
 pub use log::{LogStore, NewEntry, ObservationAsk};

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::columns::Columns;
 use super::page::{Cursor, Page, PageAsk, page_of};
-use super::{AnswerToStore, AuditRow, Result, text};
+use super::{AuditRow, ResponseToStore, Result, text};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 
@@ -174,14 +174,14 @@ pub trait OutboxStore: Send + Sync + 'static {
         page: &PageAsk,
     ) -> Result<Page<Delivery>>;
     /// Makes a finished delivery due again, from its first attempt. `None`: the tenant has no delivery with that id.
-    /// `false`: it is not finished, or the key of `kept` is taken. `audit` and `kept` are stored only with `true`.
+    /// `false`: it is not finished, or the key of `response` is taken. `audit` and `response` are stored only with `true`.
     async fn replay_delivery(
         &self,
         tenant: TenantPk,
         id: &DeliveryId,
         now: Millis,
         audit: AuditRow,
-        kept: AnswerToStore,
+        response: ResponseToStore,
     ) -> Result<Option<bool>>;
     /// One step of giving up a target's pending deliveries for this reason: the first after `behind`, in the order in which
     /// they were written.

@@ -12,7 +12,7 @@ pub enum SealedKind {
     /// A thread's row of the kind `Push`: a receiver of a task's changes, as JSON.
     Receiver,
     /// A response stored for an `Idempotency-Key`, whose whole body is one sealed text.
-    Answer,
+    Response,
 }
 
 /// One such row. Its kind and all members before `body` are its key.
@@ -20,7 +20,7 @@ pub enum SealedKind {
 pub struct SealedRow {
     pub kind: SealedKind,
     pub tenant: TenantPk,
-    /// [`ThreadPk::NONE`] for answers.
+    /// [`ThreadPk::NONE`] for responses.
     pub thread: ThreadPk,
     /// Empty for receivers.
     pub scope: String,

@@ -32,16 +32,16 @@ pub fn owner_of_document(tenant: TenantPk, kind: DocumentKind, id: &str) -> Owne
 }
 
 /// The kind of stored responses among sealed texts.
-pub const ANSWER: &str = "answer";
+pub const RESPONSE: &str = "answer";
 
 /// An unambiguous id of the response stored under an `Idempotency-Key`, whatever characters scope and key contain.
-pub fn answer_id(scope: &str, key: &str) -> String {
+pub fn response_id(scope: &str, key: &str) -> String {
     format!("{}:{scope}{key}", scope.len())
 }
 
 /// The owner with which a stored response is sealed.
-pub fn owner_of_answer(tenant: TenantPk, id: &str) -> Owner<'_> {
-    Owner { tenant, kind: ANSWER, member: "body", id }
+pub fn owner_of_response(tenant: TenantPk, id: &str) -> Owner<'_> {
+    Owner { tenant, kind: RESPONSE, member: "body", id }
 }
 
 impl Document {

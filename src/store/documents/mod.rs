@@ -10,12 +10,12 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::columns::Columns;
-use super::{AnswerToStore, AuditRow, Result, text};
+use super::{AuditRow, ResponseToStore, Result, text};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 
 pub use document_cache::{Change, DocumentCache};
-pub use document_secrets::{ANSWER, Survey, answer_id, owner_of_answer, owner_of_document};
+pub use document_secrets::{RESPONSE, Survey, owner_of_document, owner_of_response, response_id};
 pub use key::KeySource;
 pub use legible::Illegible;
 pub use sealer::{Fingerprints, Owner, SEALED, Sealer, Unreadable};
@@ -86,13 +86,13 @@ pub enum Expected {
 pub trait DocumentStore: Send + Sync + 'static {
     /// Stores a document, or deletes it (no `body`), with its audit line, if the stored document is the expected one.
     /// Returns the new version, greater than every version of any document before. `None`: it was not the expected one, or
-    /// the key of `kept` is taken, and nothing is stored.
+    /// the key of `response` is taken, and nothing is stored.
     async fn write_document(
         &self,
         new: Document,
         old: Expected,
         audit: AuditRow,
-        kept: AnswerToStore,
+        response: ResponseToStore,
     ) -> Result<Option<i64>>;
     async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>>;
     /// All documents of all tenants with a version above `after`, by version: of each its newest version, and deleted ones

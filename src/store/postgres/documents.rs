@@ -10,7 +10,7 @@ use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::store::columns::Columns as _;
 use crate::store::documents::{Document, DocumentChanges, DocumentKind, DocumentStore, Expected};
-use crate::store::{AnswerToStore, AuditRow, Result};
+use crate::store::{AuditRow, ResponseToStore, Result};
 
 /// Locked first, so that writes are serialised in the order of their versions.
 const NEXT: &str = "UPDATE document_revision SET revision = revision + 1 WHERE id = 1 RETURNING revision";
@@ -58,9 +58,9 @@ impl DocumentStore for Postgres {
         new: Document,
         old: Expected,
         audit: AuditRow,
-        kept: AnswerToStore,
+        response: ResponseToStore,
     ) -> Result<Option<i64>> {
-        self.pool.with_connection(async |connection| write(connection, new, old, audit, kept).await).await
+        self.pool.with_connection(async |connection| write(connection, new, old, audit, response).await).await
     }
 
     async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
@@ -93,7 +93,7 @@ async fn write(
     new: Document,
     old: Expected,
     audit: AuditRow,
-    kept: AnswerToStore,
+    response: ResponseToStore,
 ) -> Result<Option<i64>> {
     // Dropped without a commit, it is rolled back.
     let mut transaction = connection.begin().await.map_err(error)?;
@@ -112,8 +112,8 @@ async fn write(
     let write = sqlx::query(WRITE).bind(new.tenant.0).bind(new.kind.as_str()).bind(escaped(&new.id));
     let write = write.bind(revision).bind(new.updated_at).bind(new.body.map(|body| body.to_string()));
     write.execute(&mut *transaction).await.map_err(error)?;
-    if let Some(kept) = kept
-        && !idempotency::keep(&mut transaction, kept).await?
+    if let Some(response) = response
+        && !idempotency::insert(&mut transaction, response).await?
     {
         return Ok(None);
     }

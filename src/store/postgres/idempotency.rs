@@ -14,7 +14,7 @@ const ONE: &str = "
 SELECT fingerprint, status, body, location, created_at FROM idempotency
 WHERE tenant = $1 AND scope = $2 AND key = $3";
 
-const KEEP: &str = "
+const INSERT: &str = "
 INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, location, created_at, body)
 VALUES (0, $1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, scope, key) DO NOTHING";
 
@@ -37,9 +37,9 @@ impl IdempotencyStore for Postgres {
 }
 
 /// Stores a response that belongs to no thread. `false`: its key is taken.
-pub(super) async fn keep(transaction: &mut PgConnection, kept: IdempotencyRow) -> Result<bool> {
-    let query = sqlx::query(KEEP).bind(kept.tenant.0).bind(escaped(&kept.scope)).bind(escaped(&kept.key));
-    let query = query.bind(kept.fingerprint).bind(i32::from(kept.status)).bind(kept.location);
-    let kept = query.bind(kept.created_at).bind(kept.body).execute(transaction).await.map_err(error)?;
-    Ok(kept.rows_affected() == 1)
+pub(super) async fn insert(transaction: &mut PgConnection, response: IdempotencyRow) -> Result<bool> {
+    let query = sqlx::query(INSERT).bind(response.tenant.0).bind(escaped(&response.scope)).bind(escaped(&response.key));
+    let query = query.bind(response.fingerprint).bind(i32::from(response.status)).bind(response.location);
+    let inserted = query.bind(response.created_at).bind(response.body).execute(transaction).await.map_err(error)?;
+    Ok(inserted.rows_affected() == 1)
 }

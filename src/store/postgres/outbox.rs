@@ -14,7 +14,7 @@ use crate::store::outbox::{
     ABANDONED_AT_ONCE, Abandoned, Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind,
     UNREADABLE, page_of_deliveries,
 };
-use crate::store::{AnswerToStore, AuditRow, Page, PageAsk, Result};
+use crate::store::{AuditRow, Page, PageAsk, ResponseToStore, Result};
 
 macro_rules! columns {
     () => {
@@ -259,9 +259,9 @@ impl OutboxStore for Postgres {
         id: &DeliveryId,
         now: Millis,
         audit: AuditRow,
-        kept: AnswerToStore,
+        response: ResponseToStore,
     ) -> Result<Option<bool>> {
-        self.pool.with_connection(async |connection| replay(connection, tenant, id, now, audit, kept).await).await
+        self.pool.with_connection(async |connection| replay(connection, tenant, id, now, audit, response).await).await
     }
 
     async fn abandon_deliveries(
@@ -326,14 +326,14 @@ async fn replay(
     id: &DeliveryId,
     now: Millis,
     audit: AuditRow,
-    kept: AnswerToStore,
+    response: ResponseToStore,
 ) -> Result<Option<bool>> {
     // Dropped without a commit, it is rolled back.
     let mut transaction = connection.begin().await.map_err(error)?;
     let query = sqlx::query_scalar(REPLAY).bind(tenant.0).bind(escaped(id.as_str())).bind(now);
     let is_over = query.fetch_optional(&mut *transaction).await.map_err(error)?;
-    if let (Some(true), Some(kept)) = (is_over, kept)
-        && !idempotency::keep(&mut transaction, kept).await?
+    if let (Some(true), Some(response)) = (is_over, response)
+        && !idempotency::insert(&mut transaction, response).await?
     {
         return Ok(Some(false));
     }

@@ -12,13 +12,13 @@ const RECEIVERS: &str = "
 SELECT tenant, pk, '' AS scope, id, body FROM thread_rows
 WHERE kind = 13 AND (pk, id) > ($1, $2) ORDER BY pk, id LIMIT $3";
 
-const ANSWERS: &str = "
+const RESPONSES: &str = "
 SELECT tenant, 0::bigint AS pk, scope, key AS id, body FROM idempotency
 WHERE (tenant, scope, key) > ($1, $2, $3) AND body LIKE 'v1.%' ORDER BY tenant, scope, key LIMIT $4";
 
 const REPLACE_RECEIVER: &str = "UPDATE thread_rows SET body = $4 WHERE pk = $1 AND kind = 13 AND id = $2 AND body = $3";
 
-const REPLACE_ANSWER: &str =
+const REPLACE_RESPONSE: &str =
     "UPDATE idempotency SET body = $5 WHERE tenant = $1 AND scope = $2 AND key = $3 AND body = $4";
 
 #[async_trait]
@@ -28,9 +28,9 @@ impl SealedStore for Postgres {
         let (scope, id) = (escaped(scope), escaped(id));
         let query = match kind {
             SealedKind::Receiver => sqlx::query(RECEIVERS).bind(after.map_or(i64::MIN, |row| row.thread.0)).bind(id),
-            SealedKind::Answer => {
+            SealedKind::Response => {
                 let tenant = after.map_or(i64::MIN, |row| row.tenant.0);
-                sqlx::query(ANSWERS).bind(tenant).bind(scope).bind(id)
+                sqlx::query(RESPONSES).bind(tenant).bind(scope).bind(id)
             }
         };
         let query = query.bind(i64::from(limit));
@@ -41,8 +41,8 @@ impl SealedStore for Postgres {
     async fn replace_sealed(&self, row: &SealedRow, body: &str) -> Result<bool> {
         let query = match row.kind {
             SealedKind::Receiver => sqlx::query(REPLACE_RECEIVER).bind(row.thread.0).bind(escaped(&row.id)),
-            SealedKind::Answer => {
-                sqlx::query(REPLACE_ANSWER).bind(row.tenant.0).bind(escaped(&row.scope)).bind(escaped(&row.id))
+            SealedKind::Response => {
+                sqlx::query(REPLACE_RESPONSE).bind(row.tenant.0).bind(escaped(&row.scope)).bind(escaped(&row.id))
             }
         };
         let query = query.bind(&row.body).bind(body);

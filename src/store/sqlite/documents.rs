@@ -9,7 +9,7 @@ use super::{Sqlite, audit, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::documents::{Document, DocumentChanges, DocumentKind, DocumentStore, Expected};
-use crate::store::{AnswerToStore, AuditRow, IdempotencyRow, Result};
+use crate::store::{AuditRow, IdempotencyRow, ResponseToStore, Result};
 
 const VERSION: &str = "SELECT version FROM documents WHERE tenant = ?1 AND kind = ?2 AND id = ?3 AND body IS NOT NULL";
 
@@ -48,9 +48,9 @@ impl DocumentStore for Sqlite {
         new: Document,
         old: Expected,
         audit: AuditRow,
-        kept: AnswerToStore,
+        response: ResponseToStore,
     ) -> Result<Option<i64>> {
-        self.writer.write(move |tx| write(tx, &new, old, &audit, kept.as_ref())).await
+        self.writer.write(move |tx| write(tx, &new, old, &audit, response.as_ref())).await
     }
 
     async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
@@ -88,11 +88,11 @@ fn write(
     new: &Document,
     old: Expected,
     audit_row: &AuditRow,
-    kept: Option<&IdempotencyRow>,
+    response: Option<&IdempotencyRow>,
 ) -> rusqlite::Result<Option<i64>> {
     let mut version = tx.prepare_cached(VERSION)?;
     let version = version.query_row(params![new.tenant.0, new.kind.as_str(), new.id], |row| row.get(0)).optional()?;
-    if !old.is_met(version, new) || kept.map(|key| idempotency::is_taken(tx, key)).transpose()?.unwrap_or(false) {
+    if !old.is_met(version, new) || response.map(|key| idempotency::is_taken(tx, key)).transpose()?.unwrap_or(false) {
         return Ok(None);
     }
     if let Some(bound) = old.bound()
@@ -101,7 +101,7 @@ fn write(
     {
         return Ok(None);
     }
-    if let Some(key) = kept {
+    if let Some(key) = response {
         idempotency::insert(tx, ThreadPk::NONE, key)?;
     }
     audit::insert(tx, audit_row)?;

@@ -12,7 +12,7 @@ use crate::store::outbox::{
     ABANDONED_AT_ONCE, Abandoned, Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind,
     UNREADABLE, page_of_deliveries,
 };
-use crate::store::{AnswerToStore, AuditRow, Page, PageAsk, Result};
+use crate::store::{AuditRow, Page, PageAsk, ResponseToStore, Result};
 
 macro_rules! columns {
     () => {
@@ -293,19 +293,19 @@ impl OutboxStore for Sqlite {
         id: &DeliveryId,
         now: Millis,
         audit: AuditRow,
-        kept: AnswerToStore,
+        response: ResponseToStore,
     ) -> Result<Option<bool>> {
         let id = id.clone();
         let replay = move |tx: &Transaction<'_>| {
             let found = tx.prepare_cached(IS_FINISHED)?.query_row(params![tenant.0, id.as_str()], |row| row.get(0));
             let Some(is_finished): Option<bool> = found.optional()? else { return Ok(None) };
-            let is_taken = kept.as_ref().map(|key| idempotency::is_taken(tx, key)).transpose()?.unwrap_or(false);
+            let is_taken = response.as_ref().map(|key| idempotency::is_taken(tx, key)).transpose()?.unwrap_or(false);
             if !is_finished || is_taken {
                 return Ok(Some(false));
             }
             tx.prepare_cached(REPLAY)?.execute(params![tenant.0, id.as_str(), now])?;
             audit::insert(tx, &audit)?;
-            if let Some(key) = &kept {
+            if let Some(key) = &response {
                 idempotency::insert(tx, ThreadPk::NONE, key)?;
             }
             Ok(Some(true))

@@ -12,13 +12,13 @@ const RECEIVERS: &str = "
 SELECT tenant, pk, '' AS scope, id, body FROM thread_rows INDEXED BY rows_push
 WHERE kind = 13 AND (pk, id) > (?, ?) ORDER BY pk, id LIMIT ?";
 
-const ANSWERS: &str = "
+const RESPONSES: &str = "
 SELECT tenant, 0 AS pk, scope, key AS id, body FROM idempotency
 WHERE (tenant, scope, key) > (?, ?, ?) AND substr(body, 1, 3) = 'v1.' ORDER BY tenant, scope, key LIMIT ?";
 
 const REPLACE_RECEIVER: &str = "UPDATE thread_rows SET body = ?4 WHERE pk = ?1 AND kind = 13 AND id = ?2 AND body = ?3";
 
-const REPLACE_ANSWER: &str =
+const REPLACE_RESPONSE: &str =
     "UPDATE idempotency SET body = ?5 WHERE tenant = ?1 AND scope = ?2 AND key = ?3 AND body = ?4";
 
 #[async_trait]
@@ -27,9 +27,9 @@ impl SealedStore for Sqlite {
         let (scope, id) = after.map_or(("", ""), |row| (&row.scope, &row.id));
         let query = match kind {
             SealedKind::Receiver => sqlx::query(RECEIVERS).bind(after.map_or(i64::MIN, |row| row.thread.0)).bind(id),
-            SealedKind::Answer => {
+            SealedKind::Response => {
                 let tenant = after.map_or(i64::MIN, |row| row.tenant.0);
-                sqlx::query(ANSWERS).bind(tenant).bind(scope).bind(id)
+                sqlx::query(RESPONSES).bind(tenant).bind(scope).bind(id)
             }
         };
         let found = query.bind(limit).fetch_all(&self.readers).await.map_err(unreadable)?;
@@ -42,8 +42,8 @@ impl SealedStore for Sqlite {
             SealedKind::Receiver => {
                 tx.prepare_cached(REPLACE_RECEIVER)?.execute(params![row.thread.0, row.id, row.body, body])
             }
-            SealedKind::Answer => {
-                tx.prepare_cached(REPLACE_ANSWER)?.execute(params![row.tenant.0, row.scope, row.id, row.body, body])
+            SealedKind::Response => {
+                tx.prepare_cached(REPLACE_RESPONSE)?.execute(params![row.tenant.0, row.scope, row.id, row.body, body])
             }
         };
         Ok(self.writer.write(replace).await? > 0)

@@ -55,7 +55,7 @@ async fn receivers_and_answers_are_found_in_pages_and_replaced_as_they_were_read
         let next = bed.next(pk).await;
         bed.done(Commit { idempotency: Some(answer(&bed, key, body)), ..next }).await;
     }
-    let answers = all(&bed, SealedKind::Answer).await;
+    let answers = all(&bed, SealedKind::Response).await;
     let ids: Vec<&str> = answers.iter().map(|row| row.id.as_str()).collect();
     assert_eq!(ids, ["k1\0", "k3", "k4"], "those that are sealed");
 

@@ -23,14 +23,14 @@ use pes::store::postgres::Postgres;
 use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;
 use pes::store::{
-    AnswerToStore, AuditRow, AuditStore, BackupStore, CallPosition, ChainEnd, ChainStore, ChainedLine, Checkpoint,
-    Chores, Claimable, Commit, Committed, Compaction, Dropped, Erasure, ErasureStore, Error, FigureStore, Figures,
-    Forgotten, FoundRow, HeldCounts, IdempotencyRow, IdempotencyStore, KeyAdded, KeyRow, KeyStore, LeaseStore,
-    LogStore, LookupPosition, LookupStore, Mark, NewImport, NewLinks, NewSpendNotice, ObservationAsk, Outline, Page,
-    PageAsk, PastPeriods, PlannedSchedule, Pooled, Registration, RestoreHold, Result, RetentionStore, Rotation,
-    RowStore, RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore,
-    SpendChange, SpendKey, SpendStore, Spent, Store, SuspensionAsk, TenantRenamed, ThreadFilter, ThreadRow,
-    ThreadStore, Traffic, TransferStore, UnchainedLine, UsageAsk, UsageStore,
+    AuditRow, AuditStore, BackupStore, CallPosition, ChainEnd, ChainStore, ChainedLine, Checkpoint, Chores, Claimable,
+    Commit, Committed, Compaction, Dropped, Erasure, ErasureStore, Error, FigureStore, Figures, Forgotten, FoundRow,
+    HeldCounts, IdempotencyRow, IdempotencyStore, KeyAdded, KeyRow, KeyStore, LeaseStore, LogStore, LookupPosition,
+    LookupStore, Mark, NewImport, NewLinks, NewSpendNotice, ObservationAsk, Outline, Page, PageAsk, PastPeriods,
+    PlannedSchedule, Pooled, Registration, ResponseToStore, RestoreHold, Result, RetentionStore, Rotation, RowStore,
+    RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore, SpendChange,
+    SpendKey, SpendStore, Spent, Store, SuspensionAsk, TenantRenamed, ThreadFilter, ThreadRow, ThreadStore, Traffic,
+    TransferStore, UnchainedLine, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;

@@ -103,7 +103,7 @@ passed_on! {
 
 passed_on! {
     DocumentStore {}
-    write_document(new: Document, old: Expected, audit: AuditRow, kept: AnswerToStore) -> Option<i64>;
+    write_document(new: Document, old: Expected, audit: AuditRow, response: ResponseToStore) -> Option<i64>;
     document(tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Document>;
     documents_since(after: i64) -> DocumentChanges;
     forget_documents(before: Millis, at_most: u32) -> u64;
@@ -119,7 +119,7 @@ passed_on! {
     next_batched() -> Option<Millis>;
     deliveries(tenant: TenantPk, kind: TargetKind, target: &str, page: &PageAsk) -> Page<Delivery>;
     deliveries_of_tenant(tenant: TenantPk, kind: TargetKind, status: Option<DeliveryStatus>, page: &PageAsk) -> Page<Delivery>;
-    replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, audit: AuditRow, kept: AnswerToStore) -> Option<bool>;
+    replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, audit: AuditRow, response: ResponseToStore) -> Option<bool>;
     abandon_deliveries(tenant: TenantPk, kind: TargetKind, target: &str, why: &str, now: Millis, behind: i64) -> Abandoned;
     forget_deliveries(before: Millis, limit: u32) -> u64;
 }
