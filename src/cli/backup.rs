@@ -133,7 +133,7 @@ fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
     let resumed =
         || DatabaseAction { by: LOCAL, at: System::default().now(), detail: json!({ "asOf": as_of, "resumed": true }) };
     let how = if resumes { RestoreMode::Resumed(resumed()) } else { RestoreMode::Held { as_of } };
-    sqlite::put_back(from, &config.store.data_dir, how)?;
+    sqlite::restore(from, &config.store.data_dir, how)?;
     let next = if resumes {
         "runs that were not over go on at the next start, and may do again what was done after the backup"
     } else {

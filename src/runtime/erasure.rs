@@ -118,12 +118,12 @@ impl Actor {
             let (version, now) = (row.fence.version, self.shared.now());
             let thread = self.pk;
             let audit = audit::erasure_row(&row, now, by);
-            let (spending, took) = self.shared.final_spending(&row, rows, results, by).await;
+            let (spending, calls) = self.shared.final_spending(&row, rows, results, by).await;
             let mut kinds: Vec<TargetKind> = deliveries.iter().map(|delivery| delivery.kind).collect();
             kinds.extend(spending.has_announcements().then_some(TargetKind::Webhook));
             let spend = spending.changes();
-            let used: Vec<ModelUse> = took.iter().map(|(_, used)| used.clone()).collect();
-            let erasure = Erasure { thread, version, now, deliveries, audit, spend, took, is_chore };
+            let used: Vec<ModelUse> = calls.iter().map(|(_, used)| used.clone()).collect();
+            let erasure = Erasure { thread, version, now, deliveries, audit, spend, calls, is_chore };
             if self.shared.store.delete_thread(erasure).await? {
                 used.iter().for_each(|used| self.shared.model_meters.record_usage(used));
                 failpoint::reached("delete.committed");

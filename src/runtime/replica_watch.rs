@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::shared::Shared;
 use crate::domain::ids::ThreadPk;
-use crate::store::{Mark, Result};
+use crate::store::{Result, ThreadVersion};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -46,12 +46,12 @@ impl Shared {
         pks.extend(self.waiters.threads());
         pks.sort_unstable();
         pks.dedup();
-        let marks = self.marks(&pks).await?;
-        let before = std::mem::replace(seen, marks.iter().map(|mark| (mark.pk, mark.version)).collect());
-        for mark in marks.iter().filter(|mark| before.get(&mark.pk) != Some(&mark.version)) {
+        let versions = self.versions(&pks).await?;
+        let before = std::mem::replace(seen, versions.iter().map(|one| (one.pk, one.version)).collect());
+        for one in versions.iter().filter(|one| before.get(&one.pk) != Some(&one.version)) {
             // Also for threads whose lease is ours: their actor does not read the store while a call runs.
-            self.hub.publish_gap_up_to(mark.pk, mark.last_seq);
-            self.waiters.notify_thread(mark.pk);
+            self.hub.publish_gap_up_to(one.pk, one.last_seq);
+            self.waiters.notify_thread(one.pk);
         }
         // The thread was deleted: subscribers and waiters read the store and find it gone.
         for pk in pks.iter().filter(|pk| !seen.contains_key(pk)) {
@@ -66,7 +66,7 @@ impl Shared {
     async fn wake_outdated_actors(self: &Arc<Self>) -> Result<()> {
         let pks: Vec<ThreadPk> = self.actors.known_versions().into_keys().collect();
         let stored: HashMap<ThreadPk, i64> =
-            self.marks(&pks).await?.into_iter().map(|mark| (mark.pk, mark.version)).collect();
+            self.versions(&pks).await?.into_iter().map(|one| (one.pk, one.version)).collect();
         // Read after the store: an actor that waits by now knows its own commits that were found there.
         let known = self.actors.known_versions();
         let is_outdated =
@@ -75,7 +75,7 @@ impl Shared {
         Ok(())
     }
 
-    async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
-        if pks.is_empty() { Ok(Vec::new()) } else { self.store.marks(pks).await }
+    async fn versions(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadVersion>> {
+        if pks.is_empty() { Ok(Vec::new()) } else { self.store.thread_versions(pks).await }
     }
 }

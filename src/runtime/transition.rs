@@ -233,8 +233,8 @@ impl Actor {
             return Ok(true);
         }
         let version = loaded.row.fence.version;
-        let marks = self.shared.store.marks(&[self.pk]).await?;
-        let is_newest = marks.iter().any(|mark| mark.version == version);
+        let versions = self.shared.store.thread_versions(&[self.pk]).await?;
+        let is_newest = versions.iter().any(|one| one.version == version);
         if !is_newest {
             self.loaded = None;
         }

@@ -46,7 +46,7 @@ impl AuditRow {
             at: row.number("at")?,
             actor: row.name("actor")?,
             action: row.name("action")?,
-            detail: text::json(row.text("detail")?),
+            detail: text::audit_detail(row.text("detail")?),
         })
     }
 }

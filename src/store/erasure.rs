@@ -29,16 +29,16 @@ pub struct Erasure {
     /// Releases what its model calls had reserved under the caps, and adds what they used.
     pub spend: Vec<SpendChange>,
     /// The usage of the model calls that were stopped for it, and when it was known.
-    pub took: Vec<(Millis, ModelUse)>,
+    pub calls: Vec<(Millis, ModelUse)>,
     /// Retention deletes it: no request waits.
     pub is_chore: bool,
 }
 
 impl Erasure {
-    /// The usage rows to store for [`Self::took`]: time and body.
+    /// The usage rows to store for [`Self::calls`]: time and body.
     pub(crate) fn usage_to_keep(&self) -> impl Iterator<Item = (Millis, String)> {
-        self.took.iter().map(|(at, took)| {
-            let kept = ModelUse { run: DELETED.into(), item: None, ..took.clone() };
+        self.calls.iter().map(|(at, call)| {
+            let kept = ModelUse { run: DELETED.into(), item: None, ..call.clone() };
             (*at, json!(kept).to_string())
         })
     }

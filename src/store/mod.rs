@@ -20,6 +20,7 @@ pub mod documents;
 mod erasure;
 mod fault;
 mod figures;
+mod file_owner;
 mod forgetting;
 mod idempotency;
 mod keys;
@@ -29,7 +30,6 @@ mod lookups;
 mod migrations;
 mod open;
 pub mod outbox;
-mod owner;
 mod pace;
 mod page;
 pub mod postgres;
@@ -65,7 +65,7 @@ pub use rows::{FoundRow, RowStore, RunsByStatusAsk, SuspensionAsk, SuspensionsWa
 pub use schedules::{Due, Fire, PlannedSchedule, ScheduleMove, ScheduleState, ScheduleStore};
 pub use sessions::{SessionRow, SessionStore};
 pub use spend::{NewSpendNotice, PastPeriods, SpendChange, SpendKey, SpendNotice, SpendStore, Spent};
-pub use threads::{MAX_PAGE_BYTES, MAX_SCANNED, Mark, Outline, ThreadFilter, ThreadRow, ThreadStore};
+pub use threads::{MAX_PAGE_BYTES, MAX_SCANNED, Outline, ThreadFilter, ThreadRow, ThreadStore, ThreadVersion};
 pub use transfer::{NewImport, TransferStore};
 pub use usage::{CallPosition, UsageAsk, UsageStore};
 

@@ -121,7 +121,7 @@ pub trait SpendStore: Send + Sync + 'static {
     async fn spent(&self, keys: &[SpendKey]) -> Result<Vec<Spent>>;
     /// Adds a notice to the outbox. `false`: a notice of at least that percentage of this cap was sent before, and nothing
     /// is stored.
-    async fn add_spend_notice(&self, told: NewSpendNotice) -> Result<bool>;
+    async fn add_spend_notice(&self, notice: NewSpendNotice) -> Result<bool>;
     /// Deletes at most `limit` rows of periods that ended before this day and this month; returns how many.
     async fn forget_spend(&self, tenant: TenantPk, before: &PastPeriods, limit: u32) -> Result<u64>;
 }

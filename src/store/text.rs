@@ -80,7 +80,7 @@ pub(crate) fn payload(id: &str, body: &str) -> Option<(PayloadId, Arc<Value>)> {
 }
 
 /// The detail of an audit line, or `null` if it cannot be read: the line still says who did what.
-pub(crate) fn json(body: &str) -> Value {
+pub(crate) fn audit_detail(body: &str) -> Value {
     legible("audit", body).unwrap_or_default()
 }
 

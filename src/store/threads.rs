@@ -42,7 +42,7 @@ pub struct ThreadRow {
 
 /// A thread's version and last seq, to detect that another process wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct ThreadVersion {
     pub pk: ThreadPk,
     pub version: i64,
     pub last_seq: i64,
@@ -107,7 +107,7 @@ pub trait ThreadStore: Send + Sync + 'static {
     /// snapshot, ordered by kind, then `ord`, then id. Rows of kinds that a newer release added are left out.
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>>;
     /// The current versions and seqs of these threads, in no order. Deleted ones are left out.
-    async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>>;
+    async fn thread_versions(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadVersion>>;
     /// Threads of the tenant that were active at this time or later, or are running, with their versions.
     async fn recent_threads(&self, tenant: TenantPk, since: Millis) -> Result<Vec<(ThreadPk, ThreadId, i64)>>;
     /// The outlines of these threads, in no order. Rows that cannot be read are not counted.
@@ -207,7 +207,7 @@ pub(crate) fn read_title(row: &impl Columns) -> Result<Option<(ThreadPk, String)
     Ok(title.map(|title| (pk, title)))
 }
 
-impl Mark {
+impl ThreadVersion {
     pub(crate) fn read(row: &impl Columns) -> Result<Self> {
         Ok(Self { pk: ThreadPk(row.number("pk")?), version: row.number("version")?, last_seq: row.number("last_seq")? })
     }

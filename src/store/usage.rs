@@ -47,7 +47,7 @@ pub trait UsageStore: Send + Sync + 'static {
         &self,
         tenant: TenantPk,
         now: Millis,
-        took: Vec<ModelUse>,
+        calls: Vec<ModelUse>,
         spend: Vec<SpendChange>,
     ) -> Result<()>;
     /// One step of deleting the calls whose reply came before this, except those of threads that are on hold, or have terms

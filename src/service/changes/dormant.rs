@@ -48,13 +48,13 @@ impl DormantThreads {
         let from = self.last_checked.map_or(Bound::Unbounded, Bound::Excluded);
         let next: Vec<ThreadPk> =
             self.known.range((from, Bound::Unbounded)).take(MAX_PER_POLL).map(|(pk, _)| *pk).collect();
-        let marks: HashMap<ThreadPk, i64> =
-            store.marks(&next).await?.into_iter().map(|mark| (mark.pk, mark.version)).collect();
+        let versions: HashMap<ThreadPk, i64> =
+            store.thread_versions(&next).await?.into_iter().map(|one| (one.pk, one.version)).collect();
         self.last_checked = next.last().filter(|_| next.len() == MAX_PER_POLL).copied();
         let mut changed = Vec::new();
         for pk in next {
             let Some((id, version)) = self.known.get_mut(&pk) else { continue };
-            match marks.get(&pk) {
+            match versions.get(&pk) {
                 Some(now) if now == version => {}
                 Some(now) => {
                     *version = *now;

@@ -196,10 +196,10 @@ impl ChangeReader {
         changed.extend(self.dormant.changed(&*reads).await?);
         let left: Vec<ThreadPk> = before.keys().copied().collect();
         if !left.is_empty() {
-            for mark in reads.marks(&left).await? {
+            for one in reads.thread_versions(&left).await? {
                 // The thread is unchanged. It left the list only because it was not active recently.
-                if before.get(&mark.pk).is_some_and(|(_, version)| *version == mark.version) {
-                    before.remove(&mark.pk);
+                if before.get(&one.pk).is_some_and(|(_, version)| *version == one.version) {
+                    before.remove(&one.pk);
                 }
             }
             changed.extend(before.into_iter().map(|(pk, (id, _))| (pk, id)));

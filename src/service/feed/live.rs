@@ -316,7 +316,7 @@ impl Feed {
         if self.read_page().await? {
             return Ok(());
         }
-        if self.service.store.marks(&[self.pk]).await?.is_empty() {
+        if self.service.store.thread_versions(&[self.pk]).await?.is_empty() {
             // The thread was deleted: no more events will follow.
             self.source = FeedSource::Ended;
             return Ok(());

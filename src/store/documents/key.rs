@@ -14,7 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hex;
-use crate::store::owner::give_to_owner_of;
+use crate::store::file_owner::give_to_owner_of;
 
 /// Where a key comes from.
 #[derive(Clone)]

@@ -27,8 +27,8 @@ const FORGET: &str = "DELETE FROM restored RETURNING as_of";
 
 const SERVING: &str = "SELECT coalesce(name, id::text) FROM replicas WHERE alive_until > now() ORDER BY 1 LIMIT 1";
 
-/// A line of every tenant.
-const TELL: &str = "
+/// Adds a line to the audit of every tenant.
+const ADD_LINES: &str = "
 INSERT INTO audit (pk, tenant, at, thread_id, actor, action, detail)
 SELECT 0, pk, $1, NULL, $2, $3, $4 FROM tenants ORDER BY pk";
 
@@ -74,8 +74,8 @@ async fn hold(connection: &mut PgConnection, held: RestoreHold) -> Result<Option
     let deliveries = deliveries.execute(&mut *transaction).await.map_err(error)?.rows_affected();
     let schedules = sqlx::query(schedules::HOLD).bind(held.schedules);
     let schedules = schedules.execute(&mut *transaction).await.map_err(error)?.rows_affected();
-    let tell = sqlx::query(TELL).bind(held.now).bind(escaped(&held.actor)).bind(escaped(&held.action));
-    tell.bind(held.detail.to_string()).execute(&mut *transaction).await.map_err(error)?;
+    let add = sqlx::query(ADD_LINES).bind(held.now).bind(escaped(&held.actor)).bind(escaped(&held.action));
+    add.bind(held.detail.to_string()).execute(&mut *transaction).await.map_err(error)?;
     transaction.commit().await.map_err(error)?;
     Ok(Some(HeldCounts { deliveries, schedules }))
 }

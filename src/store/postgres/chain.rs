@@ -155,6 +155,6 @@ async fn add_in(transaction: &mut PgConnection, new: &NewLinks) -> Result<bool> 
     let Checkpoint { n, hash, at, jws } = &new.checkpoint;
     let checkpoint = sqlx::query(CHECKPOINT).bind(new.tenant.0).bind(n).bind(at).bind(hash).bind(jws);
     checkpoint.execute(&mut *transaction).await.map_err(error)?;
-    outbox::leave(transaction, (ThreadPk::NONE, new.tenant), *at, &new.deliveries).await?;
+    outbox::insert_all(transaction, (ThreadPk::NONE, new.tenant), *at, &new.deliveries).await?;
     Ok(true)
 }

@@ -88,7 +88,7 @@ pub(super) async fn erase(connection: &mut PgConnection, erasure: &Erasure) -> R
     let erased = sqlx::query("INSERT INTO erased_threads (pk, erased_at, is_empty) VALUES ($1, $2, false)");
     erased.bind(pk).bind(erasure.now).execute(&mut *transaction).await.map_err(error)?;
     remove(&mut transaction, pk, AT_ONCE).await?;
-    outbox::leave(&mut transaction, (erasure.thread, TenantPk(tenant)), erasure.now, &erasure.deliveries).await?;
+    outbox::insert_all(&mut transaction, (erasure.thread, TenantPk(tenant)), erasure.now, &erasure.deliveries).await?;
     for (at, body) in erasure.usage_to_keep() {
         let keep = sqlx::query(usage::ADD);
         keep.bind(tenant).bind(at).bind(body).execute(&mut *transaction).await.map_err(error)?;

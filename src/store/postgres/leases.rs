@@ -73,7 +73,7 @@ FROM (
 ) c
 ORDER BY f.round, f.since, f.pk";
 
-/// Locks in key order, as the committers do. A locked row is skipped: its holder is writing the thread and will own it.
+/// Locks in key order, as commits do. A locked row is skipped: its holder is writing the thread and will own it.
 const RESERVE: &str = "
 WITH free AS (
     SELECT t.pk FROM threads t

@@ -1,8 +1,8 @@
 //! PostgreSQL: any number of processes on one database.
 //!
-//! Two committers write; a thread always uses the same one. The reads of the engine and those that people cause use two
-//! pools. The renewal of this process's lease has a connection of its own, and so has the health check. Whether a replica is
-//! alive is decided by the database's clock.
+//! Two writers take the committer's batches; a thread always uses the same one. The reads of the engine and those that
+//! people cause use two pools. The renewal of this process's lease has a connection of its own, and so has the health check.
+//! Whether a replica is alive is decided by the database's clock.
 
 mod audit;
 mod backup;
@@ -49,7 +49,7 @@ use pool::Pool;
 use writer::Writer;
 
 /// While one waits for its commit to be flushed, the other writes. A third would only compete for the processor.
-const COMMITTERS: usize = 2;
+const WRITERS: usize = 2;
 
 #[derive(Clone)]
 pub struct Postgres {
@@ -101,16 +101,16 @@ impl Postgres {
 
     async fn opened(options: &PgConnectOptions, session: PgConnectOptions, connections: u32) -> Result<Self> {
         let server = open::server(&session).await?;
-        let reading = open::ending_given_up(&session, &server);
+        let checked = open::with_client_check(&session, &server);
         let half = connections.div_ceil(2);
-        let writers = (0..COMMITTERS).map(|_| Writer::new(session.clone()));
+        let writers = (0..WRITERS).map(|_| Writer::new(session.clone()));
         Ok(Self {
             location: open::location(options),
             weakness: server.weakness,
-            pool: Pool::lazy(reading.clone(), half),
-            for_people: Some(Pool::lazy(reading.clone(), half)),
-            lease: Pool::lazy(reading.clone(), 1),
-            health: Pool::lazy(reading, 1),
+            pool: Pool::lazy(checked.clone(), half),
+            for_people: Some(Pool::lazy(checked.clone(), half)),
+            lease: Pool::lazy(checked.clone(), 1),
+            health: Pool::lazy(checked, 1),
             committer: Arc::new(Committer::spawn(writers, Bounds::default())),
             chores: Arc::new(Chores::beside_commits()),
         })

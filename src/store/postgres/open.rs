@@ -62,12 +62,12 @@ pub(super) fn session(options: &PgConnectOptions) -> PgConnectOptions {
 const CHECK_INTERVAL: (&str, &str) = ("client_connection_check_interval", "500ms");
 
 /// The session with that check, if the server supports it: it ends the statements of disconnected clients.
-pub(super) fn ending_given_up(session: &PgConnectOptions, server: &Server) -> PgConnectOptions {
+pub(super) fn with_client_check(session: &PgConnectOptions, server: &Server) -> PgConnectOptions {
     if server.can_check { session.clone().options([CHECK_INTERVAL]) } else { session.clone() }
 }
 
 /// Turns the check on for this connection. `false`: the server cannot check.
-async fn check_client(connection: &mut PgConnection) -> bool {
+async fn turn_on_client_check(connection: &mut PgConnection) -> bool {
     let (name, interval) = CHECK_INTERVAL;
     let set = sqlx::query("SELECT set_config(name, $2, false) FROM pg_settings WHERE name = $1");
     matches!(set.bind(name).bind(interval).fetch_optional(connection).await, Ok(Some(_)))
@@ -92,7 +92,7 @@ pub(super) async fn migrate(options: &PgConnectOptions) -> Result<()> {
     let migrator = migrations::migrator(migrations::POSTGRES, NOW);
     loop {
         let mut connection = connect(&session).await?;
-        check_client(&mut connection).await;
+        turn_on_client_check(&mut connection).await;
         let migrated = match migrator.run_direct(None, &mut connection, false).await {
             Ok(()) => Ok(floor(&mut connection).await.map_err(fault::error)?),
             Err(error) => Err(error),
@@ -229,7 +229,7 @@ pub(super) struct Server {
 pub(super) async fn server(session: &PgConnectOptions) -> Result<Server> {
     let mut connection = connect(session).await?;
     let weakness = weakness(&mut connection).await?;
-    let can_check = check_client(&mut connection).await;
+    let can_check = turn_on_client_check(&mut connection).await;
     let _ = connection.close().await;
     Ok(Server { weakness, can_check })
 }

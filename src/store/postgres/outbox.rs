@@ -174,7 +174,7 @@ SELECT count(*) AS count, max(ord) AS last FROM pending";
 const END: &str =
     "UPDATE deliveries SET status = 'dead', due_at = NULL, said = $2, finished_at = $3 WHERE ord = ANY ($1)";
 
-const LEAVE: &str = "
+const INSERT: &str = "
 INSERT INTO deliveries (pk, tenant, due_at, created_at, attempts, id, target_kind, target, lane, event, status, body)
 VALUES ($1, $2, $3, $3, 0, $4, $5, $6, $7, $8, 'pending', $9)";
 
@@ -305,14 +305,14 @@ impl Postgres {
 }
 
 /// Adds deliveries outside of a commit, which is rare, so one statement per delivery is enough.
-pub(super) async fn leave(
+pub(super) async fn insert_all(
     connection: &mut PgConnection,
     (thread, tenant): (ThreadPk, TenantPk),
     now: Millis,
     deliveries: &[NewDelivery],
 ) -> Result<()> {
     for new in deliveries {
-        let insert = sqlx::query(LEAVE).bind(thread.0).bind(tenant.0).bind(now).bind(new.id.as_str());
+        let insert = sqlx::query(INSERT).bind(thread.0).bind(tenant.0).bind(now).bind(new.id.as_str());
         let insert =
             insert.bind(new.kind.as_str()).bind(escaped(&new.target)).bind(new.ordering_key.as_deref().map(escaped));
         insert.bind(&new.event).bind(&new.body).execute(&mut *connection).await.map_err(error)?;

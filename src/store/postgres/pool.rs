@@ -1,4 +1,4 @@
-//! The connection pool for everything but the committers' writes. Every query has a deadline, even if the network loses its
+//! The connection pool for everything but the committer's writes. Every query has a deadline, even if the network loses its
 //! response.
 
 use std::sync::Arc;

@@ -10,8 +10,8 @@ use crate::store::{AuditRow, Result, SessionRow, SessionStore};
 
 const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at, person) VALUES ($1, $2, $3, $4)";
 
-/// All but some that end last. OFFSET would lock what it skips, hence the query within the query.
-const LEAVE: &str = "
+/// Deletes all but those that end last. OFFSET would lock what it skips, hence the query within the query.
+const END_FIRST: &str = "
 DELETE FROM sessions WHERE hash IN (
     SELECT hash FROM sessions
     WHERE hash IN (SELECT hash FROM sessions WHERE key_hash = $1 ORDER BY expires_at DESC, hash OFFSET $2)
@@ -31,12 +31,12 @@ DELETE FROM sessions WHERE hash IN (
 impl SessionStore for Postgres {
     async fn add_session(&self, session: SessionRow, at_most: u32) -> Result<()> {
         let SessionRow { hash, key_hash, person, expires_at } = session;
-        let leave = sqlx::query(LEAVE).bind(key_hash.clone()).bind(i64::from(at_most.saturating_sub(1)));
+        let end_first = sqlx::query(END_FIRST).bind(key_hash.clone()).bind(i64::from(at_most.saturating_sub(1)));
         let add = sqlx::query(ADD).bind(hash).bind(key_hash).bind(expires_at).bind(person);
         let added = async |connection: &mut PgConnection| {
             // If it is dropped without a commit, it is rolled back.
             let mut transaction = connection.begin().await.map_err(error)?;
-            for query in [leave, add] {
+            for query in [end_first, add] {
                 query.execute(&mut *transaction).await.map_err(error)?;
             }
             transaction.commit().await.map_err(error)

@@ -24,7 +24,7 @@ const CHANGE: &str = "
 UPDATE spend SET used = used + $4, held = held + $5 WHERE tenant = $1 AND key = $2 AND period = $3";
 
 /// After a change of the cap all notices are sent again.
-const TELL: &str = "
+const MARK_SENT: &str = "
 UPDATE spend SET told = $4, told_of = $5
 WHERE tenant = $1 AND key = $2 AND period = $3 AND (told < $4 OR told_of NOT IN (0, $5))";
 
@@ -64,7 +64,7 @@ pub(super) async fn change(connection: &mut PgConnection, changes: &[SpendChange
         for notice in notices.iter().filter(|notice| spent.used >= notice.from) {
             if mark_sent(&mut *connection, key, notice.percent, notice.cap).await? {
                 let deliveries: Vec<_> = notice.filled_in(&spent).collect();
-                outbox::leave(&mut *connection, (ThreadPk::NONE, key.tenant), now, &deliveries).await?;
+                outbox::insert_all(&mut *connection, (ThreadPk::NONE, key.tenant), now, &deliveries).await?;
             }
         }
     }
@@ -73,9 +73,9 @@ pub(super) async fn change(connection: &mut PgConnection, changes: &[SpendChange
 
 /// Records a notice. `false`: one of at least this percentage of this cap was sent before.
 async fn mark_sent(connection: &mut PgConnection, key: &SpendKey, percent: i64, cap: Amount) -> Result<bool> {
-    let tell = sqlx::query(TELL).bind(key.tenant.0).bind(escaped(&key.key_name)).bind(key.stored_period());
-    let told = tell.bind(percent).bind(cap).execute(connection).await.map_err(error)?;
-    Ok(told.rows_affected() == 1)
+    let mark = sqlx::query(MARK_SENT).bind(key.tenant.0).bind(escaped(&key.key_name)).bind(key.stored_period());
+    let marked = mark.bind(percent).bind(cap).execute(connection).await.map_err(error)?;
+    Ok(marked.rows_affected() == 1)
 }
 
 async fn add_notice(connection: &mut PgConnection, notice: &NewSpendNotice) -> Result<bool> {
@@ -84,7 +84,7 @@ async fn add_notice(connection: &mut PgConnection, notice: &NewSpendNotice) -> R
     let mut transaction = connection.begin().await.map_err(error)?;
     let is_new = mark_sent(&mut transaction, key, *percent, *cap).await?;
     if is_new {
-        outbox::leave(&mut transaction, (ThreadPk::NONE, key.tenant), *now, deliveries).await?;
+        outbox::insert_all(&mut transaction, (ThreadPk::NONE, key.tenant), *now, deliveries).await?;
     }
     transaction.commit().await.map_err(error)?;
     Ok(is_new)

@@ -12,8 +12,8 @@ use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::threads::{page_of_threads, read_title, read_version, threads_before, within_bytes};
 use crate::store::{
-    Commit, Committed, Erasure, MAX_SCANNED, Mark, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow,
-    ThreadStore, text,
+    Commit, Committed, Erasure, MAX_SCANNED, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow, ThreadStore,
+    ThreadVersion, text,
 };
 
 macro_rules! select {
@@ -99,7 +99,7 @@ const LIST: &str = select!("", listed!());
 const SIZES: &str =
     concat!("SELECT (octet_length(t.sheet) + octet_length(t.head))::bigint AS bytes FROM threads t ", listed!());
 
-const MARKS: &str = "SELECT pk, version, last_seq FROM threads WHERE pk = ANY($1)";
+const VERSIONS: &str = "SELECT pk, version, last_seq FROM threads WHERE pk = ANY($1)";
 
 #[async_trait]
 impl ThreadStore for Postgres {
@@ -128,9 +128,9 @@ impl ThreadStore for Postgres {
         found.map(|found| Ok((ThreadRow::read(&found)?, loaded(&found)?))).transpose()
     }
 
-    async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
-        let found = self.pool.fetch_all(sqlx::query(MARKS).bind(keys_of(pks))).await?;
-        found.iter().map(Mark::read).collect()
+    async fn thread_versions(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadVersion>> {
+        let found = self.pool.fetch_all(sqlx::query(VERSIONS).bind(keys_of(pks))).await?;
+        found.iter().map(ThreadVersion::read).collect()
     }
 
     async fn recent_threads(&self, tenant: TenantPk, since: Millis) -> Result<Vec<(ThreadPk, ThreadId, i64)>> {

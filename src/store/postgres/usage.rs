@@ -148,10 +148,10 @@ impl UsageStore for Postgres {
         &self,
         tenant: TenantPk,
         now: Millis,
-        took: Vec<ModelUse>,
+        calls: Vec<ModelUse>,
         spend: Vec<SpendChange>,
     ) -> Result<()> {
-        self.pool.with_connection(async |connection| add(connection, (tenant, now), &took, &spend).await).await
+        self.pool.with_connection(async |connection| add(connection, (tenant, now), &calls, &spend).await).await
     }
 
     async fn forget_usage(
@@ -183,12 +183,12 @@ impl UsageStore for Postgres {
 async fn add(
     connection: &mut PgConnection,
     (tenant, now): (TenantPk, Millis),
-    took: &[ModelUse],
+    calls: &[ModelUse],
     spend: &[SpendChange],
 ) -> Result<()> {
     let mut transaction = connection.begin().await.map_err(error)?;
-    for took in took {
-        let add = sqlx::query(ADD).bind(tenant.0).bind(now).bind(json!(took).to_string());
+    for call in calls {
+        let add = sqlx::query(ADD).bind(tenant.0).bind(now).bind(json!(call).to_string());
         add.execute(&mut *transaction).await.map_err(error)?;
     }
     spend::change(&mut transaction, spend, now).await?;

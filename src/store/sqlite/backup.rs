@@ -29,8 +29,8 @@ SELECT max(?1, coalesce((SELECT max(created_at) FROM deliveries WHERE due_at IS 
 
 const FORGET: &str = "DELETE FROM restored RETURNING as_of";
 
-/// A line of every tenant.
-const TELL: &str = "
+/// Adds a line to the audit of every tenant.
+const ADD_LINES: &str = "
 INSERT INTO audit (pk, tenant, at, thread_id, actor, action, detail)
 SELECT 0, pk, ?1, NULL, ?2, ?3, ?4 FROM tenants ORDER BY pk";
 
@@ -43,7 +43,7 @@ pub struct DatabaseAction<'a> {
 
 impl DatabaseAction<'_> {
     fn record(&self, connection: &Connection, action: &str) -> rusqlite::Result<()> {
-        connection.execute(TELL, params![self.at, self.by, action, self.detail.to_string()]).map(drop)
+        connection.execute(ADD_LINES, params![self.at, self.by, action, self.detail.to_string()]).map(drop)
     }
 }
 
@@ -76,7 +76,7 @@ pub enum RestoreMode<'a> {
 /// Copies this file into the folder as its database. The copy is marked as restored as of `as_of`; or, if its runs are
 /// resumed, gets an audit line (a start that holds the runs writes that line itself). `Unusable` if the file is not a
 /// complete database, if the folder has one already, or if a server holds it; then nothing is changed.
-pub fn put_back(file: &Path, folder: &Path, how: RestoreMode<'_>) -> Result<()> {
+pub fn restore(file: &Path, folder: &Path, how: RestoreMode<'_>) -> Result<()> {
     let pages = check(file)?;
     private::folder(folder).map_err(|error| unusable(folder, error))?;
     let _lock = FolderLock::take(folder)?;
@@ -161,7 +161,7 @@ impl BackupStore for Sqlite {
             let Some(as_of) = forget_mark(tx)? else { return Ok(None) };
             let deliveries = tx.execute(HOLD, params![held.deliveries, held.now, as_of])? as u64;
             let schedules = tx.execute(schedules::HOLD, [&held.schedules])? as u64;
-            tx.execute(TELL, params![held.now, held.actor, held.action, held.detail.to_string()])?;
+            tx.execute(ADD_LINES, params![held.now, held.actor, held.action, held.detail.to_string()])?;
             Ok(Some(HeldCounts { deliveries, schedules }))
         };
         self.writer.write(hold).await

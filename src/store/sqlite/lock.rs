@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use crate::store::owner::give_to_owner_of;
+use crate::store::file_owner::give_to_owner_of;
 use crate::store::{Error, Result};
 
 const LOCK: &str = "pes.lock";

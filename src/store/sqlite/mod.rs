@@ -14,7 +14,6 @@ mod erasure;
 mod fault;
 mod figures;
 mod idempotency;
-mod joined;
 mod keys;
 mod leases;
 mod lock;
@@ -30,6 +29,7 @@ mod schedules;
 mod schema;
 mod sealed;
 mod sessions;
+mod shared_transaction;
 mod spend;
 #[cfg(test)]
 mod tests;
@@ -54,7 +54,7 @@ use crate::config::Synchronous;
 use crate::domain::ids::ThreadPk;
 use writer::Writer;
 
-pub use backup::{DatabaseAction, RestoreMode, back_up, put_back};
+pub use backup::{DatabaseAction, RestoreMode, back_up, restore};
 pub use lock::{Holder, announce, holder, served};
 pub use open::database_of;
 

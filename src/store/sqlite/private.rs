@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use crate::store::owner::give_to_owner_of;
+use crate::store::file_owner::give_to_owner_of;
 
 /// Creates the folder. The permissions of an existing one are left as the operator set them.
 pub(super) fn folder(path: &Path) -> io::Result<()> {

@@ -11,8 +11,8 @@ use crate::store::{AuditRow, Result, SessionRow, SessionStore};
 
 const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at, person) VALUES (?1, ?2, ?3, ?4)";
 
-/// All but some that end last.
-pub(super) const LEAVE: &str = "DELETE FROM sessions WHERE hash IN
+/// Deletes all but those that end last.
+pub(super) const END_FIRST: &str = "DELETE FROM sessions WHERE hash IN
     (SELECT hash FROM sessions WHERE key_hash = ?1 ORDER BY expires_at DESC, hash LIMIT -1 OFFSET ?2)";
 
 const ONE: &str = "SELECT hash, key_hash, expires_at, person FROM sessions WHERE hash = ?";
@@ -29,7 +29,7 @@ impl SessionStore for Sqlite {
     async fn add_session(&self, session: SessionRow, at_most: u32) -> Result<()> {
         let SessionRow { hash, key_hash, person, expires_at } = session;
         let add = move |tx: &Transaction<'_>| {
-            tx.execute(LEAVE, params![key_hash, at_most.saturating_sub(1)])?;
+            tx.execute(END_FIRST, params![key_hash, at_most.saturating_sub(1)])?;
             tx.execute(ADD, params![hash, key_hash, expires_at, person]).map(drop)
         };
         self.writer.write(add).await

@@ -19,7 +19,7 @@ INSERT INTO spend (tenant, key, period, used, held, told) VALUES (?1, ?2, ?3, ?4
 ON CONFLICT (tenant, key, period) DO UPDATE SET used = used + excluded.used, held = held + excluded.held";
 
 /// After a change of the cap all notices are sent again.
-const TELL: &str = "
+const MARK_SENT: &str = "
 UPDATE spend SET told = ?4, told_of = ?5
 WHERE tenant = ?1 AND key = ?2 AND period = ?3 AND (told < ?4 OR told_of NOT IN (0, ?5))";
 
@@ -68,7 +68,7 @@ pub(super) fn change(tx: &Transaction<'_>, changes: &[SpendChange], now: Millis)
 /// Records a notice. `false`: one of at least this percentage of this cap was sent before.
 fn mark_sent(tx: &Transaction<'_>, key: &SpendKey, percent: i64, cap: Amount) -> rusqlite::Result<bool> {
     let arguments = params![key.tenant.0, key.key_name, key.stored_period(), percent, cap];
-    Ok(tx.prepare_cached(TELL)?.execute(arguments)? == 1)
+    Ok(tx.prepare_cached(MARK_SENT)?.execute(arguments)? == 1)
 }
 
 #[async_trait]
@@ -84,7 +84,7 @@ impl SpendStore for Sqlite {
     }
 
     async fn add_spend_notice(&self, notice: NewSpendNotice) -> Result<bool> {
-        let tell = move |tx: &Transaction<'_>| {
+        let add = move |tx: &Transaction<'_>| {
             let NewSpendNotice { key, percent, cap, now, deliveries } = &notice;
             let is_new = mark_sent(tx, key, *percent, *cap)?;
             for new in deliveries.iter().filter(|_| is_new) {
@@ -92,7 +92,7 @@ impl SpendStore for Sqlite {
             }
             Ok(is_new)
         };
-        self.writer.write(tell).await
+        self.writer.write(add).await
     }
 
     async fn forget_spend(&self, tenant: TenantPk, before: &PastPeriods, limit: u32) -> Result<u64> {

@@ -137,7 +137,7 @@ async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
         (outbox::NEXT_BATCHED, "deliveries_to_collectors"),
         (outbox::PENDING_OF_TARGET, "deliveries_of_target (tenant=? AND target_kind=? AND target=? AND ord>?)"),
         (outbox::PUT_OFF, "deliveries_of_lane (lane=?"),
-        (sessions::LEAVE, "sessions_of_holder (key_hash=?)"),
+        (sessions::END_FIRST, "sessions_of_holder (key_hash=?)"),
         (sessions::END_ALL, "sessions_of_holder (key_hash=?)"),
         (threads::RECENT, "threads_running"),
         (figures::RUNS, "rows_running"),

@@ -10,8 +10,8 @@ use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::threads::{page_of_threads, read_title, read_version, threads_before, within_bytes};
 use crate::store::{
-    Commit, Committed, Erasure, MAX_SCANNED, Mark, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow,
-    ThreadStore, text,
+    Commit, Committed, Erasure, MAX_SCANNED, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow, ThreadStore,
+    ThreadVersion, text,
 };
 
 macro_rules! select_thread {
@@ -33,7 +33,7 @@ const BY_PK: &str = select_thread!("WHERE pk = ?");
 
 const BY_PKS: &str = select_thread!("WHERE pk IN (SELECT value FROM json_each(?))");
 
-const MARKS: &str = "SELECT pk, version, last_seq FROM threads WHERE pk IN (SELECT value FROM json_each(?))";
+const VERSIONS: &str = "SELECT pk, version, last_seq FROM threads WHERE pk IN (SELECT value FROM json_each(?))";
 
 /// A member of a row's body, or NULL if the body cannot be read, so that it is not counted.
 macro_rules! member {
@@ -121,9 +121,9 @@ impl ThreadStore for Sqlite {
         Ok(Some((thread, rows)))
     }
 
-    async fn marks(&self, pks: &[ThreadPk]) -> Result<Vec<Mark>> {
-        let found = sqlx::query(MARKS).bind(keys_of(pks)).fetch_all(&self.readers).await.map_err(unreadable)?;
-        found.iter().map(Mark::read).collect()
+    async fn thread_versions(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadVersion>> {
+        let found = sqlx::query(VERSIONS).bind(keys_of(pks)).fetch_all(&self.readers).await.map_err(unreadable)?;
+        found.iter().map(ThreadVersion::read).collect()
     }
 
     async fn recent_threads(&self, tenant: TenantPk, since: Millis) -> Result<Vec<(ThreadPk, ThreadId, i64)>> {

@@ -90,12 +90,12 @@ impl UsageStore for Sqlite {
         &self,
         tenant: TenantPk,
         now: Millis,
-        took: Vec<ModelUse>,
+        calls: Vec<ModelUse>,
         spend: Vec<SpendChange>,
     ) -> Result<()> {
         let add = move |tx: &Transaction<'_>| {
-            for took in &took {
-                tx.prepare_cached(ADD)?.execute(params![tenant.0, now, json!(took).to_string()])?;
+            for call in &calls {
+                tx.prepare_cached(ADD)?.execute(params![tenant.0, now, json!(call).to_string()])?;
             }
             spend::change(tx, &spend, now)
         };

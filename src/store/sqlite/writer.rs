@@ -14,8 +14,8 @@ use tokio::sync::oneshot;
 
 use super::batch;
 use super::fault::{Failure, failure, unavailable, unwritten};
-use super::joined::{self, PendingWrite, Write};
 use super::lock::FolderLock;
+use super::shared_transaction::{self, PendingWrite, Write};
 use super::write_connection::WriteConnection;
 use crate::store::committer::{Batch, BatchError, CommitSlice, Sending};
 use crate::store::{Chores, Committed, Result};
@@ -141,7 +141,7 @@ fn run_jobs(queue: &mpsc::Receiver<Job>, connection: &mut WriteConnection, chore
                     }
                     Err(_) => None,
                 };
-                joined::write(connection, first, more, joined::MAX_TRANSACTION_TIME, chores);
+                shared_transaction::write(connection, first, more, shared_transaction::MAX_TRANSACTION_TIME, chores);
             }
         }
     }

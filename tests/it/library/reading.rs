@@ -203,7 +203,7 @@ async fn whoever_reads_until_a_run_asks_is_told_so_also_where_it_is_answered_mea
     let ask = FeedAsk { after: After::Latest, until, ends_suspended: true, ..FeedAsk::default() };
     let mut feed = feed::open(service, caller, &id, ask).await.unwrap();
     // Between the read of the run and the end of the feed.
-    store.set("marks", Mood::Hangs);
+    store.set("thread_versions", Mood::Hangs);
     let read = async {
         let mut stands = Vec::new();
         while let Some(frame) = feed.next().await {
@@ -214,11 +214,11 @@ async fn whoever_reads_until_a_run_asks_is_told_so_also_where_it_is_answered_mea
         stands
     };
     let answered = async {
-        store.holds("marks").await;
+        store.holds("thread_versions").await;
         let open = suspensions::open_on(service, caller, &id).await.unwrap().remove(0);
         let answer = json!({ "suspensionId": open.suspension_id, "approved": true });
         clocked.instance.resume("t", serde_json::from_value(answer).unwrap()).await.unwrap();
-        store.set("marks", Mood::Well);
+        store.set("thread_versions", Mood::Well);
     };
     let (stands, ()) = tokio::join!(read, answered);
     assert_eq!(stands, [RunStatus::Suspended]);

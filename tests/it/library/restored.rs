@@ -52,7 +52,7 @@ async fn backed_up(folder: &Path) -> (std::path::PathBuf, Probe) {
 async fn what_was_not_over_waits_for_a_person_and_is_not_repeated_before() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
-    sqlite::put_back(&file, &folder.path().join("restored"), RestoreMode::Held { as_of: TODAY }).unwrap();
+    sqlite::restore(&file, &folder.path().join("restored"), RestoreMode::Held { as_of: TODAY }).unwrap();
     let store = opened(&folder.path().join("restored")).await;
     assert_eq!(store.unfinished_threads(ThreadPk::NONE, 10).await.unwrap().len(), 1);
     let probe = Probe::new();
@@ -116,7 +116,7 @@ async fn who_starts_later_holds_nothing_back_again() {
 async fn nothing_starts_before_all_of_it_is_held_back() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
-    sqlite::put_back(&file, &folder.path().join("restored"), RestoreMode::Held { as_of: 1 }).unwrap();
+    sqlite::restore(&file, &folder.path().join("restored"), RestoreMode::Held { as_of: 1 }).unwrap();
     let store = opened(&folder.path().join("restored")).await;
     let moody = Moody::over(store.clone());
     moody.set("commit", Mood::Fails);
@@ -136,7 +136,7 @@ async fn nothing_starts_before_all_of_it_is_held_back() {
 async fn whoever_says_so_lets_it_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
-    sqlite::put_back(&file, &folder.path().join("restored"), RestoreMode::Resumed(act())).unwrap();
+    sqlite::restore(&file, &folder.path().join("restored"), RestoreMode::Resumed(act())).unwrap();
     let probe = Probe::new();
     let instance = instance(opened(&folder.path().join("restored")).await, &probe, |_| {}).await;
     soon(probe.reaches(|tally| tally.begun == 1)).await;
@@ -148,11 +148,11 @@ async fn a_backup_is_put_back_only_whole_and_where_nothing_is() {
     let folder = tempfile::tempdir().unwrap();
     let (file, _) = backed_up(folder.path()).await;
     let there =
-        sqlite::put_back(&file, &folder.path().join("data"), RestoreMode::Resumed(act())).unwrap_err().to_string();
+        sqlite::restore(&file, &folder.path().join("data"), RestoreMode::Resumed(act())).unwrap_err().to_string();
     assert!(there.contains("it is there already"), "{there}");
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
-    sqlite::put_back(&file, &folder.path().join("restored"), RestoreMode::Resumed(act())).unwrap_err();
+    sqlite::restore(&file, &folder.path().join("restored"), RestoreMode::Resumed(act())).unwrap_err();
     assert!(!folder.path().join("restored/pes.db").exists());
 }
 
@@ -173,7 +173,7 @@ async fn what_a_killed_start_left_in_the_folder_is_no_part_of_what_is_put_back()
     }
     assert!(restored.join("pes.db.new-wal").metadata().unwrap().len() > 0);
     making.close().await.unwrap();
-    sqlite::put_back(&file, &restored, RestoreMode::Held { as_of: 1 }).unwrap();
+    sqlite::restore(&file, &restored, RestoreMode::Held { as_of: 1 }).unwrap();
     let store = opened(&restored).await;
     assert_eq!(store.unfinished_threads(ThreadPk::NONE, 10).await.unwrap().len(), 1);
     store.close().await;
@@ -245,7 +245,7 @@ async fn a_backup_taken_under_load_has_what_was_acknowledged_before_and_nothing_
 
     for (n, (file, acknowledged)) in taken.into_iter().enumerate() {
         let into = folder.path().join(format!("restored-{n}"));
-        sqlite::put_back(&file, &into, RestoreMode::Held { as_of: 1 }).unwrap();
+        sqlite::restore(&file, &into, RestoreMode::Held { as_of: 1 }).unwrap();
         let restored = opened(&into).await;
         for (thread, seq) in acknowledged {
             begins_like(&*restored, &*store, load.instance.caller().tenant, &thread, seq).await;

@@ -17,7 +17,7 @@ super::on_every_store!(
     status_narrows_the_list,
     titles_and_ids_are_searched_without_case,
     a_search_looks_at_so_many_threads_and_goes_on_at_its_cursor,
-    a_mark_moves_with_every_commit,
+    a_thread_version_moves_with_every_commit,
     an_outline_counts_what_can_be_read_of_a_thread,
     titles_are_read_of_many_threads_at_once,
     what_was_active_lately_or_runs_is_told_with_its_version,
@@ -215,15 +215,15 @@ async fn a_search_looks_at_so_many_threads_and_goes_on_at_its_cursor(bed: Bed) {
     }
 }
 
-async fn a_mark_moves_with_every_commit(bed: Bed) {
+async fn a_thread_version_moves_with_every_commit(bed: Bed) {
     let (a, b) = (bed.thread("a").await, bed.thread("b").await);
-    let mark = async |pk: ThreadPk| bed.store.marks(&[pk]).await.unwrap()[0];
-    let (before, others) = (mark(a).await, mark(b).await);
+    let version = async |pk: ThreadPk| bed.store.thread_versions(&[pk]).await.unwrap()[0];
+    let (before, others) = (version(a).await, version(b).await);
     touched(&bed, a, 200).await;
-    assert_eq!((mark(a).await.pk, mark(a).await.version), (a, before.version + 1));
-    assert_eq!(mark(a).await.last_seq, bed.read(a).await.last_seq);
-    assert_eq!(mark(b).await, others);
+    assert_eq!((version(a).await.pk, version(a).await.version), (a, before.version + 1));
+    assert_eq!(version(a).await.last_seq, bed.read(a).await.last_seq);
+    assert_eq!(version(b).await, others);
     bed.erase(a).await;
-    assert_eq!(bed.store.marks(&[a, b]).await.unwrap(), [others], "what is gone has none");
-    assert_eq!(bed.store.marks(&[]).await.unwrap(), []);
+    assert_eq!(bed.store.thread_versions(&[a, b]).await.unwrap(), [others], "what is gone has none");
+    assert_eq!(bed.store.thread_versions(&[]).await.unwrap(), []);
 }

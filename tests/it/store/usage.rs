@@ -156,7 +156,7 @@ async fn what_was_stopped_for_a_deletion_counts_with_it(bed: Bed) {
     let took = used("str_1", TODAY, "run_1", Some("a"), "m", Some(100));
     let took: Vec<(i64, ModelUse)> = vec![(took.ord, serde_json::from_str(&took.body).unwrap())];
     let version = bed.read(pk).await.fence.version;
-    let erasure = |version| Erasure { took: took.clone(), ..bed.erasure(pk, version) };
+    let erasure = |version| Erasure { calls: took.clone(), ..bed.erasure(pk, version) };
     assert!(!bed.store.delete_thread(erasure(version - 1)).await.unwrap());
     assert_eq!(sums(&bed, &ask(&bed, UsageGroup::Item)).await, []);
     assert!(bed.store.delete_thread(erasure(version)).await.unwrap());

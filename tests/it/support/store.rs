@@ -26,11 +26,11 @@ use pes::store::{
     AuditRow, AuditStore, BackupStore, CallPosition, ChainEnd, ChainStore, ChainedLine, Checkpoint, Chores, Claimable,
     Commit, Committed, Compaction, Dropped, Erasure, ErasureStore, Error, FigureStore, Figures, Forgotten, FoundRow,
     HeldCounts, IdempotencyRow, IdempotencyStore, KeyAdded, KeyRow, KeyStore, LeaseStore, LogStore, LookupPosition,
-    LookupStore, Mark, NewImport, NewLinks, NewSpendNotice, ObservationAsk, Outline, Page, PageAsk, PastPeriods,
+    LookupStore, NewImport, NewLinks, NewSpendNotice, ObservationAsk, Outline, Page, PageAsk, PastPeriods,
     PlannedSchedule, Pooled, Registration, ResponseToStore, RestoreHold, Result, RetentionStore, Rotation, RowStore,
     RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore, SpendChange,
-    SpendKey, SpendStore, Spent, Store, SuspensionAsk, TenantRenamed, ThreadFilter, ThreadRow, ThreadStore, Traffic,
-    TransferStore, UnchainedLine, UsageAsk, UsageStore,
+    SpendKey, SpendStore, Spent, Store, SuspensionAsk, TenantRenamed, ThreadFilter, ThreadRow, ThreadStore,
+    ThreadVersion, Traffic, TransferStore, UnchainedLine, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;

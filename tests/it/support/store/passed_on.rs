@@ -23,7 +23,7 @@ passed_on! {
     thread_by_pk(pk: ThreadPk) -> Option<ThreadRow>;
     threads_by_pk(pks: &[ThreadPk]) -> Vec<ThreadRow>;
     load(pk: ThreadPk) -> Option<(ThreadRow, Vec<Row>)>;
-    marks(pks: &[ThreadPk]) -> Vec<Mark>;
+    thread_versions(pks: &[ThreadPk]) -> Vec<ThreadVersion>;
     recent_threads(tenant: TenantPk, since: Millis) -> Vec<(ThreadPk, ThreadId, i64)>;
     outlines(pks: &[ThreadPk]) -> Vec<Outline>;
     titles(pks: &[ThreadPk]) -> Vec<(ThreadPk, String)>;
@@ -209,7 +209,7 @@ passed_on! {
     UsageStore {}
     usage(ask: &UsageAsk) -> Page<UsageSum>;
     latest_calls(tenant: TenantPk, from: Millis, limit: u32) -> Vec<ModelUse>;
-    add_usage(tenant: TenantPk, now: Millis, took: Vec<ModelUse>, spend: Vec<SpendChange>) -> ();
+    add_usage(tenant: TenantPk, now: Millis, calls: Vec<ModelUse>, spend: Vec<SpendChange>) -> ();
     forget_usage(tenant: TenantPk, before: Millis, behind: &CallPosition, limit: u32) -> Forgotten<CallPosition>;
 }
 
