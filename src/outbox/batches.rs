@@ -74,7 +74,7 @@ impl Batches {
         let settlement = |(delivery, (outcome, said))| self.outbox.settlement(delivery, outcome, said, now);
         let settlements = deliveries.iter().zip(outcomes).map(settlement).collect();
         if let Err(error) = self.store.settle_deliveries(settlements, now).await {
-            tracing::warn!(%error, "attempts are not written down; they are made again");
+            tracing::warn!(%error, "the outcomes of attempts could not be stored; the attempts will be repeated");
         }
         deliveries.len() == MAX_BATCH as usize
     }

@@ -107,7 +107,7 @@ impl Worker {
         let settlement = self.outbox.settlement(&delivery, outcome, said, now);
         let written = self.store.settle_deliveries(vec![settlement], now).await;
         if let Err(error) = written {
-            tracing::warn!(%error, deliveryId = %delivery.id, "an attempt is not written down; it is made again");
+            tracing::warn!(%error, deliveryId = %delivery.id, "the outcome of an attempt could not be stored; the attempt will be repeated");
         }
     }
 
@@ -231,8 +231,7 @@ struct TracedData {
 
 /// The trace of the delivery's run, with a span of its own.
 fn trace_of(delivery: &Delivery) -> CallTrace {
-    let unreadable =
-        |error: &serde_json::Error| tracing::warn!(%error, deliveryId = %delivery.id, "a delivery names no trace");
+    let unreadable = |error: &serde_json::Error| tracing::warn!(%error, deliveryId = %delivery.id, "the trace of a delivery cannot be read from its body");
     match serde_json::from_str::<TracedBody>(&delivery.body).inspect_err(unreadable) {
         Ok(TracedBody { data: TracedData { trace_id, trace_flags: flags } }) => {
             TraceOrigin { flags, ..TraceOrigin::default() }.call(&trace_id, delivery.id.as_str())

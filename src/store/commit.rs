@@ -63,7 +63,7 @@ impl Commit {
         Self { create: Some(new), profile: Some(Box::new(profile)), idempotency, ..unchanged }
     }
 
-    /// Changes nothing of a thread without a timer and a log.
+    /// A commit that changes nothing, for a thread that has no timer and no log yet.
     pub(crate) fn unchanged(pk: ThreadPk, fence: Fence, now: Millis, status: ThreadStatus) -> Self {
         Self {
             pk,

@@ -1,5 +1,5 @@
-//! Deletion of threads. The rows of a large thread are removed later, in batches, and the database keeps copies of deleted
-//! data in its free space, which are overwritten.
+//! Deletion of threads. The rows of a large thread are removed later, in batches. The copies that the database keeps of them
+//! in its free space are overwritten after that.
 
 use async_trait::async_trait;
 use serde_json::json;

@@ -90,7 +90,7 @@ struct EntryBody<C, M> {
 /// The body for writing: facts are serialised here.
 type WrittenEntry = EntryBody<Fact, RecordMetadata>;
 
-/// The body for reading: contents are passed on without parsing them.
+/// The body for reading: contents stay JSON values, whatever their type.
 type StoredEntry = EntryBody<Value, Value>;
 
 #[derive(Serialize, Deserialize)]

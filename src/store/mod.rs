@@ -159,8 +159,8 @@ pub trait Store:
     fn traffic(&self) -> Traffic;
     /// The state that background chores share.
     fn chores(&self) -> &Chores;
-    /// Commits a write as large as the last one that failed; used by `/readyz`. Fails while a committer is being
-    /// started again.
+    /// Commits a write as large as the largest that failed since one of its size succeeded; used by `/readyz`. Fails while a
+    /// commit worker is being restarted.
     async fn ping(&self) -> Result<()>;
     /// Finishes what was accepted and closes.
     async fn close(&self);

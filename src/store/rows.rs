@@ -1,4 +1,7 @@
 //! The rows of threads: runs, messages, suspensions, tasks, payloads; of one thread, and across those of a tenant.
+//!
+//! In statements, `kind` and `keep` are the codes of [`RowKind`] and [`Keep`](crate::engine::step::Keep), mostly as literals:
+//! a planner uses a partial index only if the text of the query names its condition.
 
 use std::sync::Arc;
 

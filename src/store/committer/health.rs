@@ -17,11 +17,11 @@ pub(crate) struct CommitHealth {
 }
 
 impl CommitHealth {
-    /// Fails while a worker is being started again.
+    /// Fails while a worker is being restarted.
     pub fn check(&self) -> Result<()> {
         match self.broken.load(Ordering::SeqCst) {
             0 => Ok(()),
-            _ => Err(Error::Unavailable("a committer broke and is being started again".to_owned())),
+            _ => Err(Error::Unavailable("a commit worker panicked and is being restarted".to_owned())),
         }
     }
 

@@ -89,7 +89,7 @@ impl<B: Batch> CommitWorker<B> {
     /// Restarts after a panic, which the panic hook has logged.
     async fn restart(&mut self) {
         metrics::counter!("pes_store_committer_restarts_total").increment(1);
-        tracing::error!("a commit worker panicked; it is started again");
+        tracing::error!("a commit worker panicked; it is restarted");
         if !std::mem::replace(&mut self.is_broken, true) {
             self.shared.health.record_panic();
         }
@@ -246,7 +246,7 @@ impl BatchPart {
 }
 
 fn given_up() -> Error {
-    Error::Damaged("the committer broke on a commit each time; whether it is stored is not known".to_owned())
+    Error::Damaged("writing the commit panicked each time; whether it is stored is not known".to_owned())
 }
 
 /// Counts one transaction; `None`: its code panicked.

@@ -41,7 +41,7 @@ pub(super) fn failure(error: &sqlx::Error) -> Failure {
 pub(super) fn batch_error(error: &sqlx::Error) -> BatchError {
     match failure(error) {
         Failure::Data => BatchError::Data(error.to_string()),
-        // Such races are few. If the conflicting row is there every time, it was damaged by somebody else.
+        // A race ends after a few repetitions. A row that conflicts every time was not written by this server.
         Failure::Raced if is_unique_violation(error) => BatchError::Data(error.to_string()),
         Failure::Raced | Failure::Unavailable => BatchError::Unavailable(error.to_string()),
         Failure::Lost => BatchError::Lost(error.to_string()),

@@ -133,7 +133,7 @@ impl Batch for Writer {
         if let Some(connection) = self.connection
             && let Err(error) = connection.close().await
         {
-            tracing::debug!(%error, "the database did not take leave");
+            tracing::debug!(%error, "the connection was not closed cleanly");
         }
     }
 }
