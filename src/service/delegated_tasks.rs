@@ -12,12 +12,12 @@ use crate::engine::event::{Event, PersonEvent};
 use crate::engine::step::{Row, RowKind};
 use crate::runtime::CommitExtras;
 use crate::runtime::rows::{legible, read};
-use crate::store::{Page, PageAsk};
+use crate::store::{Order, Page, PageAsk};
 
 /// Oldest first.
 pub async fn of_thread(service: &Service, caller: &Caller, id: &ThreadId, page: PageAsk) -> Result<Page<TaskResource>> {
     let thread = threads::row(service, caller, id).await?;
-    let page = service.reads.rows(thread.pk, RowKind::Task, false, &page).await?;
+    let page = service.reads.rows(thread.pk, RowKind::Task, Order::Ascending, &page).await?;
     let tasks = page.items.iter().filter_map(|row| Some((thread.pk, legible(row)?))).collect();
     Ok(Page { items: resources(service, tasks).await?, next_cursor: page.next_cursor })
 }

@@ -20,7 +20,7 @@ use crate::domain::tool::{CallRecord, Proposal, ToolClass};
 use crate::engine::step::{Row, RowKind};
 use crate::runtime::rows::read;
 use crate::store::documents::{Document, DocumentKind};
-use crate::store::{PageAsk, ThreadFilter, ThreadRow};
+use crate::store::{Order, PageAsk, ThreadFilter, ThreadRow};
 use crate::tool::Toolset;
 use crate::tool::policy::{POLICY_ID, check, server_rules};
 
@@ -178,7 +178,7 @@ impl Trial<'_> {
         let mut calls =
             Entries::from(
                 PageAsk::first(CHUNK),
-                |page| async move { store.rows(pk, RowKind::Call, true, &page).await },
+                |page| async move { store.rows(pk, RowKind::Call, Order::Descending, &page).await },
             );
         let mut settings = HashMap::new();
         while let Some(row) = calls.next().await? {

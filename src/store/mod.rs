@@ -59,7 +59,7 @@ pub use log::{LogStore, NewEntry, ObservationAsk};
 pub use lookups::{LookupPosition, LookupStore, NewLookup};
 pub use open::{OldSchema, await_connection, old_schema, open, open_beside, open_existing};
 pub use pace::{Chores, Pace};
-pub use page::{Page, PageAsk};
+pub use page::{Order, Page, PageAsk};
 pub use retention::{Compaction, Dropped, RetentionStore, RunEnd};
 pub use rows::{FoundRow, RowStore, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted};
 pub use schedules::{Due, Fire, PlannedSchedule, ScheduleMove, ScheduleState, ScheduleStore};

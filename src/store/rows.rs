@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::columns::Columns;
-use super::page::{Cursor, Page, PageAsk, page_of};
+use super::page::{Cursor, Order, Page, PageAsk, page_of};
 use super::{Result, text};
 use crate::domain::Millis;
 use crate::domain::hitl::SuspensionStatus;
@@ -65,8 +65,8 @@ pub trait RowStore: Send + Sync + 'static {
     async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>>;
     /// A run, suspension or task of this tenant by its id; rows of other kinds are not found this way.
     async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<FoundRow>>;
-    /// Rows of a kind by `ord`, ascending or descending; the cursor is opaque.
-    async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Result<Page<Row>>;
+    /// Rows of a kind by `ord`; the cursor is opaque.
+    async fn rows(&self, pk: ThreadPk, kind: RowKind, order: Order, page: &PageAsk) -> Result<Page<Row>>;
     /// The conversation, oldest first: messages that were not superseded.
     async fn messages(&self, pk: ThreadPk, page: &PageAsk) -> Result<Page<Row>>;
     /// The newest `limit` messages of the conversation before this one (of all, if it does not exist), oldest first.
@@ -142,8 +142,11 @@ pub(crate) fn payloads(rows: &[impl Columns]) -> Result<Vec<(PayloadId, Arc<Valu
 }
 
 /// The position at which a page of a thread's rows begins.
-pub(crate) fn rows_from(ask: &PageAsk, descending: bool) -> Result<Cursor> {
-    let start = || if descending { Cursor::new(i64::MAX, "\u{10FFFF}") } else { Cursor::new(i64::MIN, "") };
+pub(crate) fn rows_from(ask: &PageAsk, order: Order) -> Result<Cursor> {
+    let start = || match order {
+        Order::Ascending => Cursor::new(i64::MIN, ""),
+        Order::Descending => Cursor::new(i64::MAX, "\u{10FFFF}"),
+    };
     Ok(Cursor::of(ask)?.unwrap_or_else(start))
 }
 

@@ -14,7 +14,7 @@ use crate::runtime::{AuditedAction, NewReceiver};
 use crate::service::once::KeyGuard;
 use crate::service::pages::Entries;
 use crate::service::{Result, Service, runs};
-use crate::store::PageAsk;
+use crate::store::{Order, PageAsk};
 
 /// How many receivers one task may have.
 const MAX_RECEIVERS: usize = 8;
@@ -121,7 +121,7 @@ fn check_count(known: &[PushConfig], target: &PushTarget) -> Result<()> {
 pub async fn list(service: &Service, caller: &Caller, run: &RunId) -> Result<Vec<PushConfig>> {
     let (pk, _) = runs::stored(service, caller, run).await?;
     let mut rows = Entries::from(PageAsk::first(CHUNK), |page| async move {
-        service.store.rows(pk, RowKind::Push, false, &page).await
+        service.store.rows(pk, RowKind::Push, Order::Ascending, &page).await
     });
     let mut found = Vec::new();
     while let Some(row) = rows.next().await? {

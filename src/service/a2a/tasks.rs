@@ -16,7 +16,7 @@ use crate::engine::step::{Row, RowKind};
 use crate::runtime::rows::{legible, read};
 use crate::service::pages::Entries;
 use crate::service::{Result, Service, runs, suspensions, threads};
-use crate::store::{FoundRow, Page, PageAsk, RunsByStatusAsk};
+use crate::store::{FoundRow, Order, Page, PageAsk, RunsByStatusAsk};
 
 /// Messages that are read at once.
 const CHUNK: u32 = 100;
@@ -157,7 +157,7 @@ async fn open_of(service: &Service, pk: ThreadPk, rows: &[Row], run: &Run) -> Re
 async fn messages_of(service: &Service, pk: ThreadPk, ord: i64, run: &Run) -> Result<Vec<ConversationMessage>> {
     let answer = run.outcome.as_ref().map(|outcome| &outcome.message_id);
     let mut rows = Entries::from(PageAsk::beyond(ord, CHUNK), |page| async move {
-        service.reads.rows(pk, RowKind::Message, false, &page).await
+        service.reads.rows(pk, RowKind::Message, Order::Ascending, &page).await
     });
     let mut messages = Vec::new();
     while let Some(row) = rows.next().await? {

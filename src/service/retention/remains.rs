@@ -12,7 +12,7 @@ use crate::engine::step::RowKind;
 use crate::service::Service;
 use crate::service::chore_metrics::count_deleted;
 use crate::service::pages::{Entries, Observations};
-use crate::store::{self, Dropped, ObservationAsk, PageAsk};
+use crate::store::{self, Dropped, ObservationAsk, Order, PageAsk};
 
 /// Entries of the log that one transaction deletes at most.
 const MAX_ENTRIES: u32 = 200;
@@ -147,7 +147,7 @@ async fn drop_rows(
 /// The push receivers of these runs.
 async fn receivers(service: &Service, pk: ThreadPk, named: &BTreeSet<String>) -> store::Result<Vec<String>> {
     let mut rows = Entries::from(PageAsk::first(MAX_ROWS), |page| async move {
-        service.store.rows(pk, RowKind::Push, false, &page).await
+        service.store.rows(pk, RowKind::Push, Order::Ascending, &page).await
     });
     let mut found = Vec::new();
     while let Some(row) = rows.next().await? {

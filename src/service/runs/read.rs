@@ -16,7 +16,7 @@ use crate::domain::run::{CallerStatus, Run, RunResource, RunStatus};
 use crate::engine::step::{Keep, RowKind};
 use crate::runtime::rows::{legible, read};
 use crate::service::{Result, Service, suspensions, threads};
-use crate::store::{self, FoundRow, Page, PageAsk, RunsByStatusAsk};
+use crate::store::{self, FoundRow, Order, Page, PageAsk, RunsByStatusAsk};
 
 pub async fn get(service: &Service, caller: &Caller, id: &RunId) -> Result<RunResource> {
     let (pk, run) = stored(service, caller, id).await?;
@@ -85,7 +85,7 @@ async fn has_happened(service: &Service, caller: &Caller, what: WaitsFor, pk: Th
 /// Oldest first.
 pub async fn of_thread(service: &Service, caller: &Caller, id: &ThreadId, page: PageAsk) -> Result<Page<RunResource>> {
     let thread = threads::row(service, caller, id).await?;
-    let page = service.reads.rows(thread.pk, RowKind::Run, false, &page).await?;
+    let page = service.reads.rows(thread.pk, RowKind::Run, Order::Ascending, &page).await?;
     let runs = page.items.iter().filter_map(|row| Some((thread.pk, legible(row)?))).collect();
     Ok(Page { items: resources(service, runs).await?, next_cursor: page.next_cursor })
 }

@@ -18,7 +18,7 @@ use crate::engine::step::{Row, RowKind};
 use crate::runtime::rows::read;
 use crate::service::pages::{Entries, Observations};
 use crate::service::{Result, Service, feed, fork};
-use crate::store::{ObservationAsk, PageAsk, ThreadRow};
+use crate::store::{ObservationAsk, Order, PageAsk, ThreadRow};
 
 /// What a model call saw.
 #[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
@@ -223,7 +223,7 @@ async fn calls(service: &Service, row: &ThreadRow, plan: &ShownPlan) -> Result<V
 /// The turns of all items with a number above `since`.
 async fn turns(service: &Service, row: &ThreadRow, since: i64) -> Result<Vec<Row>> {
     let turns = Entries::from(PageAsk::beyond(since, CHUNK), |page| async move {
-        service.reads.rows(row.pk, RowKind::Turn, false, &page).await
+        service.reads.rows(row.pk, RowKind::Turn, Order::Ascending, &page).await
     });
     Ok(turns.all().await?)
 }

@@ -17,7 +17,7 @@ use crate::runtime::rows::read;
 use crate::service::audit::AuditLine;
 use crate::service::feed::LogReader;
 use crate::service::{Result, Service, threads};
-use crate::store::{self, AuditRow, ObservationAsk, PageAsk, ThreadRow};
+use crate::store::{self, AuditRow, ObservationAsk, Order, PageAsk, ThreadRow};
 
 /// Observations, or rows, that are read at once.
 const PAGE: u32 = 200;
@@ -148,7 +148,7 @@ impl Export {
     }
 
     async fn messages(&mut self, mut page: PageAsk, text: &mut Vec<u8>) -> Result<Section> {
-        let found = self.service.reads.rows(self.thread.pk, RowKind::Message, false, &page).await?;
+        let found = self.service.reads.rows(self.thread.pk, RowKind::Message, Order::Ascending, &page).await?;
         for row in &found.items {
             let mut message: ConversationMessage = read(row)?;
             message.metadata =
@@ -186,7 +186,7 @@ impl Export {
 
     /// The usage of its model calls: first the imported ones, then those made here.
     async fn usage(&mut self, kind: RowKind, mut page: PageAsk, text: &mut Vec<u8>) -> Result<Section> {
-        let found = self.service.reads.rows(self.thread.pk, kind, false, &page).await?;
+        let found = self.service.reads.rows(self.thread.pk, kind, Order::Ascending, &page).await?;
         for row in &found.items {
             let used: Value = read(row)?;
             self.lines.write(&json!({ "usage": used, "id": row.id, "at": row.ord }), text);

@@ -16,7 +16,7 @@ use crate::store::rows::{
     tasks_before,
 };
 use crate::store::{
-    FoundRow, MAX_SCANNED, Page, PageAsk, Result, RowStore, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted,
+    FoundRow, MAX_SCANNED, Order, Page, PageAsk, Result, RowStore, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted,
 };
 
 const ROW: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = $1 AND kind = $2 AND id = $3";
@@ -188,14 +188,14 @@ impl RowStore for Postgres {
         self.pool.fetch_optional(query).await?.as_ref().map(FoundRow::read).transpose()
     }
 
-    async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, ask: &PageAsk) -> Result<Page<Row>> {
-        let sql = match (matches!(kind, RowKind::Run | RowKind::Message), descending) {
-            (true, false) => select_page!(" AND kind <= 2", ">", "ASC"),
-            (true, true) => select_page!(" AND kind <= 2", "<", "DESC"),
-            (false, false) => select_page!("", ">", "ASC"),
-            (false, true) => select_page!("", "<", "DESC"),
+    async fn rows(&self, pk: ThreadPk, kind: RowKind, order: Order, ask: &PageAsk) -> Result<Page<Row>> {
+        let sql = match (matches!(kind, RowKind::Run | RowKind::Message), order) {
+            (true, Order::Ascending) => select_page!(" AND kind <= 2", ">", "ASC"),
+            (true, Order::Descending) => select_page!(" AND kind <= 2", "<", "DESC"),
+            (false, Order::Ascending) => select_page!("", ">", "ASC"),
+            (false, Order::Descending) => select_page!("", "<", "DESC"),
         };
-        let from = rows_from(ask, descending)?;
+        let from = rows_from(ask, order)?;
         let query = sqlx::query(sql).bind(pk.0).bind(kind.code()).bind(from.at).bind(escaped(&from.id));
         let query = query.bind(ask.rows());
         page_of_rows(&self.pool.fetch_all(query).await?, ask)
@@ -203,7 +203,7 @@ impl RowStore for Postgres {
 
     async fn messages(&self, pk: ThreadPk, ask: &PageAsk) -> Result<Page<Row>> {
         let sql = select_page!(" AND kind <= 2 AND keep <> 3", ">", "ASC");
-        let from = rows_from(ask, false)?;
+        let from = rows_from(ask, Order::Ascending)?;
         let query = sqlx::query(sql).bind(pk.0).bind(RowKind::Message.code()).bind(from.at).bind(escaped(&from.id));
         let query = query.bind(ask.rows());
         page_of_rows(&self.pool.fetch_all(query).await?, ask)

@@ -20,7 +20,7 @@ use crate::store::rows::{
     suspensions_after, tasks_before,
 };
 use crate::store::{
-    FoundRow, MAX_SCANNED, Page, PageAsk, Result, RowStore, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted,
+    FoundRow, MAX_SCANNED, Order, Page, PageAsk, Result, RowStore, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted,
 };
 
 const ONE: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ? AND kind = +? AND id = ?";
@@ -43,8 +43,8 @@ macro_rules! select_page {
 
 /// Runs and messages have an index by `ord`, which a query uses if it names the kind. Rows of other kinds are few, and are
 /// sorted.
-fn select_page(kind: RowKind, descending: bool) -> &'static str {
-    let [ascending, down] = match kind {
+fn select_page(kind: RowKind, order: Order) -> &'static str {
+    let [ascending, descending] = match kind {
         RowKind::Run => [select_page!("1", ">", "ASC"), select_page!("1", "<", "DESC")],
         RowKind::Message => [select_page!("2", ">", "ASC"), select_page!("2", "<", "DESC")],
         RowKind::Item
@@ -63,7 +63,10 @@ fn select_page(kind: RowKind, descending: bool) -> &'static str {
         | RowKind::Traced
         | RowKind::WaitsToBegin => [select_page!("+?2", ">", "ASC"), select_page!("+?2", "<", "DESC")],
     };
-    if descending { down } else { ascending }
+    match order {
+        Order::Ascending => ascending,
+        Order::Descending => descending,
+    }
 }
 
 macro_rules! select_found {
@@ -222,15 +225,15 @@ impl RowStore for Sqlite {
         query.fetch_optional(&self.readers).await.map_err(unreadable)?.as_ref().map(FoundRow::read).transpose()
     }
 
-    async fn rows(&self, pk: ThreadPk, kind: RowKind, descending: bool, ask: &PageAsk) -> Result<Page<Row>> {
-        let from = rows_from(ask, descending)?;
-        let query = sqlx::query(select_page(kind, descending)).bind(pk.0).bind(kind.code());
+    async fn rows(&self, pk: ThreadPk, kind: RowKind, order: Order, ask: &PageAsk) -> Result<Page<Row>> {
+        let from = rows_from(ask, order)?;
+        let query = sqlx::query(select_page(kind, order)).bind(pk.0).bind(kind.code());
         let query = query.bind(from.at).bind(from.id).bind(ask.rows());
         page_of_rows(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
     }
 
     async fn messages(&self, pk: ThreadPk, ask: &PageAsk) -> Result<Page<Row>> {
-        let from = rows_from(ask, false)?;
+        let from = rows_from(ask, Order::Ascending)?;
         let query = sqlx::query(MESSAGES).bind(pk.0).bind(RowKind::Message.code()).bind(from.at).bind(from.id);
         page_of_rows(&query.bind(ask.rows()).fetch_all(&self.readers).await.map_err(unreadable)?, ask)
     }

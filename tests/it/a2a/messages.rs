@@ -3,7 +3,7 @@
 use pes::a2a::types::{Content, Part, TaskState};
 use pes::config::Config;
 use pes::engine::step::RowKind;
-use pes::store::PageAsk;
+use pes::store::{Order, PageAsk};
 use serde_json::json;
 
 use super::binding::{BINDINGS, NEW, message, of, text};
@@ -64,7 +64,8 @@ async fn a_large_part_is_stored_once() {
     let task = NEW.send(&app, &of(message("m1", parts()))).await.unwrap();
     let tenant = store.tenant("default", 0).await.unwrap();
     let run = store.find_row(tenant, RowKind::Run, &task.id).await.unwrap().unwrap();
-    let said = store.rows(run.pk, RowKind::Message, false, &PageAsk { cursor: None, limit: 9 }).await.unwrap();
+    let said =
+        store.rows(run.pk, RowKind::Message, Order::Ascending, &PageAsk { cursor: None, limit: 9 }).await.unwrap();
     for row in said.items.iter().chain([&run.row]) {
         assert!(row.body.len() < 5_000, "{:?} has {} bytes", row.kind, row.body.len());
     }

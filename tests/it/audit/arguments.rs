@@ -10,7 +10,7 @@ use pes::service::audit::chain;
 use pes::service::audit::verify::{VerifyAsk, verify};
 use pes::service::once::Answered;
 use pes::service::runs::{self, Receipt};
-use pes::store::{PageAsk, Store};
+use pes::store::{Order, PageAsk, Store};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -105,7 +105,7 @@ async fn arguments_that_two_people_edited_are_those_of_the_last() {
         clocked.days_pass(91).await;
         let row = clocked.store.thread(place.bed.tenant, &"t".into()).await.unwrap().unwrap();
         let page = PageAsk { limit: 10, ..PageAsk::default() };
-        let questions = clocked.store.rows(row.pk, RowKind::Suspension, false, &page).await.unwrap();
+        let questions = clocked.store.rows(row.pk, RowKind::Suspension, Order::Ascending, &page).await.unwrap();
         assert_eq!(questions.items.len(), 0, "they went with the log");
         assert_eq!(broken(&*clocked.store).await, None);
         for stored in [to, "c@example.com"] {

@@ -4,7 +4,7 @@ use pes::config::ConfiguredKey;
 use pes::domain::caller::Scope;
 use pes::domain::ids::TenantPk;
 use pes::engine::step::{Row, RowKind};
-use pes::store::{Commit, LeaseChange, PageAsk};
+use pes::store::{Commit, LeaseChange, Order, PageAsk};
 use serde_json::{Value, json};
 
 use crate::support::app::App;
@@ -316,7 +316,8 @@ async fn arguments_that_changed_after_they_were_shown_do_not_run() {
     let suspension = app.suspend("t1", "send").await;
     let tenant: TenantPk = store.tenant("default", 0).await.unwrap();
     let row = store.thread(tenant, &"t1".into()).await.unwrap().unwrap();
-    let calls = store.rows(row.pk, RowKind::Call, false, &PageAsk { cursor: None, limit: 10 }).await.unwrap();
+    let calls =
+        store.rows(row.pk, RowKind::Call, Order::Ascending, &PageAsk { cursor: None, limit: 10 }).await.unwrap();
     let call = calls.items.into_iter().next().unwrap();
     let body = call.body.replace("a@example.com", "evil@example.com");
     assert_ne!(body, call.body);

@@ -11,7 +11,7 @@ use pes::domain::observation::ObservationType;
 use pes::domain::retention::{Kept, Terms};
 use pes::engine::step::RowKind;
 use pes::service::runs::ContinueAt;
-use pes::store::{PageAsk, Store};
+use pes::store::{Order, PageAsk, Store};
 use serde_json::{Value, json};
 
 use crate::support::clocked::Clocked;
@@ -53,7 +53,7 @@ async fn rows_beside(store: &dyn Store, pk: ThreadPk) -> Rows {
     let mut found = Rows::new();
     for kind in RowKind::ALL {
         let page = PageAsk { limit: 10_000, ..PageAsk::default() };
-        let rows = store.rows(pk, kind, false, &page).await.unwrap();
+        let rows = store.rows(pk, kind, Order::Ascending, &page).await.unwrap();
         assert_eq!(rows.next_cursor, None);
         if !matches!(kind, RowKind::Run | RowKind::Message | RowKind::CallerStatus | RowKind::Retention) {
             let ids = rows.items.into_iter().map(|row| row.id);

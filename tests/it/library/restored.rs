@@ -10,7 +10,7 @@ use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::domain::observation::Observation;
 use pes::engine::step::RowKind;
 use pes::store::sqlite::{self, DatabaseAction, RestoreMode, Sqlite};
-use pes::store::{ObservationAsk, PageAsk, Store, SuspensionAsk, SuspensionsWanted};
+use pes::store::{ObservationAsk, Order, PageAsk, Store, SuspensionAsk, SuspensionsWanted};
 use pes::{AgentProps, Instance};
 use serde_json::json;
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
@@ -210,7 +210,7 @@ async fn written_once(store: &dyn Store, pk: ThreadPk) -> (Vec<Observation>, Has
     for kind in [RowKind::Message, RowKind::Payload, RowKind::Usage] {
         let mut page = PageAsk { limit: 1_000, ..PageAsk::default() };
         loop {
-            let found = store.rows(pk, kind, false, &page).await.unwrap();
+            let found = store.rows(pk, kind, Order::Ascending, &page).await.unwrap();
             rows.extend(found.items.iter().map(|row| format!("{row:?}")));
             let Some(next) = found.next_cursor else { break };
             page.cursor = Some(next);

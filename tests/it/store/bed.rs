@@ -13,8 +13,8 @@ use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::Erasure;
 use pes::store::sqlite::Sqlite;
 use pes::store::{
-    AuditRow, Commit, Committed, FoundRow, IdempotencyRow, LeaseChange, NewThread, ObservationAsk, Page, PageAsk,
-    Registration, RestoreHold, Result, Store, SuspensionAsk, SuspensionsWanted, ThreadRow,
+    AuditRow, Commit, Committed, FoundRow, IdempotencyRow, LeaseChange, NewThread, ObservationAsk, Order, Page,
+    PageAsk, Registration, RestoreHold, Result, Store, SuspensionAsk, SuspensionsWanted, ThreadRow,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -135,7 +135,7 @@ impl Bed {
     pub async fn everything(&self, pk: ThreadPk) -> String {
         let mut rows = Vec::new();
         for kind in RowKind::ALL {
-            rows.push(self.store.rows(pk, kind, false, &page(1000)).await.unwrap().items);
+            rows.push(self.store.rows(pk, kind, Order::Ascending, &page(1000)).await.unwrap().items);
         }
         let (thread, audit) = (self.store.load(pk).await.unwrap(), self.audit(pk).await);
         format!("{thread:?} {rows:?} {:?} {audit:?}\n", self.observations(pk).await)

@@ -10,7 +10,7 @@ use pes::domain::run::CallerStatus;
 use pes::domain::usage::UsageGroup;
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::sqlite::Sqlite;
-use pes::store::{Commit, NewLookup, RunsByStatusAsk, UsageAsk};
+use pes::store::{Commit, NewLookup, Order, RunsByStatusAsk, UsageAsk};
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
 use uuid::Uuid;
@@ -56,7 +56,7 @@ async fn a_large_thread_is_gone_at_once_and_its_rows_a_few_at_a_time(bed: Bed) {
         assert_eq!(calls(&bed).await, 2_000);
     }
     assert!(steps.len() >= 6 && steps.iter().all(|removed| *removed <= 400), "{steps:?}");
-    assert_eq!(bed.store.rows(pk, RowKind::Payload, false, &page(1)).await.unwrap().items, []);
+    assert_eq!(bed.store.rows(pk, RowKind::Payload, Order::Ascending, &page(1)).await.unwrap().items, []);
     assert!(bed.store.overwrite_erased().await.unwrap());
 }
 
@@ -70,7 +70,7 @@ async fn of_a_deleted_thread_no_more_than_a_few_megabytes_go_in_one_transaction(
         )
         .await;
     }
-    let left = async || bed.store.rows(pk, RowKind::Payload, false, &page(100)).await.unwrap().items.len();
+    let left = async || bed.store.rows(pk, RowKind::Payload, Order::Ascending, &page(100)).await.unwrap().items.len();
     assert!(bed.erase(pk).await);
     let first = left().await;
     bed.store.erase_rows(400).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_deleted_thread_waits_to_begin_no_longer(bed: Bed) {
     bed.write(pk, vec![row(RowKind::WaitsToBegin, "", 5, Keep::Never)]).await;
     assert_eq!(bed.store.threads_to_begin(bed.tenant, 9).await.unwrap(), [pk]);
     assert!(bed.erase(pk).await);
-    assert_ne!(bed.store.rows(pk, RowKind::Payload, false, &page(1)).await.unwrap().items, []);
+    assert_ne!(bed.store.rows(pk, RowKind::Payload, Order::Ascending, &page(1)).await.unwrap().items, []);
     assert_eq!(bed.store.threads_to_begin(bed.tenant, 9).await.unwrap(), []);
     assert_eq!(bed.store.tenants_to_begin().await.unwrap(), []);
     assert_eq!(bed.store.count_to_begin(bed.tenant, 9).await.unwrap(), 0);

@@ -4,7 +4,7 @@ use pes::domain::ids::ThreadPk;
 use pes::domain::observation::{ObservationType, Record};
 use pes::domain::thread::ThreadStatus;
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::{Commit, Compaction, Dropped, ObservationAsk};
+use pes::store::{Commit, Compaction, Dropped, ObservationAsk, Order};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -112,7 +112,7 @@ async fn no_more_than_a_few_megabytes_go_in_one_transaction(bed: Bed) {
         assert_eq!(steps.iter().map(|step| step.count).sum::<u64>(), 12, "{which}: {steps:?}");
     }
     for kind in [RowKind::Payload, RowKind::Turn] {
-        assert_eq!(bed.store.rows(pk, kind, false, &page(100)).await.unwrap().items, []);
+        assert_eq!(bed.store.rows(pk, kind, Order::Ascending, &page(100)).await.unwrap().items, []);
     }
     assert_eq!(bed.store.old_entries(pk, 12, 100).await.unwrap(), []);
 }
@@ -126,7 +126,7 @@ async fn only_rows_that_are_never_loaded_are_dropped(bed: Bed) {
     let asked = ids.map(|id| (RowKind::Item, id.to_owned())).to_vec();
     let left = async || {
         let mut ids: Vec<String> = Vec::new();
-        let found = bed.store.rows(pk, RowKind::Item, false, &page(10)).await.unwrap().items;
+        let found = bed.store.rows(pk, RowKind::Item, Order::Ascending, &page(10)).await.unwrap().items;
         ids.extend(found.into_iter().map(|row| row.id));
         ids.sort();
         ids

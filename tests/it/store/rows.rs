@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pes::domain::ids::PayloadId;
 use pes::domain::message::{ConversationMessage, MessageRole};
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::{Commit, Error, PageAsk, SuspensionsWanted};
+use pes::store::{Commit, Error, Order, PageAsk, SuspensionsWanted};
 use serde_json::json;
 
 use super::bed::{Bed, ids, page, row};
@@ -44,11 +44,11 @@ async fn rows_are_paged_both_ways(bed: Bed) {
     for kind in [RowKind::Run, RowKind::Call] {
         let rows = (0..7).map(|n| row(kind, &format!("r{n}"), n / 2, Keep::Never)).collect();
         bed.write(pk, rows).await;
-        for descending in [false, true] {
+        for order in [Order::Ascending, Order::Descending] {
             let mut seen = Vec::new();
             let mut ask = page(3);
             loop {
-                let found = bed.store.rows(pk, kind, descending, &ask).await.unwrap();
+                let found = bed.store.rows(pk, kind, order, &ask).await.unwrap();
                 seen.extend(found.items.into_iter().map(|row| row.id));
                 assert!(seen.len() <= 7, "{seen:?}");
                 match found.next_cursor {
@@ -57,23 +57,23 @@ async fn rows_are_paged_both_ways(bed: Bed) {
                 }
             }
             let mut expected: Vec<_> = (0..7).map(|n| format!("r{n}")).collect();
-            if descending {
+            if order == Order::Descending {
                 expected.reverse();
             }
             assert_eq!(seen, expected);
         }
     }
-    assert!(bed.store.rows(pk, RowKind::Task, false, &page(3)).await.unwrap().items.is_empty());
+    assert!(bed.store.rows(pk, RowKind::Task, Order::Ascending, &page(3)).await.unwrap().items.is_empty());
 }
 
 async fn pages_stand_while_rows_are_added(bed: Bed) {
     let pk = bed.thread("t1").await;
     bed.write(pk, (1..=4).map(|n| row(RowKind::Message, &format!("m{n}"), n, Keep::Never)).collect()).await;
-    let first = bed.store.rows(pk, RowKind::Message, true, &page(2)).await.unwrap();
+    let first = bed.store.rows(pk, RowKind::Message, Order::Descending, &page(2)).await.unwrap();
     assert_eq!(ids(&first.items), ["m4", "m3"]);
     bed.write(pk, vec![row(RowKind::Message, "m5", 5, Keep::Never)]).await;
     let ask = PageAsk { cursor: first.next_cursor, limit: 2 };
-    let second = bed.store.rows(pk, RowKind::Message, true, &ask).await.unwrap();
+    let second = bed.store.rows(pk, RowKind::Message, Order::Descending, &ask).await.unwrap();
     assert_eq!(ids(&second.items), ["m2", "m1"]);
     assert_eq!(second.next_cursor, None);
 }
@@ -120,7 +120,7 @@ async fn payloads_come_as_values(bed: Bed) {
 async fn a_foreign_cursor_is_refused(bed: Bed) {
     let pk = bed.thread("t1").await;
     let ask = PageAsk { cursor: Some("not ours".into()), limit: 5 };
-    assert!(matches!(bed.store.rows(pk, RowKind::Run, false, &ask).await, Err(Error::Refused(_))));
+    assert!(matches!(bed.store.rows(pk, RowKind::Run, Order::Ascending, &ask).await, Err(Error::Refused(_))));
     assert!(matches!(bed.store.threads(bed.tenant, &Default::default(), &ask).await, Err(Error::Refused(_))));
     let past = SuspensionsWanted::Past { status: None, decided_by: None };
     for wanted in [SuspensionsWanted::Open, SuspensionsWanted::OpenByExpiry, past] {
@@ -146,7 +146,7 @@ async fn superseded_messages_are_left_out_of_the_conversation(bed: Bed) {
     assert_eq!((ids(&rest.items), rest.next_cursor), (vec!["m5"], None));
     let newest = bed.store.history(pk, &"m5".into(), 2).await.unwrap();
     assert_eq!(newest.iter().map(|said| said.content.as_str()).collect::<Vec<_>>(), ["m0", "m3"]);
-    assert_eq!(bed.store.rows(pk, RowKind::Message, false, &page(9)).await.unwrap().items.len(), 6);
+    assert_eq!(bed.store.rows(pk, RowKind::Message, Order::Ascending, &page(9)).await.unwrap().items.len(), 6);
     assert!(bed.store.row(pk, RowKind::Message, "m1").await.unwrap().is_some());
     let (_, loaded) = bed.store.load(pk).await.unwrap().unwrap();
     assert_eq!(loaded, []);

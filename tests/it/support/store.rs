@@ -26,7 +26,7 @@ use pes::store::{
     AuditRow, AuditStore, BackupStore, CallPosition, ChainEnd, ChainStore, ChainedLine, Checkpoint, Chores, Claimable,
     Commit, Committed, Compaction, Dropped, Erasure, ErasureStore, Error, FigureStore, Figures, Forgotten, FoundRow,
     HeldCounts, IdempotencyRow, IdempotencyStore, KeyAdded, KeyRow, KeyStore, LeaseStore, LogStore, LookupPosition,
-    LookupStore, NewImport, NewLinks, NewSpendNotice, ObservationAsk, Outline, Page, PageAsk, PastPeriods,
+    LookupStore, NewImport, NewLinks, NewSpendNotice, ObservationAsk, Order, Outline, Page, PageAsk, PastPeriods,
     PlannedSchedule, Pooled, Registration, ResponseToStore, RestoreHold, Result, RetentionStore, Rotation, RowStore,
     RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore, SpendChange,
     SpendKey, SpendStore, Spent, Store, SuspensionAsk, TenantRenamed, ThreadFilter, ThreadRow, ThreadStore,

@@ -8,7 +8,7 @@ use pes::domain::tool::{ToolError, ToolSpec};
 use pes::engine::step::RowKind;
 use pes::runtime::clock::Manual;
 use pes::service::retention;
-use pes::store::PageAsk;
+use pes::store::{Order, PageAsk};
 use pes::tool::{Tool, ToolContext, ToolOutput};
 use pes::{AgentProps, Builder, Instance};
 use rstest::rstest;
@@ -156,7 +156,7 @@ async fn what_was_told_of_a_long_run_is_forgotten_with_its_log() {
     let pk = store.thread(instance.caller().tenant, &"t".into()).await.unwrap().unwrap().pk;
     let traced = async || {
         let page = PageAsk { limit: 10, ..PageAsk::default() };
-        store.rows(pk, RowKind::Traced, false, &page).await.unwrap().items.len()
+        store.rows(pk, RowKind::Traced, Order::Ascending, &page).await.unwrap().items.len()
     };
     assert_eq!(traced().await, 1);
     long.clock.advance(91 * DAY);

@@ -35,7 +35,7 @@ passed_on! {
     RowStore {}
     row(pk: ThreadPk, kind: RowKind, id: &str) -> Option<Row>;
     find_row(tenant: TenantPk, kind: RowKind, id: &str) -> Option<FoundRow>;
-    rows(pk: ThreadPk, kind: RowKind, descending: bool, page: &PageAsk) -> Page<Row>;
+    rows(pk: ThreadPk, kind: RowKind, order: Order, page: &PageAsk) -> Page<Row>;
     messages(pk: ThreadPk, page: &PageAsk) -> Page<Row>;
     history(pk: ThreadPk, before: &MessageId, limit: u32) -> Vec<ConversationMessage>;
     payloads(pk: ThreadPk, ids: &[PayloadId]) -> Vec<(PayloadId, Arc<Value>)>;
