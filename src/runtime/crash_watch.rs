@@ -60,7 +60,7 @@ impl Shared {
         if self.crash_watch.should_poll(self.store.is_shared())
             && self.crash_watch.update(self.store.process_crashes().await?)
         {
-            self.store.forget_crashes(&[PROCESS_CRASHES], false).await?;
+            self.store.forget_crashes(&[PROCESS_CRASHES]).await?;
         }
         Ok(())
     }

@@ -102,7 +102,7 @@ impl Actor {
 
     /// Whether the thread crashed the process too often and is not quarantined yet.
     pub(super) fn must_quarantine(&self, row: &ThreadRow) -> bool {
-        row.crashes.alone >= self.shared.config.runtime.crash_limit && row.status != ThreadStatus::Quarantined
+        row.crashes.attributed >= self.shared.config.runtime.crash_limit && row.status != ThreadStatus::Quarantined
     }
 
     async fn load(&mut self, extras: &CommitExtras) -> Result<LoadedThread, CommandError> {
@@ -125,7 +125,7 @@ impl Actor {
             let loaded = row.loaded_with(rows);
             // It was quarantined, and crashed the process once more while its runs were to be ended.
             let must_not_rebuild = row.status == ThreadStatus::Quarantined
-                && row.crashes.alone > limit
+                && row.crashes.attributed > limit
                 && loaded.rows.iter().any(|row| row.kind == RowKind::Run);
             let machine =
                 if must_not_rebuild { runs_only(loaded) } else { self.shared.core(&row.core)?.load(loaded)? };
@@ -144,7 +144,7 @@ impl Actor {
     /// while it has runs, so that they are ended even if this process dies.
     pub(super) async fn quarantine(&self, row: &ThreadRow, has_runs: bool) -> Result<(), CommandError> {
         metrics::counter!("pes_threads_quarantined_total").increment(1);
-        tracing::error!(threadId = %row.thread_id, crashes = row.crashes.alone, "the thread is quarantined: it crashed the process too often");
+        tracing::error!(threadId = %row.thread_id, crashes = row.crashes.attributed, "the thread is quarantined: it crashed the process too often");
         let commit = Commit {
             status: ThreadStatus::Quarantined,
             wake_at: has_runs.then(|| self.shared.now()),
@@ -210,7 +210,7 @@ impl Actor {
         if !(is_lost || is_quarantined) || self.lease_for_commit(loaded, ClaimMode::IfFree).epoch.is_none() {
             return Ok(());
         }
-        let crashes = loaded.row.crashes.alone;
+        let crashes = loaded.row.crashes.attributed;
         tracing::info!(threadId = %loaded.row.thread_id, crashes, "settling effects that a lost lease holder left running");
         let results: Vec<Arc<Event>> = self.uncommitted.drain(..).filter(|event| is_result(event)).collect();
         self.abort_effects();

@@ -79,7 +79,7 @@ impl Probation {
         let mut pks: Vec<ThreadPk> = sound.into_iter().map(|thread| thread.pk).collect();
         suspects.retain(|thread| !state.watched.contains_key(&thread.pk));
         // The least suspected come first: they finish before the next crash.
-        suspects.sort_by_key(|thread| (thread.crashes.alone, thread.crashes.among, thread.pk));
+        suspects.sort_by_key(|thread| (thread.crashes.attributed, thread.crashes.among, thread.pk));
         if state.watched.is_empty() && state.max_watched == 0 {
             let fewest = suspects.iter().map(|thread| thread.crashes.among).min().unwrap_or(0);
             state.max_watched = usize::try_from(fewest / 2).unwrap_or(0).max(1);

@@ -118,7 +118,7 @@ impl Shared {
     /// Reserves threads, after the crash counts of the suspects that are cleared were reset.
     async fn reserve(&self, lease: &Lease, pks: &[ThreadPk], cleared: &[ThreadPk]) -> Result<Vec<ThreadPk>> {
         if !cleared.is_empty() {
-            self.store.forget_crashes(cleared, true).await?;
+            self.store.forget_crashes_of_others(cleared).await?;
         }
         if pks.is_empty() { Ok(Vec::new()) } else { self.store.reserve(lease.replica, pks).await }
     }

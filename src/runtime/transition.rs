@@ -198,7 +198,7 @@ impl Actor {
     /// The thread made progress, so earlier crashes of processes that had it loaded were not its fault.
     async fn forget_crashes(&mut self) {
         let Some(loaded) = self.loaded.as_mut().filter(|loaded| loaded.row.crashes.times > 0) else { return };
-        match self.shared.store.forget_crashes(&[self.pk], false).await {
+        match self.shared.store.forget_crashes(&[self.pk]).await {
             Ok(()) => loaded.row.crashes = Crashes::default(),
             Err(error) => tracing::warn!(
                 threadId = %loaded.row.thread_id,

@@ -42,7 +42,7 @@ pub const PROCESS_CRASHES: ThreadPk = ThreadPk::NONE;
 pub struct Crashes {
     pub times: i64,
     /// The crashes that are attributed to this thread: it was the only one owned, or its own actor panicked.
-    pub alone: i64,
+    pub attributed: i64,
     /// The smallest number of threads that a crashed process owned; 0: there was no crash.
     pub among: i64,
 }
@@ -103,8 +103,10 @@ pub trait LeaseStore: Send + Sync + 'static {
     async fn process_crashes(&self) -> Result<i64>;
     /// Counts a crash that is attributed to the thread.
     async fn count_crash(&self, pk: ThreadPk) -> Result<()>;
-    /// Deletes the crashes of these threads; with `keeps_alone`, only those that are not attributed to them.
-    async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()>;
+    /// Deletes the crashes of these threads.
+    async fn forget_crashes(&self, pks: &[ThreadPk]) -> Result<()>;
+    /// Deletes those crashes of these threads that are not attributed to them.
+    async fn forget_crashes_of_others(&self, pks: &[ThreadPk]) -> Result<()>;
     /// Threads of this replica whose `wake_at` is due, in rounds as for [`Self::claimable`].
     async fn due(&self, replica: uuid::Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>>;
     /// Tenants with threads whose next run is waiting for a slot.
@@ -119,7 +121,7 @@ pub trait LeaseStore: Send + Sync + 'static {
 
 impl Crashes {
     pub(crate) fn read(row: &impl Columns) -> Result<Self> {
-        Ok(Self { times: row.number("times")?, alone: row.number("alone")?, among: row.number("among")? })
+        Ok(Self { times: row.number("times")?, attributed: row.number("attributed")?, among: row.number("among")? })
     }
 }
 

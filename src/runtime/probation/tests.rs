@@ -3,8 +3,8 @@
 use super::*;
 use crate::store::Crashes;
 
-fn found(pk: i64, times: i64, alone: i64, among: i64) -> Claimable {
-    Claimable { pk: ThreadPk(pk), crashes: Crashes { times, alone, among } }
+fn found(pk: i64, times: i64, attributed: i64, among: i64) -> Claimable {
+    Claimable { pk: ThreadPk(pk), crashes: Crashes { times, attributed, among } }
 }
 
 fn keys(pks: &[ThreadPk]) -> Vec<i64> {

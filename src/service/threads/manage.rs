@@ -112,7 +112,7 @@ pub async fn release(service: &Service, caller: &Caller, id: &ThreadId) -> Resul
         );
         return Err(Fault::new(Code::NotQuarantined, detail).with("threadStatus", json!(row.status)));
     }
-    service.store.forget_crashes(&[row.pk], false).await?;
+    service.store.forget_crashes(&[row.pk]).await?;
     let extras = CommitExtras::audited(caller.name.clone(), "release", Value::Null);
     service.runtime.decide(row.pk, Event::System(SystemEvent::Released), extras).await?;
     get(service, caller, id).await

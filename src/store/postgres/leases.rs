@@ -56,7 +56,7 @@ const END_EXPIRED: &str = concat!(
 );
 
 const CLAIMABLE: &str = "
-SELECT f.pk, c.times, c.alone, c.among
+SELECT f.pk, c.times, c.attributed, c.among
 FROM (
     SELECT o.pk, o.since, row_number() OVER (PARTITION BY o.tenant ORDER BY o.since, o.pk) AS round
     FROM (
@@ -68,7 +68,7 @@ FROM (
     ) o
     ORDER BY round, o.since, o.pk LIMIT $2
 ) f CROSS JOIN LATERAL (
-    SELECT count(*) AS times, count(*) FILTER (WHERE in_hand = 1) AS alone, coalesce(min(in_hand), 0) AS among
+    SELECT count(*) AS times, count(*) FILTER (WHERE in_hand = 1) AS attributed, coalesce(min(in_hand), 0) AS among
     FROM crashes WHERE crashes.pk = f.pk
 ) c
 ORDER BY f.round, f.since, f.pk";
@@ -82,6 +82,7 @@ WITH free AS (
 )
 UPDATE threads t SET replica = $1 FROM free WHERE t.pk = free.pk RETURNING t.pk";
 
+/// $2: only those that are not attributed to the thread.
 const FORGET_CRASHES: &str = "DELETE FROM crashes WHERE pk = ANY ($1) AND (in_hand <> 1 OR NOT $2)";
 
 const DUE: &str = "
@@ -160,10 +161,12 @@ impl LeaseStore for Postgres {
         Ok(())
     }
 
-    async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()> {
-        let query = sqlx::query(FORGET_CRASHES).bind(keys_of(pks)).bind(keeps_alone);
-        self.pool.execute(query).await?;
-        Ok(())
+    async fn forget_crashes(&self, pks: &[ThreadPk]) -> Result<()> {
+        self.pool.execute(sqlx::query(FORGET_CRASHES).bind(keys_of(pks)).bind(false)).await.map(drop)
+    }
+
+    async fn forget_crashes_of_others(&self, pks: &[ThreadPk]) -> Result<()> {
+        self.pool.execute(sqlx::query(FORGET_CRASHES).bind(keys_of(pks)).bind(true)).await.map(drop)
     }
 
     async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {

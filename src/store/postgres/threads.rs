@@ -21,10 +21,10 @@ macro_rules! select {
         concat!(
             "SELECT t.pk, t.tenant, t.thread_id, t.epoch, t.lease, t.version, t.replica, t.core, t.head, t.status, \
              t.sheet, t.wake_at, t.floor, t.last_seq, t.min_seq, t.created_at, t.updated_at, t.created_by, \
-             EXISTS (SELECT FROM replicas o WHERE o.id = t.replica) AS is_owned, c.times, c.alone, c.among",
+             EXISTS (SELECT FROM replicas o WHERE o.id = t.replica) AS is_owned, c.times, c.attributed, c.among",
             $what,
             " FROM threads t CROSS JOIN LATERAL (SELECT count(*) AS times, \
-             count(*) FILTER (WHERE in_hand = 1) AS alone, coalesce(min(in_hand), 0) AS among \
+             count(*) FILTER (WHERE in_hand = 1) AS attributed, coalesce(min(in_hand), 0) AS among \
              FROM crashes WHERE crashes.pk = t.pk) c ",
             $($rest)*
         )

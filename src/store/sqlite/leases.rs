@@ -41,7 +41,7 @@ const COUNT_PROCESS_CRASH: &str =
 macro_rules! crashes {
     () => {
         "(SELECT count(*) FROM crashes c WHERE c.pk = t.pk) AS times,
-         (SELECT count(*) FROM crashes c WHERE c.pk = t.pk AND c.in_hand = 1) AS alone,
+         (SELECT count(*) FROM crashes c WHERE c.pk = t.pk AND c.in_hand = 1) AS attributed,
          (SELECT coalesce(min(c.in_hand), 0) FROM crashes c WHERE c.pk = t.pk) AS among"
     };
 }
@@ -95,6 +95,7 @@ const THREADS_TO_BEGIN: &str =
 const COUNT_TO_BEGIN: &str = "
 SELECT count(*) FROM (SELECT 1 FROM thread_rows WHERE tenant = ?1 AND kind = 17 AND ord > 0 LIMIT ?2)";
 
+/// ?2: only those that are not attributed to the thread.
 const FORGET_CRASHES: &str =
     "DELETE FROM crashes WHERE pk IN (SELECT value FROM json_each(?1)) AND (in_hand <> 1 OR NOT ?2)";
 
@@ -152,10 +153,14 @@ impl LeaseStore for Sqlite {
         Ok(())
     }
 
-    async fn forget_crashes(&self, pks: &[ThreadPk], keeps_alone: bool) -> Result<()> {
+    async fn forget_crashes(&self, pks: &[ThreadPk]) -> Result<()> {
         let pks = keys_of(pks);
-        self.writer.write(move |tx| tx.prepare_cached(FORGET_CRASHES)?.execute(params![pks, keeps_alone])).await?;
-        Ok(())
+        self.writer.write(move |tx| tx.prepare_cached(FORGET_CRASHES)?.execute(params![pks, false])).await.map(drop)
+    }
+
+    async fn forget_crashes_of_others(&self, pks: &[ThreadPk]) -> Result<()> {
+        let pks = keys_of(pks);
+        self.writer.write(move |tx| tx.prepare_cached(FORGET_CRASHES)?.execute(params![pks, true])).await.map(drop)
     }
 
     async fn due(&self, replica: Uuid, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {

@@ -103,7 +103,7 @@ async fn what_dies_among_others_is_not_set_aside() {
     let mut waiting = 0;
     for thread in ["a", "b", "c", "d"] {
         let row = inner.thread(process.caller().tenant, &thread.into()).await.unwrap().unwrap();
-        assert_eq!(row.crashes.alone, 0, "{thread}");
+        assert_eq!(row.crashes.attributed, 0, "{thread}");
         waiting += usize::from(!row.is_owned);
     }
     assert_eq!((waiting, probe.tally().begun), (2, begun + 2));
@@ -283,7 +283,7 @@ async fn a_thread_that_was_reserved_for_nothing_is_anybodys_again() {
     let (patched, ()) = soon(async { tokio::join!(threads::patch(service, caller, &id, patch), held) }).await;
     patched.unwrap();
     assert_eq!(row().await.replica, None);
-    assert_eq!(row().await.crashes.alone, 0);
+    assert_eq!(row().await.crashes.attributed, 0);
 }
 
 /// It panics before anything can be committed, so the crash is counted elsewhere.

@@ -334,7 +334,7 @@ async fn who_starts_again_under_its_name_takes_its_threads_at_once() {
     let again = instance(store(&database).await, &probe, named).await;
     probe.reaches(|tally| tally.begun == 2).await;
     let row = store(&database).await.thread(again.caller().tenant, &"t".into()).await.unwrap().unwrap();
-    assert_eq!((row.fence.epoch, row.crashes.alone), (2, 1), "fenced as ever, and counted");
+    assert_eq!((row.fence.epoch, row.crashes.attributed), (2, 1), "fenced as ever, and counted");
 }
 
 #[tokio::test]

@@ -206,20 +206,20 @@ async fn a_process_that_dies_counts_for_what_it_had_in_hand(bed: Bed) {
     let rests = claimed_by(&bed, "c", first).await;
     bed.done(Commit { lease: LeaseChange::Release, ..bed.next(rests).await }).await;
     dies(&bed, first).await;
-    let among_two = Crashes { times: 1, alone: 0, among: 2 };
+    let among_two = Crashes { times: 1, attributed: 0, among: 2 };
     assert_eq!((bed.read(a).await.crashes, bed.read(b).await.crashes), (among_two, among_two));
     assert_eq!(bed.read(rests).await.crashes, Crashes::default());
 
     let next = registered(&bed).await;
     assert_eq!(bed.store.reserve(next, &[a]).await.unwrap(), [a], "it died before it had so much as read it");
     dies(&bed, next).await;
-    assert_eq!(bed.read(a).await.crashes, Crashes { times: 2, alone: 1, among: 1 });
-    bed.store.forget_crashes(&[a, b], true).await.unwrap();
-    assert_eq!(bed.read(a).await.crashes, Crashes { times: 1, alone: 1, among: 1 });
+    assert_eq!(bed.read(a).await.crashes, Crashes { times: 2, attributed: 1, among: 1 });
+    bed.store.forget_crashes_of_others(&[a, b]).await.unwrap();
+    assert_eq!(bed.read(a).await.crashes, Crashes { times: 1, attributed: 1, among: 1 });
     assert_eq!(bed.read(b).await.crashes, Crashes::default());
     bed.store.count_crash(a).await.unwrap();
-    assert_eq!(bed.read(a).await.crashes.alone, 2);
-    bed.store.forget_crashes(&[a], false).await.unwrap();
+    assert_eq!(bed.read(a).await.crashes.attributed, 2);
+    bed.store.forget_crashes(&[a]).await.unwrap();
     assert_eq!(bed.read(a).await.crashes, Crashes::default());
 }
 
@@ -231,9 +231,9 @@ async fn one_that_was_in_hand_each_time_is_found_among_others(bed: Bed) {
         bed.store.reserve(replica, &[poison]).await.unwrap();
         let fresh = claimed_by(&bed, &format!("fresh{nth}"), replica).await;
         dies(&bed, replica).await;
-        let alone = i64::from(nth == 3);
-        assert_eq!(bed.read(poison).await.crashes.alone, alone, "{nth}");
-        assert_eq!(bed.read(fresh).await.crashes, Crashes { times: 1, alone: 0, among: 2 });
+        let attributed = i64::from(nth == 3);
+        assert_eq!(bed.read(poison).await.crashes.attributed, attributed, "{nth}");
+        assert_eq!(bed.read(fresh).await.crashes, Crashes { times: 1, attributed: 0, among: 2 });
     }
 }
 
@@ -241,7 +241,7 @@ async fn who_comes_back_takes_back_what_was_counted(bed: Bed) {
     let replica = registered(&bed).await;
     let pk = claimed_by(&bed, "t1", replica).await;
     dies(&bed, replica).await;
-    assert_eq!(bed.read(pk).await.crashes.alone, 1);
+    assert_eq!(bed.read(pk).await.crashes.attributed, 1);
     let again = Registration { replica: Uuid::new_v4(), name: None, former: Some(replica) };
     bed.store.register(again, 60_000).await.unwrap();
     assert_eq!(bed.read(pk).await.crashes, Crashes::default(), "it was cut off, not dead");
@@ -265,7 +265,7 @@ async fn a_death_is_known_until_it_is_forgotten(bed: Bed) {
     let died = registered(&bed).await;
     dies(&bed, died).await;
     assert!(bed.store.process_crashes().await.unwrap() > 0);
-    bed.store.forget_crashes(&[PROCESS_CRASHES], false).await.unwrap();
+    bed.store.forget_crashes(&[PROCESS_CRASHES]).await.unwrap();
     assert_eq!(bed.store.process_crashes().await.unwrap(), 0);
 }
 

@@ -197,7 +197,8 @@ passed_on! {
     reserve(replica: Uuid, pks: &[ThreadPk]) -> Vec<ThreadPk>;
     process_crashes() -> i64;
     count_crash(pk: ThreadPk) -> ();
-    forget_crashes(pks: &[ThreadPk], keeps_alone: bool) -> ();
+    forget_crashes(pks: &[ThreadPk]) -> ();
+    forget_crashes_of_others(pks: &[ThreadPk]) -> ();
     due(replica: Uuid, now: Millis, limit: u32) -> Vec<ThreadPk>;
     tenants_to_begin() -> Vec<TenantPk>;
     threads_to_begin(tenant: TenantPk, limit: u32) -> Vec<ThreadPk>;
