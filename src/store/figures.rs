@@ -100,18 +100,26 @@ pub trait FigureStore: Send + Sync + 'static {
     fn pools(&self) -> Vec<Pooled>;
 }
 
-impl Figures {
-    /// Reads the rows of these queries: `word, count` of runs, `word, count, since` of suspensions, `count, since` of
-    /// deliveries, `count, since, running` of threads with `key_end`, `tenant, period, of_key, used` of what was spent,
-    /// `tenant, id, next_due` of schedules. The size is left empty.
-    pub(crate) fn read<R: Columns>(
-        runs: &[R],
-        questions: &[R],
-        deliveries: &R,
-        threads: &R,
-        spent: &[R],
-        schedules: &[R],
-    ) -> Result<Self> {
+/// The rows of the queries, and their columns.
+pub(crate) struct FigureRows<R> {
+    /// `word, count`.
+    pub runs: Vec<R>,
+    /// `word, count, since`.
+    pub questions: Vec<R>,
+    /// `count, since`.
+    pub deliveries: R,
+    /// `count, since, running`, and `key_end` of the API keys.
+    pub threads: R,
+    /// `tenant, period, of_key, used`.
+    pub spent: Vec<R>,
+    /// `tenant, id, next_due`.
+    pub schedules: Vec<R>,
+}
+
+impl<R: Columns> FigureRows<R> {
+    /// The size is left empty.
+    pub(crate) fn read(&self) -> Result<Figures> {
+        let FigureRows { runs, questions, deliveries, threads, spent, schedules } = self;
         let run = |row: &R| Ok((text::word(row.text("word")?)?, row.count("count")?));
         let question = |row: &R| {
             let kind = text::word(row.text("word")?)?;
@@ -135,7 +143,7 @@ impl Figures {
                 due: row.number("next_due")?,
             })
         };
-        Ok(Self {
+        Ok(Figures {
             spent: spent.iter().filter_map(|row| most(row).transpose()).collect::<Result<_>>()?,
             runs: runs.iter().map(run).collect::<Result<_>>()?,
             questions: questions.iter().map(question).collect::<Result<_>>()?,

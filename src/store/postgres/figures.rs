@@ -6,6 +6,7 @@ use sqlx::postgres::PgRow;
 use super::Postgres;
 use crate::domain::Millis;
 use crate::store::columns::Columns as _;
+use crate::store::figures::FigureRows;
 use crate::store::spend::stored_periods;
 use crate::store::{FigureStore, Figures, PastPeriods, Pooled, Result, Size};
 
@@ -68,9 +69,9 @@ impl FigureStore for Postgres {
         let tables = self.pool.fetch_all(sqlx::query(TABLES)).await?;
         let table = |row: &PgRow| Ok((row.text("word")?.to_owned(), row.count("count")?));
         let tables = tables.iter().map(table).collect::<Result<_>>()?;
-        let due = sqlx::query(SCHEDULES).bind(now);
-        let due = self.pool.fetch_all(due).await?;
-        let figures = Figures::read(&runs, &questions, &deliveries, &threads, &spent, &due)?;
+        let schedules = sqlx::query(SCHEDULES).bind(now);
+        let schedules = self.pool.fetch_all(schedules).await?;
+        let figures = FigureRows { runs, questions, deliveries, threads, spent, schedules }.read()?;
         Ok(Figures { size: Size { tables, ..Size::default() }, ..figures })
     }
 

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use super::Sqlite;
 use super::fault::unreadable;
 use crate::domain::Millis;
+use crate::store::figures::FigureRows;
 use crate::store::spend::stored_periods;
 use crate::store::{FigureStore, Figures, PastPeriods, Pooled, Result, Size};
 
@@ -54,8 +55,8 @@ impl FigureStore for Sqlite {
         let periods = [&day, &month].into_iter().flat_map(|period| stored_periods(period));
         let spent = periods.fold(sqlx::query(SPENT), |query, period| query.bind(period));
         let spent = spent.fetch_all(&self.readers).await.map_err(unreadable)?;
-        let due = sqlx::query(SCHEDULES).bind(now).fetch_all(&self.readers).await.map_err(unreadable)?;
-        let figures = Figures::read(&runs, &questions, &deliveries, &threads, &spent, &due)?;
+        let schedules = sqlx::query(SCHEDULES).bind(now).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let figures = FigureRows { runs, questions, deliveries, threads, spent, schedules }.read()?;
         Ok(Figures { size: size(&self.path), ..figures })
     }
 
