@@ -137,6 +137,17 @@ impl DeliveryOutcome {
     }
 }
 
+/// The giving up of all pending deliveries to a target.
+#[derive(Clone, Copy, Debug)]
+pub struct Abandonment<'a> {
+    pub tenant: TenantPk,
+    pub kind: TargetKind,
+    pub target: &'a str,
+    /// The reason, as the deliveries show it.
+    pub why: &'a str,
+    pub now: Millis,
+}
+
 /// The outbox; a part of every [`Store`](super::Store).
 #[async_trait]
 pub trait OutboxStore: Send + Sync + 'static {
@@ -183,17 +194,9 @@ pub trait OutboxStore: Send + Sync + 'static {
         audit: AuditRow,
         response: ResponseToStore,
     ) -> Result<Option<bool>>;
-    /// One step of giving up a target's pending deliveries for this reason: the first after `behind`, in the order in which
-    /// they were written.
-    async fn abandon_deliveries(
-        &self,
-        tenant: TenantPk,
-        kind: TargetKind,
-        target: &str,
-        why: &str,
-        now: Millis,
-        behind: i64,
-    ) -> Result<Abandoned>;
+    /// One step of giving up a target's pending deliveries: the first after `behind`, in the order in which they were
+    /// written.
+    async fn abandon_deliveries(&self, abandonment: &Abandonment<'_>, behind: i64) -> Result<Abandoned>;
     /// Deletes at most `limit` deliveries that finished before this; returns how many.
     async fn forget_deliveries(&self, before: Millis, limit: u32) -> Result<u64>;
 }

@@ -12,7 +12,7 @@ use crate::outbox::{StoredWebhook, Webhook};
 use crate::service::once::{self, Answered, Idempotent, StoredResponse};
 use crate::service::{Result, Service};
 use crate::store::documents::{Document, DocumentKind, owner_of_document};
-use crate::store::outbox::{Abandoned, Delivery, DeliveryStatus, TargetKind};
+use crate::store::outbox::{Abandoned, Abandonment, Delivery, DeliveryStatus, TargetKind};
 use crate::store::{AuditRow, Pace, Page, PageAsk};
 use crate::tool::Toolset;
 
@@ -118,8 +118,9 @@ impl Collection for Webhooks {
 /// Gives up some of the pending deliveries of a removed webhook. Returns where to continue. An error is only logged, because
 /// the webhook is removed.
 async fn give_up_some(service: &Service, tenant: TenantPk, id: &str, after: i64) -> Option<i64> {
-    let (store, now) = (&service.store, service.now());
-    match store.abandon_deliveries(tenant, TargetKind::Webhook, id, REMOVED, now, after).await {
+    let (kind, now) = (TargetKind::Webhook, service.now());
+    let abandonment = Abandonment { tenant, kind, target: id, why: REMOVED, now };
+    match service.store.abandon_deliveries(&abandonment, after).await {
         Ok(Abandoned { count, next }) => {
             tracing::info!(webhook = id, given_up = count, "deliveries of a removed webhook are given up");
             next

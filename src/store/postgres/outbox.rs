@@ -11,8 +11,8 @@ use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::columns::Columns as _;
 use crate::store::outbox::{
-    ABANDONED_AT_ONCE, Abandoned, Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind,
-    UNREADABLE, page_of_deliveries,
+    ABANDONED_AT_ONCE, Abandoned, Abandonment, Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share,
+    TargetKind, UNREADABLE, page_of_deliveries,
 };
 use crate::store::{AuditRow, Page, PageAsk, ResponseToStore, Result};
 
@@ -264,15 +264,8 @@ impl OutboxStore for Postgres {
         self.pool.with_connection(async |connection| replay(connection, tenant, id, now, audit, response).await).await
     }
 
-    async fn abandon_deliveries(
-        &self,
-        tenant: TenantPk,
-        kind: TargetKind,
-        target: &str,
-        why: &str,
-        now: Millis,
-        behind: i64,
-    ) -> Result<Abandoned> {
+    async fn abandon_deliveries(&self, abandonment: &Abandonment<'_>, behind: i64) -> Result<Abandoned> {
+        let &Abandonment { tenant, kind, target, why, now } = abandonment;
         let query = sqlx::query(ABANDON).bind(tenant.0).bind(kind.as_str()).bind(escaped(target));
         let query = query.bind(why).bind(now).bind(behind).bind(i64::from(ABANDONED_AT_ONCE));
         let row = self.pool.fetch_one(query).await?;

@@ -9,8 +9,8 @@ use super::{Sqlite, audit, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use crate::store::outbox::{
-    ABANDONED_AT_ONCE, Abandoned, Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share, TargetKind,
-    UNREADABLE, page_of_deliveries,
+    ABANDONED_AT_ONCE, Abandoned, Abandonment, Delivery, DeliveryStatus, NewDelivery, OutboxStore, Settlement, Share,
+    TargetKind, UNREADABLE, page_of_deliveries,
 };
 use crate::store::{AuditRow, Page, PageAsk, ResponseToStore, Result};
 
@@ -313,15 +313,8 @@ impl OutboxStore for Sqlite {
         self.writer.write(replay).await
     }
 
-    async fn abandon_deliveries(
-        &self,
-        tenant: TenantPk,
-        kind: TargetKind,
-        target: &str,
-        why: &str,
-        now: Millis,
-        behind: i64,
-    ) -> Result<Abandoned> {
+    async fn abandon_deliveries(&self, abandonment: &Abandonment<'_>, behind: i64) -> Result<Abandoned> {
+        let &Abandonment { tenant, kind, target, why, now } = abandonment;
         let query = sqlx::query_scalar(PENDING_OF_TARGET).bind(tenant.0).bind(kind.as_str()).bind(target);
         let query = query.bind(behind).bind(ABANDONED_AT_ONCE);
         let pending: Vec<i64> = query.fetch_all(&self.readers).await.map_err(unreadable)?;

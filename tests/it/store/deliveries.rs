@@ -2,7 +2,7 @@
 
 use pes::domain::ids::{DeliveryId, TenantPk, ThreadPk};
 use pes::store::outbox::{
-    Abandoned, Delivery, DeliveryOutcome, DeliveryStatus, NewDelivery, Settlement, Share, TargetKind,
+    Abandoned, Abandonment, Delivery, DeliveryOutcome, DeliveryStatus, NewDelivery, Settlement, Share, TargetKind,
 };
 use pes::store::{Commit, Committed, HeldCounts};
 
@@ -310,8 +310,8 @@ async fn a_replay_keeps_its_answer_or_does_not_happen(bed: Bed) {
 }
 
 async fn abandon(bed: &Bed, target: &str, behind: i64) -> Abandoned {
-    let abandoned = bed.store.abandon_deliveries(bed.tenant, TargetKind::Webhook, target, "gone", 700, behind);
-    abandoned.await.unwrap()
+    let abandonment = Abandonment { tenant: bed.tenant, kind: TargetKind::Webhook, target, why: "gone", now: 700 };
+    bed.store.abandon_deliveries(&abandonment, behind).await.unwrap()
 }
 
 async fn what_a_target_was_not_told_is_given_up_with_a_reason(bed: Bed) {

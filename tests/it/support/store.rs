@@ -18,7 +18,9 @@ use pes::domain::observation::{Observation, Recorded};
 use pes::domain::usage::{ModelUse, UsageSum};
 use pes::engine::step::{Row, RowKind};
 use pes::store::documents::{Document, DocumentChanges, DocumentKind, DocumentStore, Expected};
-use pes::store::outbox::{Abandoned, Delivery, DeliveryStatus, OutboxStore, Settlement, Share, TargetKind};
+use pes::store::outbox::{
+    Abandoned, Abandonment, Delivery, DeliveryStatus, OutboxStore, Settlement, Share, TargetKind,
+};
 use pes::store::postgres::Postgres;
 use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;

@@ -120,7 +120,7 @@ passed_on! {
     deliveries(tenant: TenantPk, kind: TargetKind, target: &str, page: &PageAsk) -> Page<Delivery>;
     deliveries_of_tenant(tenant: TenantPk, kind: TargetKind, status: Option<DeliveryStatus>, page: &PageAsk) -> Page<Delivery>;
     replay_delivery(tenant: TenantPk, id: &DeliveryId, now: Millis, audit: AuditRow, response: ResponseToStore) -> Option<bool>;
-    abandon_deliveries(tenant: TenantPk, kind: TargetKind, target: &str, why: &str, now: Millis, behind: i64) -> Abandoned;
+    abandon_deliveries(abandonment: &Abandonment<'_>, behind: i64) -> Abandoned;
     forget_deliveries(before: Millis, limit: u32) -> u64;
 }
 
