@@ -232,13 +232,13 @@ pub(crate) fn within_bytes(ask: &PageAsk, sizes: &[impl Columns]) -> Result<Page
 }
 
 /// A page of threads, which continues after the last scanned one.
-pub(crate) fn page_of_threads(
-    rows: &[impl Columns],
+pub(crate) fn page_of_threads<R: Columns>(
+    rows: &[R],
     ask: &PageAsk,
     looked_at: Option<(Millis, i64)>,
 ) -> Result<Page<ThreadRow>> {
     let place = |(at, pk): (Millis, i64)| Cursor::new(at, pk.to_string());
-    let read = |row: &_| ThreadRow::with_profile(row, text::shown_profile(row.text("sheet")?));
+    let read = |row: &R| ThreadRow::with_profile(row, text::shown_profile(row.text("sheet")?));
     let page = page_of(rows, ask, read, |_, thread| Ok(place((thread.updated_at, thread.pk.0))))?;
     Ok(page.or_continue_after(looked_at.map(place)))
 }
