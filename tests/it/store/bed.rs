@@ -83,8 +83,8 @@ impl Bed {
 
     pub fn erasure(&self, pk: ThreadPk, version: i64) -> Erasure {
         let audit = AuditRow { thread: ThreadPk::NONE, at: 100, ..self.audit_line(pk, "eve") };
-        let (deliveries, spend, took) = (Vec::new(), Vec::new(), Vec::new());
-        Erasure { thread: pk, version, now: 100, deliveries, audit, spend, took, is_chore: false }
+        let (deliveries, spend, calls) = (Vec::new(), Vec::new(), Vec::new());
+        Erasure { thread: pk, version, now: 100, deliveries, audit, spend, calls, is_chore: false }
     }
 
     /// The lines of [`Bed::audit_line`] that are stored.
