@@ -34,18 +34,18 @@ macro_rules! migrations {
 }
 
 /// Version, words, statements.
-type Embedded = (i64, &'static str, &'static str);
+type EmbeddedMigration = (i64, &'static str, &'static str);
 
-pub(super) const SQLITE: &[Embedded] = migrations!("sqlite");
-pub(super) const POSTGRES: &[Embedded] = migrations!("postgres");
+pub(super) const SQLITE: &[EmbeddedMigration] = migrations!("sqlite");
+pub(super) const POSTGRES: &[EmbeddedMigration] = migrations!("postgres");
 
 /// The schema that this program needs.
 pub(super) const KNOWN: i64 = SQLITE[SQLITE.len() - 1].0;
 
 /// `now` is the database's expression for the current time. Migrations of newer versions are ignored: the floor permits this
 /// version to use the database.
-pub(super) fn migrator(migrations: &[Embedded], now: &str) -> Migrator {
-    let migration = |&(version, words, sql): &Embedded| {
+pub(super) fn migrator(migrations: &[EmbeddedMigration], now: &str) -> Migrator {
+    let migration = |&(version, words, sql): &EmbeddedMigration| {
         let (words, sql) = (Cow::Borrowed(words), SqlStr::from_static(sql));
         with_audit_line(Migration::new(version, words, MigrationType::Simple, sql, false), now)
     };

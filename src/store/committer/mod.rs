@@ -112,12 +112,12 @@ struct Job {
 pub(crate) struct Committer {
     workers: Vec<mpsc::Sender<Job>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
-    shared: Shared,
+    shared: CommitterState,
 }
 
 /// Shared by the workers and the senders.
 #[derive(Clone, Default)]
-struct Shared {
+struct CommitterState {
     closing: CancellationToken,
     health: Arc<CommitHealth>,
     traffic: Arc<Counters>,
@@ -131,7 +131,7 @@ struct Counters {
 
 impl Committer {
     pub fn spawn<B: Batch>(writers: impl IntoIterator<Item = B>, bounds: Bounds) -> Self {
-        let shared = Shared::default();
+        let shared = CommitterState::default();
         let start = |writer| {
             let (sender, inbox) = mpsc::channel(bounds.queue);
             (sender, tokio::spawn(CommitWorker::new(writer, inbox, bounds, shared.clone()).run()))

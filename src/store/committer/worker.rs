@@ -12,7 +12,7 @@ use metrics::{counter, histogram};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::{Batch, BatchError, Bounds, CommitSlice, Job, PreparedCommit, Sending, Shared};
+use super::{Batch, BatchError, Bounds, CommitSlice, CommitterState, Job, PreparedCommit, Sending};
 use crate::store::{Committed, Error, Result};
 
 /// How often a gathering worker yields, as long as more commits arrive: an actor that just got an outcome can send its next
@@ -41,7 +41,7 @@ pub(super) struct CommitWorker<B> {
     /// Received commits that were not sent, in the order of arrival.
     waiting: VecDeque<Job>,
     bounds: Bounds,
-    shared: Shared,
+    shared: CommitterState,
     /// The worker panicked, and has not written anything since.
     is_broken: bool,
 }
@@ -66,7 +66,7 @@ struct PendingBatch {
 }
 
 impl<B: Batch> CommitWorker<B> {
-    pub fn new(writer: B, inbox: mpsc::Receiver<Job>, bounds: Bounds, shared: Shared) -> Self {
+    pub fn new(writer: B, inbox: mpsc::Receiver<Job>, bounds: Bounds, shared: CommitterState) -> Self {
         Self { writer, inbox, waiting: VecDeque::new(), bounds, shared, is_broken: false }
     }
 
