@@ -74,7 +74,7 @@ const HEALTH = { ready: ['completed', 'ready'], starting: ['in_progress', 'start
 
 function McpServers({ ctx }) {
   const list = useList(ctx, '/mcp-servers');
-  return html`<${Section} name="MCP servers" from="[[mcp.servers]], POST /mcp-servers" list=${list} heads=${['', 'Server', 'Tools', 'Note']}
+  return html`<${Section} name="MCP servers" from="[mcp.servers.NAME], POST /mcp-servers" list=${list} heads=${['', 'Server', 'Tools', 'Note']}
     empty="No MCP server is known. One adds its tools here: see TOOLS.md.">
     ${list.items?.map((one) => {
       const changed = one.tools.filter((tool) => tool.standing === 'changed');
@@ -119,7 +119,7 @@ function Agents({ ctx }) {
   const list = useList(ctx, '/agents');
   const tasks = useList(ctx, '/tasks');
   const openOf = (id) => (tasks.items ?? []).filter((task) => task.agentId === id && !TASK_OVER.has(task.status));
-  return html`<${Section} name="Agents" from="[[a2a.agents]], POST /agents" list=${list} heads=${['', 'Agent', 'Tasks', 'Skills']}
+  return html`<${Section} name="Agents" from="[[agents]], POST /agents" list=${list} heads=${['', 'Agent', 'Tasks', 'Skills']}
     empty="No other agent is known. One can be given work here: see AGENTS.md.">
     ${list.items?.map((one) => {
       const open = openOf(one.id);
@@ -154,13 +154,15 @@ function Webhooks({ ctx }) {
   const hooks = list.hooks ?? [];
   const empty = hooks.length === 0 ? 'No webhook is set. One is told of runs and questions: POST /webhooks.'
     : `${count(hooks.length, 'webhook')}; nothing was sent yet.`;
+  // A removed webhook, and one that cannot be read, has no address: its id names it.
+  const urlOf = (id) => hooks.find((hook) => hook.webhookId === id)?.url || id;
   const broken = hooks.filter((hook) => hook.secretError ?? hook.storedError);
-  const more = broken.map((hook) => html`<p class="wrong">${show(hostOf(hook.url))}: ${show(hook.secretError ?? hook.storedError)}</p>`);
+  const more = broken.map((hook) => html`<p class="wrong">${show(hostOf(urlOf(hook.webhookId)))}: ${show(hook.secretError ?? hook.storedError)}</p>`);
   return html`<${Section} name="Webhooks" from="[[webhooks]], POST /webhooks" list=${list} heads=${['', 'Message', 'Where', 'Tries']}
       empty=${empty} more=${more}>
     ${list.items?.map((one) => html`<tr key=${one.deliveryId}><${Standing} ctx=${ctx} one=${one} />
       <td title=${plain(fullTime(one.createdAt))}>${show(one.event)} <span class="dim num">${age(one.createdAt, ctx.clock.now())}</span></td>
-      <td title=${plain(one.url ?? '')}>${show(hostOf(one.url ?? ''))}</td>
+      <td title=${plain(urlOf(one.webhookId))}>${show(hostOf(urlOf(one.webhookId)))}</td>
       <td><span class="num">${one.attempts}</span>${one.said && html` · ${show(one.said)}`} ${one.finishedAt && html`<${RowAction}
           label="Send again"
         why=${ctx.whyNot('admin')} id="replay"
@@ -182,17 +184,23 @@ function hostOf(url) {
 
 const SCOPES = [['read', 'look'], ['run', 'ask and steer'], ['approve', 'answer questions'], ['admin', 'everything']];
 
+/** The shape and word of a key. */
+const keyStatus = ({ revokedAt, expiresAt }, now) => (revokedAt ? ['cancelled', 'revoked']
+  : expiresAt <= now ? ['cancelled', 'expired'] : ['completed', 'valid']);
+
 function Keys({ ctx }) {
   const list = useList(ctx, '/keys');
   return html`<${Section} name="Keys" from="PES_API_KEYS, POST /keys" list=${list} heads=${['', 'Name', 'Scopes', 'Made', '']}
     empty="No key was made here: this server is open to its own machine, or its keys stand in PES_API_KEYS."
         more=${html`<${Make} ctx=${ctx} load=${list.load} />`}>
-    ${list.items?.map((one) => html`<tr key=${one.keyId}><${Status} shape=${one.revokedAt ? 'cancelled' : 'completed'}
-        word=${one.revokedAt ? 'revoked' : 'valid'} />
-      <td>${show(one.name)}</td><td>${one.scopes.join(' ')}</td><td class="nowrap"
-          title=${plain(fullTime(one.createdAt))}>${age(one.createdAt, ctx.clock.now())}</td>
-      <td>${!one.revokedAt && html`<${RowAction} label="Revoke" sure="Press again: revoke" why=${ctx.whyNot('admin')} id="revoke"
-        act=${() => ctx.api.delete(`/keys/${enc(one.keyId)}`).then(list.load)} />`}</td></tr>`)}</${Section}>`;
+    ${list.items?.map((one) => {
+      const [shape, word] = keyStatus(one, ctx.clock.now());
+      return html`<tr key=${one.keyId}><${Status} shape=${shape} word=${word} />
+        <td>${show(one.name)}</td><td>${one.scopes.join(' ')}</td><td class="nowrap"
+            title=${plain(fullTime(one.createdAt))}>${age(one.createdAt, ctx.clock.now())}</td>
+        <td>${!one.revokedAt && html`<${RowAction} label="Revoke" sure="Press again: revoke" why=${ctx.whyNot('admin')} id="revoke"
+          act=${() => ctx.api.delete(`/keys/${enc(one.keyId)}`).then(list.load)} />`}</td></tr>`;
+    })}</${Section}>`;
 }
 
 /** A new key is shown once, only here. */
@@ -234,7 +242,7 @@ function Make({ ctx, load }) {
 
 function Tools({ ctx }) {
   const list = useList(ctx, '/tools');
-  return html`<${Section} name="Tools" from="[tools], [[mcp.servers]], POST /http-tools" list=${list}
+  return html`<${Section} name="Tools" from="[[tools.http]], [mcp.servers.NAME], POST /http-tools" list=${list}
       heads=${['', 'Tool', 'Class', 'Idempotent', 'Risk']} cls="whole-line" empty="No tool is offered.">
     ${list.items?.map((one) => html`<tr key=${one.name}><${Status} shape="completed" word="offered" /><td class="mono"
         title=${plain(one.description)}>${show(one.name)}</td>

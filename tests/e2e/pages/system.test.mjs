@@ -51,6 +51,7 @@ test('a message that was delivered can be sent again', async () => {
   const row = at(page, 'section-webhooks').locator('tbody tr').first();
   await row.waitFor();
   assert.match(await row.innerText(), /suspension\.requested/);
+  assert.equal(await row.locator('td').nth(2).innerText(), `127.0.0.1:${pager.address().port}`);
   // It is shown as delivered once the response is stored.
   while (!(await row.locator('[data-testid=replay]').count())) {
     await page.reload();
@@ -60,6 +61,19 @@ test('a message that was delivered can be sent again', async () => {
   await row.locator('[data-testid=replay]').click();
   await second;
   assert.equal(told[0], told[1]);
+  await done(page);
+});
+
+test('a key that is over is not called valid', async () => {
+  const key = { scopes: ['read'], tenant: 'default', createdAt: 1 };
+  const over = [{ expiresAt: 2 }, { expiresAt: 2, revokedAt: 1 }];
+  const items = [...over, { expiresAt: Date.now() + 86_400_000 }, {}].map((one, at) => ({ ...key, ...one, keyId: `key_${at}`, name: `k${at}` }));
+  const page = await open(server, '#/new');
+  await page.route(/\/keys(\?.*)?$/, (route) => route.fulfill({ json: { items } }));
+  await page.evaluate(() => { location.hash = '#/system'; });
+  await at(page, 'section-keys').locator('tbody tr').nth(3).waitFor();
+  const words = await at(page, 'section-keys').locator('tbody tr td:first-child').allInnerTexts();
+  assert.deepEqual(words.map((word) => word.trim()), ['expired', 'revoked', 'valid', 'valid']);
   await done(page);
 });
 
