@@ -12,20 +12,13 @@ export const LARGE = 20_000;
 export const needsTwo = (question) => question.riskLevel === 'high' || question.riskLevel === 'critical';
 
 /** An approval: with the edited arguments, or with the digest of the shown ones. */
-export function approval(question, form, reason) {
-  const body = { suspensionId: question.suspensionId, approved: true };
-  if (form && changes(form).length > 0) body.modifiedArgs = form.value;
-  if (question.digest) body.digest = question.digest;
-  if (reason.trim()) body.reason = reason.trim();
-  return body;
-}
+export const approval = (question, form, reason) => reply(question, {
+  approved: true, ...(form && changes(form).length > 0 ? { modifiedArgs: form.value } : {}), ...reasonOf(reason) });
 
-export function rejection(question, reason) {
-  const body = { suspensionId: question.suspensionId, approved: false };
-  if (question.digest) body.digest = question.digest;
-  if (reason.trim()) body.reason = reason.trim();
-  return body;
-}
+export const rejection = (question, reason) => reply(question, { approved: false, ...reasonOf(reason) });
+
+/** The member `reason`, unless it is blank. */
+export const reasonOf = (reason) => (reason.trim() ? { reason: reason.trim() } : {});
 
 /** An answer by other members: `value`, `action`. */
 export const reply = (question, members) => (
@@ -68,7 +61,7 @@ export function refusal(problem, question, now) {
 
 function undelivered(problem) {
   const todo = REMEDIES[problem.code];
-  if (problem.isUnreachable || problem.code === 'unreachable') {
+  if (problem.isUnreachable) {
     return { kind: 'again', text: 'Not sent: the server does not answer. Press again when it does; it counts once.' };
   }
   return { kind: problem.retryable ? 'again' : 'no', text: problem.detail ?? problem.title, todo };

@@ -40,16 +40,6 @@ const app = {
   clock: createClock(),
   tokens: createTokens(),
   announcer: createAnnouncer(document.getElementById('said')),
-  paint,
-  go,
-  guard,
-  start,
-  openDialog,
-  conn,
-  retryNow() {
-    app.opened?.retryNow();
-    app.lists.retryNow();
-  },
 };
 app.api = createApi({ clock: app.clock, onRefused: refused, onServed: (path) => served(path) });
 app.lists = createLists({ api: app.api, changed: paint, wereRead: () => isLacking && start() });
@@ -64,12 +54,17 @@ function paint() {
   });
 }
 
+function retryNow() {
+  app.opened?.retryNow();
+  app.lists.retryNow();
+}
+
 function paintNow() {
   app.thread = app.opened?.thread() ?? null;
   if (app.route.page === 'home' && !goHome()) return;
   leaveLast();
   const { route, thread, dialog } = app;
-  const ctx = makeContext(app);
+  const ctx = makeContext();
   render(html`<${Boundary} ctx=${ctx} place=${shownHash} wrap=${wide}><${Shell} ctx=${ctx} route=${route} thread=${thread} dialog=${dialog}
     closeDialog=${closeDialog} /></${Boundary}>`, root);
   page.dataset.conn = ctx.conn;
@@ -213,7 +208,7 @@ async function start(hasSignedIn = false) {
     const isOther = me.tenant !== app.me?.tenant || me.keyName !== app.me?.keyName;
     if (isOther && (hasSignedIn || (app.me && !app.isOver))) leave();
     app.me = me;
-    if (app.isOver) app.retryNow();
+    if (app.isOver) retryNow();
     app.isOver = false;
   } catch (problem) {
     if (problem.status === 401) return;
@@ -230,7 +225,7 @@ async function start(hasSignedIn = false) {
 }
 
 const signOut = () => app.api.signOut().then(() => location.reload(), (problem) => {
-  app.retryNow();
+  retryNow();
   if (problem.status !== 401) alert(`You are still signed in. ${problem.title}`);
 });
 
@@ -248,9 +243,9 @@ const LACKS = {
   admin: 'to change this, use one with the scope admin',
 };
 
-function makeContext(app) {
+function makeContext() {
   const { route, me, thread } = app;
-  const conn = app.conn();
+  const connection = conn();
   return {
     api: app.api,
     live: app.tokens,
@@ -259,7 +254,7 @@ function makeContext(app) {
     get route() {
       return app.route;
     },
-    conn,
+    conn: connection,
     threads: app.lists.lists.threads,
     moreThreads: app.lists.lists.more,
     threadChanges: app.lists.lists.changes,
@@ -271,25 +266,25 @@ function makeContext(app) {
     setTheme(name) {
       store(THEME, name);
       applyTheme();
-      app.paint();
+      paint();
     },
-    go: app.go,
-    goOn: (hash) => isAt(app.route, route) && app.go(hash),
+    go,
+    goOn: (hash) => isAt(app.route, route) && go(hash),
     to: (patch) => changedHash(app.route.page === route.page && app.route.id === route.id ? app.route : route, patch),
     say: app.announcer.say,
-    guard: app.guard,
-    paint: app.paint,
+    guard,
+    paint,
     refresh: app.lists.read,
     signOut: me && !me.open ? signOut : null,
     readTools,
-    retryNow: app.retryNow,
+    retryNow,
     retryAt: app.opened?.retryAt ?? null,
-    signedIn: () => app.start(true),
+    signedIn: () => start(true),
     isOver: app.isOver,
-    openPalette: () => app.openDialog('palette'),
-    openKeys: () => app.openDialog('keys'),
+    openPalette: () => openDialog('palette'),
+    openKeys: () => openDialog('keys'),
     whyNot(scope, { inPast = false } = {}) {
-      if (conn === 'held') return 'Not connected: nothing can be sent now.';
+      if (connection === 'held') return 'Not connected: nothing can be sent now.';
       if (!inPast && thread?.replay && route.page === 'thread') return 'You look at the past. Fork here to go on from this point.';
       if (!me?.scopes || me.scopes.includes(scope) || me.scopes.includes('admin')) return null;
       return `This key may ${me.scopes.join(' and ') || 'do nothing'} only: ${LACKS[scope] ?? `use one with the scope ${scope}`}.`;

@@ -1,6 +1,6 @@
 // The other kinds of questions, each with what it shows and its possible answers.
 
-import { rejection, reply } from '../../answer.js';
+import { reasonOf, rejection, reply } from '../../answer.js';
 import * as form from '../../form.js';
 import { dollars, tokens } from '../../format.js';
 import { show } from '../../text.js';
@@ -45,7 +45,7 @@ export function inDoubt(props) {
   const { value, error } = resultOf(draft);
   const off = whyNot.approve;
   const done = () => (draft.giving ? act('done', value === undefined ? {} : { value }) : set({ giving: true }));
-  const skip = () => act('skip', draft.reason.trim() ? { reason: draft.reason.trim() } : {});
+  const skip = () => act('skip', reasonOf(draft.reason));
   return [html`
     <p class="mid">The call was handed over, and the server stopped before an answer came. It was not repeated, as that might do it
       twice. Look where it would have had its effect, then say what is true.</p>
