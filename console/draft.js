@@ -83,14 +83,20 @@ function lists(item, row) {
 
 const FIELDS = ['description', 'requiredTools', 'dependencies'];
 
+/** The row's field that shows a member of an item, if not its description. */
+const SHOWN_AS = { requiredTools: 'tools', dependencies: 'after', id: 'id' };
+
+const sameField = (one, other, field) => same(one[field] ?? null, other[field] ?? null);
+
+const changedFields = (row, now) => FIELDS.filter((field) => !sameField(row.item, now, field));
+
 /** The edits: `{kind: changed|added|removed|moved, id, field?, was?, now?}`. */
 export function edits(draft) {
   const found = draft.rows.flatMap((row) => {
     if (row.removed) return [{ kind: 'removed', id: row.id, was: row.item }];
     const now = wanted(row);
     if (!row.item) return [{ kind: 'added', id: row.id, now }];
-    return FIELDS.filter((field) => !same(row.item[field] ?? null, now[field] ?? null))
-      .map((field) => ({ kind: 'changed', id: row.id, field, was: row.item[field], now: now[field] }));
+    return changedFields(row, now).map((field) => ({ kind: 'changed', id: row.id, field, was: row.item[field], now: now[field] }));
   });
   const kept = draft.rows.filter((row) => row.item && !row.removed).map((row) => row.id);
   const before = draft.base.map((item) => item.id).filter((id) => kept.includes(id));
@@ -176,7 +182,7 @@ export function patchOf(draft) {
 function fieldOperations(row, i) {
   if (!row.item || row.lock) return [];
   const now = wanted(row);
-  return FIELDS.filter((field) => !same(row.item[field] ?? null, now[field] ?? null)).map((field) => {
+  return changedFields(row, now).map((field) => {
     const path = `/${i}/${field}`;
     return row.item[field] === undefined ? { op: 'add', path, value: now[field] } : { op: 'replace', path, value: now[field] };
   });
@@ -186,8 +192,7 @@ function fieldOperations(row, i) {
 export function rowAt(draft, pointer) {
   const [, index, member] = pointer.split('/');
   const row = draft.rows.filter((one) => !one.removed)[Number(index)];
-  const field = { requiredTools: 'tools', dependencies: 'after', id: 'id' }[member] ?? 'description';
-  return row ? { id: row.id, field } : null;
+  return row ? { id: row.id, field: SHOWN_AS[member] ?? 'description' } : null;
 }
 
 /**
@@ -214,8 +219,7 @@ function misfit(edit, next, draft) {
   if (row.lock) return `the item is ${row.lock} by now`;
   const was = draft.base.find((item) => item.id === edit.id);
   const fields = edit.kind === 'removed' ? FIELDS : [edit.field];
-  const isAsItWas = fields.every((field) => same(row.item[field] ?? null, was[field] ?? null));
-  return isAsItWas ? null : 'it was changed otherwise meanwhile';
+  return fields.every((field) => sameField(row.item, was, field)) ? null : 'it was changed otherwise meanwhile';
 }
 
 function misfitOrder(edit, next) {
@@ -231,7 +235,7 @@ function apply(edit, next, draft) {
     case 'removed': return setRow(next, edit.id, { removed: true });
     case 'moved': return { ...next, rows: inOrder(next.rows, edit.now) };
     default: {
-      const field = { requiredTools: 'tools', dependencies: 'after' }[edit.field] ?? 'description';
+      const field = SHOWN_AS[edit.field] ?? 'description';
       return setRow(next, edit.id, { [field]: mine[field] });
     }
   }

@@ -221,7 +221,7 @@ export function shownStatus(core, item) {
   return open.length ? 'ask' : item.status;
 }
 
-const WAITS = { suspended: true, waiting: true };
+const WAITS = ['suspended', 'waiting'];
 
 /** The views' thread: see docs/PAGE.md. */
 class Thread {
@@ -270,7 +270,7 @@ class Thread {
     const { runId, status } = this.core;
     if (this.replay || runId == null) return status;
     const last = this.statusByRun.get(runId);
-    return status === 'running' && last in WAITS ? last : status;
+    return status === 'running' && WAITS.includes(last) ? last : status;
   }
 
   item(id) {

@@ -1,7 +1,7 @@
 // Messages and questions of people, tasks of other agents, and changes of the plan.
 
 import { TASK_OVER } from './core.js';
-import { callId, phaseEnds } from './spans.js';
+import { add, callId, phaseEnds, span } from './spans.js';
 
 export function asked(draft, content, told) {
   const { seq, timestamp: at, parentId: itemId = null, runId } = told;
@@ -31,16 +31,12 @@ export function taskTold(draft, content, told) {
   const id = `task ${content.taskId}`;
   let task = draft.spans.edit(id);
   if (!task) {
-    const call = draft.spans.get(callId(content.callId));
-    const { seq, runId, parentId: itemId = null } = told;
-    const parent = call?.parent ?? null;
-    task = {
-      id, kind: 'task', parent, runId, itemId, seq, start: content.submittedAt ?? told.timestamp, end: null, endSeq: null,
-      children: [], taskId: content.taskId, agentId: content.agentId, taskType: content.taskType, callId: content.callId,
-    };
-    draft.spans.add(id, task);
-    if (parent) draft.child(parent, id);
-    draft.mark(seq, 'agent');
+    const parent = draft.spans.get(callId(content.callId))?.parent ?? null;
+    const { taskId, agentId, taskType, callId: call } = content;
+    task = add(draft, id, span('task', parent, told, {
+      start: content.submittedAt ?? told.timestamp, taskId, agentId, taskType, callId: call,
+    }));
+    draft.mark(told.seq, 'agent');
   }
   Object.assign(task, { status: content.status, message: content.message ?? null, reason: content.reason ?? null, deadline: content.deadline });
   if (!TASK_OVER.has(content.status)) return;

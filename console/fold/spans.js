@@ -16,12 +16,12 @@ export function runBegins(draft, content, told) {
   add(draft, runId(id), span('run', null, told, { children: [], status: 'running', phase: null, title: content.query }));
 }
 
-function span(kind, parent, told, more) {
+export function span(kind, parent, told, more) {
   const { seq, timestamp: start, runId: run, parentId = null } = told;
   return { id: null, kind, parent, runId: run, itemId: parentId, seq, start, end: null, endSeq: null, children: [], ...more };
 }
 
-function add(draft, id, record) {
+export function add(draft, id, record) {
   record.id = id;
   draft.spans.add(id, record);
   if (record.parent) draft.child(record.parent, id);

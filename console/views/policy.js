@@ -30,7 +30,7 @@ export function Policy({ ctx }) {
   useEffect(() => void load(), [away(ctx, state.problem)]);
   useEffect(() => ctx.guard(() => (latest.current.policy && latest.current.text !== written(latest.current.policy.rules)
     ? 'Leave without saving? Your rules will be gone.' : null)), []);
-  const edit = useEditing(ctx, state, put, load);
+  const edit = useEditing(ctx, state, put);
   useKeys({ 'Mod+s': () => edit.save() });
   return html`<main class="stage wide"><div class="page scroll" data-testid="policy">
     <div class="title"><h1>Policy</h1><span

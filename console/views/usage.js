@@ -117,7 +117,7 @@ function Bars({ rows, nameOf }) {
 /** A run by its thread's title, if known here. */
 function runName(ctx, runs, row) {
   const run = runs.find((one) => one.runId === row.runId);
-  const threadId = row.threadId ?? run?.threadId;
+  const threadId = run?.threadId;
   if (!threadId) return html`<span class="mono">${show(row.runId ?? '–')}</span>`;
   const title = titleOf(ctx.threads?.find((one) => one.threadId === threadId) ?? { threadId });
   return html`<a href=${threadHash({ id: threadId, run: row.runId })} title=${plain(run?.query ?? '')}>${show(title)}</a>`;

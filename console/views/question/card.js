@@ -122,7 +122,7 @@ function Note({ note }) {
 export const draftKey = (question) => `question ${question.suspensionId}`;
 
 const fresh = () => ({
-  view: 'form', form: null, asJson: false, seen: false, reason: '', value: undefined,
+  view: 'form', form: null, asJson: false, seen: false, reason: '',
   busy: null, sent: null, note: null, refused: {}, over: null, newer: null,
 });
 
