@@ -39,7 +39,7 @@ struct Manifest {
     sealing_key: Option<String>,
 }
 
-pub(super) fn backup(config: &Config, to: &Path) -> Result<(), Error> {
+pub(super) async fn backup(config: &Config, to: &Path) -> Result<(), Error> {
     if config.store.url.is_some() {
         return Err(Error::Usage(
             "PostgreSQL is backed up by its own tools (pg_dump, pg_basebackup); after a restore run `pes restore --adopt`"
@@ -53,7 +53,8 @@ pub(super) fn backup(config: &Config, to: &Path) -> Result<(), Error> {
     let part = with_suffix(to, ".part");
     // Left by an interrupted backup.
     let _ = fs::remove_file(&part);
-    let made = copy(config, &part).and_then(|said| complete(&said, &part, to, &manifest).map(|()| said));
+    let copied = copy(config, &part).await;
+    let made = copied.and_then(|said| complete(&said, &part, to, &manifest).map(|()| said));
     if made.is_err() {
         // A partial copy is of no use, and the disk may be full.
         let _ = fs::remove_file(&part);
@@ -63,10 +64,10 @@ pub(super) fn backup(config: &Config, to: &Path) -> Result<(), Error> {
 }
 
 /// Copies the database, and describes the copy.
-fn copy(config: &Config, to: &Path) -> Result<Manifest, Error> {
+async fn copy(config: &Config, to: &Path) -> Result<Manifest, Error> {
     let taken_at = System::default().now();
     let act = DatabaseAction { by: LOCAL, at: taken_at, detail: json!({ "program": env!("CARGO_PKG_VERSION") }) };
-    sqlite::back_up(&config.store.data_dir, to, &act)?;
+    sqlite::back_up(&config.store.data_dir, to, &act).await?;
     let (bytes, sha256) = sum(to)?;
     let sealing_key = outward::sealer(config).fingerprints().current;
     let (format, version) = (FORMAT.to_owned(), env!("CARGO_PKG_VERSION").to_owned());

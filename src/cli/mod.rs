@@ -54,7 +54,7 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
         Command::Serve => serve::serve(load()?, &variables).await,
         Command::Keys { command } => keys::keys(command, arguments.url, &arguments.flags, &variables, load).await,
         Command::Health => health::health(arguments.url, &arguments.flags, &variables, load).await,
-        Command::Backup { file } => backup::backup(&load_to_open()?, &file),
+        Command::Backup { file } => backup::backup(&load_to_open()?, &file).await,
         Command::Restore { file, adopt, resume } => {
             backup::restore(&load_to_open()?, file.as_deref(), adopt, resume).await
         }

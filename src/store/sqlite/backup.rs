@@ -7,13 +7,13 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde_json::Value;
 
-use super::fault::{unreadable, unwritten};
+use super::fault::{is_damaged, unreadable, unwritten, why_not_used};
 use super::lock::FolderLock;
 use super::open::{self, BUSY_TIMEOUT, database_of, unusable};
-use super::{Sqlite, damage, private, schedules};
+use super::{Sqlite, damage, private, schedules, schema};
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
-use crate::store::{BackupStore, Error, HeldCounts, RestoreHold, Result};
+use crate::store::{BackupStore, HeldCounts, RestoreHold, Result};
 
 const UNFINISHED: &str =
     "SELECT DISTINCT pk FROM thread_rows WHERE kind = 1 AND keep = 1 AND pk > ?1 ORDER BY pk LIMIT ?2";
@@ -48,20 +48,22 @@ impl DatabaseAction<'_> {
 }
 
 /// Records the backup in the audit, then copies the database of this folder into a new file. Servers continue to read and
-/// write in the meantime. The copy is synced when this returns.
-pub fn back_up(folder: &Path, to: &Path, act: &DatabaseAction<'_>) -> Result<()> {
+/// write in the meantime. The copy is synced when this returns. `Unusable` if the folder has no database, or a damaged one.
+pub async fn back_up(folder: &Path, to: &Path, act: &DatabaseAction<'_>) -> Result<()> {
+    Sqlite::check_exists(folder)?;
     let path = database_of(folder);
-    if !path.exists() {
-        return Err(Error::Unusable(format!("{} has no database; name it with PES_DATA_DIR", folder.display())));
-    }
+    schema::check_version(&path).await?;
     let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     // Checkpoints are left to the server that holds the folder.
     let quiet = connection.pragma_update(None, "wal_autocheckpoint", 0);
-    quiet.and_then(|()| act.record(&connection, "backup")).map_err(|error| unusable(&path, error))?;
+    quiet.and_then(|()| act.record(&connection, "backup")).map_err(|error| unusable(&path, why_not_used(&error)))?;
     // The file is private from its creation on.
     private::file(to).map_err(|error| unusable(to, error))?;
     let name = to.to_str().ok_or_else(|| unusable(to, "its name is not UTF-8"))?;
-    connection.execute("VACUUM INTO ?1", [name]).map_err(|error| unusable(to, error))?;
+    connection.execute("VACUUM INTO ?1", [name]).map_err(|error| {
+        // What cannot be read is the database, not its copy.
+        if is_damaged(&error) { unusable(&path, why_not_used(&error)) } else { unusable(to, error) }
+    })?;
     File::open(to).and_then(|file| file.sync_all()).map_err(|error| unusable(to, error))
 }
 

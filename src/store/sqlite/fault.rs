@@ -1,5 +1,7 @@
 //! SQLite's errors as errors of the store.
 
+use std::fmt::Display;
+
 use sqlx::migrate::MigrateError;
 
 use super::damage::RESTORE;
@@ -46,15 +48,28 @@ fn extended_code(error: &sqlx::Error) -> Option<u32> {
     }
 }
 
-/// Why a file cannot be opened, for the operator. If the shared-memory file cannot grow, SQLite reports an IO error whatever
-/// the reason.
+/// Why a file cannot be opened, for the operator.
 pub(super) fn why_not_opened(error: &sqlx::Error) -> String {
-    let code = extended_code(error);
+    advice(extended_code(error), error)
+}
+
+/// Why an open file cannot be read or written, for the operator.
+pub(super) fn why_not_used(error: &rusqlite::Error) -> String {
+    advice(error.sqlite_error().map(|error| error.extended_code.unsigned_abs()), error)
+}
+
+/// Whether SQLite found the file damaged.
+pub(super) fn is_damaged(error: &rusqlite::Error) -> bool {
+    matches!(written_code(error), Some(code::CORRUPT | code::NOT_A_DATABASE))
+}
+
+/// The error, and what to do. If the shared-memory file cannot grow, SQLite reports an IO error whatever the reason.
+fn advice(code: Option<u32>, error: &dyn Display) -> String {
     let is_full = code.is_some_and(|code| code & 0xFF == code::FULL || code == code::IOERR_SHMSIZE);
     if is_full {
         format!("there is no room left on its disk; make room, then start again ({error})")
     } else if code.is_some_and(|code| matches!(code & 0xFF, code::CORRUPT | code::NOT_A_DATABASE)) {
-        format!("{error}; {RESTORE}")
+        format!("it is damaged ({error}); {RESTORE}")
     } else {
         error.to_string()
     }
@@ -79,7 +94,7 @@ pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
     primary_code(error) == Some(code::READONLY)
 }
 
-pub(super) fn unavailable(error: impl std::fmt::Display) -> Error {
+pub(super) fn unavailable(error: impl Display) -> Error {
     Error::Unavailable(error.to_string())
 }
 

@@ -14,6 +14,7 @@ use pes::store::{ObservationAsk, Order, PageAsk, Store, SuspensionAsk, Suspensio
 use pes::{AgentProps, Instance};
 use serde_json::json;
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
+use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
 use crate::recovery::probe::{Probe, ask, instance};
@@ -43,7 +44,7 @@ async fn backed_up(folder: &Path) -> (std::path::PathBuf, Probe) {
     ask(&instance, "t", "hang").await;
     probe.reaches(|tally| tally.begun == 1).await;
     let file = folder.join("backup.db");
-    sqlite::back_up(&folder.join("data"), &file, &act()).unwrap();
+    sqlite::back_up(&folder.join("data"), &file, &act()).await.unwrap();
     instance.close().await;
     (file, probe)
 }
@@ -232,7 +233,9 @@ async fn a_backup_taken_under_load_has_what_was_acknowledged_before_and_nothing_
             let (before, acknowledged) = (store.traffic().commits, load.acknowledged.lock().unwrap().clone());
             let (data, file) = (folder.path().join("data"), folder.path().join(format!("{}.db", taken.len())));
             let copy = file.clone();
-            spawn_blocking(move || sqlite::back_up(&data, &copy, &act()).unwrap()).await.unwrap();
+            let runtime = Handle::current();
+            let backs_up = move || runtime.block_on(sqlite::back_up(&data, &copy, &act())).unwrap();
+            spawn_blocking(backs_up).await.unwrap();
             beside += usize::from(acknowledged.len() == 6 && store.traffic().commits > before);
             taken.push((file, acknowledged));
         }

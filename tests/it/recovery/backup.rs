@@ -6,6 +6,7 @@ use std::path::Path;
 
 use rstest::rstest;
 use serde_json::{Value, json};
+use sqlx::{Connection as _, SqliteConnection};
 
 use super::story;
 use crate::support::http::soon;
@@ -163,6 +164,44 @@ async fn a_backup_that_fails_leaves_nothing() {
     let output = place.run(&["backup", "copy.db"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), said.contains("copy.db.json is there already")), (Some(8), true), "{said}");
+}
+
+/// The copy is not what is damaged, also where the damage is found only while the copy is made.
+#[tokio::test]
+async fn a_backup_of_a_damaged_database_names_it_and_says_what_to_do() {
+    let place = Place::sqlite(story::SCRIPT);
+    Server::start(&place, None).await.kill().await;
+    done(&place, &["backup", "copy.db"]);
+    restore(&place, &[], "before");
+    let database = place.folder().join("data/pes.db");
+    let whole = std::fs::read(&database).unwrap();
+    let mut broken = whole.clone();
+    broken[first_page_of(&database, "deliveries").await].fill(0xFF);
+    let (damaged, restore) = ("it is damaged (", "; restore the data folder from a backup.\n");
+    let foreign = ("it holds no data of pes; ", "name another folder with PES_DATA_DIR, or move it away.\n");
+    for (content, (begin, end)) in
+        [(broken, (damaged, restore)), (vec![b'x'; 8_192], (damaged, restore)), (Vec::new(), foreign)]
+    {
+        std::fs::write(&database, content).unwrap();
+        let output = place.run(&["backup", "other.db"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        let begin = format!("pes: database: {} cannot be used: {begin}", database.display());
+        assert_eq!(output.status.code(), Some(9), "{said}");
+        assert!(said.starts_with(&begin) && said.ends_with(end), "{said}");
+        assert!(!files_of(place.folder()).iter().any(|name| name.contains("other.db")));
+    }
+    std::fs::write(&database, whole).unwrap();
+    done(&place, &["backup", "other.db"]);
+}
+
+/// The bytes of the first page of a table.
+async fn first_page_of(database: &Path, table: &str) -> std::ops::Range<usize> {
+    let mut connection = SqliteConnection::connect(&format!("sqlite:{}", database.display())).await.unwrap();
+    let ask = "SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = ?";
+    let (page, size): (i64, i64) = sqlx::query_as(ask).bind(table).fetch_one(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    let (page, size) = (page as usize, size as usize);
+    (page - 1) * size..page * size
 }
 
 fn files_of(folder: &Path) -> Vec<String> {
