@@ -16,7 +16,8 @@ use crate::outbox::PushTarget;
 use crate::runtime::clock::{Clock, System};
 use crate::store::documents::{Document, Expected, RESPONSE, Sealer, Unreadable, owner_of_response, response_id};
 use crate::store::sealed::{SealedKind, SealedRow};
-use crate::store::{self, AuditRow, Store, sqlite};
+use crate::store::sqlite::{self, Sqlite};
+use crate::store::{self, AuditRow, Store};
 
 /// Rows per read.
 const BATCH: u32 = 200;
@@ -27,18 +28,14 @@ pub(super) async fn reseal(config: &Config) -> Result<(), Error> {
         if let Some(url) = sqlite::served(&store.data_dir) {
             return Err(Error::Failed(format!("stop the server at {url} first: it holds the database")));
         }
-        if !sqlite::database_of(&store.data_dir).exists() {
-            return Err(Error::Failed(format!(
-                "{} has no database; name it with PES_DATA_DIR",
-                store.data_dir.display()
-            )));
-        }
+        // Before the key is looked for, which may be a file in this folder.
+        Sqlite::check_exists(&store.data_dir)?;
     }
     let sealer = outward::sealer(config);
     let Some(key) = sealer.fingerprints().current else {
         return Err(Error::Failed("there is no key to seal with: set PES_SEALING_KEY".to_owned()));
     };
-    let store = crate::store::open(store).await?;
+    let store = store::open_existing(store).await?;
     let done = Walk::new(&*store, &sealer, true).run().await;
     store.close().await;
     let ResealReport { stale, current, unreadable } = done?;

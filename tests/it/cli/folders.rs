@@ -29,6 +29,7 @@ fn a_command_about_a_database_makes_none() {
         &["keys", "revoke", "key_none"],
         &["keys", "rotate", "key_none"],
         &["keys", "adopt", "acme"],
+        &["reseal"],
     ] {
         refused(&pes(command), 9, "pes: database: ./data has no database; name it with PES_DATA_DIR");
         refused(&pes(&[command, &["--data-dir", "typo"]].concat()), 9, "pes: database: typo has no database; ");
@@ -48,8 +49,9 @@ fn a_command_about_a_database_makes_none() {
 async fn a_command_about_a_database_makes_no_tables_on_postgresql() {
     let (folder, database) = (tempfile::tempdir().unwrap(), Database::fresh().await);
     let url = database.url();
-    let pes = |arguments: &[&str]| run(folder.path(), arguments, &[("DATABASE_URL", &url)]);
-    for command in [&["restore", "--adopt"][..], &["keys", "ls"], &["restore", "--adopt"]] {
+    let variables = [("DATABASE_URL", url.as_str()), ("PES_SEALING_KEY", "0123456789abcdef0123456789abcdef")];
+    let pes = |arguments: &[&str]| run(folder.path(), arguments, &variables);
+    for command in [&["restore", "--adopt"][..], &["keys", "ls"], &["reseal"], &["restore", "--adopt"]] {
         refused(&pes(command), 9, " has no tables of pes; name another with DATABASE_URL");
     }
     said(&pes(&["keys", "new"]));
