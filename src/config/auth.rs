@@ -14,6 +14,7 @@ use crate::domain::actor::ServerActor;
 use crate::domain::caller::{LOCAL, Scope};
 use crate::domain::policy::GROUP_PREFIX;
 use crate::domain::run::SCHEDULE_PREFIX;
+use crate::domain::visible::is_unseen;
 
 section! {
     /// Who may call.
@@ -216,14 +217,6 @@ pub(crate) fn check_key_name(name: &str) -> Result<(), String> {
     } else {
         Ok(())
     }
-}
-
-/// Control characters, line ends, and invisible characters that change or hide others.
-fn is_unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'
-            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// A scope by its name.

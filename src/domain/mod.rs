@@ -15,6 +15,7 @@ pub mod run_limits;
 pub mod schedule;
 pub mod spend;
 pub(crate) mod typed;
+pub(crate) mod visible;
 pub mod webhook;
 pub mod which_thread;
 

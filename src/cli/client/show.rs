@@ -2,16 +2,14 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::tool::policy::is_invisible;
+use crate::domain::visible::is_unseen;
 
 /// The most combining marks on one letter: more would cover other lines.
 const MOST_STACKED: usize = 4;
 
-/// Whether a character is invisible or changes how others are shown, as in `console/text.js`. U+FE0E and U+FE0F choose how an
-/// emoji is drawn.
+/// Whether a character is replaced, as in `console/text.js`. U+FE0E and U+FE0F choose how an emoji is drawn.
 fn is_hidden(c: char) -> bool {
-    let is_ignored = is_invisible(c) && !matches!(c, '\u{FE0E}'..='\u{FE0F}');
-    is_ignored || c.is_control() || matches!(c, '\u{2028}'..='\u{2029}' | '\u{FFF9}'..='\u{FFFB}')
+    is_unseen(c) && !matches!(c, '\u{FE0E}'..='\u{FE0F}')
 }
 
 /// Replaces each line break and each tab by these.

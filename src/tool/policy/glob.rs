@@ -1,7 +1,8 @@
 //! Names and globs.
 
-use super::normal::{is_invisible, is_line_break};
+use super::normal::is_line_break;
 use super::steps::StepBudget;
+use crate::domain::visible::is_invisible;
 
 /// Steps per byte that is scanned to split a text, and per part that is compared.
 const STEPS_PER_BYTE: usize = 8;

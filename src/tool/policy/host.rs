@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::normal;
+use crate::domain::visible::is_invisible;
 
 /// Maximum length of a host that is examined, in bytes. An encoded name has at most 253.
 const MAX_HOST_BYTES: usize = 1_024;
@@ -59,7 +60,7 @@ pub(super) fn all(value: &Value) -> Option<Vec<Host>> {
 /// The host of a URL (`https://host:port/…`), of `host` or of `host:port`. `None` where two programs could read
 /// different hosts: user information, backslashes, whitespace, escapes, unusual spellings of addresses.
 pub(super) fn of(text: &str) -> Option<Host> {
-    if text.chars().any(|c| c.is_whitespace() || normal::is_invisible(c)) {
+    if text.chars().any(|c| c.is_whitespace() || is_invisible(c)) {
         return None;
     }
     let Some((scheme, rest)) = text.split_once("://") else { return without_port(text) };

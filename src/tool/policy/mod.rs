@@ -40,7 +40,6 @@ use compiled::Rule;
 pub use compiled::{CompiledRules, MAX_CONDITIONS, MAX_RULES, MOST_VALUES, check};
 pub use foresee::PolicyForecast;
 pub use glob::matches;
-pub(crate) use normal::is_invisible;
 pub use steps::MAX_STEPS;
 pub(crate) use tenants::check_server;
 pub use tenants::{POLICY_ID, Policies, server_rules};

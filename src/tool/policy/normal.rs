@@ -5,31 +5,11 @@ use serde_json::Value;
 use unicode_normalization::UnicodeNormalization;
 
 use super::steps::StepBudget;
+use crate::domain::visible::is_invisible;
 
 /// Steps per byte of input, and per character of output if the text is not all ASCII.
 const STEPS_PER_BYTE: usize = 16;
 const STEPS_PER_CHARACTER: usize = 256;
-
-/// Unicode's `Default_Ignorable_Code_Point`: characters that are not displayed.
-const IGNORABLE: &[(u32, u32)] = &[
-    (0x00AD, 0x00AD),
-    (0x034F, 0x034F),
-    (0x061C, 0x061C),
-    (0x115F, 0x1160),
-    (0x17B4, 0x17B5),
-    (0x180B, 0x180F),
-    (0x200B, 0x200F),
-    (0x202A, 0x202E),
-    (0x2060, 0x206F),
-    (0x3164, 0x3164),
-    (0xFE00, 0xFE0F),
-    (0xFEFF, 0xFEFF),
-    (0xFFA0, 0xFFA0),
-    (0xFFF0, 0xFFF8),
-    (0x1BCA0, 0x1BCA3),
-    (0x1D173, 0x1D17A),
-    (0xE0000, 0xE0FFF),
-];
 
 /// The text in NFKC, without case and invisible characters; whitespace is collapsed to one space and trimmed. `None`:
 /// the step budget is exhausted. The result may be eleven times as long.
@@ -52,15 +32,6 @@ fn characters(text: &str) -> impl Iterator<Item = char> {
     let seen = text.chars().filter(|c| !is_invisible(*c)).nfkc();
     let without_case = seen.flat_map(char::to_uppercase).flat_map(char::to_lowercase);
     without_case.nfkc().filter(|c| !is_invisible(*c))
-}
-
-/// Whether a character is displayed as nothing, not even as whitespace.
-pub(crate) fn is_invisible(c: char) -> bool {
-    if c.is_ascii() {
-        return c.is_control() && !c.is_whitespace();
-    }
-    let code = u32::from(c);
-    (c.is_control() && !c.is_whitespace()) || IGNORABLE.iter().any(|(first, last)| (*first..=*last).contains(&code))
 }
 
 pub(super) fn is_line_break(c: char) -> bool {
