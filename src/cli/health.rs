@@ -11,10 +11,9 @@ use super::Error;
 use super::args::Flags;
 use super::client::{line, print};
 use super::server::address;
-use super::which_server::{named, only_asks};
+use super::which_server::{named_url, of_this_machine, only_asks};
+use crate::config::Config;
 use crate::config::env::Variables;
-use crate::config::{self, Config};
-use crate::store::sqlite::{self, Holder};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -25,9 +24,13 @@ pub(super) async fn health(
     load: impl Fn() -> Result<Config, Error>,
 ) -> Result<(), Error> {
     only_asks(flags)?;
-    let base = match named(url, flags, variables)? {
+    let base = match named_url(url, flags, variables)? {
         Some(url) => url,
-        None => of_this_machine(&load()?, flags)?,
+        None => match of_this_machine(&load()?, flags) {
+            // Docker knows only 0 and 1.
+            Err(Error::NoServer(why)) => return Err(Error::Failed(why)),
+            found => found?,
+        },
     };
     let (url, base) = address(&base)?;
     let (status, failing) = match tokio::time::timeout(PATIENCE, ask(&url)).await {
@@ -39,34 +42,6 @@ pub(super) async fn health(
         return Err(Error::Failed(format!("{base} is not ready: {status}{failing}")));
     }
     print("ready")
-}
-
-/// The address of the server that holds the database's folder. Without one, or if flags give an address: the address in the
-/// configuration. Port 0 stands for any port, so it is no address.
-fn of_this_machine(config: &Config, flags: &Flags) -> Result<String, Error> {
-    let here = || local(&config.server);
-    if flags.names_address() && config.server.port != 0 {
-        return Ok(here());
-    }
-    let folder = config.store.data_dir.display();
-    let why = match sqlite::holder(&config.store.data_dir) {
-        Ok(Holder::Server(url)) => return Ok(url),
-        Ok(Holder::Unannounced) => format!("the process that uses the folder {folder} has not announced a URL"),
-        Ok(Holder::Nobody) => format!("no server uses the folder {folder}"),
-        Err(error) => format!("the folder {folder} cannot be looked at: {error}"),
-    };
-    if flags.names_folder() { Err(Error::Failed(why)) } else { Ok(here()) }
-}
-
-/// The address of a server with this configuration, as seen from this machine.
-pub(super) fn local(server: &config::Server) -> String {
-    let host = match server.host.as_str() {
-        "0.0.0.0" => "127.0.0.1",
-        "::" | "[::]" => "[::1]",
-        host => host,
-    };
-    let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() };
-    format!("http://{host}:{}{}", server.port, server.base_path)
 }
 
 /// The status of `GET /readyz`, as in its first line, and the failing parts, if the body names them.

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::Error;
 use super::args::{Flags, KeysCommand};
 use super::client::{print, tell};
 use super::server::Server;
-use super::which_server::{named, only_asks, opens_folder};
-use super::{Error, health};
+use super::which_server::{local_url, named_url, names_port, only_asks, opens_folder};
 use crate::auth::{self, ApiKey, IssueResult, Issued, KeyRotation, NewKey, OPEN_TENANT, RotationResult};
 use crate::config::Config;
 use crate::config::auth::scope_name;
@@ -135,13 +135,13 @@ impl KeysLocation {
         load: impl Fn() -> Result<Config, Error>,
         may_make: bool,
     ) -> Result<Self, Error> {
-        if let Some(url) = named(url, flags, variables)? {
+        if let Some(url) = named_url(url, flags, variables)? {
             return Ok(KeysLocation::Server(Box::new(Server::at(&url, variables)?)));
         }
         let config = load()?;
-        if flags.names_address() {
-            let url = health::local(&config.server);
-            return Ok(KeysLocation::Server(Box::new(Server::at(&url, variables)?)));
+        let configured = local_url(&config.server, config.server.port);
+        if names_port(&config, flags) {
+            return Ok(KeysLocation::Server(Box::new(Server::at(&configured, variables)?)));
         }
         opens_folder(flags, &config)?;
         let (store, folder) = (&config.store, config.store.data_dir.display());
@@ -149,11 +149,10 @@ impl KeysLocation {
             if let Some(url) = sqlite::served(&store.data_dir) {
                 return Ok(KeysLocation::Server(Box::new(Server::at(&url, variables)?)));
             }
-            let url = health::local(&config.server);
-            if Server::at(&url, variables)?.is_pes().await {
+            if Server::at(&configured, variables)?.is_pes().await {
                 return Err(Error::Failed(format!(
-                    "the server at {url} has another database than {folder}: send the command to it with \
-                     `PES_URL={url} pes keys …`, or name its database with DATABASE_URL or PES_DATA_DIR"
+                    "the server at {configured} has another database than {folder}: send the command to it with \
+                     `PES_URL={configured} pes keys …`, or name its database with DATABASE_URL or PES_DATA_DIR"
                 )));
             }
         }

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 
 use tokio::net::TcpListener;
 
-use super::{Error, health};
+use super::Error;
+use super::which_server::local_url;
 use crate::app::{self, App, checks};
 use crate::config::Config;
 use crate::config::env::Variables;
@@ -32,7 +33,7 @@ pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), E
     let app = App::build_at(config, address).await.map_err(unusable)?;
     let state = app.state(address).map_err(|fault| Error::Failed(fault.in_full()))?;
     if app.config.store.url.is_none()
-        && let Err(error) = sqlite::announce(&app.config.store.data_dir, &here(address, &app.config))
+        && let Err(error) = sqlite::announce(&app.config.store.data_dir, &local_url(&app.config.server, address.port()))
     {
         tracing::warn!(%error, "commands beside this server will not find it");
     }
@@ -84,13 +85,6 @@ async fn bind_metrics(config: &Config) -> Result<Option<(TcpListener, SocketAddr
     let listener = TcpListener::bind(wanted).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     Ok(Some((listener, address)))
-}
-
-/// The URL under which this machine reaches the server.
-fn here(address: SocketAddr, config: &Config) -> String {
-    let mut server = config.server.clone();
-    server.port = address.port();
-    health::local(&server)
 }
 
 fn unusable(error: app::Error) -> Error {

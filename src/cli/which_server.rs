@@ -3,12 +3,12 @@
 
 use super::Error;
 use super::args::{Command, Flags};
-use crate::config::Config;
 use crate::config::env::Variables;
+use crate::config::{self, Config};
 use crate::store::sqlite::{self, Holder};
 
 /// The named address; `None`: the server on this machine.
-pub(super) fn named(url: Option<String>, flags: &Flags, variables: &Variables) -> Result<Option<String>, Error> {
+pub(super) fn named_url(url: Option<String>, flags: &Flags, variables: &Variables) -> Result<Option<String>, Error> {
     if url.is_some() {
         only_asks(flags)?;
         return match flags.of_this_machine() {
@@ -44,7 +44,7 @@ pub(super) fn only_asks(flags: &Flags) -> Result<(), Error> {
 /// Refuses flags that a command without a server ignores.
 pub(super) fn only_used(command: &Command, url: Option<&str>, flags: &Flags) -> Result<(), Error> {
     let used: &[&str] = match command {
-        // They ask a server, and judge their flags by `named` and `only_asks`.
+        // They ask a server, and judge their flags by `named_url` and `only_asks`.
         Command::Keys { .. } | Command::Health | Command::Client(_) => return Ok(()),
         Command::Serve | Command::Doctor { .. } | Command::Config { template: false, .. } => {
             &["--config", "--host", "--port", "--data-dir", "--model"]
@@ -64,15 +64,18 @@ pub(super) fn only_used(command: &Command, url: Option<&str>, flags: &Flags) -> 
     }
 }
 
-/// Refuses `--data-dir` of a folder of which no server is known: the server of the configured address may have another
-/// database.
-pub(super) fn is_served(flags: &Flags, config: &Config) -> Result<(), Error> {
-    if !flags.names_folder() || flags.names_address() {
-        return Ok(());
+/// The address of the server on this machine: that of `--host` or `--port`, else of the server that holds the data folder,
+/// else the configured one. With `--data-dir` it is only the server of that folder, because another may have another database;
+/// `NoServer` if none is known.
+pub(super) fn of_this_machine(config: &Config, flags: &Flags) -> Result<String, Error> {
+    let configured = || local_url(&config.server, config.server.port);
+    if names_port(config, flags) {
+        return Ok(configured());
     }
     let folder = config.store.data_dir.display();
     let why = match sqlite::holder(&config.store.data_dir) {
-        Ok(Holder::Server(_)) => return Ok(()),
+        Ok(Holder::Server(url)) => return Ok(url),
+        Ok(Holder::Unannounced | Holder::Nobody) | Err(_) if !flags.names_folder() => return Ok(configured()),
         Ok(Holder::Unannounced) => format!(
             "The process that uses the folder {folder} has not announced a URL: try again once its server is ready, or \
              leave --data-dir out."
@@ -87,6 +90,22 @@ pub(super) fn is_served(flags: &Flags, config: &Config) -> Result<(), Error> {
     };
     opens_folder(flags, config)?;
     Err(Error::NoServer(why))
+}
+
+/// Whether flags name an address. Port 0 stands for any port, so it is none.
+pub(super) fn names_port(config: &Config, flags: &Flags) -> bool {
+    flags.names_address() && config.server.port != 0
+}
+
+/// The address of a server with this configuration that listens on this port, as seen from this machine.
+pub(super) fn local_url(server: &config::Server, port: u16) -> String {
+    let host = match server.host.as_str() {
+        "0.0.0.0" => "127.0.0.1",
+        "::" | "[::]" => "[::1]",
+        host => host,
+    };
+    let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() };
+    format!("http://{host}:{port}{}", server.base_path)
 }
 
 /// Refuses `--data-dir` for a command that opens the database, if the configuration names another than that of a folder.

@@ -18,7 +18,7 @@ use super::terminal::{ask, can_ask, tell};
 use crate::cli::Error;
 use crate::cli::args::Flags;
 use crate::cli::server::Server;
-use crate::cli::which_server::{is_served, only_asks};
+use crate::cli::which_server::{of_this_machine, only_asks};
 use crate::config::Config;
 use crate::config::env::Variables;
 use crate::store::sqlite;
@@ -42,7 +42,7 @@ pub(super) async fn offer(
             let is_holder = || sqlite::served(&config.store.data_dir).is_some_and(|holder| holder == server.shown());
             if flags.names_model() || !is_holder() {
                 only_asks(flags)?;
-                is_served(flags, config)?;
+                of_this_machine(config, flags)?;
             }
             return Ok(Some(server));
         }

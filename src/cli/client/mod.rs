@@ -37,10 +37,9 @@ pub(super) use terminal::{print, tell};
 use super::Error;
 use super::args::Flags;
 use super::server::Server;
-use super::which_server::{is_served, named, only_asks};
+use super::which_server::{local_url, named_url, of_this_machine, only_asks};
 use crate::config::Config;
 use crate::config::env::Variables;
-use crate::store::sqlite;
 use input::{Input, all_of_stdin};
 
 /// Runs a command on the named server, or on the one of this machine; `flags` would be used to start one.
@@ -55,14 +54,16 @@ pub(super) async fn client(
     if !may_start {
         only_asks(flags)?;
     }
-    let (server, config) = match named(url, flags, variables)? {
+    let (server, config) = match named_url(url, flags, variables)? {
         Some(url) => (Server::at(&url, variables)?, None),
         None => {
             let config = load()?;
-            if !may_start {
-                is_served(flags, &config)?;
-            }
-            (Server::at(&local(&config, flags), variables)?, Some(config))
+            let base = match of_this_machine(&config, flags) {
+                // One may be started on that folder.
+                Err(Error::NoServer(_) | Error::Usage(_)) if may_start => local_url(&config.server, config.server.port),
+                found => found?,
+            };
+            (Server::at(&base, variables)?, Some(config))
         }
     };
     let here = config.as_ref().map(|config| (config, flags));
@@ -93,14 +94,6 @@ pub(super) async fn client(
         ClientCommand::Schedules { command, json } => schedules::schedules(&server, command, json).await,
         ClientCommand::Usage { by, json } => lists::usage(&server, by.as_deref(), json).await,
     }
-}
-
-/// The address of the server that holds the database's folder. Without one, or if flags give an address: the address in the
-/// configuration. Port 0 stands for any port, so it is no address.
-fn local(config: &Config, flags: &Flags) -> String {
-    let is_named = flags.names_address() && config.server.port != 0;
-    let holder = sqlite::served(&config.store.data_dir).filter(|_| !is_named);
-    holder.unwrap_or_else(|| super::health::local(&config.server))
 }
 
 async fn fork(server: &Server, thread: &str, at: Option<i64>) -> Result<(), Error> {

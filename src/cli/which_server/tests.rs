@@ -1,6 +1,6 @@
 use clap::Parser as _;
 
-use super::{named, only_asks};
+use super::{named_url, only_asks};
 use crate::cli::Error;
 use crate::cli::args::Arguments;
 use crate::config::env::Variables;
@@ -11,7 +11,7 @@ const ELSEWHERE: &str = "http://elsewhere";
 fn asked(arguments: &[&str]) -> Result<Option<String>, Error> {
     let arguments = Arguments::parse_from([&["pes", "threads"], arguments].concat());
     let variables: Variables = [("PES_URL".to_owned(), ELSEWHERE.to_owned())].into_iter().collect();
-    named(arguments.url, &arguments.flags, &variables)
+    named_url(arguments.url, &arguments.flags, &variables)
 }
 
 #[test]

@@ -86,12 +86,12 @@ fn a_folder_is_not_called_unused_if_it_cannot_be_looked_at_or_is_held() {
     let pes = |command: &str, named: &str| run(folder.path(), &[command, "--data-dir", named], &[]);
     std::fs::write(folder.path().join("plain"), "").unwrap();
     refused(&pes("threads", "plain/data"), 9, "pes: The folder plain/data cannot be looked at: Not a directory ");
-    refused(&pes("health", "plain/data"), 1, "pes: the folder plain/data cannot be looked at: Not a directory ");
+    refused(&pes("health", "plain/data"), 1, "pes: The folder plain/data cannot be looked at: Not a directory ");
     std::fs::create_dir(folder.path().join("data")).unwrap();
     let held = std::fs::File::create(folder.path().join("data/pes.lock")).unwrap();
     held.try_lock().unwrap();
     refused(&pes("threads", "data"), 9, "pes: The process that uses the folder data has not announced a URL: ");
-    refused(&pes("health", "data"), 1, "pes: the process that uses the folder data has not announced a URL");
+    refused(&pes("health", "data"), 1, "pes: The process that uses the folder data has not announced a URL: ");
     held.unlock().unwrap();
     refused(&pes("threads", "data"), 9, "pes: No server uses the folder data. ");
 }

@@ -91,12 +91,13 @@ fn the_server_that_flags_name_is_asked_and_no_flag_is_ignored() {
         let output = run(folder.path(), arguments, variables);
         (output.status.code().unwrap(), text(&output.stderr))
     };
-    for asks in [&["threads"][..], &["health"], &["health", "--port", "0"]] {
+    for asks in [&["threads"][..], &["health"], &["health", "--port", "0"], &["keys", "ls", "--port", "0"]] {
         let (code, said) = pes(asks, &[]);
         assert_eq!(code, 0, "{asks:?} finds the one that holds the folder: {said}");
     }
-    let nobody = (1, "pes: no server uses the folder gone\n".to_owned());
-    assert_eq!(pes(&["health", "--data-dir", "gone"], &[("PORT", port)]), nobody);
+    let nobody =
+        "pes: No server uses the folder gone. Start one with `pes serve --data-dir gone`, or leave --data-dir out.\n";
+    assert_eq!(pes(&["health", "--data-dir", "gone"], &[("PORT", port)]), (1, nobody.to_owned()));
     for asks in [&["threads", "--port", "1"][..], &["run", "hi", "--port", "1"], &["keys", "ls", "--port", "1"]] {
         let (code, said) = pes(asks, &[]);
         assert_eq!((code, said.contains("127.0.0.1:1")), (9, true), "{asks:?}: {said}");
