@@ -7,6 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use super::env::Variables;
+use super::reference::Reference;
 use super::secret::{self, REDACTED};
 use super::section::{file_only, named};
 use super::{Environment, Error, OidcIssuer, oidc};
@@ -91,10 +92,8 @@ impl Auth {
     /// Replaces references to variables and files by what is there. The error names the setting, never a key.
     pub(super) fn resolve(&mut self, variables: &Variables) -> Result<(), Error> {
         let follow = |secret: &mut SecretString, place: &str| -> Result<(), Error> {
-            let text = secret.expose_secret();
-            if text.starts_with("env:") || text.starts_with("file:") {
-                *secret = variables.referred(text).map_err(|error| Error(format!("{place}: {error}")))?;
-            }
+            let reference = Reference::from(secret.expose_secret().to_owned());
+            *secret = reference.resolve(variables).map_err(|why| Error(format!("{place}: {why}")))?;
             Ok(())
         };
         self.keys.iter_mut().try_for_each(|key| follow(&mut key.key, KEYS))?;

@@ -1,9 +1,8 @@
 //! The process environment. No other code reads it.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
-
-use secrecy::SecretString;
 
 use super::Error;
 
@@ -85,27 +84,6 @@ impl Variables {
         }
     }
 
-    /// The secret behind a reference: `env:NAME` or `file:PATH`. The error contains the reference, never the secret.
-    pub fn referred(&self, reference: &str) -> Result<SecretString, Error> {
-        let found = match reference.split_once(':') {
-            Some(("env", name)) => self.get(name).map(str::to_owned),
-            Some(("file", path)) => {
-                let text = std::fs::read_to_string(path)
-                    .map_err(|error| Error(format!("the secret `{reference}` cannot be read: {error}")))?;
-                Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty())
-            }
-            // The text may be the secret itself, so it is not repeated.
-            Some(_) | None => return Err(Error("a secret is written env:NAME or file:PATH".to_owned())),
-        };
-        found.map(SecretString::from).ok_or_else(|| {
-            let what_to_do = match reference.split_once(':') {
-                Some(("env", name)) => format!("set {name}"),
-                Some(_) | None => "write it there".to_owned(),
-            };
-            Error(format!("the secret `{reference}` is empty; {what_to_do}"))
-        })
-    }
-
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
@@ -116,12 +94,14 @@ impl Variables {
     }
 }
 
-/// The content of the file in `<name>_FILE`, without line ends after it.
+/// The content of the file in `<name>_FILE`.
 fn content(name: &str, path: &str) -> Result<String, Error> {
-    match std::fs::read_to_string(Path::new(path)) {
-        Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
-        Err(error) => Err(Error(format!("{name}_FILE: {path} cannot be read: {error}"))),
-    }
+    secret_in(Path::new(path)).map_err(|error| Error(format!("{name}_FILE: {path} cannot be read: {error}")))
+}
+
+/// The secret in a file, without line ends after it.
+pub(super) fn secret_in(path: &Path) -> io::Result<String> {
+    Ok(std::fs::read_to_string(path)?.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 impl FromIterator<(String, String)> for Variables {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::env::Variables;
 use super::models::Models;
+use super::reference::Reference;
 use super::secret::Key;
 use super::{Error, models};
 
@@ -74,11 +75,10 @@ impl Models {
 /// Resolves a reference. A plain key stays as it is, and so does a file that can be read, because its content may
 /// change. The error names the setting, never a key.
 fn follow(key: &mut SecretString, place: &str, variables: &Variables) -> Result<(), Error> {
-    let text = key.expose_secret();
-    let is_file = text.starts_with("file:");
-    if is_file || text.starts_with("env:") {
-        let found = variables.referred(text).map_err(|error| Error(format!("{place}: {error}")))?;
-        *key = if is_file { key.clone() } else { found };
+    let reference = Reference::from(key.expose_secret().to_owned());
+    let found = reference.resolve(variables).map_err(|why| Error(format!("{place}: {why}")))?;
+    if !matches!(reference, Reference::File(_)) {
+        *key = found;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use super::env::Variables;
+use super::env::{Variables, secret_in};
 use super::secret::REDACTED;
 
 /// `env:NAME`, `file:PATH`, or the value itself, which is never displayed.
@@ -28,7 +28,16 @@ impl Reference {
 
     /// The current value of a variable or file; a value that is written directly is rejected.
     pub fn follow(&self, variables: &Variables) -> Result<SecretString, String> {
-        variables.referred(&self.to_string()).map_err(|error| error.0)
+        let (found, what_to_do) = match self {
+            Self::Env(name) => (variables.get(name).map(str::to_owned), format!("set {name}")),
+            Self::File(path) => {
+                let text = secret_in(path).map_err(|error| format!("the secret `{self}` cannot be read: {error}"))?;
+                (Some(text).filter(|text| !text.is_empty()), "write it there".to_owned())
+            }
+            // The text may be the secret itself, so it is not repeated.
+            Self::Plain(_) => return Err("a secret is written env:NAME or file:PATH".to_owned()),
+        };
+        found.map(SecretString::from).ok_or_else(|| format!("the secret `{self}` is empty; {what_to_do}"))
     }
 }
 
