@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use secrecy::ExposeSecret;
 
-use super::cidr::Cidr;
+use super::cidr;
 use super::{Config, Environment, Error};
 
 impl Config {
@@ -27,7 +27,7 @@ impl Config {
             check_origin(origin)?;
         }
         for range in &server.trusted_proxies {
-            let _: Cidr = range.parse().map_err(|error| Error(format!("server.trusted_proxies: {error}")))?;
+            cidr::range(range).map_err(|error| Error(format!("server.trusted_proxies: {error}")))?;
         }
         self.check_bounds()?;
         self.store.check()?;

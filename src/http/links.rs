@@ -4,10 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::http::HeaderMap;
 use axum::http::header::HOST;
+use ipnet::IpNet;
 
 use super::header_list::entries;
-use crate::config::Server;
-use crate::config::cidr::Cidr;
+use crate::config::{Server, cidr};
 use crate::domain::fault::{Code, Fault};
 
 /// The base of absolute URLs: `public_url`, else what a trusted proxy says, else the bound address.
@@ -16,7 +16,7 @@ pub(crate) struct Links {
     bound: SocketAddr,
     /// The prefix of this server's own paths: empty, or for example `/agents`.
     pub(crate) base_path: String,
-    trusted: Vec<Cidr>,
+    trusted: Vec<IpNet>,
 }
 
 impl Links {
@@ -26,14 +26,15 @@ impl Links {
             path => format!("/{path}"),
         };
         let unusable = |what: String| Fault::new(Code::Invalid, what);
-        let trusted = server.trusted_proxies.iter().map(|range| range.parse().map_err(unusable));
+        let trusted = server.trusted_proxies.iter().map(|range| cidr::range(range).map_err(unusable));
         let public = server.public_url.as_deref().map(|url| public(url, &base_path)).transpose()?;
         Ok(Self { public, bound, base_path, trusted: trusted.collect::<Result<_, _>>()? })
     }
 
-    /// Whether this peer may forward requests for others.
+    /// Whether this peer may forward requests for others. An IPv4-mapped IPv6 address counts as IPv4.
     pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
-        self.trusted.iter().any(|range| range.contains(peer))
+        let peer = peer.to_canonical();
+        self.trusted.iter().any(|range| range.contains(&peer))
     }
 
     /// The address of the client. `peer` is the other end of the connection. Trusted proxies name their clients, each
@@ -178,6 +179,7 @@ mod tests {
             links.client(peer.parse().unwrap(), &headers).to_string()
         };
         assert_eq!(client("10.0.0.1", "203.0.113.7"), "203.0.113.7");
+        assert_eq!(client("::ffff:10.0.0.1", "203.0.113.7"), "203.0.113.7");
         assert_eq!(client("10.0.0.1", "203.0.113.7, 10.0.0.2"), "203.0.113.7");
         assert_eq!(client("10.0.0.1", "198.51.100.1, 203.0.113.7"), "203.0.113.7", "the client may send one itself");
         assert_eq!(client("10.0.0.1", "nobody, 203.0.113.7"), "203.0.113.7", "or what is no address");
