@@ -33,7 +33,7 @@ const STREAM_BOUNDS: Bounds = Bounds {
     bytes: usize::MAX,
 };
 
-/// The server of PES_URL, with the key of PES_TOKEN.
+/// A running server, called with the key of `PES_TOKEN`.
 pub(super) struct Server {
     base: String,
     /// The address as messages name it: without the user and the password of the URL.
@@ -58,7 +58,7 @@ impl Server {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let shown = address(base)?.1;
+        let shown = shown_address(base)?;
         let base = base.trim().trim_end_matches('/').to_owned();
         Ok(Self { base, shown, headers, egress: Egress::new(Duration::from_secs(10)) })
     }
@@ -79,6 +79,14 @@ impl Server {
     /// Its address, without a password.
     pub(super) fn shown(&self) -> &str {
         &self.shown
+    }
+
+    /// The status of `GET /readyz`, and its body. Sends no key.
+    pub(super) async fn readiness(&self) -> Result<(StatusCode, Vec<u8>), Error> {
+        let request = self.request(Method::GET, "/readyz", HeaderMap::new(), Vec::new(), BOUNDS)?;
+        let answer = self.egress.send(request).await;
+        let mut answer = answer.map_err(|error| Error::Failed(format!("{} does not answer: {error}", self.shown)))?;
+        Ok((answer.status(), answer.read_up_to(64 << 10).await))
     }
 
     pub(super) fn has_key(&self) -> bool {
@@ -189,17 +197,27 @@ impl Server {
         body: Vec<u8>,
         bounds: Bounds,
     ) -> Result<IncomingResponse, Error> {
+        let request = self.request(method, path, headers, body, bounds)?;
+        self.egress.send(request).await.map_err(|error| unanswered(&self.shown, &error))
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        headers: HeaderMap,
+        body: Vec<u8>,
+        bounds: Bounds,
+    ) -> Result<OutgoingRequest, Error> {
         let wrong = |error| Error::Usage(format!("{}{path} is no URL: {error}", self.shown));
         let url: Url = format!("{}{path}", self.base).parse().map_err(wrong)?;
-        let request =
-            OutgoingRequest { method, to: Destination::Operator(url), headers, body: Bytes::from(body), bounds };
-        self.egress.send(request).await.map_err(|error| unanswered(&self.shown, &error))
+        Ok(OutgoingRequest { method, to: Destination::Operator(url), headers, body: Bytes::from(body), bounds })
     }
 }
 
-/// Reads the URL of a server, and how messages name it. No error repeats the URL, which may contain a password. Another scheme
-/// is refused: by `wss` the key would be sent to the port for TLS, but without TLS.
-pub(super) fn address(text: &str) -> Result<(Url, String), Error> {
+/// The URL of a server as messages name it. No error repeats the URL, which may contain a password. Another scheme is refused:
+/// by `wss` the key would be sent to the port for TLS, but without TLS.
+fn shown_address(text: &str) -> Result<String, Error> {
     let wrong = || {
         Error::Usage(
             "The URL of a server (--url or PES_URL) begins with http:// or https://, as in http://localhost:7070, and has \
@@ -217,7 +235,7 @@ pub(super) fn address(text: &str) -> Result<(Url, String), Error> {
     } else {
         text.trim().to_owned()
     };
-    Ok((url, shown.trim_end_matches('/').to_owned()))
+    Ok(shown.trim_end_matches('/').to_owned())
 }
 
 /// An answer that is too large is one: no other server would give a smaller one.
