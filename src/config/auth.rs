@@ -32,7 +32,7 @@ section! {
         sealing_key: Option<SecretString> = None, named("PES_SEALING_KEY").secret().example("\"what nobody guesses: 16 characters or more\"");
         /// Earlier sealing keys: they only open what they have sealed. In the environment separated by commas or line
         /// ends. After `pes reseal` they are no longer needed.
-        sealing_keys_old: Vec<secret::Key> = Vec::new(), named("PES_SEALING_KEYS_OLD").secret().optional();
+        sealing_keys_old: Vec<secret::Key> = Vec::new(), named("PES_SEALING_KEYS_OLD").optional();
         /// Signs audit checkpoints and receipts: 64 hexadecimal digits, the same for all replicas. Unset = they are not
         /// signed.
         #[serde(with = "super::secret")]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::env::{self, Variables};
-use super::section::{Env, Key, Leaf, Section, leaves};
+use super::section::{Env, Leaf, Secrecy, Section, Setting, leaves};
 use super::{Config, Error};
 
 /// The sources of values.
@@ -122,7 +122,7 @@ fn check_types(place: &str, table: &Table) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_keys(place: &str, table: &Table, known: &[Key], path: &mut Vec<String>) -> Result<(), Error> {
+fn check_keys(place: &str, table: &Table, known: &[Setting], path: &mut Vec<String>) -> Result<(), Error> {
     for (name, value) in table {
         path.push(name.clone());
         let Some(key) = known.iter().find(|key| key.name == name) else {
@@ -142,16 +142,16 @@ fn environment(variables: &Variables, known: &[Leaf]) -> Result<Table, Error> {
     let mut merged = Table::new();
     for leaf in known {
         let Some(name) = &leaf.env else { continue };
-        let text = match (leaf.secret, leaf.is_referred) {
-            (_, true) => variables.get_reference(name)?,
-            (true, false) if leaf.may_be_empty => variables.get_optional_secret(name)?,
-            (true, false) => variables.get_secret(name)?,
-            (false, false) => variables.get(name).map(str::to_owned),
+        let text = match leaf.secrecy {
+            Secrecy::Open => variables.get(name).map(str::to_owned),
+            Secrecy::Secret => variables.get_secret(name)?,
+            Secrecy::Optional => variables.get_optional_secret(name)?,
+            Secrecy::Renewed => variables.get_reference(name)?,
         };
         let Some(text) = text else { continue };
         let example = leaf.example.and_then(|toml| toml.parse::<Value>().ok());
         let value = typed(name, &text, at(&defaults, &leaf.path).or(example.as_ref()))?;
-        if leaf.secret && !leaf.may_be_empty && value.as_array().is_some_and(Vec::is_empty) {
+        if leaf.secrecy == Secrecy::Secret && value.as_array().is_some_and(Vec::is_empty) {
             return Err(Error(format!("{name}: it has no entry; write one, or unset {name}")));
         }
         let layer = leaf
@@ -180,7 +180,9 @@ fn check_names(variables: &Variables, known: &[Leaf], layers: &[(String, Table)]
     let names: Vec<String> = known
         .iter()
         .flat_map(|leaf| {
-            leaf.env.iter().flat_map(|name| [Some(name.clone()), leaf.secret.then(|| format!("{name}_FILE"))])
+            leaf.env
+                .iter()
+                .flat_map(|name| [Some(name.clone()), (leaf.secrecy != Secrecy::Open).then(|| format!("{name}_FILE"))])
         })
         .flatten()
         .chain(env::OTHERS.iter().map(|name| (*name).to_owned()))

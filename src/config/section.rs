@@ -1,8 +1,8 @@
 //! Declares sections: their keys with documentation, defaults and environment names, in one place.
 
-/// A key, for the layers and the template.
+/// A key of the configuration, for the layers and the template.
 #[derive(Clone, Debug)]
-pub struct Key {
+pub struct Setting {
     pub name: &'static str,
     pub doc: &'static [&'static str],
     pub source: Source,
@@ -12,14 +12,20 @@ pub struct Key {
 #[derive(Clone, Debug)]
 pub struct Source {
     pub env: Env,
-    /// It can also be read from the file in `<NAME>_FILE`, and is never printed.
-    pub secret: bool,
-    /// That file is not read at startup: the value refers to it, because its content may change.
-    pub is_referred: bool,
-    /// That file, or the list in the variable, may be empty.
-    pub may_be_empty: bool,
+    pub secrecy: Secrecy,
     /// The example in the template for a key without a default, as TOML.
     pub example: Option<&'static str>,
+}
+
+/// Whether a value is secret. A secret can also be read from the file in `<NAME>_FILE`, and is never printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secrecy {
+    Open,
+    Secret,
+    /// There may be none: that file, or the list in the variable, may be empty.
+    Optional,
+    /// That file is not read at startup: the value refers to it, because its content may change.
+    Renewed,
 }
 
 #[derive(Clone, Debug)]
@@ -31,13 +37,24 @@ pub enum Env {
     /// Files only: the value has a structure.
     None,
     /// Not a value but a table of keys.
-    Table { about: &'static [&'static str], keys: fn() -> Vec<Key> },
+    Table { about: &'static [&'static str], keys: fn() -> Vec<Setting> },
+}
+
+impl Env {
+    /// The name of the variable for a key with this path.
+    pub fn name(&self, path: &[&str]) -> Option<String> {
+        match self {
+            Env::Named(name) => Some((*name).to_owned()),
+            Env::ByPath => Some(format!("PES_{}", path.join("_").to_uppercase())),
+            Env::None | Env::Table { .. } => None,
+        }
+    }
 }
 
 /// A table of keys; `section!` implements it.
 pub trait Section {
     const ABOUT: &'static [&'static str];
-    fn keys() -> Vec<Key>;
+    fn keys() -> Vec<Setting>;
 }
 
 pub fn named(name: &'static str) -> Source {
@@ -55,18 +72,18 @@ pub fn table<S: Section>() -> Source {
 
 impl Source {
     fn of(env: Env) -> Self {
-        Self { env, secret: false, is_referred: false, may_be_empty: false, example: None }
+        Self { env, secrecy: Secrecy::Open, example: None }
     }
     pub fn secret(self) -> Self {
-        Self { secret: true, ..self }
+        Self { secrecy: Secrecy::Secret, ..self }
     }
     /// A secret whose file is read again when it changes.
     pub fn renewed(self) -> Self {
-        Self { secret: true, is_referred: true, ..self }
+        Self { secrecy: Secrecy::Renewed, ..self }
     }
     /// A secret of which there may be none, although a file is named for it.
     pub fn optional(self) -> Self {
-        Self { may_be_empty: true, ..self }
+        Self { secrecy: Secrecy::Optional, ..self }
     }
     pub fn example(self, toml: &'static str) -> Self {
         Self { example: Some(toml), ..self }
@@ -79,35 +96,27 @@ pub struct Leaf {
     /// The path from the root: `["models", "openai", "api_key"]`.
     pub path: Vec<&'static str>,
     pub env: Option<String>,
-    pub secret: bool,
-    pub is_referred: bool,
-    pub may_be_empty: bool,
+    pub secrecy: Secrecy,
     /// The example of a key without default, as TOML.
     pub example: Option<&'static str>,
 }
 
 /// Every leaf below these keys, in order of declaration.
-pub fn leaves(keys: &[Key]) -> Vec<Leaf> {
+pub fn leaves(keys: &[Setting]) -> Vec<Leaf> {
     let mut found = Vec::new();
     collect(keys, &mut Vec::new(), &mut found);
     found
 }
 
-fn collect(keys: &[Key], path: &mut Vec<&'static str>, found: &mut Vec<Leaf>) {
+fn collect(keys: &[Setting], path: &mut Vec<&'static str>, found: &mut Vec<Leaf>) {
     for key in keys {
         path.push(key.name);
-        let env = match &key.source.env {
-            Env::Named(name) => Some((*name).to_owned()),
-            Env::ByPath => Some(format!("PES_{}", path.join("_").to_uppercase())),
-            Env::None => None,
-            Env::Table { keys, .. } => {
-                collect(&keys(), path, found);
-                path.pop();
-                continue;
+        match &key.source {
+            Source { env: Env::Table { keys, .. }, .. } => collect(&keys(), path, found),
+            Source { env, secrecy, example } => {
+                found.push(Leaf { path: path.clone(), env: env.name(path), secrecy: *secrecy, example: *example });
             }
-        };
-        let Source { secret, is_referred, may_be_empty, example, .. } = key.source;
-        found.push(Leaf { path: path.clone(), env, secret, is_referred, may_be_empty, example });
+        }
         path.pop();
     }
 }
@@ -140,8 +149,8 @@ macro_rules! section {
         impl $crate::config::section::Section for $name {
             const ABOUT: &'static [&'static str] = &[$($about),*];
 
-            fn keys() -> Vec<$crate::config::section::Key> {
-                vec![$($crate::config::section::Key {
+            fn keys() -> Vec<$crate::config::section::Setting> {
+                vec![$($crate::config::section::Setting {
                     name: stringify!($key),
                     doc: &[$($doc),*],
                     source: $source,

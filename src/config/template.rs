@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use toml::{Table, Value};
 
 use super::Config;
-use super::section::{Env, Key, Section};
+use super::section::{Env, Secrecy, Section, Setting};
 
 const HEAD: &str = "\
 # Every key with its default. Flags > environment > --config FILE (else config/local.toml) > this file > defaults.
@@ -20,7 +20,7 @@ pub fn template() -> String {
     text
 }
 
-fn section(text: &mut String, keys: &[Key], defaults: &Table, path: &mut Vec<&'static str>) {
+fn section(text: &mut String, keys: &[Setting], defaults: &Table, path: &mut Vec<&'static str>) {
     for key in keys {
         path.push(key.name);
         match &key.source.env {
@@ -31,19 +31,19 @@ fn section(text: &mut String, keys: &[Key], defaults: &Table, path: &mut Vec<&'s
                 let empty = Table::new();
                 section(text, &keys(), defaults.get(key.name).and_then(Value::as_table).unwrap_or(&empty), path);
             }
-            Env::Named(name) => entry(text, key, Some((*name).to_owned()), defaults),
-            Env::ByPath => entry(text, key, Some(format!("PES_{}", path.join("_").to_uppercase())), defaults),
-            Env::None => entry(text, key, None, defaults),
+            env @ (Env::Named(_) | Env::ByPath | Env::None) => entry(text, key, env.name(path), defaults),
         }
         path.pop();
     }
 }
 
-fn entry(text: &mut String, key: &Key, env: Option<String>, defaults: &Table) {
+fn entry(text: &mut String, key: &Setting, env: Option<String>, defaults: &Table) {
     text.push('\n');
     comment(text, key.doc);
     match env {
-        Some(name) if key.source.secret => drop(writeln!(text, "# Environment: {name} or {name}_FILE.")),
+        Some(name) if key.source.secrecy != Secrecy::Open => {
+            drop(writeln!(text, "# Environment: {name} or {name}_FILE."))
+        }
         Some(name) => drop(writeln!(text, "# Environment: {name}.")),
         None => {}
     }
