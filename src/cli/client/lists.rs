@@ -12,6 +12,8 @@ use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::Millis;
 use crate::domain::hitl::{Suspension, SuspensionKind};
+use crate::domain::run::RunStatus;
+use crate::domain::thread::LastRun;
 use crate::runtime::clock::{Clock as _, System};
 
 #[derive(Deserialize)]
@@ -104,6 +106,7 @@ pub(super) struct ThreadRow {
     title: Option<String>,
     pub status: String,
     updated_at: Millis,
+    last_run: Option<LastRun>,
 }
 
 /// The number of threads that are listed by default.
@@ -150,7 +153,9 @@ pub(super) fn print_threads(found: &[ThreadRow]) -> Result<(), Error> {
     for one in found {
         let (id, age) = (fill(&line(&one.thread_id), ids), span(now - one.updated_at));
         let title = cut(&line(one.title.as_deref().unwrap_or_default()), 60);
-        print(&format!("{id}  {}  {:>9} ago  {title}", pad(&one.status, 11), age))?;
+        let queued = one.last_run.as_ref().filter(|run| run.status == RunStatus::Queued);
+        let queued = queued.map(|run| format!("  queued: {}", cut(&line(&run.query), 60))).unwrap_or_default();
+        print(&format!("{id}  {}  {:>9} ago  {title}{queued}", pad(&one.status, 11), age))?;
     }
     Ok(())
 }

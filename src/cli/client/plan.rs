@@ -7,13 +7,14 @@ use super::answer::edited;
 use super::args::PlanCommand;
 use super::plan_view::PlanView;
 use super::replay::{Base, History, history};
-use super::show::line;
+use super::show::{cut, line, span};
 use super::terminal::{Size, Style, print, size, tell};
 use super::{forecast, lists, tree};
 use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::expected_cost::{CostBasis, ExpectedCost, Forecast};
 use crate::domain::facts::WholePlanUpdate;
+use crate::domain::run::RunResource;
 use crate::provider::demo;
 
 pub(super) async fn plan(
@@ -66,7 +67,13 @@ async fn show(server: &Server, thread: &str) -> Result<(), Error> {
     for line in tree::draw(&view, &line(thread), at, all, style, 0) {
         print(&line)?;
     }
-    Ok(())
+    let queued = format!("/runs?threadId={thread}&status=queued&limit=200");
+    let mut queued: Vec<RunResource> = lists::all(server, &queued).await?;
+    queued.sort_by_key(|run| run.created_at);
+    queued.iter().try_for_each(|run| {
+        let (age, query) = (span(lists::now() - run.created_at), cut(&line(&run.query), 80));
+        print(&format!("  queued {age} ago: {query}  ({})", run.run_id))
+    })
 }
 
 /// `json`: prints the resulting plan.

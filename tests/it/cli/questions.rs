@@ -109,6 +109,14 @@ fn a_run_behind_one_that_asks_waits_for_a_person_too() {
     stage.refused(&["run", OTHER, "--thread", "m", "-d"], 0, queued);
     stage.refused(&["run", MAIL, "--thread", "n", "-d"], 0, "It runs. `pes watch n` shows it.");
     stage.said(&["cancel", "n"]);
+    let listed = stage.said(&["threads"]);
+    let queued: Vec<_> = listed.lines().filter_map(|line| line.split_once("  queued: ")).collect();
+    let [(thread, query)] = queued[..] else { panic!("only m has waiting messages: {listed}") };
+    assert_eq!((thread.split_whitespace().next(), query), (Some("m"), OTHER), "{listed}");
+    let plan = stage.said(&["plan", "m"]);
+    let queued: Vec<_> = plan.lines().filter(|line| line.starts_with("  queued ")).collect();
+    assert_eq!(queued.len(), 2, "{plan}");
+    assert!(queued.iter().all(|line| line.contains(&format!(" ago: {OTHER}  (run_"))), "{plan}");
     let open: Value = http(stage.url(), "/suspensions?threadId=m");
     assert_eq!(open["items"].as_array().unwrap().len(), 1, "{open}");
     let terminal = terminal(&stage);
