@@ -2,7 +2,7 @@
 
 use super::section::{by_path, table};
 use super::{Config, Error, Rate};
-use crate::domain::spend::{Amount, Capped, SpendCaps, TenantCaps, unsound};
+use crate::domain::spend::{Amount, Capped, SpendCaps, unsound};
 use crate::domain::thread;
 use crate::domain::usage::nanos;
 
@@ -124,14 +124,74 @@ impl Spend {
             Capped::ServerMonth => self.server_month_usd.map(nanos),
             Capped::ServerDayTokens => self.server_day_tokens,
             Capped::ServerMonthTokens => self.server_month_tokens,
-            Capped::TenantDay
-            | Capped::TenantMonth
-            | Capped::KeyDay
-            | Capped::KeyMonth
-            | Capped::TenantDayTokens
-            | Capped::TenantMonthTokens
-            | Capped::KeyDayTokens
-            | Capped::KeyMonthTokens => self.of_tenants().of(capped),
+            Capped::TenantDay => self.tenant_day_usd.map(nanos),
+            Capped::TenantMonth => self.tenant_month_usd.map(nanos),
+            Capped::KeyDay => self.key_day_usd.map(nanos),
+            Capped::KeyMonth => self.key_month_usd.map(nanos),
+            Capped::TenantDayTokens => self.tenant_day_tokens,
+            Capped::TenantMonthTokens => self.tenant_month_tokens,
+            Capped::KeyDayTokens => self.key_day_tokens,
+            Capped::KeyMonthTokens => self.key_month_tokens,
+        }
+    }
+
+    /// Whether any cap is in US dollars.
+    pub fn has_money(&self) -> bool {
+        SpendCaps::new(|capped| self.of(capped)).has_money()
+    }
+
+    pub(super) fn check(&self) -> Result<(), Error> {
+        match self.running_runs {
+            Some(0) => Err(Error("limits.tenant.running_runs: no run would ever begin; use 1 or more".to_owned())),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+section! {
+    /// Caps on the cost of model calls over all runs: in US dollars, by `prices`, and in tokens of prompts and replies.
+    /// The server reserves a call's maximum cost before it is made. Days and months are in UTC. When a cap is reached,
+    /// no run is accepted: spend_cap_reached; active runs end, or ask, as their `onBudget` says.
+    Spend {
+        /// For each tenant per day.
+        tenant_day_usd: Option<f64> = None, by_path().example("20.0");
+        /// For each tenant per month.
+        tenant_month_usd: Option<f64> = None, by_path().example("200.0");
+        /// For each key per day, for the runs that it requested.
+        key_day_usd: Option<f64> = None, by_path().example("5.0");
+        /// For each key per month.
+        key_month_usd: Option<f64> = None, by_path().example("50.0");
+        /// For each tenant per day, in tokens.
+        tenant_day_tokens: Option<i64> = None, by_path().example("2_000_000");
+        tenant_month_tokens: Option<i64> = None, by_path().example("20_000_000");
+        key_day_tokens: Option<i64> = None, by_path().example("500_000");
+        key_month_tokens: Option<i64> = None, by_path().example("5_000_000");
+        /// For the whole server, all tenants together, per day. `PUT /limits` cannot change it.
+        server_day_usd: Option<f64> = None, by_path().example("100.0");
+        /// For the whole server per month.
+        server_month_usd: Option<f64> = None, by_path().example("1000.0");
+        /// For the whole server per day, in tokens.
+        server_day_tokens: Option<i64> = None, by_path().example("10_000_000");
+        server_month_tokens: Option<i64> = None, by_path().example("100_000_000");
+    }
+}
+
+impl Spend {
+    /// The value of this cap.
+    pub fn of(&self, capped: Capped) -> Option<Amount> {
+        match capped {
+            Capped::ServerDay => self.server_day_usd.map(nanos),
+            Capped::ServerMonth => self.server_month_usd.map(nanos),
+            Capped::ServerDayTokens => self.server_day_tokens,
+            Capped::ServerMonthTokens => self.server_month_tokens,
+            Capped::TenantDay => self.tenant_day_usd.map(nanos),
+            Capped::TenantMonth => self.tenant_month_usd.map(nanos),
+            Capped::KeyDay => self.key_day_usd.map(nanos),
+            Capped::KeyMonth => self.key_month_usd.map(nanos),
+            Capped::TenantDayTokens => self.tenant_day_tokens,
+            Capped::TenantMonthTokens => self.tenant_month_tokens,
+            Capped::KeyDayTokens => self.key_day_tokens,
+            Capped::KeyMonthTokens => self.key_month_tokens,
         }
     }
 
