@@ -6,7 +6,7 @@ use subtle::ConstantTimeEq;
 
 use super::mint::{hash, mint_id, mint_key};
 use super::refused_logins::RefusalCause;
-use crate::config::auth::{check_key_name, check_name, scope, scope_name};
+use crate::config::auth::{check_key_name, check_name};
 use crate::domain::Millis;
 use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
@@ -132,7 +132,7 @@ pub enum IssueResult {
 /// Creates a key that was checked, if the tenant has fewer than `max_keys` valid ones.
 pub async fn issue(store: &dyn Store, new: &NewKey, max_keys: usize, by: &str, now: Millis) -> Result<IssueResult> {
     let issued = Issued { key_id: mint_id(), key: mint_key() };
-    let scopes: Vec<&str> = new.scopes.iter().copied().map(scope_name).collect();
+    let scopes: Vec<&str> = new.scopes.iter().copied().map(Scope::as_str).collect();
     let row = KeyRow {
         key_id: issued.key_id.clone(),
         tenant: store.tenant(&new.tenant, now).await?,
@@ -254,7 +254,7 @@ pub(super) fn equals(one: &str, other: &str) -> bool {
 
 /// The scopes of a stored key. `operator` is removed, so that write access to the database does not give it.
 pub(super) fn scopes(key: &KeyRow) -> Vec<Scope> {
-    let scopes = key.scopes.split(' ').filter_map(|name| scope(name).ok());
+    let scopes = key.scopes.split(' ').filter_map(Scope::named);
     scopes.filter(|scope| *scope != Scope::Operator).collect()
 }
 

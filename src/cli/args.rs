@@ -229,10 +229,10 @@ impl Flags {
 
 /// The scopes that a key made here may have. `operator` is left out: only keys in the settings can have it.
 fn scope(name: &str) -> Result<Scope, String> {
-    match auth::scope(name) {
-        Ok(Scope::Operator) => Err("only keys in PES_API_KEYS can be operators".to_owned()),
-        Ok(scope @ (Scope::Read | Scope::Run | Scope::Approve | Scope::Admin)) => Ok(scope),
-        Err(_) => Err(format!("`{name}` is no scope; use read, run, approve or admin")),
+    match Scope::named(name) {
+        Some(Scope::Operator) => Err("only keys in PES_API_KEYS can be operators".to_owned()),
+        Some(scope @ (Scope::Read | Scope::Run | Scope::Approve | Scope::Admin)) => Ok(scope),
+        None => Err(format!("`{name}` is no scope; use read, run, approve or admin")),
     }
 }
 

@@ -13,7 +13,6 @@ use super::server::Server;
 use super::which_server::{local_url, named_url, names_port, only_asks, opens_folder};
 use crate::auth::{self, ApiKey, IssueResult, Issued, KeyRotation, NewKey, OPEN_TENANT, RotationResult};
 use crate::config::Config;
-use crate::config::auth::scope_name;
 use crate::config::env::Variables;
 use crate::domain::Millis;
 use crate::domain::caller::{LOCAL, Scope};
@@ -111,7 +110,7 @@ fn say_first(new: &NewKey) {
 }
 
 fn described(key: &ApiKey) -> String {
-    let scopes: Vec<&str> = key.scopes.iter().copied().map(scope_name).collect();
+    let scopes: Vec<&str> = key.scopes.iter().copied().map(Scope::as_str).collect();
     let state = match (key.revoked_at, key.expires_at) {
         (Some(_), _) => "revoked",
         (None, Some(end)) if end <= System::default().now() => "expired",

@@ -82,8 +82,8 @@ impl FromStr for ConfiguredKey {
         let (tenant, name) = whose.split_once('/').map_or((whose, None), |(tenant, name)| (tenant, Some(name)));
         check_name(tenant).map_err(|how| format!("a key's tenant {how}"))?;
         name.map_or(Ok(()), check_key_name).map_err(|how| format!("a key's name {how}"))?;
-        let scopes = scopes.split('+').map(scope).collect::<Result<Vec<_>, _>>();
-        let scopes = scopes.map_err(|_| format!("{FORM}, with the scopes read, run, approve, admin or operator"))?;
+        let scopes = scopes.split('+').map(Scope::named).collect::<Option<_>>();
+        let scopes = scopes.ok_or_else(|| format!("{FORM}, with the scopes read, run, approve, admin or operator"))?;
         Ok(Self { tenant: tenant.to_owned(), name: name.map(str::to_owned), scopes, key: key.into() })
     }
 }
@@ -218,29 +218,6 @@ pub(crate) fn check_key_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// A scope by its name.
-pub fn scope(name: &str) -> Result<Scope, String> {
-    match name {
-        "read" => Ok(Scope::Read),
-        "run" => Ok(Scope::Run),
-        "approve" => Ok(Scope::Approve),
-        "admin" => Ok(Scope::Admin),
-        "operator" => Ok(Scope::Operator),
-        other => Err(format!("`{other}` is no scope; use read, run, approve, admin or operator")),
-    }
-}
-
-/// The name of a scope.
-pub fn scope_name(scope: Scope) -> &'static str {
-    match scope {
-        Scope::Read => "read",
-        Scope::Run => "run",
-        Scope::Approve => "approve",
-        Scope::Admin => "admin",
-        Scope::Operator => "operator",
-    }
-}
-
 impl TryFrom<String> for ConfiguredKey {
     type Error = String;
     fn try_from(text: String) -> Result<Self, String> {
@@ -250,7 +227,7 @@ impl TryFrom<String> for ConfiguredKey {
 
 impl From<ConfiguredKey> for String {
     fn from(key: ConfiguredKey) -> Self {
-        let scopes: Vec<&str> = key.scopes.iter().copied().map(scope_name).collect();
+        let scopes: Vec<&str> = key.scopes.iter().copied().map(Scope::as_str).collect();
         let name = key.name.map(|name| format!("/{name}")).unwrap_or_default();
         format!("{}{name}:{}:{REDACTED}", key.tenant, scopes.join("+"))
     }

@@ -18,6 +18,21 @@ pub enum Scope {
 
 impl Scope {
     pub const ALL: [Scope; 5] = [Scope::Read, Scope::Run, Scope::Approve, Scope::Admin, Scope::Operator];
+
+    /// Its name in keys, tokens and the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scope::Read => "read",
+            Scope::Run => "run",
+            Scope::Approve => "approve",
+            Scope::Admin => "admin",
+            Scope::Operator => "operator",
+        }
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.as_str() == name)
+    }
 }
 
 /// The name of callers of an open loopback server, and, in the audit, of commands that work on the database directly.

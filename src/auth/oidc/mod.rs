@@ -22,7 +22,7 @@ use self::jwt::{Claims, Jwt, RejectReason};
 pub(super) use self::login::Logins;
 pub use self::login::{LOGIN_TTL, LoginCallback};
 use crate::config::OidcIssuer;
-use crate::config::auth::{check_name, is_legible, scope};
+use crate::config::auth::{check_name, is_legible};
 use crate::domain::Millis;
 use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
@@ -155,7 +155,7 @@ fn scopes(config: &OidcIssuer, words: &[&str]) -> Vec<Scope> {
     for word in words {
         let meant = match config.scope_map.get(*word) {
             Some(meant) => meant.clone(),
-            None if config.scope_map.is_empty() => scope(word).into_iter().collect(),
+            None if config.scope_map.is_empty() => Scope::named(word).into_iter().collect(),
             None => Vec::new(),
         };
         for scope in meant {
