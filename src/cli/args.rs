@@ -166,19 +166,27 @@ pub(super) struct Flags {
 }
 
 impl Flags {
-    /// The same flags as arguments for another process.
-    pub(super) fn as_arguments(&self) -> Vec<OsString> {
-        let port = self.port.map(|port| port.to_string());
+    /// The flags, each with its value if it is given.
+    fn values(&self) -> [(&'static str, Option<OsString>); 5] {
         let model = (!self.model.is_empty()).then(|| self.model.join(","));
-        let given = [
-            ("--config", self.config.as_ref().map(|path| path.clone().into_os_string())),
-            ("--host", self.host.as_ref().map(OsString::from)),
-            ("--port", port.map(OsString::from)),
-            ("--data-dir", self.data_dir.as_ref().map(|path| path.clone().into_os_string())),
+        [
+            ("--config", self.config.clone().map(OsString::from)),
+            ("--host", self.host.clone().map(OsString::from)),
+            ("--port", self.port.map(|port| port.to_string().into())),
+            ("--data-dir", self.data_dir.clone().map(OsString::from)),
             ("--model", model.map(OsString::from)),
-        ];
-        let given = given.into_iter().filter_map(|(name, value)| Some([OsString::from(name), value?]));
+        ]
+    }
+
+    /// The given flags as arguments for another process.
+    pub(super) fn as_arguments(&self) -> Vec<OsString> {
+        let given = self.values().into_iter().filter_map(|(name, value)| Some([name.into(), value?]));
         given.flatten().collect()
+    }
+
+    /// The names of the given flags.
+    pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
+        self.values().into_iter().filter_map(|(name, value)| value.map(|_| name))
     }
 
     pub(super) fn names_address(&self) -> bool {
@@ -191,18 +199,6 @@ impl Flags {
 
     pub(super) fn names_model(&self) -> bool {
         !self.model.is_empty()
-    }
-
-    /// The given flags.
-    pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
-        let given = [
-            ("--config", self.config.is_some()),
-            ("--host", self.host.is_some()),
-            ("--port", self.port.is_some()),
-            ("--data-dir", self.names_folder()),
-            ("--model", self.names_model()),
-        ];
-        given.into_iter().filter_map(|(name, is_given)| is_given.then_some(name))
     }
 
     /// The first given flag that chooses a server on this machine.

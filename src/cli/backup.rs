@@ -50,7 +50,7 @@ pub(super) async fn backup(config: &Config, to: &Path) -> Result<(), Error> {
     if let Some(there) = [to, manifest.as_path()].into_iter().find(|file| file.exists()) {
         return Err(Error::Conflict(format!("{} is there already; name another file", there.display())));
     }
-    let part = with_suffix(to, ".part");
+    let part = to.with_added_extension("part");
     // Left by an interrupted backup.
     let _ = fs::remove_file(&part);
     let copied = copy(config, &part).await;
@@ -89,16 +89,11 @@ fn complete(said: &Manifest, part: &Path, to: &Path, manifest: &Path) -> Result<
     Ok(sync_folder_of(to)?)
 }
 
-pub(super) async fn restore(
-    config: &Config,
-    from: Option<&Path>,
-    is_adopted: bool,
-    resumes: bool,
-) -> Result<(), Error> {
-    match (from, is_adopted) {
-        (Some(from), false) => put_back(config, from, resumes),
-        (None, true) => adopt(config).await,
-        _ => Err(Error::Usage("name a file of `pes backup`, or say --adopt".to_owned())),
+/// `from`: `None` with `--adopt`.
+pub(super) async fn restore(config: &Config, from: Option<&Path>, resumes: bool) -> Result<(), Error> {
+    match from {
+        Some(from) => put_back(config, from, resumes),
+        None => adopt(config).await,
     }
 }
 
@@ -163,13 +158,7 @@ async fn adopt(config: &Config) -> Result<(), Error> {
 }
 
 fn manifest_of(file: &Path) -> PathBuf {
-    with_suffix(file, ".json")
-}
-
-fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
+    file.with_added_extension("json")
 }
 
 fn sync_folder_of(file: &Path) -> io::Result<()> {

@@ -55,9 +55,7 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
         Command::Keys { command } => keys::keys(command, arguments.url, &arguments.flags, &variables, load).await,
         Command::Health => health::health(arguments.url, &arguments.flags, &variables, load).await,
         Command::Backup { file } => backup::backup(&load_to_open()?, &file).await,
-        Command::Restore { file, adopt, resume } => {
-            backup::restore(&load_to_open()?, file.as_deref(), adopt, resume).await
-        }
+        Command::Restore { file, adopt: _, resume } => backup::restore(&load_to_open()?, file.as_deref(), resume).await,
         Command::Verify { since, checkpoint, keys, json } => {
             let files = (checkpoint.as_deref(), keys.as_deref());
             verify::verify(&load_to_open()?, since.unwrap_or_default(), files, json).await

@@ -46,9 +46,8 @@ pub(super) async fn export(server: &Server, export: ExportArguments) -> Result<(
     if file.exists() {
         return Err(Error::Conflict(format!("{} is there already; name another file", file.display())));
     }
-    let mut part = file.clone().into_os_string();
-    part.push(".part");
-    let written = write_whole(server, &path, Path::new(&part)).await;
+    let part = file.with_added_extension("part");
+    let written = write_whole(server, &path, &part).await;
     if written.is_err() {
         // A partial file is of no use.
         let _ = fs::remove_file(&part);
