@@ -18,10 +18,10 @@ use crate::store::{AuditRow, KeyAdded, KeyRow, Result, Rotation, Store};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewKey {
     pub tenant: String,
-    /// Who or what will use it: what its decisions are told by. No two keys of a tenant have had the same.
+    /// Who or what will use it: its decisions are recorded under this name. No other key of the tenant ever had it.
     pub name: String,
     pub scopes: Vec<Scope>,
-    /// Nobody is let in with it from then on; absent = until it is revoked.
+    /// It is not accepted from then on; absent = until it is revoked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Millis>,
 }
@@ -30,8 +30,8 @@ pub struct NewKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KeyRotation {
-    /// How long the old key counts, too, in milliseconds: at most 30 days. One at a time: while that which it was before
-    /// still counts, the key is rotated again only without an overlap, which ends both at once.
+    /// How long the old key stays valid, in milliseconds: at most 30 days. While an earlier overlap lasts, the key can be
+    /// rotated only without an overlap, which ends both old keys at once.
     #[serde(default)]
     pub overlap_ms: Millis,
     /// Absent = as before.
@@ -113,7 +113,7 @@ pub struct ApiKey {
     /// When somebody was let in with it last, within the hour; absent: nobody was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<Millis>,
-    /// Until when the key that it was before it was rotated counts, too.
+    /// Until when the key's former value stays valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former_until: Option<Millis>,
 }
@@ -223,8 +223,8 @@ pub async fn rotate(
 pub(crate) fn overlaps(until: Millis) -> Fault {
     let until = jiff::Timestamp::from_millisecond(until).unwrap_or(jiff::Timestamp::MAX);
     let detail = format!(
-        "The key that it was before counts until {until} (formerUntil). Rotate it again then; or without an overlap, which \
-         ends both at once; or revoke it."
+        "The former value of this key is valid until {until} (formerUntil). Rotate it again after that; or without an \
+         overlap, which ends both values at once; or revoke it."
     );
     Fault::new(Code::KeyOverlap, detail)
 }

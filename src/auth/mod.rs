@@ -1,4 +1,4 @@
-//! Authentication: API keys of tenants, with scopes.
+//! Authentication: API keys, tokens of issuers, and sessions of browsers.
 //!
 //! A key is `pes_` and 256 random bits; only its SHA-256 is stored, and compared in constant time. Keys come from the
 //! configuration and from the store (`pes keys new`); if there are none at all, a loopback server is open.

@@ -38,8 +38,7 @@ pub(super) async fn verify(
     // The exit code stays correct if stdout is closed.
     match found.iter().filter(|tenant| tenant.broken.is_some()).count() {
         0 if !found.is_empty() && found.iter().all(|tenant| tenant.is_shorter) => Err(Error::NotFound(
-            "nothing was looked at: no tenant has the line that --since names; begin behind one that there is"
-                .to_owned(),
+            "nothing was verified: no tenant has the line that --since names; name an earlier one".to_owned(),
         )),
         0 => printed,
         count => Err(Error::Failed(format!("the audit of {count} of {} tenants is not what it was", found.len()))),

@@ -87,7 +87,7 @@ fn check_origin(origin: &str) -> Result<(), Error> {
         ));
     }
     Err(Error(format!(
-        "server.cors_origins: `{origin}` is not an origin like https://app.example.com; list each one, `*` is not taken"
+        "server.cors_origins: `{origin}` is not an origin like https://app.example.com; list each one, `*` is not accepted"
     )))
 }
 

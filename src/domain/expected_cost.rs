@@ -1,4 +1,4 @@
-//! What the rest of a plan may cost, and by what that is said.
+//! The expected cost of the rest of a plan, and the data it is based on.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct Forecast {
     pub cost: ExpectedCost,
 }
 
-/// What the items that are left may cost, in US dollars. It is said by past items, never guessed.
+/// What the items that are left may cost, in US dollars. It is computed from past items, never guessed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExpectedCost {
@@ -24,16 +24,16 @@ pub struct ExpectedCost {
     /// All of them at the price of a cheap past item: nine of ten cost as much or more. Absent: no past item has a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low_usd: Option<f64>,
-    /// All of them at the price of a dear one: nine of ten cost as much or less.
+    /// All of them at the price of an expensive one: nine of ten cost as much or less.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high_usd: Option<f64>,
-    /// More is not spent: what is left of the budget of the run.
+    /// The upper bound: what is left of the run's budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most_usd: Option<f64>,
     pub basis: CostBasis,
 }
 
-/// The past items by which it is said: of this tenant's runs that asked this model and no other.
+/// The past items that it is computed from: of this tenant's runs that asked this model and no other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CostBasis {

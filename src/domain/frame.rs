@@ -1,4 +1,4 @@
-//! Live frames: what travels to sockets beside observations.
+//! Live frames: everything that a stream of events sends.
 
 use serde::{Deserialize, Serialize};
 

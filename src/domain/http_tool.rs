@@ -11,7 +11,7 @@ use super::tool::{ToolClass, ToolSpec};
 pub struct HttpToolSpec {
     pub name: String,
     pub description: String,
-    /// Public: it is held to what this server calls for tenants.
+    /// Must be an address that this server calls for tenants (`egress`).
     pub url: String,
     /// JSON Schema of the arguments.
     #[schema(value_type = Object)]
@@ -60,7 +60,7 @@ pub struct HttpToolResource {
 }
 
 impl HttpToolResource {
-    /// One of which nothing is known but that it cannot be read.
+    /// One that cannot be read: only its name is known.
     pub fn illegible(name: String, why: String) -> Self {
         Self {
             name,

@@ -1,8 +1,8 @@
-//! How many runs a tenant may have at once, where that is not what the settings say.
+//! How many runs a tenant may have at once, if that differs from the settings.
 
 use serde::{Deserialize, Serialize};
 
-/// The id of the one document in which they stand.
+/// The id of the only document with a tenant's limits.
 pub const RUN_LIMITS_ID: &str = "runs";
 
 /// How many runs a tenant may have; what is absent is as in the server's settings.

@@ -1,4 +1,4 @@
-//! Schedules: queries that are asked again and again, or once at a time to come.
+//! Schedules: queries that are asked repeatedly, or once at a future time.
 
 pub mod cron;
 mod timing;
@@ -38,10 +38,10 @@ pub struct ScheduleSpec {
     pub options: CallOptions,
     #[serde(default)]
     pub overlap: Overlap,
-    /// A time that has had no run for so long has none.
+    /// A due time that has had no run for this long is skipped.
     #[serde(default = "hour")]
     pub catch_up_ms: Millis,
-    /// Each run begins up to so much later than its time: always as much for the same time.
+    /// Each run starts up to this much after its due time; the delay of a due time is always the same.
     #[serde(default)]
     pub jitter_ms: Millis,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,11 +76,11 @@ pub enum ThreadMode {
     Fixed,
 }
 
-/// What becomes of a time while a run of the schedule is not over; on a fixed thread: while any run is.
+/// What happens at a due time while a run of the schedule is unfinished; on a fixed thread, while any run is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Overlap {
-    /// It has no run.
+    /// It is skipped.
     #[default]
     Skip,
     /// It waits until that run is over, on new threads for at most `catchUpMs`.
@@ -96,7 +96,7 @@ pub enum Overlap {
 #[serde(rename_all = "camelCase")]
 pub struct StoredSchedule {
     pub spec: ScheduleSpec,
-    /// Another one each time that a schedule of this id is made.
+    /// Differs each time a schedule is created under this id.
     pub uid: String,
     /// The names of the keys that wrote it, the last one last.
     pub writers: Vec<String>,
@@ -159,7 +159,7 @@ impl StoredSchedule {
 }
 
 impl ScheduleResource {
-    /// One of which nothing is known but that it cannot be read.
+    /// One that cannot be read: only its id is known.
     pub fn illegible(id: String, why: String) -> Self {
         let spec = ScheduleSpec {
             id,

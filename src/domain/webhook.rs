@@ -19,7 +19,7 @@ pub enum WebhookEvent {
     /// It was answered, it expired, or its run was cancelled.
     #[serde(rename = "suspension.resolved")]
     SuspensionResolved,
-    /// Of a cap on spending 80 % are used, or all of it: once for each, in each day or month.
+    /// 80 % or all of a spending cap is used; sent once for each, per day or month.
     #[serde(rename = "spend.threshold")]
     SpendThreshold,
     /// Lines of the audit were chained: where the chain ends now.
@@ -44,7 +44,7 @@ impl WebhookEvent {
 #[derive(Clone, Debug, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WebhookSpec {
-    /// Public: it is held to what this server calls for tenants.
+    /// Must be an address that this server calls for tenants (`egress`).
     pub url: String,
     pub events: Vec<WebhookEvent>,
     /// Every delivery is signed with each of them, so that one can be changed for another: `whsec_…`, or any text. Never
@@ -66,7 +66,8 @@ pub struct WebhookResource {
     /// The secret that was made, in the answer to its creation only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// Why nothing is sent to it: a secret cannot be opened. It is told when that is possible again, or has new ones.
+    /// Why nothing is sent to it: a secret cannot be opened. Deliveries continue when it can be opened again, or is
+    /// replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_error: Option<String>,
     /// Why it is told nothing: what is stored of it cannot be read. Nothing else is known of it; replace or delete it.

@@ -28,7 +28,8 @@ pub(super) struct Frame {
     pub data: String,
 }
 
-/// The content of a frame, as far as it is used here.
+/// The content of a frame, as far as it is used here. Unlike `domain::frame::Frame` it accepts observations of types that this
+/// version does not know: the server may be newer.
 pub(super) enum Said {
     Observation(Box<ObservationFrame>),
     Token(TokenFrame),

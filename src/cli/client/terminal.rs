@@ -49,9 +49,9 @@ pub(super) fn ask(text: &str) {
     let _ = write!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// A variable of the user's environment; an empty one counts as unset.
+/// A variable of the user's environment.
 pub(super) fn variable(name: &str) -> Option<String> {
-    Variables::of_process().get(name).filter(|value| !value.is_empty()).map(str::to_owned)
+    Variables::of_process().get(name).map(str::to_owned)
 }
 
 /// Whether progress is redrawn in place; else one line is written per change.

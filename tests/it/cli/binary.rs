@@ -185,7 +185,7 @@ fn without_a_server_a_key_that_is_missing_or_in_the_way_has_an_exit_code_of_its_
     let listed = text(&keys(&["ls"]).stdout);
     let key = listed.split_whitespace().next().unwrap();
     assert!(keys(&["rotate", key, "--overlap", "24h"]).status.success());
-    refused(&keys(&["rotate", key, "--overlap", "24h"]), 8, "pes: The key that it was before counts until ");
+    refused(&keys(&["rotate", key, "--overlap", "24h"]), 8, "pes: The former value of this key is valid until ");
 }
 
 /// Only the start of a server waits for its database, which it does for a minute.
