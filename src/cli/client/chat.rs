@@ -6,8 +6,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::args::Output;
 use super::follow::{Ended, Watched, follow};
 use super::input::Input;
-use super::leave::unless_left;
 use super::run::{Thread, outcome, process, thread_of};
+use super::stop::unless_stopped;
 use super::terminal::{ask, can_ask, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
@@ -15,20 +15,20 @@ use crate::cli::server::Server;
 pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut Input) -> Result<(), Error> {
     // Ctrl-C no longer ends the process by default: the offer of a server has handled it.
     let mut interrupts = signal(SignalKind::interrupt())?;
-    let Ok(begun) = unless_left(begin(server, thread), &mut interrupts, None).await else { return Ok(()) };
+    let Ok(begun) = unless_stopped(begin(server, thread), &mut interrupts, None).await else { return Ok(()) };
     let mut place = begun?;
     loop {
         if can_ask() {
             ask("> ");
         }
-        let Ok(typed) = unless_left(input.line(), &mut interrupts, None).await else { return Ok(()) };
+        let Ok(typed) = unless_stopped(input.line(), &mut interrupts, None).await else { return Ok(()) };
         let Some(query) = typed.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()) else {
             return Ok(());
         };
         let here = match place.take() {
             Some(here) => here,
             None => {
-                let made = unless_left(thread_of(server, None), &mut interrupts, None);
+                let made = unless_stopped(thread_of(server, None), &mut interrupts, None);
                 let Ok(made) = made.await else { return Ok(()) };
                 let made = made?;
                 tell(&format!("Thread {0}. `pes chat {0}` goes on with it.", made.thread_id));
@@ -52,7 +52,7 @@ pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut In
             Err(error) => return Err(error),
         }
         let again = thread_of(server, Some(thread.clone()));
-        let Ok(found) = unless_left(again, &mut interrupts, None).await else { return Ok(()) };
+        let Ok(found) = unless_stopped(again, &mut interrupts, None).await else { return Ok(()) };
         place = Some(found?);
     }
 }

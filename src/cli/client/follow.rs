@@ -13,7 +13,6 @@ use super::answer::Draft;
 use super::args::Output;
 use super::events::{Events, Next, ObservationFrame, Said, pause};
 use super::input::Input;
-use super::leave::{Left, passed, unless_left};
 use super::lists::now;
 use super::plan_view::PlanView;
 use super::prompt::{self, Typed};
@@ -21,6 +20,7 @@ use super::replay::Base;
 use super::screen::Screen;
 use super::show::line;
 use super::standing::Standing;
+use super::stop::{Stopped, passed, unless_stopped};
 use super::terminal::{ResultLines, Style, can_ask, is_drawn, size, tell};
 use super::{answer, card, plain, tree};
 use crate::cli::Error;
@@ -75,8 +75,8 @@ struct Follower<'s> {
     turn: usize,
     /// The question that is shown now.
     asking: Option<AskedQuestion>,
-    /// Questions that the person here left to others.
-    left: Vec<SuspensionId>,
+    /// Questions that the person here does not answer.
+    left_to_others: Vec<SuspensionId>,
     /// Questions that were answered here; the log may not have the answers yet.
     sent: Vec<SuspensionId>,
     status: RunStatus,
@@ -102,7 +102,7 @@ pub(super) async fn follow(server: &Server, watched: Watched, input: &mut Input)
         failures: 0,
         turn: 0,
         asking: None,
-        left: Vec::new(),
+        left_to_others: Vec::new(),
         sent: Vec::new(),
         status: RunStatus::Running,
         ahead: None,
@@ -129,13 +129,13 @@ impl Follower<'_> {
                             self.printed.print(&frame.json())?;
                         }
                         let said = frame.said()?;
-                        match unless_left(self.take(said), &mut interrupts, deadline).await {
+                        match unless_stopped(self.take(said), &mut interrupts, deadline).await {
                             Ok(taken) => {
                                 if let Some(ended) = taken? {
                                     return Ok(ended);
                                 }
                             }
-                            Err(left) => return self.leave(left, &mut interrupts).await,
+                            Err(stopped) => return self.leave(stopped, &mut interrupts).await,
                         }
                     }
                     Next::Lost { why, again_in } => self.lost(&why, again_in),
@@ -146,12 +146,12 @@ impl Follower<'_> {
                         return Ok(ended);
                     }
                 }
-                () = passed(self.catch_up_at) => match unless_left(self.catch_up(), &mut interrupts, deadline).await {
+                () = passed(self.catch_up_at) => match unless_stopped(self.catch_up(), &mut interrupts, deadline).await {
                     Ok(caught_up) => caught_up?,
-                    Err(left) => return self.leave(left, &mut interrupts).await,
+                    Err(stopped) => return self.leave(stopped, &mut interrupts).await,
                 },
-                _ = interrupts.recv() => return self.leave(Left::Interrupted, &mut interrupts).await,
-                () = passed(deadline) => return self.leave(Left::TooLate, &mut interrupts).await,
+                _ = interrupts.recv() => return self.leave(Stopped::Interrupted, &mut interrupts).await,
+                () = passed(deadline) => return self.leave(Stopped::TooLate, &mut interrupts).await,
             }
             self.ask();
             if let Some(ended) = self.waits() {
@@ -284,12 +284,12 @@ impl Follower<'_> {
         };
         // An answer may need further input, which the person may break off.
         let understood = prompt::understood(&asked, text.trim(), self.input);
-        let understood = match unless_left(understood, interrupts, self.watched.deadline).await {
+        let understood = match unless_stopped(understood, interrupts, self.watched.deadline).await {
             Ok(understood) => understood,
-            Err(left) => return self.leave(left, interrupts).await.map(Some),
+            Err(stopped) => return self.leave(stopped, interrupts).await.map(Some),
         };
         match understood {
-            Ok(Typed::Later) => self.left.push(asked.suspension_id),
+            Ok(Typed::Later) => self.left_to_others.push(asked.suspension_id),
             Ok(Typed::Again(why)) => self.ask_again(asked, &why),
             Ok(Typed::Answer(answer)) => return self.send(asked, answer, None, interrupts).await,
             Ok(Typed::Edited(draft)) => {
@@ -310,7 +310,7 @@ impl Follower<'_> {
         interrupts: &mut Signal,
     ) -> Result<Option<Ended>, Error> {
         let sending = answer::send(self.server, &self.watched.thread, &asked, answer);
-        match unless_left(sending, interrupts, self.watched.deadline).await {
+        match unless_stopped(sending, interrupts, self.watched.deadline).await {
             Ok(sent) => {
                 let sent = match draft {
                     Some(draft) => draft.settle(sent),
@@ -319,10 +319,10 @@ impl Follower<'_> {
                 self.settle(asked, sent)?;
                 Ok(None)
             }
-            Err(left) => {
+            Err(stopped) => {
                 tell("\nThe answer may have been sent. `pes questions` shows whether the question is still open.");
                 draft.iter().for_each(Draft::tell_where);
-                self.leave(left, interrupts).await.map(Some)
+                self.leave(stopped, interrupts).await.map(Some)
             }
         }
     }
@@ -346,7 +346,8 @@ impl Follower<'_> {
     /// Whether the run is blocked on an answer that nobody can give here.
     fn waits(&mut self) -> Option<Ended> {
         let open: Vec<AskedQuestion> = self.view.questions.iter().map(|one| one.asked.clone()).collect();
-        let is_for_others = |asked: &AskedQuestion| !self.can_ask() || self.left.contains(&asked.suspension_id);
+        let is_for_others =
+            |asked: &AskedQuestion| !self.can_ask() || self.left_to_others.contains(&asked.suspension_id);
         // A call that asks keeps its run running until it is answered.
         let call_asks = open.iter().any(|asked| asked.while_running);
         let stands = match self.status {
@@ -361,13 +362,13 @@ impl Follower<'_> {
     }
 
     fn is_settled(&self, id: &SuspensionId) -> bool {
-        self.left.contains(id) || self.sent.contains(id)
+        self.left_to_others.contains(id) || self.sent.contains(id)
     }
 
-    async fn leave(&mut self, left: Left, interrupts: &mut Signal) -> Result<Ended, Error> {
+    async fn leave(&mut self, stopped: Stopped, interrupts: &mut Signal) -> Result<Ended, Error> {
         self.screen.leave();
         let thread = line(&self.watched.thread);
-        if left == Left::TooLate {
+        if stopped == Stopped::TooLate {
             return Err(Error::TimedOut(format!("The run is not over in time; it goes on. Try: pes watch {thread}")));
         }
         tell(&format!("\nDetached; the run goes on. `pes watch {thread}`. Ctrl-C again cancels it."));
@@ -377,7 +378,7 @@ impl Follower<'_> {
         let (path, nothing) = (format!("/runs/{}/cancel", self.watched.run), json!({}));
         let cancelling = self.server.post::<Value>(&path, &nothing);
         // A further Ctrl-C also stops waiting for the server.
-        match unless_left(cancelling, interrupts, None).await {
+        match unless_stopped(cancelling, interrupts, None).await {
             Ok(Ok(_)) => Err(Error::Cancelled("The run is being cancelled: nothing new starts.".to_owned())),
             Ok(Err(why)) => Err(why),
             Err(_) => {

@@ -12,8 +12,8 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::input::Input;
-use super::leave::unless_left;
 use super::show::line;
+use super::stop::unless_stopped;
 use super::terminal::{ask, can_ask, tell};
 use crate::cli::Error;
 use crate::cli::args::Flags;
@@ -59,7 +59,7 @@ pub(super) async fn offer(
             Some(_) | None => Err(Error::NoServer("Nothing was started. Try: pes serve".to_owned())),
         }
     };
-    match unless_left(started, &mut interrupts, None).await {
+    match unless_stopped(started, &mut interrupts, None).await {
         Ok(started) => started.map(Some),
         Err(_) => {
             tell("");

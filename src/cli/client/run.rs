@@ -8,9 +8,9 @@ use tokio::time::Instant;
 use super::args::{RunArguments, WatchArguments};
 use super::follow::{Ended, Watched, follow};
 use super::input::{Input, all_of_stdin};
-use super::leave::{Left, unless_left};
 use super::plan_view::subject;
 use super::show::{block, line};
+use super::stop::{Stopped, unless_stopped};
 use super::terminal::{print, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
@@ -50,12 +50,12 @@ pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut In
     let RunArguments { query, thread, review, timeout, no_input, detach, output } = arguments;
     let deadline = timeout.map(|timeout| Instant::now() + timeout);
     let mut interrupts = signal(SignalKind::interrupt())?;
-    let found = match unless_left(thread_of(server, thread), &mut interrupts, deadline).await {
+    let found = match unless_stopped(thread_of(server, thread), &mut interrupts, deadline).await {
         Ok(found) => found?,
-        Err(left) => {
+        Err(stopped) => {
             // Ctrl-C is shown where it was typed.
-            tell(if left == Left::Interrupted { "\nNothing was asked." } else { "Nothing was asked." });
-            return unanswered(left);
+            tell(if stopped == Stopped::Interrupted { "\nNothing was asked." } else { "Nothing was asked." });
+            return unanswered(stopped);
         }
     };
     let Thread { thread_id: thread, last_seq: after, title, .. } = found;
@@ -65,7 +65,7 @@ pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut In
     }
     let receipt = match process(server, &thread, &body, &mut interrupts, deadline).await {
         Ok(receipt) => receipt?,
-        Err(left) => return unanswered(left),
+        Err(stopped) => return unanswered(stopped),
     };
     if detach {
         let begins = if receipt.status == RunStatus::Queued {
@@ -89,17 +89,17 @@ pub(super) async fn process(
     query: &Value,
     interrupts: &mut Signal,
     deadline: Option<Instant>,
-) -> Result<Result<Receipt, Error>, Left> {
+) -> Result<Result<Receipt, Error>, Stopped> {
     let path = format!("/threads/{thread}/process");
-    let sent = unless_left(server.post(&path, query), interrupts, deadline).await;
+    let sent = unless_stopped(server.post(&path, query), interrupts, deadline).await;
     sent.inspect_err(|_| tell(&format!("\nThe query may have been sent. `pes watch {thread}` shows it.")))
 }
 
-/// The result of a command that was left before the server answered.
-fn unanswered(left: Left) -> Result<(), Error> {
-    match left {
-        Left::Interrupted => Ok(()),
-        Left::TooLate => Err(Error::TimedOut("The server did not answer in time.".to_owned())),
+/// The result of a command that was stopped before the server answered.
+fn unanswered(stopped: Stopped) -> Result<(), Error> {
+    match stopped {
+        Stopped::Interrupted => Ok(()),
+        Stopped::TooLate => Err(Error::TimedOut("The server did not answer in time.".to_owned())),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::fold::{Folded, Stage};
+use super::hidden_items::{HiddenItems, Stage};
 use super::lanes;
 use super::plan_view::{ItemView, PlanView, doubt, rule, subject};
 use super::show::{count, cut, line, pad, span, tail, width};
@@ -138,14 +138,14 @@ fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) ->
     let longest = view.items.iter().map(|item| width(&line(&item.description))).max().unwrap_or(0);
     let shapes: Vec<Shape> = view.items.iter().map(|item| Shape::of(view, item)).collect();
     let stages: Vec<Stage> = shapes.iter().map(|shape| shape.stage()).collect();
-    let folded = Folded::of(&stages, size.rows);
+    let hidden = HiddenItems::choose(&stages, size.rows);
     let in_one_line = |shape: Shape, words: &str| {
-        let count = folded.count(shape.stage());
+        let count = hidden.count(shape.stage());
         (count > 0).then(|| format!("  {} {count} {words}", shape.drawn(style, turn)))
     };
     let mut drawn: Vec<String> = in_one_line(Shape::Done, "done").into_iter().collect();
     for (at, (item, row)) in view.items.iter().zip(&rows).enumerate() {
-        if folded.hides(at) {
+        if hidden.hides(at) {
             continue;
         }
         let shape = shapes[at].drawn(style, turn);

@@ -11,28 +11,28 @@ pub(super) enum Stage {
 
 /// The hidden items. One line replaces all hidden items of a stage.
 #[derive(Debug)]
-pub(super) struct Folded {
+pub(super) struct HiddenItems {
     is_hidden: Vec<bool>,
     counts: [usize; 4],
 }
 
-impl Folded {
+impl HiddenItems {
     /// Hides as few items as possible so that the others and the replacement lines fit: finished items from the first on, items
     /// of other stages from the last on.
-    pub fn of(stages: &[Stage], room: usize) -> Self {
+    pub fn choose(stages: &[Stage], room: usize) -> Self {
         let all = |stage: Stage| (0..stages.len()).filter(move |at| stages[*at] == stage);
         let others = [Stage::Pending, Stage::Running, Stage::Asks];
         let in_turn = all(Stage::Over).chain(others.into_iter().flat_map(|stage| all(stage).rev()));
-        let mut folded = Self { is_hidden: vec![false; stages.len()], counts: [0; 4] };
+        let mut chosen = Self { is_hidden: vec![false; stages.len()], counts: [0; 4] };
         for (hidden, at) in in_turn.enumerate() {
-            let lines = folded.counts.iter().filter(|count| **count > 0).count();
+            let lines = chosen.counts.iter().filter(|count| **count > 0).count();
             if stages.len() - hidden + lines <= room {
                 break;
             }
-            folded.is_hidden[at] = true;
-            folded.counts[stages[at] as usize] += 1;
+            chosen.is_hidden[at] = true;
+            chosen.counts[stages[at] as usize] += 1;
         }
-        folded
+        chosen
     }
 
     pub fn hides(&self, item: usize) -> bool {

@@ -7,23 +7,23 @@ use tokio::time::{Instant, sleep_until};
 
 /// Why the wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Left {
+pub(super) enum Stopped {
     Interrupted,
     TooLate,
 }
 
 /// The result of `waiting`, unless the wait ends first. Then the future is dropped; the server may have got its request.
-pub(super) async fn unless_left<T>(
+pub(super) async fn unless_stopped<T>(
     waiting: impl Future<Output = T>,
     interrupts: &mut Signal,
     deadline: Option<Instant>,
-) -> Result<T, Left> {
+) -> Result<T, Stopped> {
     tokio::select! {
         // A finished result wins.
         biased;
         done = waiting => Ok(done),
-        _ = interrupts.recv() => Err(Left::Interrupted),
-        () = passed(deadline) => Err(Left::TooLate),
+        _ = interrupts.recv() => Err(Stopped::Interrupted),
+        () = passed(deadline) => Err(Stopped::TooLate),
     }
 }
 
