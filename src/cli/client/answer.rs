@@ -47,12 +47,12 @@ pub(super) async fn approve(server: &Server, arguments: ApproveArguments) -> Res
     if let Some(reason) = reason {
         answer["reason"] = json!(reason);
     }
-    done(server, &found, answer, ("approve", "approved")).await
+    send_and_report(server, &found, answer, ("approve", "approved")).await
 }
 
 pub(super) async fn reject(server: &Server, suspension: &str, reason: &str) -> Result<(), Error> {
     let found = find(server, suspension).await?;
-    done(server, &found, json!({ "approved": false, "reason": reason }), ("reject", "rejected")).await
+    send_and_report(server, &found, json!({ "approved": false, "reason": reason }), ("reject", "rejected")).await
 }
 
 pub(super) async fn answer(server: &Server, arguments: AnswerArguments) -> Result<(), Error> {
@@ -65,11 +65,11 @@ pub(super) async fn answer(server: &Server, arguments: AnswerArguments) -> Resul
         (None, None) if given.skip => json!({ "action": "skip" }),
         (None, None) => json!({ "action": "abort" }),
     };
-    done(server, &found, body, ("answer", "answered")).await
+    send_and_report(server, &found, body, ("answer", "answered")).await
 }
 
-/// `verb`: the command, and its past participle for the output.
-async fn done(server: &Server, found: &Suspension, answer: Value, verb: (&str, &str)) -> Result<(), Error> {
+/// Sends an answer, and prints the outcome. `verb`: the command, and its past participle for the output.
+async fn send_and_report(server: &Server, found: &Suspension, answer: Value, verb: (&str, &str)) -> Result<(), Error> {
     let (asked, (command, word)) = (found.asked(), verb);
     let usual = commands(found);
     match send(server, found.thread_id.as_str(), &asked, answer).await {

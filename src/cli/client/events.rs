@@ -30,7 +30,7 @@ pub(super) struct Frame {
 
 /// The content of a frame, as far as it is used here. Unlike `domain::frame::Frame` it accepts observations of types that this
 /// version does not know: the server may be newer.
-pub(super) enum Said {
+pub(super) enum FrameContent {
     Observation(Box<ObservationFrame>),
     Token(TokenFrame),
     Run(Box<RunResource>),
@@ -77,19 +77,19 @@ impl Frame {
         format!(r#"{{"event":"{}","data":{}}}"#, self.event, self.data)
     }
 
-    pub fn said(&self) -> Result<Said, Error> {
-        let said = match self.event.as_str() {
-            "observation" => serde_json::from_str(&self.data).map(|data| Said::Observation(Box::new(data))),
-            "token" => serde_json::from_str(&self.data).map(Said::Token),
-            "run" => serde_json::from_str(&self.data).map(|data| Said::Run(Box::new(data))),
-            "caught_up" => Ok(Said::CaughtUp),
+    pub fn content(&self) -> Result<FrameContent, Error> {
+        let content = match self.event.as_str() {
+            "observation" => serde_json::from_str(&self.data).map(|data| FrameContent::Observation(Box::new(data))),
+            "token" => serde_json::from_str(&self.data).map(FrameContent::Token),
+            "run" => serde_json::from_str(&self.data).map(|data| FrameContent::Run(Box::new(data))),
+            "caught_up" => Ok(FrameContent::CaughtUp),
             "gap" => serde_json::from_str(&self.data).map(|Place { from_seq, .. }| match from_seq {
-                Some(from_seq) => Said::Gap { from_seq },
-                None => Said::Other,
+                Some(from_seq) => FrameContent::Gap { from_seq },
+                None => FrameContent::Other,
             }),
-            _ => Ok(Said::Other),
+            _ => Ok(FrameContent::Other),
         };
-        said.map_err(|error| {
+        content.map_err(|error| {
             Error::Failed(format!("The server sent a frame that is none: {error}. Is it another version?"))
         })
     }
@@ -112,7 +112,7 @@ pub(super) struct Events<'s> {
     after: i64,
     until: Option<String>,
     with_tokens: bool,
-    connection: Option<(IncomingResponse, Blocks)>,
+    connection: Option<(IncomingResponse, FrameReader)>,
     /// The connection has brought no frame yet.
     is_new: bool,
     /// Delay before the reconnect after a lost connection.
@@ -136,8 +136,8 @@ impl<'s> Events<'s> {
             {
                 return Ok(lost);
             }
-            let (answer, blocks) = self.connection.as_mut().expect("just connected");
-            if let Some(frame) = blocks.next() {
+            let (answer, reader) = self.connection.as_mut().expect("just connected");
+            if let Some(frame) = reader.next() {
                 if self.leads_nowhere(&frame) {
                     self.connection = None;
                     return Ok(self.lost("it cannot read the log".to_owned(), None));
@@ -149,7 +149,7 @@ impl<'s> Events<'s> {
             }
             let broken = match answer.chunk().await {
                 Ok(Some(bytes)) => {
-                    blocks.extend(&bytes);
+                    reader.extend(&bytes);
                     continue;
                 }
                 Ok(None) => "the stream ended".to_owned(),
@@ -171,7 +171,7 @@ impl<'s> Events<'s> {
         }
         match self.server.events(&path).await {
             Ok(answer) => {
-                self.connection = Some((answer, Blocks::default()));
+                self.connection = Some((answer, FrameReader::default()));
                 self.is_new = true;
             }
             Err(Error::Unreachable(why)) => return Ok(Some(self.lost(why, None))),
@@ -192,7 +192,7 @@ impl<'s> Events<'s> {
 
     /// Whether a connection begins with a gap at the place from which it was to read: another one at once would do the same.
     fn leads_nowhere(&self, frame: &Frame) -> bool {
-        self.is_new && matches!(frame.said(), Ok(Said::Gap { from_seq }) if from_seq <= self.after + 1)
+        self.is_new && matches!(frame.content(), Ok(FrameContent::Gap { from_seq }) if from_seq <= self.after + 1)
     }
 
     /// Updates the cursor from the frame; `None`: the frame only concerns this reader.
@@ -234,14 +234,14 @@ fn broken(error: &egress::Error) -> String {
     }
 }
 
-/// Parses server-sent events from bytes that may be split anywhere.
+/// Parses server-sent events from bytes that may be split anywhere. `egress::sse::Decoder` drops the name of an event.
 #[derive(Default)]
-pub(super) struct Blocks {
+pub(super) struct FrameReader {
     bytes: Vec<u8>,
     event: String,
 }
 
-impl Blocks {
+impl FrameReader {
     pub fn extend(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::answer::Draft;
 use super::args::Output;
-use super::events::{Events, Next, ObservationFrame, Said, pause};
+use super::events::{Events, FrameContent, Next, ObservationFrame, pause};
 use super::input::Input;
 use super::lists::now;
 use super::plan_view::PlanView;
@@ -128,8 +128,8 @@ impl Follower<'_> {
                         if self.watched.output.json && frame.event != "caught_up" {
                             self.printed.print(&frame.json())?;
                         }
-                        let said = frame.said()?;
-                        match unless_stopped(self.take(said), &mut interrupts, deadline).await {
+                        let content = frame.content()?;
+                        match unless_stopped(self.take(content), &mut interrupts, deadline).await {
                             Ok(taken) => {
                                 if let Some(ended) = taken? {
                                     return Ok(ended);
@@ -160,13 +160,13 @@ impl Follower<'_> {
         }
     }
 
-    async fn take(&mut self, said: Said) -> Result<Option<Ended>, Error> {
-        match said {
-            Said::Observation(frame) => self.observe(&frame),
-            Said::Token(token) => self.view.say(&token),
-            Said::CaughtUp => self.catch_up().await?,
-            Said::Gap { from_seq } => self.begin_later(from_seq).await,
-            Said::Run(run) if run.run_id.as_str() == self.watched.run => {
+    async fn take(&mut self, content: FrameContent) -> Result<Option<Ended>, Error> {
+        match content {
+            FrameContent::Observation(frame) => self.observe(&frame),
+            FrameContent::Token(token) => self.view.say(&token),
+            FrameContent::CaughtUp => self.catch_up().await?,
+            FrameContent::Gap { from_seq } => self.begin_later(from_seq).await,
+            FrameContent::Run(run) if run.run_id.as_str() == self.watched.run => {
                 self.status = run.status;
                 if run.status.is_terminal() {
                     self.is_caught_up = true;
@@ -178,9 +178,9 @@ impl Follower<'_> {
                     return Ok(Some(Ended::Run(run)));
                 }
             }
-            Said::Run(other) if other.status == RunStatus::Suspended => self.ahead = Some(other.run_id),
-            Said::Run(other) => self.ahead = self.ahead.take().filter(|ahead| *ahead != other.run_id),
-            Said::Other => {}
+            FrameContent::Run(other) if other.status == RunStatus::Suspended => self.ahead = Some(other.run_id),
+            FrameContent::Run(other) => self.ahead = self.ahead.take().filter(|ahead| *ahead != other.run_id),
+            FrameContent::Other => {}
         }
         Ok(None)
     }
@@ -226,7 +226,7 @@ impl Follower<'_> {
         self.view.take(frame);
         if !self.is_drawn
             && !self.watched.output.json
-            && let Some(told) = plain::told(frame)
+            && let Some(told) = plain::line_of(frame)
         {
             tell(&told);
         }

@@ -16,7 +16,7 @@ use crate::domain::word_of;
 const WORDS: usize = 200;
 
 /// `None`: the observation changes nothing that is shown.
-pub(super) fn told(frame: &ObservationFrame) -> Option<String> {
+pub(super) fn line_of(frame: &ObservationFrame) -> Option<String> {
     let item = frame.parent_id.as_ref().map(|id| line(id.as_str())).unwrap_or_else(|| "run".to_owned());
     let said = match ObservationType::parse(&frame.kind)? {
         ObservationType::Plan => plan(&WholePlan::deserialize(&frame.content).ok()?)?,
@@ -27,7 +27,7 @@ pub(super) fn told(frame: &ObservationFrame) -> Option<String> {
 }
 
 /// The plan at the beginning of the log, as lines like those of live changes.
-pub(super) fn stood(base: &Base) -> Vec<String> {
+pub(super) fn lines_of_base(base: &Base) -> Vec<String> {
     let Base { todo_list: items, plan_version, last_seq, .. } = base;
     if items.is_empty() {
         return Vec::new();

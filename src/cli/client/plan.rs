@@ -92,9 +92,9 @@ async fn edit(server: &Server, path: &str, json: bool) -> Result<(), Error> {
 async fn diff(server: &Server, thread: &str, json: bool) -> Result<(), Error> {
     let History { base, frames } = history(server, thread, None).await?;
     if let Some(base) = base {
-        base.say();
+        base.tell_where_log_begins();
         if !json {
-            stood(&base)?;
+            print_base(&base)?;
         }
     }
     for frame in frames.iter().filter(|frame| frame.kind == "PLAN_UPDATE") {
@@ -125,7 +125,7 @@ async fn diff(server: &Server, thread: &str, json: bool) -> Result<(), Error> {
 }
 
 /// Prints the plan at the beginning of the log.
-fn stood(base: &Base) -> Result<(), Error> {
+fn print_base(base: &Base) -> Result<(), Error> {
     if base.todo_list.is_empty() {
         return Ok(());
     }

@@ -41,7 +41,7 @@ impl Base {
         server.get(&format!("/threads/{thread}/state?at={at}")).await
     }
 
-    pub fn say(&self) {
+    pub fn tell_where_log_begins(&self) {
         tell(&format!("The log begins at observation {}; what was before it was deleted.", self.last_seq + 1));
     }
 }
@@ -91,10 +91,10 @@ pub(super) async fn replay(server: &Server, arguments: ReplayArguments) -> Resul
     if at.is_some_and(|at| at > last) {
         return Err(Error::Usage(format!("The last observation is {last}.")));
     }
-    base.iter().for_each(Base::say);
+    base.iter().for_each(Base::tell_where_log_begins);
     if !is_drawn() {
-        let stood = base.iter().flat_map(plain::stood);
-        return stood.chain(frames.iter().filter_map(plain::told)).try_for_each(|told| print(&told));
+        let stood = base.iter().flat_map(plain::lines_of_base);
+        return stood.chain(frames.iter().filter_map(plain::line_of)).try_for_each(|told| print(&told));
     }
     let (style, mut view, mut screen) = (Style::of_environment(), PlanView::default(), Screen::default());
     let mut draw = |view: &PlanView| {

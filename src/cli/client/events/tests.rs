@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Blocks, Events, Frame, Next};
+use super::{Events, Frame, FrameReader, Next};
 use crate::cli::server::tests::answers;
 
 fn frame(event: &str, data: &str) -> Frame {
@@ -11,11 +11,11 @@ fn frame(event: &str, data: &str) -> Frame {
 fn frames_come_out_of_bytes_that_were_split_anywhere() {
     let text = "retry: 1000\n: nothing\n\nevent: observation\nid: 4\ndata: {\"seq\":4}\n\nevent: run\ndata: {}\n\n";
     for at in 0..text.len() {
-        let mut blocks = Blocks::default();
+        let mut reader = FrameReader::default();
         let mut frames = Vec::new();
         for bytes in [&text.as_bytes()[..at], &text.as_bytes()[at..]] {
-            blocks.extend(bytes);
-            frames.extend(std::iter::from_fn(|| blocks.next()));
+            reader.extend(bytes);
+            frames.extend(std::iter::from_fn(|| reader.next()));
         }
         assert_eq!(frames, [frame("observation", "{\"seq\":4}"), frame("run", "{}")], "split at {at}");
     }

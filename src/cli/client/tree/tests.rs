@@ -132,7 +132,7 @@ fn a_call_in_doubt_is_not_asked_by_a_rule() {
     let lines = draw(&view, "t", 0, Size { columns: 120, rows: 24 }, PLAIN, 0);
     assert!(lines[1].ends_with("asks you: send (in doubt, it may have been made)"), "{}", lines[1]);
     let frame = ObservationFrame { parent_id: Some("a0".into()), ..frame(9, "AGENT_SUSPENDED", asked) };
-    let told = plain::told(&frame);
+    let told = plain::line_of(&frame);
     assert_eq!(told.as_deref(), Some("9 a0 asks send: in doubt, it may have been made id=sus_1"));
 }
 
@@ -149,7 +149,7 @@ fn no_plan_is_awaited_of_a_run_that_ended_without_one() {
         assert_eq!(drawn(&view, 24)[1..], [awaits]);
         let content = json!({ "planVersion": 0, "plan": "", "rawOutput": "", "todoList": [] });
         take(&mut view, None, "PLAN", content.clone());
-        assert_eq!(plain::told(&frame(view.seq, "PLAN", content)), None);
+        assert_eq!(plain::line_of(&frame(view.seq, "PLAN", content)), None);
         take(&mut view, None, "RUN_FINISHED", ended.clone());
         assert_eq!(drawn(&view, 24)[1..], [""; 0]);
     }
