@@ -131,8 +131,10 @@ pub struct Facts {
     pub max_output: Option<u64>,
 }
 
-/// The name of the scripted provider and of its only model.
-pub const DEMO: (&str, &str) = ("demo", "demo-scripted");
+/// The name of the scripted provider.
+pub const DEMO_PROVIDER: &str = "demo";
+/// Its only model.
+pub const DEMO_MODEL: &str = "demo-scripted";
 
 impl Models {
     /// The models of runs that choose none: `choice`, else the configured providers, else the demo. Never empty.
@@ -143,7 +145,7 @@ impl Models {
         let own = self.own_wires().into_iter().filter(|(.., is_set)| *is_set);
         let own = own.map(|(name, model, _)| (name.to_owned(), model.clone()));
         let more = self.providers.iter().filter_map(|(name, provider)| Some((name.clone(), provider.model.clone()?)));
-        let (provider, model) = own.chain(more).next().unwrap_or((DEMO.0.to_owned(), DEMO.1.to_owned()));
+        let (provider, model) = own.chain(more).next().unwrap_or((DEMO_PROVIDER.to_owned(), DEMO_MODEL.to_owned()));
         vec![ModelRef { provider, model }]
     }
 
@@ -161,7 +163,7 @@ impl Models {
 
     /// Whether answers come from a script.
     pub fn is_demo(&self) -> bool {
-        self.chosen().iter().any(|chosen| chosen.provider == DEMO.0)
+        self.chosen().iter().any(|chosen| chosen.provider == DEMO_PROVIDER)
     }
 }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
+use super::Error;
 use super::env::Variables;
-use super::models::Models;
+use super::models::{DEMO_PROVIDER, Models};
 use super::reference::Reference;
 use super::secret::Key;
-use super::{Error, models};
 
 /// A provider without a section of its own.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -31,11 +31,11 @@ impl Models {
         let chosen = self.choice.iter().map(|chosen| &chosen.provider);
         let named: BTreeSet<String> =
             chosen.chain(self.tenant_keys.values().flat_map(|keys| keys.keys())).cloned().collect();
-        for name in named.iter().filter(|name| !own.contains(&name.as_str()) && *name != models::DEMO.0) {
+        for name in named.iter().filter(|name| !own.contains(&name.as_str()) && *name != DEMO_PROVIDER) {
             self.providers.entry(name.clone()).or_default();
         }
         for (name, provider) in &mut self.providers {
-            if own.contains(&name.as_str()) || name == models::DEMO.0 {
+            if own.contains(&name.as_str()) || name == DEMO_PROVIDER {
                 let hint = format!("models.providers.{name}: it has a section of its own, [models.{name}]");
                 return Err(Error(hint));
             }

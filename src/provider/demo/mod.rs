@@ -15,5 +15,4 @@ pub use model::Demo;
 pub use script::Script;
 
 /// Its `providerName` and `modelId`.
-pub const PROVIDER: &str = "demo";
-pub const MODEL: &str = "demo-scripted";
+pub use crate::config::models::{DEMO_MODEL as MODEL, DEMO_PROVIDER as PROVIDER};
