@@ -242,7 +242,8 @@ impl Follower<'_> {
         if self.is_drawn && self.is_caught_up {
             self.turn += 1;
             let size = size();
-            let lines = tree::draw(&self.view, &line(&self.watched.thread), now(), size, self.style, self.turn);
+            let canvas = tree::Canvas { now: now(), size, style: self.style, turn: self.turn };
+            let lines = tree::draw(&self.view, &line(&self.watched.thread), canvas);
             self.screen.draw(lines, size.columns);
         }
     }

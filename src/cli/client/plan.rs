@@ -61,10 +61,10 @@ async fn show(server: &Server, thread: &str) -> Result<(), Error> {
     base.iter().for_each(|base| view.begin(base));
     frames.iter().for_each(|frame| view.take(frame));
     let Size { columns, .. } = size();
-    let all = Size { columns, rows: usize::MAX };
+    let size = Size { columns, rows: usize::MAX };
     let style = Style { colour: false, ..Style::of_environment() };
-    let at = if view.questions.is_empty() { view.at } else { lists::now() };
-    for line in tree::draw(&view, &line(thread), at, all, style, 0) {
+    let now = if view.questions.is_empty() { view.at } else { lists::now() };
+    for line in tree::draw(&view, &line(thread), tree::Canvas { now, size, style, turn: 0 }) {
         print(&line)?;
     }
     let queued = format!("/runs?threadId={thread}&status=queued&limit=200");

@@ -99,7 +99,8 @@ pub(super) async fn replay(server: &Server, arguments: ReplayArguments) -> Resul
     let (style, mut view, mut screen) = (Style::of_environment(), PlanView::default(), Screen::default());
     let mut draw = |view: &PlanView| {
         let size = size();
-        let lines = tree::draw(view, &line(&thread), view.at, size, style, view.seq.unsigned_abs() as usize);
+        let canvas = tree::Canvas { now: view.at, size, style, turn: view.seq.unsigned_abs() as usize };
+        let lines = tree::draw(view, &line(&thread), canvas);
         screen.draw(lines, size.columns);
     };
     if let Some(base) = &base {

@@ -11,6 +11,16 @@ use crate::domain::Millis;
 use crate::domain::hitl::{AskedQuestion, SuspensionKind};
 use crate::domain::plan::ItemStatus;
 
+/// What a tree is drawn for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Canvas {
+    pub now: Millis,
+    pub size: Size,
+    pub style: Style,
+    /// Animates running items.
+    pub turn: usize,
+}
+
 /// The state of an item, as a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
@@ -50,8 +60,7 @@ impl Shape {
         }
     }
 
-    /// `turn` animates running items.
-    fn drawn(self, style: Style, turn: usize) -> String {
+    fn drawn(self, Canvas { style, turn, .. }: Canvas) -> String {
         const RUNNING: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
         let (shape, ascii, colour) = match self {
             Self::Pending => ("○", ".", 2),
@@ -69,19 +78,20 @@ impl Shape {
 }
 
 /// Draws at most one line less than there are rows. Finished items are hidden first, then pending ones.
-pub(super) fn draw(view: &PlanView, thread: &str, now: Millis, size: Size, style: Style, turn: usize) -> Vec<String> {
-    let mut lines = lines(view, thread, now, size, style, turn);
+pub(super) fn draw(view: &PlanView, thread: &str, canvas: Canvas) -> Vec<String> {
+    let mut lines = lines(view, thread, canvas);
     // A line in the last row would scroll the first one away, and the next drawing would be misplaced.
-    lines.truncate(size.rows.saturating_sub(1));
-    if style.unicode {
+    lines.truncate(canvas.size.rows.saturating_sub(1));
+    if canvas.style.unicode {
         return lines;
     }
     lines.into_iter().map(|line| line.replace('…', "~").replace('–', "-")).collect()
 }
 
-fn lines(view: &PlanView, thread: &str, now: Millis, size: Size, style: Style, turn: usize) -> Vec<String> {
+fn lines(view: &PlanView, thread: &str, canvas: Canvas) -> Vec<String> {
+    let Canvas { now, size, .. } = canvas;
     let mut lines = vec![head(view, thread, now, size.columns)];
-    let asked: Vec<String> = view.questions_of_the_run().map(|asked| asks(asked, now, size, style)).collect();
+    let asked: Vec<String> = view.questions_of_the_run().map(|asked| asks(asked, canvas)).collect();
     if view.items.is_empty() {
         let saying = view.saying.as_ref().map(|saying| line(&saying.text)).filter(|text| !text.is_empty());
         let usual = || "The plan appears here as soon as the model has written it.".to_owned();
@@ -92,7 +102,7 @@ fn lines(view: &PlanView, thread: &str, now: Millis, size: Size, style: Style, t
     }
     // Other rows: the head, the questions, the model's output, the cursor.
     let room = size.rows.saturating_sub(2 + asked.len() + usize::from(view.saying.is_some()));
-    lines.extend(items(view, now, Size { rows: room, ..size }, style, turn));
+    lines.extend(items(view, Canvas { size: Size { rows: room, ..size }, ..canvas }));
     lines.extend(asked);
     if let Some(saying) = &view.saying {
         lines.push(format!("  {}", tail(&line(&saying.text), size.columns.saturating_sub(2))));
@@ -101,10 +111,10 @@ fn lines(view: &PlanView, thread: &str, now: Millis, size: Size, style: Style, t
 }
 
 /// A question of no item, with the id by which it is answered.
-fn asks(asked: &AskedQuestion, now: Millis, size: Size, style: Style) -> String {
-    let left = asked.expires_at.map(|at| format!(", {} left", span(at - now))).unwrap_or_default();
-    let (shape, id) = (Shape::Asks.drawn(style, 0), asked.suspension_id.as_str());
-    cut_drawn(&format!("  {shape} asks you: {} ({id}){left}", subject(asked)), size.columns)
+fn asks(asked: &AskedQuestion, canvas: Canvas) -> String {
+    let left = asked.expires_at.map(|at| format!(", {} left", span(at - canvas.now))).unwrap_or_default();
+    let (shape, id) = (Shape::Asks.drawn(canvas), asked.suspension_id.as_str());
+    cut_drawn(&format!("  {shape} asks you: {} ({id}){left}", subject(asked)), canvas.size.columns)
 }
 
 fn head(view: &PlanView, thread: &str, now: Millis, columns: usize) -> String {
@@ -122,8 +132,9 @@ fn head(view: &PlanView, thread: &str, now: Millis, columns: usize) -> String {
     cut(&format!("{}   {facts}", cut(&named, room.max(8))), columns)
 }
 
-/// The items, on at most `size.rows` rows.
-fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) -> Vec<String> {
+/// The items, on at most as many rows as the canvas has.
+fn items(view: &PlanView, canvas: Canvas) -> Vec<String> {
+    let Canvas { now, size, style, .. } = canvas;
     let places: HashMap<&str, usize> = view.items.iter().enumerate().map(|(at, item)| (item.id.as_str(), at)).collect();
     let dependencies: Vec<Vec<usize>> = view
         .items
@@ -141,14 +152,14 @@ fn items(view: &PlanView, now: Millis, size: Size, style: Style, turn: usize) ->
     let hidden = HiddenItems::choose(&stages, size.rows);
     let in_one_line = |shape: Shape, words: &str| {
         let count = hidden.count(shape.stage());
-        (count > 0).then(|| format!("  {} {count} {words}", shape.drawn(style, turn)))
+        (count > 0).then(|| format!("  {} {count} {words}", shape.drawn(canvas)))
     };
     let mut drawn: Vec<String> = in_one_line(Shape::Done, "done").into_iter().collect();
     for (at, (item, row)) in view.items.iter().zip(&rows).enumerate() {
         if hidden.hides(at) {
             continue;
         }
-        let shape = shapes[at].drawn(style, turn);
+        let shape = shapes[at].drawn(canvas);
         let taken = if is_wide { 1 } else { 2 * lanes - 1 };
         let lane = if is_wide { shape } else { lanes::draw(row, &shape, lanes, style.unicode) };
         let note = note(view, item, now);

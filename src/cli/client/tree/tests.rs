@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::draw;
+use super::{Canvas, draw};
 use crate::cli::client::events::ObservationFrame;
 use crate::cli::client::plain;
 use crate::cli::client::plan_view::PlanView;
@@ -43,7 +43,7 @@ fn asks(view: &mut PlanView, item: &str) {
 }
 
 fn drawn(view: &PlanView, rows: usize) -> Vec<String> {
-    let lines = draw(view, "t", 0, Size { columns: 80, rows }, PLAIN, 0);
+    let lines = draw(view, "t", Canvas { now: 0, size: Size { columns: 80, rows }, style: PLAIN, turn: 0 });
     assert!(lines.len() < rows.max(1), "{} lines on {rows} rows:\n{}", lines.len(), lines.join("\n"));
     lines
 }
@@ -129,7 +129,8 @@ fn a_call_in_doubt_is_not_asked_by_a_rule() {
         "policy": { "action": "auto", "rule": "default for write tools = auto", "scope": "default" }
     });
     take(&mut view, Some("a0"), "AGENT_SUSPENDED", asked.clone());
-    let lines = draw(&view, "t", 0, Size { columns: 120, rows: 24 }, PLAIN, 0);
+    let size = Size { columns: 120, rows: 24 };
+    let lines = draw(&view, "t", Canvas { now: 0, size, style: PLAIN, turn: 0 });
     assert!(lines[1].ends_with("asks you: send (in doubt, it may have been made)"), "{}", lines[1]);
     let frame = ObservationFrame { parent_id: Some("a0".into()), ..frame(9, "AGENT_SUSPENDED", asked) };
     let told = plain::line_of(&frame);
