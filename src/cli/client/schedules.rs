@@ -1,5 +1,6 @@
 //! Schedules: lists them, pauses or resumes one, or triggers one now.
 
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::{Value, json};
 
 use super::args::ScheduleCommand;
@@ -23,6 +24,9 @@ pub(super) async fn schedules(server: &Server, command: Option<ScheduleCommand>,
     }
 }
 
+/// How many schedules the server is asked for at a time.
+const AT_ONCE: usize = 8;
+
 async fn list(server: &Server, json: bool) -> Result<(), Error> {
     if json {
         return print(&server.get_text("/schedules").await?);
@@ -31,9 +35,10 @@ async fn list(server: &Server, json: bool) -> Result<(), Error> {
     if found.is_empty() {
         tell(&format!("No schedules; POST /schedules makes one: {}/docs", server.shown()));
     }
-    for one in found {
+    let standings = stream::iter(&found).map(|one| standing(server, one)).buffered(AT_ONCE);
+    let standings: Vec<_> = standings.try_collect().await?;
+    for (one, standing) in found.into_iter().zip(standings) {
         let (id, when) = (line(&one.spec.id), line(&rule(&one)));
-        let standing = standing(server, &one).await?;
         let state = state(&one, standing.as_ref());
         let last_error = standing.and_then(|standing| standing.last_error);
         let why = one.stored_error.or(one.paused_because).or(last_error);
