@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::card::result;
+use crate::domain::thread::ThreadStatus;
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum ClientCommand {
@@ -40,8 +42,8 @@ pub(in crate::cli) enum ClientCommand {
     Answer(AnswerArguments),
     /// List threads, the newest first
     Threads {
-        /// Only those with this status: idle, running, suspended, waiting, failed, quarantined
-        #[arg(long)]
+        /// Only those with this status
+        #[arg(long, value_parser = PossibleValuesParser::new(ThreadStatus::ALL.map(ThreadStatus::as_str)))]
         status: Option<String>,
         #[arg(long)]
         json: bool,

@@ -222,6 +222,7 @@ fn sums_are_called_by_their_group() {
 fn where_no_thread_stands_so_there_may_be_others() {
     let stage = Stage::new();
     stage.said(&["run", DINNER, "--thread", "t"]);
+    stage.refused(&["threads", "--status", "suspnded"], 2, "--help");
     let none = stage.pes(&["threads", "--status", "suspended"]);
     assert_eq!((none.status.code(), text(&none.stderr)), (Some(0), "None is suspended.\n".to_owned()));
 }
