@@ -230,7 +230,7 @@ impl Keys {
     pub(super) async fn admit_key(&self, hash: &str) -> Result<(Instant, Caller), Refusal> {
         let now = Instant::now();
         if let Some(caller) = self.configured(hash) {
-            return Ok((now, caller));
+            return Ok((now, caller.clone()));
         }
         if let Some(known) = self.cached_caller(hash) {
             return Ok(known);
@@ -302,11 +302,11 @@ impl Keys {
     }
 
     /// Compares with every configured key, so that the time does not reveal which one is similar.
-    fn configured(&self, hash: &str) -> Option<Caller> {
+    fn configured(&self, hash: &str) -> Option<&Caller> {
         let mut found = None;
         for (configured, caller) in &self.configured {
             if equals(configured, hash) {
-                found = Some(caller.clone());
+                found = Some(caller);
             }
         }
         found

@@ -39,9 +39,11 @@ pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), E
     }
     let mut facts = facts(&app, address, state.url(), variables).await;
     let metrics = metrics.map(|(listener, address)| {
-        facts.insert(facts.len() - 1, format!("metrics  http://{address}/metrics"));
+        facts.push(format!("metrics  http://{address}/metrics"));
         MetricsListener::serve(listener, state.clone())
     });
+    // The last line: the server answers.
+    facts.push("ready".to_owned());
     say(&facts);
     let service = app.service.clone();
     let serving = async {
@@ -95,7 +97,7 @@ fn unusable(error: app::Error) -> Error {
     }
 }
 
-/// The startup lines, one fact each; the last one when the server answers.
+/// The startup lines, one fact each.
 async fn facts(app: &App, address: SocketAddr, url: String, variables: &Variables) -> Vec<String> {
     let config = &app.config;
     let auth = match app.keys.is_open().await {
@@ -108,7 +110,7 @@ async fn facts(app: &App, address: SocketAddr, url: String, variables: &Variable
     facts.extend(config.server.public_url.as_ref().map(|_| format!("bound    http://{address}")));
     facts.extend([format!("store    {}", app.store.describe())]);
     facts.extend(app.store.weakness().map(|why| format!("durable  NO: {why}")));
-    facts.extend([format!("model    {}", model(config, is_bold)), format!("auth     {auth}"), "ready".to_owned()]);
+    facts.extend([format!("model    {}", model(config, is_bold)), format!("auth     {auth}")]);
     facts
 }
 
