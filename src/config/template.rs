@@ -40,12 +40,9 @@ fn section(text: &mut String, keys: &[Setting], defaults: &Table, path: &mut Vec
 fn entry(text: &mut String, key: &Setting, env: Option<String>, defaults: &Table) {
     text.push('\n');
     comment(text, key.doc);
-    match env {
-        Some(name) if key.source.secrecy != Secrecy::Open => {
-            drop(writeln!(text, "# Environment: {name} or {name}_FILE."))
-        }
-        Some(name) => drop(writeln!(text, "# Environment: {name}.")),
-        None => {}
+    if let Some(name) = env {
+        let file = if key.source.secrecy == Secrecy::Open { String::new() } else { format!(" or {name}_FILE") };
+        let _ = writeln!(text, "# Environment: {name}{file}.");
     }
     let value = match (key.source.example, defaults.get(key.name)) {
         (Some(example), _) => format!("{example}    # example; unset"),
