@@ -129,7 +129,7 @@ async fn a_page_of_large_threads_has_fewer_of_them(bed: Bed) {
         // Two fit into a page, and the oldest into none.
         let bytes = if n == 0 { page_bytes + 1 } else { page_bytes * 2 / 5 };
         let metadata = json!({ "large": "x".repeat(bytes) }).as_object().unwrap().clone();
-        let profile = Some(ThreadProfile { metadata, ..ThreadProfile::default() });
+        let profile = Some(Box::new(ThreadProfile { metadata, ..ThreadProfile::default() }));
         bed.done(Commit { now: 100 + n, profile, ..bed.next(pk).await }).await;
     }
     for filter in [ThreadFilter::default(), ThreadFilter { status: Some(ThreadStatus::Idle), q: None }] {
