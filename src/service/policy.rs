@@ -175,11 +175,9 @@ impl Trial<'_> {
     /// Tries the rules on the calls of a thread, newest first. Returns `false` once the limit of calls is reached.
     async fn try_thread(&mut self, thread: &ThreadRow) -> Result<bool> {
         let (store, pk) = (&self.service.store, thread.pk);
-        let mut calls =
-            Entries::from(
-                PageAsk::first(CHUNK),
-                |page| async move { store.rows(pk, RowKind::Call, Order::Descending, &page).await },
-            );
+        let mut calls = Entries::from(PageAsk::first(CHUNK), |page| async move {
+            store.rows(pk, RowKind::Call, Order::Descending, &page).await
+        });
         let mut settings = HashMap::new();
         while let Some(row) = calls.next().await? {
             if !self.try_call(thread, &row, &mut settings).await? {
