@@ -163,6 +163,7 @@ async fn a_call_that_begins_is_told_with_its_rule_before_it_is_over() {
     let app = App::start().await;
     let asked = app.suspend("t1", "send").await;
     let mut socket = app.socket("/threads/t1/events?after=latest").await;
+    socket.until(|frame| frame["event"] == "caught_up").await;
     let body = json!({ "suspensionId": asked["suspensionId"], "approved": true });
     app.post("/threads/t1/resume", body).await.expect(202);
     let frames = socket.until(|frame| is(frame, "TOOL_EXECUTION")).await;
