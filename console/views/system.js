@@ -154,7 +154,7 @@ function Webhooks({ ctx }) {
   const hooks = list.hooks ?? [];
   const empty = hooks.length === 0 ? 'No webhook is set. One is told of runs and questions: POST /webhooks.'
     : `${count(hooks.length, 'webhook')}; nothing was sent yet.`;
-  // A removed webhook, and one that cannot be read, has no address: its id names it.
+  // Its id names a webhook without an address.
   const urlOf = (id) => hooks.find((hook) => hook.webhookId === id)?.url || id;
   const broken = hooks.filter((hook) => hook.secretError ?? hook.storedError);
   const more = broken.map((hook) => html`<p class="wrong">${show(hostOf(urlOf(hook.webhookId)))}: ${show(hook.secretError ?? hook.storedError)}</p>`);
@@ -184,7 +184,6 @@ function hostOf(url) {
 
 const SCOPES = [['read', 'look'], ['run', 'ask and steer'], ['approve', 'answer questions'], ['admin', 'everything']];
 
-/** The shape and word of a key. */
 const keyStatus = ({ revokedAt, expiresAt }, now) => (revokedAt ? ['cancelled', 'revoked']
   : expiresAt <= now ? ['cancelled', 'expired'] : ['completed', 'valid']);
 

@@ -154,7 +154,7 @@ export interface AgentSuspendedObservation {
 export interface ApiKey {
   createdAt: number;
   expiresAt?: number;
-  /** Until when the key that it was before it was rotated counts, too. */
+  /** Until when the key's former value stays valid. */
   formerUntil?: number;
   keyId: string;
   /** When somebody was let in with it last, within the hour; absent: nobody was. */
@@ -354,7 +354,7 @@ export interface CaughtUpFrame {
 
 export type ChangeType = "added" | "modified" | "removed";
 
-/** What came of asking. */
+/** The outcome of a check. */
 export type CheckStatus = "ok" | "key_refused" | "model_unknown" | "unreachable" | "busy" | "failed";
 
 /** What becomes of the calls of a class of tools about which no rule says anything. The server's own tools always run. */
@@ -410,7 +410,7 @@ export interface ConversationMessageList {
   nextCursor?: string;
 }
 
-/** The past items by which it is said: of this tenant's runs that asked this model and no other. */
+/** The past items that it is computed from: of this tenant's runs that asked this model and no other. */
 export interface CostBasis {
   /** Their model calls. */
   calls: number;
@@ -594,12 +594,12 @@ export interface ExecutionOverrides {
   toolResultMaxLength?: number;
 }
 
-/** What the items that are left may cost, in US dollars. It is said by past items, never guessed. */
+/** What the items that are left may cost, in US dollars. It is computed from past items, never guessed. */
 export interface ExpectedCost {
-  /** More is not spent: what is left of the budget of the run. */
+  /** The upper bound: what is left of the run's budget. */
   atMostUsd?: number;
   basis: CostBasis;
-  /** All of them at the price of a dear one: nine of ten cost as much or less. */
+  /** All of them at the price of an expensive one: nine of ten cost as much or less. */
   highUsd?: number;
   /** Items that are left. */
   items: number;
@@ -745,7 +745,7 @@ export interface HttpToolSpec {
    */
   secret?: string;
   timeoutMs?: number;
-  /** Public: it is held to what this server calls for tenants. */
+  /** Must be an address that this server calls for tenants (`egress`). */
   url: string;
 }
 
@@ -900,8 +900,8 @@ export interface KeyRotation {
   /** Absent = as before. */
   expiresAt?: number;
   /**
-   * How long the old key counts, too, in milliseconds: at most 30 days. One at a time: while that which it was before
-   * still counts, the key is rotated again only without an overlap, which ends both at once.
+   * How long the old key stays valid, in milliseconds: at most 30 days. While an earlier overlap lasts, the key can be
+   * rotated only without an overlap, which ends both old keys at once.
    */
   overlapMs?: number;
 }
@@ -1135,7 +1135,7 @@ export interface McpServer {
   /** Why it is down. */
   reason?: string;
   restarts: number;
-  /** Of a server of this tenant; what a reference leads to is never shown. */
+  /** The settings of a server of this tenant. References are shown as they are written, never their values. */
   settings?: Record<string, unknown>;
   tools: McpTool[];
 }
@@ -1147,10 +1147,10 @@ export interface McpServerList {
 }
 
 export interface McpTool {
-  /** What was approved of a tool that has changed, where one server is shown; nothing if nothing was. */
+  /** The approved definition of a changed tool, if there is one. Only where a single server is shown. */
   approved?: McpToolDefinition;
   class: ToolClass;
-  /** Of what the server says now; what is approved is this. */
+  /** The hash of the definition that the server lists now, to which an approval is bound. */
   hash: string;
   idempotent: boolean;
   /** As agents call it. */
@@ -1188,7 +1188,7 @@ export interface ModelCheck {
   status: CheckStatus;
   /** Until the first word, or until it was clear that none comes. */
   tookMs: number;
-  /** What is wrong although it may answer: its key stands in a file that holds none any more. */
+  /** A problem that does not prevent answers: the file of its key no longer contains one. */
   warning?: string;
 }
 
@@ -1247,9 +1247,9 @@ export interface NewHold {
 
 /** What a key is to be. */
 export interface NewKey {
-  /** Nobody is let in with it from then on; absent = until it is revoked. */
+  /** It is not accepted from then on; absent = until it is revoked. */
   expiresAt?: number;
-  /** Who or what will use it: what its decisions are told by. No two keys of a tenant have had the same. */
+  /** Who or what will use it: its decisions are recorded under this name. No other key of the tenant ever had it. */
   name: string;
   scopes: Scope[];
   tenant: string;
@@ -1262,11 +1262,11 @@ export interface NewKey {
 export interface NewMcpServer {
   /** Only these of its tools: names or globs; empty = all. */
   allow?: string[];
-  /** What it says of its tools, overruled, by name or glob. */
+  /** Overrides the class that the server claims for a tool, by name or glob. */
   class?: Record<string, ToolClass>;
   deny?: string[];
   enabled?: boolean;
-  /** References only, to what the operator lends: `env:NAME`. */
+  /** References only, to variables that the operator provides: `env:NAME`. */
   headers?: Record<string, string>;
   idempotent?: Record<string, boolean>;
   /** The first part of its tools' names. */
@@ -1339,10 +1339,10 @@ export type OpenSuspension = AskedQuestion & {
   toolCall?: ToolCall;
 };
 
-/** On whose word a server is called. */
+/** Who configured a server. */
 export type Origin = "config" | "tenant";
 
-/** What becomes of a time while a run of the schedule is not over; on a fixed thread: while any run is. */
+/** What happens at a due time while a run of the schedule is unfinished; on a fixed thread, while any run is. */
 export type Overlap = "skip" | "queue" | "cancel" | "allow";
 
 export interface PESAgentStateData {
@@ -1611,16 +1611,16 @@ export interface ProviderConfig {
   providerName?: string;
 }
 
-/** How a provider does, as `GET /models` and `/metrics` tell it. */
+/** The state of a provider, as `GET /models` and `/metrics` show it. */
 export interface ProviderHealth {
   breaker: BreakerState;
-  /** Why the last call that counted against the provider failed, until one goes well. */
+  /** Why the last call that counted against the provider failed, until one succeeds. */
   lastError?: string;
   /** When a call may try next, while the breaker is open. */
   retryAt?: number;
   /** Calls under way. */
   running: number;
-  /** Calls that wait for a place. */
+  /** Calls that wait for a permit. */
   waiting: number;
 }
 
@@ -1907,7 +1907,7 @@ export interface RunsOfTenant {
 export type ScheduleResource = {
   /** Once: in milliseconds since 1970. */
   at?: number;
-  /** A time that has had no run for so long has none. */
+  /** A due time that has had no run for this long is skipped. */
   catchUpMs?: number;
   /** Minute, hour, day of the month, month, day of the week: as a clock in `timezone` shows them. */
   cron?: string;
@@ -1915,7 +1915,7 @@ export type ScheduleResource = {
   /** Counted from `startAt`, else from the beginning of 1970. */
   everyMs?: number;
   id: string;
-  /** Each run begins up to so much later than its time: always as much for the same time. */
+  /** Each run starts up to this much after its due time; the delay of a due time is always the same. */
   jitterMs?: number;
   options?: CallOptions;
   overlap?: Overlap;
@@ -1948,7 +1948,7 @@ export interface ScheduleResourceList {
 export interface ScheduleSpec {
   /** Once: in milliseconds since 1970. */
   at?: number;
-  /** A time that has had no run for so long has none. */
+  /** A due time that has had no run for this long is skipped. */
   catchUpMs?: number;
   /** Minute, hour, day of the month, month, day of the week: as a clock in `timezone` shows them. */
   cron?: string;
@@ -1956,7 +1956,7 @@ export interface ScheduleSpec {
   /** Counted from `startAt`, else from the beginning of 1970. */
   everyMs?: number;
   id: string;
-  /** Each run begins up to so much later than its time: always as much for the same time. */
+  /** Each run starts up to this much after its due time; the delay of a due time is always the same. */
   jitterMs?: number;
   options?: CallOptions;
   overlap?: Overlap;
@@ -2519,7 +2519,7 @@ export interface ToolCallObservation {
 export type ToolClass = "read" | "write" | "external" | "irreversible";
 
 export interface ToolError {
-  /** `unknown_tool disabled_tool invalid_arguments denied rejected timeout panicked output_too_large unknown failed …` */
+  /** A code of docs/ERRORS.md, or one of the tool's own. */
   code: string;
   message: string;
   pointer?: string;
@@ -2678,7 +2678,10 @@ export interface WebhookResource {
   /** The secret that was made, in the answer to its creation only. */
   secret?: string;
   secretCount: number;
-  /** Why nothing is sent to it: a secret cannot be opened. It is told when that is possible again, or has new ones. */
+  /**
+   * Why nothing is sent to it: a secret cannot be opened. Deliveries continue when it can be opened again, or is
+   * replaced.
+   */
   secretError?: string;
   /** Why it is told nothing: what is stored of it cannot be read. Nothing else is known of it; replace or delete it. */
   storedError?: string;
@@ -2700,7 +2703,7 @@ export interface WebhookSpec {
    * shown again. Absent = one is made (when created), or they stay (when replaced).
    */
   secrets?: string[];
-  /** Public: it is held to what this server calls for tenants. */
+  /** Must be an address that this server calls for tenants (`egress`). */
   url: string;
 }
 

@@ -15,7 +15,7 @@ CallStatus: TypeAlias = Literal["ready", "running", "parked", "atPeer", "done"]
 
 ChangeType: TypeAlias = Literal["added", "modified", "removed"]
 
-# What came of asking.
+# The outcome of a check.
 CheckStatus: TypeAlias = Literal["ok", "key_refused", "model_unknown", "unreachable", "busy", "failed"]
 
 Code: TypeAlias = Literal["malformed", "unauthorized", "forbidden", "not_an_approver", "four_eyes", "origin_refused", "host_refused", "not_found", "method_not_allowed", "request_timeout", "thread_busy", "schedule_exists", "thread_exists", "key_exists", "key_overlap", "server_exists", "thread_quarantined", "not_quarantined", "already_resolved", "approval_mismatch", "run_cancelled", "run_finished", "finished_item", "item_in_progress", "plan_not_editable", "suspended", "nothing_to_pause", "request_in_progress", "on_hold", "expired", "history_compacted", "precondition_failed", "body_too_large", "unsupported_media_type", "invalid", "idempotency_mismatch", "import_invalid", "plan_invalid", "too_many_items", "state_too_large", "too_many_documents", "precondition_required", "queue_full", "too_many_requests", "spend_cap_reached", "headers_too_large", "internal", "too_many_connections", "store_unavailable", "provider_saturated", "issuer_unavailable", "secret_unreadable", "draining", "plan_unreadable", "task_refused", "model_failed", "model_refused", "step_failed", "synthesis_failed", "quarantined", "unreadable_state", "prompt_too_long", "reply_too_large", "budget_exceeded", "plan_rejected", "suspension_timed_out"]
@@ -63,10 +63,10 @@ OnItemFailure: TypeAlias = Literal["continue", "replan", "stop"]
 # ends and without invisible characters; in rules that allow, texts must match exactly.
 Op: TypeAlias = Literal["eq", "ne", "lt", "le", "gt", "ge", "in", "contains", "starts_with", "matches", "exists", "email_domain", "host", "number"]
 
-# On whose word a server is called.
+# Who configured a server.
 Origin: TypeAlias = Literal["config", "tenant"]
 
-# What becomes of a time while a run of the schedule is not over; on a fixed thread: while any run is.
+# What happens at a due time while a run of the schedule is unfinished; on a fixed thread, while any run is.
 Overlap: TypeAlias = Literal["skip", "queue", "cancel", "allow"]
 
 # What a part is.
@@ -327,7 +327,7 @@ class ApiKey(TypedDict):
 
     createdAt: int
     expiresAt: NotRequired[int]
-    # Until when the key that it was before it was rotated counts, too.
+    # Until when the key's former value stays valid.
     formerUntil: NotRequired[int]
     keyId: str
     # When somebody was let in with it last, within the hour; absent: nobody was.
@@ -569,7 +569,7 @@ class ConversationMessageList(TypedDict):
 
 
 class CostBasis(TypedDict):
-    """The past items by which it is said: of this tenant's runs that asked this model and no other."""
+    """The past items that it is computed from: of this tenant's runs that asked this model and no other."""
 
     # Their model calls.
     calls: int
@@ -767,12 +767,12 @@ class ExecutionOverrides(TypedDict):
 
 
 class ExpectedCost(TypedDict):
-    """What the items that are left may cost, in US dollars. It is said by past items, never guessed."""
+    """What the items that are left may cost, in US dollars. It is computed from past items, never guessed."""
 
-    # More is not spent: what is left of the budget of the run.
+    # The upper bound: what is left of the run's budget.
     atMostUsd: NotRequired[float]
     basis: CostBasis
-    # All of them at the price of a dear one: nine of ten cost as much or less.
+    # All of them at the price of an expensive one: nine of ten cost as much or less.
     highUsd: NotRequired[float]
     # Items that are left.
     items: int
@@ -1079,8 +1079,8 @@ class KeyRotation(TypedDict):
 
     # Absent = as before.
     expiresAt: NotRequired[int]
-    # How long the old key counts, too, in milliseconds: at most 30 days. One at a time: while that which it was
-    # before still counts, the key is rotated again only without an overlap, which ends both at once.
+    # How long the old key stays valid, in milliseconds: at most 30 days. While an earlier overlap lasts, the key
+    # can be rotated only without an overlap, which ends both old keys at once.
     overlapMs: NotRequired[int]
 
 
@@ -1350,7 +1350,7 @@ class McpServer(TypedDict):
     # Why it is down.
     reason: NotRequired[str]
     restarts: int
-    # Of a server of this tenant; what a reference leads to is never shown.
+    # The settings of a server of this tenant. References are shown as they are written, never their values.
     settings: NotRequired[dict[str, Any]]
     tools: list[McpTool]
 
@@ -1398,7 +1398,7 @@ class ModelCheck(TypedDict):
     status: CheckStatus
     # Until the first word, or until it was clear that none comes.
     tookMs: int
-    # What is wrong although it may answer: its key stands in a file that holds none any more.
+    # A problem that does not prevent answers: the file of its key no longer contains one.
     warning: NotRequired[str]
 
 
@@ -1469,9 +1469,9 @@ class NewHold(TypedDict):
 class NewKey(TypedDict):
     """What a key is to be."""
 
-    # Nobody is let in with it from then on; absent = until it is revoked.
+    # It is not accepted from then on; absent = until it is revoked.
     expiresAt: NotRequired[int]
-    # Who or what will use it: what its decisions are told by. No two keys of a tenant have had the same.
+    # Who or what will use it: its decisions are recorded under this name. No other key of the tenant ever had it.
     name: str
     scopes: list[Scope]
     tenant: str
@@ -1817,16 +1817,16 @@ class ProviderConfig(TypedDict):
 
 
 class ProviderHealth(TypedDict):
-    """How a provider does, as `GET /models` and `/metrics` tell it."""
+    """The state of a provider, as `GET /models` and `/metrics` show it."""
 
     breaker: BreakerState
-    # Why the last call that counted against the provider failed, until one goes well.
+    # Why the last call that counted against the provider failed, until one succeeds.
     lastError: NotRequired[str]
     # When a call may try next, while the breaker is open.
     retryAt: NotRequired[int]
     # Calls under way.
     running: int
-    # Calls that wait for a place.
+    # Calls that wait for a permit.
     waiting: int
 
 
@@ -2132,7 +2132,7 @@ class ScheduleResource(TypedDict):
 
     # Once: in milliseconds since 1970.
     at: NotRequired[int]
-    # A time that has had no run for so long has none.
+    # A due time that has had no run for this long is skipped.
     catchUpMs: NotRequired[int]
     # Minute, hour, day of the month, month, day of the week: as a clock in `timezone` shows them.
     cron: NotRequired[str]
@@ -2140,7 +2140,7 @@ class ScheduleResource(TypedDict):
     # Counted from `startAt`, else from the beginning of 1970.
     everyMs: NotRequired[int]
     id: str
-    # Each run begins up to so much later than its time: always as much for the same time.
+    # Each run starts up to this much after its due time; the delay of a due time is always the same.
     jitterMs: NotRequired[int]
     options: NotRequired[CallOptions]
     overlap: NotRequired[Overlap]
@@ -2174,7 +2174,7 @@ class ScheduleSpec(TypedDict):
 
     # Once: in milliseconds since 1970.
     at: NotRequired[int]
-    # A time that has had no run for so long has none.
+    # A due time that has had no run for this long is skipped.
     catchUpMs: NotRequired[int]
     # Minute, hour, day of the month, month, day of the week: as a clock in `timezone` shows them.
     cron: NotRequired[str]
@@ -2182,7 +2182,7 @@ class ScheduleSpec(TypedDict):
     # Counted from `startAt`, else from the beginning of 1970.
     everyMs: NotRequired[int]
     id: str
-    # Each run begins up to so much later than its time: always as much for the same time.
+    # Each run starts up to this much after its due time; the delay of a due time is always the same.
     jitterMs: NotRequired[int]
     options: NotRequired[CallOptions]
     overlap: NotRequired[Overlap]
@@ -2720,8 +2720,7 @@ class ToolCallObservation(TypedDict):
 
 
 class ToolError(TypedDict):
-    # `unknown_tool disabled_tool invalid_arguments denied rejected timeout panicked output_too_large unknown failed
-    # …`
+    # A code of docs/ERRORS.md, or one of the tool's own.
     code: str
     message: str
     pointer: NotRequired[str]
@@ -2886,7 +2885,8 @@ class WebhookResource(TypedDict):
     # The secret that was made, in the answer to its creation only.
     secret: NotRequired[str]
     secretCount: int
-    # Why nothing is sent to it: a secret cannot be opened. It is told when that is possible again, or has new ones.
+    # Why nothing is sent to it: a secret cannot be opened. Deliveries continue when it can be opened again, or is
+    # replaced.
     secretError: NotRequired[str]
     # Why it is told nothing: what is stored of it cannot be read. Nothing else is known of it; replace or delete
     # it.
@@ -2909,7 +2909,7 @@ class WebhookSpec(TypedDict):
     # Every delivery is signed with each of them, so that one can be changed for another: `whsec_…`, or any text.
     # Never shown again. Absent = one is made (when created), or they stay (when replaced).
     secrets: NotRequired[list[str]]
-    # Public: it is held to what this server calls for tenants.
+    # Must be an address that this server calls for tenants (`egress`).
     url: str
 
 
