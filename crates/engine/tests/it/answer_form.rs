@@ -72,7 +72,6 @@ fn failed(sim: &Sim) -> &'static str {
     code
 }
 
-/// The last message to the model.
 #[test]
 fn only_the_call_that_writes_the_answer_is_asked_for_the_form() {
     let sim = asked(planned(&[r#"{"city":"Rome"}"#]), wanting_json());

@@ -25,7 +25,6 @@ fn one_item(mut rest: impl FnMut(&str, &ModelRequest) -> Reply + 'static) -> Sim
     })
 }
 
-/// The last message to the model.
 /// The error code, and the answer's text.
 fn partial(sim: &Sim) -> (&'static str, String) {
     let run = sim.run("run_1");

@@ -247,6 +247,10 @@ fn people_edit_pending_items_only_with_the_right_version_and_never_into_a_cycle(
     assert_eq!(edited(edit(&mut sim, 1, |list| list[1]["requiredTools"] = json!(["nothing"]))), "plan_invalid");
     assert_eq!(edited(edit(&mut sim, 1, |list| list[1]["status"] = json!("completed"))), "plan_invalid");
     assert_eq!(edited(edit(&mut sim, 1, |list| list[1]["colour"] = json!("red"))), "plan_invalid");
+    let misspelt = sim.edit_plan("ann", |list| list[1] = json!({ "id": "b", "descripton": "x" })).unwrap_err();
+    assert_eq!(misspelt.errors[0].pointer, "/1/descripton", "{misspelt:?}");
+    let nameless = sim.edit_plan("ann", |list| list[1] = json!({ "description": "x" })).unwrap_err();
+    assert_eq!(nameless.errors[0].pointer, "/1/id", "{nameless:?}");
     sim.step();
     assert_eq!(edited(edit(&mut sim, 1, |list| list[0]["description"] = json!("x"))), "finished_item");
     edit(&mut sim, 1, |list| {

@@ -61,7 +61,7 @@ pub(super) fn ask_a_person(tx: &mut Tx<'_>, task: &Task, asked: PeerQuestion) ->
         return send::give_up(tx, &task.call_id, CallCode::PeerFailed, why);
     }
     if open.is_some() {
-        suspension::withdraw_question_of_agent(tx, &task.call_id, "the agent asks something else");
+        suspension::withdraw_question_about_delegation(tx, &task.call_id, "the agent asks something else");
         tx.change_task(&task.task_id, |task| task.message = Some(asked.message.clone()));
         task::record(tx, &task.task_id);
     }

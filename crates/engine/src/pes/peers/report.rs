@@ -88,7 +88,7 @@ fn task_continues(tx: &mut Tx<'_>, id: &TaskId, status: TaskStatus, message: Opt
     }
     send::schedule_action(tx, id, TaskActionKind::Ask, None);
     if has_changed {
-        suspension::withdraw_question_of_agent(tx, &call, "the agent went on by itself");
+        suspension::withdraw_question_about_delegation(tx, &call, "the agent went on by itself");
         tx.set_call_status(&call, CallStatus::AtPeer);
     }
     if has_changed || is_news {
@@ -104,7 +104,7 @@ fn end_task(
     status: TaskStatus,
     result: Result<Value, ToolError>,
 ) -> TaskOutcome {
-    suspension::withdraw_question_of_agent(tx, call, "the agent ended the task");
+    suspension::withdraw_question_about_delegation(tx, call, "the agent ended the task");
     task::set_status(tx, id, status);
     let age = task::age(tx, call);
     call::end(tx, call, CallEnd::from(CallResult::from(result)).after(age));
@@ -341,7 +341,7 @@ pub(crate) fn on_callback(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) 
         tx.put_action(id, what, at);
     }
     if task.status == TaskStatus::InDoubt && names_it {
-        suspension::withdraw_question_of_agent(tx, &task.call_id, "the agent called back");
+        suspension::withdraw_question_about_delegation(tx, &task.call_id, "the agent called back");
         tx.set_call_status(&task.call_id, CallStatus::AtPeer);
         task::set_status(tx, id, TaskStatus::Working);
     } else if names_it && !task.status.is_terminal() {

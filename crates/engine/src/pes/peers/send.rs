@@ -148,7 +148,7 @@ pub(crate) fn cancel(tx: &mut Tx<'_>, id: &TaskId, by: &str) -> Result<TaskOutco
 
 /// Ends the call without a result, and has the agent told to stop.
 pub(crate) fn give_up(tx: &mut Tx<'_>, call: &CallId, code: CallCode, why: String) -> TaskOutcome {
-    suspension::withdraw_question_of_agent(tx, call, &why);
+    suspension::withdraw_question_about_delegation(tx, call, &why);
     let age = task::age(tx, call);
     call::end(tx, call, CallEnd::error(ToolError::new(code, why)).after(age));
     TaskOutcome::CallEnded(call.clone())

@@ -231,8 +231,9 @@ fn read_item(at: usize, value: Value) -> Result<EditedItem, Fault> {
     for key in ["createdTimestamp", "updatedTimestamp"] {
         map.insert(key.into(), 0.into());
     }
-    if !map.contains_key("status") {
-        map.insert("status".into(), "pending".into());
+    // An empty id or description is refused below, after unknown fields, which may be misspelt ones.
+    for (key, absent) in [("status", "pending"), ("id", ""), ("description", "")] {
+        map.entry(key).or_insert_with(|| absent.into());
     }
     let todo: TodoItem = serde_json::from_value(Value::Object(map)).map_err(|e| invalid(at, "", e.to_string()))?;
     if let Some(unknown) = todo.other.keys().next() {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::domain::actor::ServerActor;
 use crate::domain::digest;
-use crate::domain::fault::{Fault, Pointed};
+use crate::domain::fault::Fault;
 use crate::domain::forecast::PlanForecast;
 use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, FeedbackSchema, InputType, Suspension, SuspensionKind};
 use crate::domain::ids::ItemId;
@@ -114,7 +114,8 @@ pub(crate) fn judge(tx: &mut Tx<'_>, answer: Answer, by: &str) -> Result<(Decisi
 fn judge_edited(tx: &mut Tx<'_>, edited: Value, by: &str) -> Result<(Decision, ReviewDecision), Fault> {
     let list = edited_list(edited)?;
     let (version, settings) = (tx.state.head.plan_version, tx.state.run_settings().clone());
-    match edit::edit(tx, version, list, by, &settings).map_err(within_answer)? {
+    let in_answer = format!("/modifiedArgs/{EDITED_LIST_MEMBER}");
+    match edit::edit(tx, version, list, by, &settings).map_err(|fault| fault.below(&in_answer))? {
         EventOutcome::Ignored => Ok((Decision::Approved, ReviewDecision::Run(None))),
         EventOutcome::Applied => {
             let plan = to_value(&forecast::forecast(tx.state, tx.world, tx.state.run_settings()));
@@ -212,15 +213,6 @@ fn edited_list(edited: Value) -> Result<Vec<Value>, Fault> {
         Some(_) => wrong("/todoList", "must be the whole list of items"),
         None => wrong("/todoList", "is missing: the whole list of items"),
     }
-}
-
-/// The same fault, with pointers into the answer.
-fn within_answer(fault: Fault) -> Fault {
-    let errors = fault.errors.into_iter().map(|pointed| {
-        let pointer = format!("/modifiedArgs/{EDITED_LIST_MEMBER}{}", pointed.pointer);
-        Pointed { pointer, ..pointed }
-    });
-    Fault { errors: errors.collect(), ..fault }
 }
 
 /// The question in words: how many steps, and which risky tools.

@@ -23,8 +23,9 @@ impl<'a> DecidedBy<'a> {
     }
 }
 
-/// Withdraws what the agent that has a call asked about it, if that is open.
-pub(crate) fn withdraw_question_of_agent(tx: &mut Tx<'_>, call: &CallId, why: &str) {
+/// Withdraws the open question about a delegated call, if there is one: the agent's, or whether the task arrived. It is closed in
+/// the name of the agent.
+pub(crate) fn withdraw_question_about_delegation(tx: &mut Tx<'_>, call: &CallId, why: &str) {
     if let Some(open) = tx.state.suspension_of(call) {
         close(tx, &open, Decision::Cancelled, ServerActor::Peer, Some(why.to_owned()));
     }
