@@ -179,7 +179,7 @@ pub async fn open_on(service: &Service, caller: &Caller, thread: &ThreadId) -> R
 /// Questions that are read at once.
 const CHUNK: u32 = 1_000;
 
-/// The open questions of one thread, or of all threads of the tenant, oldest first. As stored: arguments and plans may be
+/// The open questions of one thread, oldest first, or of all threads of the tenant. As stored: arguments and plans may be
 /// payload references.
 pub(super) async fn open(
     service: &Service,
