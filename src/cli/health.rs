@@ -25,7 +25,7 @@ pub(super) async fn health(
     let base = match named_url(url, flags, variables)? {
         Some(url) => url,
         None => match of_this_machine(&load()?, flags) {
-            // Docker knows only 0 and 1.
+            // Docker knows only 0 and 1; wrong usage ends with 2 all the same.
             Err(Error::NoServer(why)) => return Err(Error::Failed(why)),
             found => found?,
         },

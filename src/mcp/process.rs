@@ -67,23 +67,24 @@ impl Process {
             let mut command = Command::new("/bin/sh");
             command.args(["-c", GUARD, "mcp", &marker]).env_clear().stdin(Stdio::piped());
             command.envs(INHERITED_VARIABLES.iter().filter_map(|name| Some((name, variables.get(name)?))));
-            command.process_group(group).kill_on_drop(true);
+            command.process_group(group);
             command
         };
+        let secrets = server.env.iter().map(|(name, reference)| Ok((name, reference.resolve(&variables)?)));
+        let secrets: Vec<_> = secrets.collect::<Result<_, String>>()?;
         let not_started = |error: io::Error| format!("it cannot be started: {error}");
-        // First, so that nothing can be left behind.
+        // First, so that nothing can be left behind. It is not killed when it is dropped: its input ends then, and it kills the
+        // program.
         let watch = guard(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(not_started)?;
         let group =
             watch.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw).ok_or("its watch has ended")?;
         let mut command = guard(group.as_raw_nonzero().get());
         command.args([&server.open_files.to_string(), &kib(server.memory_mb)]).arg(program).args(&server.args);
-        for (name, reference) in &server.env {
-            command.env(name, reference.resolve(&variables)?.expose_secret());
-        }
+        command.envs(secrets.iter().map(|(name, secret)| (name, secret.expose_secret())));
         if let Some(folder) = &server.cwd {
             command.current_dir(folder);
         }
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().map_err(not_started)?;
         let last_lines = LastLines::default();
         let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())

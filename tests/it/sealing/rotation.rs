@@ -194,11 +194,11 @@ async fn without_its_key_nothing_is_sent_with_it_all_is_and_resealed_it_is_not_n
 
     hold(&place, &outside, NEW, &[OLD]);
     let server = Server::start(&place, None).await;
-    assert!(soon(outside.hook.request()).await.is_signed("hook-secret"), "what waited is sent, and signed");
+    assert!(soon(outside.hook.request()).await.is_signed_only_by("hook-secret"), "what waited is sent, and signed");
     let pushed = soon(outside.push.request()).await;
     assert_eq!(pushed.header("x-a2a-notification-token"), Some("push-secret"));
     finish(&server, "found-tool", "order").await;
-    assert!(soon(outside.tool.request()).await.is_signed("tool-secret"));
+    assert!(soon(outside.tool.request()).await.is_signed_only_by("tool-secret"));
     let webhooks = get(&server, "/webhooks").await;
     assert_eq!(webhooks["items"][0]["secretError"], Value::Null, "{webhooks:#}");
     post(&server, "/webhooks", hook(&outside), 201).await;
@@ -224,9 +224,9 @@ async fn without_its_key_nothing_is_sent_with_it_all_is_and_resealed_it_is_not_n
     }
     let server = Server::start(&place, None).await;
     finish(&server, "new-key", "hello").await;
-    assert!(soon(outside.hook.request()).await.is_signed("hook-secret"));
+    assert!(soon(outside.hook.request()).await.is_signed_only_by("hook-secret"));
     finish(&server, "new-tool", "order").await;
-    assert!(soon(outside.tool.request()).await.is_signed("tool-secret"));
+    assert!(soon(outside.tool.request()).await.is_signed_only_by("tool-secret"));
     let shown = get(&server, "/webhooks").await;
     assert_eq!(shown["items"][0]["secretError"], Value::Null, "{shown:#}");
     stopped(server).await;

@@ -49,6 +49,11 @@ impl Request {
         let mut signatures = self.header("webhook-signature").unwrap().split(' ');
         signatures.any(|signature| signature == expected["webhook-signature"])
     }
+
+    /// Whether its only signature is by this secret.
+    pub fn is_signed_only_by(&self, secret: &str) -> bool {
+        self.is_signed(secret) && !self.header("webhook-signature").unwrap().contains(' ')
+    }
 }
 
 /// Answers the nth request with the nth list of steps, and closes the connection of any further request.
