@@ -1,5 +1,6 @@
 use std::future::pending;
 use std::task::Context;
+use std::time::Duration;
 
 use futures_util::task::noop_waker_ref;
 use tokio::sync::mpsc;
@@ -48,6 +49,7 @@ async fn work_is_dropped_when_its_token_is_cancelled() {
     let working = tokio::spawn(async move { run_until_cancelled(&of_work, pending::<()>()).await });
     tokio::task::yield_now().await;
     token.cancel();
-    assert_eq!(working.await.unwrap(), None);
+    let ended = tokio::time::timeout(Duration::from_secs(30), working).await;
+    assert_eq!(ended.expect("it ends").unwrap(), None);
     assert_eq!(run_until_cancelled(&token, async { 'a' }).await, None, "nothing begins after that");
 }
