@@ -154,7 +154,6 @@ function Webhooks({ ctx }) {
   const hooks = list.hooks ?? [];
   const empty = hooks.length === 0 ? 'No webhook is set. One is told of runs and questions: POST /webhooks.'
     : `${count(hooks.length, 'webhook')}; nothing was sent yet.`;
-  // Its id names a webhook without an address.
   const urlOf = (id) => hooks.find((hook) => hook.webhookId === id)?.url || id;
   const broken = hooks.filter((hook) => hook.secretError ?? hook.storedError);
   const more = broken.map((hook) => html`<p class="wrong">${show(hostOf(urlOf(hook.webhookId)))}: ${show(hook.secretError ?? hook.storedError)}</p>`);
