@@ -131,12 +131,13 @@ async fn socket_queue(app: &App) {
     app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
     let mut slow = Socket::narrow(app.address, "/threads/t1/events?after=latest").await;
     slow.until(|frame| frame["event"] == "caught_up").await;
-    let (began, state) = (Instant::now(), json!({ "data": "x".repeat(500) }));
+    let state = json!({ "data": "x".repeat(500) });
     for _ in 0..100 {
         app.ask("PUT", "/threads/t1/agent-state").json(&state).send().await.expect(200);
     }
     // For longer than a reader may take over one frame.
-    while began.elapsed() < Duration::from_secs(1) {
+    let full = Instant::now();
+    while full.elapsed() < Duration::from_secs(1) {
         app.get("/healthz").await.expect(200);
     }
     slow.until(|frame| frame["event"] == "gap").await;

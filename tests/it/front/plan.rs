@@ -81,7 +81,7 @@ async fn what_cannot_be_edited_is_refused() {
         (json!({ "third": { "odd/name": 1 } }), "plan_invalid", "/third/odd~1name"),
         (json!({ "new/one": new }), "plan_invalid", "/new~1one/dependencies"),
         (json!({ "a~b": null }), "invalid", "/a~0b"),
-        (json!([{ "id": "first" }]), "plan_invalid", "/0"),
+        (json!([{ "id": "first" }]), "plan_invalid", "/0/description"),
     ] {
         let ask = app.ask("PATCH", "/threads/t1/plan").header("if-match", &tag);
         let said = ask.typed("application/merge-patch+json", &change.to_string()).send().await;
