@@ -130,11 +130,11 @@ impl RunningProcess {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // If this process ends before the thread runs, the watch kills the program.
+        // If the thread does not run, the watch kills the program.
         if let Some(running) = self.running.take()
             && let Err(error) = std::thread::Builder::new().spawn(move || drop(running.kill_all()))
         {
-            tracing::warn!(%error, "no thread could be started to stop an MCP server; its watch stops it when this process ends");
+            tracing::warn!(%error, "no thread could be started to stop an MCP server; its watch stops it in a few seconds");
         }
     }
 }
