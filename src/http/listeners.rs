@@ -25,7 +25,7 @@ pub(crate) struct Listeners(Arc<Mutex<HashMap<RunId, usize>>>);
 /// the grace period, the run is cancelled. It is not cancelled if it waits for a person, or if the caller's credentials
 /// were no longer valid when this was dropped: then the server has closed the connection.
 pub(crate) struct ConnectedClient {
-    run: FollowedRun,
+    run: WatchedRun,
     /// `None` if the run goes on without clients.
     grace: Option<Duration>,
     announcing: Option<DropGuard>,
@@ -50,7 +50,7 @@ impl ConnectedClient {
     ) -> Self {
         *app.listeners.0.lock().entry(run.clone()).or_default() += 1;
         let (app, caller, pass) = (app.clone(), caller.clone(), pass.clone());
-        Self { run: FollowedRun { app, caller, pass, id: run.clone(), key }, grace, announcing: None }
+        Self { run: WatchedRun { app, caller, pass, id: run.clone(), key }, grace, announcing: None }
     }
 
     /// The end was sent, so the run is not cancelled.
@@ -78,7 +78,7 @@ impl ConnectedClient {
 
 impl Drop for ConnectedClient {
     fn drop(&mut self) {
-        let FollowedRun { app, id, .. } = &self.run;
+        let WatchedRun { app, id, .. } = &self.run;
         let mut all = app.listeners.0.lock();
         if let Some(count) = all.get_mut(id) {
             *count -= 1;
@@ -94,9 +94,9 @@ impl Drop for ConnectedClient {
     }
 }
 
-/// A run that a client follows, or followed until it disconnected.
+/// A run that a client watches, or watched until it disconnected.
 #[derive(Clone)]
-struct FollowedRun {
+struct WatchedRun {
     app: AppState,
     caller: Caller,
     pass: Pass,
@@ -105,7 +105,7 @@ struct FollowedRun {
     key: LookupKey,
 }
 
-impl FollowedRun {
+impl WatchedRun {
     /// Announces a connected client to all processes, for this long.
     async fn announce_client(&self, lifetime: Duration) -> Result<(), Fault> {
         let lasts = Millis::try_from(lifetime.as_millis()).unwrap_or(Millis::MAX);
