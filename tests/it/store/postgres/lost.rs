@@ -78,7 +78,7 @@ async fn a_silent_commit_is_recognised_behind_those_of_others() {
         let fence = Fence { version: 2, ..FRESH };
         while other.commit(transition(fence.clone(), 0, "overtaken")).await.unwrap() != Committed::Done {}
     };
-    let (outcome, ()) = tokio::join!(blocked, overtake);
+    let (outcome, ()) = soon(async { tokio::join!(blocked, overtake) }).await;
     assert_eq!(outcome, Committed::Done);
     assert_eq!(said(&store).await, ["overtaken"]);
 }
