@@ -10,6 +10,7 @@ mod client_tools;
 mod clients;
 mod console;
 mod context;
+mod demo_prompts;
 mod drain;
 mod errors;
 mod events;
