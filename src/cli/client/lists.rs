@@ -137,7 +137,7 @@ pub(super) async fn threads(server: &Server, status: Option<&str>, json: bool) -
         None => newest(server).await?,
     };
     if found.is_empty() {
-        let usual = || "No threads. Try: pes run \"Plan a team dinner for 14\"".to_owned();
+        let usual = || "No threads. Try: pes run \"…\"".to_owned();
         tell(&status.map_or_else(usual, |status| format!("None is {status}.")));
     }
     print_threads(&found)?;
