@@ -10,7 +10,7 @@ use toml::{Table, Value};
 
 use super::client::{ClientCommand, duration, id};
 use super::verify::since;
-use crate::auth::{MAX_OVERLAP, OPEN_TENANT};
+use crate::auth::MAX_OVERLAP;
 use crate::config::auth;
 use crate::config::env::Variables;
 use crate::config::layers::Layers;
@@ -103,8 +103,9 @@ pub(super) enum Command {
 pub(super) enum KeysCommand {
     /// Create a key; it is shown only once
     New {
-        #[arg(long, default_value = OPEN_TENANT, value_parser = tenant)]
-        tenant: String,
+        /// The tenant; by default that of your key, or without a server the only one with keys
+        #[arg(long, value_parser = tenant)]
+        tenant: Option<String>,
         /// Who or what will use it: its decisions are recorded under this name, which no other key of the tenant ever
         /// has
         #[arg(long, value_parser = key_name)]

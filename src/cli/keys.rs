@@ -1,6 +1,7 @@
 //! `pes keys`: works through the named server, or through the one that holds the database's folder, else in the database
 //! itself. Never in another database than that of the running server.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +49,10 @@ async fn run(command: KeysCommand, place: &KeysLocation) -> Result<(), Error> {
         KeysCommand::New { tenant, name, scopes, expires } => {
             let is_first = place.is_first().await?;
             let usual = if is_first { vec![Scope::Admin] } else { vec![Scope::Read, Scope::Run, Scope::Approve] };
+            let tenant = match tenant {
+                Some(tenant) => tenant,
+                None => place.tenant().await?,
+            };
             let name = name.unwrap_or_else(|| format!("cli-{}", &auth::mint_key()[4..12]));
             let new = NewKey { tenant, name, scopes: scopes.unwrap_or(usual), expires_at: expires.map(end) };
             new.check(System::default().now()).map_err(|fault| Error::Usage(fault.detail))?;
@@ -55,17 +60,24 @@ async fn run(command: KeysCommand, place: &KeysLocation) -> Result<(), Error> {
             if is_first {
                 say_first(&new);
             }
-            show(&issued)
+            let NewKey { tenant, name, scopes, expires_at } = &new;
+            show(&issued, &format!("  {tenant}  {}  {name}  ends {}", joined(scopes), day(*expires_at)))
         }
         KeysCommand::Rotate { key_id, overlap, expires } => {
             let overlap_ms = Millis::try_from(overlap.as_millis()).unwrap_or(Millis::MAX);
             let how = KeyRotation { overlap_ms, expires_at: expires.map(end) };
             how.check(System::default().now()).map_err(|fault| Error::Usage(fault.detail))?;
             let issued = place.rotate(&key_id, &how).await?;
-            show(&issued)
+            show(&issued, "")
         }
         KeysCommand::Ls { json: true } => print(&json!({ "items": place.list().await? }).to_string()),
-        KeysCommand::Ls { json: false } => place.list().await?.iter().try_for_each(|key| print(&described(key))),
+        KeysCommand::Ls { json: false } => {
+            let keys = place.list().await?;
+            if keys.is_empty() {
+                tell("No keys are stored. Try: pes keys new");
+            }
+            keys.iter().try_for_each(|key| print(&described(key)))
+        }
         KeysCommand::Revoke { key_id } => {
             place.revoke(&key_id).await?;
             print(&format!("{key_id} is revoked"))
@@ -81,8 +93,9 @@ fn no_key(key_id: &str) -> Error {
     Error::NotFound(format!("there is no active key {key_id}"))
 }
 
-fn show(issued: &Issued) -> Result<(), Error> {
-    tell(&format!("{} (shown only now)", issued.key_id));
+/// `what`: whose key it is, and what it may do.
+fn show(issued: &Issued, what: &str) -> Result<(), Error> {
+    tell(&format!("{}{what} (shown only now)", issued.key_id));
     print(&issued.key)
 }
 
@@ -109,19 +122,23 @@ fn say_first(new: &NewKey) {
     }
 }
 
+fn joined(scopes: &[Scope]) -> String {
+    scopes.iter().copied().map(Scope::as_str).collect::<Vec<_>>().join("+")
+}
+
+fn day(at: Option<Millis>) -> String {
+    let at = at.and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
+    at.map_or("never".to_owned(), |at| at.strftime("%Y-%m-%d").to_string())
+}
+
 fn described(key: &ApiKey) -> String {
-    let scopes: Vec<&str> = key.scopes.iter().copied().map(Scope::as_str).collect();
     let state = match (key.revoked_at, key.expires_at) {
         (Some(_), _) => "revoked",
         (None, Some(end)) if end <= System::default().now() => "expired",
         (None, _) => "active",
     };
-    let day = |at: Option<Millis>| {
-        let at = at.and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
-        at.map_or("never".to_owned(), |at| at.strftime("%Y-%m-%d").to_string())
-    };
-    let (used, ends) = (day(key.last_used_at), day(key.expires_at));
-    format!("{}  {state:7}  {}  {}  {}  used {used}  ends {ends}", key.key_id, key.tenant, scopes.join("+"), key.name)
+    let (scopes, used, ends) = (joined(&key.scopes), day(key.last_used_at), day(key.expires_at));
+    format!("{}  {state:7}  {}  {scopes}  {}  used {used}  ends {ends}", key.key_id, key.tenant, key.name)
 }
 
 impl KeysLocation {
@@ -166,6 +183,28 @@ impl KeysLocation {
             KeysLocation::Server(server) => Ok(!server.has_key() && server.list().await?.is_empty()),
             KeysLocation::Store(store, config) => {
                 Ok(config.auth.keys.is_empty() && auth::list(&**store).await?.is_empty())
+            }
+        }
+    }
+
+    /// The tenant of a new key for which none is named: that of the key which asks; in a database the only one with keys,
+    /// or, before the first key, the one of what was made without keys.
+    async fn tenant(&self) -> Result<String, Error> {
+        let (store, config) = match self {
+            KeysLocation::Server(server) => return server.tenant().await,
+            KeysLocation::Store(store, config) => (store, config),
+        };
+        let stored = auth::list(&**store).await?.into_iter().map(|key| key.tenant);
+        let tenants: BTreeSet<String> = config.auth.keys.iter().map(|key| key.tenant.clone()).chain(stored).collect();
+        let tenants: Vec<String> = tenants.into_iter().collect();
+        match tenants.as_slice() {
+            [] => Ok(OPEN_TENANT.to_owned()),
+            [only] => Ok(only.clone()),
+            several => {
+                let named = several.join(", ");
+                Err(Error::Usage(format!(
+                    "There are keys of the tenants {named}. Name one: pes keys new --tenant TENANT"
+                )))
             }
         }
     }

@@ -93,6 +93,16 @@ impl Server {
         self.headers.contains_key(AUTHORIZATION)
     }
 
+    /// The tenant of the key that is sent; on a server without keys, the one of all that is made there.
+    pub(super) async fn tenant(&self) -> Result<String, Error> {
+        #[derive(Deserialize)]
+        struct Whoami {
+            tenant: String,
+        }
+        let Whoami { tenant } = self.get("/whoami").await?;
+        Ok(tenant)
+    }
+
     pub(super) async fn issue(&self, new: &NewKey) -> Result<Issued, Error> {
         let body = serde_json::to_vec(new).map_err(|error| Error::Failed(error.to_string()))?;
         read(&self.call(Method::POST, "/keys", body).await?)

@@ -1,4 +1,4 @@
-//! What the first key of a server locks, and what then helps.
+//! What the first key of a server locks, what then helps, and whose the next ones are.
 
 use std::process::Output;
 
@@ -45,4 +45,35 @@ fn why_a_tenant_adopts_nothing_is_said() {
     refused(
         "`acme` has threads or settings of its own, and the data of two tenants is never merged; name a tenant that has none",
     );
+}
+
+/// What is told of the key after its id, once it was made.
+#[track_caller]
+fn told_of(made: &Output) -> String {
+    said(made);
+    let told = text(&made.stderr);
+    let told = told.lines().last().unwrap_or_default();
+    told.split_once("  ").unwrap_or_else(|| panic!("{told}")).1.to_owned()
+}
+
+#[test]
+fn a_key_without_a_named_tenant_is_of_the_tenant_whose_key_asks_or_of_the_only_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let offline = |arguments: &[&str]| run(folder.path(), arguments, &[("PORT", "1")]);
+    let boss = offline(&["keys", "new", "--tenant", "acme", "--name", "boss"]);
+    assert_eq!(told_of(&boss), "acme  admin  boss  ends never (shown only now)");
+    let bob = offline(&["keys", "new", "--name", "bob"]);
+    assert_eq!(told_of(&bob), "acme  read+run+approve  bob  ends never (shown only now)");
+
+    let served = serve(folder.path(), &[]);
+    let boss = said(&boss);
+    let asked =
+        run(folder.path(), &["keys", "new", "--name", "eve", "--scopes", "read"], &[("PES_TOKEN", boss.trim())]);
+    assert_eq!(told_of(&asked), "acme  read  eve  ends never (shown only now)");
+    assert_eq!(served.stop().0, Some(0));
+
+    said(&offline(&["keys", "new", "--tenant", "zeta"]));
+    let several = offline(&["keys", "new"]);
+    let expected = "pes: There are keys of the tenants acme, zeta. Name one: pes keys new --tenant TENANT\n";
+    assert_eq!((several.status.code(), text(&several.stderr)), (Some(2), expected.to_owned()));
 }

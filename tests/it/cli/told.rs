@@ -260,6 +260,7 @@ fn what_operators_ask_is_told_as_json() {
     let stage = Stage::new();
     let json = |arguments: &[&str]| serde_json::from_str::<Value>(&stage.said(arguments)).unwrap();
     assert_eq!(json(&["keys", "ls", "--json"]), json!({ "items": [] }));
+    assert_eq!(text(&stage.pes(&["keys", "ls"]).stderr), "No keys are stored. Try: pes keys new\n");
     let folder = tempfile::tempdir().unwrap();
     let output = run(folder.path(), &["doctor", "--json"], &[]);
     let doctor: Value = serde_json::from_slice(&output.stdout).unwrap();
