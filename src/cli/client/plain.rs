@@ -5,7 +5,7 @@ use serde::Deserialize as _;
 use super::events::ObservationFrame;
 use super::plan_view::{doubt, rule, subject};
 use super::replay::Base;
-use super::show::{cut, line, span};
+use super::show::{self, cut, line};
 use crate::domain::facts::{Fact, PlanSource, WholePlan, WholePlanUpdate};
 use crate::domain::hitl::ExpiryPolicy;
 use crate::domain::observation::ObservationType;
@@ -37,6 +37,11 @@ pub(super) fn lines_of_base(base: &Base) -> Vec<String> {
     let moved = items.iter().filter(|item| item.status != ItemStatus::Pending);
     let moved = moved.map(|item| format!("{} {}", item.id.as_str(), item.status.as_str()));
     std::iter::once(plan).chain(moved).map(|said| format!("{last_seq} {}", cut(&line(&said), 4 * WORDS))).collect()
+}
+
+/// A duration as one word.
+fn span(ms: i64) -> String {
+    show::span(ms).replace(' ', "")
 }
 
 /// `None`: the model answered without a plan.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::args::ScheduleCommand;
 use super::lists::all;
-use super::show::{cut, fill, line, pad, span};
+use super::show::{cut, fill, line, pad, whole_span};
 use super::terminal::{print, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
@@ -75,7 +75,7 @@ fn rule(one: &ScheduleResource) -> String {
     let spec = &one.spec;
     match (&spec.cron, spec.every_ms, spec.at) {
         (Some(cron), ..) => format!("{cron} {}", spec.timezone),
-        (None, Some(every), _) => format!("every {}", span(every)),
+        (None, Some(every), _) => format!("every {}", whole_span(every)),
         (None, None, Some(at)) => format!("once at {}", jiff::Timestamp::from_millisecond(at).unwrap_or_default()),
         (None, None, None) => String::new(),
     }

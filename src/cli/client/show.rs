@@ -89,15 +89,32 @@ pub(super) fn fill(shown: &str, columns: usize) -> String {
     format!("{shown}{}", " ".repeat(missing))
 }
 
-/// A duration: `7.3s`, `2:21`, `1:02:03`.
+const UNITS: [(i64, &str); 4] = [(86_400, "d"), (3600, "h"), (60, "m"), (1, "s")];
+
+/// A duration in its two largest units: `7.3s`, `2m 21s`, `1h 2m`, `20d 23h`.
 pub(super) fn span(ms: i64) -> String {
+    in_units(ms, 2)
+}
+
+/// A duration in all its units.
+pub(super) fn whole_span(ms: i64) -> String {
+    in_units(ms, UNITS.len())
+}
+
+/// From its largest unit on in this many; units of which there are none are left out.
+fn in_units(ms: i64, units: usize) -> String {
     let ms = ms.max(0);
-    let seconds = ms / 1000;
-    match seconds {
-        0..60 => format!("{seconds}.{}s", ms % 1000 / 100),
-        60..3600 => format!("{}:{:02}", seconds / 60, seconds % 60),
-        _ => format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60),
+    if ms < 60_000 {
+        return format!("{}.{}s", ms / 1000, ms % 1000 / 100);
     }
+    let (mut rest, mut parts) = (ms / 1000, Vec::new());
+    for (length, unit) in UNITS.iter().skip_while(|(length, _)| ms / 1000 < *length).take(units) {
+        if rest >= *length {
+            parts.push(format!("{}{unit}", rest / length));
+        }
+        rest %= length;
+    }
+    parts.join(" ")
 }
 
 pub(super) fn count(number: u64) -> String {
@@ -106,7 +123,7 @@ pub(super) fn count(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{block, cut, line, pad, span, tail};
+    use super::{block, cut, line, pad, span, tail, whole_span};
 
     #[test]
     fn what_is_not_seen_is_shown_as_its_code() {
@@ -145,6 +162,9 @@ mod tests {
 
     #[test]
     fn a_span_of_time_is_short() {
-        assert_eq!([7_350, 141_000, 3_723_000, -1].map(span), ["7.3s", "2:21", "1:02:03", "0.0s"]);
+        assert_eq!([7_350, 141_000, 3_723_000, -1].map(span), ["7.3s", "2m 21s", "1h 2m", "0.0s"]);
+        let weeks = 21 * 86_400_000;
+        assert_eq!([weeks - 1, weeks, 3_600_000, 60_000].map(span), ["20d 23h", "21d", "1h", "1m"]);
+        assert_eq!([91_800_000, 3_601_000, 500].map(whole_span), ["1d 1h 30m", "1h 1s", "0.5s"]);
     }
 }

@@ -298,10 +298,10 @@ fn what_a_restore_holds_back_is_told_and_a_schedule_resumed() {
         "{pause}"
     );
     let held = said(&["schedules"]);
-    assert!(held.contains("  halted  every 1:00:00 ") && held.contains("held back: restored from a backup"), "{held}");
+    assert!(held.contains("  halted  every 1h ") && held.contains("held back: restored from a backup"), "{held}");
     assert_eq!(said(&["schedules", "resume", "hourly"]), "hourly goes on\n");
     let resumed = said(&["schedules"]);
-    assert!(resumed.contains("  active  every 1:00:00 ") && resumed.contains("What is 1 + 1?"), "{resumed}");
+    assert!(resumed.contains("  active  every 1h ") && resumed.contains("What is 1 + 1?"), "{resumed}");
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn what_the_run_itself_asks_is_told_with_its_id() {
         "suspensionId": "sus_1", "kind": "plan_review", "message": "May it?", "expiresAt": 61_000,
         "feedbackSchema": { "inputType": "confirm", "prompt": "May it?" }
     });
-    let expected = "  ◆ asks you: the plan (sus_1), 1:01 left";
+    let expected = "  ◆ asks you: the plan (sus_1), 1m 1s left";
     let mut view = PlanView::default();
     take(&mut view, None, "AGENT_SUSPENDED", review.clone());
     assert_eq!(drawn(&view, 24)[1..], [expected]);
