@@ -74,7 +74,7 @@ fn file_layer(path: &Path, required: bool) -> Result<Table, Error> {
         Err(error) if error.kind() == ErrorKind::NotFound && !required => return Ok(Table::new()),
         Err(error) => return Err(unreadable(&name, &error, closed_folder(path).as_deref())),
     };
-    let table: Table = toml::from_str(&text).map_err(|error| syntax(&name, &text, &error))?;
+    let table: Table = toml::from_str(&text).map_err(|error| Error(format!("{name}:{}", with_line(&text, &error))))?;
     check_keys(&name, &table, &Config::keys(), &mut Vec::new())?;
     check_types(&name, &table)?;
     Ok(table)
@@ -97,9 +97,10 @@ fn unreadable(name: &str, error: &std::io::Error, closed_folder: Option<&Path>) 
     }
 }
 
-fn syntax(name: &str, text: &str, error: &toml::de::Error) -> Error {
+/// What is wrong in a text of TOML, on one line, after the number of the line where it is.
+pub(crate) fn with_line(text: &str, error: &toml::de::Error) -> String {
     let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-    Error(format!("{name}:{line}: {}", error.message().replace('\n', ", ")))
+    format!("{line}: {}", error.message().replace('\n', ", "))
 }
 
 fn one_line(place: &str, error: toml::de::Error) -> Error {

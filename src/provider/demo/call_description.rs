@@ -148,6 +148,11 @@ pub(super) struct When {
 }
 
 impl When {
+    /// Whether none of its numbers is 0, which no call has.
+    pub(super) fn counts_from_one(&self) -> bool {
+        [&self.iteration, &self.attempt].into_iter().flatten().all(|numbers| !numbers.contains(0))
+    }
+
     pub(super) fn holds(&self, call: &CallDescription<'_>) -> bool {
         let context = &call.request.context;
         self.phase.is_none_or(|phase| phase == call.phase)

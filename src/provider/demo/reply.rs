@@ -78,7 +78,16 @@ impl Reply {
         Self { json: Some(json), ..Self::default() }
     }
 
-    pub(super) fn says_something(&self) -> bool {
+    /// Why it is of no use.
+    pub(super) fn mistake(&self) -> Option<&'static str> {
+        if !self.says_something() {
+            return Some("says nothing: give it text, json, calls, fail or hang");
+        }
+        (!self.when.counts_from_one())
+            .then_some("names a number that no call has: iterations and attempts count from 1")
+    }
+
+    fn says_something(&self) -> bool {
         let says = !self.text.is_empty() || self.json.is_some() || !self.calls.is_empty();
         says || !self.thinking.is_empty() || self.fail.is_some() || self.hang
     }

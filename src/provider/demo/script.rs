@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::call_description::CallDescription;
 use super::reply::Reply;
+use crate::config::layers::with_line;
 use crate::domain::fault::{Code, Fault};
 
 /// The data of the demo model. The first reply whose conditions hold is used.
@@ -36,11 +37,9 @@ struct Admission {
 impl Script {
     /// Parses a script in TOML; the error has the position.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let script: Script = toml::from_str(text).map_err(|error| error.to_string())?;
-        match script.replies.iter().position(|reply| !reply.says_something()) {
-            Some(at) => Err(format!("reply {} says nothing: give it text, json, calls, fail or hang", at + 1)),
-            None => Ok(script),
-        }
+        let script: Script = toml::from_str(text).map_err(|error| format!("line {}", with_line(text, &error)))?;
+        let wrong = script.replies.iter().enumerate().find_map(|(at, reply)| Some((at + 1, reply.mistake()?)));
+        wrong.map_or(Ok(script), |(number, why)| Err(format!("reply {number} {why}")))
     }
 
     /// The built-in script.

@@ -169,14 +169,29 @@ async fn the_examples_of_the_documentation_are_scripts() {
     let mut asked = request("Phase: execution sum", "add two numbers. ", 1);
     assert_eq!(ask(script.clone(), asked.clone()).await.unwrap_err().http_status, Some(503));
     asked.context.attempt = 2;
-    assert_eq!(ask(script, asked).await.unwrap().1, [("calculator".into(), r#"{"expression":"1 + 2"}"#.into())]);
+    assert_eq!(
+        ask(script.clone(), asked).await.unwrap().1,
+        [("calculator".into(), r#"{"expression":"1 + 2"}"#.into())]
+    );
+    let builtin = Script::builtin();
+    let dinner = request("Phase: synthesis", &builtin.prompts[0], 1);
+    let expected = ask(builtin.clone(), dinner.clone()).await.unwrap().0;
+    assert_eq!(ask(script.or(builtin), dinner).await.unwrap().0, expected, "the other prompts keep their answers");
 }
 
 #[test]
 fn a_script_that_cannot_be_read_says_where() {
-    assert!(Script::parse("[[reply]]\ntxt = \"a\"").unwrap_err().contains("txt"));
+    let unknown = Script::parse("[[reply]]\ntxt = \"a\"").unwrap_err();
+    assert!(
+        unknown.starts_with("line 2: unknown field `txt`, expected one of ") && !unknown.contains('\n'),
+        "{unknown}"
+    );
     assert!(Script::parse("[[reply]]\nwhen = { item = \"/(/\" }\ntext = \"a\"").is_err());
     assert!(Script::parse("[[reply]]\nwhen = { item = \"a\" }").unwrap_err().contains("says nothing"));
+    for when in ["iteration = 0", "attempt = [0, 1]"] {
+        let never = Script::parse(&format!("[[reply]]\nwhen = {{ {when} }}\ntext = \"a\"")).unwrap_err();
+        assert_eq!(never, "reply 1 names a number that no call has: iterations and attempts count from 1");
+    }
 }
 
 #[tokio::test]
