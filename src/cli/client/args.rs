@@ -20,7 +20,7 @@ pub(in crate::cli) enum ClientCommand {
         #[arg(value_parser = id)]
         thread: Option<String>,
     },
-    /// Watch the newest run of a thread; exits as it ends
+    /// Watch the newest run of a thread; exits as it ends. In a pipe the runs before it are printed first
     Watch(WatchArguments),
     /// List the open questions
     Questions {

@@ -37,7 +37,7 @@ pub struct IntentBody {
     pub intent: String,
 }
 
-/// `TITLE`: the title of the thread.
+/// `TITLE`: the title of the plan. A thread without a title takes it, and keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
