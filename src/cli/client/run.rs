@@ -1,5 +1,7 @@
 //! `pes run` and `pes watch`.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -16,8 +18,10 @@ use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::config::layers::did_you_mean;
 use crate::domain::hitl::AskedQuestion;
-use crate::domain::run::{ResultStatus, RunResource, RunStatus};
+use crate::domain::ids::ItemId;
+use crate::domain::run::{ResultStatus, RunFailure, RunResource, RunStatus};
 use crate::domain::thread::LastRun;
+use crate::domain::tool::CallCode;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -194,14 +198,23 @@ fn judged(run: &RunResource, base: &str) -> Result<(), Error> {
             Err(Error::Failed(format!("The run failed. {code}: {message} {base}/docs#{code} says what it means.")))
         }
         (_, Some(ResultStatus::Partial)) => {
-            let missing = metadata.map(|metadata| metadata.errors.len()).unwrap_or_default();
-            Err(Error::Partial(format!(
-                "The answer is partial: {missing} {} failed. Try: pes plan {}",
-                if missing == 1 { "thing" } else { "things" },
-                run.thread_id
-            )))
+            let failures = metadata.map(|metadata| metadata.errors.as_slice()).unwrap_or_default();
+            let said = why.map_or_else(|| missing(failures), |why| line(&why.message));
+            Err(Error::Partial(format!("{said} Try: pes plan {}", run.thread_id)))
         }
         (_, Some(ResultStatus::Success) | None) => Ok(()),
+    }
+}
+
+/// What a partial answer lacks. Items that were cancelled because others failed are not counted.
+fn missing(failures: &[RunFailure]) -> String {
+    let failed = failures.iter().filter(|failure| failure.code != CallCode::Cancelled.as_str());
+    let items: BTreeSet<&str> = failed.filter_map(|failure| failure.item_id.as_ref()).map(ItemId::as_str).collect();
+    match (items.len(), failures.last()) {
+        (0, Some(last)) => format!("The answer is partial: {}", line(&last.message)),
+        (0, None) => "The answer is partial.".to_owned(),
+        (1, _) => "The answer is partial: 1 item failed.".to_owned(),
+        (several, _) => format!("The answer is partial: {several} items failed."),
     }
 }
 
@@ -235,5 +248,33 @@ mod tests {
         assert!(matches!(judged("completed", "partial"), Err(Error::Partial(_))));
         assert!(matches!(judged("failed", "error"), Err(Error::Failed(_))));
         assert!(matches!(judged("cancelled", "error"), Err(Error::Cancelled(_))));
+    }
+
+    #[test]
+    fn a_partial_answer_says_what_failed_and_not_what_was_cancelled() {
+        let of = |item: &str, code: &str, call: Option<&str>| {
+            let mut failure = json!({ "phase": "execution", "code": code, "message": "It is down.", "itemId": item });
+            if let Some(call) = call {
+                failure["callId"] = json!(call);
+            }
+            failure
+        };
+        let said = |error: Value, errors: &[Value]| {
+            let mut run = run("completed", "partial");
+            run["result"]["metadata"]["errors"] = json!(errors);
+            if !error.is_null() {
+                run["result"]["metadata"]["error"] = error;
+            }
+            judged(&serde_json::from_value(run).unwrap(), "http://here").unwrap_err().to_string()
+        };
+        let (cancelled, failed) = (of("a", "cancelled", None), of("b", "failed", None));
+        let no = json!({ "code": "plan_rejected", "message": "The plan was rejected: a person said no.", "phase": "planning" });
+        assert_eq!(said(no, &[cancelled.clone()]), "The plan was rejected: a person said no. Try: pes plan t");
+        let call = of("b", "failed", Some("call_1"));
+        let one = said(Value::Null, &[cancelled.clone(), call.clone(), failed.clone()]);
+        assert_eq!(one, "The answer is partial: 1 item failed. Try: pes plan t");
+        let two = said(Value::Null, &[call, failed, of("c", "failed", None)]);
+        assert_eq!(two, "The answer is partial: 2 items failed. Try: pes plan t");
+        assert_eq!(said(Value::Null, &[cancelled]), "The answer is partial: It is down. Try: pes plan t");
     }
 }
