@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::Error;
 use super::client::print;
+use super::which_server::without_server;
 use crate::app::outward;
 use crate::config::Config;
 use crate::domain::caller::LOCAL;
@@ -91,6 +92,7 @@ fn complete(said: &Manifest, part: &Path, to: &Path, manifest: &Path) -> Result<
 
 /// `from`: `None` with `--adopt`.
 pub(super) async fn restore(config: &Config, from: Option<&Path>, resumes: bool) -> Result<(), Error> {
+    without_server(config)?;
     match from {
         Some(from) => put_back(config, from, resumes),
         None => adopt(config).await,

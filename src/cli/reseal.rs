@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::Error;
 use super::client::print;
+use super::which_server::without_server;
 use crate::app::outward;
 use crate::config::Config;
 use crate::domain::caller::LOCAL;
@@ -16,18 +17,16 @@ use crate::outbox::PushTarget;
 use crate::runtime::clock::{Clock, System};
 use crate::store::documents::{Document, Expected, RESPONSE, Sealer, Unreadable, owner_of_response, response_id};
 use crate::store::sealed::{SealedKind, SealedRow};
-use crate::store::sqlite::{self, Sqlite};
+use crate::store::sqlite::Sqlite;
 use crate::store::{self, AuditRow, Store};
 
 /// Rows per read.
 const BATCH: u32 = 200;
 
 pub(super) async fn reseal(config: &Config) -> Result<(), Error> {
+    without_server(config)?;
     let store = &config.store;
     if store.url.is_none() {
-        if let Some(url) = sqlite::served(&store.data_dir) {
-            return Err(Error::Failed(format!("stop the server at {url} first: it holds the database")));
-        }
         // Before the key is looked for, which may be a file in this folder.
         Sqlite::check_exists(&store.data_dir)?;
     }

@@ -84,7 +84,15 @@ fn words(found: &ChainReport, has_keys: bool) -> String {
     }
     let old = if *forgotten > 0 { format!("; {forgotten} were too old and forgotten") } else { String::new() };
     let signed = if has_keys { format!("{signed} signed") } else { "signatures not looked at".to_owned() };
-    format!("ok   {tenant}  {lines} lines, {checkpoints} checkpoints, {signed}; {unchained} lines not chained yet{old}")
+    let (lines, checkpoints) = (counted(*lines, "line"), counted(*checkpoints, "checkpoint"));
+    let unchained = counted(*unchained, "line");
+    format!("ok   {tenant}  {lines}, {checkpoints}, {signed}; {unchained} not chained yet{old}")
+}
+
+fn counted(number: impl ToString, one: &str) -> String {
+    let number = number.to_string();
+    let end = if number == "1" { "" } else { "s" };
+    format!("{number} {one}{end}")
 }
 
 fn name(file: &Path) -> String {

@@ -5,6 +5,7 @@ use super::Error;
 use super::args::{Command, Flags};
 use crate::config::env::Variables;
 use crate::config::{self, Config};
+use crate::store;
 use crate::store::sqlite::{self, Holder};
 
 /// The named address; `None`: the server on this machine.
@@ -106,6 +107,16 @@ pub(super) fn local_url(server: &config::Server, port: u16) -> String {
     };
     let host = if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() };
     format!("http://{host}:{port}{}", server.base_path)
+}
+
+/// Refuses a command that needs a SQLite database for itself while a server has it.
+pub(super) fn without_server(config: &Config) -> Result<(), Error> {
+    match sqlite::served(&config.store.data_dir).filter(|_| config.store.url.is_none()) {
+        Some(url) => {
+            Err(store::Error::Unusable(format!("stop the server at {url} first: it holds the database")).into())
+        }
+        None => Ok(()),
+    }
 }
 
 /// Refuses `--data-dir` for a command that opens the database, if the configuration names another than that of a folder.

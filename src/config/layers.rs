@@ -104,7 +104,20 @@ pub(crate) fn with_line(text: &str, error: &toml::de::Error) -> String {
 }
 
 fn one_line(place: &str, error: toml::de::Error) -> Error {
-    Error(format!("{place}: {}", without_value(error.to_string().trim()).replace('\n', " ")))
+    Error(format!("{place}: {}", without_types(without_value(error.to_string().trim())).replace('\n', " ")))
+}
+
+/// Types of numbers, in words.
+const NUMBERS: [(&str, &str); 5] = [
+    ("expected u16", "expected a number from 0 to 65535"),
+    ("expected u32", "expected a number from 0 to 4294967295"),
+    ("expected u64", "expected a whole number from 0"),
+    ("expected usize", "expected a whole number from 0"),
+    ("expected i64", "expected a whole number"),
+];
+
+fn without_types(message: String) -> String {
+    NUMBERS.iter().fold(message, |message, (name, words)| message.replace(name, words))
 }
 
 /// What serde says of a wrong type without the value, which may be a secret that stands in the wrong place.

@@ -32,11 +32,11 @@ pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
         head.push_str(&format!("  rule {rule}"));
     }
     if let Some(digest) = &asked.digest {
-        head.push_str(&format!("  {}", grouped(digest, style)));
+        head.push_str(&format!("  digest {}", grouped(digest, style)));
     }
     let mut lines = vec![head, indented(&asked.message)];
-    let prompt = &asked.feedback_schema.prompt;
-    if !prompt.is_empty() && *prompt != asked.message {
+    let prompt = beyond(&asked.feedback_schema.prompt, &asked.message);
+    if !prompt.is_empty() {
         lines.push(indented(prompt));
     }
     lines.extend(asked.plan.as_ref().map(plan));
@@ -51,6 +51,15 @@ pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
         lines.push(format!("  {} left, then {then}", span(at - now)));
     }
     lines.join("\n")
+}
+
+/// What a form's prompt adds to the message: both may begin with the same question.
+fn beyond<'p>(prompt: &'p str, message: &str) -> &'p str {
+    if prompt == message {
+        return "";
+    }
+    let repeats = |question: &str| message.strip_prefix(question).is_some_and(|more| more.starts_with('?'));
+    prompt.split_once("? ").filter(|(question, _)| repeats(question)).map_or(prompt, |(_, rest)| rest)
 }
 
 /// The first digits in groups, for people to compare; the whole digest is sent.
@@ -91,10 +100,15 @@ fn arguments(input: &Value) -> String {
     members.iter().map(member).collect::<Vec<_>>().join("\n")
 }
 
+/// Those of a call in doubt are in the prompt.
 fn options(asked: &AskedQuestion) -> Option<String> {
     let options = &asked.feedback_schema.options;
-    let option = |option: &SelectOption| format!("    {}  {}", written(&option.value), line(&option.label));
-    (!options.is_empty()).then(|| options.iter().map(option).collect::<Vec<_>>().join("\n"))
+    let option = |option: &SelectOption| match (written(&option.value), line(&option.label)) {
+        (value, label) if value == label => format!("    {value}"),
+        (value, label) => format!("    {value}  {label}"),
+    };
+    (!options.is_empty() && asked.kind != SuspensionKind::InDoubt)
+        .then(|| options.iter().map(option).collect::<Vec<_>>().join("\n"))
 }
 
 /// The input that is accepted.

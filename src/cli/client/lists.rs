@@ -176,14 +176,13 @@ fn first_day(now: Millis) -> jiff::civil::Date {
 
 pub(super) async fn usage(server: &Server, by: Option<&str>, json: bool) -> Result<(), Error> {
     let by = by.unwrap_or("day");
-    let path = usage_path(by, now());
+    let rows: Vec<Value> = all(server, &usage_path(by, now())).await?;
     if by == "day" {
         tell(&format!("The last {DAYS} days, in UTC."));
     }
     if json {
-        return print_all_as_json(server, &path).await;
+        return print(&json!({ "items": rows }).to_string());
     }
-    let rows: Vec<Value> = all(server, &path).await?;
     for row in &rows {
         let number = |name: &str| row[name].as_u64().unwrap_or_default();
         let cost = match (row["costUsd"].as_f64(), number("unpricedCalls")) {

@@ -49,7 +49,9 @@ async fn database(config: &Config) -> Vec<Finding> {
     let of = |found| vec![Finding::of("database", found)];
     if store.url.is_none() {
         if let Some(url) = sqlite::served(&store.data_dir) {
-            return of(Ok(format!("in use by the server at {url}, whose log says at its start what it cannot open")));
+            return of(Ok(format!(
+                "in use by the server at {url}: schema, keys and secrets are not checked; its log names what it cannot open"
+            )));
         }
         match sqlite::database_of(&store.data_dir).try_exists() {
             Ok(true) => {}

@@ -35,7 +35,7 @@ async fn an_operator_learns_whether_the_audit_is_what_it_was() {
             chain(&*bed.store, None, 1).await.unwrap();
         }
     }
-    let well = "ok   default  2 lines, 2 checkpoints, signatures not looked at; 1 lines not chained yet\n\
+    let well = "ok   default  2 lines, 2 checkpoints, signatures not looked at; 1 line not chained yet\n\
                 signatures were not looked at: PES_AUDIT_KEY is not set\n";
     assert_eq!(verify(&place, &[]), (Some(0), well.to_owned(), String::new()));
     let told = json!({

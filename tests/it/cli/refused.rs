@@ -10,7 +10,10 @@ fn what_is_unknown_or_wrong_is_named() {
         (load_file("[server]\nprot = 1\n", &[]), "my.toml: unknown key `server.prot`; did you mean `port`?"),
         (load_file("[serve]\nport = 1\n", &[]), "my.toml: unknown key `serve`; did you mean `server`?"),
         (load_file("a = [", &[]), "my.toml:1: "),
-        (load_file("[server]\nport = \"x\"\n", &[]), "my.toml: invalid type: string, expected u16 in `server.port`"),
+        (
+            load_file("[server]\nport = \"x\"\n", &[]),
+            "my.toml: invalid type: string, expected a number from 0 to 65535 in `server.port`",
+        ),
         (load_file("[agent.execution]\nmaxIteration = 1\n", &[]), "my.toml: unknown field `maxIteration`"),
         (load(&[("PES_MODLE", "a:b")]), "environment: unknown name `PES_MODLE`; did you mean `PES_MODEL`?"),
         (
@@ -47,7 +50,7 @@ fn what_is_unknown_or_wrong_is_named() {
             load(&[("PES_RETENTION_LOG_DAYS", "never")]),
             "PES_RETENTION_LOG_DAYS: `never` is no number of days; write one, or forever",
         ),
-        (load(&[("PORT", "70000")]), "PORT: invalid value: integer `70000`, expected u16"),
+        (load(&[("PORT", "70000")]), "PORT: invalid value: integer `70000`, expected a number from 0 to 65535"),
         (
             load(&[("PES_API_KEYS", "acme:write:key")]),
             "PES_API_KEYS: an API key is written tenant:scope+scope:key or tenant/name:scope+scope:key, with the scopes \

@@ -94,8 +94,12 @@ fn a_hangup_ends_nothing() {
 #[test]
 fn the_folder_of_a_running_server_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let _served = serve(folder.path(), &[]);
+    let served = serve(folder.path(), &[]);
     refused(&run(folder.path(), &["--port", "0"], &[]), 9, "pes: database: The data folder ./data is held by process ");
+    let expected = format!("pes: database: stop the server at {} first: it holds the database\n", served.url);
+    for command in [&["reseal"][..], &["restore", "copy.db"], &["restore", "--adopt"]] {
+        refused(&run(folder.path(), command, &[]), 9, &expected);
+    }
 }
 
 #[test]

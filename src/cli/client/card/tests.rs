@@ -86,6 +86,31 @@ fn a_plan_under_review_is_shown_whole_with_what_its_tools_do() {
 }
 
 #[test]
+fn nothing_is_said_twice() {
+    let shown = |kind: &str, message: &str, form: Value| {
+        let asked = json!({ "suspensionId": "sus_1", "kind": kind, "message": message, "feedbackSchema": form });
+        card(&serde_json::from_value(asked).unwrap(), 0, PLAIN)
+    };
+    let options = |label: &str| json!([{ "value": "retry", "label": label }]);
+    let prompt = "May this plan run? A no with a reason has another plan made.";
+    let review =
+        shown("plan_review", "May this plan run? 2 steps to do.", json!({ "inputType": "confirm", "prompt": prompt }));
+    assert_eq!(review, "◆ the plan\n  May this plan run? 2 steps to do.\n  A no with a reason has another plan made.");
+    let same =
+        shown("input", "Which?", json!({ "inputType": "select", "prompt": "Which?", "options": options("retry") }));
+    assert_eq!(same, "◆ a question\n  Which?\n    retry");
+    let labelled =
+        shown("input", "Which?", json!({ "inputType": "select", "prompt": "One? Two?", "options": options("Again") }));
+    assert_eq!(labelled, "◆ a question\n  Which?\n  One? Two?\n    retry  Again");
+    let doubt = shown(
+        "in_doubt",
+        "It may have had its effect.",
+        json!({ "inputType": "select", "prompt": "Retry it?", "options": options("retry") }),
+    );
+    assert_eq!(doubt, "◆ in doubt\n  It may have had its effect.\n  Retry it?");
+}
+
+#[test]
 fn an_option_is_chosen_by_what_is_shown_of_it_and_sent_as_it_is() {
     let form = |input: &str| -> FeedbackSchema {
         let options = json!([
