@@ -19,15 +19,15 @@ use crate::service::audit::verify::Since;
 
 /// A durable server for agents that plan, execute and synthesize.
 #[derive(Debug, Parser)]
-#[command(name = "pes", version, disable_help_subcommand = true)]
+#[command(name = "pes", version)]
 pub(super) struct Arguments {
     #[command(subcommand)]
     pub command: Option<Command>,
     #[command(flatten)]
     pub flags: Flags,
-    /// The server to send requests to; else that of --host, --port or --data-dir, of PES_URL, or the one on this
-    /// machine
-    #[arg(long, global = true)]
+    /// The server to send requests to, with the key of PES_TOKEN; else that of --host, --port or --data-dir, of PES_URL, or
+    /// the one on this machine
+    #[arg(long, global = true, help_heading = SERVER)]
     pub url: Option<String>,
 }
 
@@ -43,7 +43,10 @@ pub(super) enum Command {
     /// Exit 0 if the server is ready
     Health,
     /// Copy the SQLite database to a file, also while a server runs, and describe the copy in FILE.json
-    Backup { file: PathBuf },
+    Backup {
+        /// The copy, which must not exist yet
+        file: PathBuf,
+    },
     /// Restore a backup into the data folder; unfinished runs wait for a person
     Restore {
         /// A file of `pes backup`, with FILE.json beside it
@@ -94,7 +97,10 @@ pub(super) enum Command {
     /// Print the version
     Version,
     /// Print the completion script for a shell
-    Completions { shell: Shell },
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
     #[command(flatten)]
     Client(ClientCommand),
 }
@@ -119,6 +125,7 @@ pub(super) enum KeysCommand {
     },
     /// Replace a key with a new one of the same id, name and scopes; it is shown only once
     Rotate {
+        /// The id of the key, as `pes keys ls` lists it
         #[arg(value_parser = id)]
         key_id: String,
         /// How long the old key stays valid: 30m, 24h, 7d
@@ -136,33 +143,38 @@ pub(super) enum KeysCommand {
     },
     /// Revoke a key by its id
     Revoke {
+        /// The id of the key, as `pes keys ls` lists it
         #[arg(value_parser = id)]
         key_id: String,
     },
     /// Move the threads and settings that were created without keys to a tenant; the server must be stopped
     Adopt {
+        /// The tenant, which has nothing but keys
         #[arg(value_parser = tenant)]
         tenant: String,
     },
 }
 
+/// The heading of the flags of every command.
+const SERVER: &str = "The server (a flag is refused by a command that does not use it)";
+
 /// Flags override every other layer of the configuration.
 #[derive(Debug, Args)]
 pub(super) struct Flags {
     /// The configuration file, instead of config/local.toml
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = SERVER)]
     config: Option<PathBuf>,
     /// The address to bind; for a command that sends requests, the address of the server
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = SERVER)]
     host: Option<String>,
     /// The port to bind, 0 = any free one; for a command that sends requests, the port of the server
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = SERVER)]
     port: Option<u16>,
     /// The folder of the SQLite database; for a command that sends requests, the server that uses this folder
-    #[arg(long, global = true, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR", help_heading = SERVER)]
     data_dir: Option<PathBuf>,
     /// The models of the server to start, as provider:model[,provider:model…]; refused where a running server is used
-    #[arg(long, global = true, value_delimiter = ',')]
+    #[arg(long, global = true, value_delimiter = ',', help_heading = SERVER)]
     model: Vec<String>,
 }
 

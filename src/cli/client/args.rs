@@ -32,6 +32,7 @@ pub(in crate::cli) enum ClientCommand {
     Approve(ApproveArguments),
     /// Reject a tool call or a plan
     Reject {
+        /// The question, by its id or as much of its beginning as is unique
         #[arg(value_parser = id)]
         suspension: String,
         /// The reason, which the model gets
@@ -45,6 +46,7 @@ pub(in crate::cli) enum ClientCommand {
         /// Only those with this status
         #[arg(long, value_parser = PossibleValuesParser::new(ThreadStatus::ALL.map(ThreadStatus::as_str)))]
         status: Option<String>,
+        /// Print the list as JSON
         #[arg(long)]
         json: bool,
     },
@@ -55,6 +57,7 @@ pub(in crate::cli) enum ClientCommand {
         thread: Option<String>,
         #[command(subcommand)]
         command: Option<PlanCommand>,
+        /// Print it as JSON
         #[arg(long, global = true)]
         json: bool,
     },
@@ -62,10 +65,11 @@ pub(in crate::cli) enum ClientCommand {
     Replay(ReplayArguments),
     /// Copy a thread as it was; prints the new id
     Fork {
+        /// The thread to copy
         #[arg(value_parser = id)]
         thread: String,
         /// As of this observation; by default as it is now
-        #[arg(long)]
+        #[arg(long, value_parser = seq, allow_negative_numbers = true)]
         at: Option<i64>,
     },
     /// Write a whole thread as lines of JSON
@@ -74,6 +78,7 @@ pub(in crate::cli) enum ClientCommand {
     Import(ImportArguments),
     /// Cancel the runs of a thread; `-` reads ids from stdin
     Cancel {
+        /// The thread, or `-`
         #[arg(value_parser = id)]
         thread: String,
     },
@@ -81,6 +86,7 @@ pub(in crate::cli) enum ClientCommand {
     Schedules {
         #[command(subcommand)]
         command: Option<ScheduleCommand>,
+        /// Print the list as JSON
         #[arg(long)]
         json: bool,
     },
@@ -89,6 +95,7 @@ pub(in crate::cli) enum ClientCommand {
         /// How calls are grouped; `tenant` needs a key with the scope admin, or read and operator for all tenants
         #[arg(long, value_parser = ["day", "model", "run", "item", "run,model", "tenant"])]
         by: Option<String>,
+        /// Print the list as JSON
         #[arg(long)]
         json: bool,
     },
@@ -96,6 +103,7 @@ pub(in crate::cli) enum ClientCommand {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ExportArguments {
+    /// The thread to write
     #[arg(value_parser = id)]
     pub thread: String,
     /// Write to this file, which must not exist yet; by default to stdout
@@ -140,10 +148,11 @@ pub(in crate::cli) struct RunArguments {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct WatchArguments {
+    /// The thread to watch
     #[arg(value_parser = id)]
     pub thread: String,
     /// Begin after this observation
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = seq, allow_negative_numbers = true)]
     pub after: i64,
     #[command(flatten)]
     pub output: Output,
@@ -161,11 +170,13 @@ pub(in crate::cli) struct Output {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ApproveArguments {
+    /// The question, by its id or as much of its beginning as is unique
     #[arg(value_parser = id)]
     pub suspension: Option<String>,
     /// Run the call with exactly these arguments instead, a JSON object
     #[arg(long, value_parser = object)]
     pub edit: Option<Value>,
+    /// The reason, which the audit has
     #[arg(long)]
     pub reason: Option<String>,
 }
@@ -191,6 +202,7 @@ pub(in crate::cli) struct GivenAnswer {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct AnswerArguments {
+    /// The question, by its id or as much of its beginning as is unique
     #[arg(value_parser = id)]
     pub suspension: String,
     #[command(flatten)]
@@ -200,10 +212,13 @@ pub(in crate::cli) struct AnswerArguments {
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(in crate::cli) enum PlanCommand {
     /// Edit the plan in $EDITOR: the file has all items; those that have not begun can be changed
+    #[command(override_usage = "pes plan [THREAD] edit [OPTIONS]")]
     Edit,
     /// Show how the plan changed
+    #[command(override_usage = "pes plan [THREAD] diff [OPTIONS]")]
     Diff,
     /// Show what the remaining items may do, and who is asked
+    #[command(override_usage = "pes plan [THREAD] forecast [OPTIONS]")]
     Forecast,
 }
 
@@ -211,16 +226,19 @@ pub(in crate::cli) enum PlanCommand {
 pub(in crate::cli) enum ScheduleCommand {
     /// Pause it: it starts no runs until it is resumed
     Pause {
+        /// The id of the schedule
         #[arg(value_parser = id)]
         schedule: String,
     },
     /// Resume it, with the rights of your key; runs that the pause left out are not made up for
     Resume {
+        /// The id of the schedule
         #[arg(value_parser = id)]
         schedule: String,
     },
     /// Run it now; prints the thread
     Trigger {
+        /// The id of the schedule
         #[arg(value_parser = id)]
         schedule: String,
     },
@@ -228,13 +246,14 @@ pub(in crate::cli) enum ScheduleCommand {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReplayArguments {
+    /// The thread to replay
     #[arg(value_parser = id)]
     pub thread: String,
     /// Only show the thread as it was after this observation
-    #[arg(long)]
+    #[arg(long, value_parser = seq, allow_negative_numbers = true)]
     pub at: Option<i64>,
     /// How many times as fast as it was; pauses are shortened
-    #[arg(long, default_value_t = 4.0)]
+    #[arg(long, default_value_t = 4.0, allow_negative_numbers = true)]
     pub speed: f64,
 }
 
@@ -267,6 +286,12 @@ pub(in crate::cli) fn id(text: &str) -> Result<String, String> {
     }
 }
 
+/// The number of an observation.
+fn seq(text: &str) -> Result<i64, String> {
+    let number = text.parse().ok().filter(|number| *number >= 0);
+    number.ok_or_else(|| "it is the number of an observation, such as 42".to_owned())
+}
+
 /// Refuses an empty reason, for example of an unset variable: a plan refused without a reason ends its run.
 fn reason(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
@@ -287,7 +312,42 @@ fn object(text: &str) -> Result<Value, String> {
 mod tests {
     use std::time::Duration;
 
+    use clap::Parser as _;
+
     use super::duration;
+    use crate::cli::args::Arguments;
+
+    /// What is printed for these arguments in place of the command.
+    fn printed(arguments: &[&str]) -> String {
+        let parsed = Arguments::try_parse_from(["pes"].iter().chain(arguments));
+        parsed.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_refusal_shows_the_order_that_is_right_and_no_flag_that_is_wrong() {
+        for command in ["edit", "diff", "forecast"] {
+            let told = printed(&["plan", command, "t"]);
+            assert!(told.contains(&format!("Usage: pes plan [THREAD] {command} [OPTIONS]")), "{told}");
+        }
+        for arguments in [["fork", "t", "--at", "-1"], ["replay", "t", "--at", "-1"], ["watch", "t", "--after", "-1"]] {
+            let told = printed(&arguments);
+            assert!(
+                told.contains("it is the number of an observation, such as 42") && !told.contains("tip:"),
+                "{told}"
+            );
+        }
+        assert!(
+            Arguments::try_parse_from(["pes", "replay", "t", "--speed", "-2"]).is_ok(),
+            "it has an error of its own"
+        );
+    }
+
+    #[test]
+    fn help_is_a_command_too() {
+        assert_eq!(printed(&["help"]), printed(&["--help"]));
+        assert_eq!(printed(&["help", "run"]), printed(&["run", "--help"]));
+        assert!(printed(&["help"]).contains("PES_TOKEN"));
+    }
 
     #[test]
     fn what_is_no_time_or_too_long_is_refused() {
