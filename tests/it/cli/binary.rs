@@ -148,6 +148,25 @@ fn a_refusal_says_what_there_is() {
 }
 
 #[test]
+fn help_is_a_command_and_the_usage_of_a_part_of_a_plan_begins_with_its_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    for (arguments, usage) in [
+        (&["help"][..], "Usage: pes [OPTIONS] [COMMAND]\n"),
+        (&["help", "watch"], "Usage: pes watch [OPTIONS] <THREAD>\n"),
+    ] {
+        let output = pes(folder.path(), arguments, &[]);
+        let said = text(&output.stdout);
+        assert_eq!((output.status.code(), said.contains(usage)), (Some(0), true), "{said}");
+    }
+    for part in ["edit", "diff", "forecast"] {
+        let output = pes(folder.path(), &["plan", part, "dinner"], &[]);
+        let said = text(&output.stderr);
+        let usage = format!("unexpected argument 'dinner' found\n\nUsage: pes plan [THREAD] {part} [OPTIONS]\n");
+        assert_eq!((output.status.code(), said.contains(&usage)), (Some(2), true), "{said}");
+    }
+}
+
+#[test]
 fn what_no_key_can_be_is_wrong_usage_and_told_by_its_flag() {
     let folder = tempfile::tempdir().unwrap();
     let new = ["keys", "new"];
