@@ -25,8 +25,8 @@ pub(super) struct PlanView {
     pub questions: Vec<AskedQuestionView>,
     /// When the run began; updated by each run.
     pub began: Option<Millis>,
-    /// Whether the run has ended.
-    pub is_over: bool,
+    /// When the run ended; `None` while it goes on.
+    pub ended: Option<Millis>,
     pub tokens: u64,
     pub cost: Option<f64>,
     pub seq: i64,
@@ -97,7 +97,7 @@ impl PlanView {
         match fact {
             Fact::RunStarted(body) => {
                 self.model = show::line(&format!("{}:{}", body.provider, body.model));
-                (self.began, self.is_over) = (Some(now), false);
+                (self.began, self.ended) = (Some(now), None);
                 (self.tokens, self.cost, self.saying) = (0, None, None);
                 self.questions.clear();
             }
@@ -145,7 +145,7 @@ impl PlanView {
                 self.item(parent, |item| item.agent = is_open.then(|| (show::line(&body.agent_id), body.submitted_at)));
             }
             Fact::RunFinished(body) => {
-                (self.cost, self.is_over) = (body.cost_usd, true);
+                (self.cost, self.ended) = (body.cost_usd, Some(now));
                 self.saying = None;
                 self.questions.clear();
             }

@@ -95,7 +95,7 @@ fn lines(view: &PlanView, thread: &str, canvas: Canvas) -> Vec<String> {
     if view.items.is_empty() {
         let saying = view.saying.as_ref().map(|saying| line(&saying.text)).filter(|text| !text.is_empty());
         let usual = || "The plan appears here as soon as the model has written it.".to_owned();
-        let waiting = saying.or_else(|| (asked.is_empty() && !view.is_over).then(usual));
+        let waiting = saying.or_else(|| (asked.is_empty() && view.ended.is_none()).then(usual));
         lines.extend(waiting.map(|waiting| format!("  {}", tail(&waiting, size.columns.saturating_sub(2)))));
         lines.extend(asked);
         return lines;
@@ -123,7 +123,7 @@ fn head(view: &PlanView, thread: &str, now: Millis, columns: usize) -> String {
     if all > 0 {
         facts.push(format!("{over}/{all}"));
     }
-    facts.extend(view.began.map(|began| span(now - began)));
+    facts.extend(view.began.map(|began| span(view.ended.unwrap_or(now) - began)));
     facts.push(format!("{} tok", count(view.tokens)));
     facts.extend(view.cost.map(|cost| format!("${cost:.3}")));
     let facts = facts.join("   ");

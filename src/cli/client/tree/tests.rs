@@ -155,3 +155,18 @@ fn no_plan_is_awaited_of_a_run_that_ended_without_one() {
         assert_eq!(drawn(&view, 24)[1..], [""; 0]);
     }
 }
+
+#[test]
+fn the_time_of_a_run_ends_with_it() {
+    let usage = json!({ "inputTokens": 0, "outputTokens": 0, "thinkingTokens": 0, "cachedInputTokens": 0 });
+    let ended = json!({ "status": "completed", "totalDurationMs": 1, "llmCalls": 1, "toolCalls": 0, "usage": usage });
+    let message = json!({ "messageId": "m", "threadId": "t", "role": "USER", "content": "hello", "timestamp": 0 });
+    let started = json!({ "query": "hello", "message": message, "model": "m", "provider": "p" });
+    let mut view = PlanView::default();
+    let size = Size { columns: 80, rows: 24 };
+    let head = |view: &PlanView| draw(view, "t", Canvas { now: 11_000, size, style: PLAIN, turn: 0 }).remove(0);
+    view.take(&ObservationFrame { timestamp: 1_000, ..frame(1, "RUN_STARTED", started) });
+    assert_eq!(head(&view), "t   p:m   10.0s   0 tok");
+    view.take(&ObservationFrame { timestamp: 3_900, ..frame(2, "RUN_FINISHED", ended) });
+    assert_eq!(head(&view), "t   p:m   2.9s   0 tok");
+}
