@@ -8,7 +8,7 @@ use super::show;
 use crate::domain::Millis;
 use crate::domain::facts::{Fact, WholePlan, WholePlanUpdate};
 use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, Suspension, SuspensionKind};
-use crate::domain::ids::{ItemId, SuspensionId};
+use crate::domain::ids::{CallId, ItemId, SuspensionId};
 use crate::domain::observation::ObservationType;
 use crate::domain::plan::{ItemStatus, TodoItem};
 use crate::domain::task::TaskStatus;
@@ -47,6 +47,8 @@ pub(super) struct ItemView {
     pub errors: u32,
     /// The agent that the item waits for, and since when.
     pub agent: Option<(String, Millis)>,
+    /// The calls of tools that have no result yet, each with the name of its tool.
+    pub calls: Vec<(CallId, String)>,
     pub saying: Option<Saying>,
 }
 
@@ -119,7 +121,14 @@ impl PlanView {
             }
             Fact::LlmStreamStart(_) | Fact::LlmStreamEnd(_) => *self.saying_of(parent) = None,
             Fact::LlmStreamError(_) => self.item(parent, |item| item.errors += 1),
-            Fact::ToolExecution(body) if body.error.is_some() => self.item(parent, |item| item.errors += 1),
+            Fact::ToolCall(body) => self.item(parent, |item| {
+                item.calls
+                    .extend(body.tool_calls.iter().map(|call| (call.call_id.clone(), show::line(&call.tool_name))));
+            }),
+            Fact::ToolExecution(body) => self.item(parent, |item| {
+                item.calls.retain(|(call, _)| *call != body.call_id);
+                item.errors += u32::from(body.error.is_some());
+            }),
             Fact::AgentSuspended(asked) => {
                 let patience = asked.expires_at.map(|at| at - now);
                 self.asks(AskedQuestionView { item: parent.cloned(), asked: asked.clone(), patience });
@@ -153,8 +162,6 @@ impl PlanView {
             | Fact::Plan(_)
             | Fact::PlanUpdate(_)
             | Fact::Thoughts(_)
-            | Fact::ToolCall(_)
-            | Fact::ToolExecution(_)
             | Fact::StateUpdate(_)
             | Fact::Synthesis(_)
             | Fact::FinalResponse(_)
@@ -258,6 +265,7 @@ impl ItemView {
             attempts: 0,
             errors: 0,
             agent: None,
+            calls: Vec::new(),
             saying: None,
         }
     }
@@ -273,8 +281,12 @@ impl ItemView {
             ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => {
                 self.ended = Some(now);
                 (self.saying, self.agent) = (None, None);
+                self.calls.clear();
             }
-            ItemStatus::Pending => (self.began, self.ended) = (None, None),
+            ItemStatus::Pending => {
+                (self.began, self.ended) = (None, None);
+                self.calls.clear();
+            }
             ItemStatus::Waiting => {}
         }
     }

@@ -176,19 +176,23 @@ fn items(view: &PlanView, canvas: Canvas) -> Vec<String> {
     drawn
 }
 
-/// What an item waits for, or the model's output for it.
+/// What an item waits for, or the model's output for it. What is cut off is what matters least: the rule that asks.
 fn note(view: &PlanView, item: &ItemView, now: Millis) -> String {
     if let Some(asked) = view.question_of(&item.id) {
         let left = asked.expires_at.map(|at| format!(", {} left", span(at - now))).unwrap_or_default();
         let why = doubt(asked).map(str::to_owned).or_else(|| rule(asked));
         let by = why.map(|why| format!(" ({why})")).unwrap_or_default();
-        return format!("asks you: {}{by}{left}", subject(asked));
+        return format!("asks you: {}{left}{by}", subject(asked));
     }
     if let Some((agent, since)) = &item.agent {
         return format!("at {agent}, asked {} ago", span(now - since));
     }
     if let Some(saying) = &item.saying {
         return tail(&line(&saying.text), 44);
+    }
+    if !item.calls.is_empty() {
+        let names: Vec<&str> = item.calls.iter().map(|(_, tool)| tool.as_str()).collect();
+        return format!("calls {}", names.join(", "));
     }
     if item.status == ItemStatus::Pending {
         let is_open = |id: &&crate::domain::ids::ItemId| {
@@ -206,21 +210,26 @@ fn note(view: &PlanView, item: &ItemView, now: Millis) -> String {
         .join(", ")
 }
 
-/// Cuts a line; its colour codes take no columns.
+/// As [`cut`], for a line whose colour codes take no columns.
 fn cut_drawn(line: &str, columns: usize) -> String {
-    let (mut kept, mut taken, mut is_colour) = (String::new(), 0, false);
-    for c in line.chars() {
+    let (line, mut is_colour) = (line.trim_end(), false);
+    let taken = |c: char| {
         is_colour |= c == '\u{1b}';
-        if !is_colour {
-            taken += width(c.encode_utf8(&mut [0; 4]));
-        }
-        if taken > columns {
-            break;
-        }
-        kept.push(c);
+        let taken = if is_colour { 0 } else { width(c.encode_utf8(&mut [0; 4])) };
         is_colour &= c != 'm';
+        (c, taken)
+    };
+    let characters: Vec<(char, usize)> = line.chars().map(taken).collect();
+    if characters.iter().map(|(_, taken)| taken).sum::<usize>() <= columns {
+        return line.to_owned();
     }
-    kept.trim_end().to_owned()
+    let mut sum = 0;
+    let fits = |(c, taken): (char, usize)| {
+        sum += taken;
+        (sum < columns).then_some(c)
+    };
+    let kept: String = characters.into_iter().map_while(fits).collect();
+    kept.trim_end().to_owned() + if columns > 0 { "…" } else { "" }
 }
 
 #[cfg(test)]

@@ -138,6 +138,42 @@ fn a_call_in_doubt_is_not_asked_by_a_rule() {
 }
 
 #[test]
+fn a_note_that_is_too_long_is_cut_at_its_rule_with_a_mark() {
+    let asked = json!({
+        "suspensionId": "sus_1", "kind": "approval", "message": "May it?", "toolName": "send", "expiresAt": 10_000,
+        "feedbackSchema": { "inputType": "confirm", "prompt": "May it?" },
+        "policy": { "action": "ask", "rule": "default for irreversible tools = ask", "scope": "default" }
+    });
+    let mut view = plan(&[(1, "in_progress")]);
+    take(&mut view, Some("a0"), "AGENT_SUSPENDED", asked);
+    let note = "asks you: send, 10.0s left (default for irreversible tools";
+    assert!(drawn(&view, 24)[1].ends_with(&format!("{note}…")), "{}", drawn(&view, 24)[1]);
+    let size = Size { columns: 86, rows: 24 };
+    let coloured = Canvas { now: 0, size, style: Style { unicode: true, colour: true }, turn: 0 };
+    let whole = draw(&view, "t", coloured);
+    assert!(whole[1].ends_with(&format!("{note} = ask)")), "colours take no columns: {}", whole[1]);
+}
+
+#[test]
+fn a_running_tool_is_named_until_it_returns() {
+    let mut view = plan(&[(1, "in_progress")]);
+    let calls = json!([
+        { "callId": "call_1", "toolName": "find", "arguments": {} }, { "callId": "call_2", "toolName": "pay", "arguments": {} }
+    ]);
+    take(&mut view, Some("a0"), "TOOL_CALL", json!({ "streamId": "s", "iteration": 1, "toolCalls": calls }));
+    assert!(drawn(&view, 24)[1].ends_with("  calls find, pay"), "{}", drawn(&view, 24)[1]);
+    let returned = json!({ "callId": "call_1", "toolName": "find", "status": "success", "output": 1, "durationMs": 1 });
+    take(&mut view, Some("a0"), "TOOL_EXECUTION", returned);
+    assert!(drawn(&view, 24)[1].ends_with("  calls pay"), "{}", drawn(&view, 24)[1]);
+    let ended = json!({
+        "itemId": "a0", "from": "in_progress", "status": "failed", "attempt": 1,
+        "item": { "status": "failed", "updatedTimestamp": 0 }
+    });
+    take(&mut view, Some("a0"), "ITEM_STATUS_CHANGE", ended);
+    assert!(!drawn(&view, 24)[1].contains("calls"), "{}", drawn(&view, 24)[1]);
+}
+
+#[test]
 fn no_plan_is_awaited_of_a_run_that_ended_without_one() {
     let usage = json!({ "inputTokens": 0, "outputTokens": 0, "thinkingTokens": 0, "cachedInputTokens": 0 });
     let ended = json!({ "status": "completed", "totalDurationMs": 1, "llmCalls": 1, "toolCalls": 0, "usage": usage });
