@@ -137,7 +137,11 @@ fn print_base(base: &Base) -> Result<(), Error> {
 
 fn tell_forecast(Forecast { plan, cost }: &Forecast) -> Result<(), Error> {
     forecast::lines(plan).iter().try_for_each(|line| print(line))?;
-    print(if plan.risky { "A person may be asked, or something cannot be undone." } else { "Nobody is asked." })?;
+    print(if plan.risky {
+        "A person may be asked, or something cannot be undone."
+    } else {
+        "No rule asks a person; a tool, or a call in doubt, may still ask one."
+    })?;
     print(&cost_words(cost))
 }
 

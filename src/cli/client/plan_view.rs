@@ -314,9 +314,17 @@ pub(super) fn kind(kind: SuspensionKind) -> &'static str {
     }
 }
 
-/// The rule that asks. For a call in doubt the rule allowed the call, so it is not the reason.
+/// The rule that asks. Where a call itself asks, or is in doubt, the rule allowed the call, so it is not the reason.
 pub(super) fn rule(asked: &AskedQuestion) -> Option<String> {
-    let ruling = asked.policy.as_ref().filter(|_| asked.kind != SuspensionKind::InDoubt);
+    let asks = match asked.kind {
+        SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::Budget | SuspensionKind::Pause => true,
+        SuspensionKind::Input
+        | SuspensionKind::InDoubt
+        | SuspensionKind::ClientTool
+        | SuspensionKind::PeerInput
+        | SuspensionKind::PeerAuth => false,
+    };
+    let ruling = asked.policy.as_ref().filter(|_| asks);
     ruling.map(|ruling| show::line(&ruling.rule))
 }
 

@@ -30,6 +30,19 @@ when = { query = "mails", phase = "synthesis" }
 text = "The mails are dealt with."
 "#;
 
+/// A tool that asks by itself: no rule does.
+const WORD: &str = r#"
+[[reply]]
+when = { query = "word", phase = "planning" }
+json = { title = "Ask", intent = "Ask", plan = "Ask.", todoList = [
+    { id = "ask", description = "Ask for a word", stepType = "tool", requiredTools = ["ask_user"] },
+] }
+
+[[reply]]
+when = { item = "ask", phase = "execution" }
+calls = [{ tool = "ask_user", arguments = { question = "Which word?" } }]
+"#;
+
 fn terminal(stage: &Stage) -> Terminal {
     Terminal::new(110, 40, &[("PES_URL", stage.url()), ("LANG", "C.UTF-8"), ("NO_COLOR", "1")])
 }
@@ -124,4 +137,19 @@ fn a_run_behind_one_that_asks_waits_for_a_person_too() {
     terminal.shows(&["◆ demo_send_email  high risk", "[a]pprove"]);
     terminal.line("a");
     terminal.shows(&[UNKNOWN, "code 0"]);
+}
+
+#[test]
+fn a_forecast_promises_nothing_about_people_where_a_tool_asks_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script.toml");
+    std::fs::write(&script, WORD).unwrap();
+    let stage = Stage::with(&[("PES_DEMO_SCRIPT", script.to_str().unwrap())]);
+    stage.refused(&["run", "word", "--thread", "m", "--no-input"], 4, "waits for a person: ask_user (sus_");
+    let forecast = stage.said(&["plan", "m", "forecast"]);
+    let expected = "\nNo rule asks a person; a tool, or a call in doubt, may still ask one.\n";
+    assert!(
+        forecast.starts_with("ask  Ask for a word\n    ask_user: auto (") && forecast.contains(expected),
+        "{forecast}"
+    );
 }

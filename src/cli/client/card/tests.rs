@@ -15,6 +15,29 @@ fn shown(input: &Value) -> String {
 }
 
 #[test]
+fn a_rule_is_told_only_where_it_asks() {
+    let head = |kind: &str| {
+        let asked = json!({
+            "suspensionId": "sus_1", "kind": kind, "message": "Which word?", "toolName": "ask_user",
+            "feedbackSchema": { "inputType": "text", "prompt": "Which word?" },
+            "policy": { "action": "auto", "rule": "default for read tools = auto", "scope": "default" }
+        });
+        let shown = card(&serde_json::from_value(asked).unwrap(), 0, PLAIN);
+        shown.lines().next().unwrap().to_owned()
+    };
+    assert_eq!(head("approval"), "◆ ask_user  rule default for read tools = auto");
+    for (kind, words) in [
+        ("input", "a question"),
+        ("in_doubt", "in doubt"),
+        ("client_tool", "a call of the caller"),
+        ("peer_input", "a question of an agent"),
+        ("peer_auth", "an agent's login"),
+    ] {
+        assert_eq!(head(kind), format!("◆ ask_user ({words})"));
+    }
+}
+
+#[test]
 fn what_is_not_seen_is_shown_as_its_code_however_deep_it_stands() {
     let hostile = "pay\u{202e}evil\u{200b}\u{7f}\u{9b}31m";
     let expected = "pay<U+202E>evil<U+200B><U+007F><U+009B>31m";
