@@ -71,7 +71,7 @@ pub(super) async fn answer(server: &Server, arguments: AnswerArguments) -> Resul
 /// Sends an answer, and prints the outcome. `verb`: the command, and its past participle for the output.
 async fn send_and_report(server: &Server, found: &Suspension, answer: Value, verb: (&str, &str)) -> Result<(), Error> {
     let (asked, (command, word)) = (found.asked(), verb);
-    let usual = commands(found);
+    let usual = commands(found.kind, found.suspension_id.as_str());
     match send(server, found.thread_id.as_str(), &asked, answer).await {
         Err(Error::Usage(why)) if !usual.contains(&format!("pes {command} ")) => {
             return Err(Error::Usage(format!("{}. Try: {usual}", why.trim_end_matches('.'))));
@@ -81,10 +81,9 @@ async fn send_and_report(server: &Server, found: &Suspension, answer: Value, ver
     print(&format!("{word} {} in {}", subject(&asked), line(found.thread_id.as_str())))
 }
 
-/// The commands that answer such a question.
-pub(super) fn commands(found: &Suspension) -> String {
-    let id = found.suspension_id.as_str();
-    match found.kind {
+/// The commands that answer a question of this kind.
+pub(super) fn commands(kind: SuspensionKind, id: &str) -> String {
+    match kind {
         SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::Budget => {
             format!("pes approve {id}, or pes reject {id} --reason …")
         }

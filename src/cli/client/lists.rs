@@ -1,5 +1,7 @@
 //! Lists: questions, threads, usage.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -73,7 +75,20 @@ pub(super) async fn questions(server: &Server, json: bool) -> Result<(), Error> 
     if open.is_empty() {
         tell("Nobody is asked anything.");
     }
-    print_questions(&open)
+    print_questions(&open)?;
+    how_to_answer(&open).iter().for_each(|told| tell(told));
+    Ok(())
+}
+
+/// The commands that answer these questions. Those for a call in doubt are part of its line in the list.
+fn how_to_answer(open: &[Suspension]) -> Option<String> {
+    let id = match open {
+        [one] => one.suspension_id.as_str(),
+        _ => "ID",
+    };
+    let kinds = open.iter().map(|one| one.kind).filter(|kind| *kind != SuspensionKind::InDoubt);
+    let ways: BTreeSet<String> = kinds.map(|kind| commands(kind, id)).collect();
+    (!ways.is_empty()).then(|| format!("Answer with {}", ways.into_iter().collect::<Vec<_>>().join("; ")))
 }
 
 /// The columns of a message in the list: the question about a restored run fits.
@@ -85,9 +100,9 @@ pub(super) fn print_questions(open: &[Suspension]) -> Result<(), Error> {
     for one in open {
         let left = one.expires_at.map(|at| format!("  {} left", span(at - now))).unwrap_or_default();
         // A doubt is neither approved nor answered with a value.
-        let how =
-            if one.kind == SuspensionKind::InDoubt { format!("  in doubt: {}", commands(one)) } else { String::new() };
         let (id, thread) = (one.suspension_id.as_str(), line(one.thread_id.as_str()));
+        let is_doubt = one.kind == SuspensionKind::InDoubt;
+        let how = if is_doubt { format!("  in doubt: {}", commands(one.kind, id)) } else { String::new() };
         let (thread, what) = (fill(&thread, threads), pad(&subject(&one.asked()), 24));
         print(&format!("{id}  {thread}  {what}  {}{left}{how}", cut(&line(&one.message), MESSAGE)))?;
     }
