@@ -1,7 +1,7 @@
 //! Answers questions.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -135,23 +135,24 @@ impl Draft {
         &self.value
     }
 
-    /// Deletes the file if the server took the value; else keeps it and reports its path.
-    pub fn settle<T>(self, sent: Result<T, Error>) -> Result<T, Error> {
+    /// Deletes the file if the server took the value; else reports its path, and keeps it for the next [`edited`].
+    pub fn settle<T>(self, sent: Result<T, Error>, kept: &mut Option<PathBuf>) -> Result<T, Error> {
         if sent.is_ok() {
             forget(&self.path);
         } else {
             self.tell_where();
+            *kept = Some(self.path);
         }
         sent
     }
 
     /// Reports the path of the file, which stays.
     pub fn tell_where(&self) {
-        tell(&kept(&self.path));
+        tell(&where_it_is(&self.path));
     }
 }
 
-fn kept(path: &Path) -> String {
+fn where_it_is(path: &Path) -> String {
     format!("Your text is in {}.", path.display())
 }
 
@@ -160,18 +161,22 @@ fn forget(path: &Path) {
     let _ = fs::remove_file(path);
 }
 
-/// Opens this value in $EDITOR; `None`: it was not changed.
-pub(super) fn edited(value: &Value) -> Result<Option<Draft>, Error> {
-    edited_by(value, run_editor)
+/// Opens this value in $EDITOR, or what was made of it before and could not be sent; `None`: it was not changed. `kept`: the
+/// file of the text that could not be sent.
+pub(super) fn edited(value: &Value, kept: &mut Option<PathBuf>) -> Result<Option<Draft>, Error> {
+    edited_by(value, kept, run_editor)
 }
 
-fn edited_by(value: &Value, edit: impl FnOnce(&Path) -> Result<(), Error>) -> Result<Option<Draft>, Error> {
-    let failed = |why: std::io::Error| Error::Failed(format!("The text cannot be edited: {why}"));
-    let path = std::env::temp_dir().join(format!("pes-{}.json", uuid::Uuid::new_v4().simple()));
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+fn edited_by(
+    value: &Value,
+    kept: &mut Option<PathBuf>,
+    edit: impl FnOnce(&Path) -> Result<(), Error>,
+) -> Result<Option<Draft>, Error> {
     let text = format!("{value:#}\n");
-    file.write_all(text.as_bytes()).inspect_err(|_| forget(&path)).map_err(failed)?;
-    drop(file);
+    let path = match kept.take() {
+        Some(path) => path,
+        None => written(&text).map_err(|why| Error::Failed(format!("The text cannot be edited: {why}")))?,
+    };
     let outcome = edit(&path);
     let unreadable = |why| Error::Failed(format!("{} cannot be read: {why}. Nothing was sent.", path.display()));
     let new = fs::read_to_string(&path).map_err(unreadable)?;
@@ -179,18 +184,34 @@ fn edited_by(value: &Value, edit: impl FnOnce(&Path) -> Result<(), Error>) -> Re
         forget(&path);
         return outcome.map(|()| None);
     }
-    if outcome.is_err() {
-        tell(&kept(&path));
-    }
-    outcome?;
-    match serde_json::from_str::<Value>(&new) {
+    let place = where_it_is(&path);
+    let no_json = |why| Error::Failed(format!("It is no JSON any more: {why}. {place} Nothing was sent."));
+    let parsed = match outcome {
+        Ok(()) => serde_json::from_str::<Value>(&new).map_err(no_json),
+        Err(why) => {
+            tell(&place);
+            Err(why)
+        }
+    };
+    match parsed {
         Ok(new) if new == *value => {
             forget(&path);
             Ok(None)
         }
         Ok(value) => Ok(Some(Draft { value, path })),
-        Err(why) => Err(Error::Failed(format!("It is no JSON any more: {why}. {} Nothing was sent.", kept(&path)))),
+        Err(why) => {
+            *kept = Some(path);
+            Err(why)
+        }
     }
+}
+
+/// Writes a text to a new file that only this user may read.
+fn written(text: &str) -> io::Result<PathBuf> {
+    let path = std::env::temp_dir().join(format!("pes-{}.json", uuid::Uuid::new_v4().simple()));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    file.write_all(text.as_bytes()).inspect_err(|_| forget(&path))?;
+    Ok(path)
 }
 
 fn run_editor(path: &Path) -> Result<(), Error> {

@@ -115,7 +115,7 @@ fn options(asked: &AskedQuestion) -> Option<String> {
 pub(super) fn prompt(asked: &AskedQuestion) -> &'static str {
     match asked.kind {
         SuspensionKind::Approval | SuspensionKind::PlanReview if asked.feedback_schema.allow_modify_args => {
-            "[a]pprove  [e]dit in $EDITOR  [x] reject  [l]ater  > "
+            "[a]pprove  [e]dit in $EDITOR and approve  [x] reject  [l]ater  > "
         }
         SuspensionKind::Approval | SuspensionKind::PlanReview => "[a]pprove  [x] reject  [l]ater  > ",
         SuspensionKind::InDoubt => "[r]etry  [d]one with a result  [s]kip  [b] abort the item  [l]ater  > ",

@@ -1,5 +1,6 @@
 //! Follows a run to its end: draws it, asks people, and handles Ctrl-C.
 
+use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -75,6 +76,8 @@ struct Follower<'s> {
     turn: usize,
     /// The question that is shown now.
     asking: Option<AskedQuestion>,
+    /// What was edited for that question and not accepted.
+    kept: Option<PathBuf>,
     /// Questions that the person here does not answer.
     left_to_others: Vec<SuspensionId>,
     /// Questions that were answered here; the log may not have the answers yet.
@@ -102,6 +105,7 @@ pub(super) async fn follow(server: &Server, watched: Watched, input: &mut Input)
         failures: 0,
         turn: 0,
         asking: None,
+        kept: None,
         left_to_others: Vec::new(),
         sent: Vec::new(),
         status: RunStatus::Running,
@@ -269,7 +273,7 @@ impl Follower<'_> {
         self.input.forget();
         tell(&format!("\n{}", card::card(&asked, now(), self.style)));
         prompt::show(&asked);
-        self.asking = Some(asked);
+        (self.asking, self.kept) = (Some(asked), None);
     }
 
     fn can_ask(&self) -> bool {
@@ -284,7 +288,7 @@ impl Follower<'_> {
             return Ok(None);
         };
         // An answer may need further input, which the person may break off.
-        let understood = prompt::understood(&asked, text.trim(), self.input);
+        let understood = prompt::understood(&asked, text.trim(), self.input, &mut self.kept);
         let understood = match unless_stopped(understood, interrupts, self.watched.deadline).await {
             Ok(understood) => understood,
             Err(stopped) => return self.leave(stopped, interrupts).await.map(Some),
@@ -314,7 +318,7 @@ impl Follower<'_> {
         match unless_stopped(sending, interrupts, self.watched.deadline).await {
             Ok(sent) => {
                 let sent = match draft {
-                    Some(draft) => draft.settle(sent),
+                    Some(draft) => draft.settle(sent, &mut self.kept),
                     None => sent,
                 };
                 self.settle(asked, sent)?;

@@ -79,12 +79,13 @@ async fn show(server: &Server, thread: &str) -> Result<(), Error> {
 /// `json`: prints the resulting plan.
 async fn edit(server: &Server, path: &str, json: bool) -> Result<(), Error> {
     let (plan, etag) = server.get_with_etag(path).await?;
-    let Some(draft) = edited(&plan)? else {
+    let mut kept = None;
+    let Some(draft) = edited(&plan, &mut kept)? else {
         tell("Nothing was changed.");
         return Ok(());
     };
     let patch = json_patch::diff(&plan, draft.value());
-    let changed: Value = draft.settle(server.patch(path, &etag, &json!(patch)).await)?;
+    let changed: Value = draft.settle(server.patch(path, &etag, &json!(patch)).await, &mut kept)?;
     if json { print(&changed.to_string()) } else { print("The plan was changed.") }
 }
 

@@ -1,5 +1,7 @@
 //! Interprets what is typed at a question.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use super::answer::{Draft, edited};
@@ -24,8 +26,13 @@ pub(super) fn show(asked: &AskedQuestion) {
     ask(card::prompt(asked));
 }
 
-/// Asks for what the answer needs besides its letter.
-pub(super) async fn understood(asked: &AskedQuestion, text: &str, input: &mut Input) -> Result<Typed, Error> {
+/// Asks for what the answer needs besides its letter. `kept`: the text that was edited for this question and not accepted.
+pub(super) async fn understood(
+    asked: &AskedQuestion,
+    text: &str,
+    input: &mut Input,
+    kept: &mut Option<PathBuf>,
+) -> Result<Typed, Error> {
     let letter = text.to_lowercase();
     let is_choice = !matches!(
         asked.kind,
@@ -62,15 +69,15 @@ pub(super) async fn understood(asked: &AskedQuestion, text: &str, input: &mut In
             Typed::Answer(json!({ "approved": false, "reason": reason }))
         }
         (SuspensionKind::Approval, "e" | "edit") if asked.feedback_schema.allow_modify_args => {
-            changed(asked.tool_input.as_ref())?
+            changed(asked.tool_input.as_ref(), kept)?
         }
-        (SuspensionKind::PlanReview, "e" | "edit") => changed(asked.plan.as_ref().map(todo_list).as_ref())?,
+        (SuspensionKind::PlanReview, "e" | "edit") => changed(asked.plan.as_ref().map(todo_list).as_ref(), kept)?,
         (_, _) => Typed::Again("Type the letter of an answer.".to_owned()),
     })
 }
 
-fn changed(value: Option<&Value>) -> Result<Typed, Error> {
-    Ok(match edited(value.unwrap_or(&Value::Null))? {
+fn changed(value: Option<&Value>, kept: &mut Option<PathBuf>) -> Result<Typed, Error> {
+    Ok(match edited(value.unwrap_or(&Value::Null), kept)? {
         Some(draft) => Typed::Edited(draft),
         None => Typed::Again("Nothing was changed.".to_owned()),
     })

@@ -11,7 +11,7 @@ use crate::cli::server::tests::answers;
 /// The result when the editor leaves this text and ends in this way, and the path of the file.
 fn left(text: &str, end: Result<(), Error>) -> (Result<Option<Draft>, Error>, PathBuf) {
     let mut at = PathBuf::new();
-    let edited = edited_by(&json!({ "to": "team" }), |path: &Path| {
+    let edited = edited_by(&json!({ "to": "team" }), &mut None, |path: &Path| {
         path.clone_into(&mut at);
         fs::write(path, text).unwrap();
         end
@@ -40,10 +40,36 @@ fn what_was_written_is_kept_until_it_is_taken() {
         let draft = edited.ok().flatten().unwrap();
         assert_eq!((draft.value(), path.exists()), (&json!({ "to": "all" }), true));
         let sent = if is_taken { Ok(Value::Null) } else { failed("gone") };
-        assert_eq!(draft.settle(sent).is_ok(), is_taken);
+        assert_eq!(draft.settle(sent, &mut None).is_ok(), is_taken);
         assert_eq!(path.exists(), !is_taken);
         let _ = fs::remove_file(path);
     }
+}
+
+#[test]
+fn what_could_not_be_sent_is_edited_further() {
+    let mut kept = None;
+    // The editor leaves this text; returns what it was given, and the result.
+    let edit = |text: &str, kept: &mut Option<PathBuf>| {
+        let mut given = String::new();
+        let edited = edited_by(&json!({ "to": "team" }), kept, |path: &Path| {
+            given = fs::read_to_string(path).unwrap();
+            fs::write(path, text).unwrap();
+            Ok(())
+        });
+        (given, edited)
+    };
+    let (given, edited) = edit("{ \"to\": ", &mut kept);
+    assert_eq!((given.as_str(), edited.is_err()), ("{\n  \"to\": \"team\"\n}\n", true));
+    let file = kept.clone().unwrap();
+    let (given, edited) = edit(r#"{ "to": 1 }"#, &mut kept);
+    assert_eq!((given.as_str(), kept.as_ref()), ("{ \"to\": ", None));
+    let refused: Result<(), Error> = edited.ok().flatten().unwrap().settle(failed("no text"), &mut kept);
+    assert_eq!((refused.is_err(), kept.as_ref()), (true, Some(&file)));
+    let (given, edited) = edit(r#"{ "to": "all" }"#, &mut kept);
+    assert_eq!(given, r#"{ "to": 1 }"#);
+    let sent = edited.ok().flatten().unwrap().settle(Ok(()), &mut kept);
+    assert_eq!((sent.is_ok(), kept, file.exists()), (true, None, false), "one file for all attempts");
 }
 
 #[test]
