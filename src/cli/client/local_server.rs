@@ -6,7 +6,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -89,26 +89,34 @@ async fn start(
         .stdout(output);
     // Ctrl-C here must not stop the server.
     let mut child = command.process_group(0).spawn().map_err(failed)?;
-    let pid = child.id();
+    let (pid, log_path) = (child.id(), log.display());
     // Also whoever does not wait for it can stop it.
-    tell(&format!("A server runs as process {pid}, and goes on when this ends; stop it with: kill {pid}"));
+    tell(&format!("A server starts as process {pid}, which `kill {pid}` stops; its log: {log_path}"));
     for _ in 0..PATIENCE {
         if let Some(status) = child.try_wait().map_err(failed)? {
             let why = last_line(&log, written).map_err(failed)?;
-            return Err(Error::Failed(format!("The server ended at once ({status}): {why}. More: {}", log.display())));
+            return Err(ended(status, format!("The server ended at once ({status}): {why}. More: {log_path}")));
         }
         // A server on a free port says where it listens in the folder that it holds.
         let free = if config.server.port == 0 { sqlite::served(&config.store.data_dir) } else { None };
         let free = free.map(|base| Server::at(&base, variables)).transpose()?;
         if free.as_ref().unwrap_or(&server).is_pes().await {
-            return Ok(free.unwrap_or(server));
+            let server = free.unwrap_or(server);
+            tell(&format!("It answers at {}, also with its page, and goes on when this ends.", server.shown()));
+            return Ok(server);
         }
         tokio::time::sleep(EVERY).await;
     }
-    Err(Error::Failed(format!(
-        "The server is not ready yet, and goes on as process {pid}; {} says why.",
-        log.display()
-    )))
+    Err(Error::Failed(format!("The server is not ready yet, and goes on as process {pid}; {log_path} says why.")))
+}
+
+/// The error of a server that could not start, with the exit code of `pes serve` if it says more than that it failed.
+fn ended(status: ExitStatus, why: String) -> Error {
+    match status.code() {
+        Some(2) => Error::Usage(why),
+        Some(9) => Error::NoServer(why),
+        Some(_) | None => Error::Failed(why),
+    }
 }
 
 /// The last line of the file behind its first `written` bytes: with it a command says why it failed.

@@ -273,7 +273,7 @@ fn whoever_has_no_server_is_offered_one_that_stays() {
     terminal.line(&format!("cd {}; {} chat talk; echo code $?", folder.path().display(), pes()));
     terminal.shows(&["Start one here? [Y/n]"]);
     terminal.line("y");
-    let shown = terminal.shows(&["A server runs as process", "Thread talk."]);
+    let shown = terminal.shows(&["A server starts as process", "It answers at http://127.0.0.1:", "Thread talk."]);
     let mode = |path: &str| std::fs::metadata(folder.path().join(path)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("data"), mode("data/server.log")), (0o700, 0o600));
     let pid = shown.split_once("as process ").unwrap().1.split(',').next().unwrap().to_owned();
@@ -293,7 +293,7 @@ fn one_that_was_started_on_a_free_port_is_found() {
     terminal.line(&format!("cd {}; {chat}", folder.path().display()));
     terminal.shows(&["Start one here? [Y/n]"]);
     terminal.line("y");
-    let shown = terminal.shows(&["A server runs as process", "Thread talk."]);
+    let shown = terminal.shows(&["A server starts as process", "It answers at http://127.0.0.1:", "Thread talk."]);
     let pid = shown.split_once("as process ").unwrap().1.split(',').next().unwrap().to_owned();
     terminal.line("");
     terminal.shows(&["code 0"]);
@@ -318,6 +318,14 @@ fn one_that_cannot_start_says_why() {
     let why = "pes: The server ended at once (exit status: 1): metrics.listen (PES_METRICS_LISTEN): 127.0.0.1:";
     let ended = shown.lines().find(|line| line.starts_with(why)).unwrap_or_else(|| panic!("{shown}"));
     assert!(ended.contains(" cannot be bound: ") && ended.ends_with(". More: ./data/server.log"), "{ended}");
+    let run = format!("{} run x --port 0 --model openai:gpt-4.1; echo code $?", pes());
+    terminal.line(&format!("clear; echo an''other; {run}"));
+    terminal.shows(&["another", "Start one here? [Y/n]"]);
+    terminal.line("y");
+    let shown = terminal.shows(&["code 2"]);
+    let why = "pes: The server ended at once (exit status: 2): configuration: ";
+    assert!(shown.contains("A server starts as process ") && shown.contains(why), "{shown}");
+    assert!(!shown.contains("goes on when this ends"), "{shown}");
 }
 
 #[test]
@@ -336,9 +344,9 @@ fn control_c_leaves_the_offer_of_a_server_and_the_wait_for_it() {
     terminal.line(&format!("clear; echo an''other; {database} {} run x; echo code $?", pes()));
     terminal.shows(&["another", "Start one here? [Y/n]"]);
     terminal.line("y");
-    let shown = terminal.shows(&["A server runs as process"]);
+    let shown = terminal.shows(&["A server starts as process"]);
     terminal.keys(&["C-c"]);
-    terminal.shows(&["A server runs as process", "\ncode 0"]);
+    terminal.shows(&["A server starts as process", "\ncode 0"]);
     let pid = shown.split_once("as process ").unwrap().1.split(',').next().unwrap();
     terminal.line(&format!("clear; kill {pid}; echo killed $?"));
     terminal.shows(&["killed 0"]);
