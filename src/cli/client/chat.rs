@@ -12,6 +12,9 @@ use super::terminal::{ask, can_ask, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
 
+/// The command that shows a run of the talk again, to precede its thread.
+const CHAT: &str = "pes chat";
+
 pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut Input) -> Result<(), Error> {
     // Ctrl-C no longer ends the process by default: the offer of a server has handled it.
     let mut interrupts = signal(SignalKind::interrupt())?;
@@ -41,10 +44,11 @@ pub(super) async fn chat(server: &Server, thread: Option<String>, input: &mut In
         let receipt = sent?;
         let output = Output { json: false, tokens: false };
         let (run, after, title) = (receipt.run_id, here.last_seq, here.title);
-        let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask: true, deadline: None };
+        let watched =
+            Watched { thread: thread.clone(), title, run, after, output, may_ask: true, deadline: None, command: CHAT };
         let ended = follow(server, watched, input).await?;
-        let is_left = matches!(ended, Ended::Detached);
-        match outcome(server, &thread, ended, false) {
+        let is_left = matches!(ended, Ended::Left);
+        match outcome(server, &thread, CHAT, ended, false) {
             Ok(()) if is_left => return Ok(()),
             Ok(()) => {}
             // The chat continues after a failed run.

@@ -8,19 +8,21 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::answer::Draft;
 use super::args::Output;
-use super::events::{Events, FrameContent, Next, ObservationFrame, pause};
+use super::events::{Events, FrameContent, Next, ObservationFrame};
 use super::input::Input;
+use super::leave::leave;
 use super::lists::now;
+use super::outage::{self, Outage};
 use super::plan_view::PlanView;
 use super::prompt::{self, Typed};
 use super::replay::Base;
 use super::screen::Screen;
 use super::show::line;
-use super::standing::Standing;
+use super::standing::{Standing, waits_for_answer};
 use super::stop::{Stopped, passed, unless_stopped};
 use super::terminal::{ResultLines, Style, can_ask, is_drawn, size, tell};
 use super::{answer, card, plain, tree};
@@ -32,8 +34,6 @@ use crate::domain::run::{RunResource, RunStatus};
 
 /// The interval between redraws.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
-/// A second Ctrl-C within this time cancels the run.
-const SECOND_PRESS: Duration = Duration::from_secs(2);
 
 /// The run to follow, and how.
 pub(super) struct Watched {
@@ -47,6 +47,8 @@ pub(super) struct Watched {
     pub may_ask: bool,
     /// When the client stops waiting for the run.
     pub deadline: Option<Instant>,
+    /// The command that shows the run again, to precede the thread.
+    pub command: &'static str,
 }
 
 pub(super) enum Ended {
@@ -57,7 +59,7 @@ pub(super) enum Ended {
         is_queued: bool,
     },
     /// The client stopped following; the run continues.
-    Detached,
+    Left,
 }
 
 struct Follower<'s> {
@@ -70,12 +72,12 @@ struct Follower<'s> {
     /// The frames of `--json`. If nobody reads them, the run is still followed, for the exit code.
     printed: ResultLines,
     is_caught_up: bool,
-    /// When to ask the server again for the run's status, after it failed to answer.
-    catch_up_at: Option<Instant>,
-    failures: usize,
+    outage: Outage,
     turn: usize,
     /// The question that is shown now.
     asking: Option<AskedQuestion>,
+    /// Whether the cursor stands behind its prompt.
+    is_prompted: bool,
     /// What was edited for that question and not accepted.
     kept: Option<PathBuf>,
     /// Questions that the person here does not answer.
@@ -95,16 +97,16 @@ pub(super) async fn follow(server: &Server, watched: Watched, input: &mut Input)
     let follower = Follower {
         server,
         is_drawn: is_drawn() && !watched.output.json,
-        view: PlanView { title: line(&watched.title), ..PlanView::default() },
+        view: PlanView { title: line(&watched.title), seq: watched.after, ..PlanView::default() },
         watched,
         screen: Screen::that_hides_input(),
         printed: ResultLines::default(),
         style: Style::of_environment(),
         is_caught_up: false,
-        catch_up_at: None,
-        failures: 0,
+        outage: Outage::default(),
         turn: 0,
         asking: None,
+        is_prompted: false,
         kept: None,
         left_to_others: Vec::new(),
         sent: Vec::new(),
@@ -129,6 +131,7 @@ impl Follower<'_> {
             tokio::select! {
                 next = frames.next() => match next.expect("it never ends")? {
                     Next::Frame(frame) => {
+                        self.view.notice = None;
                         if self.watched.output.json && frame.event != "caught_up" {
                             self.printed.print(&frame.json())?;
                         }
@@ -150,10 +153,12 @@ impl Follower<'_> {
                         return Ok(ended);
                     }
                 }
-                () = passed(self.catch_up_at) => match unless_stopped(self.catch_up(), &mut interrupts, deadline).await {
-                    Ok(caught_up) => caught_up?,
-                    Err(stopped) => return self.leave(stopped, &mut interrupts).await,
-                },
+                () = passed(self.outage.again_at) => {
+                    match unless_stopped(self.catch_up(), &mut interrupts, deadline).await {
+                        Ok(caught_up) => caught_up?,
+                        Err(stopped) => return self.leave(stopped, &mut interrupts).await,
+                    }
+                }
                 _ = interrupts.recv() => return self.leave(Stopped::Interrupted, &mut interrupts).await,
                 () = passed(deadline) => return self.leave(Stopped::TooLate, &mut interrupts).await,
             }
@@ -210,9 +215,7 @@ impl Follower<'_> {
             Err(Error::Unavailable { said, again_in } | Error::TooManyRequests { said, again_in }) => (said, again_in),
             Err(error) => return Err(error),
         };
-        let again_in = pause(self.failures, wanted);
-        self.failures += 1;
-        self.catch_up_at = Some(Instant::now() + again_in);
+        let again_in = self.outage.pause(wanted);
         self.lost(&why, again_in);
         Ok(())
     }
@@ -223,7 +226,13 @@ impl Follower<'_> {
             self.view.add_open(open);
         }
         self.is_caught_up = true;
-        (self.catch_up_at, self.failures) = (None, 0);
+        self.view.notice = None;
+        if self.outage.ends() {
+            self.tell_below("The server answers again.");
+            if let Some(asked) = self.asking.take() {
+                self.prompt(asked);
+            }
+        }
     }
 
     fn observe(&mut self, frame: &ObservationFrame) {
@@ -238,7 +247,8 @@ impl Follower<'_> {
         if self.asking.as_ref().is_some_and(|asked| !is_open(&asked.suspension_id)) {
             self.asking = None;
             let by = frame.content["decidedBy"].as_str().map(line).unwrap_or_else(|| "time".to_owned());
-            tell(&format!("\nAnswered: {} by {by}.", frame.content["decision"].as_str().unwrap_or("it ended")));
+            let decision = frame.content["decision"].as_str().unwrap_or("it ended");
+            self.tell_below(&format!("Answered: {decision} by {by}."));
         }
     }
 
@@ -252,12 +262,28 @@ impl Follower<'_> {
         }
     }
 
+    /// Tells of an outage: in a line of the tree if one is drawn.
     fn lost(&mut self, why: &str, again_in: Duration) {
-        self.screen.leave();
-        let (seq, seconds) = (self.view.seq, again_in.as_secs());
-        tell(&format!(
-            "The server does not answer ({why}). What you see is as of observation {seq}; again in {seconds} s."
-        ));
+        let told = outage::words(why, again_in, self.view.seq);
+        if self.is_drawn && self.is_caught_up && self.asking.is_none() {
+            self.view.notice = Some(line(&told));
+            return;
+        }
+        self.outage.is_told = true;
+        self.tell_below(&told);
+    }
+
+    /// Tells something in a line of its own, also if the cursor stands behind a prompt.
+    fn tell_below(&mut self, told: &str) {
+        if std::mem::take(&mut self.is_prompted) {
+            tell("");
+        }
+        tell(told);
+    }
+
+    fn prompt(&mut self, asked: AskedQuestion) {
+        prompt::show(&asked);
+        (self.asking, self.is_prompted) = (Some(asked), true);
     }
 
     /// Shows the next question, if there is one and somebody can answer.
@@ -265,15 +291,16 @@ impl Follower<'_> {
         if self.asking.is_some() || !self.is_caught_up || !self.can_ask() {
             return;
         }
-        let next = self.view.questions.iter().find(|one| !self.is_settled(&one.asked.suspension_id));
+        let is_settled = |id: &SuspensionId| self.left_to_others.contains(id) || self.sent.contains(id);
+        let next = self.view.questions.iter().find(|one| !is_settled(&one.asked.suspension_id));
         let Some(asked) = next.map(|one| one.asked.clone()) else { return };
         self.draw();
         self.screen.leave();
         // Earlier input was typed before this question was visible.
         self.input.forget();
         tell(&format!("\n{}", card::card(&asked, now(), self.style)));
-        prompt::show(&asked);
-        (self.asking, self.kept) = (Some(asked), None);
+        self.kept = None;
+        self.prompt(asked);
     }
 
     fn can_ask(&self) -> bool {
@@ -287,6 +314,7 @@ impl Follower<'_> {
             self.watched.may_ask = false;
             return Ok(None);
         };
+        self.is_prompted = false;
         // An answer may need further input, which the person may break off.
         let understood = prompt::understood(&asked, text.trim(), self.input, &mut self.kept);
         let understood = match unless_stopped(understood, interrupts, self.watched.deadline).await {
@@ -327,6 +355,7 @@ impl Follower<'_> {
             Err(stopped) => {
                 tell("\nThe answer may have been sent. `pes questions` shows whether the question is still open.");
                 draft.iter().for_each(Draft::tell_where);
+                self.sent.push(asked.suspension_id);
                 self.leave(stopped, interrupts).await.map(Some)
             }
         }
@@ -344,8 +373,7 @@ impl Follower<'_> {
 
     fn ask_again(&mut self, asked: AskedQuestion, why: &str) {
         tell(why);
-        prompt::show(&asked);
-        self.asking = Some(asked);
+        self.prompt(asked);
     }
 
     /// Whether the run is blocked on an answer that nobody can give here.
@@ -353,43 +381,17 @@ impl Follower<'_> {
         let open: Vec<AskedQuestion> = self.view.questions.iter().map(|one| one.asked.clone()).collect();
         let is_for_others =
             |asked: &AskedQuestion| !self.can_ask() || self.left_to_others.contains(&asked.suspension_id);
-        // A call that asks keeps its run running until it is answered.
-        let call_asks = open.iter().any(|asked| asked.while_running);
-        let stands = match self.status {
-            RunStatus::Suspended => true,
-            RunStatus::Queued => self.ahead.is_some() || call_asks,
-            RunStatus::Running | RunStatus::Waiting => call_asks,
-            RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => false,
-        };
-        let stands = stands && self.is_caught_up && !open.is_empty();
+        let waits = self.is_caught_up && waits_for_answer(self.status, self.ahead.is_some(), &open);
         let is_queued = self.status == RunStatus::Queued;
-        (stands && open.iter().all(is_for_others)).then_some(Ended::Waits { open, is_queued })
-    }
-
-    fn is_settled(&self, id: &SuspensionId) -> bool {
-        self.left_to_others.contains(id) || self.sent.contains(id)
+        (waits && open.iter().all(is_for_others)).then_some(Ended::Waits { open, is_queued })
     }
 
     async fn leave(&mut self, stopped: Stopped, interrupts: &mut Signal) -> Result<Ended, Error> {
         self.screen.leave();
-        let thread = line(&self.watched.thread);
-        if stopped == Stopped::TooLate {
-            return Err(Error::TimedOut(format!("The run is not over in time; it goes on. Try: pes watch {thread}")));
-        }
-        tell(&format!("\nDetached; the run goes on. `pes watch {thread}`. Ctrl-C again cancels it."));
-        if timeout(SECOND_PRESS, interrupts.recv()).await.is_err() {
-            return Ok(Ended::Detached);
-        }
-        let (path, nothing) = (format!("/runs/{}/cancel", self.watched.run), json!({}));
-        let cancelling = self.server.post::<Value>(&path, &nothing);
-        // A further Ctrl-C also stops waiting for the server.
-        match unless_stopped(cancelling, interrupts, None).await {
-            Ok(Ok(_)) => Err(Error::Cancelled("The run is being cancelled: nothing new starts.".to_owned())),
-            Ok(Err(why)) => Err(why),
-            Err(_) => {
-                Err(Error::Failed(format!("The server may not have heard of the cancel. Try: pes cancel {thread}")))
-            }
-        }
+        // What is typed from now on is for the shell.
+        self.input.give_up();
+        let asks = self.view.questions.iter().any(|one| !self.sent.contains(&one.asked.suspension_id));
+        leave(self.server, &self.watched, asks, stopped, interrupts).await
     }
 }
 

@@ -1,10 +1,12 @@
 //! Lines typed at the terminal. The whole command has one reader. Each caller borrows it, so a line whose caller stopped
 //! waiting goes to the next caller.
 
-use std::io::{ErrorKind, read_to_string, stdin};
+use std::io::{ErrorKind, IsTerminal as _, PipeReader, PipeWriter, pipe, read_to_string, stdin};
 use std::sync::mpsc;
 use std::thread;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::retry_on_intr;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::cli::Error;
@@ -24,15 +26,23 @@ pub(super) struct Input {
     lines: UnboundedReceiver<Option<String>>,
     /// Whether a requested line has not been handed over yet.
     is_asked: bool,
+    /// Closed when the input is given up.
+    holds: Option<PipeWriter>,
 }
 
 impl Input {
     pub fn of_terminal() -> Self {
-        Self::of(|| {
+        // Of another input, the buffer may already hold the next line. Without a pipe, reading is not given up.
+        let (held, holds) = stdin().is_terminal().then(pipe).and_then(Result::ok).unzip();
+        let input = Self::of(move || {
+            if held.as_ref().is_some_and(|held| !has_line(held)) {
+                return None;
+            }
             let mut text = String::new();
             let read = stdin().read_line(&mut text);
             read.is_ok_and(|bytes| bytes > 0).then_some(text)
-        })
+        });
+        Self { holds, ..input }
     }
 
     /// An input from the results of `read`, which may block.
@@ -47,7 +57,7 @@ impl Input {
                 }
             }
         });
-        Self { asks, lines, is_asked: false }
+        Self { asks, lines, is_asked: false, holds: None }
     }
 
     /// The next line; `None`: the input is closed. Cancel safe: no line is lost.
@@ -61,6 +71,11 @@ impl Input {
         line
     }
 
+    /// Reads no further line of the terminal, also if one was requested: the next reader gets it.
+    pub fn give_up(&mut self) {
+        drop(self.holds.take());
+    }
+
     /// Discards pending input, including an unfinished line: it was not meant for the next question.
     pub fn forget(&mut self) {
         // Fails without a terminal, where nobody types.
@@ -69,6 +84,15 @@ impl Input {
             self.is_asked = false;
         }
     }
+}
+
+/// Waits until the terminal has a line or is closed; `false`: the input was given up before.
+fn has_line(held: &PipeReader) -> bool {
+    let terminal = stdin();
+    let mut both = [PollFd::new(&terminal, PollFlags::IN), PollFd::new(held, PollFlags::IN)];
+    // If it cannot be polled, it is read at once.
+    let _ = retry_on_intr(|| poll(&mut both, None));
+    both[1].revents().is_empty()
 }
 
 #[cfg(test)]

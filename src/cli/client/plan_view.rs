@@ -34,6 +34,8 @@ pub(super) struct PlanView {
     pub at: Millis,
     /// Current output of the model that plans or synthesizes.
     pub saying: Option<Saying>,
+    /// What the client itself tells below the plan.
+    pub notice: Option<String>,
 }
 
 pub(super) struct ItemView {

@@ -38,7 +38,7 @@ pub(super) struct Thread {
     pub last_seq: i64,
     /// Empty until the thread has one.
     pub title: String,
-    last_run: Option<LastRun>,
+    pub last_run: Option<LastRun>,
 }
 
 /// The text of a query; `-` reads it from stdin.
@@ -49,6 +49,9 @@ pub(super) fn query(given: String) -> Result<String, Error> {
     }
     Ok(query)
 }
+
+/// The command that shows a run again, to precede its thread.
+const WATCH: &str = "pes watch";
 
 pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut Input) -> Result<(), Error> {
     let RunArguments { query, thread, review, timeout, no_input, detach, output } = arguments;
@@ -81,9 +84,9 @@ pub(super) async fn run(server: &Server, arguments: RunArguments, input: &mut In
         return print(&thread);
     }
     let (run, may_ask) = (receipt.run_id, !no_input);
-    let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask, deadline };
+    let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask, deadline, command: WATCH };
     let ended = follow(server, watched, input).await?;
-    outcome(server, &thread, ended, output.json)
+    outcome(server, &thread, WATCH, ended, output.json)
 }
 
 /// Sends a query. If the wait for the answer ends first, says that the query may have been sent.
@@ -130,9 +133,10 @@ pub(super) async fn watch(server: &Server, arguments: WatchArguments, input: &mu
         )));
     };
     let run = run.run_id.as_str().to_owned();
-    let watched = Watched { thread: thread.clone(), title, run, after, output, may_ask: true, deadline: None };
+    let watched =
+        Watched { thread: thread.clone(), title, run, after, output, may_ask: true, deadline: None, command: WATCH };
     let ended = follow(server, watched, input).await?;
-    outcome(server, &thread, ended, output.json)
+    outcome(server, &thread, WATCH, ended, output.json)
 }
 
 /// The result of a request about a thread; if it failed because there is none, the error of [`no_such`].
@@ -155,11 +159,11 @@ pub(super) async fn no_such(server: &Server, thread: &str) -> Error {
     Error::NotFound(format!("No thread {thread}{hint} Try: pes threads"))
 }
 
-/// Prints the answer; the exit code says how the run ended.
-pub(super) fn outcome(server: &Server, thread: &str, ended: Ended, json: bool) -> Result<(), Error> {
+/// Prints the answer; the exit code says how the run ended. `command` shows a run that has not ended again.
+pub(super) fn outcome(server: &Server, thread: &str, command: &str, ended: Ended, json: bool) -> Result<(), Error> {
     let run = match ended {
         Ended::Run(run) => run,
-        Ended::Detached => return Ok(()),
+        Ended::Left => return Ok(()),
         Ended::Waits { open, is_queued } => {
             let waits = if is_queued {
                 "The run is queued behind one that waits for a person"
@@ -167,7 +171,7 @@ pub(super) fn outcome(server: &Server, thread: &str, ended: Ended, json: bool) -
                 "The run waits for a person"
             };
             return Err(Error::WaitsForPerson(format!(
-                "{waits}: {}. Answer it (`pes questions`), then: pes watch {thread}",
+                "{waits}: {}. Answer it (`pes questions`), then: {command} {thread}",
                 named(&open)
             )));
         }

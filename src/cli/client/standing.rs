@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::lists::open_questions_of;
 use crate::cli::Error;
 use crate::cli::server::Server;
-use crate::domain::hitl::Suspension;
+use crate::domain::hitl::{AskedQuestion, Suspension};
 use crate::domain::ids::RunId;
 use crate::domain::run::{RunResource, RunStatus};
 use crate::domain::thread::ThreadStatus;
@@ -32,4 +32,18 @@ impl Standing {
         let ahead = open.first().filter(|_| is_blocked).map(|asked| asked.run_id.clone());
         Ok(Self { status: run.status, ahead, open })
     }
+}
+
+/// Whether a run with this status waits for an answer to one of these questions. `is_behind`: it is queued behind a run that
+/// waits for a person.
+pub(super) fn waits_for_answer(status: RunStatus, is_behind: bool, open: &[AskedQuestion]) -> bool {
+    // A call that asks keeps its run running until it is answered.
+    let call_asks = open.iter().any(|asked| asked.while_running);
+    let waits = match status {
+        RunStatus::Suspended => true,
+        RunStatus::Queued => is_behind || call_asks,
+        RunStatus::Running | RunStatus::Waiting => call_asks,
+        RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => false,
+    };
+    waits && !open.is_empty()
 }

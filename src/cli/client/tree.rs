@@ -80,6 +80,7 @@ impl Shape {
 /// Draws at most one line less than there are rows. Finished items are hidden first, then pending ones.
 pub(super) fn draw(view: &PlanView, thread: &str, canvas: Canvas) -> Vec<String> {
     let mut lines = lines(view, thread, canvas);
+    lines.extend(view.notice.as_ref().map(|notice| cut(&format!("  {notice}"), canvas.size.columns)));
     // A line in the last row would scroll the first one away, and the next drawing would be misplaced.
     lines.truncate(canvas.size.rows.saturating_sub(1));
     if canvas.style.unicode {
@@ -100,8 +101,9 @@ fn lines(view: &PlanView, thread: &str, canvas: Canvas) -> Vec<String> {
         lines.extend(asked);
         return lines;
     }
-    // Other rows: the head, the questions, the model's output, the cursor.
-    let room = size.rows.saturating_sub(2 + asked.len() + usize::from(view.saying.is_some()));
+    // Other rows: the head, the questions, the model's output, the notice, the cursor.
+    let others = 2 + asked.len() + usize::from(view.saying.is_some()) + usize::from(view.notice.is_some());
+    let room = size.rows.saturating_sub(others);
     lines.extend(items(view, Canvas { size: Size { rows: room, ..size }, ..canvas }));
     lines.extend(asked);
     if let Some(saying) = &view.saying {

@@ -79,12 +79,23 @@ fn stream() -> String {
     format!("{head}event: caught_up\ndata: {{\"seq\":4}}\n\n")
 }
 
-fn suspended() -> String {
+/// As [`stream`], but the server ends it.
+fn ended_stream() -> String {
+    let event = "event: caught_up\ndata: {\"seq\":4}\n\n";
+    let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: text/event-stream\r\n";
+    format!("{head}Content-Length: {}\r\n\r\n{event}", event.len())
+}
+
+fn run_that_is(status: &str) -> Value {
     let usage = json!({ "inputTokens": 0, "outputTokens": 0, "thinkingTokens": 0, "cachedInputTokens": 0 });
-    found(&json!({
-        "runId": "run_1", "threadId": "t", "status": "suspended", "query": "?", "traceId": "x", "model": "m",
+    json!({
+        "runId": "run_1", "threadId": "t", "status": status, "query": "?", "traceId": "x", "model": "m",
         "provider": "p", "createdAt": 1, "llmCalls": 1, "toolCalls": 0, "usage": usage
-    }))
+    })
+}
+
+fn suspended() -> String {
+    found(&run_that_is("suspended"))
 }
 
 fn open() -> String {
@@ -93,6 +104,10 @@ fn open() -> String {
         "message": "May it?", "feedbackSchema": { "inputType": "confirm", "prompt": "May it?" }, "createdAt": 1
     });
     found(&json!({ "items": [asked] }))
+}
+
+fn nothing_open() -> String {
+    found(&json!({ "items": [] }))
 }
 
 #[test]
@@ -106,7 +121,7 @@ fn control_c_is_heard_while_the_server_is_silent() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     let said = text(&output.stderr);
-    assert_eq!((output.status.code(), said.contains("Detached; the run goes on.")), (Some(0), true), "{said}");
+    assert_eq!((output.status.code(), said.contains("You left; the run goes on.")), (Some(0), true), "{said}");
     assert!(began.elapsed() < SOON, "it waited for the server: {said}");
 }
 
@@ -168,12 +183,12 @@ fn an_answer_that_is_on_its_way_may_have_been_sent() {
     terminal.line("a");
     silent.is_asked("POST /threads/t/resume ");
     terminal.keys(&["C-c"]);
-    terminal.shows(&["The answer may have been sent.", "Detached; the run goes on.", "code 0"]);
+    terminal.shows(&["The answer may have been sent.", "You left; the run goes on.", "code 0"]);
 }
 
 #[test]
 fn a_query_that_is_on_its_way_may_have_been_sent() {
-    let silent = Silent::after(vec![thread()]);
+    let silent = Silent::after(vec![thread(), nothing_open()]);
     let terminal = Terminal::new(110, 30, &[("PES_URL", &silent.url), ("LANG", "C.UTF-8")]);
     terminal.line(&format!("{} chat t; echo code $?", pes()));
     terminal.shows(&["Thread t."]);
@@ -181,4 +196,41 @@ fn a_query_that_is_on_its_way_may_have_been_sent() {
     silent.is_asked("POST /threads/t/process ");
     terminal.keys(&["C-c"]);
     terminal.shows(&["The query may have been sent.", "code 0"]);
+}
+
+fn busy() -> String {
+    "HTTP/1.1 503 No\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_owned()
+}
+
+#[test]
+fn an_outage_during_a_question_is_told_below_it_and_its_end_with_the_prompt() {
+    let asked = [suspended(), open()];
+    let answers = [&[thread(), ended_stream()][..], &asked, &[busy(), stream()], &asked].concat();
+    let silent = Silent::after(answers);
+    let terminal = Terminal::new(200, 30, &[("PES_URL", &silent.url), ("LANG", "C.UTF-8")]);
+    terminal.line(&format!("{} watch t --after 4; echo code $?", pes()));
+    let away = |seconds: u8, why: &str| {
+        format!("The server does not answer (again in {seconds} s; what you see is as of observation 4): {why}.\n")
+    };
+    let is_busy = format!("{}: status 503, and not the error of a pes server", silent.url);
+    let prompt = "[a]pprove  [x] reject  [l]ater  >\n";
+    let expected =
+        [prompt, &away(1, "the stream ended"), &away(2, &is_busy), "The server answers again.\n", prompt].concat();
+    terminal.shows(&[&expected]);
+    terminal.line("a");
+    silent.is_asked("POST /threads/t/resume ");
+}
+
+#[test]
+fn an_outage_without_a_question_is_told_in_the_tree() {
+    let running = found(&run_that_is("running"));
+    let over = format!("{}event: run\ndata: {}\n\n", stream(), run_that_is("completed"));
+    let before = [thread(), ended_stream(), running.clone(), nothing_open()];
+    let silent = Silent::after([&before[..], &[busy(), over, running, nothing_open()]].concat());
+    let terminal = Terminal::new(110, 30, &[("PES_URL", &silent.url), ("LANG", "C.UTF-8")]);
+    terminal.line(&format!("{} watch t --after 4; echo code $?", pes()));
+    let shown = terminal.shows(&["  The server does not answer (again in 2 s; "]);
+    assert_eq!((shown.matches("does not answer").count(), shown.matches(" tok").count()), (1, 1), "{shown}");
+    let shown = terminal.shows(&["code 0"]);
+    assert_eq!((shown.matches("does not answer").count(), shown.matches(" tok").count()), (0, 1), "{shown}");
 }

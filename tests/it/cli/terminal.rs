@@ -190,12 +190,16 @@ fn control_c_detaches_first_and_cancels_at_once_after() {
     terminal.line(&run);
     terminal.shows(&["[a]pprove"]);
     terminal.keys(&["C-c"]);
-    terminal.shows(&["Detached; the run goes on. `pes watch m`.", "code 0"]);
+    let left = "You left; the run waits for an answer. See it: pes watch m. Ctrl-C within 2 s cancels it.";
+    terminal.shows(&[left]);
+    // Typed while the command still waits for a second Ctrl-C.
+    terminal.line("echo is''kept");
+    terminal.shows(&["code 0", "\niskept\n"]);
     // The quotes distinguish printed text from typed text.
     terminal.line(&format!("clear; echo an''other; {} watch m; echo code $?", pes()));
     terminal.shows(&["another", "[a]pprove"]);
     terminal.keys(&["C-c"]);
-    terminal.shows(&["Detached"]);
+    terminal.shows(&[left]);
     terminal.keys(&["C-c"]);
     terminal.shows(&["being cancelled", "code 5"]);
 }
@@ -210,7 +214,7 @@ fn control_c_leaves_also_where_a_reason_or_the_next_query_is_typed() {
     terminal.line("x");
     terminal.shows(&["Why not?"]);
     terminal.keys(&["C-c"]);
-    terminal.shows(&["Detached; the run goes on.", "code 0"]);
+    terminal.shows(&["You left; the run waits for an answer.", "code 0"]);
     terminal.line(&format!("clear; echo an''other; {} chat t; echo code $?", pes()));
     terminal.shows(&["another", "Thread t."]);
     terminal.line("Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.");

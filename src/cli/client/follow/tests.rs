@@ -24,12 +24,13 @@ async fn waits_for(all: &[&str]) -> (Vec<String>, bool) {
         output: Output { json: true, tokens: false },
         may_ask: false,
         deadline: Some(Instant::now() + Duration::from_secs(30)),
+        command: "pes watch",
     };
     match follow(&server, watched, &mut Input::of_terminal()).await {
         Ok(Ended::Waits { open, is_queued }) => {
             (open.iter().map(|asked| asked.suspension_id.to_string()).collect(), is_queued)
         }
-        Ok(Ended::Run(_) | Ended::Detached) => panic!("it does not wait"),
+        Ok(Ended::Run(_) | Ended::Left) => panic!("it does not wait"),
         Err(error) => panic!("{error}"),
     }
 }

@@ -174,6 +174,18 @@ fn a_running_tool_is_named_until_it_returns() {
 }
 
 #[test]
+fn a_notice_stands_below_the_plan_and_takes_one_of_the_rows() {
+    let mut view = plan(&[(12, "completed"), (1, "in_progress"), (10, "pending")]);
+    view.notice = Some("The server does not answer: ".to_owned() + &"it is away, ".repeat(9));
+    for rows in [7, 20, 40] {
+        let lines = drawn(&view, rows);
+        let last = "  The server does not answer: it is away, it is away, it is away, it is away, i…";
+        assert_eq!(lines.last().map(String::as_str), Some(last), "{}", lines.join("\n"));
+        assert!(has(&lines, "⠋", "a12"), "{}", lines.join("\n"));
+    }
+}
+
+#[test]
 fn no_plan_is_awaited_of_a_run_that_ended_without_one() {
     let usage = json!({ "inputTokens": 0, "outputTokens": 0, "thinkingTokens": 0, "cachedInputTokens": 0 });
     let ended = json!({ "status": "completed", "totalDurationMs": 1, "llmCalls": 1, "toolCalls": 0, "usage": usage });
