@@ -85,6 +85,25 @@ fn the_query_behind_a_question_that_others_answered_is_asked() {
 }
 
 #[test]
+fn a_talk_begins_with_the_question_that_is_open_and_is_gone_on_with_later() {
+    let stage = Stage::new();
+    stage.refused(&["run", MAIL, "--thread", "m", "--no-input"], 4, "waits for a person");
+    let variables = [("PES_URL", stage.url()), ("LANG", "C.UTF-8"), ("NO_COLOR", "1")];
+    let terminal = Terminal::new(200, 40, &variables);
+    let chat = format!("{} chat m; echo code $?", pes());
+    terminal.line(&chat);
+    terminal.shows(&["◆ demo_send_email  high risk", "[a]pprove"]);
+    terminal.line("l");
+    terminal.shows(&["). Answer it (`pes questions`), then: pes chat m\n", "code 4"]);
+    terminal.line(&format!("clear; echo an''other; {chat}"));
+    terminal.shows(&["another", "✓  write", "[a]pprove"]);
+    terminal.line("a");
+    terminal.shows(&["The invitation to the team dinner was written, approved", "\n>\n"]);
+    terminal.line("");
+    terminal.shows(&["another", "code 0"]);
+}
+
+#[test]
 fn a_question_from_before_what_is_watched_is_seen() {
     let stage = Stage::new();
     stage.refused(&["run", MAIL, "--thread", "m", "--no-input"], 4, "waits for a person");
