@@ -41,6 +41,9 @@ pub enum Error {
     Store(#[from] store::Error),
     #[error("{0}")]
     TimedOut(String),
+    /// Ctrl-C ended a command that changes something, while its request was in progress.
+    #[error("{0}")]
+    Interrupted(String),
     /// The reader of the output closed it: an error message would reach nobody.
     #[error("the output was closed")]
     OutputClosed,
@@ -60,6 +63,7 @@ impl Error {
             Error::Conflict(_) => 8,
             Error::Unreachable(_) | Error::NoServer(_) | Error::Unavailable { .. } | Error::Store(_) => 9,
             Error::TimedOut(_) => 124,
+            Error::Interrupted(_) => 130,
         })
     }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::Error;
 use super::args::{Flags, KeysCommand};
-use super::client::{print, tell};
+use super::client::{print, tell, unless_interrupted};
 use super::server::Server;
 use super::which_server::{local_url, named_url, names_port, only_asks, opens_folder};
 use crate::auth::{self, ApiKey, IssueResult, Issued, KeyRotation, NewKey, OPEN_TENANT, RotationResult};
@@ -31,7 +31,9 @@ pub(super) async fn keys(
     // A key may be made before the first start; everything else is about keys that there are.
     let may_make = matches!(command, KeysCommand::New { .. });
     let place = KeysLocation::find(url, flags, variables, load, may_make).await?;
-    let done = run(command, &place).await;
+    let is_list = matches!(command, KeysCommand::Ls { .. });
+    let running = run(command, &place);
+    let done = if is_list { running.await } else { unless_interrupted(running, "pes keys ls").await };
     if let KeysLocation::Store(store, _) = &place {
         store.close().await;
     }

@@ -13,6 +13,7 @@ use super::card;
 use super::lists;
 use super::plan_view::subject;
 use super::show::line;
+use super::stop::unless_interrupted;
 use super::terminal::{has_terminal, print, tell, variable};
 use crate::cli::Error;
 use crate::cli::server::Server;
@@ -72,7 +73,8 @@ pub(super) async fn answer(server: &Server, arguments: AnswerArguments) -> Resul
 async fn send_and_report(server: &Server, found: &Suspension, answer: Value, verb: (&str, &str)) -> Result<(), Error> {
     let (asked, (command, word)) = (found.asked(), verb);
     let usual = commands(found.kind, found.suspension_id.as_str());
-    match send(server, found.thread_id.as_str(), &asked, answer).await {
+    let sending = send(server, found.thread_id.as_str(), &asked, answer);
+    match unless_interrupted(sending, "pes questions").await {
         Err(Error::Usage(why)) if !usual.contains(&format!("pes {command} ")) => {
             return Err(Error::Usage(format!("{}. Try: {usual}", why.trim_end_matches('.'))));
         }

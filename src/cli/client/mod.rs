@@ -34,6 +34,7 @@ use serde_json::{Value, json};
 
 pub(super) use args::{ClientCommand, duration, id};
 pub(super) use show::line;
+pub(super) use stop::unless_interrupted;
 pub(super) use terminal::{print, tell};
 
 use super::Error;
@@ -89,7 +90,7 @@ pub(super) async fn client(
         ClientCommand::Threads { status, json } => lists::threads(&server, status.as_deref(), json).await,
         ClientCommand::Plan { thread, command, json } => plan::plan(&server, thread, command, json).await,
         ClientCommand::Replay(replay) => replay::replay(&server, replay).await,
-        ClientCommand::Fork { thread, at } => fork(&server, &thread, at).await,
+        ClientCommand::Fork { thread, at } => unless_interrupted(fork(&server, &thread, at), "pes threads").await,
         ClientCommand::Export(export) => transfer::export(&server, export).await,
         ClientCommand::Import(import) => transfer::import(&server, import).await,
         ClientCommand::Cancel { thread } => cancel(&server, &thread).await,
@@ -109,8 +110,12 @@ async fn cancel(server: &Server, thread: &str) -> Result<(), Error> {
     let is_list = thread == "-";
     let listed = if is_list { all_of_stdin()? } else { thread.to_owned() };
     let threads: Vec<&str> = listed.split_whitespace().collect();
+    unless_interrupted(cancel_all(server, &threads, is_list), "pes threads").await
+}
+
+async fn cancel_all(server: &Server, threads: &[&str], is_list: bool) -> Result<(), Error> {
     let (mut failed, mut printed) = (0, Ok(()));
-    for thread in &threads {
+    for thread in threads {
         match cancel_one(server, thread).await {
             Ok(runs) if runs.is_empty() => tell(&format!("Nothing runs in {thread}.")),
             Ok(runs) => {

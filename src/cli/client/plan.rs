@@ -8,6 +8,7 @@ use super::args::PlanCommand;
 use super::plan_view::PlanView;
 use super::replay::{Base, History, history};
 use super::show::{cut, line, span};
+use super::stop::unless_interrupted;
 use super::terminal::{Size, Style, print, size, tell};
 use super::{forecast, lists, tree};
 use crate::cli::Error;
@@ -31,7 +32,7 @@ pub(super) async fn plan(
     match command {
         None if json => print(&server.get_text(&path).await?),
         None => show(server, &thread).await,
-        Some(PlanCommand::Edit) => edit(server, &path, json).await,
+        Some(PlanCommand::Edit) => edit(server, &thread, &path, json).await,
         Some(PlanCommand::Diff) => diff(server, &thread, json).await,
         Some(PlanCommand::Forecast) if json => print(&server.get_text(&format!("{path}/forecast")).await?),
         Some(PlanCommand::Forecast) => tell_forecast(&server.get(&format!("{path}/forecast")).await?),
@@ -77,7 +78,7 @@ async fn show(server: &Server, thread: &str) -> Result<(), Error> {
 }
 
 /// `json`: prints the resulting plan.
-async fn edit(server: &Server, path: &str, json: bool) -> Result<(), Error> {
+async fn edit(server: &Server, thread: &str, path: &str, json: bool) -> Result<(), Error> {
     let (plan, etag) = server.get_with_etag(path).await?;
     let mut kept = None;
     let Some(draft) = edited(&plan, &mut kept)? else {
@@ -85,7 +86,9 @@ async fn edit(server: &Server, path: &str, json: bool) -> Result<(), Error> {
         return Ok(());
     };
     let patch = json_patch::diff(&plan, draft.value());
-    let changed: Value = draft.settle(server.patch(path, &etag, &json!(patch)).await, &mut kept)?;
+    let shown_by = format!("pes plan {thread} diff");
+    let sent = unless_interrupted(server.patch(path, &etag, &json!(patch)), &shown_by).await;
+    let changed: Value = draft.settle(sent, &mut kept)?;
     if json { print(&changed.to_string()) } else { print("The plan was changed.") }
 }
 

@@ -121,10 +121,15 @@ pub(super) async fn thread_of(server: &Server, thread: Option<String>) -> Result
 
 pub(super) async fn watch(server: &Server, arguments: WatchArguments, input: &mut Input) -> Result<(), Error> {
     let WatchArguments { thread, after, output } = arguments;
-    let found = match server.get::<Thread>(&format!("/threads/{thread}")).await {
-        Err(Error::NotFound(_)) => return Err(no_such(server, &thread).await),
-        found => found?,
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let found = async {
+        match server.get::<Thread>(&format!("/threads/{thread}")).await {
+            Err(Error::NotFound(_)) => Err(no_such(server, &thread).await),
+            found => found,
+        }
     };
+    let Ok(found) = unless_stopped(found, &mut interrupts, None).await else { return Ok(()) };
+    let found = found?;
     // What comes after the end of the log is watched from its end.
     let (title, after) = (found.title, after.min(found.last_seq));
     let Some(run) = found.last_run else {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::args::ScheduleCommand;
 use super::lists::all;
 use super::show::{cut, fill, line, pad, whole_span};
+use super::stop::unless_interrupted;
 use super::terminal::{print, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
@@ -15,9 +16,15 @@ pub(super) async fn schedules(server: &Server, command: Option<ScheduleCommand>,
     match command {
         None => list(server, json).await,
         Some(_) if json => Err(Error::Usage("--json is for the list of schedules: leave it out.".to_owned())),
-        Some(ScheduleCommand::Pause { schedule }) => pause(server, &schedule, true).await,
-        Some(ScheduleCommand::Resume { schedule }) => pause(server, &schedule, false).await,
-        Some(ScheduleCommand::Trigger { schedule }) => {
+        Some(command) => unless_interrupted(change(server, command), "pes schedules").await,
+    }
+}
+
+async fn change(server: &Server, command: ScheduleCommand) -> Result<(), Error> {
+    match command {
+        ScheduleCommand::Pause { schedule } => pause(server, &schedule, true).await,
+        ScheduleCommand::Resume { schedule } => pause(server, &schedule, false).await,
+        ScheduleCommand::Trigger { schedule } => {
             let asked: Value = server.post(&format!("/schedules/{schedule}/trigger"), &json!({})).await?;
             print(asked["threadId"].as_str().unwrap_or_default())
         }

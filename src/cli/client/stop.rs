@@ -2,8 +2,11 @@
 
 use std::future::pending;
 
-use tokio::signal::unix::Signal;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
+
+use super::terminal::tell;
+use crate::cli::Error;
 
 /// Why the wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +27,23 @@ pub(super) async fn unless_stopped<T>(
         done = waiting => Ok(done),
         _ = interrupts.recv() => Err(Stopped::Interrupted),
         () = passed(deadline) => Err(Stopped::TooLate),
+    }
+}
+
+/// The result of a request that changes something. If Ctrl-C ends the wait for it, the error says that it may have been sent, and
+/// names the command that shows whether it was.
+pub(in crate::cli) async fn unless_interrupted<T>(
+    changing: impl Future<Output = Result<T, Error>>,
+    shown_by: &str,
+) -> Result<T, Error> {
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    match unless_stopped(changing, &mut interrupts, None).await {
+        Ok(done) => done,
+        Err(_) => {
+            // Ctrl-C is shown where it was typed.
+            tell("");
+            Err(Error::Interrupted(format!("The request may have been sent. Try: {shown_by}")))
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::args::{ExportArguments, ImportArguments};
 use super::run;
+use super::stop::unless_interrupted;
 use super::terminal::{print, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
@@ -87,7 +88,8 @@ pub(super) async fn import(server: &Server, import: ImportArguments) -> Result<(
     let ImportArguments { file, id, dry_run } = import;
     let text = if file.as_os_str() == "-" { from_stdin()? } else { from_file(&file)? };
     let id = id.map(|id| format!("&threadId={id}")).unwrap_or_default();
-    let made: Value = server.post_lines(&format!("/imports?dryRun={dry_run}{id}"), text).await?;
+    let path = format!("/imports?dryRun={dry_run}{id}");
+    let made: Value = unless_interrupted(server.post_lines(&path, text), "pes threads").await?;
     if let Some(run) = made["cancelled"].as_str() {
         tell(&format!("the run {run} was not over: it is cancelled in the new thread"));
     }

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use super::client::script;
 use super::serving::text;
 use super::terminal::{Terminal, pes};
 use super::{PATIENCE, command, run};
@@ -110,19 +112,30 @@ fn nothing_open() -> String {
     found(&json!({ "items": [] }))
 }
 
-#[test]
-fn control_c_is_heard_while_the_server_is_silent() {
-    let folder = tempfile::tempdir().unwrap();
-    let silent = Silent::after(vec![thread(), stream()]);
-    let mut command = command(folder.path(), &["watch", "t", "--after", "4"], &[("PES_URL", &silent.url)]);
+/// Its exit code and its stderr, if Ctrl-C ends it as soon as this request gets no answer.
+fn interrupted(
+    silent: &Silent,
+    request: &str,
+    arguments: &[&str],
+    folder: &Path,
+    variables: &[(&str, &str)],
+) -> (Option<i32>, String) {
+    let mut command = command(folder, arguments, &[&[("PES_URL", silent.url.as_str())], variables].concat());
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    silent.is_asked("GET /runs/run_1 ");
+    silent.is_asked(request);
     let began = Instant::now();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = text(&output.stderr);
-    assert_eq!((output.status.code(), said.contains("You left; the run goes on.")), (Some(0), true), "{said}");
-    assert!(began.elapsed() < SOON, "it waited for the server: {said}");
+    assert!(began.elapsed() < SOON, "it waited for the server: {arguments:?}");
+    (output.status.code(), text(&output.stderr))
+}
+
+#[test]
+fn control_c_is_heard_while_the_server_is_silent() {
+    let (folder, silent) = (tempfile::tempdir().unwrap(), Silent::after(vec![thread(), stream()]));
+    let arguments = ["watch", "t", "--after", "4"];
+    let (code, said) = interrupted(&silent, "GET /runs/run_1 ", &arguments, folder.path(), &[]);
+    assert_eq!((code, said.contains("You left; the run goes on.")), (Some(0), true), "{said}");
 }
 
 #[test]
@@ -162,16 +175,46 @@ fn nor_where_the_server_is_silent_from_the_beginning() {
 
 #[test]
 fn control_c_is_heard_while_a_query_is_on_its_way() {
-    let folder = tempfile::tempdir().unwrap();
-    let silent = Silent::after(vec![thread()]);
-    let mut command = command(folder.path(), &["run", "x", "--thread", "t"], &[("PES_URL", &silent.url)]);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    silent.is_asked("POST /threads/t/process ");
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let said = text(&output.stderr);
+    let (folder, silent) = (tempfile::tempdir().unwrap(), Silent::after(vec![thread()]));
+    let arguments = ["run", "x", "--thread", "t"];
+    let (code, said) = interrupted(&silent, "POST /threads/t/process ", &arguments, folder.path(), &[]);
     let told = said.contains("The query may have been sent. `pes watch t` shows it.");
-    assert_eq!((output.status.code(), told), (Some(0), true), "{said}");
+    assert_eq!((code, told), (Some(0), true), "{said}");
+}
+
+#[test]
+fn a_change_that_is_on_its_way_may_have_been_made() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("thread"), "{}\n").unwrap();
+    let none: &[String] = &[];
+    for (arguments, answers, request, shown_by) in [
+        (&["approve", "sus_1"][..], &[open()][..], "POST /threads/t/resume ", "pes questions"),
+        (&["cancel", "t"], none, "POST /threads/t/cancel ", "pes threads"),
+        (&["fork", "t"], none, "POST /threads/t/fork ", "pes threads"),
+        (&["import", "thread"], none, "POST /imports?dryRun=false ", "pes threads"),
+        (&["schedules", "pause", "nightly"], none, "PATCH /schedules/nightly ", "pes schedules"),
+        (&["schedules", "trigger", "nightly"], none, "POST /schedules/nightly/trigger ", "pes schedules"),
+        (&["keys", "revoke", "key_1"], none, "DELETE /keys/key_1 ", "pes keys ls"),
+    ] {
+        let silent = Silent::after(answers.to_vec());
+        let told = format!("\npes: The request may have been sent. Try: {shown_by}\n");
+        assert_eq!(interrupted(&silent, request, arguments, folder.path(), &[]), (Some(130), told), "{arguments:?}");
+    }
+    let editor = script(folder.path(), "editor", "echo '[1]' >\"$1\"");
+    let temporary = folder.path().to_str().unwrap();
+    let variables = [("EDITOR", editor.as_str()), ("TMPDIR", temporary), ("PATH", "/usr/bin:/bin")];
+    let silent = Silent::after(vec![found(&json!([]))]);
+    let arguments = ["plan", "t", "edit"];
+    let (code, said) = interrupted(&silent, "PATCH /threads/t/plan ", &arguments, folder.path(), &variables);
+    let told = said.ends_with(".json.\npes: The request may have been sent. Try: pes plan t diff\n");
+    assert_eq!((code, told), (Some(130), true), "{said}");
+}
+
+#[test]
+fn whoever_only_watches_leaves_a_silent_server_without_a_word() {
+    let (folder, silent) = (tempfile::tempdir().unwrap(), Silent::after(Vec::new()));
+    let left = interrupted(&silent, "GET /threads/t ", &["watch", "t"], folder.path(), &[]);
+    assert_eq!(left, (Some(0), String::new()));
 }
 
 #[test]
