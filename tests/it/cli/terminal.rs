@@ -194,7 +194,7 @@ fn control_c_detaches_first_and_cancels_at_once_after() {
     terminal.shows(&[left]);
     // Typed while the command still waits for a second Ctrl-C.
     terminal.line("echo is''kept");
-    terminal.shows(&["code 0", "\niskept\n"]);
+    terminal.shows(&["code 0", "iskept\n"]);
     // The quotes distinguish printed text from typed text.
     terminal.line(&format!("clear; echo an''other; {} watch m; echo code $?", pes()));
     terminal.shows(&["another", "[a]pprove"]);
