@@ -135,7 +135,8 @@ fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict:
         AnswerVerdict::FailItem => {
             let item = tx.state.calls.get(call).and_then(|call| call.record.item_id.clone());
             if let Some(item) = item {
-                item::fail(tx, &item, ItemCode::Aborted.as_str(), "a person ended the step after a crash".into());
+                let why = format!("a person ended the step; `{}` may have had its effect", tx.state.tool_of(call));
+                item::fail(tx, &item, ItemCode::Aborted.as_str(), why);
             }
             return;
         }

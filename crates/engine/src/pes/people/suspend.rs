@@ -85,7 +85,7 @@ pub(crate) fn park_for_client(tx: &mut Tx<'_>, call: &CallId) {
 /// It is not known whether the call had its effect: a person decides.
 pub(crate) fn park_in_doubt(tx: &mut Tx<'_>, call: &CallId, why: &str) {
     let tool = tx.state.tool_of(call);
-    let message = format!("{why} {tool} may have had its effect.");
+    let message = format!("{}. `{tool}` may have had its effect.", why.trim_end().trim_end_matches('.'));
     let options = ["retry", "done", "skip", "abort"];
     let prompt = "Retry it, mark it done with a value, skip it, or abort the step?";
     let form = FeedbackSchema {
