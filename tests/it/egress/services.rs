@@ -212,6 +212,22 @@ async fn an_idempotent_call_is_made_again_after_what_passes() {
     }
 }
 
+/// The first attempt may have had its effect; what the service answers to the second does not tell.
+#[tokio::test]
+async fn an_idempotent_call_that_was_lost_before_it_was_refused_leaves_doubt() {
+    let wire = Wire::serve(vec![vec![Step::Cut], answer("404 Not Found", "", "no such order")]).await;
+    let tool = HttpTool { class: ToolClass::External, idempotent: true, ..find_order(&wire, None) };
+    let app = App::with(|config| config.tools.http.push(tool)).await;
+    let asked = app.suspend("t", "order").await;
+    let message = asked["message"].as_str().unwrap();
+    let last = ". The last attempt failed: The service answered 404 Not Found: no such order. `find_order` may have had \
+                its effect.";
+    assert!(message.starts_with("The connection to the service broke") && message.ends_with(last), "{asked:#}");
+    let answer = json!({ "suspensionId": asked["suspensionId"], "action": "skip" });
+    app.ask("POST", "/threads/t/resume").header("prefer", "wait=30").json(&answer).send().await.expect(200);
+    assert_eq!((&call(&app).await["result"]["error"]["code"], wire.connections()), (&json!("skipped"), 2));
+}
+
 #[tokio::test]
 async fn a_secret_that_cannot_be_found_is_told_before_anything_is_served() {
     let wire = Wire::serve(Vec::new()).await;

@@ -345,6 +345,9 @@ pub struct CallRecord {
     /// Its failed attempts, and when the next one is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retrying: Option<Retrying>,
+    /// Why an attempt of it may have had its effect: the first reason. A call that then fails is in doubt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
     /// Its last question to a person, while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<PendingQuestion>,

@@ -40,6 +40,15 @@ fn until_it_runs(sim: &mut Sim) {
     }
 }
 
+/// The call's attempt fails with this error.
+fn fails_with(sim: &mut Sim, error: ToolError) {
+    until_it_runs(sim);
+    let [Effect::CallTool { call, attempt }] = &sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
+    let (call, attempt) = (call.clone(), *attempt);
+    let outcome = Box::new(ToolOutcome::failed(error));
+    sim.apply(Event::Tool(ToolEvent::Returned { call, attempt, outcome })).unwrap();
+}
+
 fn is_ordered_again(sim: &Sim) -> bool {
     sim.prompts.iter().any(|prompt| format!("{:?}", prompt.messages).contains("Call them now"))
 }
@@ -151,12 +160,7 @@ fn what_ran_and_brought_nothing_that_could_be_kept_is_not_ordered_again() {
     for code in ["output_too_large", "output_too_deep", "invalid_output", "panicked"] {
         let mut sim = must_call("write");
         sim.ask("go").unwrap();
-        until_it_runs(&mut sim);
-        let [Effect::CallTool { call, attempt }] = &sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
-        let (call, attempt) = (call.clone(), *attempt);
-        let error = ToolError { code: code.into(), message: "it ran".into(), pointer: None, retry_after_ms: None };
-        let outcome = Box::new(ToolOutcome::failed(error));
-        sim.apply(Event::Tool(ToolEvent::Returned { call, attempt, outcome })).unwrap();
+        fails_with(&mut sim, ToolError::new(code, "it ran"));
         ends_without_it(&mut sim, code);
     }
 }
@@ -187,14 +191,99 @@ fn what_is_idempotent_is_ordered_again_although_its_end_is_not_known() {
     for (tool, ordered) in [("fetch", true), ("write", false)] {
         let mut sim = must_call(tool);
         sim.ask("go").unwrap();
-        until_it_runs(&mut sim);
-        let [Effect::CallTool { call, attempt }] = &sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
-        let (call, attempt) = (call.clone(), *attempt);
-        let error = ToolError { code: "timeout".into(), message: "slow".into(), pointer: None, retry_after_ms: None };
-        let outcome = Box::new(ToolOutcome::failed(error));
-        sim.apply(Event::Tool(ToolEvent::Returned { call, attempt, outcome })).unwrap();
+        fails_with(&mut sim, ToolError::new("timeout", "slow"));
         sim.go();
         assert_eq!((is_ordered_again(&sim), ran(&sim).len()), (ordered, usize::from(ordered)), "{tool}");
+    }
+}
+
+/// A way in which an attempt may have had its effect, and what is then said of it.
+type Loss = (&'static str, fn(&mut Sim), &'static str);
+
+const BROKEN: &str = "The connection broke.";
+const STOPPED: &str = "The process stopped during the call.";
+
+fn breaks(sim: &mut Sim) {
+    fails_with(sim, ToolError::lost(BROKEN.to_owned()));
+}
+
+fn crashes(sim: &mut Sim) {
+    until_it_runs(sim);
+    sim.crash();
+}
+
+fn is_retried_by_a_person(sim: &mut Sim) {
+    sim.answer(0, |answer| answer.action = Some(InDoubtAction::Retry)).unwrap();
+}
+
+/// The first attempt may have had its effect; the next one, under the same key, could not be sent or was refused.
+#[test]
+fn what_was_lost_before_its_last_attempt_failed_is_in_doubt_and_not_ordered_again() {
+    let losses: [Loss; 4] = [
+        ("fetch", breaks, BROKEN),
+        ("fetch", crashes, STOPPED),
+        (
+            "write",
+            |sim| {
+                breaks(sim);
+                is_retried_by_a_person(sim);
+            },
+            BROKEN,
+        ),
+        (
+            "write",
+            |sim| {
+                crashes(sim);
+                is_retried_by_a_person(sim);
+            },
+            STOPPED,
+        ),
+    ];
+    for (tool, is_lost, why) in losses {
+        for code in ["unavailable", "failed"] {
+            let mut sim = must_call(tool);
+            sim.ask("go").unwrap();
+            is_lost(&mut sim);
+            fails_with(&mut sim, ToolError::new(code, "It is away."));
+            let asked = sim.suspensions();
+            let message = format!("{why} The last attempt failed: It is away. `{tool}` may have had its effect.");
+            assert_eq!((asked[0].kind, &asked[0].message), (SuspensionKind::InDoubt, &message));
+            assert!(sim.contents(ObservationType::ToolExecution).is_empty(), "it has not ended");
+            sim.answer(0, |answer| answer.action = Some(InDoubtAction::Skip)).unwrap();
+            ends_without_it(&mut sim, "skipped");
+        }
+    }
+}
+
+#[test]
+fn what_was_lost_before_its_run_was_cancelled_is_not_ordered_by_the_next_one() {
+    let mut sim = must_call("fetch");
+    sim.ask("go").unwrap();
+    breaks(&mut sim);
+    until_it_runs(&mut sim);
+    sim.cancel(None).unwrap();
+    fails_with(&mut sim, ToolError::new("failed", "It is away."));
+    assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
+    let [ended] = &sim.contents(ObservationType::ToolExecution)[..] else { panic!("one call") };
+    let error = json!({ "code": "unknown", "message": format!("{BROKEN} The last attempt failed: It is away.") });
+    assert_eq!(ended["error"], error);
+    sim.ask("try it again").unwrap();
+    ends_without_it(&mut sim, "unknown");
+}
+
+/// What only reads has no effect that could happen twice.
+#[test]
+fn what_only_reads_fails_as_its_last_attempt_did() {
+    let losses: [fn(&mut Sim); 2] = [breaks, crashes];
+    for is_lost in losses {
+        let mut sim = must_call("read");
+        sim.ask("go").unwrap();
+        is_lost(&mut sim);
+        fails_with(&mut sim, ToolError::new("failed", "It is away."));
+        let [ended] = &sim.contents(ObservationType::ToolExecution)[..] else { panic!("one call") };
+        assert_eq!(ended["error"], json!({ "code": "failed", "message": "It is away." }));
+        sim.go();
+        assert!(is_ordered_again(&sim));
     }
 }
 

@@ -7,12 +7,14 @@ use crate::pes::decide::reply;
 use crate::pes::peers::report;
 use crate::pes::people::suspend;
 use crate::pes::run::end_early;
-use crate::pes::settle::suspension;
+use crate::pes::settle::{call, suspension};
 use crate::pes::state::{ModelCall, ModelSlot};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 
 /// After this many lost attempts a person is asked, even if repeating is safe.
 const MAX_LOST_ATTEMPTS: u32 = 10;
+/// Why a call that ran when the process stopped may have had its effect.
+const STOPPED: &str = "The process stopped during the call.";
 
 /// A new lease holder took the thread over.
 pub(crate) fn recover(tx: &mut Tx<'_>) -> HandlerResult {
@@ -53,10 +55,11 @@ fn recover_call(tx: &mut Tx<'_>, id: &CallId) {
     }
     if record.idempotent && record.attempt < MAX_LOST_ATTEMPTS {
         suspension::withdraw_question_of_call(tx, id, "the call was interrupted");
+        call::mark_lost(tx, id, STOPPED);
         suspend::unpark(tx, id, None);
         tx.change_call(id, |call| call.record.attempt += 1);
     } else {
-        suspend::put_in_doubt(tx, id, "The process stopped during the call.");
+        suspend::put_in_doubt(tx, id, STOPPED);
     }
 }
 

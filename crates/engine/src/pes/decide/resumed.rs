@@ -129,6 +129,8 @@ fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict:
         AnswerVerdict::AskPeer => send::ask_now(tx, call),
         AnswerVerdict::RetryCall if tx.state.task_of(call).is_some() => send::send_again(tx, call),
         AnswerVerdict::RetryCall => {
+            // A call that an earlier release put in doubt has no reason yet.
+            call::mark_lost(tx, call, "An earlier attempt may have had its effect.");
             suspend::unpark(tx, call, None);
             tx.change_call(call, |call| call.record.attempt += 1);
         }

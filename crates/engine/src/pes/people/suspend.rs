@@ -11,7 +11,7 @@ use crate::domain::policy::Terms;
 use crate::domain::task::Delegation;
 use crate::domain::tool::{CallStatus, Judgement, ToolClass, Verdict};
 use crate::pes::people::opening;
-use crate::pes::settle::suspension;
+use crate::pes::settle::{call, suspension};
 use crate::pes::state::State;
 use crate::pes::tx::Tx;
 use crate::step::Keep;
@@ -255,6 +255,7 @@ pub(crate) fn only_reads(verdict: &Verdict) -> bool {
 
 /// Has a person decide about a call that was interrupted.
 pub(crate) fn put_in_doubt(tx: &mut Tx<'_>, id: &CallId, why: &str) {
+    call::mark_lost(tx, id, why);
     suspension::withdraw_question_of_call(tx, id, "the call was interrupted");
     park_in_doubt(tx, id, why);
 }

@@ -171,6 +171,7 @@ fn copy_call(
         delegation: None,
         epoch: ran.map(|_| COPIED),
         retrying: None,
+        lost: None,
         asked: None,
         result: Some(ToolResult { output, ..result }),
         created_at: todo.updated_timestamp,

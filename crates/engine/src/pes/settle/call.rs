@@ -5,13 +5,15 @@ use serde_json::{Map, Value};
 use crate::domain::actor::ServerActor;
 use crate::domain::hitl::Decision;
 use crate::domain::ids::CallId;
-use crate::domain::tool::{CallCode, CallStatus, Executed, ToolError, ToolOutcome, ToolResult, ToolStatus};
+use crate::domain::tool::{CallCode, CallStatus, Executed, ToolClass, ToolError, ToolOutcome, ToolResult, ToolStatus};
 use crate::pes::settle::{suspension, task};
 use crate::pes::state::text;
 use crate::pes::tx::Tx;
 
 /// The longest error message of a tool that is kept.
 const MAX_ERROR_CHARS: usize = 4000;
+/// The longest reason for doubt that is kept with a call.
+const MAX_LOST_CHARS: usize = 1_000;
 
 /// The result of a call.
 #[derive(Debug)]
@@ -108,6 +110,15 @@ pub(crate) fn end(tx: &mut Tx<'_>, id: &CallId, end: CallEnd) {
     let counters = &mut tx.active().counters;
     counters.tool_calls += u32::from(status != ToolStatus::Skipped);
     counters.tool_errors += u32::from(is_error);
+}
+
+/// Keeps why an attempt of the call may have had its effect, if it does more than read. The first reason stays.
+pub(crate) fn mark_lost(tx: &mut Tx<'_>, id: &CallId, why: &str) {
+    tx.change_call(id, |call| {
+        if call.record.class != Some(ToolClass::Read) {
+            call.record.lost.get_or_insert_with(|| text::cut(why, MAX_LOST_CHARS));
+        }
+    });
 }
 
 /// Ends a call that will not be carried out any more: as skipped if it never started, else as unknown. The caller's own

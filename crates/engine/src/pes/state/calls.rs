@@ -116,16 +116,18 @@ impl State {
 
     /// The calls of an item, of this attempt and of earlier ones, that may have had an effect though they have no
     /// result: a person skipped them or gave them up, their result could not be stored, or their outcome is unknown
-    /// (also without an epoch: the caller's own program had them). An idempotent call is not among them: making it again
-    /// changes nothing. For an item that is done again after it was completed, only this attempt counts.
+    /// (also without an epoch: the caller's own program had them). An idempotent call is among them only if an attempt
+    /// of it was lost: it was safe to repeat under its own key, and another call has another key. For an item that is
+    /// done again after it was completed, only this attempt counts.
     pub(crate) fn calls_with_unknown_effect<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
         let first = if item.progress.redone { first_ord_of(item) } else { 0 };
         let calls = item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord >= first);
         calls.map(|call| &call.record).filter(|record| {
             let error = record.result.as_ref().and_then(|result| result.error.as_ref());
-            let may_have_run =
-                error.is_some_and(|error| error.is_open_ended() && (record.epoch.is_some() || error.is_lost()));
-            let is_safe = record.idempotent || record.class == Some(ToolClass::Read);
+            let was_lost = record.lost.is_some();
+            let may_have_run = error
+                .is_some_and(|error| was_lost || error.is_open_ended() && (record.epoch.is_some() || error.is_lost()));
+            let is_safe = record.class == Some(ToolClass::Read) || (record.idempotent && !was_lost);
             may_have_run && !is_safe
         })
     }

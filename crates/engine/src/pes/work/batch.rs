@@ -17,7 +17,7 @@ use crate::parse::CallDraft;
 use crate::pes::people::suspend;
 use crate::pes::plan::{merge, redo, review};
 use crate::pes::settle::call::{self, CallEnd};
-use crate::pes::state::{ReceivedReply, TurnContent};
+use crate::pes::state::{ReceivedReply, State, TurnContent};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 use crate::pes::work::{agent_state, item_loop, permits, retry};
 
@@ -103,6 +103,7 @@ fn new_call(tx: &mut Tx<'_>, item: &ItemId, iteration: u32, draft: CallDraft, ju
         delegation,
         epoch: None,
         retrying: None,
+        lost: None,
         asked: None,
         result: None,
         created_at: tx.stamp.now,
@@ -141,21 +142,37 @@ pub(crate) fn on_tool_returned(tx: &mut Tx<'_>, id: &CallId, attempt: u32, outco
     if !tx.state.is_running_as(id, attempt) {
         return Ok(EventOutcome::Ignored);
     }
-    if let Err(error) = &outcome.result
-        && !tx.state.is_cancelling()
-    {
-        if retry::retry_tool_call(tx, id, error) {
-            return Ok(EventOutcome::Applied);
-        }
-        if error.is_lost() {
-            suspend::put_in_doubt(tx, id, &error.message);
-            on_call_ended(tx, id);
-            return Ok(EventOutcome::Applied);
-        }
+    let Err(error) = &outcome.result else {
+        end_with_outcome(tx, id, outcome);
+        on_call_ended(tx, id);
+        return Ok(EventOutcome::Applied);
+    };
+    if error.is_lost() {
+        call::mark_lost(tx, id, &error.message);
     }
-    end_with_outcome(tx, id, outcome);
+    let doubt = why_in_doubt(tx.state, id, error);
+    if tx.state.is_cancelling() {
+        let result = doubt.map_or(outcome.result, |why| Err(ToolError::new(CallCode::Unknown, why)));
+        end_with_outcome(tx, id, ToolOutcome { result, ..outcome });
+    } else if retry::retry_tool_call(tx, id, error) {
+        return Ok(EventOutcome::Applied);
+    } else if let Some(why) = doubt {
+        suspend::put_in_doubt(tx, id, &why);
+    } else {
+        end_with_outcome(tx, id, outcome);
+    }
     on_call_ended(tx, id);
     Ok(EventOutcome::Applied)
+}
+
+/// Why a call whose last attempt failed with this error may have had its effect, in that attempt or in an earlier one.
+/// `None`: it is not in doubt.
+fn why_in_doubt(state: &State, id: &CallId, error: &ToolError) -> Option<String> {
+    if error.is_lost() {
+        return Some(error.message.clone());
+    }
+    let first = state.calls.get(id)?.record.lost.as_deref()?;
+    Some(format!("{}. The last attempt failed: {}", first.trim_end_matches('.'), error.message))
 }
 
 /// Ends the call with its outcome.
