@@ -205,7 +205,7 @@ export function createAnnouncer(place, schedule = setTimeout) {
       for (const { suspensionId, message } of suspensions) {
         if (!before.suspensions.some((one) => one.suspensionId === suspensionId)) say(`Question: ${message}`);
       }
-      if (before.status !== status && status === 'idle') {
+      if (before.status !== status && (status === 'idle' || status === 'failed')) {
         say(`The run has ended: ${WORD[thread.newestRun?.resultStatus] ?? 'cancelled'}`);
       }
     },

@@ -17,6 +17,8 @@ export function empty(seq = 0) {
     /** By item: `{made, earlier, results}`; `earlier` calls came before the last reply. */
     called: {},
     run: null,
+    /** The last run that ended has failed, and none has begun since. */
+    failed: false,
     /** Open streams and calls. */
     begun: new Set(),
     suspensions: [],
@@ -29,6 +31,7 @@ export function fromState(body) {
   return {
     ...empty(body.lastSeq), intent: body.intent, title: body.title, plan: body.plan, planVersion: body.planVersion,
     items: body.todoList.map(withoutCalls), outputs: body.stepOutputs, called: callsOf(body.todoList),
+    failed: body.status === 'failed',
   };
 }
 
@@ -40,8 +43,11 @@ export function fold(state, told) {
 }
 
 const TAKE = {
-  RUN_STARTED: (state, content, { runId }) => ({ ...state, run: runId, ...nothingOpen() }),
-  RUN_FINISHED: (state, content, { runId }) => (state.run === runId ? { ...state, run: null, ...nothingOpen() } : state),
+  RUN_STARTED: (state, content, { runId }) => ({ ...state, run: runId, failed: false, ...nothingOpen() }),
+  // The run that ends may also be a queued one.
+  RUN_FINISHED: (state, content, { runId }) => ({
+    ...state, ...(state.run === runId ? { run: null, ...nothingOpen() } : {}), failed: content.status === 'failed',
+  }),
   INTENT: (state, content) => ({ ...state, intent: content.intent }),
   TITLE: (state, content) => ({ ...state, title: content.title }),
   PLAN: planned,
@@ -205,9 +211,9 @@ export function stateBody(state, { threadId, minSeq }) {
   return body;
 }
 
-/** Open work makes the thread running. */
+/** Open work makes the thread running; without a run it is failed if its last run was. */
 function statusOf(state) {
-  if (state.run == null) return 'idle';
+  if (state.run == null) return state.failed ? 'failed' : 'idle';
   if (state.begun.size) return 'running';
   if (state.suspensions.length) return 'suspended';
   return state.waits.length ? 'waiting' : 'running';

@@ -21,4 +21,6 @@ test('each new question is said once, beside items and the end; the first sight 
   assert.deepEqual(see({ suspensions: [first, { suspensionId: 'b', message: 'Pay 6?' }], todoList: [item('in_progress')] }), ['Pay: running', 'Question: Pay 6?']);
   assert.deepEqual(see({ suspensions: [first, { suspensionId: 'b', message: 'Pay 6?' }], todoList: [item('in_progress')] }), []);
   assert.deepEqual(see({ status: 'idle', todoList: [item('in_progress')] }), ['The run has ended: cancelled']);
+  assert.deepEqual(see({ todoList: [item('in_progress')] }), []);
+  assert.deepEqual(see({ status: 'failed', todoList: [item('in_progress')] }), ['The run has ended: cancelled']);
 });

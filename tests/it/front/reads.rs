@@ -26,6 +26,15 @@ async fn the_state_is_told_now_and_as_it_was() {
 }
 
 #[tokio::test]
+async fn a_thread_whose_last_run_failed_has_failed_now_and_as_of_its_last_observation() {
+    let app = App::start().await;
+    app.finish("t1", "fail").await;
+    let state = app.get("/threads/t1/state").await.expect(200);
+    let then = app.get(&format!("/threads/t1/state?at={}", state["lastSeq"])).await.expect(200);
+    assert_eq!((&state["status"], &then["status"]), (&json!("failed"), &json!("failed")));
+}
+
+#[tokio::test]
 async fn an_empty_thread_has_an_empty_state() {
     let app = App::start().await;
     app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);

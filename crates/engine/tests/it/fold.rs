@@ -38,9 +38,9 @@ fn started(message: Value) -> Value {
     json!({"query": "q", "message": message, "model": "m", "provider": "p"})
 }
 
-fn finished() -> Value {
+fn finished(status: &str) -> Value {
     let usage = json!({"inputTokens": 0, "outputTokens": 0, "thinkingTokens": 0, "cachedInputTokens": 0});
-    json!({"status": "completed", "totalDurationMs": 1, "llmCalls": 1, "toolCalls": 0, "usage": usage})
+    json!({"status": status, "totalDurationMs": 1, "llmCalls": 1, "toolCalls": 0, "usage": usage})
 }
 
 fn call(id: &str) -> Value {
@@ -193,8 +193,22 @@ fn questions_are_open_until_answered() {
     ))
     .unwrap();
     assert_eq!((&fold.view()["status"], &fold.view()["suspensions"]), (&json!("running"), &json!([])));
-    fold.apply(&told(12, ObservationType::RunFinished, finished())).unwrap();
+    fold.apply(&told(12, ObservationType::RunFinished, finished("completed"))).unwrap();
     assert_eq!((&fold.view()["status"], &fold.view()["runId"]), (&json!("idle"), &Value::Null));
+}
+
+/// Also once the log before was compacted, until another run begins.
+#[test]
+fn a_thread_whose_last_run_failed_has_failed() {
+    let (mut fold, _) = planned();
+    fold.apply(&told(8, ObservationType::RunFinished, finished("failed"))).unwrap();
+    assert_eq!((&fold.view()["status"], &fold.view()["runId"]), (&json!("failed"), &Value::Null));
+    let mut fold = Fold::of_text(&fold.text()).unwrap();
+    assert_eq!(fold.view()["status"], "failed");
+    fold.apply(&told(9, ObservationType::RunStarted, started(message("msg_2")))).unwrap();
+    assert_eq!(fold.view()["status"], "running");
+    fold.apply(&told(10, ObservationType::RunFinished, finished("cancelled"))).unwrap();
+    assert_eq!(fold.view()["status"], "idle");
 }
 
 /// A call that asks during its work continues to run, and so does its run.

@@ -10,6 +10,7 @@ use super::size;
 use crate::domain::facts::{A2aTaskBody, Fact};
 use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, SuspensionStatus};
 use crate::domain::ids::{RunId, SuspensionId, TaskId};
+use crate::domain::run::RunStatus;
 use crate::domain::state::{A2aWait, OpenSuspension};
 use crate::domain::task::TaskStatus;
 use crate::domain::thread::ThreadStatus;
@@ -17,6 +18,9 @@ use crate::domain::thread::ThreadStatus;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct OpenWork {
     pub run: Option<RunId>,
+    /// The last run that ended has failed, and none has begun since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_failed: bool,
     /// Streams and calls that have started and not ended.
     begun: BTreeSet<String>,
     /// Oldest first, from `AGENT_SUSPENDED`.
@@ -34,7 +38,7 @@ impl OpenWork {
     pub(super) fn apply(&mut self, context: &FactContext<'_>, fact: &Fact) {
         match fact {
             Fact::RunStarted(_) => *self = Self { run: Some(context.run.clone()), ..Self::default() },
-            Fact::RunFinished(_) if self.run.as_ref() == Some(context.run) => *self = Self::default(),
+            Fact::RunFinished(body) => self.finish(context.run, body.status),
             Fact::LlmStreamStart(body) => _ = self.begun.insert(body.stream_id.to_string()),
             Fact::LlmStreamEnd(body) => _ = self.begun.remove(body.stream_id.as_str()),
             Fact::LlmStreamError(body) => _ = self.begun.remove(body.stream_id.as_str()),
@@ -47,8 +51,7 @@ impl OpenWork {
             Fact::SuspensionTimeout(body) if body.policy != ExpiryPolicy::Remind => {
                 self.close_suspension(&body.suspension_id)
             }
-            Fact::RunFinished(_)
-            | Fact::SuspensionTimeout(_)
+            Fact::SuspensionTimeout(_)
             | Fact::Intent(_)
             | Fact::Title(_)
             | Fact::Plan(_)
@@ -61,6 +64,14 @@ impl OpenWork {
             | Fact::FinalResponse(_)
             | Fact::Error(_) => {}
         }
+    }
+
+    /// The run that ends may also be a queued one.
+    fn finish(&mut self, run: &RunId, status: RunStatus) {
+        if self.run.as_ref() == Some(run) {
+            *self = Self::default();
+        }
+        self.has_failed = status == RunStatus::Failed;
     }
 
     fn open_suspension(&mut self, context: &FactContext<'_>, body: &AskedQuestion) {
@@ -112,9 +123,10 @@ impl OpenWork {
         }
     }
 
-    /// The thread's status: it was running as long as anything was in flight.
+    /// The thread's status: it was running as long as anything was in flight, and failed once its last run had.
     pub(super) fn status(&self) -> ThreadStatus {
         match &self.run {
+            None if self.has_failed => ThreadStatus::Failed,
             None => ThreadStatus::Idle,
             Some(_) if !self.begun.is_empty() => ThreadStatus::Running,
             Some(_) if !self.suspensions.is_empty() => ThreadStatus::Suspended,
