@@ -3,7 +3,7 @@
 use pes_engine::domain::hitl::SuspensionKind;
 use pes_engine::domain::model::FailureKind;
 use pes_engine::domain::observation::ObservationType;
-use pes_engine::domain::run::OnBusy;
+use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, OnBudget, OnItemFailure, RunSettings};
 use pes_engine::event::{Event, PersonEvent};
 use serde_json::{Value, json};
@@ -92,6 +92,26 @@ fn a_skipped_item_ends_where_it_is_and_its_questions_with_it() {
 }
 
 /// Something else is still open then.
+/// The run goes on.
+#[test]
+fn the_model_call_of_a_skipped_item_is_not_recorded_as_stopped_with_its_run() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[])]),
+        _ => says("the answer"),
+    });
+    sim.ask("go").unwrap();
+    sim.step();
+    skip(&mut sim, "a").unwrap();
+    let [stopped] = &sim.contents(ObservationType::LlmStreamError)[..] else { panic!("one call was stopped") };
+    assert_eq!(
+        (&stopped["code"], &stopped["message"]),
+        (&json!("interrupted"), &json!("skipped by a person")),
+        "{stopped:#}"
+    );
+    sim.go();
+    assert_eq!(sim.run("run_1").status, RunStatus::Completed);
+}
+
 #[test]
 fn what_depends_on_a_skipped_item_is_cancelled_with_it_and_comes_back_with_it() {
     let mut sim = Sim::new(|request| match which(request).as_str() {

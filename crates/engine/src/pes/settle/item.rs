@@ -165,7 +165,7 @@ pub(crate) fn cancel_pending(tx: &mut Tx<'_>, reason: &str) {
 /// Cancels an item. It counts as settled in the active run.
 pub(crate) fn cancel(tx: &mut Tx<'_>, id: &ItemId, reason: String) {
     let run = tx.state.active_run().run_id.clone();
-    model_call::stop(tx, Some(id));
+    model_call::stop(tx, Some(id), &reason);
     close_loop(tx, id);
     tx.change_progress(id, |progress| progress.run = Some(run));
     set_status(tx, id, ItemStatus::Cancelled, Some(reason));

@@ -8,7 +8,7 @@ use crate::pes::tx::Tx;
 
 /// Stops the open call of the planner, the synthesizer or an item; it ends without an answer, and what it had reserved
 /// counts.
-pub(crate) fn stop(tx: &mut Tx<'_>, item: Option<&ItemId>) {
+pub(crate) fn stop(tx: &mut Tx<'_>, item: Option<&ItemId>, why: &str) {
     let call = match item {
         Some(item) => tx.change_loop(item, |work| work.model.take()).flatten(),
         None => tx.active().model.take(),
@@ -16,7 +16,7 @@ pub(crate) fn stop(tx: &mut Tx<'_>, item: Option<&ItemId>) {
     let Some(call) = call else { return };
     count_reserved(tx, item, &call);
     if let ModelSlot::Running { stream, .. } = call.slot {
-        let failure = ModelFailure::new(FailureKind::Interrupted, "the run was stopped");
+        let failure = ModelFailure::new(FailureKind::Interrupted, why);
         tx.record_stream_error(&stream, item, &failure, None);
     }
 }

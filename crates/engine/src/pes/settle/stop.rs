@@ -7,12 +7,15 @@ use crate::domain::tool::CallStatus;
 use crate::pes::settle::{call, item, model_call, suspension, task};
 use crate::pes::tx::Tx;
 
+/// What is recorded of a model call that ends with its run.
+const RUN_STOPPED: &str = "the run was stopped";
+
 /// Closes every slot, question and item of the active run. A pause stays open until the run has ended.
 pub(crate) fn everything(tx: &mut Tx<'_>, reason: &str) {
-    model_call::stop(tx, None);
+    model_call::stop(tx, None, RUN_STOPPED);
     let open: Vec<ItemId> = tx.state.list.open().map(|item| item.def.id.clone()).collect();
     for id in &open {
-        model_call::stop(tx, Some(id));
+        model_call::stop(tx, Some(id), RUN_STOPPED);
         for call in tx.state.open_calls_of(id) {
             call::end_open(tx, &call, reason);
         }
