@@ -192,7 +192,12 @@ impl ToolError {
 
     /// Whether a person or a policy refused the call.
     pub fn is_refusal(&self) -> bool {
-        CallCode::parse(&self.code).is_some_and(CallCode::is_refusal)
+        self.refusal().is_some()
+    }
+
+    /// The code of a call that a person or a policy refused.
+    pub fn refusal(&self) -> Option<CallCode> {
+        CallCode::parse(&self.code).filter(|code| code.is_refusal())
     }
 
     /// Whether the call may have had its effect, if it was started; also one that ran and whose change of the

@@ -98,18 +98,28 @@ fn a_rejection_is_told_to_the_model_with_its_reason_and_leaves_success() {
 }
 
 #[test]
-fn a_rejected_required_tool_is_not_enforced_and_the_item_fails_with_reason_rejected() {
+fn a_refused_required_tool_is_not_enforced_and_the_item_fails_with_the_code_and_the_reason_of_the_refusal() {
     let mut sim = Sim::new(|request| match which(request).as_str() {
-        "planning" => plan(&[("a", &[], &["gated"])]),
-        "a.1" => calls(&[("gated", json!({}))]),
+        "planning" => plan(&[("a", &[], &["denied", "gated"])]),
+        "a.1" => calls(&[("gated", json!({})), ("denied", json!({}))]),
         "synthesis" => says("done"),
         _ => says("I could not"),
     });
     sim.ask("go").unwrap();
     sim.go();
-    sim.answer(0, |answer| answer.approved = Some(false)).unwrap();
+    sim.answer(0, |answer| {
+        answer.approved = Some(false);
+        answer.reason = Some("Write a ticket instead.".into());
+    })
+    .unwrap();
     sim.go();
-    assert_eq!((&sim.item("a")["status"], &sim.item("a")["reason"]), (&json!("failed"), &json!("rejected")));
+    let why = "denied was not carried out: denied; gated was not carried out: Write a ticket instead.";
+    let item = sim.item("a");
+    assert_eq!((&item["status"], &item["reason"]), (&json!("failed"), &json!(format!("denied: {why}"))));
+    let failures = sim.run("run_1").outcome.unwrap().errors;
+    let of_item: Vec<(&str, &str)> =
+        failures.iter().map(|failure| (failure.code.as_str(), failure.message.as_str())).collect();
+    assert_eq!(of_item, [("denied", why)]);
     assert_eq!(sim.prompts.len(), 4, "planning, the call, what came of it, synthesis: no enforcement");
 }
 

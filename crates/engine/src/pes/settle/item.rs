@@ -8,7 +8,6 @@ use crate::domain::model::Phase;
 use crate::domain::payload;
 use crate::domain::plan::{ItemStatus, ValidationStatus};
 use crate::domain::settings::OnItemFailure;
-use crate::domain::tool::CallCode;
 use crate::history::view;
 use crate::pes::settle::{call, model_call};
 use crate::pes::state::{Replan, State, text};
@@ -72,8 +71,7 @@ pub(crate) fn complete(
 pub(crate) fn fail(tx: &mut Tx<'_>, id: &ItemId, code: &str, message: String) {
     close_loop(tx, id);
     tx.record_error(Phase::Execution, code, &message, false, Some(id));
-    let reason = if code == CallCode::Rejected.as_str() { code.to_owned() } else { format!("{code}: {message}") };
-    set_status(tx, id, ItemStatus::Failed, Some(reason));
+    set_status(tx, id, ItemStatus::Failed, Some(format!("{code}: {message}")));
     cancel_dependants(tx, id);
     match tx.state.run_settings().execution.on_item_failure {
         OnItemFailure::Continue => {}

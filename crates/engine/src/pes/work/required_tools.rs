@@ -25,22 +25,22 @@ pub(crate) fn check(state: &State, id: &ItemId) -> RequiredTools {
     let Some(item) = state.item(id) else { return RequiredTools::Passed(None) };
     // Enforcing these again would make their effects happen twice.
     let mut called: BTreeSet<String> = state.earlier_effective_calls(item).map(|call| call.tool_name.clone()).collect();
-    let mut refused = BTreeSet::new();
+    let mut refused: BTreeMap<&str, (CallCode, &str)> = BTreeMap::new();
     let perhaps_done: BTreeMap<String, Option<ToolError>> =
         state.calls_with_unknown_effect(item).map(error_of).collect();
     let mut erred = perhaps_done.clone();
     for call in state.calls_of(item) {
         let Some(result) = &call.result else { continue };
-        let is_refusal = result.error.as_ref().is_some_and(ToolError::is_refusal);
-        match result.status {
-            ToolStatus::Success => called.insert(call.tool_name.clone()),
-            ToolStatus::Error | ToolStatus::Skipped if is_refusal => refused.insert(call.tool_name.clone()),
-            ToolStatus::Error => {
+        let refusal = result.error.as_ref().and_then(|error| Some((error.refusal()?, error.message.as_str())));
+        match (result.status, refusal) {
+            (ToolStatus::Success, _) => _ = called.insert(call.tool_name.clone()),
+            (ToolStatus::Error | ToolStatus::Skipped, Some(refusal)) => _ = refused.insert(&call.tool_name, refusal),
+            (ToolStatus::Error, None) => {
                 let (tool, error) = error_of(call);
-                erred.insert(tool, error).is_none()
+                erred.insert(tool, error);
             }
-            ToolStatus::Skipped => false,
-        };
+            (ToolStatus::Skipped, None) => {}
+        }
     }
     let required = &item.def.required_tools;
     let missing: Vec<String> = required.iter().filter(|tool| !called.contains(*tool)).cloned().collect();
@@ -50,12 +50,15 @@ pub(crate) fn check(state: &State, id: &ItemId) -> RequiredTools {
     if missing.is_empty() {
         return RequiredTools::Passed(Some(ValidationStatus::Passed));
     }
-    let open: Vec<String> = missing.iter().filter(|tool| !refused.contains(*tool)).cloned().collect();
+    let open: Vec<String> = missing.iter().filter(|tool| !refused.contains_key(tool.as_str())).cloned().collect();
     let again: Vec<String> = open.iter().filter(|tool| !perhaps_done.contains_key(*tool)).cloned().collect();
     let enforced = item.progress.work.as_ref().map_or(0, |work| work.enforcements);
     let is_strict = item.def.tool_validation_mode.unwrap_or(ToolValidationMode::Strict) == ToolValidationMode::Strict;
     match (open.is_empty(), is_strict) {
-        (true, _) => RequiredTools::Failed(CallCode::Rejected.as_str(), format!("refused: {}", missing.join(", "))),
+        (true, _) => {
+            let (code, why) = why_refused(&missing, &refused);
+            RequiredTools::Failed(code.as_str(), why)
+        }
         (false, false) => RequiredTools::Passed(Some(ValidationStatus::Failed)),
         (false, true) if !again.is_empty() && enforced < state.run_settings().execution.taef_max_retries => {
             RequiredTools::Enforce(prompt::enforcement(&again))
@@ -76,6 +79,15 @@ pub(crate) fn enforce(tx: &mut Tx<'_>, id: &ItemId, message: String) {
         work.enforcements += 1;
         work.model = Some(ModelCall::ready(work.iteration, shown));
     });
+}
+
+/// The code and the reasons of the refusals of these tools, each of which was refused.
+fn why_refused(missing: &[String], refused: &BTreeMap<&str, (CallCode, &str)>) -> (CallCode, String) {
+    let of_missing: Vec<(&String, &(CallCode, &str))> =
+        missing.iter().filter_map(|tool| Some((tool, refused.get(tool.as_str())?))).collect();
+    let code = of_missing.first().map_or(CallCode::Rejected, |(_, (code, _))| *code);
+    let why = of_missing.into_iter().map(|(tool, (_, why))| format!("{tool} was not carried out: {why}"));
+    (code, why.collect::<Vec<_>>().join("; "))
 }
 
 /// Distinguishes a tool that was called and failed from one that was never called.
