@@ -153,12 +153,34 @@ fn asking(budget: Budget) -> Sim {
 fn a_person_may_extend_the_budget() {
     let mut sim = asking(Budget { max_llm_calls: Some(2), ..Budget::default() });
     assert!(sim.answer(0, |_| ()).is_err(), "yes or no is needed");
-    let wrong = sim.answer(0, |answer| (answer.approved, answer.value) = (Some(true), Some(json!({ "calls": 9 }))));
-    assert_eq!(wrong.unwrap_err().errors[0].pointer, "/value");
     sim.answer(0, |answer| (answer.approved, answer.value) = (Some(true), Some(json!({ "maxLlmCalls": 3 })))).unwrap();
     sim.go();
     assert_eq!((sim.prompts.len(), sim.run("run_1").status), (5, RunStatus::Completed));
     assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "success");
+}
+
+/// A value alone is a yes. The form asks for whole numbers where only these are taken.
+#[test]
+fn an_amount_that_does_not_fit_is_pointed_at() {
+    let mut sim = asking(Budget { max_llm_calls: Some(2), ..Budget::default() });
+    let form = sim.suspensions()[0].feedback_schema.custom_schema.clone().unwrap();
+    let kinds = ["maxTokens", "maxCostUsd", "maxLlmCalls", "deadlineMs"].map(|name| &form["properties"][name]["type"]);
+    assert_eq!(kinds, ["integer", "number", "integer", "integer"]);
+    let wrong = [
+        (json!({ "maxTokens": 5, "maxLlmCalls": 1.5 }), "/value/maxLlmCalls", "a whole number above 0 is needed"),
+        (json!({ "deadlineMs": "x" }), "/value/deadlineMs", "a whole number above 0 is needed"),
+        (json!({ "maxCostUsd": "x" }), "/value/maxCostUsd", "a number above 0 is needed"),
+        (json!({ "maxTokens": 0 }), "/value/maxTokens", "must be above 0"),
+        (json!({ "a/b": 9 }), "/value/a~1b", "a budget has no such member"),
+        (json!([9]), "/value", "an object such as {\"maxTokens\": 10000} is needed"),
+    ];
+    for (value, place, why) in wrong {
+        let fault = sim.answer(0, |answer| answer.value = Some(value)).unwrap_err();
+        assert_eq!((fault.errors[0].pointer.as_str(), fault.errors[0].detail.as_str()), (place, why));
+    }
+    sim.answer(0, |answer| answer.value = Some(json!({ "maxLlmCalls": 3 }))).unwrap();
+    sim.go();
+    assert_eq!((sim.prompts.len(), sim.run("run_1").status), (5, RunStatus::Completed));
 }
 
 #[test]

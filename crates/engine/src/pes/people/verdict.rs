@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Decision, InDoubtAction, InputType, Reply, Suspension, SuspensionKind};
+use crate::domain::pointer;
 use crate::domain::policy::{Answerer, Barred, Ruling, Terms};
 use crate::domain::settings::{Budget, PolicyAction};
 use crate::domain::tool::{self, CallCode, Judgement, Proposal, ToolError};
@@ -112,19 +113,19 @@ fn check_terms(state: &State, open: &Suspension, terms: &Terms, lets_run: bool, 
     }
 }
 
-/// A larger budget, or the end of the run.
+/// A larger budget, or the end of the run. A value alone is a yes.
 pub(crate) fn judge_budget(
     state: &State,
     open: &Suspension,
     answer: Answer,
 ) -> Result<(Decision, AnswerVerdict), Fault> {
-    match answer.approved {
-        Some(true) => {
-            let more = extension(state, open, answer.value)?;
+    match (answer.approved, answer.value) {
+        (Some(false), _) => Ok((Decision::Rejected, AnswerVerdict::EndRun)),
+        (None, None) => Err(invalid("/approved", "true lets the run go on, false ends it")),
+        (Some(true) | None, value) => {
+            let more = extension(state, open, value)?;
             Ok((Decision::Approved, AnswerVerdict::ExtendBudget(Box::new(more))))
         }
-        Some(false) => Ok((Decision::Rejected, AnswerVerdict::EndRun)),
-        None => Err(invalid("/approved", "true lets the run go on, false ends it")),
     }
 }
 
@@ -269,8 +270,24 @@ fn extension(state: &State, open: &Suspension, value: Option<Value>) -> Result<B
         None if is_about_cap => return Ok(Budget::default()),
         None => return Ok(state.run_settings().budget.clone().unwrap_or_default()),
     };
-    let wrong = |why: String| Fault::new(Code::Invalid, "The answer does not fit the question.").at("/value", why);
-    let more: Budget = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
+    let more = budget_of(value)?;
     more.check("/value")?;
     Ok(more)
+}
+
+/// The fault points at the first member that does not fit.
+fn budget_of(value: Value) -> Result<Budget, Fault> {
+    let Value::Object(members) = &value else {
+        return Err(invalid("/value", "an object such as {\"maxTokens\": 10000} is needed"));
+    };
+    let fits = |name: &str, amount: &Value| serde_json::from_value::<Budget>(json!({ name: amount })).is_ok();
+    if let Some((name, _)) = members.iter().find(|(name, amount)| !fits(name, amount)) {
+        let why = match name.as_str() {
+            "maxCostUsd" => "a number above 0 is needed",
+            known if fits(known, &Value::Null) => "a whole number above 0 is needed",
+            _ => "a budget has no such member",
+        };
+        return Err(invalid(&format!("/value/{}", pointer::token(name)), why));
+    }
+    serde_json::from_value(value).map_err(|error| invalid("/value", &error.to_string()))
 }

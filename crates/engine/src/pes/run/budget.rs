@@ -26,12 +26,13 @@ pub(crate) fn refuse_more(tx: &mut Tx<'_>, why: &str) {
 }
 
 fn ask_for_more(tx: &mut Tx<'_>, why: &str) {
-    let number = serde_json::json!({ "type": "number", "exclusiveMinimum": 0 });
+    let of = |kind: &str| serde_json::json!({ "type": kind, "exclusiveMinimum": 0 });
+    let (whole, money) = (of("integer"), of("number"));
     let prompt = "Extend the budget? Without a value as much is added as there was.";
     let schema = FeedbackSchema {
         custom_schema: Some(serde_json::json!({
             "type": "object", "additionalProperties": false,
-            "properties": { "maxTokens": number, "maxCostUsd": number, "maxLlmCalls": number, "deadlineMs": number },
+            "properties": { "maxTokens": whole, "maxCostUsd": money, "maxLlmCalls": whole, "deadlineMs": whole },
         })),
         ..FeedbackSchema::new(InputType::Custom, prompt)
     };
