@@ -149,6 +149,29 @@ fn asking(budget: Budget) -> Sim {
     sim
 }
 
+/// Whoever is to extend it reads how much there was, how much is left, and how much the next call needs.
+#[test]
+fn the_question_about_a_spent_budget_has_its_figures() {
+    let message = |budget: Budget| asking(budget).suspensions().remove(0).message;
+    let calls = message(Budget { max_llm_calls: Some(2), ..Budget::default() });
+    assert_eq!(calls, "The run's budget is spent: its model calls are used up (2 of 2).");
+    // The plan took 1,500 tokens, which is the estimate of the next prompt; no reply is shorter than 256.
+    let tokens = message(Budget { max_tokens: Some(3_000), ..Budget::default() });
+    assert_eq!(
+        tokens,
+        "The run's budget is spent: the next model call needs at least 1756 tokens, and 1500 of 3000 are left."
+    );
+    let mut sim = Sim::new(three_items);
+    sim.book.price = Some(Price { input_per_million: 1.0, output_per_million: 2.0, ..Price::default() });
+    let budget = Budget { max_cost_usd: Some(0.003), ..Budget::default() };
+    sim.ask_with("go", OnBusy::Enqueue, settings(budget, |execution| execution.on_budget = OnBudget::Ask)).unwrap();
+    sim.go();
+    assert_eq!(
+        sim.suspensions()[0].message,
+        "The run's budget is spent: the next model call costs at least $0.002012, and $0.001 of $0.003 are left."
+    );
+}
+
 #[test]
 fn a_person_may_extend_the_budget() {
     let mut sim = asking(Budget { max_llm_calls: Some(2), ..Budget::default() });

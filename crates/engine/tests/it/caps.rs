@@ -171,7 +171,7 @@ fn a_yes_at_a_cap_adds_nothing_to_a_budget_that_is_not_spent() {
     sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
     sim.go();
     assert_eq!((sim.prompts.len(), sim.suspensions()[0].feedback_schema.input_type), (3, InputType::Custom));
-    assert_eq!(sim.suspensions()[0].message, "The run's budget is spent: its model calls are used up.");
+    assert_eq!(sim.suspensions()[0].message, "The run's budget is spent: its model calls are used up (3 of 3).");
     sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
     sim.go();
     assert_eq!((sim.prompts.len(), sim.run("run_1").status), (5, RunStatus::Completed), "a yes to that adds three");

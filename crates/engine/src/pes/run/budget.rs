@@ -11,7 +11,8 @@ use crate::pes::tx::Tx;
 
 /// Asks a person, or ends the run; the lease holder stops its effects first.
 pub(crate) fn on_spent(tx: &mut Tx<'_>) {
-    let spent = funds::why_spent(tx.state, tx.world, tx.stamp.now).unwrap_or(Spent::Budget("it is spent"));
+    let spent =
+        funds::why_spent(tx.state, tx.world, tx.stamp.now).unwrap_or_else(|| Spent::Budget("it is spent".to_owned()));
     match (tx.state.run_settings().execution.on_budget, &spent) {
         (OnBudget::Ask, Spent::Budget(why)) => ask_for_more(tx, why),
         (OnBudget::Ask, Spent::Cap(why)) => ask_about_cap(tx, why),

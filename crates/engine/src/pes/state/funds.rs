@@ -10,7 +10,7 @@ use crate::domain::Millis;
 use crate::domain::model::Usage;
 use crate::domain::settings::{Budget, RunSettings};
 use crate::domain::tokens;
-use crate::domain::usage::{Nanos, Price, nanos};
+use crate::domain::usage::{Nanos, Price, nanos, usd};
 use crate::pes::state::{ModelCall, Reserved, RunPhase, Shape, State};
 use crate::{Allowance, CapRoom, ModelBook, Remaining, Reservation, Toolbox, World};
 
@@ -22,10 +22,6 @@ const DEFAULT_OUTPUT_TOKENS: u64 = 4_096;
 const MAX_OUTPUT_TOKENS: u64 = 10_000_000;
 /// The tokens of a prompt's fixed text, around its contents.
 const FIXED_TEXT_TOKENS: u64 = 800;
-const TIME_SPENT: &str = "its time is over";
-const CALLS_SPENT: &str = "its model calls are used up";
-const TOKENS_SPENT: &str = "its tokens are used up";
-const MONEY_SPENT: &str = "its money is used up";
 
 /// Whether a call may be paid for.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +39,7 @@ pub(crate) enum Funds {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Spent {
     /// The run's budget is used up.
-    Budget(&'static str),
+    Budget(String),
     /// A spending cap is reached.
     Cap(String),
 }
@@ -59,7 +55,7 @@ impl Spent {
 
 /// What a call has too little of.
 enum Shortage<'a> {
-    Budget(&'static str),
+    Budget(String),
     Room(&'a Remaining),
 }
 
@@ -82,9 +78,14 @@ impl State {
     /// The money that is left of the active run's budget, with what people added. What calls in flight have reserved is not
     /// deducted. `None`: the budget does not bound the money.
     pub(crate) fn budget_left(&self) -> Option<Nanos> {
+        let spent = self.head.active.as_ref()?.counters.cost_nanos.unwrap_or(0);
+        Some(self.budget_money()?.saturating_sub(spent))
+    }
+
+    /// The money of the active run's budget, with what people added. `None`: the budget does not bound the money.
+    fn budget_money(&self) -> Option<Nanos> {
         let (run, active) = (self.run.as_ref()?, self.head.active.as_ref()?);
-        let most = nanos(run.settings.budget.as_ref()?.max_cost_usd?).saturating_add(active.granted.cost);
-        Some(most.saturating_sub(active.counters.cost_nanos.unwrap_or(0)))
+        Some(nanos(run.settings.budget.as_ref()?.max_cost_usd?).saturating_add(active.granted.cost))
     }
 
     /// Whether `synthesisParams` apply to this call, because its reply may be the answer: without a plan, any may.
@@ -173,8 +174,9 @@ fn reserve<'a>(
     let (Some(run), Some(active)) = (&state.run, &state.head.active) else { return Ok(None) };
     let (counters, granted) = (&active.counters, &active.granted);
     let calls = counters.llm_calls + state.model_calls_under_way().count() as u32;
-    if budget.max_llm_calls.is_some_and(|most| calls >= most.saturating_add(granted.calls)) {
-        return Err(Shortage::Budget(CALLS_SPENT));
+    let most_calls = budget.max_llm_calls.map(|most| most.saturating_add(granted.calls));
+    if let Some(most) = most_calls.filter(|most| calls >= *most) {
+        return Err(Shortage::Budget(format!("its model calls are used up ({calls} of {most})")));
     }
     if budget.max_tokens.is_none() && budget.max_cost_usd.is_none() && *world.allowance == Allowance::Uncapped {
         return Ok(None);
@@ -190,16 +192,22 @@ fn reserve<'a>(
     let least = MIN_OUTPUT_TOKENS.min(output);
     if let Some(most) = budget.max_tokens {
         let used = counters.usage.input_tokens.saturating_add(counters.usage.output_tokens).saturating_add(held_tokens);
-        let left = most.saturating_add(granted.tokens).saturating_sub(used.saturating_add(input));
-        output = output.min(left);
+        let most = most.saturating_add(granted.tokens);
+        let left = most.saturating_sub(used);
+        output = output.min(left.saturating_sub(input));
         if output < least {
-            return Err(Shortage::Budget(TOKENS_SPENT));
+            let needed = input.saturating_add(least);
+            let why = format!("the next model call needs at least {needed} tokens, and {left} of {most} are left");
+            return Err(Shortage::Budget(why));
         }
     }
     let price = world.models.price(provider, model).unwrap_or_default();
-    if let Some(left) = state.budget_left() {
+    if let (Some(most), Some(left)) = (state.budget_money(), state.budget_left()) {
         let left = left.saturating_sub(held_cost);
-        output = affordable_output(&price, input, least..=output, left).ok_or(Shortage::Budget(MONEY_SPENT))?;
+        output = affordable_output(&price, input, least..=output, left).ok_or_else(|| {
+            let (needed, left, most) = (usd(cost(&price, input, least)), usd(left), usd(most));
+            Shortage::Budget(format!("the next model call costs at least ${needed}, and ${left} of ${most} are left"))
+        })?;
     }
     match world.allowance {
         // First pass: the call asks for what it wants, and the store refuses the commit (`Capped`) if that does not
@@ -286,7 +294,7 @@ pub(crate) fn is_spent(state: &State, world: &World<'_>, now: Millis) -> bool {
 /// What of the budget is spent, or which cap is reached.
 pub(crate) fn why_spent(state: &State, world: &World<'_>, now: Millis) -> Option<Spent> {
     if state.budget_deadline().is_some_and(|at| at <= now) {
-        return Some(Spent::Budget(TIME_SPENT));
+        return Some(Spent::Budget("its time is over".to_owned()));
     }
     let mut ready = state.model_calls().filter(|call| !call.is_running());
     ready.find_map(|call| match for_call(state, world, call) {
