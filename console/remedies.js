@@ -32,7 +32,7 @@ export const REMEDIES = {
   synthesis_failed: 'Read the items\' results, or run again',
   quarantined: 'See `thread_quarantined`',
   unreadable_state: 'See `thread_quarantined`; report what `message` names',
-  prompt_too_long: 'Name a model with a larger window, or ask for less at once',
+  prompt_too_long: 'Name a model with a larger window, lower `executionConfig.toolResultMaxLength`, or ask for less at once',
   reply_too_large: 'Ask for less at once, or raise the limit',
   budget_exceeded: 'Raise it, or ask for less',
   plan_rejected: 'Ask differently; a rejection with a reason has another plan made',

@@ -58,7 +58,7 @@ fn render(prompt: &StepPrompt<'_>, instructions: &str, history: History<'_>, tas
         let mut messages = vec![system(&prompt.frame, &stage, marker)];
         messages.extend(conversation::messages(&history, marker));
         messages.push(PromptMessage::User { content: task(prompt, most, marker) });
-        messages.extend(turns::messages(prompt.turns, most, marker));
+        messages.extend(turns::messages(prompt.turns, most.min(prompt.most_of_own), marker));
         let last = paragraphs([notes(prompt.notes).as_str(), if prompt.is_last { LAST_REPLY_NOTE } else { "" }]);
         if !last.is_empty() {
             messages.push(PromptMessage::User { content: last });

@@ -1,6 +1,6 @@
 //! Makes prompts fit a model's context window. The oldest messages of the conversation are summed up first (`summary`);
-//! messages that still do not fit are left out; then long results of other items are shortened. The turns of the item's
-//! own loop are never shortened.
+//! messages that still do not fit are left out; then long results of other items are shortened, and last those of the
+//! item's own calls.
 
 use serde_json::Value;
 
@@ -31,6 +31,8 @@ pub(crate) struct FittedHistory<'a> {
     left_out: usize,
     /// Longer results of other items are shortened, in characters.
     pub most: usize,
+    /// So are results of the item's own calls.
+    pub most_of_own: usize,
 }
 
 impl<'a> FittedHistory<'a> {
@@ -44,7 +46,7 @@ impl<'a> FittedHistory<'a> {
             (shortened(&as_text(&whole), MAX_SUMMARY_CHARS, ""), summary.messages)
         });
         let messages = &material.history[covered_upto.map_or(0, |at| at + 1)..];
-        Self { payloads, summary, messages, left_out: 0, most: usize::MAX }
+        Self { payloads, summary, messages, left_out: 0, most: usize::MAX, most_of_own: usize::MAX }
     }
 
     /// The same with the newest `most` messages.
@@ -96,9 +98,15 @@ impl<'a> FittedHistory<'a> {
         Some(SummaryExtent { upto: gone.last()?.message_id.clone(), messages: gone.len(), bytes })
     }
 
-    /// The same, shortened by `over` tokens if that much can be left out.
-    /// Tool outputs are shortened to `most_of_tools` characters each.
-    pub fn less(self, mut over: u64, results: &[StepResult], most_of_tools: usize) -> (Self, ContextFit) {
+    /// The same, shortened by `over` tokens if that much can be left out. Tool outputs of other items are shown with
+    /// `most_of_tools` characters each; `own` are the results of the item's own calls.
+    pub fn less(
+        self,
+        mut over: u64,
+        results: &[StepResult],
+        most_of_tools: usize,
+        own: &[String],
+    ) -> (Self, ContextFit) {
         let left_out = self.messages.iter().take_while(|message| {
             let is_over = over > 0;
             over = over.saturating_sub(tokens::of_text(&message.content));
@@ -106,16 +114,32 @@ impl<'a> FittedHistory<'a> {
         });
         let fitted = self.clone().newest(self.messages.len() - left_out.count());
         let sizes: Vec<usize> = results.iter().flat_map(|result| sizes(result, most_of_tools)).collect();
-        let room = sizes.iter().sum::<usize>().saturating_sub((over as usize).saturating_mul(BYTES_PER_TOKEN));
+        let over = (over as usize).saturating_mul(BYTES_PER_TOKEN);
+        let room = sizes.iter().sum::<usize>().saturating_sub(over);
         let most = match over {
             0 => usize::MAX,
             _ => level(sizes.clone(), room).max(MIN_RESULT_CHARS),
         };
-        let shortened = sizes.iter().filter(|size| **size > most).count();
+        let gone: usize = sizes.iter().map(|size| size.saturating_sub(most)).sum();
+        let most_of_own = most_of_own(own, over.saturating_sub(gone));
+        let is_shortened = own.iter().filter(|text| text.chars().count() > most_of_own);
+        let shortened = sizes.iter().filter(|size| **size > most).count() + is_shortened.count();
         let summarised = self.summary.as_ref().map_or(0, |(_, messages)| *messages);
         let fit = ContextFit { kept: fitted.messages.len(), summarised, left_out: fitted.left_out, shortened };
-        (Self { most, ..fitted }, fit)
+        (Self { most, most_of_own, ..fitted }, fit)
     }
+}
+
+/// The most characters of one of these texts, if they must have this many bytes less.
+fn most_of_own(own: &[String], over: usize) -> usize {
+    if over == 0 {
+        return usize::MAX;
+    }
+    let sizes: Vec<usize> = own.iter().map(|text| text.chars().count()).collect();
+    let (chars, bytes) = (sizes.iter().sum::<usize>(), own.iter().map(String::len).sum::<usize>());
+    // A character of many scripts has several bytes.
+    let gone = over.saturating_mul(chars).div_ceil(bytes.max(1));
+    level(sizes, chars.saturating_sub(gone)).max(MIN_RESULT_CHARS)
 }
 
 /// The length of each text, in characters, if `texts` of them share this many tokens.

@@ -99,6 +99,8 @@ pub struct StepPrompt<'a> {
     pub tools: &'a [Arc<ToolSpec>],
     /// The earlier turns of this item, oldest first, including calls and results of the item's earlier attempts.
     pub turns: &'a [Turn],
+    /// Longer results in these turns are shortened, in characters.
+    pub most_of_own: usize,
     pub notes: &'a [String],
     /// No further model call follows for this item.
     pub is_last: bool,

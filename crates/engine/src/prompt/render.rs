@@ -164,8 +164,11 @@ fn rendered(
     // A planner is shown no results.
     let shows_results = open.item.is_some() || state.phase() == RunPhase::Synthesizing;
     let results = if shows_results { results(state, open, &fitted).0 } else { Vec::new() };
-    let of_tools = prompt::most_of_tools(&results, settings.execution.tool_result_max_length as usize);
-    let (fitted, fit) = fitted.less(size - limit, &results, of_tools);
+    let longest = settings.execution.tool_result_max_length as usize;
+    let of_tools = prompt::most_of_tools(&results, longest);
+    let own = open.item.map(|item| item_loop::turns(state, item, fitted.payloads)).unwrap_or_default();
+    let own = prompt::turns::results(&own, longest);
+    let (fitted, fit) = fitted.less(size - limit, &results, of_tools, &own);
     Ok((render(state, open, frame, &offered, &fitted), Some(fit)))
 }
 
@@ -297,6 +300,7 @@ fn step(
         left_out,
         tools,
         turns: &turns,
+        most_of_own: fitted.most_of_own,
         notes: work.map(|work| work.notes.as_slice()).unwrap_or_default(),
         is_last: work.is_some_and(|work| open.call.iteration >= work.max_iterations(execution)),
     };

@@ -28,6 +28,15 @@ pub(super) fn messages(turns: &[Turn], most: usize, marker: &Marker) -> Vec<Prom
     turn_messages.messages
 }
 
+/// The results of the calls, as a prompt shows them.
+pub(super) fn results(turns: &[Turn], most: usize) -> Vec<String> {
+    let result = |turn: &Turn| match turn {
+        Turn::Returned { result, .. } => Some(tool_result(result, most)),
+        Turn::Model { .. } | Turn::Engine(_) => None,
+    };
+    turns.iter().filter_map(result).collect()
+}
+
 struct TurnMessages {
     messages: Vec<PromptMessage>,
     /// The calls of the last reply, and their results if they are known.

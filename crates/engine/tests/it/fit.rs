@@ -225,7 +225,7 @@ fn a_run_without_a_plan_sums_up_too_and_never_its_own_loop() {
 }
 
 #[test]
-fn results_of_others_are_shortened_and_the_items_own_loop_never() {
+fn results_of_others_are_shortened_before_those_of_the_items_own_calls() {
     let mut sim = Sim::new(|request| match which(request).as_str() {
         "planning" => plan(&[("a", &[], &[]), ("b", &["a"], &["read"])]),
         "a.1" => says("r".repeat(30_000)),

@@ -26,6 +26,7 @@ mod history;
 mod item_ids;
 mod items_started_again;
 mod log;
+mod long_results;
 mod members;
 mod names;
 mod no_repeats;

@@ -22,6 +22,7 @@ pub(crate) fn store(tx: &mut Tx<'_>, id: &ItemId, suspension: &SuspensionId) {
         left_out: 0,
         tools: &tools,
         turns: &[],
+        most_of_own: usize::MAX,
         notes: &[],
         is_last: false,
     };

@@ -184,7 +184,17 @@ fn step_prompt<'a>(
     results: &'a [StepResult],
     turns: &'a [Turn],
 ) -> StepPrompt<'a> {
-    StepPrompt { frame: frame(settings), item, results, left_out: 0, tools: &[], turns, notes: &[], is_last: false }
+    StepPrompt {
+        frame: frame(settings),
+        item,
+        results,
+        left_out: 0,
+        tools: &[],
+        turns,
+        most_of_own: usize::MAX,
+        notes: &[],
+        is_last: false,
+    }
 }
 
 #[test]
