@@ -77,6 +77,8 @@ fn what_a_person_skipped_is_not_ordered_again() {
     let mut sim = in_doubt(ExecutionConfig::default());
     sim.answer(0, |answer| answer.action = Some(InDoubtAction::Skip)).unwrap();
     ends_without_it(&mut sim, "skipped");
+    let why = "required_tools: required tools did not succeed: write was skipped (a person decided to skip it)";
+    assert_eq!(sim.item("a")["reason"], why);
 }
 
 #[test]
