@@ -26,6 +26,8 @@ mod migrations;
 mod proofs;
 #[path = "floors/rooms.rs"]
 mod rooms;
+#[path = "floors/schemas.rs"]
+mod schemas;
 #[path = "floors/sizes.rs"]
 mod sizes;
 

@@ -39,6 +39,7 @@ impl Kept {
 
 /// How long threads and their logs are kept; what is absent is as it is for all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = RetentionTerms)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Terms {
     /// The observations of runs that are over.
