@@ -86,10 +86,21 @@ pub struct Receipt {
     /// Where the thread's events are.
     pub events_url: String,
     pub run_url: String,
-    /// The contents of the `AGENT_SUSPENDED` of every open suspension.
+    /// The open questions of the run, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<AskedQuestion>)]
+    #[schema(value_type = Vec<OpenQuestion>)]
     pub suspensions: Vec<Value>,
+}
+
+/// An open question: the content of its `AGENT_SUSPENDED`, and where people answer it.
+#[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenQuestion {
+    #[serde(flatten)]
+    pub asked: AskedQuestion,
+    /// Its place in the page for people; absent where no address is known under which they reach this server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -6,10 +6,9 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Waited, WaitsFor};
+use super::{OpenQuestion, Waited, WaitsFor};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
-use crate::domain::hitl::Suspension;
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::{CallerStatus, Run, RunResource, RunStatus};
@@ -164,14 +163,13 @@ async fn resources(service: &Service, runs: Vec<(ThreadPk, Run)>) -> Result<Vec<
     Ok(runs.iter().map(shown).collect())
 }
 
-/// The `AGENT_SUSPENDED` content of each open suspension of a run, oldest first, with its URL for people.
+/// The [`OpenQuestion`]s of a run, oldest first, with their payloads.
 async fn open_suspensions_of(service: &Service, caller: &Caller, pk: ThreadPk, run: &RunId) -> Result<Vec<Value>> {
     let (mut open, urls) = (Vec::new(), service.runtime.console_urls());
     for suspension in suspensions::open_of_run(service, caller.tenant, pk, run).await? {
-        let mut content = asked_content(&suspension);
-        if let (Some(members), Some(urls)) = (content.as_object_mut(), &urls) {
-            members.insert("url".to_owned(), urls.question(&suspension.suspension_id).into());
-        }
+        let url = urls.map(|urls| urls.question(&suspension.suspension_id));
+        let question = OpenQuestion { asked: suspension.asked(), url };
+        let content = serde_json::to_value(question).expect("a question is plain data");
         open.push(service.with_payloads(pk, content).await?);
     }
     Ok(open)
@@ -188,9 +186,4 @@ fn caller_statuses(status: RunStatus) -> Vec<CallerStatus> {
         RunStatus::Failed => vec![CallerStatus::Failed, CallerStatus::Refused],
         RunStatus::Cancelled => vec![CallerStatus::Cancelled, CallerStatus::Refused],
     }
-}
-
-/// The content of the suspension's `AGENT_SUSPENDED`.
-fn asked_content(suspension: &Suspension) -> Value {
-    serde_json::to_value(suspension.asked()).expect("a suspension is plain data")
 }
