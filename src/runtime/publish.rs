@@ -20,7 +20,8 @@ pub(super) struct Announcement {
     after: i64,
     /// For subscribers, from the seq after that one on; `None`: there are no subscribers.
     observations: Option<Vec<Observation>>,
-    /// The final messages of runs that ended, if the thread has subscribers or a request waits for one of the runs.
+    /// The final messages of runs that ended, if the thread had subscribers when it was decided, or a request waited for one of
+    /// the runs.
     answers: Vec<ConversationMessage>,
 }
 
@@ -81,11 +82,12 @@ impl Actor {
                 step.runs.iter().for_each(|run| publish_run(announcement.resource(&self.shared, run)));
             }
             // A subscriber that came after the decision may have read the store before the commit: it must read again.
-            (None, Some(_)) => {
+            (None, Some(_)) if self.shared.hub.has_subscribers(self.pk) => {
                 self.shared.hub.publish_gap(self.pk);
-                step.runs.iter().for_each(|run| publish_run(self.shared.resource(run, None)));
+                announcement.answers = answers(step);
+                step.runs.iter().for_each(|run| publish_run(announcement.resource(&self.shared, run)));
             }
-            (Some(_) | None, None) => {}
+            (None, Some(_) | None) | (Some(_), None) => {}
         }
     }
 }

@@ -3,6 +3,8 @@
 use serde_json::json;
 
 use crate::support::app::App;
+use crate::support::http::{soon, until};
+use crate::support::store::{Mood, Moody};
 
 #[tokio::test]
 async fn a_reconnecting_source_goes_on_where_it_was() {
@@ -38,6 +40,36 @@ async fn a_source_may_end_with_a_run() {
     assert_eq!(late.last().unwrap(), last);
     let behind = app.ask("GET", &format!("{path}&after=latest")).header("accept", "text/event-stream");
     assert_eq!(behind.events().await.all().await.last().unwrap(), last);
+}
+
+/// It subscribes after the decision that ends the run, and reads the thread after the commit of that decision.
+#[tokio::test]
+async fn a_source_that_comes_while_a_run_ends_gets_the_run_with_its_result() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    // Of two commits, the second one ends the run.
+    store.set("commit", Mood::HangsNext);
+    let receipt = app.post("/threads/t1/process", json!({ "query": "hello" })).await.expect(202);
+    let path = format!("/runs/{}", receipt["runId"].as_str().unwrap());
+    soon(store.holds("commit")).await;
+    store.set("thread", Mood::HangsNext);
+    let source = app.ask("GET", "/threads/t1/events?after=latest").header("accept", "text/event-stream");
+    let ending = async {
+        soon(store.holds("thread")).await;
+        store.set("commit", Mood::Well);
+        until("the run has ended", async || app.get(&path).await.expect(200)["status"] == "completed").await;
+        store.set("thread", Mood::Well);
+    };
+    let (mut events, ()) = tokio::join!(source.events(), ending);
+    let run = loop {
+        let event = events.next().await.unwrap();
+        if event.event == "run" {
+            break event.data;
+        }
+    };
+    assert_eq!(run["status"], "completed");
+    assert_eq!(run["result"]["response"]["content"], "Hello there.", "{run:#}");
 }
 
 #[tokio::test]
