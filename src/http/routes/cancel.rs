@@ -32,7 +32,7 @@ pub(crate) async fn thread(
     Ok(accept(&app, &caller, &ids.thread()?, sent, key).await?.into_response())
 }
 
-/// Cancel one run. If nothing is left to cancel: 200.
+/// Cancel one run. If it is cancelled already: 200; if it has completed or failed: 409 `run_finished`.
 #[utoipa::path(post, path = "/runs/{run}/cancel", operation_id = "cancelRun", tag = "runs",
     params(("Idempotency-Key" = Option<String>, Header)),
     responses((status = 202, body = CancelReceipt), (status = 200, body = CancelReceipt)))]

@@ -40,18 +40,27 @@ pub async fn cancel(
 ) -> Result<Answered<CancelReceipt>> {
     let work = async {
         let (pk, run) = runs::stored(service, caller, id).await?;
-        match run.status {
-            RunStatus::Cancelled => Ok(CancelReceipt { run_ids: vec![run.run_id], already: true }),
-            RunStatus::Completed | RunStatus::Failed => {
-                let detail = "The run is over; there is nothing to cancel.";
-                Err(Fault::new(Code::RunFinished, detail).with("runStatus", run.status.as_str()).into())
+        if run.status.is_terminal() {
+            return Ok(receipt_of_ended(run)?);
+        }
+        match request(service, caller, pk, Some(run.run_id), key.as_ref()).await {
+            // It has ended since it was read.
+            Err(CommandError::Fault(fault)) if fault.code == Code::RunFinished => {
+                Ok(receipt_of_ended(runs::stored(service, caller, id).await?.1)?)
             }
-            RunStatus::Queued | RunStatus::Running | RunStatus::Suspended | RunStatus::Waiting => {
-                request(service, caller, pk, Some(run.run_id), key.as_ref()).await
-            }
+            requested => requested,
         }
     };
     await_replayed(service, caller, once::perform(service, caller, key.as_ref(), work).await?).await
+}
+
+/// The receipt for a run that has ended. A fault unless it was cancelled.
+fn receipt_of_ended(run: Run) -> Result<CancelReceipt> {
+    if run.status == RunStatus::Cancelled {
+        return Ok(CancelReceipt { run_ids: vec![run.run_id], already: true });
+    }
+    let detail = "The run is over; there is nothing to cancel.";
+    Err(Fault::new(Code::RunFinished, detail).with("runStatus", run.status.as_str()))
 }
 
 async fn request(

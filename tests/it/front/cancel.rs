@@ -3,6 +3,8 @@
 use serde_json::json;
 
 use crate::support::app::App;
+use crate::support::http::soon;
+use crate::support::store::{Mood, Moody};
 
 #[tokio::test]
 async fn a_thread_is_cancelled_with_its_queue() {
@@ -17,6 +19,29 @@ async fn a_thread_is_cancelled_with_its_queue() {
     app.ask("POST", "/threads/none/cancel").send().await.problem("not_found");
     app.ask("POST", "/runs/run_none/cancel").send().await.problem("not_found");
     app.post("/threads/t1/cancel", json!({ "hard": true })).await.problem("invalid");
+}
+
+/// The second cancel reads the run while it is suspended, and is decided after the first one.
+#[tokio::test]
+async fn a_run_that_another_request_cancels_meanwhile_is_cancelled_already() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    app.suspend("t1", "send").await;
+    let runs = app.get("/threads/t1/runs").await.expect(200);
+    let run = runs["items"][0]["runId"].as_str().unwrap();
+    store.set("find_row", Mood::HangsAfter);
+    let second = app.ask("POST", &format!("/runs/{run}/cancel"));
+    let first = async {
+        soon(store.holds("find_row")).await;
+        app.post("/threads/t1/cancel", json!({})).await.expect(202);
+        store.set("find_row", Mood::Well);
+    };
+    let (said, ()) = tokio::join!(second.send(), first);
+    assert_eq!(said.expect(200), json!({ "runIds": [run] }));
+    app.finish("t1", "hello").await;
+    let runs = app.get("/threads/t1/runs").await.expect(200);
+    let completed = format!("/runs/{}/cancel", runs["items"][1]["runId"].as_str().unwrap());
+    assert_eq!(app.post(&completed, json!({})).await.problem("run_finished")["runStatus"], "completed");
 }
 
 #[tokio::test]

@@ -94,6 +94,8 @@ pub enum Mood {
     HangsOnce,
     /// Call 1 succeeds, 2 and 3 wait until the mood changes.
     HangsNext,
+    /// Calls are carried out; their answers wait until the mood changes.
+    HangsAfter,
     Fails,
     /// Call 1 fails, 2 and 3 succeed.
     FailsOnce,
@@ -213,6 +215,15 @@ impl Moody {
         self.held.send_modify(|held| _ = held.entry(call).or_default().insert(number));
     }
 
+    /// Passes on an answer of the real store.
+    async fn answered(&self, call: &'static str) {
+        let mut moods = self.moods.subscribe();
+        while mood_of(&moods.borrow_and_update(), call) == Mood::HangsAfter {
+            self.hold(call, self.next_number.fetch_add(1, Ordering::SeqCst));
+            moods.changed().await.expect("the store is there");
+        }
+    }
+
     async fn pass(&self, call: &'static str) -> Result<()> {
         *self.calls.lock().unwrap().entry(call).or_default() += 1;
         let number = self.next_number.fetch_add(1, Ordering::SeqCst);
@@ -220,7 +231,7 @@ impl Moody {
         loop {
             let mood = mood_of(&moods.borrow_and_update(), call);
             match mood {
-                Mood::Well => return Ok(()),
+                Mood::Well | Mood::HangsAfter => return Ok(()),
                 Mood::Fails => return Err(Error::Unavailable("it was told to fail".to_owned())),
                 Mood::FailsOnce => {
                     self.set(call, Mood::Well);

@@ -9,8 +9,12 @@ macro_rules! passed_on {
             $($own)*
             $(async fn $call(&self, $($name: $type),*) -> Result<$answer> {
                 self.pass(stringify!($call)).await?;
-                let _clock = StoppedClock::begin();
-                self.inner.$call($($name),*).await
+                let answer = {
+                    let _clock = StoppedClock::begin();
+                    self.inner.$call($($name),*).await
+                };
+                self.answered(stringify!($call)).await;
+                answer
             })*
         }
     };
