@@ -9,9 +9,9 @@ use axum::response::Response;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
 
+use super::accept::wants_events;
 use super::events::route::asks_for_socket;
 use super::prefer;
-use super::reply_preferences::wants_events;
 use crate::config::Config;
 
 mod families;

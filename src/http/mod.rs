@@ -4,6 +4,7 @@
 //! Every error is sent as a problem document with a code of `domain::fault::Code`; the doors send theirs in the formats
 //! of their protocols. A handler's arguments say what it needs: the scope, the ids, the parameters, the body.
 
+mod accept;
 mod app_state;
 mod caller;
 mod challenge;

@@ -4,13 +4,11 @@
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
-use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 
+use super::accept::wants_events;
 use super::app_state::AppState;
 use super::caller::pass;
-use super::header_list::entries;
 use super::prefer;
 use super::problem::Problem;
 use super::rates::RateNotice;
@@ -28,7 +26,7 @@ pub(crate) struct ReplyPreferences {
     _rates: RateNotice,
     /// `Prefer: wait=N`.
     pub(crate) wait: Option<Duration>,
-    /// `Accept: text/event-stream`.
+    /// `Accept` names `text/event-stream`, with no lower weight than JSON.
     pub(crate) wants_events: bool,
 }
 
@@ -47,9 +45,4 @@ impl FromRequestParts<AppState> for ReplyPreferences {
             wants_events: wants_events(&parts.headers),
         })
     }
-}
-
-/// Whether the caller accepts server-sent events.
-pub(crate) fn wants_events(headers: &HeaderMap) -> bool {
-    entries(headers, ACCEPT).any(|entry| entry.starts_with("text/event-stream"))
 }
