@@ -14,7 +14,7 @@ use crate::domain::request_trace::RequestTrace;
 use crate::http::caller::permit;
 use crate::http::follow::absolute;
 use crate::http::idempotency::{IdempotencyKey, ReplyValue};
-use crate::http::json::{KeyedBody, parse, typed};
+use crate::http::json::{KeyedBody, Nothing, parse, typed};
 use crate::http::problem::{ProblemContext, document};
 use crate::http::routes::{cancel, pause, process, resume};
 use crate::service::feed::FeedAsk;
@@ -106,19 +106,21 @@ struct ParsedOp {
 }
 
 pub(super) fn read(session: &SocketSession, text: &str) -> Op {
-    let parsed = match parse(text.as_bytes(), session.app.config.limits.json_depth).and_then(take_apart) {
-        Ok(parsed) => parsed,
-        Err(fault) => return Op::Reply(OpId(Value::Null).nack(session, &fault)),
+    let (id, members) = match parse(text.as_bytes(), session.app.config.limits.json_depth) {
+        Ok(Value::Object(mut members)) => (OpId(members.shift_remove("id").unwrap_or_default()), Ok(members)),
+        Ok(_) => (OpId(Value::Null), Err(malformed())),
+        Err(fault) => (OpId(Value::Null), Err(fault)),
     };
-    let id = parsed.id.clone();
-    begin(session, parsed).unwrap_or_else(|fault| Op::Reply(id.nack(session, &fault)))
+    let begun = members.and_then(|members| take_apart(id.clone(), members)).and_then(|parsed| begin(session, parsed));
+    begun.unwrap_or_else(|fault| Op::Reply(id.nack(session, &fault)))
 }
 
-fn take_apart(value: Value) -> Result<ParsedOp, Fault> {
-    let malformed = || Fault::new(Code::Malformed, "An op is an object `{\"op\": …, \"id\": …}`.");
-    let Value::Object(mut members) = value else { return Err(malformed()) };
+fn malformed() -> Fault {
+    Fault::new(Code::Malformed, "An op is an object `{\"op\": …, \"id\": …}`.")
+}
+
+fn take_apart(id: OpId, mut members: Map<String, Value>) -> Result<ParsedOp, Fault> {
     let Some(Value::String(op)) = members.shift_remove("op") else { return Err(malformed()) };
-    let id = OpId(members.shift_remove("id").unwrap_or_default());
     let key = text_of(&mut members, "idempotencyKey")?;
     let parent = text_of(&mut members, "traceparent")?;
     let state = text_of(&mut members, "tracestate")?;
@@ -127,8 +129,11 @@ fn take_apart(value: Value) -> Result<ParsedOp, Fault> {
 }
 
 fn text_of(members: &mut Map<String, Value>, name: &str) -> Result<Option<String>, Fault> {
-    let text = members.shift_remove(name);
-    text.map(|text| typed(text).map_err(|fault| fault.at(format!("/{name}"), "must be text"))).transpose()
+    match members.shift_remove(name) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Fault::invalid(&format!("/{name}"), "must be text")),
+    }
 }
 
 fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
@@ -138,7 +143,7 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
     session.app.rates.count(&session.caller, None)?;
     let Some(thread) = session.thread.clone() else {
         if kind == OpKind::Ping {
-            return Ok(Op::Reply(id.pong()));
+            return pong(&id, body);
         }
         let detail = "This socket shows all threads; open that of a thread for this op.";
         return Err(Fault::new(Code::Invalid, detail).at("/op", "must be ping"));
@@ -147,7 +152,7 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
     let key = IdempotencyKey::of_op(key, rest_call)?;
     let (session, asked) = (session.clone(), id.clone());
     Ok(match kind {
-        OpKind::Ping => Op::Reply(id.pong()),
+        OpKind::Ping => pong(&id, body)?,
         OpKind::Subscribe => Op::Subscribe(id, typed::<Subscribe>(body)?.ask()?),
         OpKind::Process => {
             let sent = KeyedBody::of(body)?;
@@ -179,6 +184,11 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
             })
         }
     })
+}
+
+fn pong(id: &OpId, body: Value) -> Result<Op, Fault> {
+    let Nothing {} = typed(body)?;
+    Ok(Op::Reply(id.pong()))
 }
 
 fn start(id: OpId, work: impl Future<Output = String> + Send + 'static) -> Op {
