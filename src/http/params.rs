@@ -68,7 +68,11 @@ impl Params {
 
     /// `limit` and `cursor`.
     pub(crate) fn page(&mut self) -> Result<PageAsk, Fault> {
-        Ok(PageAsk { limit: self.limit()?, cursor: self.text("cursor") })
+        let page = PageAsk { limit: self.limit()?, cursor: self.text("cursor") };
+        if !page.is_cursor_readable() {
+            return Err(wrong("cursor", "must be `nextCursor` of the page before"));
+        }
+        Ok(page)
     }
 
     /// The page size. `limits.page` may be less than the caller's limit; the cursor leads to the rest.
@@ -153,12 +157,15 @@ mod tests {
 
     #[test]
     fn each_parameter_is_read_once_and_the_rest_refused() {
-        let mut given = params("limit=20&cursor=a%20b&types=A,,B");
-        assert_eq!(given.page().unwrap(), PageAsk { limit: 20, cursor: Some("a b".into()) });
+        let mut given = params("limit=20&cursor=357e72756e5f31&types=A,,B");
+        assert_eq!(given.page().unwrap(), PageAsk { limit: 20, cursor: Some("357e72756e5f31".into()) });
         assert_eq!(given.list("types", |part| Some(part.to_owned())).unwrap(), ["A", "B"]);
         assert!(given.finish().is_ok());
         assert_eq!(params("nope=1").finish().unwrap_err().errors[0].pointer, "?nope");
         assert!(Params::parse("a=1&a=2", MAX_PAGE_SIZE).is_err());
+        let refused = params("cursor=a%20b").page().unwrap_err();
+        assert_eq!(refused.detail, "The query parameter `cursor` must be `nextCursor` of the page before.");
+        assert_eq!(refused.errors[0].pointer, "?cursor");
     }
 
     #[test]

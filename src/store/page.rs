@@ -46,7 +46,9 @@ impl Cursor {
     /// The cursor after which the requested page begins; `Refused` for a text that this server did not write.
     pub fn of(ask: &PageAsk) -> Result<Option<Self>> {
         let Some(text) = &ask.cursor else { return Ok(None) };
-        Self::read(text).map(Some).ok_or_else(|| Error::Refused("this cursor is not one of ours".to_owned()))
+        Self::read(text)
+            .map(Some)
+            .ok_or_else(|| Error::Refused("The cursor must be the one of the page before.".to_owned()))
     }
 
     pub(super) fn write(&self) -> String {
@@ -64,6 +66,11 @@ impl PageAsk {
     /// The first page.
     pub fn first(limit: u32) -> Self {
         Self { cursor: None, limit }
+    }
+
+    /// Whether it has no cursor, or one that this server wrote.
+    pub(crate) fn is_cursor_readable(&self) -> bool {
+        Cursor::of(self).is_ok()
     }
 
     /// How many rows to read: one more than the page holds, to know whether there is another page.

@@ -42,7 +42,8 @@ async fn make(
     profile::check_size(&profile, profile::MAX_PROFILE_BYTES)?;
     let profile = signed(&ThreadProfile::default(), profile, caller, service.config.env)?;
     let core = profile.config.agent_core.clone().unwrap_or_else(|| service.config.agent.core.clone());
-    service.runtime.core(&core)?;
+    let unknown = |fault: Fault| fault.at("/config/agentCore", "must be an agent core of this server");
+    service.runtime.core(&core).map_err(unknown)?;
     settings::check(service, caller, &core, &profile.config)?;
     let new = new_thread(service, caller, id.clone(), core);
     let fresh = fresh(&new, &profile);

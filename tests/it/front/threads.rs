@@ -76,13 +76,17 @@ async fn threads_are_listed_a_page_at_a_time() {
     assert_eq!(found["items"][0]["threadId"], "t2");
     assert_eq!(app.get("/threads?status=running").await.expect(200)["items"], json!([]));
     for wrong in ["limit=0", "limit=1001", "limit=x", "status=asleep", "colour=red", "limit=1&limit=2", "cursor=%20"] {
-        app.get(&format!("/threads?{wrong}")).await.problem("invalid");
+        let refused = app.get(&format!("/threads?{wrong}")).await.problem("invalid");
+        let name = wrong.split('=').next().unwrap();
+        assert_eq!(refused["errors"][0]["pointer"], format!("?{name}"), "{refused:#}");
     }
 }
 
 #[tokio::test]
 async fn a_thread_is_patched_and_erased() {
     let app = App::start().await;
+    let refused = app.post("/threads", json!({ "config": { "agentCore": "nope" } })).await.problem("invalid");
+    assert_eq!(refused["errors"][0]["pointer"], "/config/agentCore", "{refused:#}");
     app.post("/threads", json!({ "threadId": "t1", "metadata": { "a": 1, "b": 2 } })).await.expect(201);
     let patch = |body: &str| app.ask("PATCH", "/threads/t1").typed("application/merge-patch+json", body);
     let patched = patch(r#"{"title": "New", "metadata": {"a": null}}"#).send().await.expect(200);
