@@ -14,8 +14,25 @@ pub(crate) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Fault> {
     serde_path_to_error::deserialize(Named(value)).map_err(|error| {
         let detail = error.inner().to_string();
         let pointer = pointer(error.path(), &detail).to_string();
+        let detail = without_rust_types(detail);
         Fault::new(Code::Invalid, "The body does not have the expected form; see `errors`.").at(pointer, detail)
     })
+}
+
+/// Serde's error with the words of JSON instead of the names of Rust's types.
+fn without_rust_types(detail: String) -> String {
+    let Some((found, expected)) = detail.rsplit_once(", expected ") else { return detail };
+    let in_json = match expected {
+        "u8" => format!("a whole number from 0 to {}", u8::MAX),
+        "u16" => format!("a whole number from 0 to {}", u16::MAX),
+        "u32" => format!("a whole number from 0 to {}", u32::MAX),
+        "u64" | "usize" => "a whole number of at least 0".to_owned(),
+        "i64" => "a whole number".to_owned(),
+        "f64" => "a number".to_owned(),
+        name if name.starts_with("struct ") || name.starts_with("internally tagged enum ") => "an object".to_owned(),
+        _ => return detail,
+    };
+    format!("{found}, expected {in_json}")
 }
 
 fn pointer(path: &Path, detail: &str) -> Pointer {

@@ -30,3 +30,21 @@ fn the_pointer_names_what_does_not_fit() {
     assert_eq!(at(json!({"theQuery": "q", "options": []})), "/options");
     assert_eq!(at(json!({"theQuery": "q", "options": {"budget": [null]}})), "/options/budget");
 }
+
+#[test]
+fn mistakes_are_told_in_the_words_of_json() {
+    let how = |value: Value| typed::<Body>(value).unwrap_err().errors.remove(0).detail;
+    let options = |options: Value| how(json!({ "theQuery": "q", "options": options }));
+    assert_eq!(options(Value::Null), "invalid type: null, expected an object");
+    assert_eq!(options(json!([])), "invalid type: sequence, expected an object");
+    let tokens = |tokens: Value| options(json!({ "budget": { "maxTokens": tokens } }));
+    assert_eq!(tokens(json!(-1)), "invalid value: integer `-1`, expected a whole number of at least 0");
+    assert_eq!(tokens(json!(1.5)), "invalid type: floating point `1.5`, expected a whole number of at least 0");
+    let calls = json!({ "budget": { "maxLlmCalls": 5_000_000_000_i64 } });
+    let expected = "invalid value: integer `5000000000`, expected a whole number from 0 to 4294967295";
+    assert_eq!(options(calls), expected);
+    assert_eq!(
+        how(json!({ "theQuery": "q", "a, expected u32": 1 })),
+        "unknown field `a, expected u32`, expected `theQuery` or `options`"
+    );
+}

@@ -52,7 +52,7 @@ pub(crate) struct Subscribe {
 
 /// A seq, or `latest`.
 #[derive(Debug, Deserialize, utoipa::ToSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be a seq or `latest`")]
 enum AfterValue {
     Seq(u32),
     Word(String),

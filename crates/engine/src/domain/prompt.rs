@@ -84,7 +84,7 @@ pub enum MergeStrategy {
 /// One layer of the system prompt, as given in a config or a call: a plain string, or text with a tag and variables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected text, or an object with `content` or `tag`, `variables` and `strategy`")]
 pub enum SystemPrompt {
     Text(String),
     Layer(SystemPromptLayer),

@@ -106,6 +106,7 @@ async fn bad_ops_are_refused_with_the_codes_of_rest() {
         (json!({ "op": "resume", "id": "x", "suspensionId": "sus_none", "approved": true }), "not_found", ""),
         (json!({ "op": "cancel", "id": "x", "runId": "r" }), "invalid", "/runId"),
         (json!({ "op": "subscribe", "id": "x", "after": "soon" }), "invalid", "/after"),
+        (json!({ "op": "subscribe", "id": "x", "after": -1 }), "invalid", "/after"),
         (json!({ "op": "subscribe", "id": "x", "types": ["NOISE"] }), "invalid", "/types/0"),
         (json!({ "op": "process", "id": "x", "query": "q", "idempotencyKey": "a b" }), "malformed", ""),
         (json!({ "op": "process", "id": "x", "query": "q", "idempotencyKey": 5 }), "invalid", "/idempotencyKey"),
