@@ -20,6 +20,7 @@ use super::tool::{ToolCall, ToolResult};
 pub struct PESAgentStateData {
     pub thread_id: ThreadId,
     pub intent: String,
+    /// The title of the plan. The thread may have another one.
     pub title: String,
     pub plan: String,
     /// In execution order.

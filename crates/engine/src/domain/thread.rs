@@ -79,6 +79,7 @@ impl ThreadStatus {
 pub struct Thread {
     pub thread_id: ThreadId,
     pub status: ThreadStatus,
+    /// As a person gave it; without that, the title of the first plan.
     pub title: String,
     pub config: ThreadConfig,
     pub metadata: Map<String, Value>,
