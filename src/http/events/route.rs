@@ -24,7 +24,7 @@ use crate::http::reply_preferences::ReplyPreferences;
     params(("after" = Option<String>, Query, description = "a seq, or `latest`"), ("limit" = Option<u32>, Query),
         ("cursor" = Option<String>, Query, description = "for a page: `nextCursor` of the one before"),
         ("types" = Option<String>, Query, description = "observation types, comma-separated"),
-        ("tokens" = Option<bool>, Query), ("until" = Option<String>, Query, description = "a run id"),
+        ("tokens" = Option<bool>, Query), ("until" = Option<String>, Query, description = "the run with whose end the events end"),
         ("Last-Event-ID" = Option<String>, Header)),
     responses((status = 200, content((crate::service::feed::EventsPage = "application/json"), (String = "text/event-stream"))),
         (status = 101, description = "The connection becomes a WebSocket: `SocketFrame` out, `SocketOp` in")))]

@@ -13,7 +13,7 @@ use super::log::{CHUNK, LogReader};
 use super::run_frames::RunFrames;
 use super::{After, FeedAsk};
 use crate::domain::caller::Caller;
-use crate::domain::fault::{Code, Fault};
+use crate::domain::fault::Code;
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::observation::ObservationType;
 use crate::domain::run::{Run, RunResource, RunStatus};
@@ -128,12 +128,7 @@ async fn begin(
 ) -> Result<Feed> {
     // Read after the subscription: what was committed before it is in the store only.
     let row = threads::row(service, caller, id).await?;
-    if let Some(run) = &ask.until {
-        let (pk, _) = runs::stored(service, caller, run).await?;
-        if pk != row.pk {
-            return Err(Fault::not_found("run"));
-        }
-    }
+    ask.check_until(service, caller, row.pk).await?;
     let read_types = ask.read_types();
     let cursor = match ask.after {
         After::Seq(seq) => seq.clamp(0, row.last_seq),

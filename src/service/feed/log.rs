@@ -209,6 +209,7 @@ pub async fn page(
     limit: u32,
 ) -> service::Result<EventsPage> {
     let row = threads::row(service, caller, id).await?;
+    ask.check_until(service, caller, row.pk).await?;
     let after = match ask.after {
         After::Seq(0) => 0,
         // Those observations are deleted. Refused, so that the client does not mistake later ones for them.

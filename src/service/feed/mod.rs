@@ -8,7 +8,10 @@ mod run_frames;
 
 use serde::Serialize;
 
-use crate::domain::ids::RunId;
+use super::{Result, Service, runs};
+use crate::domain::caller::Caller;
+use crate::domain::fault::Fault;
+use crate::domain::ids::{RunId, ThreadPk};
 use crate::domain::observation::{Observation, ObservationType};
 
 pub use early::EarlySubscription;
@@ -57,6 +60,16 @@ pub struct FeedAsk {
 }
 
 impl FeedAsk {
+    /// Fails if `until` is no run of this thread.
+    async fn check_until(&self, service: &Service, caller: &Caller, thread: ThreadPk) -> Result<()> {
+        if let Some(run) = &self.until
+            && runs::stored(service, caller, run).await?.0 != thread
+        {
+            return Err(Fault::not_found("run"));
+        }
+        Ok(())
+    }
+
     /// The types to subscribe to: those that are wanted, and `RUN_FINISHED` if the feed ends with a run.
     fn subscribed_types(&self) -> Vec<ObservationType> {
         let mut types = self.types.clone();

@@ -110,6 +110,10 @@ async fn a_page_knows_what_the_other_shapes_know() {
     assert!(page.get("nextCursor").is_none() && page["lastSeq"].as_i64() > items.last().unwrap()["seq"].as_i64());
     let plans = format!("/threads/t1/events?limit=200&until={first}&types=PLAN");
     assert_eq!(seqs(&app.get(&plans).await.expect(200)).len(), 1);
+    let other = app.finish("t2", "count").await["metadata"]["runId"].as_str().unwrap().to_owned();
+    for unknown in ["run_none", &other] {
+        app.get(&format!("/threads/t1/events?until={unknown}")).await.problem("not_found");
+    }
     let later = app.ask("GET", "/threads/t1/events").header("last-event-id", "3").send().await.expect(200);
     assert_eq!(seqs(&later)[0], 4);
     assert_eq!(app.get("/threads/t1/events?after=latest").await.expect(200)["items"], serde_json::json!([]));
