@@ -30,6 +30,7 @@ pub(crate) async fn guard(State(app): State<AppState>, request: Request, next: N
 fn check(app: &AppState, request: &Request, is_open: bool) -> Result<(), Fault> {
     check_head_size(request, app.config.limits.header_bytes)?;
     check_no_credentials(request.uri())?;
+    check_one_host(request.headers())?;
     if is_open {
         check_host(app, request.headers())?;
         // Links to pages that only show something are allowed.
@@ -67,6 +68,14 @@ fn check_no_credentials(uri: &Uri) -> Result<(), Fault> {
             Err(Fault::new(Code::Malformed, detail).at(format!("?{name}"), "is a credential"))
         }
         None => Ok(()),
+    }
+}
+
+/// Refuses a second `Host` (RFC 9112, 3.2), because whoever passed the request on may have checked that one.
+fn check_one_host(headers: &HeaderMap) -> Result<(), Fault> {
+    match headers.get_all(HOST).iter().count() {
+        0 | 1 => Ok(()),
+        _ => Err(Fault::new(Code::Malformed, "A request has only one Host header.")),
     }
 }
 

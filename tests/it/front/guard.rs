@@ -19,6 +19,8 @@ async fn an_open_server_answers_to_its_own_names_only() {
     }
     let probe = Ask::new(app.address, "GET", "/healthz").header("host", "pod.internal").send().await;
     probe.expect(200);
+    let two = Ask::new(app.address, "GET", "/threads").header("host", "localhost").header("host", "evil.example");
+    two.send().await.problem("malformed");
 }
 
 #[tokio::test]
