@@ -16,6 +16,7 @@ use tokio::task::JoinError;
 use tokio::time::Interval;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use tokio_util::task::AbortOnDropHandle;
+use tungstenite::error::ProtocolError;
 
 use super::ops::{self, Op};
 use super::read_ahead::ReadAhead;
@@ -262,10 +263,10 @@ impl SocketLoop {
         match message {
             None => Ok(LoopStep::Ended),
             Some(Ok(Message::Close(_))) => Ok(LoopStep::PeerClosed),
-            Some(Err(error)) if is_too_large(&error) => {
-                Ok(LoopStep::Close(close_code::SIZE, "the message is too large"))
-            }
-            Some(Err(error)) => Err(error),
+            Some(Err(error)) => match broken_rule(&error) {
+                Some((code, reason)) => Ok(LoopStep::Close(code, reason)),
+                None => Err(error),
+            },
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(LoopStep::Continue),
             Some(Ok(Message::Binary(_))) => Ok(LoopStep::Close(close_code::UNSUPPORTED, "send text")),
             Some(Ok(Message::Text(payload))) => self.handle_op(&payload).await,
@@ -370,7 +371,16 @@ fn text(json: Bytes) -> Utf8Bytes {
     json.try_into().expect("serde_json writes UTF-8")
 }
 
-fn is_too_large(error: &axum::Error) -> bool {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
-    matches!(source, Some(tungstenite::Error::Capacity(_)))
+/// With which code and reason to close the socket after a message that breaks a rule. `None`: the connection failed.
+fn broken_rule(error: &axum::Error) -> Option<(CloseCode, &'static str)> {
+    let error: &tungstenite::Error = std::error::Error::source(error)?.downcast_ref()?;
+    if matches!(error, tungstenite::Error::Capacity(_)) {
+        Some((close_code::SIZE, "the message is too large"))
+    } else if matches!(error, tungstenite::Error::Utf8(_)) {
+        Some((close_code::INVALID, "the text is not UTF-8"))
+    } else if matches!(error, tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)) {
+        None
+    } else {
+        matches!(error, tungstenite::Error::Protocol(_)).then_some((close_code::PROTOCOL, "the frame is not valid"))
+    }
 }

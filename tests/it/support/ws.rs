@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Response;
@@ -65,6 +66,11 @@ impl Socket {
             soon(self.inner.feed(Message::text(op.to_string()))).await.expect("the socket is open");
         }
         soon(self.inner.flush()).await.expect("the socket is open");
+    }
+
+    /// Sends these bytes as they are, between two messages.
+    pub async fn send_bytes(&mut self, bytes: &[u8]) {
+        soon(self.inner.get_mut().write_all(bytes)).await.expect("the socket is open");
     }
 
     pub async fn send(&mut self, message: Message) {

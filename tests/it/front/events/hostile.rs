@@ -31,6 +31,24 @@ async fn bytes_are_not_understood() {
 }
 
 #[tokio::test]
+async fn a_frame_that_breaks_the_protocol_closes_the_socket() {
+    let app = App::start().await;
+    app.finish("t1", "hello").await;
+    let frames: [(&[u8], u16, &str); 5] = [
+        (&[0x81, 1, b'a'], 1002, "without a mask"),
+        (&[0xc1, 0x80, 0, 0, 0, 0], 1002, "with a reserved bit"),
+        (&[0x83, 0x80, 0, 0, 0, 0], 1002, "with an unknown opcode"),
+        (&[0x09, 0x80, 0, 0, 0, 0], 1002, "a ping in parts"),
+        (&[0x81, 0x81, 0, 0, 0, 0, 0xff], 1007, "a text that is not UTF-8"),
+    ];
+    for (frame, code, what) in frames {
+        let mut socket = app.socket("/threads/t1/events?after=latest").await;
+        socket.send_bytes(frame).await;
+        assert_eq!(socket.closed().await, Some(code), "{what}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_vanishes_ends_no_run() {
     let app = App::start().await;
     app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
