@@ -65,6 +65,13 @@ async fn what_is_not_http_is_refused_without_a_body() {
         let refused = exchange(app.address, request.as_bytes()).await;
         assert_eq!((refused.status, refused.text().as_str()), (400, ""), "{request:?}");
     }
+    let with = |headers: usize| {
+        let others: String = (1..headers).map(|nth| format!("x-{nth}: 1\r\n")).collect();
+        format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{others}\r\n")
+    };
+    exchange(app.address, with(100).as_bytes()).await.expect(200);
+    let refused = exchange(app.address, with(101).as_bytes()).await;
+    assert_eq!((refused.status, refused.text().as_str()), (431, ""));
 }
 
 #[tokio::test]
