@@ -31,6 +31,8 @@ pub enum ContinueAt {
     After(MessageId),
     /// At the end, which must be this message. If later messages exist, the query is refused.
     End(MessageId),
+    /// At the end, if the log ends at this `seq`. If anything was recorded since, the query is refused.
+    LogEnd(i64),
 }
 
 /// Rows and observations that are read at once.
@@ -68,6 +70,7 @@ pub(super) async fn of(
     match (&ask.continue_at, row) {
         (None, _) | (Some(ContinueAt::Start), None) => Ok(None),
         (Some(ContinueAt::After(_) | ContinueAt::End(_)), None) => Err(unknown().into()),
+        (Some(ContinueAt::LogEnd(_)), None) => Err(went_on().into()),
         (Some(at @ (ContinueAt::Start | ContinueAt::After(_))), Some(row)) if !row.status.is_at_rest() => {
             check_may_cancel(ask.on_busy)?;
             prepare(service, row, at).await?;
@@ -105,7 +108,11 @@ async fn cancel_if_unfinished(service: &Service, caller: &Caller, run: &RunId) -
 
 /// Reads what a rewind to this point needs.
 async fn prepare(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<Rewind> {
-    let mut messages = conversation(service, row.pk).await?;
+    let mut messages = match at {
+        // No message is superseded.
+        ContinueAt::LogEnd(_) => Vec::new(),
+        ContinueAt::Start | ContinueAt::After(_) | ContinueAt::End(_) => conversation(service, row.pk).await?,
+    };
     let position = |id: &MessageId| messages.iter().position(|(_, message)| message.message_id == *id);
     let length = match at {
         ContinueAt::Start => 0,
@@ -113,10 +120,8 @@ async fn prepare(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<
         ContinueAt::End(id) if row.status.is_at_rest() && position(id).is_some_and(|at| at + 1 == messages.len()) => {
             messages.len()
         }
-        ContinueAt::End(_) => {
-            let detail = "Something was said on the thread since; look at it again.";
-            return Err(Fault::new(Code::PreconditionFailed, detail));
-        }
+        ContinueAt::LogEnd(seq) if row.last_seq == *seq => messages.len(),
+        ContinueAt::End(_) | ContinueAt::LogEnd(_) => return Err(went_on()),
     };
     let superseded = messages.split_off(length);
     let mut rewind = Rewind {
@@ -145,6 +150,11 @@ async fn prepare(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<
 fn unknown() -> Fault {
     let how = "must be `start`, or the id of a message of this thread's conversation";
     Fault::new(Code::Invalid, format!("`after` {how}.")).at("/after", how)
+}
+
+/// The fault for a thread that does not end where the client saw it end.
+fn went_on() -> Fault {
+    Fault::new(Code::PreconditionFailed, "Something was said on the thread since; look at it again.")
 }
 
 async fn conversation(service: &Service, pk: ThreadPk) -> Result<Vec<(i64, ConversationMessage)>> {

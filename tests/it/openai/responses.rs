@@ -1,10 +1,13 @@
 //! `/v1/responses`: whole and streamed, fetched again, cancelled, answered, continued.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::with;
 use crate::support::app::App;
 use crate::support::http::{Event, soon};
+use crate::support::store::{Mood, Moody};
 
 const RESPONSES: &str = "/v1/responses";
 
@@ -120,6 +123,31 @@ async fn a_turn_goes_on_from_the_response_that_it_names() {
     assert_eq!(unknown["error"]["code"], "previous_response_not_found");
     let named = respond(&app, &with(input("hello"), json!({ "conversation": "mine" }))).await;
     assert_eq!(named["conversation"]["id"], "mine");
+}
+
+/// All of them look at the thread before the first one continues it.
+#[tokio::test]
+async fn turns_that_go_on_from_one_response_at_once_do_not_mix() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    let first = respond(&app, &input("hello")).await;
+    store.set("outlines", Mood::Hangs);
+    let more = with(input("count"), json!({ "previous_response_id": first["id"] }));
+    let all = (0..4).map(|_| tokio::spawn(app.ask("POST", RESPONSES).json(&more).send()));
+    let all: Vec<_> = all.collect();
+    soon(store.holds_many("outlines", 4)).await;
+    store.set("outlines", Mood::Well);
+    let mut threads = BTreeSet::new();
+    for answer in all {
+        let response = answer.await.unwrap().expect(200);
+        let thread = response["conversation"]["id"].as_str().unwrap().to_owned();
+        let said = app.get(&format!("/threads/{thread}/messages")).await.expect(200);
+        let said = said["items"].as_array().unwrap().iter().map(|it| it["content"].clone()).collect::<Value>();
+        assert_eq!(said, json!(["hello", "Hello there.", "count", "Two and two are four."]));
+        threads.insert(thread);
+    }
+    assert_eq!(threads.len(), 4);
+    assert!(threads.contains(first["conversation"]["id"].as_str().unwrap()));
 }
 
 /// Pages of the log that contain only the ends of other runs are no reason to stop or to read them again.

@@ -260,7 +260,11 @@ async fn continue_after(ctx: &DoorRequest, response: &ResponseId) -> Result<Resp
     let is_last = thread.last_run.as_ref().is_none_or(|last| last.run_id == run.run_id);
     let end = match read::end_before_answers(ctx, response, &run.thread_id).await? {
         Some(end) => end,
-        None if is_last => return Ok(ResponseTarget::on(run.thread_id)),
+        None if is_last => {
+            // Another request may continue the thread first. A busy thread takes it after its active run.
+            let at = thread.status.is_at_rest().then_some(ContinueAt::LogEnd(thread.last_seq));
+            return Ok(ResponseTarget { at, ..ResponseTarget::on(run.thread_id) });
+        }
         None => read::end_of(ctx, &run.thread_id, &run.run_id).await?,
     };
     Ok(ResponseTarget::on_copy(TemporaryThread::copy(ctx, &run.thread_id, end, new_id(ctx)).await?))
