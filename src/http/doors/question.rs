@@ -12,9 +12,17 @@ use crate::domain::hitl::{Answer, AskedQuestion, InDoubtAction, InputType, RiskL
 /// How many bytes of the arguments are shown. Nobody may approve by a text reply what was not shown in full.
 const MAX_SHOWN_BYTES: usize = 2048;
 
+/// Where a question is answered if the URL of the page is not known.
+const PAGE: &str = "in the page of this server, under Questions.";
+
 /// The question, with instructions to answer by the next message.
 pub(super) fn text(asked: &AskedQuestion, urls: Option<&ConsoleUrls>) -> String {
-    text_with(asked, instructions(asked), urls.map(|urls| urls.question(&asked.suspension_id)))
+    let url = urls.map(|urls| urls.question(&asked.suspension_id));
+    if !can_only_be_rejected(asked) {
+        return text_with(asked, Some(instructions(asked)), url);
+    }
+    let page = url.map_or_else(|| PAGE.to_owned(), |url| format!("at {url}"));
+    format!("{}\n\nReply `no` to reject it. Approve it {page}", describe(asked).0)
 }
 
 /// The question with these instructions, and with the URL where it can be answered as well.
@@ -24,7 +32,7 @@ pub(super) fn text_with(asked: &AskedQuestion, how: Option<String>, url: Option<
         (Some(how), Some(url)) => format!("{how} Or answer at {url}"),
         (Some(how), None) => how,
         (None, Some(url)) => format!("Answer at {url}"),
-        (None, None) => "Answer it in the page of this server, under Questions.".to_owned(),
+        (None, None) => format!("Answer it {PAGE}"),
     };
     format!("{about}\n\n{how}")
 }
@@ -54,8 +62,6 @@ fn describe(asked: &AskedQuestion) -> (String, bool) {
 
 /// Parses a person's text as an answer. `None` if it is no answer: then the question is asked again.
 pub(super) fn answer(open: &Suspension, text: &str) -> Option<Answer> {
-    let asked = open.asked();
-    instructions(&asked)?;
     let answer = match open.kind {
         SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::Budget => {
             match rejection_reason(text) {
@@ -74,11 +80,12 @@ pub(super) fn answer(open: &Suspension, text: &str) -> Option<Answer> {
         | SuspensionKind::PeerAuth
         | SuspensionKind::InDoubt => text_reply::answer(open, text).ok()?,
     };
-    let is_offered = match answer.action {
-        Some(InDoubtAction::Retry | InDoubtAction::Done) => may_approve(&asked),
-        Some(InDoubtAction::Skip | InDoubtAction::Abort) | None => true,
+    let lets_it_run = match answer.action {
+        Some(InDoubtAction::Retry | InDoubtAction::Done) => true,
+        Some(InDoubtAction::Skip | InDoubtAction::Abort) => false,
+        None => is_about_a_call(open.kind) && answer.approved == Some(true),
     };
-    is_offered.then(|| Answer { digest: open.digest.clone(), ..answer })
+    (!lets_it_run || may_approve(&open.asked())).then(|| Answer { digest: open.digest.clone(), ..answer })
 }
 
 /// The reason in `no, <reason>`.
@@ -89,19 +96,31 @@ fn rejection_reason(text: &str) -> Option<String> {
     (!reason.is_empty()).then(|| reason.to_owned())
 }
 
-/// How to answer by text. `None` if a text cannot answer the question.
-fn instructions(asked: &AskedQuestion) -> Option<String> {
+/// How to answer by text a question that does not only take a rejection.
+fn instructions(asked: &AskedQuestion) -> String {
     match asked.kind {
-        SuspensionKind::Approval | SuspensionKind::PlanReview => {
-            may_approve(asked).then(|| "Reply `yes` to approve or `no` to reject.".to_owned())
-        }
-        SuspensionKind::Budget => Some("Reply `yes` to go on or `no` to end here.".to_owned()),
-        SuspensionKind::Pause => Some("Reply `yes` to go on.".to_owned()),
-        SuspensionKind::InDoubt if may_approve(asked) => Some("Reply `retry`, `done`, `skip` or `abort`.".to_owned()),
-        SuspensionKind::InDoubt => Some("Reply `skip` or `abort`.".to_owned()),
+        SuspensionKind::Approval | SuspensionKind::PlanReview => "Reply `yes` to approve or `no` to reject.".to_owned(),
+        SuspensionKind::Budget => "Reply `yes` to go on or `no` to end here.".to_owned(),
+        SuspensionKind::Pause => "Reply `yes` to go on.".to_owned(),
+        SuspensionKind::InDoubt if may_approve(asked) => "Reply `retry`, `done`, `skip` or `abort`.".to_owned(),
+        SuspensionKind::InDoubt => "Reply `skip` or `abort`.".to_owned(),
         SuspensionKind::Input | SuspensionKind::PeerInput | SuspensionKind::PeerAuth | SuspensionKind::ClientTool => {
-            Some(input_instructions(asked))
+            input_instructions(asked)
         }
+    }
+}
+
+/// Whether a text can reject the call or the plan, but not approve it.
+fn can_only_be_rejected(asked: &AskedQuestion) -> bool {
+    match asked.kind {
+        SuspensionKind::Approval | SuspensionKind::PlanReview => !may_approve(asked),
+        SuspensionKind::Budget
+        | SuspensionKind::Pause
+        | SuspensionKind::InDoubt
+        | SuspensionKind::Input
+        | SuspensionKind::PeerInput
+        | SuspensionKind::PeerAuth
+        | SuspensionKind::ClientTool => false,
     }
 }
 

@@ -161,8 +161,12 @@ async fn a_key_that_may_not_approve_adds_information_and_decides_nothing() {
 async fn what_is_grave_is_not_approved_by_a_word() {
     let app = App::start().await;
     let question = super::streamed(&app, named("send", "t")).await.joined("content");
-    assert!(question.ends_with("Answer it in the page of this server, under Questions."), "{question}");
+    let how = "Reply `no` to reject it. Approve it in the page of this server, under Questions.";
+    assert!(question.ends_with(how), "{question}");
     assert_eq!(super::streamed(&app, named("yes", "t")).await.joined("content"), question);
+    super::streamed(&app, named("no, because it is late", "t")).await;
+    let resumed = &app.observed("t", "AGENT_RESUMED").await[0]["content"];
+    assert_eq!((&resumed["decision"], &resumed["reason"]), (&json!("rejected"), &json!("because it is late")));
 }
 
 fn locate() -> Value {

@@ -45,12 +45,18 @@ fn only_a_bare_yes_approves_and_the_answer_is_bound_to_what_was_shown() {
 }
 
 #[test]
-fn what_is_grave_or_not_shown_whole_is_not_answered_by_text() {
+fn what_is_grave_or_not_shown_whole_is_only_rejected_by_text() {
     let long = suspension(json!({ "toolInput": { "body": "é".repeat(MAX_SHOWN_BYTES) } }));
-    assert!(text(&long.asked(), url().as_ref()).contains("\n…\n```\n\nAnswer at https://"), "it is cut");
+    let how = "\n…\n```\n\nReply `no` to reject it. Approve it at https://pes.example/";
+    assert!(text(&long.asked(), url().as_ref()).contains(how), "it is cut");
     for open in [long, suspension(json!({ "riskLevel": "high" })), suspension(json!({ "riskLevel": "critical" }))] {
         assert_eq!(answer(&open, "yes"), None);
-        assert!(!text(&open.asked(), None).contains("Reply"), "{}", text(&open.asked(), None));
+        let no = answer(&open, "no, because it is late").unwrap();
+        assert_eq!((no.approved, no.reason.as_deref()), (Some(false), Some("because it is late")));
+        assert_eq!(answer(&open, "No.").unwrap().approved, Some(false));
+        let text = text(&open.asked(), None);
+        let how = "\n\nReply `no` to reject it. Approve it in the page of this server, under Questions.";
+        assert!(text.ends_with(how) && !text.contains("yes"), "{text}");
     }
     assert!(answer(&suspension(json!({ "riskLevel": "medium" })), "yes").is_some());
 }
