@@ -104,8 +104,11 @@ async fn a_request_that_is_none_is_refused_in_the_same_shape() {
 #[tokio::test]
 async fn a_run_that_fails_is_an_error_whole_and_in_chunks() {
     let app = App::start().await;
-    let whole = error(&chat(&app, &said("fail")).send().await, 500, "task_refused", None);
+    let failed = chat(&app, &said("fail")).header("x-pes-thread", "t").send().await;
+    let whole = error(&failed, 500, "task_refused", None);
     assert_eq!(whole["type"], "server_error");
+    let run = app.get("/threads/t/runs").await.expect(200)["items"][0]["runId"].clone();
+    assert_eq!((failed.header("x-pes-thread"), failed.header("x-pes-run")), (Some("t"), run.as_str()));
     let streamed = super::streamed(&app, said("fail")).await;
     let last = streamed.chunks.last().unwrap();
     assert_eq!((last["error"]["code"].as_str(), streamed.finish()), (Some("task_refused"), None), "{last:#}");

@@ -34,8 +34,8 @@ pub(super) async fn respond(
     let mut response = if request.is_streamed {
         streamed(ctx, &request, stream, completion)
     } else {
-        let whole = ctx.app.while_admitted(&ctx.preferences.pass, whole(stream, &completion)).await??;
-        (Extension(WaitedForRun), Json(whole)).into_response()
+        let whole = ctx.app.while_admitted(&ctx.preferences.pass, whole(stream, &completion)).await?;
+        (Extension(WaitedForRun), whole.map(Json)).into_response()
     };
     set_run(response.headers_mut(), &thread, &run);
     Ok(response)

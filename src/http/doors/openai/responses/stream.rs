@@ -42,8 +42,8 @@ pub(super) async fn respond(
         read::object(&ctx, &id).await?
     } else {
         let stream = open(&ctx, &id, &thread, start).await?;
-        let object = ctx.app.while_admitted(&ctx.preferences.pass, read_to_end(stream)).await??;
-        (Extension(WaitedForRun), Json(object)).into_response()
+        let object = ctx.app.while_admitted(&ctx.preferences.pass, read_to_end(stream)).await?;
+        (Extension(WaitedForRun), object.map(Json)).into_response()
     };
     set_run(response.headers_mut(), &thread, &run);
     Ok(response)
