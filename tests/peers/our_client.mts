@@ -99,6 +99,9 @@ const stories: Record<string, () => Promise<void>> = {
     await pes.reject("refusals", open[0]!);
     await assert.rejects(pes.approve("refusals", open[0]!), fails("already_resolved"));
     await assert.rejects(pes.events("nowhere").next(), fails("not_found"));
+    await assert.rejects(pes.events("refusals", { until: "run_nowhere" }).next(), fails("not_found"));
+    await assert.rejects(pes.events("refusals", { types: ["NOTHING" as "ERROR"] }).next(), fails("invalid"));
+    for (const after of [-1, 0.5]) await assert.rejects(pes.events("refusals", { after }).next(), fails("invalid"));
     await assert.rejects(pes.process("refusals", { query: "hello", onBusy: "later" as "reject" }), fails("invalid"));
   },
 

@@ -108,6 +108,9 @@ async def refusals(pes: Pes) -> None:
     await pes.reject("refusals", question)
     await fails("already_resolved", pes.approve("refusals", question))
     await fails("not_found", collected(pes.events("nowhere")))
+    await fails("not_found", collected(pes.events("refusals", until="run_nowhere")))
+    await fails("invalid", collected(pes.events("refusals", types=["NOTHING"])))  # type: ignore[list-item]
+    await fails("invalid", collected(pes.events("refusals", after=-1)))
     await fails("invalid", pes.process("refusals", "hello", on_busy="later"))  # type: ignore[arg-type]
 
 

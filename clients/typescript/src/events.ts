@@ -31,8 +31,10 @@ const OVER: RunStatus[] = ["completed", "failed", "cancelled"];
 export async function* events(http: Http, thread: string, options: EventsOptions): AsyncGenerator<LiveFrame, void> {
   const { types, tokens, until, signal } = options;
   const path = `/threads/${encodeURIComponent(thread)}/events`;
-  const latest = () => http.request<EventsPage>("GET", path, { query: { after: "latest", limit: 1 }, ...(signal && { signal }) });
-  const heard = new Heard(options.after === "latest" ? (await latest()).lastSeq : (options.after ?? 0), !types?.length);
+  const aborts: Abortable = signal ? { signal } : {};
+  const page = (after: number | "latest") =>
+    http.request<EventsPage>("GET", path, { query: { after, limit: 1, types: types?.join() }, ...aborts });
+  const heard = new Heard(options.after === "latest" ? (await page("latest")).lastSeq : (options.after ?? 0), !types?.length);
   for (let failures = 0; ; failures++) {
     if (failures === MOST_FAILURES) {
       throw new PesUnreachable(`${http.base + path}: the server answers, but no WebSocket holds. Does a proxy pass it on?`);
@@ -55,10 +57,16 @@ export async function* events(http: Http, thread: string, options: EventsOptions
     }
     if (socket.closed === 1000) return;
     await sleep(pause ?? backoff(Math.max(failures, 0)), signal);
-    // A browser does not tell why a WebSocket was refused; this does. It waits while nobody answers. Without a place in the
-    // log, as a page from a place that is gone is refused, while the stream goes on behind a `gap`.
-    if (!socket.wasOpen) await latest();
+    if (socket.wasOpen) continue;
+    // A browser does not tell why a WebSocket was refused; these requests do. They wait while nobody answers. A place in the
+    // log is left out, as a page from a place that is gone is refused, while the stream goes on behind a `gap`.
+    await page(isSeq(heard.last) ? "latest" : heard.last);
+    if (until !== undefined) await http.request("GET", `/runs/${encodeURIComponent(until)}`, aborts);
   }
+}
+
+function isSeq(after: number): boolean {
+  return Number.isSafeInteger(after) && after >= 0;
 }
 
 /** What was yielded so far. */
@@ -136,7 +144,7 @@ class Socket {
 
   constructor(http: Http, url: URL, private readonly signal?: AbortSignal) {
     const Implementation = http.options.WebSocket ?? globalThis.WebSocket;
-    if (!Implementation) throw new PesUnreachable("This platform has no WebSocket: use Node 22, or give one as an option.");
+    if (!Implementation) throw new PesUnreachable("This platform has no WebSocket: use Node 22, start Node 20 with --experimental-websocket, or give one as an option.");
     url.protocol = url.protocol.replace("http", "ws");
     const { key } = http.options;
     this.socket = new Implementation(url, key === undefined ? ["pes.v1"] : ["pes.v1", `bearer.${base64url(key)}`]);
