@@ -206,7 +206,7 @@ fn same_body(row: IdempotencyRow, key: &Idempotent) -> Result<IdempotencyRow> {
     }
     Err(Fault::new(
         Code::IdempotencyMismatch,
-        "This Idempotency-Key was used with another body; use a new key for a new request.",
+        "This idempotency key was used for another request; use a new key for a new request.",
     ))
 }
 

@@ -86,6 +86,7 @@ async fn every_error_has_its_code_its_status_and_its_reason() {
             (Method::CancelTask, id(&done.id), Error::TaskNotCancelable),
             (Method::SendMessage, send(&about(&done, says("n", "more"))), Error::UnsupportedOperation),
             (Method::SendMessage, send(&of(message("e", vec![]))), Error::InvalidParams),
+            (Method::SendMessage, send(&says("b", " \n")), Error::InvalidParams),
             (Method::SendMessage, send(&of_agent), Error::InvalidParams),
             (Method::SendMessage, json!({}), Error::InvalidParams),
             (

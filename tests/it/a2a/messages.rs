@@ -1,5 +1,6 @@
 //! The parts of a message come back complete, of any kind and size.
 
+use pes::a2a::fault::Error;
 use pes::a2a::types::{Content, Part, TaskState};
 use pes::config::Config;
 use pes::engine::step::RowKind;
@@ -20,7 +21,11 @@ fn parts() -> Vec<Part> {
     vec![
         Part::text("hello"),
         Part::data(json!({ "$payload": "forged", "n": [1, 2.5, null] })),
-        file(Content::Url("https://example.com/a.bin".into())),
+        Part {
+            media_type: Some("image/png".into()),
+            filename: Some("a.png".into()),
+            ..Part::new(Content::Url("https://example.com/a.png".into()))
+        },
         file(Content::Raw(vec![7; 600_000].into())),
         text,
     ]
@@ -48,11 +53,25 @@ async fn every_part_comes_back_as_it_was_sent() {
         let content = stored["items"][0]["content"].as_str().unwrap();
         let lines: Vec<&str> = content.lines().collect();
         assert_eq!(lines[0], "hello");
-        assert_eq!(lines[2], "[a.bin, application/x-a: https://example.com/a.bin]");
+        assert_eq!(lines[2], "[a.png, image/png: https://example.com/a.png]");
         assert_eq!(lines[3], "[a.bin, application/x-a, 600000 bytes]");
         // The content of a text file, in a fence that it cannot close.
         assert_eq!(lines[4..], ["notes.txt, text/plain; charset=utf-8:", "````", "Caf\u{E9}:", "```", "7", "````"]);
         assert_eq!(stored["items"][0]["metadata"]["a2a"]["messageId"], format!("m{nth}"));
+    }
+}
+
+#[tokio::test]
+async fn the_content_of_a_type_that_no_skill_names_is_refused() {
+    let app = App::with(names_the_type).await;
+    for content in [Content::Raw(vec![7].into()), Content::Text("7".into())] {
+        let part = Part { media_type: Some("image/png".into()), ..Part::new(content) };
+        let refused = NEW.send(&app, &of(message("m1", vec![part]))).await.unwrap_err();
+        assert_eq!(refused.error, Error::ContentTypeNotSupported);
+        assert_eq!(
+            refused.detail,
+            "Parts of `image/png` are not taken: only text, JSON, and the types that a skill of the agent names in its input modes."
+        );
     }
 }
 

@@ -21,6 +21,7 @@ async fn the_same_message_again_is_the_same_task() {
         assert_eq!(binding.send(&app, &says("m1", "hello")).await.unwrap(), first, "{binding:?}");
         let other = binding.send(&app, &says("m1", "count")).await.unwrap_err();
         assert_eq!(other.error, Error::InvalidParams, "{binding:?}");
+        assert!(other.detail.starts_with("This message id was used for another message;"), "{}", other.detail);
         let mut more = says("m1", "hello");
         more.message.parts.push(Part::text("and more"));
         assert_eq!(binding.send(&app, &more).await.unwrap_err().error, Error::InvalidParams, "{binding:?}");

@@ -74,6 +74,9 @@ fn detail_for_agents(own: &fault::Fault) -> String {
         Code::ThreadBusy => "Another task is being worked on in this context; send the message again when it is over.",
         Code::ThreadExists => "There is a context of this id; begin another one.",
         Code::ThreadQuarantined => "This context kept failing and takes no more tasks; begin another one.",
+        Code::IdempotencyMismatch => {
+            "This message id was used for another message; give each message an id of its own."
+        }
         Code::QueueFull => "Too many tasks wait, in this context or for others; send the message again later.",
         Code::NotFound => {
             let task = own.detail.replace("such run", "such task").replace("such thread", "such context");

@@ -34,12 +34,16 @@ fn file_text<'p>(part: &Part, raw: &'p [u8]) -> Option<&'p str> {
 pub(super) fn unsupported(config: &A2a, part: &Part) -> Option<String> {
     let raw = match &part.content {
         Content::Raw(raw) => Some(raw),
-        Content::Text(_) | Content::Url(_) | Content::Data(_) => None,
+        Content::Text(_) | Content::Data(_) => None,
+        // Only its address is read.
+        Content::Url(_) => return None,
     };
     match (part.media_type.as_deref(), raw) {
         (None, Some(_)) => Some("A file needs its media type.".to_owned()),
         (None, None) => None,
-        (Some(named), _) if !card::accepts_type(config, named) => Some(format!("Parts of `{named}` are not taken.")),
+        (Some(named), _) if !card::accepts_type(config, named) => Some(format!(
+            "Parts of `{named}` are not taken: only text, JSON, and the types that a skill of the agent names in its input modes."
+        )),
         (Some(named), Some(raw)) if file_text(part, raw).is_none() && !card::is_of_skill(config, named) => {
             Some(format!("A file of `{named}` must be text in UTF-8."))
         }

@@ -87,12 +87,16 @@ fn check(ctx: &A2aRequest, message: &Message) -> Result<(), A2aError> {
 
 async fn start_task(ctx: &A2aRequest, request: &SendRequest, wants_events: bool) -> Result<AcceptedMessage, A2aError> {
     let (service, message) = (&ctx.app.service, &request.message);
+    let query = message::query(message);
+    if query.trim().is_empty() {
+        return Err(Fault::invalid("/message/parts", "says nothing").into());
+    }
     let thread = match &message.context_id {
         Some(id) => own_context(ctx, id).await?,
         None => threads::new_id(service),
     };
     let ask = ProcessAsk {
-        query: message::query(message),
+        query,
         trace: Some(ctx.preferences.trace.clone()),
         metadata: Some(stored_metadata(message)),
         push: push_of(ctx, request),
