@@ -191,8 +191,14 @@ async fn calls_of_the_client_alone_are_left_to_it() {
     assert_eq!(older.last().unwrap()["outcome"], json!({ "type": "success" }));
     let result = |(call, content): (&Value, &str)| json!({ "id": format!("m-{call}"), "role": "tool", "toolCallId": call, "content": content });
     let results: Vec<Value> = pending.iter().zip(["\"Rome\"", "1.10"]).map(result).collect();
-    let done = told(ask(&app, &with(input("t", "r3", &results), "tools", tools))).await;
+    let one = told(ask(&app, &with(input("t", "r3", &results[..1]), "tools", tools.clone()))).await;
+    let call = pending[1].as_str().unwrap();
+    let lacks =
+        format!("The run waits for the result of the call `{call}` of `get_location`; send all results together.");
+    assert_eq!((&one[1]["code"], &one[1]["message"]), (&json!("thread_busy"), &json!(lacks)));
+    let done = told(ask(&app, &with(input("t", "r4", &results), "tools", tools))).await;
     assert_eq!(text(&done), "You are here.");
+    assert_eq!(all(&done, "TOOL_CALL_RESULT"), [&Value::Null; 0], "the client has their messages");
     // JSON is read, and no digit of a number changes.
     for (call, output) in pending.iter().zip(["Rome", "1.10"]) {
         let call = app.get(&format!("/threads/t/tool-calls/{}", call.as_str().unwrap())).await.expect(200);

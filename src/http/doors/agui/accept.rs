@@ -53,7 +53,7 @@ pub(super) async fn accept(ctx: &DoorRequest, sent: AguiRequest) -> Result<Accep
     }
     if open.is_empty() && sent.resume.is_empty() {
         let Some(query) = &sent.query else {
-            let why = "The last message must be the user's, or the result of a call that waits for it.";
+            let why = "must end with a message of the user, or with the result of a call that waits for it";
             return Err(Fault::invalid("/messages", why));
         };
         return ask(ctx, &sent.run, query, sent.options).await;
@@ -120,8 +120,7 @@ fn answers<'o>(ctx: &DoorRequest, open: &'o [Suspension], sent: &AguiRequest) ->
     let mut answers = Vec::with_capacity(client_answer.len());
     for (open, client_answer) in client_answer {
         let Some(client_answer) = client_answer else {
-            let detail = format!("The run waits for an answer to `{}`; resume it with one.", open.suspension_id);
-            return Err(Fault::new(Code::ThreadBusy, detail));
+            return Err(Fault::new(Code::ThreadBusy, unanswered(open)));
         };
         let answer = match client_answer {
             ClientAnswer::Resume(resume) => interrupt::answer(open, resume)?,
@@ -130,6 +129,19 @@ fn answers<'o>(ctx: &DoorRequest, open: &'o [Suspension], sent: &AguiRequest) ->
         answers.push(KeyedAnswer { open, answer, key: repeated_answers::key(ctx, &sent.run, client_answer) });
     }
     Ok(answers)
+}
+
+/// Says which answer a request lacks.
+fn unanswered(open: &Suspension) -> String {
+    match (&open.call_id, &open.tool_name) {
+        (Some(call), Some(tool)) if interrupt::takes_result(open.kind) => {
+            format!("The run waits for the result of the call `{call}` of `{tool}`; send all results together.")
+        }
+        (_, _) => {
+            let id = &open.suspension_id;
+            format!("The run waits for an answer to the interrupt `{id}`; resume it with all answers together.")
+        }
+    }
 }
 
 /// The form in which a client answers a question.

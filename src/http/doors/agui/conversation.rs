@@ -1,7 +1,7 @@
 //! Builds the conversation as a client has it that received every event: the messages that the client's own reducer
 //! would have built, under the same ids. So a snapshot does not move any message.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,8 @@ pub(super) async fn snapshot(app: &AppState, caller: &Caller, thread: &ThreadId)
     let mut runs: HashMap<RunId, (AguiEvents, ClientMessages)> = HashMap::new();
     conversation::for_each_observation(app, caller, thread, &OBSERVATION_TYPES, |observation| {
         let (events, messages) = runs.entry(observation.run.clone()).or_insert_with(|| {
-            let client = ClientRun { thread: thread.clone(), id: String::new(), speaks_v1: true };
+            let thread = thread.clone();
+            let client = ClientRun { thread, id: String::new(), speaks_v1: true, results: HashSet::new() };
             (AguiEvents::new(client, observation.run.clone()), ClientMessages::default())
         });
         events.observation(&observation).iter().for_each(|event| messages.apply(event));

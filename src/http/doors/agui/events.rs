@@ -3,6 +3,8 @@
 //!
 //! One emitter serves versions 0.x and 1.0. Events that only 1.0 knows are sent only to clients that declare it.
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 
 use super::interrupt::interrupt;
@@ -16,7 +18,7 @@ use crate::domain::facts::{Fact, FinalResponseBody, ItemStatusChangeBody, RunFin
 use crate::domain::fault::Code;
 use crate::domain::frame::{Token, TokenType};
 use crate::domain::hitl::{AskedQuestion, ExpiryPolicy, SuspensionKind};
-use crate::domain::ids::{RunId, StreamId, SuspensionId};
+use crate::domain::ids::{CallId, RunId, StreamId, SuspensionId};
 use crate::domain::model::Phase;
 use crate::domain::plan::ItemStatus;
 use crate::domain::run::RunStatus;
@@ -33,6 +35,8 @@ pub(super) struct AguiEvents {
     steps: Vec<String>,
     /// The open questions, oldest first.
     open: Vec<AskedQuestion>,
+    /// The calls whose results the client sent. Another message with one would be shown beside its own.
+    answered_calls: HashSet<CallId>,
     usage: ModelUsage,
     subagents: Subagents,
     /// The stream that writes the answer. Its id is the id of the answer's message, with or without tokens.
@@ -51,6 +55,7 @@ impl AguiEvents {
             texts: TextEmitter::default(),
             steps: Vec::new(),
             open: Vec::new(),
+            answered_calls: HashSet::new(),
             usage: ModelUsage::default(),
             subagents: Subagents::default(),
             answer_stream: None,
@@ -158,8 +163,10 @@ impl AguiEvents {
                     ]
                 })
                 .collect(),
+            Fact::ToolExecution(result) if self.answered_calls.contains(&result.call_id) => Vec::new(),
             Fact::ToolExecution(result) => vec![call_result(result)],
             Fact::AgentSuspended(question) => {
+                self.answered_calls.extend(self.client.answered_call(question));
                 self.open.push(question.clone());
                 Vec::new()
             }

@@ -134,10 +134,23 @@ fn fitting(form: &FeedbackSchema, text: &str) -> Option<Value> {
     }
 }
 
+/// Whether a question of this kind is answered by the result of its call.
+pub(super) fn takes_result(kind: SuspensionKind) -> bool {
+    match kind {
+        SuspensionKind::ClientTool | SuspensionKind::Input => true,
+        SuspensionKind::Approval
+        | SuspensionKind::InDoubt
+        | SuspensionKind::Budget
+        | SuspensionKind::PeerInput
+        | SuspensionKind::PeerAuth
+        | SuspensionKind::PlanReview
+        | SuspensionKind::Pause => false,
+    }
+}
+
 /// Whether the open question belongs to this call and can be answered by its result.
 pub(super) fn is_of_call(open: &Suspension, call: &str) -> bool {
-    let is_own = matches!(open.kind, SuspensionKind::ClientTool | SuspensionKind::Input);
-    is_own && open.call_id.as_ref().map(CallId::as_str) == Some(call)
+    takes_result(open.kind) && open.call_id.as_ref().map(CallId::as_str) == Some(call)
 }
 
 #[cfg(test)]

@@ -1,10 +1,14 @@
 //! `RunAgentInput`: the request of an AG-UI client that starts a run of its own, in any version.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::interrupt::takes_result;
 use crate::domain::fault::Fault;
-use crate::domain::ids::ThreadId;
+use crate::domain::hitl::AskedQuestion;
+use crate::domain::ids::{CallId, ThreadId};
 use crate::domain::prompt::SystemPrompt;
 use crate::domain::settings::CallOptions;
 use crate::domain::tool::ClientTool;
@@ -60,13 +64,23 @@ pub(super) enum ResumeStatus {
     Cancelled,
 }
 
-/// The client's ids of its run, and the protocol version.
+/// The client's ids of its run, the protocol version, and which results the client has.
 #[derive(Clone, Debug)]
 pub(super) struct ClientRun {
     pub(super) thread: ThreadId,
     pub(super) id: String,
     /// The client speaks version 1.0 or newer.
     pub(super) speaks_v1: bool,
+    /// The ids of the calls whose results are messages of the client.
+    pub(super) results: HashSet<String>,
+}
+
+impl ClientRun {
+    /// The call that the question is about, if the question takes its result and the client sent that.
+    pub(super) fn answered_call(&self, question: &AskedQuestion) -> Option<CallId> {
+        let call = question.call_id.as_ref().filter(|_| takes_result(question.kind))?;
+        self.results.contains(call.as_str()).then(|| call.clone())
+    }
 }
 
 /// A validated request.
@@ -96,7 +110,7 @@ pub(super) struct ToolMessage {
     pub(super) error: Option<String>,
 }
 
-/// The ids of the client's run, which is all that `/agui/connect` uses of a request.
+/// The client's run, which is all that `/agui/connect` uses of a request.
 pub(super) fn client(app: &AppState, input: &RunAgentInput) -> Result<ClientRun, Fault> {
     let longest = app.config.limits.id_length;
     let thread = new_thread_id(&input.thread_id, longest, "/threadId")?;
@@ -104,7 +118,9 @@ pub(super) fn client(app: &AppState, input: &RunAgentInput) -> Result<ClientRun,
         return Err(Fault::invalid("/runId", format!("has 1 to {longest} bytes and no control characters")));
     }
     let speaks_v1 = input.protocol_version.as_deref().is_some_and(|version| !version.starts_with("0."));
-    Ok(ClientRun { thread, id: input.run_id.clone(), speaks_v1 })
+    let results = input.messages.iter().filter(|message| message["role"] == "tool");
+    let results = results.filter_map(|message| message["toolCallId"].as_str().map(str::to_owned)).collect();
+    Ok(ClientRun { thread, id: input.run_id.clone(), speaks_v1, results })
 }
 
 pub(super) fn read(app: &AppState, input: RunAgentInput) -> Result<AguiRequest, Fault> {

@@ -10,7 +10,7 @@ use crate::http::doors::recorded::{LOGS, asks_approval, decode, fact, file, log,
 fn streams(log: &[Observation], speaks_v1: bool) -> Vec<Value> {
     let mut all = Vec::new();
     for run in runs(log) {
-        let client = ClientRun { thread: "t".into(), id: "theirs".to_owned(), speaks_v1 };
+        let client = ClientRun { thread: "t".into(), id: "theirs".to_owned(), speaks_v1, results: HashSet::new() };
         let mut events = AguiEvents::new(client, run.clone());
         all.extend(events.begin());
         for seen in log {
@@ -86,7 +86,8 @@ fn a_stream_that_begins_later_stands_alone() {
     for name in LOGS {
         let log = log(name);
         for (run, cut) in runs(&log).iter().flat_map(|run| (0..log.len()).map(move |cut| (run, cut))) {
-            let client = ClientRun { thread: "t".into(), id: "theirs".to_owned(), speaks_v1: true };
+            let client =
+                ClientRun { thread: "t".into(), id: "theirs".to_owned(), speaks_v1: true, results: HashSet::new() };
             let mut events = AguiEvents::new(client, run.clone());
             log[..cut].iter().for_each(|seen| events.replay(&decode(seen)));
             if events.is_finished() {
@@ -124,7 +125,10 @@ fn a_stream_that_begins_later_stands_alone() {
 }
 
 fn of_run(run: &RunId) -> AguiEvents {
-    AguiEvents::new(ClientRun { thread: "t".into(), id: "theirs".to_owned(), speaks_v1: true }, run.clone())
+    AguiEvents::new(
+        ClientRun { thread: "t".into(), id: "theirs".to_owned(), speaks_v1: true, results: HashSet::new() },
+        run.clone(),
+    )
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Streams of recorded logs, cut anywhere: the events before and after the cut are the whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::domain::observation::{Observation, ObservationType};
 use crate::http::doors::recorded::{LOGS, decode, log, runs, token, tokens};
 
 fn client() -> ClientRun {
-    ClientRun { thread: "t".into(), id: "theirs".to_owned(), speaks_v1: true }
+    ClientRun { thread: "t".into(), id: "theirs".to_owned(), speaks_v1: true, results: HashSet::new() }
 }
 
 fn segment(run: &RunId, start: i64, settled: i64) -> Segment {
