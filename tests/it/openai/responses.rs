@@ -57,8 +57,11 @@ async fn a_response_comes_whole_and_can_be_had_again() {
     let app = App::start().await;
     // Large members are stored apart.
     let instructions = "Be short. ".repeat(200);
-    let response =
-        respond(&app, &with(input("count"), json!({ "metadata": { "k": "v" }, "instructions": instructions }))).await;
+    let sent = json!({
+        "metadata": { "k": "v" }, "instructions": instructions, "max_output_tokens": 500, "tool_choice": "none",
+        "reasoning": { "effort": "low" },
+    });
+    let response = respond(&app, &with(input("count"), sent.clone())).await;
     assert_eq!((response["object"].as_str(), response["status"].as_str()), (Some("response"), Some("completed")));
     let kinds: Vec<&str> =
         response["output"].as_array().unwrap().iter().map(|it| it["type"].as_str().unwrap()).collect();
@@ -70,6 +73,10 @@ async fn a_response_comes_whole_and_can_be_had_again() {
     );
     assert_eq!(text(&response), "Two and two are four.");
     assert_eq!((&response["metadata"]["k"], &response["instructions"]), (&json!("v"), &json!(instructions)));
+    for name in ["max_output_tokens", "tool_choice"] {
+        assert_eq!(response[name], sent[name]);
+    }
+    assert_eq!(response["reasoning"], json!({ "effort": "low", "summary": null }));
     assert!(response["usage"]["input_tokens_details"]["cache_write_tokens"].is_u64());
     let id = response["id"].as_str().unwrap();
     assert_eq!(app.get(&format!("{RESPONSES}/{id}")).await.expect(200), response);
