@@ -230,6 +230,19 @@ async fn a_key_of_a_call_is_that_of_who_made_it() {
     assert_ne!(OLD.data(&app, "ask", ask).await["runId"], first["runId"]);
 }
 
+#[tokio::test]
+async fn who_waits_for_another_run_is_told_whether_that_waits_for_a_person() {
+    let app = App::start().await;
+    OLD.data(&app, "start", json!({ "query": "hang", "thread": "works" })).await;
+    app.suspend("asks", "send").await;
+    for (thread, says) in [("works", "`works`. "), ("asks", "`asks`, which goes on when a person has answered it. ")] {
+        let result = OLD.call(&app, "start", json!({ "query": "hello", "thread": thread })).await;
+        let run = result["structuredContent"]["runId"].as_str().unwrap();
+        let later = format!("`status` with the runId `{run}` tells how it stands.");
+        assert_eq!(text(&result), format!("It waits for the end of another run of its thread {says}{later}"));
+    }
+}
+
 /// The model cannot fix a full queue.
 #[tokio::test]
 async fn what_the_host_must_know_is_no_result() {

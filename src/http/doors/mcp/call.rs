@@ -19,6 +19,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::request_trace::RequestTrace;
 use crate::domain::run::RunStatus;
+use crate::domain::thread::ThreadStatus;
 use crate::http::app_state::AppState;
 use crate::http::caller::permit;
 use crate::http::ids::new_thread_id;
@@ -208,6 +209,9 @@ async fn report_run(ctx: &McpRequest, run: &RunId) -> Result<CallOutcome, Fault>
 
 /// A report of the run and its plan.
 pub(super) async fn report(ctx: &McpRequest, waited: Waited) -> Result<RunReport, Fault> {
-    let items = plan::items(&ctx.app.service, &ctx.caller, &waited.run.thread_id).await?;
-    Ok(RunReport::of(waited, items, ctx.caller.may(Scope::Approve)))
+    let (service, thread) = (&ctx.app.service, &waited.run.thread_id);
+    let items = plan::items(service, &ctx.caller, thread).await?;
+    let is_thread_suspended = waited.run.status == RunStatus::Queued
+        && threads::get(service, &ctx.caller, thread).await?.status == ThreadStatus::Suspended;
+    Ok(RunReport::of(waited, items, ctx.caller.may(Scope::Approve), is_thread_suspended))
 }

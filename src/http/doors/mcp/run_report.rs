@@ -19,18 +19,20 @@ pub(super) struct RunReport {
     pub(super) items: Vec<TodoItem>,
     /// Whether the caller may submit people's answers.
     pub(super) may_answer: bool,
+    /// Whether the thread's active run waits for a person.
+    pub(super) is_thread_suspended: bool,
 }
 
 impl RunReport {
     /// `items` are the items of the thread.
-    pub(super) fn of(waited: Waited, items: Vec<TodoItem>, may_answer: bool) -> Self {
+    pub(super) fn of(waited: Waited, items: Vec<TodoItem>, may_answer: bool, is_thread_suspended: bool) -> Self {
         let Waited { run, suspensions } = waited;
         let is_own = |item: &TodoItem| {
             let is_open = !run.status.is_terminal() && run.status != RunStatus::Queued && !item.status.is_settled();
             item.run_id.as_ref() == Some(&run.run_id) || is_open
         };
         let items = items.into_iter().filter(is_own).collect();
-        Self { run, questions: suspensions, items, may_answer }
+        Self { run, questions: suspensions, items, may_answer, is_thread_suspended }
     }
 
     /// The result of a tool call.
@@ -78,7 +80,8 @@ impl RunReport {
             RunStatus::Completed | RunStatus::Failed => self.answer_text(),
             RunStatus::Cancelled => format!("The run `{id}` was cancelled."),
             RunStatus::Queued => {
-                format!("It waits for another run of its thread `{}` to be over. {later}", self.run.thread_id)
+                let asks = if self.is_thread_suspended { ", which goes on when a person has answered it" } else { "" };
+                format!("It waits for the end of another run of its thread `{}`{asks}. {later}", self.run.thread_id)
             }
             RunStatus::Running | RunStatus::Waiting | RunStatus::Suspended => {
                 let asked =
