@@ -121,6 +121,9 @@ async fn a_run_that_fails_says_why() {
     let last = shown(&app, "t").await.pop().unwrap();
     let said = last["parts"].as_array().unwrap().last().unwrap()["text"].as_str().unwrap().to_owned();
     assert!(said.contains("Not mine to do."), "{last:#}");
+    let (status, error) = (&last["metadata"]["status"], &last["metadata"]["error"]);
+    assert_eq!((status, &error["code"]), (&json!("failed"), &json!("task_refused")));
+    assert!(error["message"].as_str().unwrap().contains("Not mine to do."), "{error}");
 }
 
 #[tokio::test]

@@ -69,6 +69,7 @@ fn ui_messages(messages: &[ConversationMessage], answers: &HashMap<RunId, UiMess
                 // The run failed, or the log was compacted.
                 let mut answer = answer.clone();
                 answer.add_text(&message.content);
+                answer.add_metadata(failure(message).unwrap_or_default());
                 shown.push(answer.json());
             }
             Some(answer) => shown.push(answer.json()),
@@ -95,8 +96,18 @@ fn of_user(message: &ConversationMessage) -> Value {
 }
 
 fn of_agent(message: &ConversationMessage) -> Value {
-    json!({
+    let mut shown = json!({
         "id": id_of(message), "role": "assistant",
         "parts": [{ "type": "text", "text": message.content, "state": "done" }],
-    })
+    });
+    if let Some(failure) = failure(message) {
+        shown["metadata"] = failure;
+    }
+    shown
+}
+
+/// The metadata of a message that says why its run failed, so that a page can show it as an error.
+fn failure(message: &ConversationMessage) -> Option<Value> {
+    let error = message.metadata.as_ref()?.get(ConversationMessage::ERROR)?;
+    Some(json!({ "status": "failed", "error": { "code": error["code"], "message": error["message"] } }))
 }

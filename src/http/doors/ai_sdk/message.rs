@@ -70,7 +70,7 @@ impl UiMessage {
         }
     }
 
-    fn add_metadata(&mut self, metadata: Value) {
+    pub(super) fn add_metadata(&mut self, metadata: Value) {
         if let Value::Object(metadata) = metadata {
             self.metadata.extend(metadata);
         }
