@@ -65,6 +65,37 @@ async fn what_cannot_be_honoured_is_refused_by_its_name() {
     assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]), "nothing was begun");
 }
 
+/// Its parameters have other names than those of a chat completion and of this server.
+#[tokio::test]
+async fn a_response_that_is_refused_names_its_own_parameters() {
+    let app = App::start().await;
+    let function = json!({ "type": "function", "name": "f" });
+    let label = json!({ "type": "mcp", "server_label": "other" });
+    for (more, code, param, says) in [
+        (json!({ "max_output_tokens": 0 }), "invalid", "max_output_tokens", "`max_output_tokens`: must be a whole"),
+        (json!({ "reasoning": { "effort": "x" } }), "invalid", "reasoning.effort", "`reasoning.effort`: must be none"),
+        (json!({ "temperature": 9 }), "invalid", "temperature", "`temperature`: must be a number from 0 to 2"),
+        (json!({ "tools": [function, function] }), "invalid", "tools[1].name", ""),
+        (json!({ "tools": [label] }), "unsupported", "tools[0].server_label", "Only the label `pes`"),
+        (json!({ "tool_choice": "required" }), "unsupported", "tool_choice", "For an answer as JSON, name its format."),
+        (json!({ "conversation": 5 }), "invalid", "conversation", "It must be an id"),
+        (
+            json!({ "conversation": "c", "previous_response_id": "resp_run_1_1" }),
+            "invalid",
+            "previous_response_id",
+            "not both",
+        ),
+    ] {
+        let body = with(json!({ "model": "pes", "input": "hello" }), more);
+        let answer = app.ask("POST", "/v1/responses").json(&body).send().await;
+        let told = error(&answer, 400, code, Some(param))["message"].as_str().unwrap().to_owned();
+        assert!(told.contains(says) && !told.contains("llmParams"), "{told}");
+    }
+    let named = chat(&app, &said("hello")).header("x-pes-thread", "a b").send().await;
+    error(&named, 400, "invalid", Some("x-pes-thread"));
+    assert_eq!(app.get("/threads").await.expect(200)["items"], json!([]), "nothing was begun");
+}
+
 #[tokio::test]
 async fn what_front_ends_add_is_let_pass() {
     let app = App::start().await;

@@ -372,7 +372,7 @@ async fn what_cannot_be_honoured_is_refused_by_its_name() {
             "input[0].content[0]",
         ),
         (json!({ "tools": [{ "type": "web_search" }] }), "unsupported", "tools[0]"),
-        (json!({ "tools": [{ "type": "mcp", "server_label": "other" }] }), "unsupported", "tools[0]"),
+        (json!({ "tools": [{ "type": "mcp", "server_label": "other" }] }), "unsupported", "tools[0].server_label"),
         (json!({ "text": { "format": { "type": "grammar" } } }), "unsupported", "text.format"),
         (json!({ "text": { "format": { "type": "json_schema" } } }), "invalid", "text.format.schema"),
         (

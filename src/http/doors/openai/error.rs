@@ -6,14 +6,18 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use crate::domain::fault::{Code, Fault};
+use crate::domain::fault::{Code, Fault, Pointed};
 use crate::domain::pointer;
 use crate::http::doors::answer_headers;
 use crate::http::problem;
 
-/// The parameter that holds the format of the answer, in chat completions and in responses.
-const FORMAT: &str = "response_format";
-const RESPONSES_FORMAT: &str = "text.format";
+/// Parameters of chat completions, and their names in responses.
+const RESPONSES_PARAMS: [(&str, &str); 4] = [
+    ("response_format", "text.format"),
+    ("max_completion_tokens", "max_output_tokens"),
+    ("reasoning_effort", "reasoning.effort"),
+    ("messages", "input"),
+];
 
 /// An error response.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,9 +66,11 @@ impl OpenAiError {
 
     /// The same error for the Responses API.
     pub(super) fn for_responses_api(mut self) -> Self {
-        if self.param.as_deref() == Some(FORMAT) {
-            self.param = Some(RESPONSES_FORMAT.to_owned());
-        }
+        let Some(param) = self.param.take() else { return self };
+        let known = RESPONSES_PARAMS.iter().find(|(of_chat, _)| *of_chat == param);
+        let renamed = known.map_or_else(|| param.replace("].function.", "]."), |(_, own)| (*own).to_owned());
+        self.message = self.message.replace(&format!("`{param}`"), &format!("`{renamed}`"));
+        self.param = Some(renamed);
         self
     }
 
@@ -97,6 +103,13 @@ impl From<Fault> for OpenAiError {
         };
         let pointed = fault.errors.first();
         let message = match pointed {
+            // The detail is about the options of a run, or only refers to the mistakes.
+            Some(pointed)
+                if fault.code == Code::Invalid
+                    && (pointed.pointer.starts_with("/options/") || !fault.detail.contains(&pointed.detail)) =>
+            {
+                fault.errors.iter().map(mistake).collect::<Vec<_>>().join("; ")
+            }
             Some(pointed) if fault.errors.len() == 1 && !fault.detail.contains(&pointed.detail) => {
                 format!("{} ({})", fault.detail, pointed.detail)
             }
@@ -133,6 +146,13 @@ pub(crate) fn refuse(fault: &Fault, bare: &Response) -> Response {
     response
 }
 
+fn mistake(pointed: &Pointed) -> String {
+    match param(&pointed.pointer) {
+        whole if whole.is_empty() => pointed.detail.clone(),
+        param => format!("`{param}`: {}", pointed.detail),
+    }
+}
+
 /// Converts a JSON Pointer to OpenAI's notation, as a position in the client's own request.
 fn param(pointer: &str) -> String {
     if let Some(of_query) = pointer.strip_prefix('?') {
@@ -150,7 +170,7 @@ fn param(pointer: &str) -> String {
         ["options", "clientTools", at, ..] => Some(vec!["tools", at, "function", "name"]),
         ["options", "clientTools"] => Some(vec!["tools"]),
         ["options", "systemPrompt", ..] | ["query", ..] | ["history", ..] => Some(vec!["messages"]),
-        ["options", "answerSchema", ..] => Some(vec![FORMAT]),
+        ["options", "answerSchema", ..] => Some(vec!["response_format"]),
         ["options", "providerConfig", ..] => Some(vec!["model"]),
         _ => None,
     };

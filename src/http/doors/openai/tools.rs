@@ -40,7 +40,9 @@ pub(super) fn may_call_tools(place: &str, choice: Option<&Value>) -> Result<bool
         Some(Value::String(choice)) if choice == "auto" => Ok(true),
         Some(Value::String(choice)) if choice == "none" => Ok(false),
         Some(_) => {
-            Err(OpenAiError::unsupported(place, "The agent decides what it calls; `auto` and `none` are known."))
+            let message =
+                "The agent decides what it calls; `auto` and `none` are known. For an answer as JSON, name its format.";
+            Err(OpenAiError::unsupported(place, message))
         }
     }
 }

@@ -31,13 +31,15 @@ pub(super) fn named(
     request: &ChatRequest,
 ) -> Result<Option<ThreadId>, OpenAiError> {
     let others = app.config.doors.thread_headers.iter().map(String::as_str);
-    let by_header =
-        std::iter::once(HEADER).chain(others).find_map(|name| without_placeholder(headers.get(name)?.to_str().ok()?));
+    let by_header = std::iter::once(HEADER).chain(others).find_map(|name| {
+        let id = without_placeholder(headers.get(name)?.to_str().ok()?)?;
+        Some((id.to_owned(), format!("/{name}")))
+    });
     let member =
         |metadata: &Map<String, Value>| without_placeholder(metadata.get(MEMBER)?.as_str()?).map(str::to_owned);
-    let by_member = || request.metadata.as_ref().and_then(member);
-    let Some(id) = by_header.map(str::to_owned).or_else(by_member) else { return Ok(None) };
-    Ok(Some(new_thread_id(&id, app.config.limits.id_length, "/metadata/pes_thread")?))
+    let by_member = || Some((request.metadata.as_ref().and_then(member)?, format!("/metadata/{MEMBER}")));
+    let Some((id, pointer)) = by_header.or_else(by_member) else { return Ok(None) };
+    Ok(Some(new_thread_id(&id, app.config.limits.id_length, &pointer)?))
 }
 
 /// `None` if the id is empty or a placeholder, which front ends send when they have no id yet.

@@ -113,6 +113,11 @@ impl Sent {
         };
         let previous =
             self.previous_response_id.as_deref().map(|id| ResponseId::parse(id).ok_or_else(|| no_previous(id)));
+        let conversation = self.conversation.as_ref().map_or(Ok(None), named_conversation)?;
+        if conversation.is_some() && previous.is_some() {
+            let message = "A request continues a conversation or a response, not both.";
+            return Err(OpenAiError::bad_request("invalid", "previous_response_id", message));
+        }
         let is_background = self.background.unwrap_or(false);
         let mut stored = Map::from_iter([
             ("model".to_owned(), json!(self.model)),
@@ -133,7 +138,7 @@ impl Sent {
         Ok(ResponseRequest {
             input,
             previous: previous.transpose()?,
-            conversation: self.conversation.as_ref().and_then(named_conversation),
+            conversation,
             is_streamed: self.stream.unwrap_or(false),
             is_background,
             user: self.user.or(self.safety_identifier),
@@ -151,6 +156,12 @@ impl Sent {
                 "function" if is_offered => functions.push(tools::client_tool(&format!("tools[{at}]"), tool)?),
                 "function" => {}
                 "mcp" if tool["server_label"] == LABEL => takes_approvals = true,
+                "mcp" => {
+                    let message = format!(
+                        "MCP servers are tools of this server's operator. Only the label `{LABEL}` is taken: it asks for approvals."
+                    );
+                    return Err(OpenAiError::unsupported(format!("tools[{at}].server_label"), message));
+                }
                 other => {
                     let message = format!("Tools of the type `{other}` are not known; declare functions.");
                     return Err(OpenAiError::unsupported(format!("tools[{at}]"), message));
@@ -166,9 +177,12 @@ pub(super) fn no_previous(id: &str) -> OpenAiError {
     OpenAiError::bad_request("previous_response_not_found", "previous_response_id", message)
 }
 
-fn named_conversation(value: &Value) -> Option<ThreadId> {
-    let id = value.as_str().or_else(|| value["id"].as_str())?.trim();
-    (!id.is_empty()).then(|| id.into())
+/// The thread that is named as the conversation. `None` if the name is empty.
+fn named_conversation(value: &Value) -> Result<Option<ThreadId>, OpenAiError> {
+    let Some(id) = value.as_str().or_else(|| value["id"].as_str()).map(str::trim) else {
+        return Err(OpenAiError::bad_request("invalid", "conversation", "It must be an id, or an object with an id."));
+    };
+    Ok((!id.is_empty()).then(|| id.into()))
 }
 
 fn read_input(input: &Value) -> Result<ResponseInput, OpenAiError> {
