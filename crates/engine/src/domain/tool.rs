@@ -154,8 +154,8 @@ pub struct ToolError {
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
-    /// Another attempt may succeed, after this delay at the earliest; it is made if the call is declared idempotent.
-    /// This is advice and not part of the result, so it is not stored.
+    /// Another attempt may succeed, after this delay at the earliest; it is made if the call is declared idempotent, or if
+    /// the code says that nothing was sent (`unavailable`). This is advice and not part of the result, so it is not stored.
     #[serde(skip)]
     pub retry_after_ms: Option<Millis>,
 }

@@ -378,6 +378,19 @@ fn what_is_not_declared_idempotent_is_not_made_again() {
 }
 
 #[test]
+fn a_call_that_was_certainly_not_sent_is_made_again_whatever_it_declares() {
+    let mut sim = Sim::new(one_item(&[("write", "1")]));
+    sim.tools.failures.lock().unwrap().insert("write".into(), 1);
+    (sim.tools.retry_after_ms, sim.tools.failure_code) = (Some(0), Some("unavailable"));
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!(
+        (ran(&sim).len(), sim.contents(ObservationType::ToolExecution)[0]["status"].as_str()),
+        (2, Some("success"))
+    );
+}
+
+#[test]
 fn a_call_that_is_made_again_keeps_its_turn() {
     let sim = failing(&[("read", "1"), ("write", "2")], "read", 1, 5_000);
     assert_eq!(ran(&sim), ["read:1", "read:1", "write:2"]);

@@ -52,6 +52,8 @@ pub struct Tools {
     pub failures: std::sync::Mutex<HashMap<String, u32>>,
     /// Retry delays of these errors.
     pub retry_after_ms: Option<Millis>,
+    /// Their code; by default `failed`.
+    pub failure_code: Option<&'static str>,
     /// The calls that ran, with their arguments.
     pub ran: std::sync::Mutex<Vec<(String, Value)>>,
     pub output: Option<Value>,
@@ -73,7 +75,7 @@ impl Tools {
         });
         let result = if fails {
             Err(ToolError {
-                code: "failed".into(),
+                code: self.failure_code.unwrap_or("failed").into(),
                 message: "it broke".into(),
                 pointer: None,
                 retry_after_ms: self.retry_after_ms,

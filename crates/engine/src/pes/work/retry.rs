@@ -1,10 +1,10 @@
 //! What follows a failed call. For a model call: another attempt, another model, a shorter prompt, or the end of the
-//! step. For a tool call: another attempt, if the tool declared that this is safe.
+//! step. For a tool call: another attempt, if the tool declared that this is safe, or nothing was sent.
 
 use crate::domain::Millis;
 use crate::domain::ids::CallId;
 use crate::domain::model::{FailureKind, ModelFailure};
-use crate::domain::tool::{Retrying, ToolError};
+use crate::domain::tool::{CallCode, Retrying, ToolError};
 use crate::pes::peers::send;
 use crate::pes::people::suspend;
 use crate::pes::settle::suspension;
@@ -17,7 +17,7 @@ const MAX_BACKOFF_MS: Millis = 30_000;
 const MAX_FAILURES_BEFORE_FALLBACK: u32 = 2;
 /// So is a model that must be waited for longer than this.
 const MAX_DELAY_BEFORE_FALLBACK_MS: Millis = 5_000;
-/// How often an idempotent tool call may fail before its error counts.
+/// How often a tool call that may be repeated may fail before its error counts.
 const MAX_TOOL_FAILURES: u32 = 5;
 
 enum RetryDecision {
@@ -107,7 +107,8 @@ fn decide_retry(tx: &Tx<'_>, call: &ModelCall, failure: &ModelFailure) -> RetryD
 pub(crate) fn retry_tool_call(tx: &mut Tx<'_>, id: &CallId, error: &ToolError) -> bool {
     let (now, limits) = (tx.stamp.now, tx.world.limits);
     let Some(record) = tx.state.calls.get(id).map(|call| &call.record) else { return false };
-    let Some(after) = error.retry_after_ms.filter(|_| record.idempotent) else { return false };
+    let is_safe = record.idempotent || error.has(CallCode::Unavailable);
+    let Some(after) = error.retry_after_ms.filter(|_| is_safe) else { return false };
     let (failures, since) = record.retrying.as_ref().map_or((1, now), |last| (last.failures + 1, last.since));
     let not_before = now.saturating_add(delay(tx, failures, Some(after)));
     if failures >= MAX_TOOL_FAILURES || not_before > since.saturating_add(limits.retry_ms) {
