@@ -10,9 +10,7 @@ use rmcp::model::{
 };
 use rmcp::service::{ClientInitializeError, Peer, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::{
-    HttpStatusError, StreamableHttpClientTransportConfig, StreamableHttpError,
-};
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
@@ -20,20 +18,22 @@ use tokio::sync::{Notify, SemaphorePermit};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::call_errors::{failed, lost, not_started, start_cause};
 use super::call_permits::{CallPermits, MAX_CALLS};
 use super::definition::Definition;
 use super::handler::Handler;
-use super::http::{Failure, HttpTransport};
+use super::http::HttpTransport;
 use super::lines::{Limits, Pipes, Returned, StdioTransport};
 use super::listing;
 use super::process::Process;
 use super::questions::{self, Questions};
 use super::reply;
 use super::server::{BACKOFF_RESET_AFTER, MAX_BACKOFF, MIN_BACKOFF, Profile};
+use super::session::{Reopening, SessionEnd};
 use super::tasks::TaskTools;
 use crate::config::env::Variables;
-use crate::domain::tool::{CallCode, ToolError};
-use crate::egress::{self, Destination, Egress};
+use crate::domain::tool::ToolError;
+use crate::egress::{Destination, Egress};
 use crate::tool::{ToolContext, ToolOutput};
 
 /// The member of `_meta` that holds a call's idempotency key.
@@ -56,7 +56,7 @@ pub(super) struct Connection {
     /// The reason, once the connection has ended.
     why: Arc<OnceLock<String>>,
     questions: Arc<Questions>,
-    session_lost: CancellationToken,
+    session: SessionEnd,
     tasks: TaskTools,
     _end: DropGuard,
 }
@@ -72,23 +72,23 @@ impl Connection {
             changed: changed.clone(),
             questions: questions.clone(),
         };
-        let (session_lost, tasks) = (CancellationToken::new(), TaskTools::default());
+        let (session, tasks) = (SessionEnd::default(), TaskTools::default());
         let (running, process) = match &profile.settings.url {
             None => {
                 let (process, pipes) = Process::start(&profile.name, &profile.settings)?;
                 let limits = Limits { max_bytes: profile.message_bytes, write_timeout: call_timeout };
                 match negotiate(pipes, handler, limits, &tasks).await {
                     Ok(running) => (running, Some(process)),
-                    Err(error) => return Err(with_last_output(&error.to_string(), &process.kill().await)),
+                    Err(error) => return Err(with_last_output(&start_cause(&error), &process.kill().await)),
                 }
             }
             Some(url) => {
-                let transport = http_transport(profile, egress, url, session_lost.clone(), tasks.clone())?;
+                let transport = http_transport(profile, egress, url, session.clone(), tasks.clone())?;
                 let running = handler().serve_with_lifecycle(transport, lifecycle()).await;
-                (running.map_err(|error| with_causes(&error))?, None)
+                (running.map_err(|error| start_cause(&error))?, None)
             }
         };
-        Ok(Self::of(running, process, questions, session_lost, tasks))
+        Ok(Self::of(running, process, questions, session, tasks))
     }
 
     /// Supervises what is running in the background.
@@ -96,14 +96,14 @@ impl Connection {
         running: RunningClient,
         process: Option<Process>,
         questions: Arc<Questions>,
-        session_lost: CancellationToken,
+        session: SessionEnd,
         tasks: TaskTools,
     ) -> Self {
         let (ended, end) = (CancellationToken::new(), CancellationToken::new());
         let why: Arc<OnceLock<String>> = Arc::default();
         let peer = running.peer().clone();
         tokio::spawn(supervise(running, process, end.clone(), ended.clone(), why.clone()));
-        Self { peer, ended, why, questions, session_lost, tasks, _end: end.drop_guard() }
+        Self { peer, ended, why, questions, session, tasks, _end: end.drop_guard() }
     }
 
     /// Waits for the end of the connection and returns the reason.
@@ -112,15 +112,15 @@ impl Connection {
         self.why.get().cloned().unwrap_or_default()
     }
 
-    /// Returns when the server no longer knows the session. No new requests can be sent then, but requests in flight
+    /// Waits for the end of the session and returns the reason. No new requests can be sent then, but requests in flight
     /// may still be answered.
-    pub(super) async fn session_lost(&self) {
-        self.session_lost.cancelled().await;
+    pub(super) async fn session_ended(&self) -> &'static str {
+        self.session.ended().await
     }
 
     /// Whether requests can still be sent. A connection that has just broken is replaced soon.
     pub(super) fn is_live(&self) -> bool {
-        !self.peer.is_transport_closed() && !self.session_lost.is_cancelled()
+        !self.peer.is_transport_closed() && !self.session.has_ended()
     }
 
     pub(super) fn protocol(&self) -> Option<String> {
@@ -208,8 +208,7 @@ impl Connection {
                     if not_started.is_some() {
                         running.ended();
                     }
-                    let message = format!("The connection to the server broke during the call: {error}");
-                    return Err(not_started.unwrap_or_else(|| ToolError::lost(message)));
+                    return Err(not_started.unwrap_or_else(|| lost(&error)));
                 }
             }
         }
@@ -266,7 +265,7 @@ fn http_transport(
     profile: &Profile,
     egress: &Arc<Egress>,
     url: &str,
-    session_lost: CancellationToken,
+    session: SessionEnd,
     tasks: TaskTools,
 ) -> Result<StreamableHttpClientTransport<HttpTransport>, String> {
     let to = url::Url::parse(url).map_err(|error| format!("its address is no URL: {error}"))?;
@@ -289,15 +288,16 @@ fn http_transport(
         to,
         request_timeout: Duration::from_millis(profile.settings.timeout_ms.into()),
         message_bytes: profile.message_bytes,
-        session_lost,
+        session: session.clone(),
         tasks,
     };
-    let config = StreamableHttpClientTransportConfig::with_uri(url)
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(headers)
         .max_sse_event_size(profile.message_bytes)
         .max_concurrent_requests(MAX_CONCURRENT_REQUESTS)
         // Requests are sent only once; the engine decides about retries.
         .reinit_on_expired_session(false);
+    config.retry_config = Arc::new(Reopening { session });
     Ok(StreamableHttpClientTransport::with_client(transport, config))
 }
 
@@ -313,67 +313,8 @@ fn meta(context: &ToolContext) -> RequestMetaObject {
     meta
 }
 
-/// The error of a call that the server certainly has not started; `None`: it may have.
-fn not_started(error: &ServiceError) -> Option<ToolError> {
-    let ServiceError::TransportSend(sending) = error else { return None };
-    let failure = sending.error.downcast_ref::<Failure>()?;
-    match failure {
-        StreamableHttpError::SessionExpired => Some(unavailable(failure)),
-        StreamableHttpError::AuthRequired(_) => Some(refused(failure)),
-        StreamableHttpError::HttpStatus(error) => refused_by_status(error, failure),
-        StreamableHttpError::Client(error) => match error {
-            egress::Error::Unreachable(_) => Some(unavailable(failure)),
-            egress::Error::Refused(_) => Some(refused(failure)),
-            egress::Error::Cut(_)
-            | egress::Error::NoHeaders(_)
-            | egress::Error::Stalled(_)
-            | egress::Error::Overdue(_)
-            | egress::Error::TooLarge(_) => None,
-        },
-        _ => None,
-    }
-}
-
-/// A call that was rejected with a 4xx has not started; after a 408 it may have.
-fn refused_by_status(error: &HttpStatusError, failure: &Failure) -> Option<ToolError> {
-    let wait = error.retry_after.as_ref().and_then(|millis| millis.parse().ok());
-    match error.status {
-        408 => None,
-        425 | 429 => Some(refused(failure).retry_after(wait.unwrap_or(0))),
-        400..500 => Some(refused(failure)),
-        _ => None,
-    }
-}
-
-/// Nothing was sent, or the server reported that it has not started the call.
-fn unavailable(failure: &Failure) -> ToolError {
-    ToolError::new(CallCode::Unavailable, format!("The server did not take the call: {failure}")).retry_after(0)
-}
-
-fn refused(failure: &Failure) -> ToolError {
-    failed(format!("The call was refused: {}", with_causes(failure)))
-}
-
-fn failed(message: impl Into<String>) -> ToolError {
-    ToolError::new(CallCode::Failed, message)
-}
-
 fn with_last_output(why: &str, last_lines: &str) -> String {
     if last_lines.is_empty() { why.to_owned() } else { format!("{why}; its last words: {last_lines}") }
-}
-
-/// An error with its causes: the outer error alone says little.
-pub(super) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let (mut text, mut cause) = (error.to_string(), error.source());
-    while let Some(inner) = cause {
-        let message = inner.to_string();
-        if !text.contains(&message) {
-            text.push_str(": ");
-            text.push_str(&message);
-        }
-        cause = inner.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The streamable HTTP transport. All requests are sent through `egress`.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,8 +20,8 @@ use rmcp::transport::streamable_http_client::{
 use serde_json::json;
 use sse_stream::{Sse, SseStream};
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 
+use super::session::SessionEnd;
 use super::tasks::TaskTools;
 use crate::egress::{self, Bounds, Destination, Egress, IncomingResponse, OutgoingRequest, retry_after};
 
@@ -45,8 +46,7 @@ pub(super) struct HttpTransport {
     pub(super) request_timeout: Duration,
     /// Maximum size of one message.
     pub(super) message_bytes: usize,
-    /// Cancelled when the server no longer knows the session.
-    pub(super) session_lost: CancellationToken,
+    pub(super) session: SessionEnd,
     pub(super) tasks: TaskTools,
 }
 
@@ -100,14 +100,15 @@ impl HttpTransport {
 
     /// Reports that the session has ended; the next request opens a new one.
     fn session_lost(&self) -> Failure {
-        self.session_lost.cancel();
+        self.session.end("it has forgotten the session");
         StreamableHttpError::SessionExpired
     }
 
     /// Whether the server no longer knows the session of a request that it rejected unread. This sends a ping in that
     /// session, because other calls share the session and one rejection alone does not say that it has ended.
-    async fn has_lost_session(&self, refused: &RequestId, mut extra: RequestHeaders) -> bool {
+    async fn has_lost_session(&self, refused: impl Display, mut extra: RequestHeaders) -> bool {
         extra.headers.retain(|name, _| !is_request_header(name));
+        extra.headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_MIME_TYPE));
         let id = RequestId::String(format!("ping-{refused}").into());
         let ping = json!({ "jsonrpc": "2.0", "id": id, "method": "ping" }).to_string();
         let wait = self.request_timeout.min(PING_TIMEOUT);
@@ -121,6 +122,23 @@ impl HttpTransport {
             }
             _ => false,
         }
+    }
+
+    /// The error of a stream that the server did not open. One that broke before is given up if the server knows it, or
+    /// its session, no longer: its call is lost. In all other cases the library tries again.
+    async fn not_opened(&self, status: StatusCode, mut extra: RequestHeaders) -> Failure {
+        let is_passing = matches!(status.as_u16(), 408 | 409 | 425 | 429);
+        if extra.last_event.take().is_none() || !status.is_client_error() || is_passing {
+            return HttpStatusError::new(status.as_u16(), None).into();
+        }
+        if matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND)
+            && extra.session.is_some()
+            && self.has_lost_session("stream", extra).await
+        {
+            self.session_lost();
+        }
+        // Of the errors that make the library stop, this one says it best.
+        StreamableHttpError::ServerDoesNotSupportSse
     }
 
     /// The body of a response that is no stream; only its beginning if the status is no success.
@@ -238,10 +256,11 @@ impl StreamableHttpClient for HttpTransport {
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
         let extra = RequestHeaders { session, last_event, authorization, headers };
-        let answer = self.send(Method::GET, Vec::new(), extra, self.stream_bounds(STREAM_LIFETIME)).await?;
+        let bounds = self.stream_bounds(STREAM_LIFETIME);
+        let answer = self.send(Method::GET, Vec::new(), extra.clone(), bounds).await?;
         match answer.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
-            status if !status.is_success() => Err(HttpStatusError::new(status.as_u16(), None).into()),
+            status if !status.is_success() => Err(self.not_opened(status, extra).await),
             _ if !is_type(&answer, EVENT_STREAM_MIME_TYPE) => Err(StreamableHttpError::UnexpectedContentType(None)),
             _ => Ok(self.events(answer)),
         }

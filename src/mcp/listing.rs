@@ -5,7 +5,7 @@ use rmcp::model::PaginatedRequestParams;
 use rmcp::service::Peer;
 use serde_json::Value;
 
-use super::client::with_causes;
+use super::call_errors::request_cause;
 use super::definition::{Definition, Hints, check_schemas};
 use super::tasks::TaskTools;
 
@@ -30,7 +30,7 @@ async fn listed(peer: &Peer<RoleClient>, tasks: &TaskTools, most: usize) -> Resu
     let (mut found, mut bytes, mut cursor) = (Vec::new(), 0, None);
     for _ in 0..MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
-        let page = peer.list_tools(Some(params)).await.map_err(|error| with_causes(&error))?;
+        let page = peer.list_tools(Some(params)).await.map_err(|error| request_cause(&error))?;
         for tool in page.tools {
             if found.len() == most {
                 return Ok((found, true));

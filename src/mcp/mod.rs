@@ -14,6 +14,7 @@
 //! are called through the guard of `egress`.
 
 mod admin;
+mod call_errors;
 mod call_permits;
 mod catalog;
 mod changes;
@@ -30,6 +31,7 @@ mod proxy_tool;
 mod questions;
 mod reply;
 mod server;
+mod session;
 mod tasks;
 mod tenants;
 #[cfg(test)]

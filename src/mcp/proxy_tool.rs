@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::definition::Definition;
 use super::server::Server;
-use crate::domain::tool::{CallCode, ToolError, ToolSpec};
+use crate::domain::tool::{CallCode, ToolClass, ToolError, ToolSpec};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
 pub(super) struct ProxyTool {
@@ -41,11 +41,18 @@ impl Tool for ProxyTool {
         };
         let (connection, permit) = self.server.connection().await?;
         let permits = &self.server.call_permits;
-        tokio::select! {
+        let ended = tokio::select! {
             ended = connection.call(&self.definition.name, arguments, &context, permits, permit) => ended,
             why = connection.ended() => {
                 Err(ToolError::lost(format!("The server ended during the call: {}", self.server.public_reason(why))))
             }
+        };
+        match ended {
+            // Nothing is in doubt about a call that only reads: it has no effect.
+            Err(error) if error.is_lost() && self.spec.class == ToolClass::Read => {
+                Err(ToolError::new(CallCode::Failed, error.message).retry_after(0))
+            }
+            ended => ended,
         }
     }
 }

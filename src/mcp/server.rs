@@ -243,7 +243,7 @@ impl Server {
             tokio::select! {
                 why = connection.ended() => return why,
                 // Calls in flight hold their own reference to the connection until they are answered.
-                () = connection.session_lost() => return "it has forgotten the session".to_owned(),
+                why = connection.session_ended() => return why.to_owned(),
                 () = &mut listens => {}
                 why = &mut refreshes => return why,
             }

@@ -89,7 +89,7 @@ async fn connection(pipe: DuplexStream) -> Connection {
     };
     let limits = Limits { max_bytes: 1 << 20, write_timeout: PATIENCE };
     let running = negotiate(Pipes::new(write, read), handler, limits, &tasks).await.unwrap();
-    Connection::of(running, None, questions, CancellationToken::new(), tasks)
+    Connection::of(running, None, questions, SessionEnd::default(), tasks)
 }
 
 fn context(people: Arc<dyn People>) -> ToolContext {

@@ -6,7 +6,6 @@ use std::path::Path;
 use pes::config::Reference;
 use pes::config::env::Variables;
 use pes::domain::caller::{Caller, Scope};
-use pes::domain::tool::ToolError;
 use pes::mcp::Health;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -41,15 +40,16 @@ async fn a_message_that_is_too_large_loses_the_call_and_not_the_server() {
     goes_down_and_comes_back("big").await;
 }
 
-/// A server that stops reading during a call, and so in the middle of the next one: both are lost, and it is restarted.
+/// A server that stops reading during a call, and so in the middle of the next one: both end, and it is restarted.
 async fn loses_what_it_does_not_read(bed: Bed, tool: &str) {
     let (tool, echo) = (bed.tool(&format!("evil__{tool}")).await, bed.tool("evil__echo").await);
     // More than fits into the pipes.
     let long = json!({ "text": "x".repeat(512 << 10) });
     let calls = async { tokio::join!(tool.call(json!({}), context()), echo.call(long, context())) };
     let (first, second) = soon(calls).await;
-    let errors = [first.unwrap_err(), second.unwrap_err()];
-    assert!(errors.iter().all(ToolError::is_lost), "{errors:?}");
+    let (first, second) = (first.unwrap_err(), second.unwrap_err());
+    assert!(first.is_lost(), "{first:?}");
+    assert_eq!((second.code.as_str(), second.retry_after_ms), ("failed", Some(0)), "it only reads: {second:?}");
     bed.until(|view| view.health == Health::Ready && view.restarts == 1).await;
     assert!(bed.call("echo", json!({})).await.is_ok());
 }

@@ -1,0 +1,157 @@
+//! What a failed request implies for its call, and its message. People and models read messages, so they contain the cause
+//! and nothing of the types of the protocol library.
+
+use std::error::Error;
+
+use rmcp::service::{ClientInitializeError, ServiceError};
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::{HttpStatusError, StreamableHttpError};
+
+use super::http::Failure;
+use crate::domain::tool::{CallCode, ToolError};
+use crate::egress;
+
+/// The error of a call that the server certainly has not started; `None`: it may have.
+pub(super) fn not_started(error: &ServiceError) -> Option<ToolError> {
+    let failure = failure_of(error)?;
+    match failure {
+        StreamableHttpError::SessionExpired => Some(unavailable(failure)),
+        StreamableHttpError::AuthRequired(_) => Some(refused(&with_causes(failure))),
+        StreamableHttpError::HttpStatus(error) => refused_by_status(error),
+        StreamableHttpError::Client(error) => match error {
+            egress::Error::Unreachable(_) => Some(unavailable(failure)),
+            egress::Error::Refused(why) => Some(refused(why)),
+            egress::Error::Cut(_)
+            | egress::Error::NoHeaders(_)
+            | egress::Error::Stalled(_)
+            | egress::Error::Overdue(_)
+            | egress::Error::TooLarge(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// The error of a call that the server may have started.
+pub(super) fn lost(error: &ServiceError) -> ToolError {
+    ToolError::lost(match failure_of(error) {
+        Some(StreamableHttpError::HttpStatus(error)) => format!("The server answered the call with {error}"),
+        Some(StreamableHttpError::Deserialize(error)) => format!("The server's answer is no message: {error}"),
+        Some(StreamableHttpError::Client(egress::Error::Cut(why))) => {
+            format!("The connection to the server broke during the call: {why}")
+        }
+        _ => format!("The connection to the server broke during the call: {}", request_cause(error)),
+    })
+}
+
+pub(super) fn failed(message: impl Into<String>) -> ToolError {
+    ToolError::new(CallCode::Failed, message)
+}
+
+/// Why a request failed.
+pub(super) fn request_cause(error: &ServiceError) -> String {
+    match error {
+        ServiceError::TransportSend(sending) => transport_cause(sending),
+        _ => with_causes(error),
+    }
+}
+
+/// Why no connection was made.
+pub(super) fn start_cause(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => transport_cause(error),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => start_cause(fallback),
+        _ => with_causes(error),
+    }
+}
+
+/// A call that was rejected with a 4xx has not started; after a 408 it may have.
+fn refused_by_status(error: &HttpStatusError) -> Option<ToolError> {
+    let wait = error.retry_after.as_ref().and_then(|millis| millis.parse().ok());
+    match error.status {
+        408 => None,
+        425 | 429 => Some(refused(&error.to_string()).retry_after(wait.unwrap_or(0))),
+        400..500 => Some(refused(&error.to_string())),
+        _ => None,
+    }
+}
+
+/// Nothing was sent, or the server reported that it has not started the call.
+fn unavailable(failure: &Failure) -> ToolError {
+    let message = format!("The server did not take the call: {}", failure_cause(failure));
+    ToolError::new(CallCode::Unavailable, message).retry_after(0)
+}
+
+fn refused(why: &str) -> ToolError {
+    failed(format!("The call was refused: {why}"))
+}
+
+fn failure_of(error: &ServiceError) -> Option<&Failure> {
+    match error {
+        ServiceError::TransportSend(sending) => sending.error.downcast_ref(),
+        _ => None,
+    }
+}
+
+fn transport_cause(error: &DynamicTransportError) -> String {
+    match error.error.downcast_ref::<Failure>() {
+        Some(failure) => failure_cause(failure),
+        None => with_causes(&*error.error),
+    }
+}
+
+fn failure_cause(failure: &Failure) -> String {
+    match failure {
+        StreamableHttpError::Client(error) => error.to_string(),
+        _ => with_causes(failure),
+    }
+}
+
+/// An error with its causes: the outer error alone says little.
+fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(inner) = cause {
+        let message = inner.to_string();
+        if !text.contains(&message) {
+            text.push_str(": ");
+            text.push_str(&message);
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::any::TypeId;
+
+    use super::*;
+
+    fn sending(failure: Failure) -> DynamicTransportError {
+        DynamicTransportError::from_parts("rmcp::transport::Worker", TypeId::of::<Failure>(), Box::new(failure))
+    }
+
+    #[test]
+    fn messages_say_the_cause_and_nothing_of_the_library() {
+        let message = |failure| {
+            let error = ServiceError::TransportSend(sending(failure));
+            not_started(&error).unwrap_or_else(|| lost(&error)).message
+        };
+        let status = |status| StreamableHttpError::HttpStatus(HttpStatusError::new(status, None));
+        let client = StreamableHttpError::Client;
+        let unreachable = || egress::Error::Unreachable("127.0.0.1:1: connection refused".to_owned());
+        assert_eq!(message(status(500)), "The server answered the call with HTTP 500");
+        assert_eq!(message(status(413)), "The call was refused: HTTP 413");
+        assert_eq!(
+            message(client(egress::Error::Cut("reset".to_owned()))),
+            "The connection to the server broke during the call: reset"
+        );
+        assert_eq!(
+            message(client(unreachable())),
+            "The server did not take the call: cannot reach 127.0.0.1:1: connection refused"
+        );
+        assert_eq!(message(client(egress::Error::Refused("10.0.0.1".to_owned()))), "The call was refused: 10.0.0.1");
+        let error = sending(client(unreachable()));
+        let error = ClientInitializeError::TransportError { error, context: "send discover request".into() };
+        assert_eq!(start_cause(&error), "cannot reach 127.0.0.1:1: connection refused");
+    }
+}
