@@ -1,5 +1,5 @@
 //! Converts the result of a call into a tool's output: structured content if there is any, else the text. Other content
-//! is stored in the metadata and referenced.
+//! is stored in the metadata and referenced; what a resource is called, and where it is, is said in the output, too.
 
 use std::collections::HashMap;
 
@@ -18,9 +18,30 @@ const MAX_PARTS: usize = 1_000;
 /// An image, audio or resource, stored in the metadata and referenced from the output.
 struct ContentPart {
     kind: &'static str,
+    name: Option<String>,
     mime: Option<String>,
     uri: Option<String>,
     data: Option<String>,
+}
+
+impl ContentPart {
+    fn of_kind(kind: &'static str) -> Self {
+        Self { kind, name: None, mime: None, uri: None, data: None }
+    }
+
+    fn media(kind: &'static str, mime: String, data: String) -> Self {
+        Self { mime: Some(mime), data: Some(data), ..Self::of_kind(kind) }
+    }
+
+    /// What the output says of a resource, with which a model can ask for it.
+    fn details(&self) -> String {
+        if self.uri.is_none() {
+            return String::new();
+        }
+        let members = [("name", &self.name), ("uri", &self.uri), ("type", &self.mime)];
+        let said = members.into_iter().filter_map(|(label, value)| Some(format!("; {label}: {}", value.as_ref()?)));
+        said.collect()
+    }
 }
 
 /// The parts that are stored in the metadata.
@@ -60,15 +81,17 @@ pub(super) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
 impl StoredParts {
     /// Stores a part. Returns the text that replaces it in the output.
     fn store(&mut self, part: ContentPart) -> String {
-        let ContentPart { kind, mime, uri, data } = part;
+        let details = part.details();
+        let ContentPart { kind, name, mime, uri, data } = part;
         let index = self.stored.len();
         if index == MAX_PARTS {
-            return format!("[{kind}: left out, as it has more than {MAX_PARTS} parts]");
+            return format!("[{kind}: left out, as it has more than {MAX_PARTS} parts{details}]");
         }
         let size = data.as_ref().map_or(0, String::len);
         let fits = self.bytes + size <= MAX_BINARY_BYTES;
         let mut stored = json!({ "type": kind });
         let members = [
+            ("name", name.map(Value::from)),
             ("mimeType", mime.map(Value::from)),
             ("uri", uri.map(Value::from)),
             ("omittedBytes", (!fits).then(|| size.into())),
@@ -84,7 +107,7 @@ impl StoredParts {
             self.bytes += size;
             self.index_by_data.entry(data).or_insert(index);
         }
-        reference(kind, index)
+        reference(kind, index, &details)
     }
 
     /// Replaces images and audio in the structured content, where servers often repeat them, by references to parts:
@@ -101,8 +124,8 @@ impl StoredParts {
                 let text = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
                 if let (Some(kind), Some(data), Some(mime)) = (kind, text("data"), text("mimeType")) {
                     let said = match self.index_by_data.get(&data) {
-                        Some(index) => reference(kind, *index),
-                        None => self.store(ContentPart { kind, mime: Some(mime), uri: None, data: Some(data) }),
+                        Some(index) => reference(kind, *index, ""),
+                        None => self.store(ContentPart::media(kind, mime, data)),
                     };
                     members.insert("data".to_owned(), said.into());
                     return;
@@ -115,30 +138,28 @@ impl StoredParts {
     }
 }
 
-fn reference(kind: &str, index: usize) -> String {
-    format!("[{kind}: metadata.content.{index}]")
+fn reference(kind: &str, index: usize, details: &str) -> String {
+    format!("[{kind}: metadata.content.{index}{details}]")
 }
 
 fn split(block: ContentBlock) -> Result<String, ContentPart> {
     match block {
         ContentBlock::Text(text) => Ok(text.text),
-        ContentBlock::Image(image) => {
-            Err(ContentPart { kind: "image", mime: Some(image.mime_type), uri: None, data: Some(image.data) })
-        }
-        ContentBlock::Audio(audio) => {
-            Err(ContentPart { kind: "audio", mime: Some(audio.mime_type), uri: None, data: Some(audio.data) })
-        }
+        ContentBlock::Image(image) => Err(ContentPart::media("image", image.mime_type, image.data)),
+        ContentBlock::Audio(audio) => Err(ContentPart::media("audio", audio.mime_type, audio.data)),
         ContentBlock::ResourceLink(link) => {
-            Err(ContentPart { kind: "resource", mime: link.mime_type, uri: Some(link.uri), data: None })
+            let (name, uri) = (Some(link.name), Some(link.uri));
+            Err(ContentPart { name, uri, mime: link.mime_type, ..ContentPart::of_kind("resource") })
         }
         ContentBlock::Resource(embedded) => match embedded.resource {
             ResourceContents::TextResourceContents { text, .. } => Ok(text),
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
-                Err(ContentPart { kind: "resource", mime: mime_type, uri: Some(uri), data: Some(blob) })
+                let (uri, data) = (Some(uri), Some(blob));
+                Err(ContentPart { uri, mime: mime_type, data, ..ContentPart::of_kind("resource") })
             }
-            _ => Err(ContentPart { kind: "resource", mime: None, uri: None, data: None }),
+            _ => Err(ContentPart::of_kind("resource")),
         },
-        _ => Err(ContentPart { kind: "content of an unknown kind", mime: None, uri: None, data: None }),
+        _ => Err(ContentPart::of_kind("content of an unknown kind")),
     }
 }
 
@@ -157,6 +178,19 @@ mod tests {
         assert_eq!(output["all"][MAX_PARTS]["data"], "[image: left out, as it has more than 1000 parts]");
         let kept = metadata.unwrap()["content"].as_array().unwrap().clone();
         assert_eq!((kept.len(), &kept[999]["data"]), (MAX_PARTS, &json!("999")));
+    }
+
+    #[test]
+    fn the_output_says_how_a_resource_is_called_and_where_it_is() {
+        let link = json!({ "type": "resource_link", "name": "Report", "uri": "shop:///7", "mimeType": "text/csv" });
+        let bytes = json!({ "type": "resource", "resource": { "uri": "shop:///8", "blob": "AA==" } });
+        let said = json!({ "content": [link, bytes] });
+        let ToolOutput { output, metadata, .. } = output(serde_json::from_value(said).unwrap()).unwrap();
+        let expected = "[resource: metadata.content.0; name: Report; uri: shop:///7; type: text/csv]\n\
+                        [resource: metadata.content.1; uri: shop:///8]";
+        assert_eq!(output, expected);
+        let kept = json!({ "type": "resource", "name": "Report", "mimeType": "text/csv", "uri": "shop:///7" });
+        assert_eq!(metadata.unwrap()["content"][0], kept);
     }
 
     #[test]

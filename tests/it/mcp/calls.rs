@@ -44,7 +44,8 @@ async fn structured_content_comes_before_text_and_pictures_are_referred_to() {
     let bed = Bed::new(|_| ()).await;
     assert_eq!(bed.call("structured", json!({})).await.unwrap().output, json!({ "n": 1 }));
     let picture = bed.call("picture", json!({})).await.unwrap();
-    assert_eq!(picture.output, "Here:\n[image: metadata.content.0]\n[resource: metadata.content.1]");
+    let shown = "Here:\n[image: metadata.content.0]\n[resource: metadata.content.1; name: x; uri: file:///x]";
+    assert_eq!(picture.output, shown);
     let content = &picture.metadata.unwrap()["content"];
     assert_eq!(content[0], json!({ "type": "image", "mimeType": "image/png", "data": "aGVsbG8=" }));
     assert_eq!(content[1]["uri"], "file:///x");
