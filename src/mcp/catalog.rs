@@ -21,7 +21,7 @@ use crate::domain::ids::TenantPk;
 use crate::egress::Egress;
 use crate::store;
 use crate::store::documents::{DocumentCache, DocumentKind};
-use crate::tool::{Tool, ToolSource};
+use crate::tool::{OffTool, Tool, ToolSource};
 
 /// The delay before storing pins is retried.
 const RETRY_DELAY: Duration = Duration::from_secs(2);
@@ -282,6 +282,20 @@ impl Catalog {
             && own.and_then(|own| ServerToggle::of(&own)).is_some_and(|switch| !switch.enabled)
     }
 
+    /// The servers that are disabled for all who might use them, so that they are not running.
+    fn disabled_servers(&self, tenant: TenantPk) -> Vec<String> {
+        let configured = self.config.servers.iter().filter(|(_, server)| !server.enabled);
+        let mut names: Vec<String> = configured.map(|(name, _)| name.clone()).collect();
+        for document in self.documents.of(tenant, DocumentKind::McpServer) {
+            if let Ok(Some(endpoint)) = Endpoint::of(&document)
+                && !endpoint.enabled
+            {
+                names.push(endpoint.name);
+            }
+        }
+        names
+    }
+
     /// The tool for this server and definition; the same `Arc` as long as both are unchanged.
     fn tool(&self, server: &Arc<Server>, definition: Arc<Definition>) -> Arc<ProxyTool> {
         let key: ServerKey = (server.profile.owner, server.profile.name.to_string());
@@ -332,4 +346,25 @@ impl ToolSource for Catalog {
         }
         tools.into()
     }
+
+    fn off(&self, tenant: TenantPk) -> Vec<OffTool> {
+        let mut off: Vec<OffTool> = self.disabled_servers(tenant).iter().map(|name| off_server(name)).collect();
+        for server in self.usable_by(tenant) {
+            if self.is_disabled(tenant, &server) {
+                off.push(off_server(&server.profile.name));
+                continue;
+            }
+            let listed_tools = self.listed_tools(tenant, &server);
+            let changed = listed_tools.iter().filter(|tool| tool.standing == ToolStanding::Changed);
+            off.extend(changed.map(|tool| OffTool {
+                name: tool_name(&server.profile.name, &tool.definition.name),
+                why: "its server describes it otherwise than before, so an administrator must approve it".to_owned(),
+            }));
+        }
+        off
+    }
+}
+
+fn off_server(name: &str) -> OffTool {
+    OffTool { name: tool_name(name, "") + "*", why: format!("its MCP server `{name}` is disabled") }
 }

@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod builtin;
+mod entry;
 pub mod http;
 mod http_errors;
 pub mod http_source;
@@ -144,6 +145,21 @@ pub trait ToolSource: Send + Sync {
 
     /// The tenant's current tools, without IO. An unchanged tool is the same `Arc` as before.
     fn tools(&self, tenant: TenantPk) -> Arc<[Arc<dyn Tool>]>;
+
+    /// The tools that the source knows and does not offer to the tenant.
+    fn off(&self, tenant: TenantPk) -> Vec<OffTool> {
+        let _ = tenant;
+        Vec::new()
+    }
+}
+
+/// Tools that are not offered, and why: a person may change that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffTool {
+    /// A name or a glob.
+    pub name: String,
+    /// Stands behind "It is off: ".
+    pub why: String,
 }
 
 /// What a call may do, and whether it may be repeated after a crash.

@@ -130,8 +130,10 @@ impl Registry {
         // Generations are read first: if a source changes in between, the next call rebuilds.
         let generations = self.sources.iter().map(|source| source.generation(tenant)).collect();
         let found: Vec<_> = self.sources.iter().map(|source| source.tools(tenant)).collect();
-        let toolset = if found.iter().any(|tools| !tools.is_empty()) {
-            Arc::new(self.own.with_sources(&found, last.as_ref().map(|last| &*last.toolset)).with_policy(policy))
+        let off: Vec<_> = self.sources.iter().flat_map(|source| source.off(tenant)).collect();
+        let toolset = if !off.is_empty() || found.iter().any(|tools| !tools.is_empty()) {
+            let last = last.as_ref().map(|last| &*last.toolset);
+            Arc::new(self.own.with_sources(&found, off, last).with_policy(policy))
         } else if self.is_bare(&policy) {
             self.own.clone()
         } else {

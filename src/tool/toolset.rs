@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::entry::{ToolEntry, is_name};
 use super::policy::{self, Policy};
 use super::schema::{MAX_SCHEMAS, Schema, describe};
-use super::{Approval, Nature, Tool, ToolOutput, answer, builtin, panic_error};
+use super::{Approval, Nature, OffTool, Tool, ToolOutput, answer, builtin, panic_error};
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault, Pointed};
 use crate::domain::forecast::ToolForecast;
@@ -29,52 +30,18 @@ const EDITED: &str = "/modifiedArgs";
 /// The tools that one tenant's agents may call: the server's own and those of the tenant's sources.
 pub struct Toolset {
     tools: BTreeMap<String, Arc<ToolEntry>>,
+    off: Arc<[OffTool]>,
     policy: Arc<Policy>,
-}
-
-/// A tool with its compiled schemas.
-pub(super) struct ToolEntry {
-    tool: Arc<dyn Tool>,
-    spec: Arc<ToolSpec>,
-    arguments: Schema,
-    output: Option<Schema>,
-}
-
-impl ToolEntry {
-    /// Rejects a name that no provider accepts and a schema that cannot be compiled.
-    pub(super) fn new(tool: Arc<dyn Tool>) -> Result<Self, Fault> {
-        let spec = tool.spec();
-        let refuse = |why: &str| Fault::new(Code::Invalid, format!("The tool `{}` {why}.", spec.name));
-        if !is_name(&spec.name) {
-            return Err(refuse("needs a name of 1 to 64 characters of a-z, A-Z, 0-9, _ and -"));
-        }
-        let arguments = Schema::compile(&spec.input_schema)
-            .map_err(|error| refuse(&format!("has an input schema that cannot be used: {}", describe(&error))))?;
-        let output = spec.output_schema.as_ref().map(Schema::compile).transpose();
-        let output = output
-            .map_err(|error| refuse(&format!("has an output schema that cannot be used: {}", describe(&error))))?;
-        metrics::counter!("pes_tool_schemas_compiled_total").increment(1);
-        Ok(Self { tool, spec, arguments, output })
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.spec.name
-    }
-
-    /// Whether the tool wants approval independently of its arguments.
-    fn always_wants_approval(&self, nothing: &Value) -> bool {
-        catch_unwind(AssertUnwindSafe(|| self.tool.approval(nothing))).is_ok_and(|wish| wish.is_some())
-    }
 }
 
 impl Toolset {
     pub(super) fn new(tools: BTreeMap<String, Arc<ToolEntry>>, policy: Arc<Policy>) -> Self {
-        Self { tools, policy }
+        Self { tools, off: Arc::default(), policy }
     }
 
     /// The same tools under another policy.
     pub fn with_policy(&self, policy: Arc<Policy>) -> Self {
-        Self { tools: self.tools.clone(), policy }
+        Self { tools: self.tools.clone(), off: self.off.clone(), policy }
     }
 
     pub(super) fn policy(&self) -> &Arc<Policy> {
@@ -82,8 +49,14 @@ impl Toolset {
     }
 
     /// The same tools and those of `sources`, earlier sources first. Tools that are invalid or would hide another are
-    /// left out and logged. Tools that `last` already contains are not prepared again.
-    pub(super) fn with_sources(&self, sources: &[Arc<[Arc<dyn Tool>]>], last: Option<&Toolset>) -> Self {
+    /// left out and logged. Tools that `last` already contains are not prepared again. The sources do not offer those that
+    /// are `off`.
+    pub(super) fn with_sources(
+        &self,
+        sources: &[Arc<[Arc<dyn Tool>]>],
+        off: Vec<OffTool>,
+        last: Option<&Toolset>,
+    ) -> Self {
         let mut tools = self.tools.clone();
         for tool in sources.iter().flat_map(|tools| tools.iter()) {
             let entry = match last.and_then(|last| last.prepared(tool)) {
@@ -102,7 +75,7 @@ impl Toolset {
                 drop(tools.insert(entry.name().to_owned(), entry))
             }
         }
-        Self::new(tools, self.policy.clone())
+        Self { tools, off: off.into(), policy: self.policy.clone() }
     }
 
     fn prepared(&self, tool: &Arc<dyn Tool>) -> Option<Arc<ToolEntry>> {
@@ -279,7 +252,11 @@ impl Toolbox for Toolset {
             return self.judge_client(tool, call);
         }
         let Some(entry) = self.tools.get(call.tool) else {
-            return refuse(CallCode::UnknownTool, format!("There is no tool `{}`.", call.tool)).into();
+            let message = match self.why_off(call.tool) {
+                Some(why) => format!("The tool `{}` is off: {why}.", call.tool),
+                None => format!("There is no tool `{}`.", call.tool),
+            };
+            return refuse(CallCode::UnknownTool, message).into();
         };
         if !is_enabled(call.settings, call.tool) {
             return refuse(CallCode::DisabledTool, format!("The tool `{}` is not enabled for this thread.", call.tool))
@@ -291,6 +268,11 @@ impl Toolbox for Toolset {
         let nature = entry.tool.nature(call.arguments);
         let (ruling, wish) = self.rule_entry(entry, nature, call);
         Judgement { verdict: verdict(entry, nature, &ruling, wish, call.arguments), ruling: Some(ruling) }
+    }
+
+    fn why_off(&self, tool: &str) -> Option<&str> {
+        let off = self.off.iter().find(|off| policy::matches(&off.name, tool));
+        off.filter(|_| !self.tools.contains_key(tool)).map(|off| off.why.as_str())
     }
 
     fn at_once(&self, tool: &str, arguments: &Value, now: Millis, limits: &Limits) -> Option<ToolOutcome> {
@@ -391,8 +373,4 @@ fn is_enabled(settings: &RunSettings, tool: &str) -> bool {
         return false;
     }
     settings.enabled_tools.as_ref().is_none_or(|names| names.iter().any(|name| policy::matches(name, tool)))
-}
-
-fn is_name(name: &str) -> bool {
-    (1..=64).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }

@@ -119,6 +119,11 @@ pub trait Toolbox: Send + Sync {
     fn declared(&self, settings: &RunSettings, tool: &str) -> Option<Arc<ToolSpec>> {
         self.offered(settings).into_iter().find(|spec| spec.name == tool)
     }
+    /// Why a tool that is known is not offered, as the end of a sentence; `None`: it is offered, or not known.
+    fn why_off(&self, tool: &str) -> Option<&str> {
+        let _ = tool;
+        None
+    }
     /// The outcome of a call that needs nothing but its arguments and the time, and so is no effect. `None`: the call
     /// is an effect.
     fn at_once(&self, tool: &str, arguments: &Value, now: Millis, limits: &Limits) -> Option<ToolOutcome> {

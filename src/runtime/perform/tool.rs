@@ -15,8 +15,8 @@ use crate::domain::digest;
 use crate::domain::frame::ToolStarted;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::tool::{CallCode, Executed, ToolClass, ToolError, ToolOutcome};
-use crate::engine::Invocation;
 use crate::engine::event::{Event, ToolEvent};
+use crate::engine::{Invocation, Toolbox};
 use crate::failpoint;
 use crate::runtime::lease::Lease;
 use crate::runtime::shared::Shared;
@@ -59,7 +59,11 @@ impl ToolAttempt {
     async fn outcome(&self) -> Option<ToolOutcome> {
         let tools = self.shared.tools.toolset(self.tenant).await;
         let Some(tool) = tools.get(&self.invocation.tool_name) else {
-            return Some(tool_failed(CallCode::UnknownTool, "This server no longer has this tool."));
+            let message = match tools.why_off(&self.invocation.tool_name) {
+                Some(why) => format!("The tool is off by now: {why}."),
+                None => "This server no longer has this tool.".to_owned(),
+            };
+            return Some(tool_failed(CallCode::UnknownTool, message));
         };
         let (is_asking, asking) = watch::channel(false);
         let inlined = self.shared.inlined_under(&self.lease, self.pk, &self.invocation.arguments).await?;

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pes::config::{Mcp, McpServer};
+use pes::config::{Environment, Mcp, McpServer};
 use pes::domain::caller::{Caller, Scope};
 use pes::domain::ids::TenantPk;
 use pes::domain::tool::ToolError;
 use pes::egress::Egress;
+use pes::engine::Toolbox;
 use pes::mcp::{Catalog, Parts, ServerView, ToolStanding};
 use pes::store::documents::{Change, DocumentCache, DocumentKind, Expected};
-use pes::tool::{Tool, ToolOutput, ToolSource};
+use pes::tool::{Registry, Tool, ToolOutput, ToolSource};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -122,6 +123,13 @@ impl Bed {
 
     pub fn find(&self, name: &str) -> Option<Arc<dyn Tool>> {
         self.catalog.tools(TENANT).iter().find(|tool| tool.spec().name == name).cloned()
+    }
+
+    /// What a run is told of a tool that is not offered.
+    pub async fn why_off(&self, name: &str) -> Option<String> {
+        let registry = Registry::new(Vec::new(), Environment::Development).expect("no tools");
+        let registry = Arc::new(registry.with_sources(vec![self.catalog.clone()]));
+        registry.toolset(TENANT).await.why_off(name).map(str::to_owned)
     }
 
     pub async fn call(&self, name: &str, arguments: Value) -> Result<ToolOutput, ToolError> {

@@ -20,6 +20,9 @@ async fn a_tool_that_changes_is_off_until_it_is_approved() {
     };
     bed.until(changed).await;
     assert!(bed.find("evil__changing").is_none() && bed.find("evil__echo").is_some());
+    let why = "its server describes it otherwise than before, so an administrator must approve it";
+    assert_eq!(bed.why_off("evil__changing").await.as_deref(), Some(why));
+    assert_eq!(bed.why_off("evil__echo").await, None);
 
     // Not even a restart makes it trusted.
     bed.restart();
@@ -103,4 +106,6 @@ async fn what_others_write_does_not_make_a_tenants_tools_anew() {
     bed.write(TENANT, DocumentKind::McpServer, "evil", json!({ "enabled": false })).await;
     assert_ne!(generation(), before);
     assert!(bed.find("evil__echo").is_none());
+    assert_eq!(bed.why_off("evil__echo").await.as_deref(), Some("its MCP server `evil` is disabled"));
+    assert_eq!(bed.why_off("other__echo").await, None);
 }

@@ -8,6 +8,16 @@ use super::sim::*;
 
 /// The plan names `first`, and then `told` once the model was told of its mistake.
 fn planned(first: (&'static str, &'static str), told: (&'static str, &'static str)) -> Sim {
+    run(planning(first, told))
+}
+
+fn run(mut sim: Sim) -> Sim {
+    sim.ask("go").unwrap();
+    sim.go();
+    sim
+}
+
+fn planning(first: (&'static str, &'static str), told: (&'static str, &'static str)) -> Sim {
     let list = |(tool, need): (&'static str, &'static str)| {
         says(
             json!({ "title": "t", "intent": "i", "plan": "p", "todoList": [
@@ -17,15 +27,12 @@ fn planned(first: (&'static str, &'static str), told: (&'static str, &'static st
             .to_string(),
         )
     };
-    let mut sim = Sim::new(move |request| match which(request).as_str() {
+    Sim::new(move |request| match which(request).as_str() {
         "planning" => list(first),
         "repair" => list(told),
         "a.1" => calls(&[("read", json!({}))]),
         other => says(format!("result of {other}")),
-    });
-    sim.ask("go").unwrap();
-    sim.go();
-    sim
+    })
 }
 
 #[test]
@@ -36,6 +43,14 @@ fn a_plan_with_an_unknown_tool_or_dependency_is_told_the_names_that_exist() {
     assert!(told.contains("There is no item z; dependencies may only name: a, b."), "{told}");
     assert_eq!(sim.run("run_1").status, RunStatus::Completed);
     assert_eq!((&sim.item("a")["status"], &sim.item("b")["status"]), (&json!("completed"), &json!("completed")));
+}
+
+#[test]
+fn a_tool_that_is_off_is_told_from_one_that_nobody_knows() {
+    let mut sim = planning(("raed", "a"), ("raed", "a"));
+    sim.tools.why_off = Some("its server is disabled");
+    let sim = run(sim);
+    assert_eq!(sim.item("a")["reason"], "unknown_tool: it requires raed, which is off: its server is disabled");
 }
 
 #[test]

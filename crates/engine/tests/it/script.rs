@@ -63,6 +63,8 @@ pub struct Tools {
     pub risk: Option<RiskLevel>,
     /// Whether the caller has a tool of its own.
     pub has_client: bool,
+    /// Why every unknown tool is off.
+    pub why_off: Option<&'static str>,
 }
 
 impl Tools {
@@ -96,6 +98,10 @@ impl Toolbox for Tools {
             .chain(self.has_client.then_some("client"))
             .map(|name| Arc::new(ToolSpec { risk_level: self.risk, ..spec(name) }))
             .collect()
+    }
+
+    fn why_off(&self, _: &str) -> Option<&str> {
+        self.why_off
     }
 
     fn judge(&self, call: &Proposal<'_>) -> Judgement {

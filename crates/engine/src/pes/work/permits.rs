@@ -47,7 +47,10 @@ pub(crate) fn grant(tx: &mut Tx<'_>, id: &ItemId) -> bool {
         });
     } else if let Some(tool) = names::unknown_tool_of(tx, id) {
         item_loop::begin(tx, id, None);
-        let why = format!("it requires {tool}, and there is no such tool here");
+        let why = match tx.world.tools.why_off(&tool) {
+            Some(why) => format!("it requires {tool}, which is off: {why}"),
+            None => format!("it requires {tool}, and there is no such tool here"),
+        };
         item::fail(tx, id, CallCode::UnknownTool.as_str(), why);
         return false;
     } else if tx.state.simple.is_some() {
