@@ -49,15 +49,20 @@ fn classify(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> ModelFailur
         _ => FailureKind::Refused,
     };
     let message = if message.is_empty() { "no error message".to_owned() } else { message };
+    let retry_after_ms = retry::after(headers).or_else(|| retry::retry_delay_in_body(&body));
+    // Too long a wait ends the call, and its reader sees nothing but this message.
+    let wait = retry_after_ms.filter(|ms| *ms > 0);
+    let wait = wait.map(|ms| format!(" (it asks to wait for {} s)", (ms + 999) / 1_000));
     ModelFailure {
         http_status: Some(status.as_u16()),
         is_models_fault: kind == FailureKind::Broken,
-        retry_after_ms: retry::after(headers).or_else(|| retry::retry_delay_in_body(&body)),
-        ..failure(kind, format!("the provider answered {status}: {message}"))
+        retry_after_ms,
+        ..failure(kind, format!("the provider answered {status}: {message}{}", wait.unwrap_or_default()))
     }
 }
 
-/// An error inside a stream whose status was 200.
+/// An error inside a stream whose status was 200. One without a code is retried: the vendor accepted the request, so
+/// something broke afterwards.
 pub(crate) fn in_stream(error: &Value) -> ModelFailure {
     let (message, code) = message_and_code(error);
     let status = code.parse::<u16>().ok().filter(|status| (400..600).contains(status));
@@ -65,9 +70,8 @@ pub(crate) fn in_stream(error: &Value) -> ModelFailure {
         Some(status) => matches!(status, 408 | 409 | 425 | 429 | 500 | 502..=504 | 506..=599),
         None => {
             let text = code.to_lowercase();
-            ["rate_limit", "overload", "server_error", "api_error", "internal", "timeout", "unavailable"]
-                .iter()
-                .any(|word| text.contains(word))
+            let words = ["rate_limit", "overload", "server_error", "api_error", "internal", "timeout", "unavailable"];
+            text.is_empty() || words.iter().any(|word| text.contains(word))
         }
     };
     let kind = if is_too_long(&message, &code) {

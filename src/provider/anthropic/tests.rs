@@ -190,7 +190,7 @@ fn what_is_not_the_protocol_is_broken_and_errors_are_classified() {
         (error("api_error"), FailureKind::Retry),
         (error("rate_limit_error"), FailureKind::Retry),
         (error("invalid_request_error"), FailureKind::Refused),
-        (json!({"error": {"message": "m"}}), FailureKind::Refused),
+        (json!({"error": {"message": "m"}}), FailureKind::Retry),
         (json!({"type": "content_block_delta"}), FailureKind::Broken),
         (json!({"type": "message_stop"}), FailureKind::Incomplete),
         (json!([1]), FailureKind::Broken),

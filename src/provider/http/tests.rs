@@ -28,6 +28,14 @@ fn statuses_say_what_can_be_done() {
 }
 
 #[test]
+fn a_message_names_the_wait_that_was_asked_for() {
+    let headers = HeaderMap::from_iter([(http::header::RETRY_AFTER, http::HeaderValue::from_static("3600"))]);
+    let failure = classify(StatusCode::TOO_MANY_REQUESTS, &headers, br#"{"error":{"message":"slow down"}}"#);
+    let message = "the provider answered 429 Too Many Requests: slow down (it asks to wait for 3600 s)";
+    assert_eq!((failure.message.as_str(), failure.retry_after_ms), (message, Some(3_600_000)));
+}
+
+#[test]
 fn errors_in_a_stream_are_classified_alike() {
     let table = [
         (json!({"error": {"message": "m", "code": 429}}), FailureKind::Retry),
@@ -36,7 +44,9 @@ fn errors_in_a_stream_are_classified_alike() {
         (json!({"error": {"message": "m", "code": 400}}), FailureKind::Refused),
         (json!({"object": "error", "message": "m", "type": "BadRequestError"}), FailureKind::Refused),
         (json!({"error": {"message": "m", "code": "tool_use_failed"}}), FailureKind::Broken),
-        (json!({"error": "m"}), FailureKind::Refused),
+        (json!({"error": {"message": "m", "type": "invalid_request_error"}}), FailureKind::Refused),
+        (json!({"error": {"message": "m"}}), FailureKind::Retry),
+        (json!({"error": "m"}), FailureKind::Retry),
     ];
     for (error, kind) in table {
         let failure = in_stream(&error);
