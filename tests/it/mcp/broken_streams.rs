@@ -19,7 +19,7 @@ use pes::domain::tool::ToolError;
 use pes::egress::Egress;
 use pes::mcp::{Catalog, Health, Parts, ServerView};
 use pes::store::documents::DocumentCache;
-use pes::tool::{Tool, ToolOutput, ToolSource};
+use pes::tool::{ToolOutput, ToolSource};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
