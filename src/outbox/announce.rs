@@ -60,6 +60,9 @@ struct EventData<'a> {
     /// Where a person can look at the run, or answer the question.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
+    /// Why the run failed, or ended early.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_code: Option<&'a str>,
     #[serde(flatten)]
     details: EventDetails<'a>,
 }
@@ -90,7 +93,9 @@ impl WebhookDirectory {
             let trace_flags = run.and_then(|run| run.trace.flags.as_deref());
             let url = urls.map(|urls| url_of(urls, thread, record, &details));
             let (run_id, trace_id) = (&record.run_id, record.trace_id.as_str());
-            let data = EventData { thread_id: thread, run_id, trace_id, trace_flags, url, details };
+            let ended = run.filter(|_| matches!(details, EventDetails::End { .. }));
+            let error_code = ended.and_then(|run| Some(run.outcome.as_ref()?.error.as_ref()?.code.as_str()));
+            let data = EventData { thread_id: thread, run_id, trace_id, trace_flags, url, error_code, details };
             deliveries.extend(deliveries_to(&subscribers, event, data, record.timestamp, &mut mint));
         }
         deliveries

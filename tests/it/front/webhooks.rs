@@ -74,6 +74,19 @@ async fn a_delivery_says_whether_its_run_is_traced() {
 }
 
 #[tokio::test]
+async fn a_delivery_says_why_its_run_failed() {
+    let mut wire = Wire::serve(vec![ok(), ok()]).await;
+    let app = app(&wire, |_| {}).await;
+    hook(&app, &wire, &["secret"]).await;
+    let expected = [("fail", "run.failed", json!("task_refused")), ("hello", "run.finished", Value::Null)];
+    for (query, kind, code) in expected {
+        app.finish(query, query).await;
+        let told = soon(wire.request()).await.body;
+        assert_eq!((&told["type"], &told["data"]["errorCode"]), (&json!(kind), &code), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn what_happens_is_told_once_and_signed() {
     let mut wire = Wire::serve((0..3).map(|_| ok()).collect()).await;
     let app = app(&wire, |_| {}).await;
