@@ -79,7 +79,7 @@ section! {
         env: Environment = Environment::Development, named("PES_ENV");
         /// What tokens cost in US dollars per million, by "provider:model" or "provider:*".
         prices: BTreeMap<String, Price> = BTreeMap::new(), file_only().example(
-            "{ \"openai:gpt-4.1-mini\" = { input_per_million = 0.4, output_per_million = 1.6 } }");
+            "{ \"openai:gpt-4.1-mini\" = { input_per_million = 0.4, cached_input_per_million = 0.1, output_per_million = 1.6 } }");
         /// Receivers of events outside this server. Write them as [[webhooks]] tables.
         webhooks: Vec<Webhook> = Vec::new(), file_only().example(
             "[{ id = \"ops\", url = \"https://ops.example/pes\", events = [\"run.failed\"], \
