@@ -105,7 +105,7 @@ function Rules({ rules }) {
 const Action = ({ action }) => html`<span
     class=${`tag ${{ ask: 'ask', deny: 'fail', auto: 'done' }[action] ?? ''}`}>${show(String(action))}</span>`;
 
-const THEN = { remind: 'then remind', deny: 'then refuse', fail: 'then the run fails' };
+const THEN = { remind: 'then remind', deny: 'then refuse', fail: 'then the item fails' };
 
 function terms({ fourEyes, approvers, expiresAfterMs, onExpiry, reason }) {
   return [fourEyes && 'four eyes', [approvers ?? []].flat().map((one) => brief(one)).join(', '),

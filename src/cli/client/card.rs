@@ -45,7 +45,8 @@ pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
     if let Some(at) = asked.expires_at {
         let then = match asked.expiry_policy {
             Some(ExpiryPolicy::Deny) | None => "it is refused",
-            Some(ExpiryPolicy::Fail) => "the run fails",
+            Some(ExpiryPolicy::Fail) if asked.call_id.is_some() => "its item fails",
+            Some(ExpiryPolicy::Fail) => "the run ends",
             Some(ExpiryPolicy::Remind) => "you are reminded",
         };
         lines.push(format!("  {} left, then {then}", span(at - now)));

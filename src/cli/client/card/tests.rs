@@ -49,6 +49,20 @@ fn what_is_not_seen_is_shown_as_its_code_however_deep_it_stands() {
 }
 
 #[test]
+fn it_says_what_fails_if_nobody_answers() {
+    let shown = |mut of: Value| {
+        let mut asked = json!({
+            "suspensionId": "sus_1", "kind": "approval", "message": "May it?", "expiresAt": 60_000, "expiryPolicy": "fail",
+            "feedbackSchema": { "inputType": "confirm", "prompt": "May it?" }
+        });
+        asked.as_object_mut().unwrap().append(of.as_object_mut().unwrap());
+        card(&serde_json::from_value(asked).unwrap(), 0, PLAIN)
+    };
+    assert!(shown(json!({ "callId": "call_1" })).ends_with(" left, then its item fails"));
+    assert!(shown(json!({ "kind": "plan_review" })).ends_with(" left, then the run ends"));
+}
+
+#[test]
 fn lines_of_a_nested_argument_stay_under_its_first() {
     let shown = shown(&json!({ "to": ["a", "b"] }));
     assert!(shown.ends_with("    to  [\n          \"a\",\n          \"b\"\n        ]"), "{shown}");
