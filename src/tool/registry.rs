@@ -7,8 +7,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::task::spawn_blocking;
 
+use super::entry::ToolEntry;
 use super::policy::{Policies, Policy};
-use super::toolset::{ToolEntry, Toolset};
+use super::toolset::Toolset;
 use super::{Tool, ToolSource};
 use crate::config::Environment;
 use crate::domain::fault::{Code, Fault};
