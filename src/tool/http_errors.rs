@@ -1,6 +1,7 @@
 //! Errors and bodies of tools that make HTTP calls.
 
 use http::StatusCode;
+use http::header::LOCATION;
 
 use crate::domain::tool::{CallCode, ToolClass, ToolError};
 use crate::egress::{Error, IncomingResponse, retry_after};
@@ -32,11 +33,18 @@ pub(super) fn call_error(error: &Error, class: ToolClass) -> ToolError {
 pub(super) async fn status_error(mut answer: IncomingResponse, class: ToolClass) -> ToolError {
     let status = answer.status();
     let retry_after_ms = is_retryable(status).then(|| retry_after(answer.headers()).unwrap_or(0));
+    let location = answer.headers().get(LOCATION).filter(|_| status.is_redirection());
+    let location = location.and_then(|location| location.to_str().ok()).map(str::to_owned);
     let body = answer.read_up_to(MAX_BODY_IN_MESSAGE).await;
-    match lost_error(status, &body, class) {
-        Some(lost) => ToolError { retry_after_ms, ..lost },
-        None => ToolError { retry_after_ms, ..ToolError::new(CallCode::Failed, status_message(status, &body)) },
-    }
+    let error = match (lost_error(status, &body, class), location) {
+        (Some(lost), _) => lost,
+        (None, None) => ToolError::new(CallCode::Failed, status_message(status, &body)),
+        (None, Some(location)) => {
+            let message = format!("The service answered {status}, and redirects to {location}, which is not followed.");
+            ToolError::new(CallCode::Failed, message)
+        }
+    };
+    ToolError { retry_after_ms, ..error }
 }
 
 /// The error of a response after which it is unknown whether the service processed the call. `None`: the service itself

@@ -108,7 +108,11 @@ async fn whatever_a_service_does_wrong_is_a_result_that_the_model_sees() {
     let long = format!(r#"{{"state":"{}"}}"#, "x".repeat(20_000));
     let table = [
         (answer("500 Oops", "", "broken"), "failed", "500 Internal Server Error: broken"),
-        (answer("302 Found", "location: http://127.0.0.1:1/\r\n", ""), "failed", "302"),
+        (
+            answer("302 Found", "location: http://127.0.0.1:1/\r\n", ""),
+            "failed",
+            "302 Found, and redirects to http://127.0.0.1:1/,",
+        ),
         (answer("200 OK", "", "<html>"), "invalid_output", "JSON"),
         (answer("200 OK", "", r#"{"other":1}"#), "invalid_output", "state"),
         (answer("200 OK", "", &long), "output_too_large", "10000 bytes"),
