@@ -98,6 +98,11 @@ impl Runtime {
         self.0.lease_keeper.current_lease().is_some()
     }
 
+    /// Why no effects may start in this process now; `None`: they may.
+    pub(crate) fn lease_failure(&self) -> Option<String> {
+        self.0.lease_keeper.failure()
+    }
+
     /// The names of all agent cores.
     pub(crate) fn cores(&self) -> Vec<String> {
         self.0.cores.iter().map(|core| core.name().to_owned()).collect()

@@ -90,6 +90,8 @@ pub(super) struct LeaseKeeper {
     /// The id of the next registration. It stays the same until a registration succeeds: if the store's answer was lost, the
     /// store may have it, and would refuse another id with the same name.
     next: Mutex<Uuid>,
+    /// Why the last attempt to register again failed; `None`: it succeeded, or there was none.
+    refusal: Mutex<Option<String>>,
 }
 
 impl LeaseKeeper {
@@ -102,13 +104,23 @@ impl LeaseKeeper {
     ) -> Result<Self> {
         let new = Registration { replica: Uuid::new_v4(), name: name.clone(), former: None };
         let first = register(store, new, ttl, &clock).await?;
-        Ok(Self { ttl, name, clock, current: Mutex::new(first), next: Mutex::new(Uuid::new_v4()) })
+        let (current, next) = (Mutex::new(first), Mutex::new(Uuid::new_v4()));
+        Ok(Self { ttl, name, clock, current, next, refusal: Mutex::default() })
     }
 
     /// The lease under which effects may start now; `None`: it has ended.
     pub(super) fn current_lease(&self) -> Option<Lease> {
         let current = self.current();
         current.is_valid().then(|| current.clone())
+    }
+
+    /// Why there is no lease now; `None`: there is one.
+    pub(super) fn failure(&self) -> Option<String> {
+        if self.current_lease().is_some() {
+            return None;
+        }
+        let ended = "it has ended and could not be renewed yet";
+        Some(self.refusal.lock().as_ref().map_or(ended.to_owned(), |why| format!("{ended}: {why}")))
     }
 
     /// Renews the lease until `stop` is cancelled, and registers again when it was lost. Each is tried three times within the
@@ -177,14 +189,19 @@ impl LeaseKeeper {
         let (replica, former) = (*self.next.lock(), Some(self.current().replica));
         let new = Registration { replica, name: self.name.clone(), former };
         let until = deadline(&*self.clock, self.ttl).at;
-        match timeout_at(until, register(store, new, self.ttl, &self.clock)).await {
+        let refusal = match timeout_at(until, register(store, new, self.ttl, &self.clock)).await {
             Ok(Ok(next)) => {
                 *self.current() = next;
                 *self.next.lock() = Uuid::new_v4();
+                None
             }
-            Ok(Err(error)) => tracing::warn!(%error, "cannot register"),
-            Err(_) => tracing::warn!("cannot register: the store does not answer"),
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some("the store does not answer".to_owned()),
+        };
+        if let Some(error) = &refusal {
+            tracing::warn!(%error, "cannot register");
         }
+        *self.refusal.lock() = refusal;
         self.current_lease().is_some()
     }
 

@@ -131,6 +131,11 @@ pub const COUNTED: &[Family] = &[
 
 /// Looked up when `/metrics` is requested.
 pub const LOOKED_UP: &[Family] = &[
+    (
+        "pes_ready",
+        Gauge,
+        "1 while a check of GET /readyz succeeds, 0 while it fails: draining (0: the server is stopping), store, lease.",
+    ),
     ("pes_active_threads", Gauge, "Threads with a live actor."),
     ("pes_runs", Gauge, "Runs that are not over, of all replicas, by status."),
     ("pes_suspensions_open", Gauge, "Open questions to people, of all replicas, by kind."),

@@ -5,6 +5,7 @@ use crate::domain::Millis;
 use crate::domain::hitl::SuspensionKind;
 use crate::domain::run::RunStatus;
 use crate::http::app_state::AppState;
+use crate::service::readiness::{self, Check};
 use crate::service::{figures, offers, schedules};
 use crate::store::{Figures, Pooled, Size};
 
@@ -34,7 +35,13 @@ pub(crate) async fn values(app: &AppState) -> Vec<MetricValue> {
     let changed = changed.into_iter();
     values.extend(changed.map(|(server, of)| ("pes_mcp_changed_tools", vec![("server", server)], of as f64)));
     values.extend(pooled(&figures::pools(service)));
-    if let Some(figures) = figures::read(service).await {
+    let (checks, figures) = tokio::join!(readiness::checks(service), figures::read(service));
+    let is_leaving = app.leaving.is_cancelled();
+    values.extend(checks.into_iter().map(|Check { name, failure }| {
+        let is_well = failure.is_none() && !(name == "draining" && is_leaving);
+        ("pes_ready", vec![("check", name.to_owned())], f64::from(u8::from(is_well)))
+    }));
+    if let Some(figures) = figures {
         values.extend(open(&figures, service.now()));
         values.extend(stored(&figures.size));
         values.push(("pes_schedule_lag_seconds", Vec::new(), schedules::lag(service, &figures) as f64 / 1_000.0));

@@ -18,7 +18,7 @@ impl Lease {
 fn keeper(clock: Arc<Manual>) -> LeaseKeeper {
     let first = Lease::new(Uuid::new_v4(), Some(deadline(&*clock, 10_000)), clock.clone());
     let (current, next) = (Mutex::new(first), Mutex::new(Uuid::new_v4()));
-    LeaseKeeper { ttl: 10_000, name: None, clock, current, next }
+    LeaseKeeper { ttl: 10_000, name: None, clock, current, next, refusal: Mutex::default() }
 }
 
 fn lost(metrics: &PrometheusHandle) -> u64 {

@@ -7,6 +7,7 @@ use tokio::net::TcpListener;
 
 use crate::support::app::App;
 use crate::support::http::{Ask, soon};
+use crate::support::metrics::value;
 use crate::support::store::{Mood, Moody};
 
 #[tokio::test]
@@ -40,6 +41,9 @@ async fn a_server_that_leaves_is_not_ready_and_serves_on() {
     };
     let problem = said.problem("draining");
     assert_eq!(problem["failing"], json!(["the server is stopping"]));
+    let text = app.get("/metrics").await.text();
+    let checks = ["draining", "store"].map(|check| value(&text, &format!("pes_ready{{check=\"{check}\"}}")));
+    assert_eq!(checks, [0.0, 1.0]);
     app.finish("t1", "hello").await;
     let frames = socket.until(|frame| frame["data"]["lastRun"]["status"] == "completed").await;
     assert!(frames.iter().all(|frame| frame["event"] != "draining"), "{frames:#?}");

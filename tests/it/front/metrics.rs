@@ -16,8 +16,9 @@ use crate::support::process::{Place, Server};
 use crate::support::wire::{Wire, answer};
 
 /// The labels that any family may have.
-const LABELS: [&str; 23] = [
+const LABELS: [&str; 24] = [
     "cap",
+    "check",
     "limit",
     "method",
     "route",

@@ -7,8 +7,14 @@ use pes::domain::thread::ThreadStatus;
 use serde_json::json;
 
 use crate::support::app::App;
+use crate::support::demo;
 use crate::support::http::{soon, until};
+use crate::support::metrics::value;
+use crate::support::process::{Place, Server};
 use crate::support::store::{Mood, Moody, fresh_store};
+
+/// The labels of `pes_ready`.
+const CHECKS: [&str; 3] = ["draining", "store", "lease"];
 
 #[tokio::test]
 async fn a_server_whose_store_takes_nothing_is_not_ready_until_it_does() {
@@ -17,8 +23,35 @@ async fn a_server_whose_store_takes_nothing_is_not_ready_until_it_does() {
     let app = App::of(store.clone(), |_| {}).await;
     let problem = app.get("/readyz").await.problem("store_unavailable");
     assert_eq!(problem["failing"], json!(["store: the store is not available: it was told to fail"]));
+    let checks = |text: &str| CHECKS.map(|check| value(text, &format!("pes_ready{{check=\"{check}\"}}")));
+    assert_eq!(checks(&app.get("/metrics").await.text()), [1.0, 0.0, 1.0]);
     store.set("ping", Mood::Well);
     until("it is ready", async || app.get("/readyz").await.status == 200).await;
+    assert_eq!(checks(&app.get("/metrics").await.text()), [1.0, 1.0, 1.0]);
+}
+
+/// A name belongs to one process: the second takes the lease of the first, which does not get it back.
+#[tokio::test]
+async fn a_process_whose_name_another_took_says_so() {
+    let place = Place::postgres(demo::SCRIPT).await;
+    place.configure("[runtime]\nreplica = \"same\"\n");
+    let (first, second) = (Server::start(&place, None).await, Server::start(&place, None).await);
+    let failing = json!([
+        "lease: it has ended and could not be renewed yet: Another process is registered as `same`: give each process a \
+         PES_REPLICA of its own, or none."
+    ]);
+    // For a moment the lease has ended, and was not asked for again.
+    let is_refused = async || {
+        let ready = first.address.ask("GET", "/readyz").send().await;
+        ready.status == 503 && ready.problem("store_unavailable")["failing"] == failing
+    };
+    until("it is told why", is_refused).await;
+    let text = first.address.ask("GET", "/metrics").send().await.text();
+    let checks = CHECKS.map(|check| value(&text, &format!("pes_ready{{check=\"{check}\"}}")));
+    assert_eq!(checks, [1.0, 1.0, 0.0]);
+    second.address.ask("GET", "/readyz").send().await.expect(200);
+    first.kill().await;
+    second.kill().await;
 }
 
 /// The look for keys at an open server would wait for the store, too.

@@ -89,6 +89,20 @@ async fn peer_prometheus_is_told_of_a_server_that_is_gone() {
     judge(&place, &well, &Scrape::failed(), &["PesDown"]);
 }
 
+/// Another process took its name, and so its lease. The samples say that a lease is lost in each minute.
+#[tokio::test]
+#[ignore = "needs promtool: scripts/test --peers"]
+async fn peer_prometheus_is_told_of_a_server_that_is_up_and_not_ready() {
+    let place = Place::postgres(demo::SCRIPT).await;
+    place.configure("[runtime]\nreplica = \"same\"\n");
+    let well = is_well(&place).await;
+    let (first, second) = (Server::start(&place, None).await, Server::start(&place, None).await);
+    until(&first, "/readyz", |ready, _| ready["failing"].is_array()).await;
+    judge(&place, &well, &scraped(&first).await, &["PesLeaseLost", "PesNotReady"]);
+    first.kill().await;
+    second.kill().await;
+}
+
 /// Faults that one request causes.
 #[rstest]
 #[case::nothing("count", "", &[])]
