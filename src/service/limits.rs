@@ -3,7 +3,8 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Result, Service, spending};
+use super::spending::{self, Payer};
+use super::{Result, Service};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
@@ -14,11 +15,14 @@ use crate::provider::Catalog;
 use crate::runtime::RunLimits;
 use crate::store::documents::{Change, DocumentKind, Expected};
 
-/// What the caller's tenant and key may spend, and what they did; for operators the whole server, too.
+/// What a tenant and the caller's key may spend, and what they did; for operators the whole server, too.
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub struct Limits {
-    /// One for each cap that there is.
+    /// One for each cap that there is. Those of keys are of the caller's own.
     pub spend: Vec<SpentOfCap>,
+    /// What `PUT /limits` set for the tenant, and replaces; absent: nothing was set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set: Option<TenantCaps>,
     pub runs: RunsOfTenant,
 }
 
@@ -36,14 +40,22 @@ pub struct RunsOfTenant {
     pub queued_most: u32,
 }
 
-pub async fn get(service: &Service, caller: &Caller) -> Result<Limits> {
-    let (caps, now) = (service.runtime.spend_caps(caller.tenant), service.now());
-    let spent = spending::spent(service, caller.into(), &caps, now).await?;
-    // The usage of the whole server is shown to operators only.
-    let is_shown = |capped: Capped| capped.spender() != Spender::Server || caller.may(Scope::Operator);
+/// The limits of a tenant. `tenant` is a name, or absent for the caller's own.
+pub async fn get(service: &Service, caller: &Caller, tenant: Option<&str>) -> Result<Limits> {
+    let tenant = tenant_of(service, caller, tenant).await?;
+    let (caps, now) = (service.runtime.spend_caps(tenant), service.now());
+    let spent = spending::spent(service, Payer { tenant, key: &caller.name }, &caps, now).await?;
+    // The usage of the whole server is shown to operators only. The caller has a key of one tenant.
+    let is_shown = |capped: Capped| match capped.spender() {
+        Spender::Server => caller.may(Scope::Operator),
+        Spender::Tenant => true,
+        Spender::Key => tenant == caller.tenant,
+    };
     let shown = spent.iter().filter(|(_, capped, _)| is_shown(*capped));
     let spend = shown.map(|(spent, capped, cap)| spent.shown(*capped, *cap, now)).collect();
-    Ok(Limits { spend, runs: runs(service, caller.tenant).await? })
+    let set = service.documents.get(tenant, DocumentKind::SpendCaps, CAPS_ID);
+    let set = set.and_then(|document| serde_json::from_value(document.body.clone()?).ok());
+    Ok(Limits { spend, set, runs: runs(service, tenant).await? })
 }
 
 async fn runs(service: &Service, tenant: TenantPk) -> Result<RunsOfTenant> {
@@ -121,15 +133,16 @@ async fn put(
     (kind, id, body): (DocumentKind, &str, Value),
 ) -> Result<TenantPk> {
     service.runtime.accepting()?;
-    let tenant = match tenant {
-        None => caller.tenant,
-        Some(name) => {
-            let known = service.store.tenants().await?.into_iter().find(|(_, known)| known == name);
-            known.ok_or_else(|| Fault::not_found("tenant"))?.0
-        }
-    };
+    let tenant = tenant_of(service, caller, tenant).await?;
     let (id, by) = (id.to_owned(), caller.name.clone());
     let change = Change { tenant, kind, id, body: Some(body), by, why: None, now: service.now() };
     service.documents.write(change, Expected::Any).await?;
     Ok(tenant)
+}
+
+/// The key of the tenant of this name; without a name of the caller's own.
+async fn tenant_of(service: &Service, caller: &Caller, name: Option<&str>) -> Result<TenantPk> {
+    let Some(name) = name else { return Ok(caller.tenant) };
+    let known = service.store.tenants().await?.into_iter().find(|(_, known)| known == name);
+    Ok(known.ok_or_else(|| Fault::not_found("tenant"))?.0)
 }

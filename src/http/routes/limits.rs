@@ -3,25 +3,32 @@
 use axum::Json;
 use axum::extract::State;
 
+use crate::domain::caller::Scope;
 use crate::domain::run_limits::TenantRunLimits;
 use crate::domain::spend::TenantCaps;
 use crate::http::app_state::AppState;
-use crate::http::caller::{MayOperate, MayRead};
+use crate::http::caller::{MayOperate, MayRead, permit};
 use crate::http::json::JsonBody;
-use crate::http::params::{NoParams, Params};
+use crate::http::params::Params;
 use crate::http::problem::HttpResult;
 use crate::service::limits::{self, Limits};
 
 /// What the caller's tenant and key have spent under the caps in the current day and month, and how many runs the
-/// tenant has and may have.
+/// tenant has and may have. With `tenant`, which needs the scope `operator` too, those of another tenant.
 #[utoipa::path(get, path = "/limits", operation_id = "getLimits", tag = "server",
+    params(("tenant" = Option<String>, Query, description = "the tenant's name; the caller's own if absent")),
     responses((status = 200, body = Limits)))]
 pub(crate) async fn get(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
-    _: NoParams,
+    mut params: Params,
 ) -> HttpResult<Json<Limits>> {
-    Ok(Json(limits::get(&app.service, &caller).await?))
+    let tenant = params.text("tenant");
+    params.finish()?;
+    if tenant.is_some() {
+        permit(&caller, Scope::Operator)?;
+    }
+    Ok(Json(limits::get(&app.service, &caller, tenant.as_deref()).await?))
 }
 
 /// Set the spending caps of a tenant; needs the scope `operator`. The body replaces what was set before; absent caps

@@ -192,10 +192,16 @@ impl CachedDocuments {
 impl Change {
     fn audit(&self) -> AuditRow {
         let action = if self.body.is_some() { "put document" } else { "delete document" };
-        let detail = match &self.why {
-            Some(why) => json!({ "kind": self.kind.as_str(), "id": self.id, "why": why }),
-            None => json!({ "kind": self.kind.as_str(), "id": self.id }),
-        };
+        let mut detail = json!({ "kind": self.kind.as_str(), "id": self.id });
+        if let Some(why) = &self.why {
+            detail["why"] = json!(why);
+        }
+        // Limits are numbers without secrets, and only the audit keeps earlier ones.
+        if let Some(body) =
+            self.body.as_ref().filter(|_| matches!(self.kind, DocumentKind::SpendCaps | DocumentKind::RunLimits))
+        {
+            detail["body"] = body.clone();
+        }
         AuditRow::of_tenant(self.tenant, self.now, &self.by, action, detail)
     }
 }

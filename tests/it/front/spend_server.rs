@@ -66,6 +66,33 @@ async fn what_one_tenant_spends_another_cannot() {
     assert!((used - cost.as_f64().unwrap() / 0.02).abs() < 1e-9, "{used}");
 }
 
+/// What is set replaces all that was set before: so it can be read first, and the tenant's audit keeps each value.
+#[tokio::test]
+async fn the_operator_sees_the_caps_of_a_tenant_and_the_audit_keeps_them() {
+    let app = App::with(|config| shared(config, 1_000.0)).await;
+    let see = async |tenant: &str, key: &str| app.ask("GET", &format!("/limits?tenant={tenant}")).key(key).send().await;
+    assert_eq!(see("one", ANN).await.problem("forbidden")["scope"], "operator");
+    see("three", OPS).await.problem("not_found");
+    assert_eq!(see("one", OPS).await.expect(200).get("set"), None);
+    ask(&app, "t1", ANN).await.expect(200);
+    let first = json!({ "tenantMonthTokens": 500_000, "keyMonthTokens": 400_000 });
+    let second = json!({ "tenantDayTokens": 300_000 });
+    let mut shown = Vec::new();
+    for caps in [&first, &second] {
+        app.ask("PUT", "/limits?tenant=one").key(OPS).json(caps).send().await.expect(200);
+        let seen = see("one", OPS).await.expect(200);
+        assert_eq!(&seen["set"], caps);
+        let of = |cap: &Value| (cap["cap"].as_str().unwrap().to_owned(), cap["capTokens"].as_i64());
+        shown.push(seen["spend"].as_array().unwrap().iter().map(of).collect::<Vec<_>>());
+    }
+    let caps = |tenant: &str, tokens| vec![(tenant.to_owned(), Some(tokens)), ("serverMonth".to_owned(), None)];
+    assert_eq!(shown, [caps("tenantMonthTokens", 500_000), caps("tenantDayTokens", 300_000)]);
+    let audit = app.ask("GET", "/audit").key(ANN).send().await.expect(200);
+    let put = audit["items"].as_array().unwrap().iter().filter(|line| line["action"] == "put document");
+    let put: Vec<&Value> = put.map(|line| &line["detail"]["body"]).collect();
+    assert_eq!(put, [&first, &second]);
+}
+
 #[tokio::test]
 async fn a_cap_in_tokens_is_of_all_tenants_too() {
     let app = App::with(|config| {
