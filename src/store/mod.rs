@@ -57,7 +57,7 @@ pub use keys::{KeyAdded, KeyRow, KeyStore, Rotation, TenantRenamed};
 pub use leases::*;
 pub use log::{LogStore, NewEntry, ObservationAsk};
 pub use lookups::{LookupPosition, LookupStore, NewLookup};
-pub use open::{OldSchema, await_connection, old_schema, open, open_beside, open_existing};
+pub use open::{OldSchema, await_connection, old_schema, open, open_beside, open_existing, too_few_connections};
 pub use pace::{Chores, Pace};
 pub use page::{Order, Page, PageAsk};
 pub use retention::{Compaction, Dropped, RetentionStore, RunEnd};

@@ -34,6 +34,14 @@ pub async fn old_schema(config: &config::Store) -> Result<Option<OldSchema>> {
     }
 }
 
+/// That a server with this configuration may open more connections than its database allows.
+pub async fn too_few_connections(config: &config::Store) -> Result<Option<String>> {
+    match &config.url {
+        Some(url) => Postgres::too_few_connections(url, config.connections).await,
+        None => Ok(None),
+    }
+}
+
 /// How long the start waits for PostgreSQL. After a power failure it may start later than this server, and recovers first.
 const PATIENCE: Duration = Duration::from_secs(60);
 

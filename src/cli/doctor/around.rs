@@ -71,6 +71,8 @@ async fn database(config: &Config) -> Vec<Finding> {
         }
         Err(error) => return of(Err(error.to_string())),
     }
+    let few = store::too_few_connections(store).await.ok().flatten();
+    let few = few.map(|few| Finding::of("connections", Err(few)));
     let opened = match store::open(store).await {
         Ok(opened) => opened,
         Err(error) => return of(Err(error.to_string())),
@@ -78,6 +80,7 @@ async fn database(config: &Config) -> Vec<Finding> {
     let written = opened.ping().await.map_err(|error| error.to_string());
     let place = opened.describe();
     let mut findings = of(written.map(|()| format!("{place} takes writes")));
+    findings.extend(few);
     if let Ok(keys) = opened.keys().await {
         findings.extend(keyless(config, keys.iter().any(|key| key.revoked_at.is_none())));
     }

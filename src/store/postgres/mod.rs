@@ -46,10 +46,12 @@ use super::committer::{Bounds, Committer};
 use super::{Chores, OldSchema, Result, Store, Traffic};
 use crate::domain::ids::ThreadPk;
 use pool::Pool;
-use writer::Writer;
+use writer::{CONNECT_TIMEOUT, Writer};
 
 /// While one waits for its commit to be flushed, the other writes. A third would only compete for the processor.
-const WRITERS: usize = 2;
+const WRITERS: u32 = 2;
+/// How long a health check waits for a connection: readiness waits 2 s for the check, and then would not hear why it failed.
+const HEALTH_PATIENCE: Duration = Duration::from_millis(1500);
 
 #[derive(Clone)]
 pub struct Postgres {
@@ -94,6 +96,12 @@ impl Postgres {
         open::old_schema(&open::options(url)?).await
     }
 
+    /// That a server with these `store.connections` may open more than the database allows; `None`: it may not.
+    pub async fn too_few_connections(url: &SecretString, connections: u32) -> Result<Option<String>> {
+        let server = open::server(&open::session(&open::options(url)?)).await?;
+        Ok(server.too_few_for(all_connections(connections)))
+    }
+
     /// `Unusable` if this database has no tables of pes, or cannot be reached.
     pub async fn check_exists(url: &SecretString) -> Result<()> {
         open::check_exists(&open::options(url)?).await
@@ -103,18 +111,26 @@ impl Postgres {
         let server = open::server(&session).await?;
         let checked = open::with_client_check(&session, &server);
         let half = connections.div_ceil(2);
+        if let Some(few) = server.too_few_for(all_connections(connections)) {
+            tracing::warn!("{few}");
+        }
         let writers = (0..WRITERS).map(|_| Writer::new(session.clone()));
         Ok(Self {
             location: open::location(options),
             weakness: server.weakness,
-            pool: Pool::lazy(checked.clone(), half),
-            for_people: Some(Pool::lazy(checked.clone(), half)),
-            lease: Pool::lazy(checked.clone(), 1),
-            health: Pool::lazy(checked, 1),
+            pool: Pool::lazy(checked.clone(), half, CONNECT_TIMEOUT),
+            for_people: Some(Pool::lazy(checked.clone(), half, CONNECT_TIMEOUT)),
+            lease: Pool::lazy(checked.clone(), 1, CONNECT_TIMEOUT),
+            health: Pool::lazy(checked, 1, HEALTH_PATIENCE),
             committer: Arc::new(Committer::spawn(writers, Bounds::default())),
             chores: Arc::new(Chores::beside_commits()),
         })
     }
+}
+
+/// All connections of a process: two pools of the same size, the writers, and one each for the lease and health checks.
+fn all_connections(connections: u32) -> u32 {
+    connections.div_ceil(2) * 2 + WRITERS + 2
 }
 
 const PING: &str = "

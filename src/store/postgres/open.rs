@@ -194,6 +194,22 @@ fn not_connected(options: &PgConnectOptions, error: &sqlx::Error) -> Error {
     })
 }
 
+/// Why no connection can be opened within this time; `None`: one can. `/readyz` shows it to everybody, so it does not name
+/// the address.
+pub(super) async fn connect_error(options: &PgConnectOptions, patience: Duration) -> Option<String> {
+    match timeout(patience, options.connect()).await {
+        Ok(Ok(connection)) => {
+            let _ = timeout(patience, connection.close()).await;
+            None
+        }
+        Ok(Err(error)) => Some(match error.as_database_error() {
+            Some(answer) => format!("PostgreSQL refuses connections: {}", answer.message()),
+            None => format!("PostgreSQL cannot be reached: {error}"),
+        }),
+        Err(_) => Some("PostgreSQL cannot be reached: it does not answer".to_owned()),
+    }
+}
+
 /// Returns once the database accepts a connection. While its server cannot be reached, or still starts, it is retried for
 /// this long; any other error, such as a wrong password, is returned at once.
 pub(super) async fn await_connection(options: &PgConnectOptions, patience: Duration) -> Result<()> {
@@ -224,14 +240,52 @@ pub(super) struct Server {
     pub weakness: Option<String>,
     /// Whether it can detect disconnected clients.
     can_check: bool,
+    /// What limits the connections of this role, and to how many.
+    most_connections: Option<(&'static str, i32)>,
+}
+
+impl Server {
+    /// That one process may open more connections than it can have.
+    pub fn too_few_for(&self, needed: u32) -> Option<String> {
+        let (what, most) = self.most_connections.filter(|(_, most)| i64::from(*most) < i64::from(needed))?;
+        Some(format!(
+            "one server may open {needed} connections (store.connections and 4 more), and PostgreSQL allows {most}: raise \
+             {what}, or lower store.connections"
+        ))
+    }
 }
 
 pub(super) async fn server(session: &PgConnectOptions) -> Result<Server> {
     let mut connection = connect(session).await?;
     let weakness = weakness(&mut connection).await?;
+    let most_connections = most_connections(&mut connection).await?;
     let can_check = turn_on_client_check(&mut connection).await;
     let _ = connection.close().await;
-    Ok(Server { weakness, can_check })
+    Ok(Server { weakness, can_check, most_connections })
+}
+
+/// What limits the connections of this role most, and to how many: the whole server, without those that it reserves for
+/// others, the role, or the database. A superuser is limited by the server only.
+async fn most_connections(connection: &mut PgConnection) -> Result<Option<(&'static str, i32)>> {
+    let asked = sqlx::query_as(
+        "SELECT rolsuper, current_setting('max_connections')::int,
+             current_setting('superuser_reserved_connections')::int
+                 + coalesce(current_setting('reserved_connections', true)::int, 0),
+             rolconnlimit, datconnlimit
+         FROM pg_roles, pg_database WHERE rolname = session_user AND datname = current_database()",
+    );
+    let asked: Option<(bool, i32, i32, i32, i32)> = asked.fetch_optional(connection).await.map_err(fault::error)?;
+    let Some((is_superuser, most, reserved, of_role, of_database)) = asked else { return Ok(None) };
+    if is_superuser {
+        return Ok(Some(("max_connections", most)));
+    }
+    let limits = [
+        ("max_connections", most - reserved),
+        ("the CONNECTION LIMIT of the role", of_role),
+        ("the CONNECTION LIMIT of the database", of_database),
+    ];
+    // A limit of -1 is none.
+    Ok(limits.into_iter().filter(|(_, most)| *most >= 0).min_by_key(|(_, most)| *most))
 }
 
 async fn weakness(connection: &mut PgConnection) -> Result<Option<String>> {

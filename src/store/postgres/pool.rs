@@ -8,11 +8,12 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgPoolOptions, PgRow};
 use sqlx::query::{Query, QueryScalar};
 use sqlx::{Connection, FromRow, PgPool, Postgres};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::fault::error;
-use super::writer::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
+use super::open;
+use super::writer::ANSWER_TIMEOUT;
 use crate::store::{Error, Pooled, Result};
 
 /// A connection that was idle for longer is pinged before it is used.
@@ -27,6 +28,10 @@ const ABANDONED_TIMEOUT: Duration = Duration::from_millis(500);
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
+/// How long the attempt to connect may take that says why there is no connection, and how long its result is used.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(1);
+const TRIAL_AGE: Duration = Duration::from_secs(1);
+
 type PgQueryScalar<'q, T> = QueryScalar<'q, Postgres, T, PgArguments>;
 
 #[derive(Clone)]
@@ -35,14 +40,25 @@ pub(super) struct Pool {
     /// One permit for each session that the server may still be working for, even after its connection was closed here. So
     /// abandoned queries cannot cause more sessions than this pool may have connections.
     permits: Arc<Semaphore>,
+    /// How long a query waits for a connection.
+    patience: Duration,
+    session: PgConnectOptions,
+    trial: Arc<Mutex<Option<Trial>>>,
+}
+
+/// An attempt to connect without the pool, which keeps the errors of its own attempts for itself.
+struct Trial {
+    ended: Instant,
+    /// `None`: it succeeded.
+    error: Option<String>,
 }
 
 impl Pool {
     /// Connects on demand.
-    pub fn lazy(session: PgConnectOptions, connections: u32) -> Self {
+    pub fn lazy(session: PgConnectOptions, connections: u32, patience: Duration) -> Self {
         let options = PgPoolOptions::new()
             .max_connections(connections)
-            .acquire_timeout(CONNECT_TIMEOUT)
+            .acquire_timeout(patience)
             .test_before_acquire(false)
             .before_acquire(|connection, meta| {
                 Box::pin(async move {
@@ -51,7 +67,8 @@ impl Pool {
                 })
             });
         let permits = Arc::new(Semaphore::new(usize::try_from(connections).unwrap_or(Semaphore::MAX_PERMITS)));
-        Self { connections: options.connect_lazy_with(session), permits }
+        let connections = options.connect_lazy_with(session.clone());
+        Self { connections, permits, patience, session, trial: Arc::default() }
     }
 
     pub async fn fetch_all(&self, query: PgQuery<'_>) -> Result<Vec<PgRow>> {
@@ -97,20 +114,40 @@ impl Pool {
     /// Runs several queries over one connection. `Unavailable` if their responses are late.
     pub async fn with_connection<T>(&self, queries: impl AsyncFnOnce(&mut PgConnection) -> Result<T>) -> Result<T> {
         let asked = Instant::now();
-        let acquired = timeout(CONNECT_TIMEOUT, self.check_out()).await;
+        let acquired = timeout(self.patience, self.check_out()).await;
         metrics::histogram!("pes_store_pool_wait_seconds").record(asked.elapsed().as_secs_f64());
-        let mut checked_out = acquired.map_err(|_| unavailable("no connection to the database is free"))??;
+        let mut checked_out = match acquired {
+            Ok(Ok(checked_out)) => checked_out,
+            Ok(Err(sqlx::Error::PoolTimedOut)) | Err(_) => return Err(self.why_none().await),
+            Ok(Err(sqlx::Error::PoolClosed)) => return Err(unavailable("the store is closed")),
+            Ok(Err(other)) => return Err(error(other)),
+        };
         let result = timeout(ANSWER_TIMEOUT, queries(checked_out.connection())).await;
         let result = result.map_err(|_| unavailable("the database does not answer"))?;
         checked_out.is_answered = true;
         result
     }
 
-    async fn check_out(&self) -> Result<CheckedOut> {
-        let permit = self.permits.clone().acquire_owned().await;
-        let permit = permit.map_err(|_| unavailable("the store is closed"))?;
-        let connection = self.connections.acquire().await.map_err(error)?;
+    async fn check_out(&self) -> sqlx::Result<CheckedOut> {
+        let permit = self.permits.clone().acquire_owned().await.map_err(|_| sqlx::Error::PoolClosed)?;
+        let connection = self.connections.acquire().await?;
         Ok(CheckedOut { connection: Some(connection), permit: Some(permit), is_answered: false })
+    }
+
+    /// Why a query got no connection: the database accepts none, or others use all. Concurrent callers share one attempt.
+    async fn why_none(&self) -> Error {
+        let mut last = self.trial.lock().await;
+        let recent = last.take().filter(|trial| trial.ended.elapsed() < TRIAL_AGE);
+        let trial = match recent {
+            Some(recent) => recent,
+            None => {
+                let error = open::connect_error(&self.session, TRIAL_TIMEOUT).await;
+                Trial { ended: Instant::now(), error }
+            }
+        };
+        let why = trial.error.clone();
+        *last = Some(trial);
+        Error::Unavailable(why.unwrap_or_else(|| "no connection to the database is free".to_owned()))
     }
 
     pub fn figures(&self, name: &'static str) -> Pooled {

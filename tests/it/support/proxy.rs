@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::task::JoinHandle;
 
 /// What happens to the connection on which the client sends a given mark.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,7 @@ pub enum Cut {
 pub struct Proxy {
     pub port: u16,
     plan: Plan,
+    accepting: JoinHandle<()>,
 }
 
 type Plan = Arc<Mutex<Option<(Vec<u8>, Cut)>>>;
@@ -36,13 +38,19 @@ impl Proxy {
         let port = listener.local_addr().unwrap().port();
         let plan = Plan::default();
         let shared = plan.clone();
-        tokio::spawn(async move {
+        let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = UnixStream::connect(&socket).await.unwrap();
                 tokio::spawn(carry(client, server, shared.clone()));
             }
         });
-        Self { port, plan }
+        Self { port, plan, accepting }
+    }
+
+    /// From now on connections are refused; those that are open stay so.
+    pub async fn stop(self) {
+        self.accepting.abort();
+        let _ = self.accepting.await;
     }
 
     /// Applies once.

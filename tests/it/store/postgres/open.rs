@@ -15,6 +15,7 @@ use super::{creation, process};
 use crate::store::migrations::{self, NEWEST};
 use crate::support::http::soon;
 use crate::support::postgres::Database;
+use crate::support::proxy::Proxy;
 
 /// A PostgreSQL that recovers answers a connection with this.
 const STARTING: &[u8] = b"E\0\0\0\x39SFATAL\0VFATAL\0C57P03\0Mthe database system starts up\0\0";
@@ -107,6 +108,42 @@ async fn large_bodies_are_compressed_with_lz4_where_the_server_can() {
         WHERE c.relkind = 'r' AND attcompression = 'l'";
     let compressed: i64 = sqlx::query_scalar(columns).fetch_one(&mut connection).await.unwrap();
     assert_eq!(compressed, if can { 6 } else { 0 });
+}
+
+/// The pool tries again for as long as it may, and keeps the errors of its attempts for itself.
+#[tokio::test]
+async fn a_database_that_refuses_connections_is_told_of_by_what_waited_for_one() {
+    let database = Database::fresh().await;
+    let proxy = Proxy::before(database.socket()).await;
+    let store = Postgres::open(&database.url_through(proxy.port).into(), 4).await.unwrap();
+    proxy.stop().await;
+    let Err(Error::Unavailable(why)) = soon(store.ping()).await else { panic!("it was written") };
+    assert!(why.starts_with("PostgreSQL cannot be reached: ") && why.contains("Connection refused"), "{why}");
+}
+
+#[tokio::test]
+async fn a_server_that_may_open_more_connections_than_it_gets_is_told() {
+    let database = Database::fresh().await;
+    let mut connection = database.connect().await;
+    let name: String = sqlx::query_scalar("SELECT current_database()").fetch_one(&mut connection).await.unwrap();
+    let role = format!("few_of_{name}");
+    let url = database.url().replace("user=postgres", &format!("user={role}"));
+    let few = async |url: &str, connections| {
+        Postgres::too_few_connections(&url.to_owned().into(), connections).await.unwrap()
+    };
+    let told = |needed: u32, allowed: u32, what: &str| {
+        Some(format!(
+            "one server may open {needed} connections (store.connections and 4 more), and PostgreSQL allows {allowed}: \
+             raise {what}, or lower store.connections"
+        ))
+    };
+    connection.execute(AssertSqlSafe(format!("CREATE ROLE {role} LOGIN CONNECTION LIMIT 5"))).await.unwrap();
+    assert_eq!(few(&url, 1).await, told(6, 5, "the CONNECTION LIMIT of the role"));
+    connection.execute(AssertSqlSafe(format!("ALTER ROLE {role} CONNECTION LIMIT 6"))).await.unwrap();
+    assert_eq!(few(&url, 2).await, None);
+    // The cluster of the tests allows 400.
+    assert_eq!(few(&database.url(), 396).await, None);
+    assert_eq!(few(&database.url(), 397).await, told(402, 400, "max_connections"));
 }
 
 /// Accepts a connection that is closed at once, one that is told that the server starts, and one to the database.
