@@ -3,6 +3,7 @@
 mod administration;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -153,14 +154,15 @@ impl Keys {
 
     /// The caller with this key. Without a key: the open tenant if no key exists anywhere, else `unauthorized`.
     pub async fn authenticate(&self, bearer: Option<&str>) -> Result<Caller, Fault> {
-        self.authenticate_pass(&Pass::of(bearer), || Ok(())).await
+        self.authenticate_pass(&Pass::of(bearer), None, || Ok(())).await
     }
 
-    /// The same for a request. Answers to wrong keys are throttled; `count` first counts the failure for the client's
-    /// address.
+    /// The same for a request from this address. Answers to wrong keys are throttled; `count` first counts the failure for
+    /// the address.
     pub async fn authenticate_pass(
         &self,
         pass: &Pass,
+        from: Option<IpAddr>,
         count: impl FnOnce() -> Result<(), Fault>,
     ) -> Result<Caller, Fault> {
         let refusal = match self.admit(pass).await {
@@ -186,7 +188,7 @@ impl Keys {
                 count().inspect_err(|_| {
                     metrics::counter!("pes_auth_failures_total", "reason" => "slowed").increment(1);
                 })?;
-                Err(self.wrong_keys.throttled(fault).await)
+                Err(self.wrong_keys.throttled(fault, from).await)
             }
             // A session cannot be guessed, and pages keep sending expired ones for a while.
             Credential::None | Credential::Session(_) => {

@@ -1,5 +1,6 @@
 //! Delays answers to requests with wrong keys, and logs them, so that guessing keys is slow and visible.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use metrics::counter;
@@ -31,10 +32,10 @@ struct RecentWrongKeys {
 }
 
 impl WrongKeyThrottle {
-    /// Counts a wrong key. Waits until its answer is due and returns `refused`; if that would take too long, returns a
+    /// Counts a wrong key from this address, if it is known. Waits until its answer is due and returns `refused`; if that would take too long, returns a
     /// fault with a retry delay at once.
-    pub(super) async fn throttled(&self, refused: Fault) -> Fault {
-        let (now, due) = self.count_and_schedule();
+    pub(super) async fn throttled(&self, refused: Fault, from: Option<IpAddr>) -> Fault {
+        let (now, due) = self.count_and_schedule(from);
         if due.saturating_duration_since(now) > MAX_DELAY {
             counter!("pes_auth_failures_total", "reason" => "slowed").increment(1);
             let mut fault = Fault::new(Code::TooManyRequests, "Too many wrong keys were sent; try again in a while.");
@@ -47,12 +48,13 @@ impl WrongKeyThrottle {
     }
 
     /// The current time, and the time when the answer is due.
-    fn count_and_schedule(&self) -> (Instant, Instant) {
+    fn count_and_schedule(&self, from: Option<IpAddr>) -> (Instant, Instant) {
         let now = Instant::now();
         let mut recent = self.0.lock();
         recent.not_logged += 1;
         if recent.logged_at.is_none_or(|at| now.duration_since(at) >= LOG_INTERVAL) {
-            tracing::warn!(count = recent.not_logged, "wrong keys were sent");
+            let last_from = from.map(tracing::field::display);
+            tracing::warn!(count = recent.not_logged, last_from, "wrong keys were sent");
             (recent.logged_at, recent.not_logged) = (Some(now), 0);
         }
         let until = recent.until.unwrap_or(now).max(now);

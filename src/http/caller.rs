@@ -79,8 +79,9 @@ pub(crate) async fn authenticate(app: &AppState, parts: &Parts) -> Result<Caller
 }
 
 async fn authenticate_uncounted(app: &AppState, parts: &Parts) -> Result<Caller, Fault> {
-    let wrong = || client_address(app, parts).map_or(Ok(()), |client| app.rates.count_wrong_key(client));
-    app.keys.authenticate_pass(&pass(app, parts)?, wrong).await
+    let from = client_address(app, parts);
+    let wrong = || from.map_or(Ok(()), |client| app.rates.count_wrong_key(client));
+    app.keys.authenticate_pass(&pass(app, parts)?, from, wrong).await
 }
 
 /// The address that wrong keys and failed sign-ins are counted for.

@@ -90,9 +90,9 @@ async fn a_session_stops_counting_as_soon_as_its_revoked_key() {
     // On another replica.
     assert!(revoke(&*store, &issued.key_id, "ann", 2).await.unwrap());
     tokio::time::advance(Duration::from_millis(1_400)).await;
-    keys.authenticate_pass(&session, || Ok(())).await.unwrap();
+    keys.authenticate_pass(&session, None, || Ok(())).await.unwrap();
     tokio::time::advance(Duration::from_millis(100)).await;
-    assert_eq!(keys.authenticate_pass(&session, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
+    assert_eq!(keys.authenticate_pass(&session, None, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,13 +236,13 @@ async fn a_session_lasts_twelve_hours() {
     let keys = Keys::open(&configured(&["acme/boss:admin:k1"]), Moody::fresh().await, tell).await.unwrap();
     let token = keys.begin_session(&Pass::of(Some("k1"))).await.unwrap().expect("a key is needed").token;
     let pass = Pass::of_session(&token);
-    assert_eq!(keys.authenticate_pass(&pass, || Ok(())).await.unwrap().name, "boss");
+    assert_eq!(keys.authenticate_pass(&pass, None, || Ok(())).await.unwrap().name, "boss");
     assert!(keys.begin_session(&pass).await.unwrap().is_none(), "it does not last longer by being used");
     let last = 1 + pes::auth::SESSION_TTL;
     for (at, is_let_in) in [(last - 1, true), (last, false)] {
         now.store(at, Ordering::SeqCst);
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert_eq!(keys.authenticate_pass(&pass, || Ok(())).await.is_ok(), is_let_in, "{at}");
+        assert_eq!(keys.authenticate_pass(&pass, None, || Ok(())).await.is_ok(), is_let_in, "{at}");
         assert_eq!(keys.ended(&pass).await.is_none(), is_let_in, "{at}");
     }
 }

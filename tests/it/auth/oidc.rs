@@ -184,7 +184,7 @@ async fn what_a_token_opened_ends_with_it() {
     let corp = keys(&[("corp", configured.clone())], &[], store.clone(), &now).await;
     let token = signer.token(&issuer.claims("ann", NOW + 60));
     let pass = Pass::of(Some(&token));
-    corp.authenticate_pass(&pass, || Ok(())).await.unwrap();
+    corp.authenticate_pass(&pass, None, || Ok(())).await.unwrap();
     assert_eq!(corp.ended(&pass).await, None);
 
     // A session is valid as long as its person's token.
@@ -192,18 +192,18 @@ async fn what_a_token_opened_ends_with_it() {
     assert_eq!(session.seconds, 60);
     let session = Pass::of_session(&session.token);
     let name = format!("{}#ann", issuer.url);
-    assert_eq!(corp.authenticate_pass(&session, || Ok(())).await.unwrap().name, name);
+    assert_eq!(corp.authenticate_pass(&session, None, || Ok(())).await.unwrap().name, name);
     // It also ends when its issuer is removed.
     for other in [&[][..], &[("other", configured)]] {
         let others = keys(other, &["acme:admin:k1"], store.clone(), &now).await;
-        assert_eq!(others.authenticate_pass(&session, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
+        assert_eq!(others.authenticate_pass(&session, None, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
     }
 
     now.store((NOW + 60) * 1000, Ordering::SeqCst);
     tokio::time::advance(std::time::Duration::from_secs(2)).await;
     assert_eq!(corp.ended(&pass).await, Some(AccessEnd::Expired), "whatever leeway requests have");
     assert_eq!(corp.ended(&session).await, Some(AccessEnd::Revoked));
-    assert_eq!(corp.authenticate_pass(&session, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
+    assert_eq!(corp.authenticate_pass(&session, None, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
 }
 
 #[tokio::test]
@@ -219,7 +219,7 @@ async fn nobody_becomes_an_operator_by_a_session_that_somebody_wrote() {
     let (hash, expires_at) = (pes::auth::hash("written"), (NOW + 60) * 1000);
     let row = SessionRow { hash, key_hash: String::new(), person: Some(person.to_string()), expires_at };
     store.add_session(row, 100).await.unwrap();
-    let eve = corp.authenticate_pass(&Pass::of_session("written"), || Ok(())).await.unwrap();
+    let eve = corp.authenticate_pass(&Pass::of_session("written"), None, || Ok(())).await.unwrap();
     assert_eq!(eve.scopes, [Scope::Admin]);
 }
 

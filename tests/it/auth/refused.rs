@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::bed::{NOW, keys};
 use crate::support::app::App;
 use crate::support::issuer::{Issuer, Signer};
+use crate::support::process::{Place, Server};
 use crate::support::store::{Mood, Moody, fresh_store};
 
 const KEYS: [&str; 2] = ["ops/ops:operator:key-o", "acme/ann:admin:key-a"];
@@ -56,7 +57,7 @@ async fn guesses_are_one_line_for_the_operator_without_what_was_guessed() {
     }
     keys.authenticate(None).await.expect_err("nothing was shown");
     keys.authenticate(Some("key-a")).await.expect("that is right");
-    let over = keys.authenticate_pass(&Pass::of_session("over"), || Ok(())).await;
+    let over = keys.authenticate_pass(&Pass::of_session("over"), None, || Ok(())).await;
     over.expect_err("a session that is over is no login");
     closed(&keys).await;
     let lines = told(&*store, "ops").await;
@@ -74,7 +75,7 @@ async fn guesses_that_are_not_even_compared_count_too() {
     let store = fresh_store().await;
     let keys = keys(&[], &KEYS, store.clone(), &Arc::new(AtomicI64::new(10))).await;
     let full = || Err(pes::domain::fault::Fault::new(pes::domain::fault::Code::TooManyRequests, "too many"));
-    keys.authenticate_pass(&Pass::of(Some("guess")), full).await.expect_err("too many came from there");
+    keys.authenticate_pass(&Pass::of(Some("guess")), None, full).await.expect_err("too many came from there");
     closed(&keys).await;
     assert_eq!(sums(&*store, "ops").await, [sum("unknown key", 1, 10, 10)]);
 }
@@ -176,6 +177,20 @@ async fn a_server_that_closes_writes_what_it_has_summed_up() {
     app.stopped().await;
     let sums = sums(&*store, "ops").await;
     assert!(sums.len() == 1 && sums[0]["cause"] == "unknown key" && sums[0]["count"] == 1, "{sums:?}");
+}
+
+/// The audit has no addresses: it is kept for years.
+#[tokio::test]
+async fn the_log_says_from_where_wrong_keys_come() {
+    let place = Place::sqlite("");
+    place.configure("[auth]\nkeys = [\"acme/ann:admin:key-a-0123456789abcdef0123456789\"]\n");
+    let server = Server::start(&place, None).await;
+    server.address.ask("GET", "/threads").key("not-the-key").send().await.problem("unauthorized");
+    let log = std::fs::read_to_string(place.folder().join("log")).unwrap();
+    let line = log.lines().find(|line| line.contains("wrong keys were sent")).unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains("count=1") && line.contains("last_from=127.0.0.1"), "{line}");
+    assert!(!log.contains("not-the-key"), "{log}");
+    server.kill().await;
 }
 
 /// A slow request delays the stop until the drain ends.
