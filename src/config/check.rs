@@ -18,9 +18,14 @@ impl Config {
             )));
         }
         if let Some(url) = &server.public_url {
-            let parsed = url::Url::parse(url).map_err(|error| Error(format!("server.public_url: `{url}`: {error}")))?;
-            if !matches!(parsed.scheme(), "http" | "https") {
-                return Err(Error(format!("server.public_url: `{url}` is not an http or https URL")));
+            match url::Url::parse(url) {
+                Ok(parsed) if matches!(parsed.scheme(), "http" | "https") => {}
+                Ok(_) | Err(url::ParseError::RelativeUrlWithoutBase) => {
+                    return Err(Error(format!(
+                        "server.public_url: `{url}` is not an http or https URL; write it as https://agents.example.com"
+                    )));
+                }
+                Err(error) => return Err(Error(format!("server.public_url: `{url}`: {error}"))),
             }
         }
         for origin in &server.cors_origins {

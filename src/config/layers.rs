@@ -8,6 +8,7 @@ use toml::{Table, Value};
 use super::env::{self, Variables};
 use super::section::{Env, Leaf, Secrecy, Section, Setting, leaves};
 use super::{Config, Error};
+use crate::domain::typed::without_rust_types;
 
 /// The sources of values.
 #[derive(Clone, Debug, Default)]
@@ -104,20 +105,9 @@ pub(crate) fn with_line(text: &str, error: &toml::de::Error) -> String {
 }
 
 fn one_line(place: &str, error: toml::de::Error) -> Error {
-    Error(format!("{place}: {}", without_types(without_value(error.to_string().trim())).replace('\n', " ")))
-}
-
-/// Types of numbers, in words.
-const NUMBERS: [(&str, &str); 5] = [
-    ("expected u16", "expected a number from 0 to 65535"),
-    ("expected u32", "expected a number from 0 to 4294967295"),
-    ("expected u64", "expected a whole number from 0"),
-    ("expected usize", "expected a whole number from 0"),
-    ("expected i64", "expected a whole number"),
-];
-
-fn without_types(message: String) -> String {
-    NUMBERS.iter().fold(message, |message, (name, words)| message.replace(name, words))
+    let message = without_value(error.to_string().trim());
+    let lines: Vec<String> = message.lines().map(without_rust_types).collect();
+    Error(format!("{place}: {}", lines.join(" ")))
 }
 
 /// What serde says of a wrong type without the value, which may be a secret that stands in the wrong place.

@@ -14,14 +14,14 @@ pub(crate) fn typed<T: DeserializeOwned>(value: Value) -> Result<T, Fault> {
     serde_path_to_error::deserialize(Named(value)).map_err(|error| {
         let detail = error.inner().to_string();
         let pointer = pointer(error.path(), &detail).to_string();
-        let detail = without_rust_types(detail);
+        let detail = without_rust_types(&detail);
         Fault::new(Code::Invalid, "The body does not have the expected form; see `errors`.").at(pointer, detail)
     })
 }
 
 /// Serde's error with the words of JSON instead of the names of Rust's types.
-fn without_rust_types(detail: String) -> String {
-    let Some((found, expected)) = detail.rsplit_once(", expected ") else { return detail };
+pub(crate) fn without_rust_types(detail: &str) -> String {
+    let Some((found, expected)) = detail.rsplit_once(", expected ") else { return detail.to_owned() };
     let in_json = match expected {
         "u8" => format!("a whole number from 0 to {}", u8::MAX),
         "u16" => format!("a whole number from 0 to {}", u16::MAX),
@@ -30,7 +30,7 @@ fn without_rust_types(detail: String) -> String {
         "i64" => "a whole number".to_owned(),
         "f64" => "a number".to_owned(),
         name if name.starts_with("struct ") || name.starts_with("internally tagged enum ") => "an object".to_owned(),
-        _ => return detail,
+        _ => return detail.to_owned(),
     };
     format!("{found}, expected {in_json}")
 }
