@@ -1,6 +1,7 @@
 //! `pes doctor`: one line for each thing that a server with this configuration needs.
 
 mod around;
+mod folder;
 
 use std::future::ready;
 

@@ -11,6 +11,7 @@ use url::Url;
 
 use super::super::reseal::Walk;
 use super::Finding;
+use super::folder::{folder, unseen};
 use crate::app::outward;
 use crate::auth::{AuditKey, Issuers};
 use crate::config::Config;
@@ -115,48 +116,6 @@ async fn secrets(config: &Config, store: &dyn Store) -> Vec<Finding> {
         stale => format!("{all} can be opened, {stale} only with an old key: `pes reseal` seals them again"),
     };
     vec![Finding::of("secrets", Ok(said))]
-}
-
-fn folder(path: &Path) -> Result<String, String> {
-    let shown = path.display();
-    match std::fs::metadata(path) {
-        Ok(found) if !found.is_dir() => Err(format!("{shown} is no folder; name another with PES_DATA_DIR")),
-        Ok(_) => match try_writing(path) {
-            Ok(()) => Ok(format!("{shown} can be written")),
-            Err(error) => {
-                Err(format!("{shown} cannot be written: {error}; make it the server's own, or set PES_DATA_DIR"))
-            }
-        },
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            // A path without a parent is relative to the working directory.
-            let mut parents = path
-                .ancestors()
-                .skip(1)
-                .map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
-            match parents.find(|parent| parent.exists()).map(|parent| (parent, try_writing(parent))) {
-                Some((parent, Err(error))) => Err(format!(
-                    "{shown} is not there, and {} cannot be written: {error}; make it, or set PES_DATA_DIR",
-                    parent.display()
-                )),
-                Some((_, Ok(()))) | None => Ok(format!("{shown} is not there yet; the first start makes it")),
-            }
-        }
-        Err(error) => Err(unseen(path, &error)),
-    }
-}
-
-fn unseen(folder: &Path, error: &std::io::Error) -> String {
-    format!(
-        "{} cannot be looked at: {error}; call this as the user of the server, or set PES_DATA_DIR",
-        folder.display()
-    )
-}
-
-/// Writes a file and deletes it.
-fn try_writing(folder: &Path) -> std::io::Result<()> {
-    let path = folder.join(format!(".pes-doctor-{}", std::process::id()));
-    std::fs::write(&path, b"")?;
-    std::fs::remove_file(&path)
 }
 
 fn sealing_key(config: &Config) -> Result<String, String> {

@@ -1,6 +1,7 @@
 //! `pes doctor` finds what a start would fail on, the start reports the same, and a healthy setup is not reported.
 
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Map, Value};
 
@@ -181,6 +182,24 @@ fn a_folder_that_cannot_be_made_or_looked_at_is_not_well() {
     has(&said, "FAIL folder  plain/data cannot be looked at: ");
     has(&said, "FAIL database  plain/data cannot be looked at: ");
     has(&said, "ok   settings  ");
+}
+
+/// A disk with little space left still takes an empty file. Here no file may have more than 64 KiB.
+#[test]
+fn a_folder_that_takes_too_little_for_a_start_is_not_well() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("data")).unwrap();
+    let limited = "trap '' XFSZ; ulimit -f 128; exec \"$0\" doctor";
+    let output = Command::new("sh")
+        .args(["-c", limited, env!("CARGO_BIN_EXE_pes")])
+        .current_dir(folder.path())
+        .env_clear()
+        .output()
+        .expect("there is a shell");
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}{}", text(&output.stderr));
+    has(&said, "FAIL folder  ./data cannot be written: File too large (os error 27); make it the server's own");
+    assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 0, "nothing is left");
 }
 
 #[tokio::test]
