@@ -133,6 +133,13 @@ impl Unit {
             Unit::Tokens => amount.to_string(),
         }
     }
+
+    fn words(self) -> &'static str {
+        match self {
+            Unit::Usd => "US dollars",
+            Unit::Tokens => "tokens",
+        }
+    }
 }
 
 impl Capped {
@@ -230,21 +237,33 @@ impl Capped {
         midnight.map_or(Millis::MAX, |midnight| midnight.timestamp().as_millisecond())
     }
 
-    /// The cap and the end of its period as text.
+    /// That the cap is reached, and until when.
     pub fn words(self, cap: Amount, at: Millis) -> String {
-        let unit = match self.unit() {
-            Unit::Usd => "US dollars",
-            Unit::Tokens => "tokens",
-        };
+        let ends = Timestamp::from_millisecond(self.ends_at(at)).unwrap_or(Timestamp::MAX);
+        format!("{} is reached until {ends}", self.named(cap))
+    }
+
+    /// That the cap is less than what a call may use at least: no period has room for it.
+    pub fn words_of_too_little(self, cap: Amount, least: Amount) -> String {
+        let unit = self.unit();
+        format!(
+            "{} is less than the first model call needs, which is {} {}; raise it",
+            self.named(cap),
+            unit.shown(least),
+            unit.words()
+        )
+    }
+
+    /// The cap as text.
+    fn named(self, cap: Amount) -> String {
         let period = if self.is_monthly() { "month" } else { "day" };
         let whose = match self.spender() {
             Spender::Server => "server",
             Spender::Tenant => "tenant",
             Spender::Key => "key",
         };
-        let (ends, cap) =
-            (Timestamp::from_millisecond(self.ends_at(at)).unwrap_or(Timestamp::MAX), self.unit().shown(cap));
-        format!("the cap of {cap} {unit} a {period} of the {whose} is reached until {ends}")
+        let unit = self.unit();
+        format!("the cap of {} {} a {period} of the {whose}", unit.shown(cap), unit.words())
     }
 }
 
@@ -346,50 +365,4 @@ fn date(at: Millis) -> Date {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn periods_begin_at_midnight_and_on_the_first() {
-        // 2026-12-31T23:59:59.999Z and a millisecond later.
-        let (last, first) = (1_798_761_599_999, 1_798_761_600_000);
-        assert_eq!(
-            (Capped::TenantDay.period(last), Capped::KeyDay.period(first)),
-            ("2026-12-31".into(), "2027-01-01".into())
-        );
-        assert_eq!(
-            (Capped::TenantMonth.period(last), Capped::TenantMonth.period(first)),
-            ("2026-12".into(), "2027-01".into())
-        );
-        for capped in Capped::ALL {
-            assert_eq!(capped.ends_at(last), first, "{capped:?}");
-        }
-        assert_eq!(Capped::TenantDay.ends_at(first), first + 86_400_000);
-        assert_eq!(Capped::TenantMonth.ends_at(first), first + 31 * 86_400_000);
-        let words = Capped::KeyMonthTokens.words(500, last);
-        assert_eq!(words, "the cap of 500 tokens a month of the key is reached until 2027-01-01T00:00:00Z");
-        let words = Capped::TenantDay.words(5_500_000_000, last);
-        assert_eq!(words, "the cap of 5.5 US dollars a day of the tenant is reached until 2027-01-01T00:00:00Z");
-    }
-
-    #[test]
-    fn a_part_of_a_cap_is_reached_when_no_less_is_used() {
-        assert_eq!((part_of(100, 80), part_of(1, 80), part_of(11, 80), part_of(11, 100)), (80, 1, 9, 11));
-        let most = nanos(MAX_USD);
-        assert_eq!((part_of(most, 80), part_of(most, 100)), (most / 5 * 4, most));
-    }
-
-    #[test]
-    fn each_cap_has_a_place_of_its_own() {
-        let each = Capped::ALL.map(|capped| {
-            let caps = SpendCaps::new(|other| (other == capped).then_some(7));
-            assert!(Capped::ALL.into_iter().all(|other| other.is_in(caps.set()) == (other == capped)), "{capped:?}");
-            let of_a_tenant = (capped.spender() != Spender::Server).then_some(7);
-            assert_eq!(TenantCaps::from(caps).of(capped), of_a_tenant, "{capped:?}");
-            let period = capped.period(0);
-            assert_eq!(Capped::of_period(&period, capped.unit(), capped.spender()), Some(capped));
-            caps.set().0
-        });
-        assert_eq!(each, std::array::from_fn(|place| 1 << place), "as stored sets have them");
-    }
-}
+mod tests;

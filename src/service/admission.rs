@@ -5,6 +5,7 @@ use metrics::counter;
 
 use super::spending::{self, Payer};
 use super::{Result, Service};
+use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::settings::{Budget, RunSettings};
 use crate::domain::spend::{Amount, Capped, SpendCaps, Unit};
@@ -27,9 +28,9 @@ pub(super) async fn check(
     if let Some(budget) = &settings.budget {
         check_budget(service, budget, settings)?;
     }
-    if let Some((capped, words)) = cap_without_room(service, payer, settings, query).await? {
-        counter!("pes_spend_refused_total", "cap" => capped.as_str()).increment(u64::from(!is_scheduled));
-        return Err(at_cap(service, capped, format!("No run is accepted: {words}.")));
+    if let Some(refusal) = cap_without_room(service, payer, settings, query).await? {
+        counter!("pes_spend_refused_total", "cap" => refusal.capped.as_str()).increment(u64::from(!is_scheduled));
+        return Err(refusal.fault(service, "No run is accepted"));
     }
     service.runtime.admit_to_model(payer.tenant, settings).ok_or_else(|| {
         let detail = "Too many calls wait for the model already; ask again soon.";
@@ -53,14 +54,32 @@ fn unpriced(service: &Service, settings: &RunSettings) -> Option<String> {
     Some(format!("`prices` of the server's configuration does not say what {provider}:{model} costs."))
 }
 
-/// A cap that leaves nothing for the run, in words. Fails if a cap in US dollars applies to a model without a price. Amounts
+/// A cap that leaves nothing.
+struct CapRefusal {
+    capped: Capped,
+    words: String,
+    /// When its period ends; `None`: that would not help.
+    ends_at: Option<Millis>,
+}
+
+impl CapRefusal {
+    fn fault(self, service: &Service, what: &str) -> Fault {
+        let fault = Fault::new(Code::SpendCapReached, format!("{what}: {}.", self.words));
+        match self.ends_at {
+            Some(ends_at) => fault.retry_after(ends_at - service.now()),
+            None => fault,
+        }
+    }
+}
+
+/// A cap that leaves nothing for the run. Fails if a cap in US dollars applies to a model without a price. Amounts
 /// that running calls have reserved are not counted: most calls use less, and an accepted run waits for them.
 async fn cap_without_room(
     service: &Service,
     payer: Payer<'_>,
     settings: &RunSettings,
     query: &str,
-) -> Result<Option<(Capped, String)>> {
+) -> Result<Option<CapRefusal>> {
     let caps = service.runtime.spend_caps(payer.tenant);
     if caps.is_none() {
         return Ok(None);
@@ -90,34 +109,36 @@ async fn cap_without_room(
 pub(super) async fn check_reached_caps(service: &Service, payer: Payer<'_>) -> Result<()> {
     let caps = service.runtime.spend_caps(payer.tenant);
     match reached_cap(service, payer, &caps, |_| 1).await? {
-        Some((capped, words)) => Err(at_cap(service, capped, format!("No model is asked: {words}."))),
+        Some(refusal) => Err(refusal.fault(service, "No model is asked")),
         None => Ok(()),
     }
 }
 
-/// Of the caps that leave less than `least` the one whose period ends last, in words: until then nothing is accepted.
-/// Webhooks are notified of each.
+/// Of the caps that leave less than `least` the one whose period ends last: until then nothing is accepted. One that is less
+/// than `least` leaves too little in any period. Webhooks are notified of each.
 async fn reached_cap(
     service: &Service,
     payer: Payer<'_>,
     caps: &SpendCaps,
     least: impl Fn(Unit) -> Amount,
-) -> Result<Option<(Capped, String)>> {
+) -> Result<Option<CapRefusal>> {
     let now = service.now();
-    let mut last: Option<(Capped, Amount)> = None;
+    let mut last: Option<CapRefusal> = None;
+    let end = |refusal: &CapRefusal| refusal.ends_at.unwrap_or(Millis::MAX);
     for (spent, capped, cap) in spending::spent(service, payer, caps, now).await? {
-        if spent.used + least(capped.unit()) <= cap {
+        let least = least(capped.unit());
+        if spent.used + least <= cap {
             continue;
         }
         service.runtime.announce_cap_reached(&spent, capped, cap).await;
-        if last.is_none_or(|(other, _)| other.ends_at(now) < capped.ends_at(now)) {
-            last = Some((capped, cap));
+        let refusal = if least > cap {
+            CapRefusal { capped, words: capped.words_of_too_little(cap, least), ends_at: None }
+        } else {
+            CapRefusal { capped, words: capped.words(cap, now), ends_at: Some(capped.ends_at(now)) }
+        };
+        if last.as_ref().is_none_or(|other| end(other) < end(&refusal)) {
+            last = Some(refusal);
         }
     }
-    Ok(last.map(|(capped, cap)| (capped, capped.words(cap, now))))
-}
-
-fn at_cap(service: &Service, capped: Capped, detail: String) -> Fault {
-    let now = service.now();
-    Fault::new(Code::SpendCapReached, detail).retry_after(capped.ends_at(now) - now)
+    Ok(last)
 }

@@ -110,11 +110,12 @@ fn unanswered(stopped: Stopped) -> Result<(), Error> {
     }
 }
 
-/// The thread for a query.
+/// The thread for a query. A new one is made by the query itself, so a query that is refused leaves none.
 pub(super) async fn thread_of(server: &Server, thread: Option<String>) -> Result<Thread, Error> {
-    let Some(thread) = thread else { return server.post("/threads", &json!({})).await };
+    let new = |thread_id| Thread { thread_id, last_seq: 0, title: String::new(), last_run: None };
+    let Some(thread) = thread else { return Ok(new(format!("thr_{}", uuid::Uuid::new_v4()))) };
     match server.get(&format!("/threads/{thread}")).await {
-        Err(Error::NotFound(_)) => Ok(Thread { thread_id: thread, last_seq: 0, title: String::new(), last_run: None }),
+        Err(Error::NotFound(_)) => Ok(new(thread)),
         found => found,
     }
 }

@@ -324,3 +324,16 @@ fn what_answers_and_is_no_pes_is_told_apart_from_nobody() {
         assert_eq!((code, told), (Some(9), true), "{asks:?}: {nobody}");
     }
 }
+
+/// The query itself makes a new thread.
+#[test]
+fn a_query_that_is_refused_leaves_no_thread() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = serve(folder.path(), &[("PES_LIMITS_SPEND_TENANT_DAY_TOKENS", "1"), ("PES_DEMO_PACE", "0")]);
+    let here = [("PES_URL", served.url.as_str())];
+    let refused = run(folder.path(), &["run", "hello"], &here);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("No run is accepted: the cap of 1 tokens a day of the tenant is less than "), "{said}");
+    assert_eq!(http(&served.url, "/threads")["items"], json!([]));
+}

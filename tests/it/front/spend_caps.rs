@@ -89,7 +89,12 @@ async fn the_operator_gives_a_tenant_caps_in_tokens() {
     }
     let caps = put(json!({ "tenantDayTokens": 1, "keyMonthUsd": 5.0 })).await.expect(200);
     assert_eq!(caps, json!({ "tenantDayTokens": 1, "keyMonthUsd": 5.0, "tenantMonthUsd": 100.0 }));
-    app.post("/threads/t/process", json!({ "query": "count" })).await.problem("spend_cap_reached");
+    let refused = app.post("/threads/t/process", json!({ "query": "count" })).await;
+    assert_eq!(refused.header("retry-after"), None, "waiting does not help");
+    let problem = refused.problem("spend_cap_reached");
+    let why = "No run is accepted: the cap of 1 tokens a day of the tenant is less than the first model call needs, which is ";
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.starts_with(why) && detail.ends_with(" tokens; raise it."), "{detail}");
     put(json!({ "tenantDayTokens": 1_000_000 })).await.expect(200);
     app.post("/threads/t/process", json!({ "query": "count" })).await.expect(202);
 }

@@ -92,7 +92,7 @@ async fn of_caps_that_are_reached_the_one_that_ends_last_is_named_and_all_are_an
     let store = fresh_store().await;
     let clocked = Clocked::on(store.clone(), |config| {
         let spend = &mut config.limits.spend;
-        (spend.tenant_day_tokens, spend.tenant_month_tokens) = (Some(20), Some(200));
+        (spend.tenant_day_tokens, spend.tenant_month_tokens) = (Some(20_000), Some(200_000));
         config.egress.allow.push("127.0.0.1:1".to_owned());
         config.webhooks.push(Webhook {
             id: "ops".to_owned(),
@@ -106,11 +106,12 @@ async fn of_caps_that_are_reached_the_one_that_ends_last_is_named_and_all_are_an
     let (now, tenant) = (clocked.clock.now(), clocked.instance.caller().tenant);
     let both = [Capped::TenantDayTokens, Capped::TenantMonthTokens];
     let both = both.map(|capped| SpendKey::of(capped, tenant, None, now).unwrap());
-    let change = |key: &SpendKey| SpendChange { key: key.clone(), used: 200, held: 0, cap: None, notices: Vec::new() };
+    let change =
+        |key: &SpendKey| SpendChange { key: key.clone(), used: 200_000, held: 0, cap: None, notices: Vec::new() };
     store.add_usage(tenant, now, Vec::new(), both.iter().map(change).collect()).await.unwrap();
     let fault = clocked.instance.process(AgentProps::new("t", "hello")).await.unwrap_err();
     assert_eq!((fault.code, fault.retry_after_ms), (Code::SpendCapReached, Some(10 * DAY)));
-    let month = "the cap of 200 tokens a month of the tenant is reached until 2026-12-01T00:00:00Z";
+    let month = "the cap of 200000 tokens a month of the tenant is reached until 2026-12-01T00:00:00Z";
     assert!(fault.detail.contains(month), "{}", fault.detail);
     let told: Vec<i64> = store.spent(&both).await.unwrap().iter().map(|spent| spent.told).collect();
     assert_eq!(told, [100, 100]);
