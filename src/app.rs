@@ -133,6 +133,7 @@ impl App {
         let tools =
             Registry::new(components.tools, config.env)?.with_sources(components.sources).with_policies(policies);
         let base = components.address.map(|address| own_url(&config.server, address)).transpose()?;
+        let instance = config.runtime.replica.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         let parts = runtime::Parts {
             base,
             hub: Hub::new(config.limits.socket_queue_bytes),
@@ -142,7 +143,7 @@ impl App {
             outbox: Arc::new(
                 outward::outbox(&config, &*store, &documents, &sealer, &egress, components.clock.now()).await?,
             ),
-            traces: Traces::new(&config.telemetry, egress.clone()).map_err(config::Error)?.map(Arc::new),
+            traces: Traces::new(&config.telemetry, &instance, egress.clone()).map_err(config::Error)?.map(Arc::new),
             agents,
             sealer,
             documents,

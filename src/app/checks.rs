@@ -37,7 +37,7 @@ pub(crate) fn check(config: &Config) -> Vec<Error> {
         outward::webhooks(config).map(drop).map_err(Error::from),
         outward::operator_agents(config).map(drop).map_err(Error::from),
         Issuers::new(&config.auth.oidc, &egress).map(drop).map_err(|why| config::Error(why).into()),
-        Traces::new(&config.telemetry, egress.clone()).map(drop).map_err(|why| config::Error(why).into()),
+        Traces::new(&config.telemetry, "", egress.clone()).map(drop).map_err(|why| config::Error(why).into()),
     ];
     found.into_iter().filter_map(Result::err).collect()
 }

@@ -147,12 +147,20 @@ pub async fn issue(store: &dyn Store, new: &NewKey, max_keys: usize, by: &str, n
         former_hash: None,
         former_until: None,
     };
-    let line = audit_line(&row, "make key", by, now);
+    let line = with_end(audit_line(&row, "make key", by, now), row.expires_at);
     Ok(match store.add_key(row, max_keys, line).await? {
         KeyAdded::Stored => IssueResult::Made(issued),
         KeyAdded::NameTaken => IssueResult::NameTaken,
         KeyAdded::TooMany => IssueResult::TooMany,
     })
+}
+
+/// The audit line of a new key, or of a new value of one, with its end, if it has any.
+fn with_end(mut line: AuditRow, expires_at: Option<Millis>) -> AuditRow {
+    if let Some(end) = expires_at {
+        line.detail["expiresAt"] = json!(end);
+    }
+    line
 }
 
 /// The audit line for a key.
@@ -211,7 +219,9 @@ pub async fn rotate(
         expires_at: rotation.expires_at,
         now,
     };
-    if store.rotate_key(replacement, audit_line(&row, "rotate key", by, now)).await? {
+    let mut line = with_end(audit_line(&row, "rotate key", by, now), rotation.expires_at.or(row.expires_at));
+    line.detail["formerUntil"] = json!(replacement.former_until);
+    if store.rotate_key(replacement, line).await? {
         return Ok(RotationResult::Made(issued));
     }
     let stored = store.key(key_id).await?.filter(|key| is_valid(key, now));

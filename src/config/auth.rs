@@ -179,9 +179,12 @@ impl Auth {
 
 const WEAK: &str = "can be guessed: take at least 16 characters, 8 of them different; `openssl rand -hex 32` makes one";
 
+/// The key of the examples in `Dockerfile` and `docker-compose.yml`.
+const EXAMPLE: &str = "A_LONG_RANDOM_KEY";
+
 /// Whether the key can be guessed.
 fn is_weak(key: &str) -> bool {
-    key.chars().count() < 16 || key.chars().collect::<HashSet<_>>().len() < 8
+    key == EXAMPLE || key.chars().count() < 16 || key.chars().collect::<HashSet<_>>().len() < 8
 }
 
 /// Checks a name of a tenant or key. Names appear in lists, rules and logs, so they contain only visible characters.

@@ -102,8 +102,9 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// `None`: no collector is configured. The error says which setting is wrong, and how.
-    pub fn new(config: &Telemetry, egress: Arc<Egress>) -> Result<Option<Self>, String> {
+    /// `None`: no collector is configured. The error says which setting is wrong, and how. `instance` tells the spans of this
+    /// process from those of others.
+    pub fn new(config: &Telemetry, instance: &str, egress: Arc<Egress>) -> Result<Option<Self>, String> {
         let Some(url) = settings::url(config)? else { return Ok(None) };
         if !(0.0..=1.0).contains(&config.sampler_arg) {
             return Err(format!("telemetry.sampler_arg is {}: it is a share from 0 to 1", config.sampler_arg));
@@ -111,7 +112,7 @@ impl Traces {
         Ok(Some(Self {
             to: Destination::Operator(url),
             headers: settings::headers(config)?,
-            resource: settings::resource(config)?,
+            resource: settings::resource(config, instance)?,
             sampler: config.sampler,
             ratio: config.sampler_arg,
             with_content: config.content == Content::Spans,

@@ -41,9 +41,13 @@ pub(super) fn headers(config: &Telemetry) -> Result<HeaderMap, String> {
 }
 
 /// The resource attributes of this server. If a name is given twice, the last value counts.
-pub(super) fn resource(config: &Telemetry) -> Result<Attributes, String> {
+pub(super) fn resource(config: &Telemetry, instance: &str) -> Result<Attributes, String> {
     let given = pairs("telemetry.resource_attributes", config.resource_attributes.as_deref())?;
-    let ours = [("service.name", config.service_name.as_str()), ("service.version", env!("CARGO_PKG_VERSION"))];
+    let ours = [
+        ("service.name", config.service_name.as_str()),
+        ("service.version", env!("CARGO_PKG_VERSION")),
+        ("service.instance.id", instance),
+    ];
     let is_given = |name: &str| given.iter().any(|(known, _)| known == name);
     let ours = ours.into_iter().filter(|(name, _)| !is_given(name));
     let ours: Attributes = ours.map(|(name, value)| (name.into(), value.to_owned().into())).collect();

@@ -35,7 +35,7 @@ fn a_run_is_traced_as_its_caller_says_or_as_is_set() {
             sampler_arg: ratio,
             ..Telemetry::default()
         };
-        let traces = Traces::new(&config, Arc::new(Egress::new(Duration::ZERO))).unwrap().unwrap();
+        let traces = Traces::new(&config, "pes-0", Arc::new(Egress::new(Duration::ZERO))).unwrap().unwrap();
         let marked = traces.with_sampled_flag(trace, origin.clone());
         assert_eq!(marked.flags.as_deref(), Some(if expected { "01" } else { "00" }));
         assert_eq!(is_sampled(sampler, ratio, trace, &marked), expected, "a later decision is the same");
@@ -56,10 +56,10 @@ fn settings_are_read_as_opentelemetry_writes_them() {
         (&headers["authorization"], &headers["x-scope"]),
         (&"Bearer k".parse().unwrap(), &"a=b".parse().unwrap())
     );
-    let resource = settings::resource(&config).unwrap();
+    let resource = settings::resource(&config, "pes-0").unwrap();
     let names: Vec<&str> = resource.iter().map(|(name, _)| &**name).collect();
-    assert_eq!(names, ["service.version", "service.name", "place"]);
-    assert_eq!(resource[2].1, "here, there".into());
+    assert_eq!(names, ["service.version", "service.instance.id", "service.name", "place"]);
+    assert_eq!((&resource[1].1, &resource[3].1), (&"pes-0".into(), &"here, there".into()));
 
     let whole = Telemetry { traces_endpoint: Some("https://c.example/t".into()), ..config.clone() };
     assert_eq!(settings::url(&whole).unwrap().unwrap().as_str(), "https://c.example/t");
@@ -76,7 +76,7 @@ fn settings_are_read_as_opentelemetry_writes_them() {
         (Telemetry { sampler_arg: 1.5, ..config }, "from 0 to 1"),
     ] {
         let egress = Arc::new(Egress::new(Duration::ZERO));
-        let said = Traces::new(&wrong, egress).err().expect("it is refused");
+        let said = Traces::new(&wrong, "pes-0", egress).err().expect("it is refused");
         assert!(said.contains(why) && said.contains("telemetry.") && !said.contains("hush"), "{said}");
     }
 }

@@ -70,6 +70,11 @@ fn advice(code: Option<u32>, error: &dyn Display) -> String {
         format!("there is no room left on its disk; make room, then start again ({error})")
     } else if code.is_some_and(|code| matches!(code & 0xFF, code::CORRUPT | code::NOT_A_DATABASE)) {
         format!("it is damaged ({error}); {RESTORE}")
+    } else if code.is_some_and(|code| matches!(code & 0xFF, code::READONLY | code::CANNOT_OPEN)) {
+        format!(
+            "it, a file beside it (pes.db-wal, pes.db-shm) or their folder cannot be written; make all of them the own ones of \
+             the user who runs this ({error})"
+        )
     } else {
         error.to_string()
     }
@@ -81,6 +86,7 @@ mod code {
     pub const IOERR: u32 = 10;
     pub const CORRUPT: u32 = 11;
     pub const FULL: u32 = 13;
+    pub const CANNOT_OPEN: u32 = 14;
     pub const IOERR_SHMSIZE: u32 = 4874;
     pub const NOT_A_DATABASE: u32 = 26;
     pub const TOOBIG: u32 = 18;
@@ -111,4 +117,20 @@ pub(super) fn unreadable(error: sqlx::Error) -> Error {
     let is_damaged = matches!(error, sqlx::Error::ColumnDecode { .. })
         || primary_code(&error).is_some_and(|code| code == code::CORRUPT);
     if is_damaged { Error::Damaged(error.to_string()) } else { Error::Unavailable(error.to_string()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file or folder of another user, and one beside the database that a command of root left.
+    #[test]
+    fn a_file_that_cannot_be_written_is_told_with_what_to_do() {
+        for code in [1544, 14] {
+            let error = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some("why".to_owned()));
+            let told = "it, a file beside it (pes.db-wal, pes.db-shm) or their folder cannot be written; make all of them the \
+                        own ones of the user who runs this (why)";
+            assert_eq!(why_not_used(&error), told);
+        }
+    }
 }

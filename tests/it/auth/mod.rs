@@ -15,7 +15,7 @@ use pes::auth::{IssueResult, Issued, KeyRotation, Keys, NewKey, Pass, issue, lis
 use pes::config::{Auth, ConfiguredKey};
 use pes::domain::caller::Scope;
 use pes::domain::fault::Code;
-use pes::store::{PageAsk, Store};
+use pes::store::{AuditRow, PageAsk, Store};
 
 fn configured(keys: &[&str]) -> Auth {
     Auth { keys: keys.iter().map(|key| key.parse().unwrap()).collect(), ..Auth::default() }
@@ -201,6 +201,21 @@ async fn who_makes_and_revokes_a_key_stands_in_the_audit() {
     assert_eq!(told, [("boss", "revoke key", 7), ("boss", "make key", 7)]);
     assert!(lines.iter().all(|line| line.detail["keyId"] == issued.key_id && line.detail["name"] == "ci"), "{lines:?}");
     assert!(!format!("{lines:?}").contains(&issued.key[4..]));
+}
+
+#[tokio::test]
+async fn the_audit_says_when_a_key_ends_and_its_former_value() {
+    let store = fresh_store().await;
+    let keys = Keys::open(&configured(&["acme/boss:admin:k1"]), store.clone(), Arc::new(|| 7)).await.unwrap();
+    let boss = keys.authenticate(Some("k1")).await.unwrap();
+    let issued = keys.issue(&boss, &NewKey { expires_at: Some(100), ..new_key(&[Scope::Read]) }).await.unwrap();
+    for rotation in [KeyRotation::default(), KeyRotation { overlap_ms: 20, expires_at: Some(200) }] {
+        keys.rotate(&boss, &issued.key_id, &rotation).await.unwrap();
+    }
+    let lines = store.audit_of_tenant(boss.tenant, &PageAsk { cursor: None, limit: 10 }).await.unwrap().items;
+    let ends = |line: &AuditRow| (line.detail["expiresAt"].as_i64(), line.detail["formerUntil"].as_i64());
+    let ends: Vec<_> = lines.iter().rev().map(ends).collect();
+    assert_eq!(ends, [(Some(100), None), (Some(100), Some(7)), (Some(200), Some(27))]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -190,7 +190,7 @@ fn a_folder_that_takes_too_little_for_a_start_is_not_well() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("data")).unwrap();
     let limited = "trap '' XFSZ; ulimit -f 128; exec \"$0\" doctor";
-    let output = Command::new("sh")
+    let output = Command::new("/bin/sh")
         .args(["-c", limited, env!("CARGO_BIN_EXE_pes")])
         .current_dir(folder.path())
         .env_clear()

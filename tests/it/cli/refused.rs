@@ -71,6 +71,10 @@ fn what_is_unknown_or_wrong_is_named() {
         (load(&[("PES_API_KEYS", "acme/timer:read:key")]), "PES_API_KEYS: a key's name must not be policy, timer"),
         (load(&[("PES_API_KEYS", "acme:read:a")]), "auth.keys (PES_API_KEYS): the key of entry 1 can be guessed: "),
         (
+            load(&[("PES_API_KEYS", "acme:read:A_LONG_RANDOM_KEY")]),
+            "auth.keys (PES_API_KEYS): the key of entry 1 can be guessed: ",
+        ),
+        (
             load(&[("PES_API_KEYS", "acme:read:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")]),
             "auth.keys (PES_API_KEYS): the key of entry 1 can be guessed: ",
         ),
