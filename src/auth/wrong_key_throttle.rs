@@ -32,8 +32,8 @@ struct RecentWrongKeys {
 }
 
 impl WrongKeyThrottle {
-    /// Counts a wrong key from this address, if it is known. Waits until its answer is due and returns `refused`; if that would take too long, returns a
-    /// fault with a retry delay at once.
+    /// Counts a wrong key from this address, if it is known. Waits until its answer is due and returns `refused`; if that
+    /// would take too long, returns a fault with a retry delay at once.
     pub(super) async fn throttled(&self, refused: Fault, from: Option<IpAddr>) -> Fault {
         let (now, due) = self.count_and_schedule(from);
         if due.saturating_duration_since(now) > MAX_DELAY {

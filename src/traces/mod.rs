@@ -102,8 +102,8 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// `None`: no collector is configured. The error says which setting is wrong, and how. `instance` tells the spans of this
-    /// process from those of others.
+    /// `None`: no collector is configured. The error says which setting is wrong, and how. `instance` tells the spans of
+    /// this process from those of others.
     pub fn new(config: &Telemetry, instance: &str, egress: Arc<Egress>) -> Result<Option<Self>, String> {
         let Some(url) = settings::url(config)? else { return Ok(None) };
         if !(0.0..=1.0).contains(&config.sampler_arg) {
