@@ -90,7 +90,7 @@ async fn the_operator_sees_the_caps_of_a_tenant_and_the_audit_keeps_them() {
     let audit = app.ask("GET", "/audit").key(ANN).send().await.expect(200);
     let put = audit["items"].as_array().unwrap().iter().filter(|line| line["action"] == "put document");
     let put: Vec<&Value> = put.map(|line| &line["detail"]["body"]).collect();
-    assert_eq!(put, [&first, &second]);
+    assert_eq!(put, [&second, &first], "the newest first");
 }
 
 #[tokio::test]
