@@ -107,7 +107,8 @@ pub(crate) fn with_line(text: &str, error: &toml::de::Error) -> String {
 fn one_line(place: &str, error: toml::de::Error) -> Error {
     let message = without_value(error.to_string().trim());
     let lines: Vec<String> = message.lines().map(without_rust_types).collect();
-    Error(format!("{place}: {}", lines.join(" ")))
+    // What is an object in JSON is a table in TOML.
+    Error(format!("{place}: {}", lines.join(" ")).replace(", expected an object", ", expected a table"))
 }
 
 /// What serde says of a wrong type without the value, which may be a secret that stands in the wrong place.

@@ -151,7 +151,7 @@ fn a_secret_in_the_wrong_form_is_not_repeated() {
         ("[models.tenant_keys]\nacme = \"hush\"", "invalid type: string, expected a map in `models.tenant_keys.acme`"),
         (
             "[models.providers]\ngroq = \"hush\"",
-            "invalid type: string, expected struct Provider in `models.providers.groq`",
+            "invalid type: string, expected a table in `models.providers.groq`",
         ),
         (
             "[mcp.servers.shop]\ncommand = \"shop\"\nenv = \"TOKEN=hush\"",
