@@ -8,6 +8,7 @@ pub mod frame;
 pub mod http_tool;
 pub mod lookup;
 pub(crate) mod prices;
+pub(crate) mod question_text;
 pub mod request_trace;
 pub mod retention;
 pub(crate) mod run_activity;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::text_reply;
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::hitl::{Answer, AskedQuestion, InDoubtAction, InputType, RiskLevel, Suspension, SuspensionKind};
+use crate::domain::question_text;
 
 /// How many bytes of the arguments are shown. Nobody may approve by a text reply what was not shown in full.
 const MAX_SHOWN_BYTES: usize = 2048;
@@ -158,34 +159,9 @@ fn is_about_a_call(kind: SuspensionKind) -> bool {
     }
 }
 
-/// The arguments or the plan, as a JSON block, and whether they are shown in full.
+/// The arguments or the plan, as a block, and whether they are shown in full.
 fn subject_block(asked: &AskedQuestion) -> (String, bool) {
-    let about = match (&asked.tool_input, &asked.plan) {
-        (Some(arguments), _) => serde_json::to_string_pretty(arguments).unwrap_or_default(),
-        (None, Some(plan)) => plan_items(plan),
-        (None, None) => return (String::new(), true),
-    };
-    let end = about.floor_char_boundary(MAX_SHOWN_BYTES);
-    let (cut, is_whole) = (&about[..end], end == about.len());
-    let more = if is_whole { "" } else { "\n…" };
-    (fenced("json", &format!("{cut}{more}")), is_whole)
-}
-
-/// The text in a code fence that is longer than any run of backticks in it, so that the text cannot close the fence.
-pub(super) fn fenced(language: &str, text: &str) -> String {
-    let fence = "`".repeat(longest_run(text, '`').max(2) + 1);
-    format!("{fence}{language}\n{text}\n{fence}")
-}
-
-fn longest_run(text: &str, of: char) -> usize {
-    text.split(|c| c != of).map(str::len).max().unwrap_or(0)
-}
-
-/// The items of a plan that waits for approval.
-fn plan_items(plan: &Value) -> String {
-    let items = plan["todoList"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let lines = items.iter().map(|item| format!("- {}", item["description"].as_str().unwrap_or_default()));
-    lines.collect::<Vec<_>>().join("\n")
+    question_text::subject_block(asked, MAX_SHOWN_BYTES)
 }
 
 #[cfg(test)]

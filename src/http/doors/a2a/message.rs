@@ -3,7 +3,7 @@
 use super::card;
 use crate::a2a::types::{Content, Message, Part};
 use crate::config::a2a::A2a;
-use crate::http::doors::question::fenced;
+use crate::domain::question_text::fenced;
 
 /// The query: the texts, data as JSON, files of text with their names, and other files by name only.
 pub(super) fn query(message: &Message) -> String {
