@@ -13,7 +13,7 @@ export function asked(draft, content, told) {
     call.policy = content.policy ?? call.policy;
     call.digest = content.digest ?? call.digest;
   }
-  if (content.kind === 'in_doubt') draft.restarted(told);
+  if (content.kind === 'in_doubt' && !content.remote) draft.restarted(told);
 }
 
 /** A question ends: answered, withdrawn or expired. */

@@ -26,7 +26,7 @@ function Foreseen({ ctx, thread }) {
   const { forecast, problem } = useForecast(ctx, thread);
   if (problem) return html`<div class="scroll page"><${FailurePanel} ctx=${ctx} thread=${thread} problem=${problem} /></div>`;
   if (!forecast) return html`<div class="scroll page"><${Loading} rows=${6} /></div>`;
-  const review = thread.core.suspensions.find((one) => one.kind === 'plan_review');
+  const review = thread.core.suspensions.find((one) => one.kind === 'plan_review' && !one.remote);
   return html`<div class="scroll page scrollx forecast" tabindex="0" role="region" aria-label="Forecast" data-testid="forecast">
     <${Sentence} forecast=${forecast} cost=${costText(forecast.cost)} />
     <${ForecastTable} forecast=${forecast} /><div class="only-narrow"><${ForecastList} forecast=${forecast} /></div>

@@ -2,17 +2,19 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::types::{Artifact, Content, Message, Part, Task, TaskState, TaskStatus};
 use crate::domain::Millis;
+use crate::domain::forecast::PlanForecast;
 use crate::domain::hitl::FeedbackSchema;
-use crate::domain::task::{PeerReport, PeerState, RemoteQuestion};
+use crate::domain::task::{PeerReport, PeerState, RemoteQuestion, RemoteSubject};
 use crate::tool::answer;
 
 /// How much of an agent's own text is stored beside the result.
 const MAX_CHARS: usize = 4_000;
-/// A question with a longer id counts as one without.
+/// A question with a longer id counts as one without; a longer name of a tool or a longer digest as none.
 const MAX_ID_BYTES: usize = 200;
 
 fn state(state: TaskState) -> PeerState {
@@ -58,7 +60,7 @@ impl Progress {
     }
 }
 
-/// `bytes` limits the artifacts that are stored.
+/// `bytes` limits the artifacts that are stored, and what a question is about.
 pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> PeerReport {
     let said = task.status.message.as_ref();
     let state = state(task.status.state);
@@ -69,6 +71,7 @@ pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> PeerRe
         message: said.and_then(message),
         form: said.and_then(form),
         question: said.and_then(question),
+        subject: said.and_then(|said| subject(said, bytes)),
         output: Value::Null,
         patience_ms,
     };
@@ -92,6 +95,7 @@ pub fn of_message(message: &Message, bytes: usize, patience_ms: Option<Millis>) 
         message: None,
         form: None,
         question: None,
+        subject: None,
         output: Value::Null,
         patience_ms,
     };
@@ -164,18 +168,59 @@ fn message(said: &Message) -> Option<String> {
     Some(words(said)).filter(|words| !words.is_empty())
 }
 
+/// The texts of a message. A question of a server of this kind about its own call or plan repeats these in its text;
+/// they are shown apart.
 fn words(message: &Message) -> String {
-    let texts: Vec<&str> = message.parts.iter().filter_map(text).collect();
+    let bare = deciding(message).and_then(|data| data.get("message")?.as_str()).filter(|bare| !bare.is_empty());
+    let without_subject = |text| bare.filter(|bare| str::starts_with(text, bare)).unwrap_or(text);
+    let texts: Vec<&str> = message.parts.iter().filter_map(text).map(without_subject).collect();
     texts.join("\n").chars().take(MAX_CHARS).collect()
 }
 
 /// The id of the question, if a data part has it like this server's own questions.
 fn question(message: &Message) -> Option<RemoteQuestion> {
+    named(message).map(|(question, _)| question)
+}
+
+/// The question, and the data part that gives it an id.
+fn named(message: &Message) -> Option<(RemoteQuestion, &Value)> {
     let named = message.parts.iter().find_map(|part| match &part.content {
-        Content::Data(data) => serde_json::from_value::<RemoteQuestion>(data.clone()).ok(),
+        Content::Data(data) => Some((serde_json::from_value::<RemoteQuestion>(data.clone()).ok()?, data)),
         Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
     });
-    named.filter(|question| question.suspension_id.as_str().len() <= MAX_ID_BYTES)
+    named.filter(|(question, _)| question.suspension_id.as_str().len() <= MAX_ID_BYTES)
+}
+
+/// The data part of a question whether a call or a plan of the agent's own may run.
+fn deciding(message: &Message) -> Option<&Value> {
+    named(message).filter(|(question, _)| question.kind.may_let_run()).map(|(_, data)| data)
+}
+
+/// What a person is to decide about. Members that cannot be read, and arguments and plans of more than `bytes`, are left
+/// out: then what is decided cannot be shown.
+fn subject(message: &Message, bytes: usize) -> Option<RemoteSubject> {
+    let data = deciding(message)?;
+    let call = &data["toolCall"];
+    let is_short = |text: &&str| !text.is_empty() && text.len() <= MAX_ID_BYTES && !text.contains(char::is_control);
+    let short = |text: &Value| text.as_str().filter(is_short).map(str::to_owned);
+    let fits = |value: &&Value| !value.is_null() && value.to_string().len() <= bytes;
+    let tool = short(&call["toolName"]);
+    let arguments = call.get("arguments").filter(|_| tool.is_some()).filter(fits).cloned();
+    let plan = data.get("plan").filter(fits).filter(|plan| member::<PlanForecast>(plan).is_some()).cloned();
+    Some(RemoteSubject {
+        tool_name: tool.filter(|_| arguments.is_some()),
+        arguments,
+        class: member(&data["class"]),
+        idempotent: member(&data["idempotent"]),
+        plan,
+        digest: short(&data["digest"]),
+        risk_level: member(&data["riskLevel"]),
+    })
+}
+
+/// A member of a data part. `None` if it is absent or cannot be read.
+fn member<T: DeserializeOwned>(value: &Value) -> Option<T> {
+    T::deserialize(value).ok()
 }
 
 /// The form of the expected answer, if a data part describes it like this server's own questions. Nobody could answer a

@@ -13,6 +13,7 @@ use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::fault::Code;
 use crate::domain::hitl::{AskedQuestion, Suspension};
 use crate::domain::message::{ConversationMessage, MessageRole};
+use crate::domain::question_text;
 use crate::domain::run::{CallerStatus, Run, RunStatus};
 
 /// The id of the artifact with the final response.
@@ -170,12 +171,17 @@ pub fn state_of_questions(open: &[AskedQuestion]) -> TaskState {
 /// The content of `AGENT_SUSPENDED` as a message: a text for people, and the same as data for programs, with a link.
 pub fn question(task_id: &str, context_id: &str, asked: &AskedQuestion, urls: Option<&ConsoleUrls>) -> Message {
     let schema = &asked.feedback_schema;
-    let mut form = json!({ "suspensionId": asked.suspension_id, "kind": asked.kind, "schema": schema });
+    let mut form = json!({
+        "suspensionId": asked.suspension_id, "kind": asked.kind, "message": asked.message, "schema": schema,
+    });
     form["options"] = json!(schema.options);
     if let Some(tool) = &asked.tool_name {
         form["toolCall"] = json!({ "callId": asked.call_id, "toolName": tool, "arguments": asked.tool_input });
     }
     let beside = [
+        ("class", asked.class.map(|class| json!(class))),
+        ("idempotent", asked.idempotent.map(|idempotent| json!(idempotent))),
+        ("riskLevel", asked.risk_level.map(|risk| json!(risk))),
         ("digest", asked.digest.as_ref().map(|digest| json!(digest))),
         ("plan", asked.plan.clone()),
         ("expiresAt", asked.expires_at.map(|at| json!(at))),
@@ -191,9 +197,21 @@ pub fn question(task_id: &str, context_id: &str, asked: &AskedQuestion, urls: Op
         context_id: Some(context_id.to_owned()),
         task_id: Some(task_id.to_owned()),
         role: Role::Agent,
-        parts: vec![Part::text(&asked.message), Part::data(form)],
+        parts: vec![Part::text(text(asked)), Part::data(form)],
         metadata: Metadata::new(),
         extensions: vec![QUESTIONS.to_owned()],
         reference_task_ids: Vec::new(),
     }
+}
+
+/// The message of the question. Where an answer may let a call run, the call or the plan follows in full: an agent may
+/// show its user nothing but the text.
+fn text(asked: &AskedQuestion) -> String {
+    let mut parts = vec![asked.message.clone()];
+    if asked.kind.may_let_run() {
+        let (subject, _) = question_text::subject_block(asked, usize::MAX);
+        parts.extend(asked.tool_name.as_ref().map(|tool| format!("Tool `{tool}`:")));
+        parts.extend(Some(subject).filter(|subject| !subject.is_empty()));
+    }
+    parts.join("\n\n")
 }

@@ -111,7 +111,8 @@ fn decision<'a>(fact: &'a Fact, ruling: Option<&Ruling>) -> Option<(&'a str, &'s
             let detail = Detail { suspension_id: Some(&body.suspension_id), ..Detail::default() };
             Some((ServerActor::Timer.as_str(), body.policy.as_str(), detail))
         }
-        Fact::AgentSuspended(body) if body.kind == SuspensionKind::Approval => {
+        // An agent that asks about a call of its own does so by its own policy.
+        Fact::AgentSuspended(body) if body.kind == SuspensionKind::Approval && body.remote.is_none() => {
             let detail = Detail {
                 suspension_id: Some(&body.suspension_id),
                 kind: Some(body.kind),

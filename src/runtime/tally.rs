@@ -132,7 +132,7 @@ impl Tally {
             }
             Fact::AgentSuspended(body) => {
                 self.0.push(Count::Asked { kind: body.kind.as_str() });
-                if body.kind == SuspensionKind::InDoubt {
+                if body.kind == SuspensionKind::InDoubt && body.remote.is_none() {
                     self.0.push(Count::Recovered { what: "in_doubt" });
                 }
             }

@@ -17,7 +17,9 @@ export function approval(props) {
   const { text, isRounded } = useFacts(question.toolInput);
   // An edit sends all arguments: a rounded number would be sent.
   const mayEdit = !over && question.feedbackSchema?.allowModifyArgs === true && whyNot.approve === null && !isRounded;
-  return [html`<${Arguments} question=${question} schema=${schema} draft=${draft} set=${set} mayEdit=${mayEdit} />`,
+  // Another server may not say what it asks about.
+  return [question.toolInput !== undefined
+      && html`<${Arguments} question=${question} schema=${schema} draft=${draft} set=${set} mayEdit=${mayEdit} />`,
     html`<${Acts} ...${props} mayEdit=${mayEdit} schema=${schema} size=${text.length} />`];
 }
 

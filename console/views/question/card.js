@@ -91,7 +91,7 @@ function whyNot(ctx, { mayAnswer: mine, policy }) {
 function Header({ ctx, question, link }) {
   const { kind, toolName, toolInput, riskLevel, seq } = question;
   const toolClass = question.class;
-  const agent = kind.startsWith('peer_') ? toolInput?.agentId ?? toolInput?.agent : null;
+  const agent = question.remote?.agentId ?? (kind.startsWith('peer_') ? toolInput?.agentId ?? toolInput?.agent : null);
   return html`<header>
     <${Shape} status=${KIND_SHAPE[kind] ?? 'ask'} />
     ${agent && html`<b>${show(agent)}</b>`}
@@ -191,7 +191,7 @@ function planReview(props) {
     html`<${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="What should be otherwise (the planner reads it)" />
       <div class="acts">
         <${Decide} name="approve" keys=${keysOf(hand, 'a')} cls="main" label="Run it" draft=${draft} off=${off} onPress=${run} />
-        <a class="b" href=${edit}>Edit first</a>
+        ${!question.remote && html`<a class="b" href=${edit}>Edit first</a>`}
         <${Decide} name="another" keys=${keysOf(hand, 'x')} label="Ask for another" draft=${draft} off=${whyNot.reject} onPress=${another} />
         <${Decide} name="end" cls="bad" label="End the run" draft=${draft} off=${whyNot.reject}
           onPress=${() => press('end', answer.reply(question, { approved: false }))} />

@@ -80,10 +80,10 @@ export function ReasonField({ draft, set, needed, hint = 'Reason (needed to reje
 /* Context of a question: why it is asked, who may answer, the effect of a crash, the time left. */
 
 export function Why({ question }) {
-  const { policy, digest, toolName, kind } = question;
+  const { policy, digest, toolName, kind, remote } = question;
   return html`<dl class="why" data-testid="why">
     ${asker(question) && html`<dt>Asked by</dt><dd>${asker(question)}</dd>`}
-    ${policy && html`<dt>${kind === 'approval' ? 'Asked by' : 'Ruled by'}</dt><dd><${Rule} policy=${policy} /></dd>`}
+    ${policy && html`<dt>${kind === 'approval' && !remote ? 'Asked by' : 'Ruled by'}</dt><dd><${Rule} policy=${policy} /></dd>`}
     <dt>May answer</dt><dd data-testid="may-answer"><${Who} question=${question} /></dd>
     ${toolName && (kind === 'approval' || kind === 'in_doubt') && html`<dt>If it breaks</dt>
       <dd>${breakText(question.class, question.idempotent)}</dd>`}
@@ -92,7 +92,8 @@ export function Why({ question }) {
 }
 
 /** Who asks, if no rule does. */
-function asker({ kind, toolName, toolInput }) {
+function asker({ kind, toolName, toolInput, remote }) {
+  if (remote) return html`the agent ${show(remote.agentId)}, about a call or a plan of its own`;
   if (kind === 'input') return toolName === 'ask_user' ? 'the model' : 'the tool, in the middle of its call';
   if (kind === 'peer_input' || kind === 'peer_auth') return html`the agent ${show(toolInput?.agentId ?? '')}`;
   return null;

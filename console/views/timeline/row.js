@@ -182,7 +182,7 @@ export function waitText(thread, item) {
   const open = (item.dependencies ?? []).filter((id) => !OVER.has(status.get(id)));
   if (open.length) return `waits for ${open.join(', ')}`;
   if (thread.core.runId == null) return 'pending';
-  if (thread.core.suspensions.some((one) => one.kind === 'plan_review')) return 'waits for the plan to be reviewed';
+  if (thread.core.suspensions.some((one) => one.kind === 'plan_review' && !one.remote)) return 'waits for the plan to be reviewed';
   const most = thread.newestRun?.options?.executionConfig?.maxParallelItems;
   return `waits for a free place${most ? ` (of ${most})` : ''}`;
 }

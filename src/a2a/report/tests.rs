@@ -1,6 +1,8 @@
 use super::*;
 use crate::a2a::types::{Metadata, Role};
-use crate::domain::hitl::SuspensionKind;
+use crate::a2a::view;
+use crate::domain::hitl::{RiskLevel, SuspensionKind};
+use crate::domain::tool::ToolClass;
 
 fn task(state: TaskState, parts: Vec<Part>) -> Task {
     let artifact = Artifact {
@@ -92,4 +94,57 @@ fn another_question_is_progress_and_another_message_of_a_working_task_is_not() {
     assert_eq!(status(TaskState::Working, "a"), status(TaskState::Working, "b"));
     let report = of_task(&asking(vec![Part::text("a")]), 1_000, None);
     assert_eq!(Progress::of_report(&report), status(TaskState::InputRequired, "a"));
+}
+
+/// The parts of a question of this server.
+fn asked(change: Value) -> Vec<Part> {
+    let mut whole = json!({
+        "suspensionId": "sus_1", "kind": "approval", "message": "Send it?", "callId": "call_1", "toolName": "send",
+        "toolInput": { "to": "a" }, "class": "irreversible", "idempotent": false, "digest": "d1", "riskLevel": "high",
+        "feedbackSchema": { "inputType": "confirm", "prompt": "Send it?" },
+    });
+    for (name, value) in change.as_object().unwrap() {
+        whole[name] = value.clone();
+    }
+    view::question("run_1", "t", &serde_json::from_value(whole).unwrap(), None).parts
+}
+
+#[test]
+fn a_question_about_a_call_names_the_call_to_people_and_to_programs() {
+    let mut parts = asked(json!({}));
+    let shown = "Send it?\n\nTool `send`:\n\n```json\n{\n  \"to\": \"a\"\n}\n```";
+    assert_eq!(parts[0].content, Content::Text(shown.to_owned()));
+    let subject = RemoteSubject {
+        tool_name: Some("send".to_owned()),
+        arguments: Some(json!({ "to": "a" })),
+        class: Some(ToolClass::Irreversible),
+        idempotent: Some(false),
+        plan: None,
+        digest: Some("d1".to_owned()),
+        risk_level: Some(RiskLevel::High),
+    };
+    let report = of_task(&asking(parts.clone()), 1_000, None);
+    assert_eq!((report.message.as_deref(), report.subject), (Some("Send it?"), Some(subject)));
+    parts.insert(0, Part::text("Answer yes or no."));
+    let again = of_task(&asking(parts), 1_000, None);
+    assert_eq!(again.message.as_deref(), Some("Answer yes or no.\nSend it?"), "the reason stays");
+}
+
+#[test]
+fn what_cannot_be_read_of_a_question_about_a_call_is_left_out() {
+    for (change, bytes) in [
+        (json!({ "toolInput": { "to": "x".repeat(2_000) } }), 1_000),
+        (json!({ "toolName": "send`\nhello" }), 1_000),
+        (json!({ "toolName": null, "kind": "plan_review", "plan": { "items": 7 } }), 1_000),
+    ] {
+        let subject = of_task(&asking(asked(change)), bytes, None).subject.unwrap();
+        assert!(!subject.can_be_shown(), "{subject:?}");
+        assert_eq!((subject.tool_name, subject.risk_level), (None, Some(RiskLevel::High)));
+    }
+}
+
+#[test]
+fn a_question_that_asks_for_a_value_is_about_no_call() {
+    let report = of_task(&asking(asked(json!({ "kind": "input" }))), 1_000, None);
+    assert_eq!((report.message.as_deref(), report.subject), (Some("Send it?"), None));
 }

@@ -316,7 +316,8 @@ pub(super) fn kind(kind: SuspensionKind) -> &'static str {
     }
 }
 
-/// The rule that asks. Where a call itself asks, or is in doubt, the rule allowed the call, so it is not the reason.
+/// The rule that asks. Where a call itself or an agent asks, or the call is in doubt, the rule allowed the call, so it is
+/// not the reason.
 pub(super) fn rule(asked: &AskedQuestion) -> Option<String> {
     let asks = match asked.kind {
         SuspensionKind::Approval | SuspensionKind::PlanReview | SuspensionKind::Budget | SuspensionKind::Pause => true,
@@ -326,7 +327,7 @@ pub(super) fn rule(asked: &AskedQuestion) -> Option<String> {
         | SuspensionKind::PeerInput
         | SuspensionKind::PeerAuth => false,
     };
-    let ruling = asked.policy.as_ref().filter(|_| asks);
+    let ruling = asked.policy.as_ref().filter(|_| asks && asked.remote.is_none());
     ruling.map(|ruling| show::line(&ruling.rule))
 }
 

@@ -276,8 +276,13 @@ fn removed(agent: &str) -> PeerFailure {
 
 /// A person's answer. It names the question if that has an id: the agent may ask something else by now, and takes the value
 /// as it is instead of reading it as text.
-fn reply_part(question: Option<&RemoteQuestion>, reply: Value) -> Part {
+fn reply_part(question: Option<&RemoteQuestion>, mut reply: Value) -> Part {
     let Some(question) = question else { return part(reply) };
+    // A decision about a call or a plan of the agent's own is a whole answer, to its question instead of ours.
+    if question.kind.may_let_run() && reply.is_object() {
+        reply["suspensionId"] = json!(question.suspension_id);
+        return Part::data(reply);
+    }
     let member = if question.kind.asks_for_a_value() {
         "value"
     } else if reply.is_boolean() {
@@ -302,6 +307,23 @@ fn part(value: Value) -> Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::a2a::types::Content;
+
+    #[test]
+    fn a_decision_names_the_agents_question() {
+        let question = |kind| RemoteQuestion { suspension_id: "sus_theirs".into(), kind };
+        let approval = question(SuspensionKind::Approval);
+        let reply = json!({ "suspensionId": "sus_ours", "approved": false, "reason": "not today" });
+        let sent = json!({ "suspensionId": "sus_theirs", "approved": false, "reason": "not today" });
+        assert_eq!(reply_part(Some(&approval), reply).content, Content::Data(sent));
+        // A reply that an earlier release stored.
+        let sent = json!({ "suspensionId": "sus_theirs", "approved": true });
+        assert_eq!(reply_part(Some(&approval), json!(true)).content, Content::Data(sent));
+        // An object is the whole value of an input.
+        let value = json!({ "suspensionId": "sus_theirs", "value": { "approved": 7 } });
+        let given = reply_part(Some(&question(SuspensionKind::Input)), json!({ "approved": 7 }));
+        assert_eq!(given.content, Content::Data(value));
+    }
 
     #[test]
     fn a_failure_without_a_reason_keeps_when_to_try_again() {

@@ -3,6 +3,7 @@
 mod agents;
 mod both;
 mod callbacks;
+mod decisions;
 mod dialects;
 mod erased;
 mod flow;
@@ -35,6 +36,33 @@ async fn app(peer: &Peer, poll_ms: i64) -> App {
 /// The same for the agent with this card.
 async fn knowing(card: String, poll_ms: i64) -> App {
     App::with(|config| knows(config, card, poll_ms)).await
+}
+
+/// A script whose model calls this tool with these arguments, written as TOML, in its only item.
+fn calling(tool: &str, arguments: &str) -> String {
+    format!(
+        r#"
+        [[reply]]
+        when = {{ phase = "planning" }}
+        json = {{ title = "T", intent = "I", plan = "P", todoList = [
+            {{ id = "it", description = "Do it", stepType = "tool", requiredTools = ["{tool}"] }},
+        ] }}
+        [[reply]]
+        when = {{ phase = "execution", iteration = 1 }}
+        calls = [{{ tool = "{tool}", arguments = {arguments} }}]
+        [[reply]]
+        when = {{ phase = "execution" }}
+        text = "It is done."
+        [[reply]]
+        when = {{ phase = "synthesis" }}
+        text = "All is done."
+        "#
+    )
+}
+
+/// The address of the server's card.
+fn card(of: &App) -> String {
+    format!("http://{}/.well-known/agent-card.json", of.address)
 }
 
 fn knows(config: &mut Config, card: String, poll_ms: i64) {

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{ended, knowing, results};
+use super::{calling, card, ended, knowing, results};
 use crate::support::app::App;
 
 /// The callback address is on this machine: the agent may call it, or it refuses to and is polled.
@@ -13,8 +13,7 @@ use crate::support::app::App;
 #[tokio::test]
 async fn two_servers_of_ours_work_for_each_other(#[case] allow: &[&str]) {
     let other = App::with(|config| config.egress.allow = allow.iter().map(|rule| (*rule).to_owned()).collect()).await;
-    let card = format!("http://{}/.well-known/agent-card.json", other.address);
-    let one = knowing(card, 50).await;
+    let one = knowing(card(&other), 50).await;
     one.finish("t", "delegate").await;
     let result = &results(&one, "t").await[0];
     assert_eq!(result["status"], "success", "{result:#}");
@@ -28,7 +27,7 @@ async fn two_servers_of_ours_work_for_each_other(#[case] allow: &[&str]) {
     assert_eq!((&theirs["status"], &theirs["threadId"]), (&json!("completed"), &task["remoteContextId"]));
 }
 
-/// What a person chose here arrives there as it is, whatever the form; an approval runs the call.
+/// What a person chose here arrives there as it is, whatever the form.
 #[rstest]
 #[case::list("ask_user", "{ question = 'Q', inputType = 'multiselect', options = ['a', 'b', 'c'] }", json!(["c", "a"]))]
 #[case::number(
@@ -42,33 +41,14 @@ async fn two_servers_of_ours_work_for_each_other(#[case] allow: &[&str]) {
     json!({ "value": 7, "unit": "km" })
 )]
 #[case::text("ask_user", "{ question = 'Q' }", json!(" yes, two spaces "))]
-#[case::approval("demo_send_email", "{ to = 'a@example.com', subject = 'S', body = 'B' }", json!(true))]
 #[tokio::test]
 async fn an_answer_of_every_form_reaches_the_server_that_asked(
     #[case] tool: &str,
     #[case] arguments: &str,
     #[case] answer: Value,
 ) {
-    let script = format!(
-        r#"
-        [[reply]]
-        when = {{ phase = "planning" }}
-        json = {{ title = "T", intent = "I", plan = "P", todoList = [
-            {{ id = "it", description = "Do it", stepType = "tool", requiredTools = ["{tool}"] }},
-        ] }}
-        [[reply]]
-        when = {{ phase = "execution", iteration = 1 }}
-        calls = [{{ tool = "{tool}", arguments = {arguments} }}]
-        [[reply]]
-        when = {{ phase = "execution" }}
-        text = "It is done."
-        [[reply]]
-        when = {{ phase = "synthesis" }}
-        text = "All is done."
-        "#
-    );
-    let other = App::scripted(&script, |_| {}).await;
-    let one = knowing(format!("http://{}/.well-known/agent-card.json", other.address), 50).await;
+    let other = App::scripted(&calling(tool, arguments), |_| {}).await;
+    let one = knowing(card(&other), 50).await;
     let asked = one.suspend("t", "delegate").await;
     let reply = json!({ "suspensionId": asked["suspensionId"], "value": answer });
     one.post("/threads/t/resume", reply).await.expect(202);
@@ -77,7 +57,5 @@ async fn an_answer_of_every_form_reaches_the_server_that_asked(
     assert_eq!(results(&one, "t").await[0]["output"]["text"], "All is done.");
     let theirs = results(&other, task["remoteContextId"].as_str().unwrap()).await;
     assert_eq!((theirs.len(), &theirs[0]["status"]), (1, &json!("success")), "{theirs:#?}");
-    if tool == "ask_user" {
-        assert_eq!(theirs[0]["output"], answer);
-    }
+    assert_eq!(theirs[0]["output"], answer);
 }

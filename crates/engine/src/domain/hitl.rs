@@ -7,7 +7,7 @@ use super::Millis;
 #[cfg(feature = "schema")]
 use super::forecast::PlanForecast;
 pub use super::form::{FeedbackSchema, InputType, SelectOption};
-use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
+use super::ids::{CallId, ItemId, RunId, SuspensionId, TaskId, ThreadId};
 use super::policy::Ruling;
 use super::tool::ToolClass;
 use super::words;
@@ -125,6 +125,10 @@ pub struct Suspension {
     pub digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk_level: Option<RiskLevel>,
+    /// The agent that asks about a call or a plan of its own. Tool, arguments, plan, digest and risk are the agent's, and
+    /// the answer is sent to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteAsker>,
     /// The rule that made it a question, and who may answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Ruling>,
@@ -178,6 +182,10 @@ pub struct AskedQuestion {
     pub digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk_level: Option<RiskLevel>,
+    /// The agent that asks about a call or a plan of its own. Tool, arguments, plan, digest and risk are the agent's, and
+    /// the answer is sent to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<RemoteAsker>,
     /// The rule that made it a question, and who may answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Ruling>,
@@ -191,7 +199,25 @@ pub struct AskedQuestion {
     pub other: Map<String, Value>,
 }
 
+/// Another agent that asks about a call or a plan of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct RemoteAsker {
+    pub agent_id: String,
+    /// The task that the agent works on.
+    pub task_id: TaskId,
+    /// The call that delegated the task, and waits for it.
+    pub call_id: CallId,
+}
+
 impl Suspension {
+    /// The call that waits for the answer. A question of an agent about a call of its own names the delegated call only
+    /// here: that call is not what is decided.
+    pub fn waiting_call(&self) -> Option<&CallId> {
+        self.call_id.as_ref().or_else(|| Some(&self.remote.as_ref()?.call_id))
+    }
+
     /// The body of its `AGENT_SUSPENDED`.
     pub fn asked(&self) -> AskedQuestion {
         AskedQuestion {
@@ -209,6 +235,7 @@ impl Suspension {
             plan: self.plan.clone(),
             digest: self.digest.clone(),
             risk_level: self.risk_level,
+            remote: self.remote.clone(),
             policy: self.policy.clone(),
             expires_at: self.expires_at,
             expiry_policy: self.expiry_policy,

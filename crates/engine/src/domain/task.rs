@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::facts::A2aTaskBody;
-use super::hitl::{FeedbackSchema, SuspensionKind};
+use super::hitl::{FeedbackSchema, RiskLevel, SuspensionKind};
 use super::ids::{CallId, ItemId, MessageId, RunId, SuspensionId, TaskId, ThreadId};
+use super::tool::ToolClass;
 use super::{Millis, words};
 
 /// The tool whose calls become tasks.
@@ -288,6 +289,27 @@ pub struct RemoteQuestion {
     pub kind: SuspensionKind,
 }
 
+/// What an agent asks a person to decide about: a call or a plan of its own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RemoteSubject {
+    /// The tool of the call. Absent if the arguments are.
+    pub tool_name: Option<String>,
+    pub arguments: Option<Value>,
+    pub class: Option<ToolClass>,
+    pub idempotent: Option<bool>,
+    /// A `PlanForecast`.
+    pub plan: Option<Value>,
+    pub digest: Option<String>,
+    pub risk_level: Option<RiskLevel>,
+}
+
+impl RemoteSubject {
+    /// Whether a person can be shown what is decided.
+    pub fn can_be_shown(&self) -> bool {
+        self.arguments.is_some() || self.plan.is_some()
+    }
+}
+
 /// An agent's report on a task, in answer to a request of ours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerReport {
@@ -300,6 +322,8 @@ pub struct PeerReport {
     pub form: Option<FeedbackSchema>,
     /// The id of the question, if the agent gives one.
     pub question: Option<RemoteQuestion>,
+    /// What the question asks a person to decide about, if its kind is one that may let a call run.
+    pub subject: Option<RemoteSubject>,
     /// The output of the task.
     pub output: Value,
     /// How long this agent may take, counted from the creation of the task.

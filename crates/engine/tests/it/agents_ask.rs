@@ -18,7 +18,7 @@ use super::peers::Way;
 use super::sim::*;
 
 /// When it is due, the agent is polled.
-fn asked(sim: &mut Sim) {
+pub fn asked(sim: &mut Sim) {
     sim.now = sim.steps.last().unwrap().wake_at.unwrap();
     sim.wake().unwrap();
     assert!(matches!(sim.in_flight[..], [Effect::AskPeer { .. }]), "{:?}", sim.in_flight);
@@ -36,7 +36,7 @@ fn asks(sim: &mut Sim, message: &str, id: Option<&str>) {
     reports(sim, &question(message, id));
 }
 
-fn report(state: PeerState) -> PeerReport {
+pub fn report(state: PeerState) -> PeerReport {
     PeerReport {
         state,
         remote_task_id: None,
@@ -44,6 +44,7 @@ fn report(state: PeerState) -> PeerReport {
         message: None,
         form: None,
         question: None,
+        subject: None,
         output: Value::Null,
         patience_ms: None,
     }
@@ -55,7 +56,7 @@ fn question(message: &str, id: Option<&str>) -> PeerReport {
 }
 
 /// The agent answers the request in flight like this.
-fn reports(sim: &mut Sim, report: &PeerReport) {
+pub fn reports(sim: &mut Sim, report: &PeerReport) {
     let [Effect::AskPeer { task, attempt } | Effect::Delegate { task, attempt }] = &sim.in_flight[..] else {
         panic!("{:?}", sim.in_flight)
     };
@@ -65,7 +66,7 @@ fn reports(sim: &mut Sim, report: &PeerReport) {
 }
 
 /// Its agent works.
-fn waiting() -> Sim {
+pub fn waiting() -> Sim {
     let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
     sim.ask("go").unwrap();
     until_it_waits(&mut sim);

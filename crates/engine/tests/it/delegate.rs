@@ -251,6 +251,7 @@ fn what_the_agent_asked_before_it_heard_our_answer_is_not_asked_again() {
         message: None,
         form: None,
         question: None,
+        subject: None,
         output: Value::Null,
         patience_ms: None,
     };

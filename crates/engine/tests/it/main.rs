@@ -3,6 +3,7 @@
 
 mod account;
 mod agents_ask;
+mod agents_decide;
 mod answer_form;
 mod at_once;
 mod budget;

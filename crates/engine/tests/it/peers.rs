@@ -157,6 +157,7 @@ impl Peers {
             message: None,
             form: None,
             question: None,
+            subject: None,
             output: json!({ "did": arguments["x"] }),
             patience_ms: None,
         })

@@ -150,6 +150,7 @@ fn a_task_that_nobody_waits_for_any_more_is_cancelled(#[case] damaged: RowKind) 
         message: None,
         form: None,
         question: None,
+        subject: None,
         output: serde_json::Value::Null,
         patience_ms: None,
     };

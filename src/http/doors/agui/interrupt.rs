@@ -13,10 +13,14 @@ use crate::domain::ids::CallId;
 use crate::http::doors::{function_result, text_reply};
 
 pub(super) fn interrupt(question: &AskedQuestion) -> Value {
+    // A call of another agent is no tool call of this conversation.
+    let is_own = question.remote.is_none();
     let reason = match question.kind {
-        SuspensionKind::Approval | SuspensionKind::ClientTool => "tool_call".to_owned(),
+        SuspensionKind::Approval | SuspensionKind::ClientTool if is_own => "tool_call".to_owned(),
         SuspensionKind::Input => "input_required".to_owned(),
-        SuspensionKind::InDoubt
+        SuspensionKind::Approval
+        | SuspensionKind::ClientTool
+        | SuspensionKind::InDoubt
         | SuspensionKind::Budget
         | SuspensionKind::PeerInput
         | SuspensionKind::PeerAuth
@@ -169,5 +173,22 @@ mod tests {
         assert_eq!(given_up("approval"), Some((Some(false), None)));
         assert_eq!(given_up("in_doubt"), Some((None, Some(InDoubtAction::Skip))));
         assert_eq!(given_up("pause"), None);
+    }
+    #[test]
+    fn an_agents_call_is_no_tool_call_of_the_conversation() {
+        let shown = |change: Value| {
+            let mut question = json!({
+                "suspensionId": "sus_1", "kind": "approval", "message": "?", "toolName": "pay", "toolInput": { "to": "r" },
+                "feedbackSchema": { "inputType": "confirm", "prompt": "?" },
+            });
+            question.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            interrupt(&serde_json::from_value(question).unwrap())
+        };
+        let own = shown(json!({ "callId": "call_1" }));
+        assert_eq!((&own["reason"], &own["toolCallId"]), (&json!("tool_call"), &json!("call_1")));
+        let remote = json!({ "agentId": "helper", "taskId": "task_1", "callId": "call_1" });
+        let remote = shown(json!({ "remote": remote }));
+        assert_eq!((&remote["reason"], remote.get("toolCallId")), (&json!("pes:approval"), None));
+        assert_eq!(remote["metadata"]["pes"]["toolInput"], json!({ "to": "r" }));
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn resume(
     }
     let closing = Closing { decision, by: DecidedBy::Person(&by.name), reason, digest };
     suspension::resolve(tx, &open.suspension_id, closing);
-    match (answered, &open.call_id) {
+    match (answered, open.waiting_call()) {
         (JudgedAnswer::Plan(reviewed), _) => {
             if let Some(why) = review::apply(tx, reviewed) {
                 end_early::end_early(tx, EarlyEnd::Rejected, &why);
@@ -82,6 +82,10 @@ pub(crate) fn resume(
 
 /// Determines what the answer means. Changes nothing, except that an edited plan is applied.
 fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &Answerer) -> Result<(Decision, JudgedAnswer), Fault> {
+    if open.remote.is_some() {
+        let (decision, verdict) = verdict::judge_for_peer(open, answer)?;
+        return Ok((decision, JudgedAnswer::Question(verdict)));
+    }
     let (decision, verdict) = match open.kind {
         SuspensionKind::PlanReview => {
             let (decision, reviewed) = review::judge(tx, answer, &by.name)?;
@@ -114,6 +118,7 @@ fn settle_run(tx: &mut Tx<'_>, verdict: AnswerVerdict) {
         | AnswerVerdict::EndCall(_)
         | AnswerVerdict::RetryCall
         | AnswerVerdict::ReplyToPeer(_)
+        | AnswerVerdict::DecideForPeer { .. }
         | AnswerVerdict::AskPeer
         | AnswerVerdict::ReplyToCall(_)
         | AnswerVerdict::FailItem => {}
@@ -125,7 +130,9 @@ fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict:
         AnswerVerdict::Run { modified } => suspend::unpark(tx, call, modified),
         AnswerVerdict::AskNewApproval(approval) => return suspend::ask_new_approval(tx, call, *approval),
         AnswerVerdict::EndCall(result) => call::end(tx, call, result.into()),
-        AnswerVerdict::ReplyToPeer(value) => send::reply(tx, call, question, value),
+        AnswerVerdict::ReplyToPeer(reply) | AnswerVerdict::DecideForPeer { reply, .. } => {
+            send::reply(tx, call, question, reply);
+        }
         AnswerVerdict::AskPeer => send::ask_now(tx, call),
         AnswerVerdict::RetryCall if tx.state.task_of(call).is_some() => send::send_again(tx, call),
         AnswerVerdict::RetryCall => {
@@ -170,7 +177,7 @@ fn expire_one(tx: &mut Tx<'_>, open: &Suspension) {
     tx.record_timeout(open, policy);
     let why = "nobody answered in time";
     suspension::close(tx, &open.suspension_id, Decision::Expired, ServerActor::Timer, Some(why.into()));
-    let Some(call) = &open.call_id else {
+    let Some(call) = open.waiting_call() else {
         return run_question_expired(tx, open.kind, policy, why);
     };
     if open.while_running {

@@ -63,7 +63,7 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
         }
         PeerState::InputRequired => {
             task_continues(tx, id, TaskStatus::InputRequired, message, is_news);
-            let asked = PeerQuestion::of(&task, SuspensionKind::PeerInput, report, InputType::Text);
+            let asked = PeerQuestion::of_waiting(&task, report);
             return question::ask_a_person(tx, &task, asked);
         }
         PeerState::AuthRequired => {

@@ -4,11 +4,12 @@ use serde_json::Value;
 
 use crate::domain::Millis;
 use crate::domain::hitl::{
-    ExpiryPolicy, FeedbackSchema, InputType, RiskLevel, SelectOption, Suspension, SuspensionKind, SuspensionStatus,
+    ExpiryPolicy, FeedbackSchema, InputType, RemoteAsker, RiskLevel, SelectOption, Suspension, SuspensionKind,
+    SuspensionStatus,
 };
 use crate::domain::ids::{CallId, SuspensionId};
 use crate::domain::policy::Terms;
-use crate::domain::task::Delegation;
+use crate::domain::task::{Delegation, RemoteSubject, Task};
 use crate::domain::tool::{CallStatus, Judgement, ToolClass, Verdict};
 use crate::pes::people::opening;
 use crate::pes::settle::{call, suspension};
@@ -86,14 +87,18 @@ pub(crate) fn park_for_client(tx: &mut Tx<'_>, call: &CallId) {
 pub(crate) fn park_in_doubt(tx: &mut Tx<'_>, call: &CallId, why: &str) {
     let tool = tx.state.tool_of(call);
     let message = format!("{}. `{tool}` may have had its effect.", why.trim_end().trim_end_matches('.'));
+    let risk = declared_risk(tx, call);
+    park(tx, call, NewQuestion { kind: SuspensionKind::InDoubt, message, form: doubt_form(), risk });
+}
+
+/// The form of an answer about a call that may have had its effect.
+pub(crate) fn doubt_form() -> FeedbackSchema {
     let options = ["retry", "done", "skip", "abort"];
     let prompt = "Retry it, mark it done with a value, skip it, or abort the step?";
-    let form = FeedbackSchema {
+    FeedbackSchema {
         options: options.map(|o| SelectOption { value: o.into(), label: o.into() }).to_vec(),
         ..FeedbackSchema::new(InputType::Select, prompt)
-    };
-    let risk = declared_risk(tx, call);
-    park(tx, call, NewQuestion { kind: SuspensionKind::InDoubt, message, form, risk });
+    }
 }
 
 /// Parks the call until this question is answered.
@@ -104,14 +109,25 @@ pub(crate) fn park(tx: &mut Tx<'_>, call: &CallId, question: NewQuestion) {
     }
 }
 
-/// A question about a call, on the terms of the policy rule that applies to it.
+/// Parks the call of a task until the question of its agent about a call or a plan of the agent's own is answered. The
+/// question shows nothing of the delegated call, which is not what is decided.
+pub(crate) fn park_for_agent(tx: &mut Tx<'_>, task: &Task, question: NewQuestion, subject: RemoteSubject) {
+    tx.set_call_status(&task.call_id, CallStatus::Parked);
+    let Some(asked) = question_of_call(tx, &task.call_id, question) else { return };
+    let RemoteSubject { tool_name, arguments, class, idempotent, plan, digest, risk_level } = subject;
+    let tool_input = arguments.map(|arguments| tx.store(format!("{}.toolInput", asked.suspension_id), arguments));
+    let plan = plan.map(|plan| tx.store(format!("{}.plan", asked.suspension_id), plan));
+    let (agent_id, task_id, call_id) = (task.agent_id.clone(), task.task_id.clone(), task.call_id.clone());
+    let remote = Some(RemoteAsker { agent_id, task_id, call_id });
+    open(tx, Suspension { tool_name, tool_input, class, idempotent, plan, digest, risk_level, remote, ..asked });
+}
+
+/// A question about a call.
 pub(crate) fn question_about(tx: &mut Tx<'_>, call: &CallId, question: NewQuestion) -> Option<Suspension> {
+    let asked = question_of_call(tx, call, question)?;
     let record = tx.state.calls.get(call)?.record.clone();
     let input = record.modified_arguments.unwrap_or(record.arguments);
     let declared = tx.world.tools.declared(tx.state.run_settings(), &record.tool_name);
-    let terms = record.policy.as_ref().filter(|_| question.kind != SuspensionKind::ClientTool);
-    let terms = terms.map(|ruling| ruling.terms.clone()).unwrap_or_default();
-    let asked = question_on(tx, question, &terms);
     let schema = declared.as_ref().map(|spec| spec.input_schema.clone());
     let input_schema = schema.map(|schema| tx.store(format!("{}.inputSchema", asked.suspension_id), schema));
     Some(Suspension {
@@ -119,13 +135,21 @@ pub(crate) fn question_about(tx: &mut Tx<'_>, call: &CallId, question: NewQuesti
         idempotent: Some(record.idempotent),
         input_schema,
         digest: record.digest,
-        policy: record.policy,
-        item_id: record.item_id,
         call_id: Some(record.call_id),
         tool_name: Some(record.tool_name),
         tool_input: Some(input),
         ..asked
     })
+}
+
+/// A question for whose answer a call waits, on the terms of the policy rule that applies to the call.
+fn question_of_call(tx: &mut Tx<'_>, call: &CallId, question: NewQuestion) -> Option<Suspension> {
+    let record = &tx.state.calls.get(call)?.record;
+    let (policy, item_id) = (record.policy.clone(), record.item_id.clone());
+    let terms = policy.as_ref().filter(|_| question.kind != SuspensionKind::ClientTool);
+    let terms = terms.map(|ruling| ruling.terms.clone()).unwrap_or_default();
+    let asked = question_on(tx, question, &terms);
+    Some(Suspension { policy, item_id, ..asked })
 }
 
 /// A question of this run, with the run's expiry.
@@ -160,6 +184,7 @@ fn question_on(tx: &mut Tx<'_>, question: NewQuestion, terms: &Terms) -> Suspens
         feedback_schema: form,
         while_running: false,
         risk_level: risk,
+        remote: None,
         policy: None,
         created_at: tx.stamp.now,
         expires_at: timeout.map(|timeout| tx.stamp.now + timeout),

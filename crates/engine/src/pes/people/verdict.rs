@@ -8,6 +8,7 @@ use crate::domain::hitl::{Answer, Decision, InDoubtAction, InputType, Reply, Sus
 use crate::domain::pointer;
 use crate::domain::policy::{Answerer, Barred, Ruling, Terms};
 use crate::domain::settings::{Budget, PolicyAction};
+use crate::domain::to_value;
 use crate::domain::tool::{self, CallCode, Judgement, Proposal, ToolError};
 use crate::pes::people::suspend::{EditedCall, NewApproval};
 use crate::pes::settle::call::CallResult;
@@ -25,6 +26,12 @@ pub(crate) enum AnswerVerdict {
     RetryCall,
     /// The answer is sent to the agent that asked.
     ReplyToPeer(Value),
+    /// The decision is sent to the agent that asked about a call or a plan of its own.
+    DecideForPeer {
+        reply: Value,
+        /// The digest of what the agent is to run instead.
+        edited: Option<String>,
+    },
     /// The agent that asked is asked for the task's state.
     AskPeer,
     FailItem,
@@ -43,6 +50,7 @@ impl AnswerVerdict {
         match self {
             AnswerVerdict::Run { modified } => modified.as_ref().map(|modified| modified.digest.as_str()),
             AnswerVerdict::AskNewApproval(approval) => Some(approval.modified.digest.as_str()),
+            AnswerVerdict::DecideForPeer { edited, .. } => edited.as_deref(),
             AnswerVerdict::EndCall(_)
             | AnswerVerdict::RetryCall
             | AnswerVerdict::ReplyToPeer(_)
@@ -77,6 +85,10 @@ pub(crate) fn steers(open: &Suspension, answer: &Answer) -> bool {
     let has_reason = answer.reason.as_deref().is_some_and(|reason| !reason.trim().is_empty());
     let is_no = answer.approved == Some(false);
     match open.kind {
+        // The agent goes on with the reason, or with what was edited.
+        SuspensionKind::Approval | SuspensionKind::PlanReview if open.remote.is_some() => {
+            (is_no && has_reason) || (!is_no && answer.modified_args.is_some())
+        }
         SuspensionKind::Approval => is_no && has_reason,
         SuspensionKind::PeerAuth => (is_no || answer.value == Some(false.into())) && has_reason,
         SuspensionKind::Input | SuspensionKind::PeerInput if is_no => has_reason && !open.while_running,
@@ -135,6 +147,40 @@ pub(crate) fn judge_peer_auth(answer: Answer) -> (Decision, AnswerVerdict) {
         (Decision::Rejected, rejection(answer.reason))
     } else {
         (Decision::Answered, AnswerVerdict::AskPeer)
+    }
+}
+
+/// A decision about a call or a plan of another agent. The agent determines what it means, as for its own question; it
+/// refuses what does not fit, and the question is asked again with its reason.
+pub(crate) fn judge_for_peer(open: &Suspension, answer: Answer) -> Result<(Decision, AnswerVerdict), Fault> {
+    let is_doubt = open.kind == SuspensionKind::InDoubt;
+    let reply = if is_doubt {
+        Answer { approved: None, modified_args: None, ..answer }
+    } else {
+        let modified_args = answer.modified_args.filter(|_| answer.approved == Some(true));
+        Answer { modified_args, value: None, action: None, ..answer }
+    };
+    let reply = Answer { digest: open.digest.clone(), ..reply };
+    let decision = if is_doubt { judge_doubt(reply.clone())?.0 } else { decision_for_peer(open, &reply)? };
+    let edited = reply.modified_args.as_ref().map(|edited| digest_of_edit(open, edited));
+    Ok((decision, AnswerVerdict::DecideForPeer { reply: to_value(&reply), edited }))
+}
+
+fn decision_for_peer(open: &Suspension, reply: &Answer) -> Result<Decision, Fault> {
+    match (reply.approved, &reply.modified_args) {
+        (None, _) => Err(invalid("/approved", "an approval needs true or false")),
+        (Some(false), _) => Ok(Decision::Rejected),
+        (Some(true), None) => Ok(Decision::Approved),
+        (Some(true), Some(_)) if open.feedback_schema.allow_modify_args => Ok(Decision::Modified),
+        (Some(true), Some(_)) => Err(invalid("/modifiedArgs", "what is asked about cannot be edited")),
+    }
+}
+
+/// The digest of what a person approves in place of an agent's call or plan.
+fn digest_of_edit(open: &Suspension, edited: &Value) -> String {
+    match &open.tool_name {
+        Some(tool) => digest::of_call(tool, edited),
+        None => digest::of(edited),
     }
 }
 

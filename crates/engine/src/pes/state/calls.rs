@@ -47,7 +47,7 @@ impl State {
     /// The open question about a call.
     pub(crate) fn suspension_of(&self, call: &CallId) -> Option<SuspensionId> {
         let open = self.suspensions.values();
-        open.filter(|s| s.call_id.as_ref() == Some(call)).map(|s| s.suspension_id.clone()).next()
+        open.filter(|s| s.waiting_call() == Some(call)).map(|s| s.suspension_id.clone()).next()
     }
 
     /// The task of a delegated call, while that needs further work.
