@@ -93,7 +93,7 @@ impl Tools {
 
 impl Toolbox for Tools {
     fn offered(&self, _: &RunSettings) -> Vec<Arc<ToolSpec>> {
-        ["read", "write", "sum", "gated", "form", "set_agent_state", "peer", "gated_peer", "denied"]
+        ["read", "write", "sum", "fetch", "gated", "form", "set_agent_state", "peer", "gated_peer", "denied"]
             .into_iter()
             .chain(self.has_client.then_some("client"))
             .map(|name| Arc::new(ToolSpec { risk_level: self.risk, ..spec(name) }))
