@@ -39,7 +39,7 @@ fn planning(first: (&'static str, &'static str), told: (&'static str, &'static s
 fn a_plan_with_an_unknown_tool_or_dependency_is_told_the_names_that_exist() {
     let sim = planned(("raed", "z"), ("read", "a"));
     let told = prompt_of(&sim, "repair");
-    assert!(told.contains("There is no tool raed; requiredTools may only name: denied, form,"), "{told}");
+    assert!(told.contains("There is no tool raed; requiredTools may only name: denied, fetch, form,"), "{told}");
     assert!(told.contains("There is no item z; dependencies may only name: a, b."), "{told}");
     assert_eq!(sim.run("run_1").status, RunStatus::Completed);
     assert_eq!((&sim.item("a")["status"], &sim.item("b")["status"]), (&json!("completed"), &json!("completed")));
