@@ -157,7 +157,7 @@ function Webhooks({ ctx }) {
   const urlOf = (id) => hooks.find((hook) => hook.webhookId === id)?.url || id;
   const broken = hooks.filter((hook) => hook.secretError ?? hook.storedError);
   const more = broken.map((hook) => html`<p class="wrong">${show(hostOf(urlOf(hook.webhookId)))}: ${show(hook.secretError ?? hook.storedError)}</p>`);
-  return html`<${Section} name="Webhooks" from="[[webhooks]], POST /webhooks" list=${list} heads=${['', 'Message', 'Where', 'Tries']}
+  return html`<${Section} name="Webhooks" from="[[webhooks]], POST /webhooks" list=${list} number=${hooks.length} heads=${['', 'Message', 'Where', 'Tries']}
       empty=${empty} more=${more}>
     ${list.items?.map((one) => html`<tr key=${one.deliveryId}><${Standing} ctx=${ctx} one=${one} />
       <td title=${plain(fullTime(one.createdAt))}>${show(one.event)} <span class="dim num">${age(one.createdAt, ctx.clock.now())}</span></td>
@@ -201,9 +201,11 @@ function Keys({ ctx }) {
     })}</${Section}>`;
 }
 
-/** A new key is shown once, only here. */
+/** A new key is shown once, only here. The first one closes the server: this browser goes on with it. */
 function Make({ ctx, load }) {
-  const [state, set] = useState({ name: '', scopes: ['read'], isOpen: false });
+  const isFirst = ctx.me?.open === true;
+  const fresh = { name: '', scopes: [isFirst ? 'admin' : 'read'], isOpen: false };
+  const [state, set] = useState(fresh);
   const why = ctx.whyNot('admin');
   const put = (change) => set((before) => ({ ...before, ...change }));
   const toggle = (scope) => put({ scopes: state.scopes.includes(scope) ? state.scopes.filter((one) => one !== scope) : [...state.scopes, scope] });
@@ -211,7 +213,11 @@ function Make({ ctx, load }) {
     event.preventDefault();
     try {
       const { key } = await ctx.api.post('/keys', { name: state.name.trim(), scopes: state.scopes, tenant: ctx.me?.tenant ?? 'default' });
-      set({ name: '', scopes: ['read'], isOpen: false, made: { key, name: state.name.trim() } });
+      set({ ...fresh, made: { key, name: state.name.trim() } });
+      if (isFirst) {
+        await ctx.api.signIn(key);
+        await ctx.signedIn();
+      }
       await load();
     } catch (problem) {
       put({ problem });
@@ -228,13 +234,16 @@ function Make({ ctx, load }) {
         onInput=${(event) => put({ name: event.currentTarget.value })} /></label>
       <fieldset class="options row wrap"><legend class="sr">What it may do</legend>${SCOPES.map(([scope, words]) => html`<label
           class="row" key=${scope} title=${words}>
-        <input type="checkbox" checked=${state.scopes.includes(scope)} onChange=${() => toggle(scope)} /> ${scope}</label>`)}</fieldset>
+        <input type="checkbox" checked=${state.scopes.includes(scope)} disabled=${isFirst && scope === 'admin'}
+          onChange=${() => toggle(scope)} /> ${scope}</label>`)}</fieldset>
+      ${isFirst && html`<p class="c-ask note" data-testid="first-key">With the first key this server closes: from then on every program and
+        every person needs one. It must have admin, or nobody could make another. This browser goes on with it.</p>`}
       <${Refusal} problem=${state.problem} />
       <div class="row"><button type="submit" class="b small main"
           disabled=${why !== null || state.scopes.length === 0 || state.name.trim() === ''}>Make it</button>
         <button type="button" class="b small" onClick=${() => put({ isOpen: false })}>Leave it</button></div></form>`
       : html`<p><button type="button" class="b small" data-testid="make-key" disabled=${why !== null}
-          onClick=${() => put({ isOpen: true, made: null })}>Make a key…</button>
+          onClick=${() => put({ isOpen: true, made: null, scopes: fresh.scopes })}>Make a key…</button>
         ${why && html` <span class="off-reason">${why}</span>`}</p>`}`;
 }
 

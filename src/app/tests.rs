@@ -19,7 +19,7 @@ async fn a_key_ends_by_the_systems_clock() {
     let key = |name: &str, hours| NewKey {
         tenant: local.tenant_name.clone(),
         name: name.to_owned(),
-        scopes: vec![Scope::Read],
+        scopes: vec![Scope::Admin],
         expires_at: Some(NOW + hours * HOUR),
     };
     let short = app.keys.issue(&local, &key("ann", 1)).await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::super::ledger::{self, ApiKey, IssueResult, Issued, KeyRotation, NewKey, RotationResult, overlaps};
 use super::{Keys, unavailable};
-use crate::domain::caller::Caller;
+use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 
 impl Keys {
@@ -14,10 +14,17 @@ impl Keys {
         self
     }
 
-    /// Creates a key for the caller's own tenant; on an open server, whose caller is the operator, for any tenant.
+    /// Creates a key for the caller's own tenant; on an open server, whose caller is the operator, for any tenant. There it
+    /// is the first one, and must have `admin`: the server closes, and nobody else could make another.
     pub async fn issue(&self, caller: &Caller, new: &NewKey) -> Result<Issued, Fault> {
         new.check((self.now)())?;
-        if new.tenant != caller.tenant_name && !self.is_open().await? {
+        let is_open = self.is_open().await?;
+        if is_open && !new.scopes.contains(&Scope::Admin) {
+            let how = "must have admin: this is the first key of the server, every request needs a key from then on, and \
+                       only a key with admin makes others; make that key first";
+            return Err(Fault::invalid("/scopes", how));
+        }
+        if new.tenant != caller.tenant_name && !is_open {
             let detail = format!("This key may make keys of the tenant `{}` only.", caller.tenant_name);
             return Err(Fault::new(Code::Forbidden, detail));
         }

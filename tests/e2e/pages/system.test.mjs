@@ -1,10 +1,12 @@
 // The System page: what an operator sees there, and its few actions.
 
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { open } from '../support/browser.mjs';
 import { INVITE } from '../support/demo.mjs';
+import { bearer } from '../support/keys.mjs';
 import { at, done } from '../support/people.mjs';
+import { Server } from '../support/server.mjs';
 import { listen, serve } from '../support/setup.mjs';
 
 const told = [];
@@ -52,6 +54,11 @@ test('a message that was delivered can be sent again', async () => {
   await row.waitFor();
   assert.match(await row.innerText(), /suspension\.requested/);
   assert.equal(await row.locator('td').nth(2).innerText(), new URL(pager.url).host);
+  // The heading counts webhooks, not what was sent to them.
+  await server.post('/webhooks', { url: `${pager.url}/other`, events: ['run.failed'] });
+  await page.reload();
+  await row.waitFor();
+  assert.equal(await at(page, 'section-webhooks').locator('h2 .num').innerText(), '2');
   // It is shown as delivered once the response is stored.
   while (!(await row.locator('[data-testid=replay]').count())) {
     await page.reload();
@@ -61,6 +68,31 @@ test('a message that was delivered can be sent again', async () => {
   await row.locator('[data-testid=replay]').click();
   await second;
   assert.equal(told[0], told[1]);
+  await done(page);
+});
+
+test('the first key has admin, is shown, and the page goes on with it', async () => {
+  const keyless = await Server.start();
+  after(() => keyless.stop());
+  const page = await open(keyless, '#/system');
+  await at(page, 'make-key').click();
+  assert.match(await at(page, 'first-key').innerText(), /this server closes/);
+  const scopes = page.locator('form.make input[type=checkbox]');
+  assert.deepEqual(await scopes.evaluateAll((boxes) => boxes.map(({ checked, disabled }) => [checked, disabled])),
+    [[false, false], [false, false], [false, false], [true, true]]);
+  await at(page, 'key-name').fill('laptop');
+  await page.getByRole('button', { name: 'Make it' }).click();
+  await at(page, 'section-keys').getByText('valid').waitFor();
+  const key = await at(page, 'made-key').locator('code').innerText();
+  assert.match(key, /^pes_[0-9a-f]{64}$/);
+  assert.equal(new URL(page.url()).hash, '#/system');
+  await assert.rejects(keyless.get('/keys'), { status: 401 });
+  const [made] = (await keyless.get('/keys', bearer(key))).items;
+  assert.deepEqual([made.name, made.scopes], ['laptop', ['admin']]);
+  // Another one is no first key.
+  await at(page, 'make-key').click();
+  assert.equal(await at(page, 'first-key').count(), 0);
+  assert.deepEqual(await scopes.evaluateAll((boxes) => boxes.map(({ checked }) => checked)), [true, false, false, false]);
   await done(page);
 });
 

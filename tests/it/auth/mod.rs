@@ -106,6 +106,22 @@ async fn the_first_key_closes_an_open_server_within_five_seconds() {
 }
 
 #[tokio::test]
+async fn an_open_server_makes_no_first_key_without_admin_and_stays_open() {
+    let keys = Keys::open(&Auth::default(), fresh_store().await, Arc::new(|| 1)).await.unwrap();
+    let local = keys.authenticate(None).await.unwrap();
+    let fault = keys.issue(&local, &new_key(&[Scope::Read, Scope::Run, Scope::Approve])).await.unwrap_err();
+    assert_eq!((fault.code, fault.errors[0].pointer.as_str()), (Code::Invalid, "/scopes"));
+    assert!(fault.detail.starts_with("`/scopes` must have admin: this is the first key of the server"), "{fault:?}");
+    assert_eq!(keys.authenticate(None).await.unwrap().name, "local");
+
+    let boss = NewKey { name: "boss".to_owned(), ..new_key(&[Scope::Admin]) };
+    let boss = keys.issue(&local, &boss).await.unwrap();
+    assert_eq!(keys.authenticate(None).await.unwrap_err().code, Code::Unauthorized);
+    let boss = keys.authenticate(Some(&boss.key)).await.unwrap();
+    keys.issue(&boss, &new_key(&[Scope::Read])).await.unwrap();
+}
+
+#[tokio::test]
 async fn keys_are_made_listed_and_revoked_within_a_tenant() {
     let store = fresh_store().await;
     let keys = Keys::open(&configured(&["acme:admin:a", "zeta:admin:z"]), store, Arc::new(|| 1)).await.unwrap();

@@ -109,6 +109,10 @@ fn keys_beside_a_running_server_are_made_by_it_and_the_first_may_do_everything()
     let keys = |arguments: &[&str], variables: &[(&str, &str)]| {
         run(folder.path(), &[&["keys"], arguments].concat(), variables)
     };
+    let without_admin = keys(&["new", "--tenant", "acme", "--scopes", "read,run"], &[]);
+    let told =
+        format!("pes: {}: 422 invalid: `/scopes` must have admin: this is the first key of the server", served.url);
+    refused(&without_admin, 2, &told);
     let first = keys(&["new", "--tenant", "acme"], &[]);
     let (said, key) = (text(&first.stderr), text(&first.stdout));
     assert!(first.status.success() && said.contains("this is the first key"), "{said}");

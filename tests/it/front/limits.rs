@@ -210,7 +210,7 @@ pub(super) async fn until_served(ask: impl AsyncFn() -> Said, refusal: &str) {
 
 /// A caller with a key is still admitted.
 async fn wrong_keys(app: &App) {
-    let new = json!({ "tenant": "default", "name": "boss", "scopes": ["read"] });
+    let new = json!({ "tenant": "default", "name": "boss", "scopes": ["admin"] });
     let right = app.post("/keys", new).await.expect(201)["key"].as_str().expect("a key").to_owned();
     let with = async |key: &str| app.ask("GET", "/threads").key(key).send().await;
     with("wrong").await.problem("unauthorized");
