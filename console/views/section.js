@@ -35,10 +35,11 @@ export function useRead(ctx, deps, read) {
 /** A list's `items`. */
 export const useList = (ctx, path) => useRead(ctx, [path], (signal) => ctx.api.all(path, { signal }));
 
-export function Section({ name, from, list, heads, empty, more, cls = '', children }) {
+/** `number`: how many there are, if the list is of something else. */
+export function Section({ name, from, list, number = list.items?.length, heads, empty, more, cls = '', children }) {
   const { items, problem } = list;
   return html`<section class=${cls} data-testid=${`section-${name.toLowerCase().replace(/\W+/g, '-')}`}>
-    <h2>${name}${items && html`<span class="dim num">${items.length}</span>`}<span class="dim right from">${from}</span></h2>
+    <h2>${name}${items && html`<span class="dim num">${number}</span>`}<span class="dim right from">${from}</span></h2>
     ${problem ? html`<${Refused} problem=${problem} />` : !items ? html`<${Loading} rows=${3} />`
       : items.length === 0 ? html`<p class="dim">${empty}</p>`
         : html`<${Table} label=${name} heads=${heads}>${children}</${Table}>`}
