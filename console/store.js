@@ -213,12 +213,12 @@ export function openThread({
   };
 }
 
-/** An item's drawn status: a wait counts more than running. */
-export function shownStatus(core, item) {
+/** An item's drawn status: a wait counts more than running, also that of the whole run. */
+export function shownStatus(core, item, runStatus = core.status) {
   if (item.status !== 'in_progress' && item.status !== 'waiting') return item.status;
   const open = core.suspensions.filter((one) => one.itemId === item.id);
   if (open.some((one) => one.kind === 'in_doubt')) return 'doubt';
-  return open.length ? 'ask' : item.status;
+  return open.length || (runStatus === 'suspended' && item.status === 'in_progress') ? 'ask' : item.status;
 }
 
 const WAITS = ['suspended', 'waiting'];
@@ -279,7 +279,7 @@ class Thread {
   }
 
   shown(item) {
-    return shownStatus(this.core, item);
+    return shownStatus(this.core, item, this.runStatus);
   }
 
   upTo() {

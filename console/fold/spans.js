@@ -152,8 +152,9 @@ export function streamFails(draft, content, told) {
   const { code, message, httpStatus = null, retryInMs = null, retryable } = content;
   const stream = draft.spans.edit(streamId(content.streamId));
   if (stream) close(stream, told, { status: 'failed', error: { code, message, httpStatus, retryInMs, retryable } });
-  if (code === 'interrupted') draft.restarted(told);
-  else draft.mark(told.seq, 'error');
+  // One that a person stopped is not made again.
+  if (code !== 'interrupted') draft.mark(told.seq, 'error');
+  else if (retryable) draft.restarted(told);
   draft.fail(told, {
     kind: 'stream', code, message, phase: stream?.phase ?? null, attempt: stream?.attempt ?? null, fatal: false,
     became: retryable ? 'made again as the next attempt' : null,

@@ -1,5 +1,5 @@
-// What an item waited for, in order: dependencies, a free place, the model, pauses, tools, people, agents.
-// The parts sum to the time from the run's beginning (or the item's, if nothing delayed it) to its end.
+// What an item waited for, in order: dependencies, a free place, the model, pauses, tools, people, agents. The parts sum
+// to the time from the run's beginning (or the item's, if nothing delayed it) to its end. And what a run's time was spent on.
 
 import { spansOf } from './view.js';
 
@@ -15,14 +15,15 @@ export function waited(thread, id, run = null) {
     const before = parts.get(what);
     parts.set(what, { what, ms: (before?.ms ?? 0) + ms, detail: before?.detail ?? detail });
   };
-  beforeStart(thread, view, item, put);
-  const covered = cover(view, item, to);
+  const stops = stopsOf(view, item.runId, to);
+  beforeStart(thread, view, item, stops, put);
+  const covered = cover(thread, item, stops, to);
   for (const { what, from, until, detail } of covered) put(what, until - from, detail);
   return [...parts.values()];
 }
 
-/** From the run's beginning to the item's: its dependencies, then a free place. */
-function beforeStart(thread, view, item, put) {
+/** From the run's beginning to the item's: its dependencies, then a free place, or a person to let the run go on. */
+function beforeStart(thread, view, item, stops, put) {
   const listed = thread.core.todoList.find((one) => one.id === item.itemId);
   const run = view.runs.get(item.runId);
   if (!listed || !run) return;
@@ -31,47 +32,80 @@ function beforeStart(thread, view, item, put) {
   const met = needs.map((need) => lastEnd(view, need)).filter((end) => end != null);
   const ready = Math.min(item.start, Math.max(planned, ...met));
   if (needs.length) put('dependencies', ready - planned, needs.join(', '));
-  put('place', item.start - ready, null);
+  const stopped = lengthOf(stops, ready, item.start);
+  put('person', stopped, stops[0]?.detail);
+  put('place', item.start - ready - stopped, null);
 }
 
 const lastEnd = (view, id) => spansOf(view, id).at(-1)?.end ?? null;
 
-const FIRST = ['person', 'agent', 'tools', 'queue', 'model', 'pause'];
+const FIRST = ['person', 'agent', 'restart', 'tools', 'queue', 'model', 'pause'];
 
 /** The item's time, cut at every begin and end; of concurrent spans the first in FIRST counts. */
-function cover(view, item, to) {
-  const pieces = item.children.flatMap((id) => piecesOf(view, view.spans.get(id), to)).filter((one) => one && one.until > one.from);
-  const cuts = [...new Set([item.start, to, ...pieces.flatMap((one) => [one.from, one.until])])]
+function cover(thread, item, stops, to) {
+  const pieces = item.children.flatMap((id) => piecesOf(thread, thread.view.spans.get(id), to)).filter((one) => one.until > one.from);
+  const cuts = [...new Set([item.start, to, ...[...pieces, ...stops].flatMap((one) => [one.from, one.until])])]
     .filter((time) => time >= item.start && time <= to).sort((a, b) => a - b);
   const out = [];
   for (let i = 1; i < cuts.length; i++) {
     const [from, until] = [cuts[i - 1], cuts[i]];
-    const going = pieces.filter((one) => one.from <= from && one.until >= until);
-    const first = FIRST.map((what) => going.find((one) => one.what === what)).find(Boolean);
-    out.push({ from, until, what: first?.what ?? between(view, item, from, until), detail: first?.detail ?? null });
+    const goesOn = (one) => one.from <= from && one.until >= until;
+    const going = pieces.filter(goesOn);
+    // What is under way when the run is stopped ends first.
+    const first = FIRST.map((what) => going.find((one) => one.what === what)).find(Boolean) ?? stops.find(goesOn);
+    out.push({ from, until, what: first?.what ?? between(thread.view, from, until), detail: first?.detail ?? null });
   }
   return out;
 }
 
 /** No activity of the item: the server was down, or it waited for its turn. */
-function between(view, item, from, until) {
+function between(view, from, until) {
   return view.restarts.some((restart) => restart.at >= from && restart.at <= until + 50) ? 'restart' : 'other';
 }
 
-function piecesOf(view, span, to) {
-  if (!span) return [];
-  const end = span.end ?? to;
-  if (span.kind === 'stream') {
-    const parts = [{ what: 'model', from: span.start, until: end, detail: null }];
-    // The call waited for a permit before it was sent.
-    if (span.queuedMs) parts.push({ what: 'queue', from: span.start, until: Math.min(end, span.start + span.queuedMs), detail: null });
-    if (span.error?.retryInMs && span.end != null) {
-      parts.push({ what: 'pause', from: span.end, until: Math.min(to, span.end + span.error.retryInMs), detail: span.error.code });
-    }
-    return parts;
+/** The times in which the whole run waited for a person: it was paused, its budget was spent, its plan reviewed. */
+function stopsOf(view, runId, to) {
+  return [...view.questions.values()].filter((one) => one.runId === runId && one.callId == null && one.itemId == null)
+    .map((one) => ({ what: 'person', from: one.at, until: one.ended?.at ?? to, detail: one.kind }));
+}
+
+/** How long any of the pieces lasts between two times. */
+function lengthOf(pieces, from, to) {
+  let [at, sum] = [from, 0];
+  for (const one of pieces.sort((a, b) => a.from - b.from)) {
+    const until = Math.max(at, Math.min(one.until, to));
+    sum += Math.max(0, until - Math.max(one.from, at));
+    at = until;
   }
-  if (span.kind === 'task') return [{ what: 'agent', from: span.start, until: end, detail: span.agentId }];
+  return sum;
+}
+
+function piecesOf(thread, span, to) {
+  const end = span?.end ?? to;
+  if (span?.kind === 'stream') return modelPieces(thread, span, end, to);
+  if (span?.kind === 'task') return [{ what: 'agent', from: span.start, until: end, detail: span.agentId }];
+  if (span?.kind !== 'call') return [];
   const waits = span.waits.map((wait) => ({ what: 'person', from: wait.from, until: wait.to ?? end, detail: wait.kind }));
   const began = span.began ?? waits.at(-1)?.until ?? span.start;
   return [...waits, { what: 'tools', from: Math.max(span.start, began), until: end, detail: span.toolName }];
+}
+
+function modelPieces(thread, { start, end: over, queuedMs = 0, error }, end, to) {
+  // The call waited for a permit before it was sent. A stopped server records nothing: it ended with the last observation.
+  const sent = Math.min(end, start + queuedMs);
+  const until = error?.code === 'interrupted' && error.retryable ? Math.max(sent, thread.log.findLast((told) => told.timestamp < over)?.timestamp ?? 0) : end;
+  const parts = [{ what: 'model', from: sent, until }];
+  if (sent > start) parts.push({ what: 'queue', from: start, until: sent });
+  if (error) parts.push({ what: 'restart', from: until, until: end }, { what: 'pause', from: end, until: Math.min(to, end + (error.retryInMs ?? 0)), detail: error.code });
+  return parts;
+}
+
+/** A run's time by kind, `[{what, ms}]`; times of one kind that overlap count once. */
+export function spent(thread, run) {
+  const to = run.end ?? thread.now;
+  const parts = new Map(FIRST.map((what) => [what, []]));
+  const put = (pieces) => pieces.forEach((one) => parts.get(one.what).push(one));
+  put(stopsOf(thread.view, run.runId, to));
+  for (const span of thread.view.spans) if (span.runId === run.runId) put(piecesOf(thread, span, to));
+  return [...parts].map(([what, pieces]) => ({ what, ms: lengthOf(pieces, run.start, to) })).filter(({ ms }) => ms >= 1);
 }

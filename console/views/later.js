@@ -85,6 +85,7 @@ export const ItemTab = later('ItemTab', styled(() => import('./item.js')));
 export const Log = later('Log', styled(() => import('./record.js')));
 export const Markdown = later('Markdown', () => import('../markdown.js'), nothing);
 export const PlanList = later('PlanList', styled(() => import('./list.js')));
+export const Sums = later('Sums', () => import('./timeline/sums.js'), nothing);
 export const QuestionTab = later('QuestionTab', styled(() => import('./question/tab.js')));
 
 /* Dialogs. */

@@ -5,9 +5,9 @@ import { isNarrow, rowHeight, useKeys, useSize } from '../browser.js';
 import { duration, placed } from '../format.js';
 import { html, useEffect, useLayoutEffect, useReducer, useRef, useState } from '../vendor/preact-htm.js';
 import { chosenRun } from './head.js';
-import { Log, RawDialog } from './later.js';
+import { Log, RawDialog, Sums } from './later.js';
 import { labelOf, TimelineRow, waitText } from './timeline/row.js';
-import { busyTimes, FILTERS, scale as scaleOf, summary, timelineRows, windowOf } from './timeline/rows.js';
+import { busyTimes, FILTERS, scale as scaleOf, timelineRows, windowOf } from './timeline/rows.js';
 
 /** The height of a row's open stream text. */
 const TOKENS = 62;
@@ -20,13 +20,14 @@ export function Timeline({ ctx, route, thread }) {
   const [filter, setFilter] = useState('All');
   const [raw, setRaw] = useState(null);
   const run = chosenRun(route, thread);
+  useSecond(run?.end === null && mode === 'tree' && ctx.conn === 'live');
   const seg = (names, now, set, label) => html`<div class="seg" role="group" aria-label=${label}>
     ${names.map(([key, name]) => html`<button key=${key} type="button" aria-pressed=${String(now === key)} onClick=${() => set(key)} data-testid=${`timeline-${key}`}>${name}</button>`)}</div>`;
   const shared = { ctx, route, thread, openRaw: setRaw };
   return html`<section class="timebox" aria-label="Timeline">
     <div class="bar"><h2>Timeline</h2>
       ${mode === 'tree' ? html`<span class="hide">${seg(Object.keys(FILTERS).map((name) => [name, name]), filter, setFilter, 'Show')}</span>` : null}
-      <span class="grow dim hide t1 sums">${run && mode === 'tree' ? sums(thread, run) : ''}</span>
+      <span class="grow dim hide t1 sums">${run && mode === 'tree' && html`<${Sums} ctx=${ctx} thread=${thread} run=${run} />`}</span>
       <span class="right">${seg([['tree', 'Tree'], ['log', 'Log']], mode, setMode, 'As')}</span></div>
     ${mode === 'log' ? html`<${Log} ...${shared} />` : run ? html`<${Tree} key=${run.runId} ...${shared} run=${run} filter=${filter} />`
       : html`<p class="fact dim">What the run does, and how long it takes, stands here as soon as one begins.</p>`}
@@ -34,13 +35,7 @@ export function Timeline({ ctx, route, thread }) {
   </section>`;
 }
 
-function sums(thread, run) {
-  const of = summary(thread.view, run, thread.now);
-  const parts = Object.entries(of).filter(([, ms]) => ms >= 1).map(([name, ms]) => `${name} ${duration(ms)}`);
-  return parts.length ? `of ${duration((run.end ?? thread.now) - run.start)}: ${parts.join(' · ')}` : '';
-}
-
-/** Running bars grow: redraws the tree once a second meanwhile. */
+/** Running bars grow: redraws the timeline once a second meanwhile. */
 function useSecond(isOn) {
   const [, again] = useReducer((n) => n + 1, 0);
   useEffect(() => {
@@ -58,7 +53,6 @@ function Tree({ ctx, route, thread, run, filter, openRaw }) {
   const box = useRef(null);
   const { height, width } = useSize(box);
   const isOpen = run.end == null && !thread.replay;
-  useSecond(isOpen && ctx.conn === 'live');
   const rows = timelineRows(thread, run, { toggled, filter });
   const tops = topsOf(rows, thread);
   const scale = axis(thread, run, width);

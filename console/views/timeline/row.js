@@ -168,6 +168,8 @@ const TAIL = 600;
 
 const tail = ({ text, thinking }) => (text || thinking).slice(-TAIL);
 
+const STOPPED = { plan_review: 'waits for the plan to be reviewed', pause: 'the run is paused', budget: 'the budget is spent' };
+
 /** An open item's wait in words. */
 export function waitText(thread, item) {
   const shown = thread.shown(item);
@@ -182,7 +184,8 @@ export function waitText(thread, item) {
   const open = (item.dependencies ?? []).filter((id) => !OVER.has(status.get(id)));
   if (open.length) return `waits for ${open.join(', ')}`;
   if (thread.core.runId == null) return 'pending';
-  if (thread.core.suspensions.some((one) => one.kind === 'plan_review' && !one.remote)) return 'waits for the plan to be reviewed';
+  const stopped = thread.core.suspensions.find((one) => STOPPED[one.kind] && !one.remote);
+  if (stopped) return STOPPED[stopped.kind];
   const most = thread.newestRun?.options?.executionConfig?.maxParallelItems;
   return `waits for a free place${most ? ` (of ${most})` : ''}`;
 }

@@ -93,24 +93,6 @@ export function busyTimes(view, run, now) {
   return busy;
 }
 
-/** A run's time by kind: sums of spans, which may overlap. */
-export function summary(view, run, now) {
-  const sums = { model: 0, tools: 0, person: 0, agent: 0, pauses: 0 };
-  for (const span of view.spans) {
-    if (span.runId !== run.runId) continue;
-    const end = span.end ?? now;
-    if (span.kind === 'stream') {
-      sums.model += end - span.start;
-      if (span.end != null && span.error?.retryInMs) sums.pauses += span.error.retryInMs;
-    } else if (span.kind === 'task') sums.agent += end - span.start;
-    else if (span.kind === 'call') {
-      for (const wait of span.waits) sums.person += (wait.to ?? end) - wait.from;
-      if (span.end != null) sums.tools += span.durationMs ?? 0;
-    }
-  }
-  return sums;
-}
-
 /** The visible window of rows of different heights. `tops[i]` is the top of row i; the last entry is the end. */
 export function windowOf(tops, scrollTop, height, margin = 20) {
   const count = tops.length - 1;

@@ -156,7 +156,7 @@ test('what an item waited for sums to its time', () => {
     const history = createHistory();
     history.add(log);
     const { view, core } = history.last;
-    const thread = { view, core: stateBody(core, { threadId: name, minSeq: 1 }), now: view.at };
+    const thread = { view, log, core: stateBody(core, { threadId: name, minSeq: 1 }), now: view.at };
     for (const [item, ids] of view.itemSpans) {
       const span = view.spans.get(ids.at(-1));
       const inside = waited(thread, item).filter(({ what }) => what !== 'dependencies' && what !== 'place');
