@@ -92,6 +92,7 @@ function useActs(ctx, thread, run) {
   const { press, problem } = usePress(ctx);
   const { runId } = thread.core;
   const isOpen = !thread.replay && runId != null;
+  const canPause = isOpen && thread.core.suspensions.every(({ kind }) => kind !== 'pause');
   const whyNot = ctx.whyNot('run');
   const pause = () => press(`pause ${runId}`, `/threads/${enc(thread.id)}/pause`);
   const forking = useFork(ctx, thread);
@@ -104,18 +105,18 @@ function useActs(ctx, thread, run) {
   const isStopping = isOpen && stopping === runId;
   useKeys({
     f: (event) => (event.repeat || forking.why ? false : forking.at(ctx.route.row ?? (thread.replay ? thread.seq : null))),
-    p: (event) => (!event.repeat && isOpen && !whyNot ? pause() : false),
+    p: (event) => (!event.repeat && canPause && !whyNot ? pause() : false),
     c: () => (isOpen && !whyNot && !isStopping ? ask(runId) : false),
   });
   const dialog = asked && html`<${CancelDialog} ctx=${ctx} thread=${thread} close=${() => ask(null)} cancel=${cancel} />`;
-  return { fork, pause, ask: () => ask(runId), isOpen, isStopping, whyNot, dialog, problem: problem ?? forking.problem, replay: thread.replay, whyForkNot: forking.why };
+  return { fork, pause, ask: () => ask(runId), isOpen, canPause, isStopping, whyNot, dialog, problem: problem ?? forking.problem, replay: thread.replay, whyForkNot: forking.why };
 }
 
 function Acts({ acts }) {
   if (acts.isStopping) return html`<span class="mid t1" role="status">stopping; nothing new starts</span>`;
   const all = [
     html`<${Button} key="fork" cls="small" label=${acts.replay ? 'Fork here' : 'Fork'} k="f" why=${acts.whyForkNot} onClick=${acts.fork} id="fork" />`,
-    acts.isOpen && html`<${Button} key="pause" cls="small" label="Pause" k="p" why=${acts.whyNot} onClick=${acts.pause} id="pause" />`,
+    acts.canPause && html`<${Button} key="pause" cls="small" label="Pause" k="p" why=${acts.whyNot} onClick=${acts.pause} id="pause" />`,
     acts.isOpen && html`<${Button} key="cancel" cls="small bad" label="Cancel…" k="c" why=${acts.whyNot} onClick=${acts.ask} id="cancel" />`,
   ];
   return html`<div class="row hide">${all}</div>

@@ -191,6 +191,23 @@ test('a key that is held forks and pauses once', async () => {
   await done(page);
 });
 
+test('what is paused is not offered to be paused again', async () => {
+  await server.run('paused', INVITE);
+  const page = await open(server, '#/t/paused');
+  // The sums of the run's time grow with it.
+  const sums = page.locator('.sums');
+  await sums.getByText(/^of .* s: person .* s · model/).waitFor();
+  const before = await sums.innerText();
+  await page.waitForFunction((was) => document.querySelector('.sums').innerText !== was, before);
+  await at(page, 'pause').first().click();
+  await at(page, 'pause').first().waitFor({ state: 'detached' });
+  assert.equal(await at(page, 'cancel').count(), 2);
+  const { suspensionId } = await questionOf(server, 'paused', 'pause');
+  await server.post('/threads/paused/resume', { suspensionId, approved: true });
+  await at(page, 'pause').first().waitFor();
+  await done(page);
+});
+
 test('a question of a thread that somebody else answers stays, and says so, until the person goes on', async () => {
   await server.run('both', 'Ask twice.');
   const page = await open(server, '#/t/both');
