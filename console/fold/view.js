@@ -83,9 +83,9 @@ const TAKE = {
     for (const message of content.messages ?? []) messageTold(draft, message, 'history', told);
     if (!content.message) return;
     const isCopy = content.forkedFrom != null || !told.runId;
-    const kind = isCopy ? 'kept' : content.keys.includes('queue') ? 'queued' : 'steer';
+    const kind = isCopy ? 'kept' : content.keys.includes('queue') ? 'queued' : content.message.role === 'USER' ? 'steer' : 'reply';
     messageTold(draft, content.message, kind, told);
-    if (kind === 'steer' && content.message.role === 'USER') draft.mark(told.seq, 'person');
+    if (kind === 'steer') draft.mark(told.seq, 'person');
   },
   FINAL_RESPONSE: (draft, content, told) => messageTold(draft, content.message, 'answer', told),
   ERROR(draft, content, told) {

@@ -129,6 +129,17 @@ test('a change of the plan is of who asked for it, not of who waits in the queue
     [['ann', 'Plan a trip'], ['ann', 'Leave out the hotel'], ['bob', 'Then a poem']]);
 });
 
+test('what the model says to a person who steers is no steering', () => {
+  const log = observed([
+    ['RUN_STARTED', { query: 'Plan a trip', message: said('Plan a trip', 'ann') }],
+    ['STATE_UPDATE', { keys: [], message: said('Leave out the hotel', 'ann') }],
+    ['STATE_UPDATE', { keys: [], message: { messageId: 'ai', role: 'AI', content: 'It is left out.' } }],
+  ]);
+  const view = foldView(emptyView(), log);
+  assert.deepEqual(view.messages.map(({ kind }) => kind), ['start', 'steer', 'reply']);
+  assert.deepEqual(view.marks, [{ seq: 2, kind: 'person' }]);
+});
+
 test('an item that was removed and added again is of who added it last', () => {
   const log = observed([
     planned('planner', [{ itemId: 'notify' }]), planned('user', [], [{ itemId: 'notify' }]), planned('user', [{ itemId: 'notify' }]),
