@@ -24,7 +24,7 @@ export function openThread({
   let shown = { key: [], thread: null };
   /** `statusByRun`: read, or from later frames. */
   const state = {
-    conn: 'connecting', retryAt: null, problem: null, row: null, runs: null, statusByRun: new Map(), started: new Map(),
+    conn: 'connecting', heldAt: 0, retryAt: null, problem: null, row: null, runs: null, statusByRun: new Map(), started: new Map(),
   };
   /** Statuses received since the last request: newer than its answer. */
   let heardSinceRead;
@@ -110,6 +110,7 @@ export function openThread({
   }
 
   function held(ms) {
+    if (state.conn !== 'held') state.heldAt = clock.now();
     state.conn = 'held';
     state.retryAt = clock.now() + ms;
     // The server may answer, but without the thread or the right to read it.
@@ -242,7 +243,7 @@ class Thread {
     this.lastSeq = lastSeq;
     this.minSeq = history.minSeq;
     this.replay = isReplay;
-    this.conn = state.conn;
+    this.heldAt = state.conn === 'held' ? state.heldAt : null;
     this.point = point;
     this.view = point.view;
     /** Of the whole log, also in replay: the tape's scale. */
@@ -250,14 +251,16 @@ class Thread {
     this.log = history.log;
   }
 
-  /** Advances while live; fixed without a connection or in the past. */
+  /** Advances while live; in the past, and from the loss of the connection on, it is fixed. */
   get now() {
-    return this.replay || this.conn === 'held' ? this.view.at ?? 0 : Math.max(this.#clock.now(), this.view.at ?? 0);
+    const at = this.view.at ?? 0;
+    return this.replay ? at : Math.max(this.heldAt ?? this.#clock.now(), at);
   }
 
-  /** The title, the same in all places: from the first plan or a person; in the past that of then. */
+  /** The title, the same in all places: from the first plan or a person; in the past that of the first plan. */
   get title() {
-    return (this.replay ? null : this.row?.title) || this.core.title || this.newestRun?.query || this.id;
+    const first = ({ type, seq }) => type === 'TITLE' && seq <= this.seq;
+    return (this.replay ? this.log.find(first)?.content.title : this.row?.title) || this.core.title || this.newestRun?.query || this.id;
   }
 
   get core() {

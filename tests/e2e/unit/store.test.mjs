@@ -11,7 +11,7 @@ const LOG = readFileSync(new URL('../../golden/console/again.ndjson', import.met
   .map((line) => JSON.parse(line).observation);
 
 /** A thread whose socket is the test's. `settled()`: all that was heard is folded. */
-function opened({ listed } = {}) {
+function opened({ listed, clock = { now: () => 0 } } = {}) {
   const socket = { again: 0, closed: 0 };
   const api = {
     problem: null,
@@ -34,7 +34,7 @@ function opened({ listed } = {}) {
     return { again: (ready) => { socket.again += 1; socket.ready = ready; }, close: () => { socket.closed += 1; }, retryNow() {} };
   };
   const tokens = { token() {}, ended() {} };
-  const thread = openThread({ id: 'again', api, clock: { now: () => 0 }, tokens, listed, changed() {}, open });
+  const thread = openThread({ id: 'again', api, clock, tokens, listed, changed() {}, open });
   const hear = (observations) => observations.forEach((one) => socket.frame('observation', one));
   const settled = () => new Promise((done) => { setTimeout(() => setTimeout(done)); });
   return { api, socket, thread, hear, settled };
@@ -129,6 +129,35 @@ test('when the socket ends the thread is asked whether it is there still', async
   one.socket.held(1000);
   await one.settled();
   assert.deepEqual([one.thread.thread().status, one.socket.closed], ['failed', 1]);
+});
+
+test('without a connection the clocks stop where they were, also after the last observation', async () => {
+  const last = LOG.at(-1).timestamp;
+  let now = last + 500_000;
+  const one = opened({ clock: { now: () => now } });
+  one.hear(LOG);
+  await caughtUp(one);
+  assert.equal(one.thread.thread().now, last + 500_000);
+  one.socket.held(1000);
+  now += 60_000;
+  one.socket.held(1000);
+  assert.equal(one.thread.thread().now, last + 500_000);
+  await caughtUp(one);
+  assert.equal(one.thread.thread().now, last + 560_000);
+  one.thread.show(20);
+  assert.equal(one.thread.thread().now, LOG[19].timestamp);
+});
+
+test('in the past a thread has the title of its first plan, and none before it', async () => {
+  const titled = (seq, title) => ({ ...LOG[0], seq, type: 'TITLE', content: { title } });
+  const one = opened();
+  one.hear([LOG[0], titled(2, 'Team dinner'), titled(3, 'Dinner invitation'), { ...LOG[1], seq: 4 }]);
+  await caughtUp(one);
+  const at = (seq) => {
+    one.thread.show(seq);
+    return one.thread.thread().title;
+  };
+  assert.deepEqual([1, 2, 3, 4].map(at), [LOG[0].content.query, 'Team dinner', 'Team dinner', 'Of the list']);
 });
 
 const turn = () => new Promise((done) => { setImmediate(done); });
