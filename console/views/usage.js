@@ -10,6 +10,11 @@ import { Loading } from './parts.js';
 import { titleOf } from './rail.js';
 import { Table, useRead } from './section.js';
 
+const size = (row) => row.costUsd || 0;
+const weight = (row) => row.inputTokens + row.outputTokens;
+/** The rows that are shown. */
+const dearest = (rows) => [...rows].sort((a, b) => size(b) - size(a) || weight(b) - weight(a)).slice(0, 50);
+
 const GROUPS = [['day', 'Day'], ['model', 'Model'], ['run', 'Run'], ['item', 'Item']];
 const DAY = 86_400_000;
 /** The most columns of the chart. */
@@ -22,6 +27,10 @@ const useRows = (ctx, by, from) => useRead(ctx, [by, from], async (signal) => {
   const read = (group) => ctx.api.all(`/usage?groupBy=${group}&limit=1000&from=${enc(from)}`, { signal });
   const [{ items: days }, { items: models }, { items: rows, more }, runs] = await Promise.all([read('day'), read('model'),
     read(by === 'item' ? by : 'run'), ctx.api.get('/runs?limit=200', { signal }).then((page) => page.items, () => [])]);
+  const shown = dearest(by === 'item' ? rows.filter((row) => row.itemId) : rows);
+  // Older runs; what is deleted has no id of a run.
+  const older = new Set(shown.map((row) => row.runId).filter((id) => id?.startsWith('run_') && runs.every((run) => run.runId !== id)));
+  await Promise.all([...older].map((id) => ctx.api.get(`/runs/${enc(id)}`, { signal }).then((run) => runs.push(run), () => {})));
   return { days, models, rows, more, runs, by, from };
 });
 
@@ -102,16 +111,15 @@ function Days({ ctx, days, from }) {
 
 function Bars({ rows, nameOf }) {
   if (rows.length === 0) return html`<p class="dim">Nothing yet.</p>`;
-  const size = (row) => row.costUsd || 0;
-  const weight = (row) => row.inputTokens + row.outputTokens;
-  const sorted = [...rows].sort((a, b) => size(b) - size(a) || weight(b) - weight(a)).slice(0, 50);
+  const sorted = dearest(rows);
   const measure = sorted.some((row) => size(row) > 0) ? size : weight;
   const top = Math.max(...sorted.map(measure), 1e-9);
   const figures = ['Tokens', 'Calls', 'Cost'].map((head) => html`<th class="n">${head}</th>`);
   return html`<${Table} label="Usage" heads=${['What', html`<th class="hide"></th>`, ...figures]}>${sorted.map((row, i) => html`<tr key=${i}><td>${nameOf(row)}</td>
       <td class="bar-cell hide"><div class="hbar" ...${placed({ width: `${(measure(row) / top) * 100}%` })}></div></td>
       <td class="n">${tokens(weight(row))}</td><td class="n">${row.calls}</td>
-      <td class="n" title=${row.unpricedCalls ? `${count(row.unpricedCalls, 'call')} without a price` : null}>${priceOf(row)}${row.unpricedCalls && row.unpricedCalls < row.calls ? ' +' : ''}</td></tr>`)}</${Table}>`;
+      <td class="n" title=${row.unpricedCalls ? `${count(row.unpricedCalls, 'call')} without a price` : null}>${priceOf(row)}${row.unpricedCalls && row.unpricedCalls < row.calls ? ' +' : ''}</td></tr>`)}</${Table}>
+    ${rows.length > sorted.length && html`<p class="dim note">The dearest ${sorted.length} of ${rows.length.toLocaleString('en')}.</p>`}`;
 }
 
 /** A run by its thread's title, if known here. */

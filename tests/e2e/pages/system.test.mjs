@@ -123,6 +123,24 @@ test('usage counts calls without a price apart, and never as free', async () => 
   await done(page);
 });
 
+test('usage names the threads of runs that are not among the newest, and says how many it leaves out', async () => {
+  const page = await open(server, '#/new');
+  const { items: [run] } = await server.get('/runs?threadId=hooked');
+  await page.route(/\/runs\?limit=200/, (route) => route.fulfill({ json: { items: [] } }));
+  await page.route(/\/usage\?groupBy=run/, async (route) => {
+    const { items } = await (await route.fetch()).json();
+    const row = items.find(({ runId }) => runId === run.runId);
+    const others = Array.from({ length: 60 }, () => ({ ...row, runId: 'deleted', inputTokens: 0 }));
+    return route.fulfill({ json: { items: [...others, row] } });
+  });
+  await page.evaluate(() => { location.hash = '#/usage?by=run'; });
+  const link = at(page, 'usage').locator(`a[href*="${run.runId}"]`);
+  await link.waitFor();
+  assert.equal(await link.innerText(), 'Dinner invitation');
+  await at(page, 'usage').getByText('The dearest 50 of 61.').waitFor();
+  await done(page);
+});
+
 /** Answers are cut to their first row, as where the operator allows but one in a page. */
 const cutTo = (page, pattern) => page.route(pattern, async (route) => {
   const body = await (await route.fetch()).json();
