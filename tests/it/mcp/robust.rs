@@ -80,6 +80,18 @@ async fn a_server_that_cannot_be_started_says_why_and_holds_nothing_up() {
     assert!(view.tools.is_empty());
 }
 
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_says_so_without_types_of_the_library() {
+    let bed = Bed::new(|server| {
+        server.command = None;
+        server.args.clear();
+        server.url = Some("http://127.0.0.1:1/mcp".to_owned());
+    })
+    .await;
+    let view = bed.until(|view| view.health == Health::Down).await;
+    assert_eq!(view.reason.unwrap(), "cannot reach 127.0.0.1:1: connection refused");
+}
+
 /// The library gives up its first request after ten seconds of its own clock; the server answers it after that.
 #[rstest::rstest]
 #[tokio::test]
