@@ -109,8 +109,8 @@ function Rule({ policy }) {
 function Who({ question: { policy, askedBy, mayAnswer: mine } }) {
   const by = [askedBy ?? []].flat();
   return html`${show(who(policy?.approvers))}.
-    ${policy?.fourEyes && html` Four eyes: ${by.length ? show(by.join(', ')) : 'who'} asked for the run,
-      so ${by.length ? show(by.join(', ')) : 'they'} may only say no.`}
+    ${policy?.fourEyes && html` Four eyes: ${by.length ? show(by.join(', ')) : 'who'} asked for the run${mine?.reject !== false
+      && html`, so ${by.length ? show(by.join(', ')) : 'they'} may only say no`}.`}
     ${mine?.why && html`<p class="c-ask">${show(barredText(mine.why, policy))}</p>`}`;
 }
 

@@ -295,9 +295,10 @@ test('who is not named by the rule, and who asked under four eyes, is told who m
   const rules = [
     { id: 'treasury', thread: 'named', tool: 'demo_send_email', action: 'ask', approvers: ['treasurer'] },
     { id: 'second', thread: 'eyes', tool: 'demo_send_email', action: 'ask', fourEyes: true },
+    { id: 'both', thread: 'both', tool: 'demo_send_email', action: 'ask', fourEyes: true, approvers: ['treasurer'] },
   ];
   await guarded.ask('PUT', '/policy', { rules }, bearer(ADMIN));
-  for (const thread of ['named', 'eyes']) await guarded.ask('POST', `/threads/${thread}/process`, { query: INVITE }, { ...bearer(ADMIN), prefer: 'wait=60' });
+  for (const thread of ['named', 'eyes', 'both']) await guarded.ask('POST', `/threads/${thread}/process`, { query: INVITE }, { ...bearer(ADMIN), prefer: 'wait=60' });
   const page = await signedIn(ADMIN, '#/t/named');
   await at(page, 'question').waitFor();
   await at(page, 'why-not').getByText('Only treasurer may answer.').waitFor();
@@ -306,6 +307,10 @@ test('who is not named by the rule, and who asked under four eyes, is told who m
   await at(page, 'why-not').getByText('somebody else must approve it').waitFor();
   assert.match(await at(page, 'may-answer').innerText(), /Four eyes: root asked for the run, so root may only say no/);
   assert.deepEqual([await at(page, 'approve').isDisabled(), await at(page, 'reject').isDisabled()], [true, false]);
+  await page.goto(`${guarded.url}/#/t/both`);
+  await at(page, 'may-answer').getByText('Only treasurer may answer.').waitFor();
+  assert.match(await at(page, 'may-answer').innerText(), /Four eyes: root asked for the run\.\s/);
+  assert.equal(await at(page, 'reject').isDisabled(), true);
   await page.goto(`${guarded.url}/#/questions?show=mine`);
   await at(page, 'show-mine').waitFor();
   await page.waitForFunction(() => document.querySelectorAll('[data-testid=question-row]').length === 1);
