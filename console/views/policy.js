@@ -10,7 +10,7 @@ import { CLASS, conditionText } from '../words.js';
 import { Mistakes } from './code.js';
 import { FailurePanel } from './failure.js';
 import { Button, Loading, wordsOf } from './parts.js';
-import { away, Table } from './section.js';
+import { away, Table, useAgain } from './section.js';
 
 /** The rules of the tenant, the server and the defaults. */
 async function readPolicy(api) {
@@ -27,9 +27,9 @@ export function Policy({ ctx }) {
   const put = (change) => set((before) => ({ ...before, ...(typeof change === 'function' ? change(before) : change) }));
   const load = () => readPolicy(ctx.api).then((policy) => put({ policy, text: written(policy.rules), problem: null, report: null, tried: null, refused: null }))
     .catch((problem) => put({ problem }));
-  useEffect(() => void load(), [away(ctx, state.problem)]);
-  useEffect(() => ctx.guard(() => (latest.current.policy && latest.current.text !== written(latest.current.policy.rules)
-    ? 'Leave without saving? Your rules will be gone.' : null)), []);
+  const isEdited = () => latest.current.policy && latest.current.text !== written(latest.current.policy.rules);
+  useEffect(() => void (!state.problem && (isEdited() || state.report || state.busy) || load()), [away(ctx, state.problem), useAgain()]);
+  useEffect(() => ctx.guard(() => (isEdited() ? 'Leave without saving? Your rules will be gone.' : null)), []);
   const edit = useEditing(ctx, state, put);
   useKeys({ 'Mod+s': () => edit.save() });
   return html`<main class="stage wide"><div class="page scroll" data-testid="policy">

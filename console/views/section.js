@@ -4,7 +4,7 @@
 import { REMEDIES } from '../remedies.js';
 import { Shape } from '../shapes.js';
 import { show } from '../text.js';
-import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { html, useEffect, useReducer, useState } from '../vendor/preact-htm.js';
 import { Todo } from './code.js';
 import { Loading, Refusal, wordsOf } from './parts.js';
 import { pressedOnce, useArmed } from './question/parts.js';
@@ -32,8 +32,21 @@ export function useRead(ctx, deps, read) {
   return { ...state, set, load: () => load() };
 }
 
+/** Changes when the window gets the focus, or somebody presses: no frame tells of what these pages show. */
+export function useAgain() {
+  const [times, again] = useReducer((n) => n + 1, 0);
+  useEffect(() => {
+    addEventListener('focus', again);
+    return () => removeEventListener('focus', again);
+  }, []);
+  return times;
+}
+
+export const ReadAgain = () => html`<button type="button" class="b small" data-testid="read-again"
+  onClick=${() => dispatchEvent(new Event('focus'))}>Read again</button>`;
+
 /** A list's `items`. */
-export const useList = (ctx, path) => useRead(ctx, [path], (signal) => ctx.api.all(path, { signal }));
+export const useList = (ctx, path) => useRead(ctx, [path, useAgain()], (signal) => ctx.api.all(path, { signal }));
 
 /** `number`: how many there are, if the list is of something else. */
 export function Section({ name, from, list, number = list.items?.length, heads, empty, more, cls = '', children }) {

@@ -11,10 +11,10 @@ import { CLASS } from '../words.js';
 import { Copy } from './code.js';
 import { Button, Left, Refusal } from './parts.js';
 import { Diff } from './question/approval.js';
-import { RowAction, Section, Status, useList, useRead } from './section.js';
+import { ReadAgain, RowAction, Section, Status, useAgain, useList, useRead } from './section.js';
 
 export function System({ ctx }) {
-  const { version, ready } = useRead(ctx, [], async (signal) => {
+  const { version, ready } = useRead(ctx, [useAgain()], async (signal) => {
     // A server that is not ready answers 503 with the reason.
     const [about, readiness] = await Promise.all([ctx.api.get('/version', { signal }), ctx.api.get('/readyz', { signal }).catch((problem) => problem.body)]);
     return { version: about, ready: readiness };
@@ -22,7 +22,7 @@ export function System({ ctx }) {
   return html`<main class="stage wide"><div class="page scroll" data-testid="system">
     <div class="title"><h1>System</h1><span class="mid" data-testid="ready">${version && `${version.name} ${version.version}`}
       ${ready && html` · ${show(ready.status ?? ready.detail ?? 'not ready')}${ready.durability && ` · durability ${ready.durability.status}`}
-        ${ready.durability?.detail && html` (${show(ready.durability.detail)})`}`}</span></div>
+        ${ready.durability?.detail && html` (${show(ready.durability.detail)})`}`}</span><span class="right"><${ReadAgain} /></span></div>
     <div class="grid2">
       <${Models} ctx=${ctx} /><${McpServers} ctx=${ctx} /><${Agents} ctx=${ctx} />
       <${Webhooks} ctx=${ctx} /><${Keys} ctx=${ctx} /><${Tools} ctx=${ctx} />
@@ -46,18 +46,19 @@ function statusOf({ provider, check, health }) {
 
 function Models({ ctx }) {
   const list = useList(ctx, '/models');
-  const [{ asking, problem }, set] = useState({});
+  const [{ asking, problem, checks }, set] = useState({});
   const check = () => {
     set({ asking: true });
-    ctx.api.get('/models?check=true').then(list.set).then(() => set({}), (refused) => set({ problem: refused }));
+    ctx.api.get('/models?check=true').then(({ items }) => set({ checks: items }), (refused) => set({ problem: refused }));
   };
+  const rows = list.items?.map((row) => ({ ...row, check: checks?.find((one) => one.provider === row.provider && one.model === row.model)?.check }));
   const more = html`<p class="row wrap"><${Button} cls="small" id="check-models" label=${asking ? 'Asking …' : 'Ask every model for a word'}
       why=${asking ? 'They are being asked.' : ctx.whyNot('run')} onClick=${check} /><span class="dim t1">costs a few tokens each</span>
     <${Refusal} problem=${problem} /></p>`;
   return html`<${Section} name="Models" from="[models] and keys of providers" list=${list}
       heads=${['', 'Model', 'In use', 'Waiting', 'Last answer']}
     empty="No model is named: set PES_MODEL, or a provider’s key." more=${more}>
-    ${list.items?.map((one) => html`<tr key=${enc(`${one.provider}:${one.model}`)}><${Status} shape=${statusOf(one)[0]} word=${statusOf(one)[1]} />
+    ${rows?.map((one) => html`<tr key=${enc(`${one.provider}:${one.model}`)}><${Status} shape=${statusOf(one)[0]} word=${statusOf(one)[1]} />
       <td>${show(`${one.provider}:${one.model}`)}${one.isDefault && html` <span class="tag">default</span>`}</td>
       <td class="num">${one.health?.running ?? '–'}</td><td class="num">${one.health?.waiting ?? '–'}</td>
       <td><${Last} ctx=${ctx} one=${one} /></td></tr>`)}</${Section}>`;
@@ -142,7 +143,7 @@ function Task({ ctx, task }) {
 const MOST = 50;
 
 /** The webhooks, and their latest deliveries. */
-const useDeliveries = (ctx) => useRead(ctx, [], async (signal) => {
+const useDeliveries = (ctx) => useRead(ctx, [useAgain()], async (signal) => {
   const [{ items: hooks }, { items }] = await Promise.all([ctx.api.all('/webhooks', { signal }), ctx.api.get(`/deliveries?limit=${MOST}`, { signal })]);
   return { hooks, items };
 });

@@ -8,7 +8,7 @@ import { html } from '../vendor/preact-htm.js';
 import { FailurePanel } from './failure.js';
 import { Loading } from './parts.js';
 import { titleOf } from './rail.js';
-import { Table, useRead } from './section.js';
+import { ReadAgain, Table, useAgain, useRead } from './section.js';
 
 const size = (row) => row.costUsd || 0;
 const weight = (row) => row.inputTokens + row.outputTokens;
@@ -23,7 +23,7 @@ const MOST = 62;
 const dayOf = (time) => new Date(time).toISOString().slice(0, 10);
 
 /** Rows by day for the chart, by model, and by the chosen group. */
-const useRows = (ctx, by, from) => useRead(ctx, [by, from], async (signal) => {
+const useRows = (ctx, by, from) => useRead(ctx, [by, from, useAgain()], async (signal) => {
   const read = (group) => ctx.api.all(`/usage?groupBy=${group}&limit=1000&from=${enc(from)}`, { signal });
   const [{ items: days }, { items: models }, { items: rows, more }, runs] = await Promise.all([read('day'), read('model'),
     read(by === 'item' ? by : 'run'), ctx.api.get('/runs?limit=200', { signal }).then((page) => page.items, () => [])]);
@@ -42,7 +42,7 @@ export function Usage({ ctx, route }) {
   return html`<main class="stage wide"><div class="page scroll" data-testid="usage">
     <div class="title"><h1>Usage</h1><label class="row mid">since <input class="f date" type="date" value=${from} max=${dayOf(ctx.clock.now())}
         onChange=${(event) => event.currentTarget.value && ctx.go(to({ from: event.currentTarget.value }))} /></label>
-      <nav class="seg right" aria-label="By">${GROUPS.map(([name, label]) => html`<a key=${name} href=${to({ by: name })}
+      <${ReadAgain} /><nav class="seg right" aria-label="By">${GROUPS.map(([name, label]) => html`<a key=${name} href=${to({ by: name })}
         aria-current=${by === name ? 'true' : null} data-testid=${`by-${name}`}>${label}</a>`)}</nav></div>
     ${state.problem ? html`<${FailurePanel} ctx=${ctx} problem=${state.problem} />`
       : state.by !== by || state.from !== from ? html`<${Loading} rows=${8} />`

@@ -41,6 +41,38 @@ test('every model is asked for a word when somebody presses for it', async () =>
   const page = await open(server, '#/system');
   await at(page, 'check-models').click();
   await at(page, 'section-models').getByText('answers').waitFor();
+  const read = page.waitForResponse(/\/models$/);
+  await at(page, 'read-again').click();
+  await read;
+  await at(page, 'section-models').getByText('answers').waitFor();
+  await done(page);
+});
+
+test('what changed is read when somebody presses for it, or returns to the window', async () => {
+  const page = await open(server, '#/system');
+  await at(page, 'section-tools').getByText('calculator').waitFor();
+  const tool = { name: 'weather', description: 'Tells.', url: 'https://example.com/', inputSchema: {} };
+  await server.post('/http-tools', tool);
+  await at(page, 'read-again').click();
+  await at(page, 'section-tools').getByText('weather').waitFor();
+  await server.ask('DELETE', '/http-tools/weather');
+  await page.evaluate(() => dispatchEvent(new Event('focus')));
+  await at(page, 'section-tools').getByText('weather').waitFor({ state: 'detached' });
+  // Rules that are being written stay.
+  await page.evaluate(() => { location.hash = '#/policy'; });
+  await at(page, 'no-rules').waitFor();
+  const put = (id) => server.ask('PUT', '/policy', { rules: id ? [{ id, tool: 'weather', action: 'ask' }] : [] }, { 'if-match': '*' });
+  await put('first');
+  await page.evaluate(() => dispatchEvent(new Event('focus')));
+  await at(page, 'rules').getByText('first').waitFor();
+  await at(page, 'rules-json').fill('[]');
+  await put(null);
+  const asked = [];
+  page.on('request', (request) => request.url().includes('/policy') && asked.push(request.url()));
+  await page.evaluate(() => dispatchEvent(new Event('focus')));
+  await at(page, 'no-rules').waitFor();
+  assert.deepEqual(asked, []);
+  assert.equal(await at(page, 'rules-json').inputValue(), '[]');
   await done(page);
 });
 
@@ -106,6 +138,18 @@ test('a key that is over is not called valid', async () => {
   await at(page, 'section-keys').locator('tbody tr').nth(3).waitFor();
   const words = await at(page, 'section-keys').locator('tbody tr td:first-child').allInnerTexts();
   assert.deepEqual(words.map((word) => word.trim()), ['expired', 'revoked', 'valid', 'valid']);
+  await done(page);
+});
+
+test('why an MCP server is down is shown whole', async () => {
+  const reason = `cannot reach ${'a'.repeat(60)}.${'b'.repeat(60)}.example:7178: connection refused`;
+  const page = await open(server, '#/new');
+  await page.route(/\/mcp-servers(\?.*)?$/, (route) => route.fulfill({ json: { items: [{ name: 'far', health: 'down', restarts: 3, tools: [], reason }] } }));
+  await page.evaluate(() => { location.hash = '#/system'; });
+  const text = at(page, 'section-mcp-servers').getByText(reason);
+  await text.waitFor();
+  const [inside, outside] = await Promise.all([text, at(page, 'section-mcp-servers')].map((one) => one.boundingBox()));
+  assert.ok(inside.x + inside.width <= outside.x + outside.width, 'nothing of it is beyond the edge of its section');
   await done(page);
 });
 
