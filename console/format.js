@@ -34,9 +34,10 @@ export function age(time, now) {
   return new Date(time).toLocaleDateString('en-GB', { day: 'numeric', month: 'short' });
 }
 
-/** 14:02 */
-export function clockTime(time) {
-  return new Date(time).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
+/** 14:02, on another day 28 Nov, 14:02. */
+export function clockTime(time, now = Date.now()) {
+  const [day, today] = [time, now].map((one) => new Date(one).toDateString());
+  return new Date(time).toLocaleString('en-GB', { hour: '2-digit', minute: '2-digit', ...(day !== today && { day: 'numeric', month: 'short' }) });
 }
 
 /** 23 Nov 2026, 14:02:05: for tooltips. */

@@ -5,7 +5,7 @@ import { OVER } from '../fold/core.js';
 import { clockTime, count, fullTime, resolutionText } from '../format.js';
 import { threadHash } from '../router.js';
 import { KIND_SHAPE, Shape, WORD } from '../shapes.js';
-import { plain, show } from '../text.js';
+import { show } from '../text.js';
 import { html, useEffect, useRef } from '../vendor/preact-htm.js';
 import { Extras, Markdown } from './later.js';
 import { Growing, mayBeTaken, Refusal, SeqLink, useKept } from './parts.js';
@@ -52,6 +52,8 @@ function useStickToEnd(length) {
   return box;
 }
 
+const Time = ({ at }) => html`<time title=${fullTime(at)}>${clockTime(at)}</time>`;
+
 const TAG = { steer: 'steered the plan', queued: 'in its turn', kept: 'before the fork', history: 'said elsewhere' };
 
 function Message({ ctx, entry, composer, thread }) {
@@ -59,7 +61,7 @@ function Message({ ctx, entry, composer, thread }) {
   const who = isUser ? entry.by ?? 'Asked' : entry.role === 'AI' ? 'Answer' : entry.role.toLowerCase();
   return html`<article class=${`msg ${isUser ? 'user' : ''}`} data-testid=${isUser ? 'message' : 'answer'}>
     <${SeqLink} ctx=${ctx} seq=${entry.seq} />
-    <header><b>${show(who)}</b><time title=${plain(fullTime(entry.at))}>${clockTime(entry.at)}</time>
+    <header><b>${show(who)}</b><${Time} at=${entry.at} />
       ${TAG[entry.kind] && html`<span class="tag run">${TAG[entry.kind]}</span>`}</header>
     <div class="body">${isUser ? html`<p>${show(entry.content)}</p>` : html`<${Markdown} ctx=${ctx} text=${entry.content} />`}
       ${!isUser && entry.metadata?.uiMetadata && html`<${Extras} ctx=${ctx} ui=${entry.metadata.uiMetadata} composer=${composer} isLast=${isLast(thread, entry)} />`}</div>
@@ -75,14 +77,14 @@ function Revision({ ctx, entry }) {
   const words = isFirst ? `${count(entry.todoList.length, 'item')}.`
     : `${[ids('Added', added), ids('Changed', modified), ids('Removed', removed)].filter(Boolean).join('. ')}.`;
   return html`<article class="msg note"><${SeqLink} ctx=${ctx} seq=${entry.seq} />
-    <header><b>Plan v${entry.version}</b><time>${clockTime(entry.at)}</time></header>
+    <header><b>Plan v${entry.version}</b><${Time} at=${entry.at} /></header>
     <div class="body"><a href=${ctx.to({ view: 'changes' })}>${show(words)}</a></div></article>`;
 }
 
 function Question({ ctx, entry }) {
   const status = entry.ended ? null : KIND_SHAPE[entry.kind] ?? 'ask';
   return html`<article class=${`msg ${entry.ended ? 'note' : ''}`}><${SeqLink} ctx=${ctx} seq=${entry.seq} />
-    <header><b>Question</b><time>${clockTime(entry.at)}</time></header>
+    <header><b>Question</b><${Time} at=${entry.at} /></header>
     <div class="body">${entry.ended
       ? html`<p>${show(entry.message)}</p><p>${show(resolutionText(entry.ended, ctx.clock.now()))}</p>`
       : html`<a class="b ask-link" href=${ctx.to({ tab: 'ask', part: 'ask' })}><${Shape} status=${status} />

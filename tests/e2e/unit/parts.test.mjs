@@ -88,6 +88,12 @@ test('figures are written as people read them', () => {
   assert.deepEqual([412, 2314, 38_200, 1_200_000].map(words.tokens), ['412', '2,314', '38.2k', '1.2M']);
 });
 
+test('a time of another day has its date', () => {
+  const at = (...day) => new Date(2026, 10, ...day).getTime();
+  assert.equal(words.clockTime(at(28, 0, 5), at(28, 23, 59)), '00:05');
+  assert.equal(words.clockTime(at(28, 23, 59), at(29, 0, 1)), '28 Nov, 23:59');
+});
+
 test('a condition of a rule is told in words, whatever stands in it', () => {
   const told = [
     { pointer: '/a', op: 'ge', value: 200 }, { pointer: '/a', op: 'in', value: ['x', 1] }, { pointer: '/a', op: 'in', value: 'x' }, { pointer: '/a', op: 'number', value: { min: 1 } },
