@@ -182,7 +182,6 @@ export function callEnds(draft, content, told) {
     status: failed ? 'failed' : content.status === 'success' ? 'completed' : 'cancelled', result: content.status,
     output: content.output, error: content.error ?? null, durationMs: content.durationMs,
     policy: told.metadata?.policy ?? call.policy, digest: told.metadata?.digest ?? call.digest ?? null,
-    modifiedArguments: told.metadata?.modifiedArguments ?? null,
     // When the call itself ran, after its waits.
     began: told.timestamp - (content.durationMs ?? 0),
   });

@@ -76,13 +76,11 @@ const RESULT = { completed: ['done', 'success'], failed: ['fail', 'error'], canc
 function Call({ ctx, thread, span }) {
   const isAsking = span.waits?.some((wait) => wait.to === null);
   const [cls, word] = span.end === null ? (isAsking ? ['ask', 'asks a person'] : ['run', 'running']) : RESULT[span.status] ?? ['', span.status];
-  const given = span.modifiedArguments ?? span.arguments;
-  const hidden = hiddenNote(countHidden(given) + countHidden(span.output ?? null));
+  const hidden = hiddenNote(countHidden(span.arguments) + countHidden(span.output ?? null));
   return html`<div class=${`call c-${isAsking ? 'ask' : span.status}`} data-testid="call">
     <header><${SeqLink} ctx=${ctx} seq=${span.seq} /><b class="mono">${show(span.toolName)}</b><span class=${`tag ${cls}`}>${word}</span>
-      ${span.modifiedArguments && html`<span class="tag ask">edited</span>`}
       <span class="right num mid">${span.durationMs == null ? '' : duration(span.durationMs)}</span></header>
-    <${Json} value=${given} label="Arguments" />
+    <${Json} value=${span.arguments} label="Arguments" />
     ${span.output !== undefined && html`<p class="arrow dim" aria-hidden="true">→</p><${Json} value=${span.output} label="Result" />`}
     ${span.error && html`<p class="wrong">${show(span.error.code)}: ${show(span.error.message)}</p>`}
     ${hidden && html`<p class="c-ask note">${hidden}</p>`}
