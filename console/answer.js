@@ -1,6 +1,6 @@
 // Answers to questions: the request, and the meaning of a refusal. Pure.
 
-import { resolutionText } from './format.js';
+import { resolutionText } from './words.js';
 import { changes, hasErrors } from './form.js';
 import { EXPIRED } from './words.js';
 import { REMEDIES } from './remedies.js';

@@ -1,5 +1,7 @@
 // The API's short words as sentences. Pure.
 
+import { age } from './format.js';
+
 const OP = { eq: '=', ne: '≠', lt: '<', le: '≤', gt: '>', ge: '≥' };
 const BOUND = { eq: '=', ne: '≠', min: '≥', max: '≤', above: '>', below: '<' };
 
@@ -74,3 +76,25 @@ export const CLASS = {
 
 /** A digest in groups of four, to be read aloud. */
 export const grouped = (digest) => digest.replace(/(.{4})(?=.)/g, '$1 ');
+
+const DECIDED = {
+  approved: 'approved this', modified: 'approved this with other arguments', rejected: 'rejected this', answered: 'answered this',
+  retry: 'had the call made again', done: 'said that it was done', skip: 'skipped this call', abort: 'ended the item',
+  resumed: 'let the run go on',
+};
+
+/** The outcome of a question, from the API or the log: `treasurer approved this 4 s ago`. */
+export function resolutionText({ decision, decidedBy, at, decidedAt = at, reason, timedOut }, now) {
+  if (timedOut || decision === 'expired') return 'Nobody answered in time.';
+  if (decision === 'cancelled') return reason ? `It was withdrawn: ${reason}.` : 'It was withdrawn.';
+  const ago = decidedAt == null ? '' : agoText(decidedAt, now);
+  return `${decidedBy} ${DECIDED[decision] ?? decision}${ago}.`;
+}
+
+/** ` 4 s ago`, ` yesterday`, ` on 3 Nov`. */
+function agoText(time, now) {
+  const text = age(time, now);
+  if (text === 'now') return ' just now';
+  if (text === 'yesterday') return ' yesterday';
+  return /^\d+ (s|min|h|d)$/.test(text) ? ` ${text} ago` : ` on ${text}`;
+}

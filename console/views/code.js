@@ -1,6 +1,7 @@
-// Code: JSON, names in a sentence, counts of hidden characters; and copying.
+// Code: JSON, what differs in it, names in a sentence, counts of hidden characters; and copying.
 
 import { basePath } from '../api.js';
+import { diffLines } from '../diff.js';
 import { bytes } from '../format.js';
 import { pieces, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
@@ -44,6 +45,15 @@ export function Copy({ text, label, cls = '', id }) {
 
 /** The remedy, names in it as code. */
 export const Todo = ({ text }) => html`${text.split('`').map((part, i) => (i % 2 ? html`<code>${show(part)}</code>` : show(part)))}.`;
+
+/** The difference as lines of JSON. */
+export function Diff({ was, now }) {
+  const lines = diffLines(was, now);
+  if (lines.length === 0) return null;
+  return html`<div class="diff box" data-testid="diff" role="group" aria-label="What is changed">
+    ${lines.map(({ sign, text }) => (sign === '-' ? html`<del>${show(text)}</del>` : html`<ins>${show(text)}</ins>`))}
+  </div>`;
+}
 
 /** What is wrong with members of a request. */
 export const Mistakes = ({ errors }) => errors?.map(({ pointer, detail }) => html`<p><code>${show(pointer)}</code> ${show(detail)}</p>`);

@@ -2,13 +2,13 @@
 
 import { enc } from '../api.js';
 import { useKeys } from '../browser.js';
-import { age, resolutionText, ruleName } from '../format.js';
+import { age, ruleName } from '../format.js';
 import { byUrgency } from '../lists.js';
 import { threadHash } from '../router.js';
 import { KIND_SHAPE, Shape } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
-import { isHigh, KIND } from '../words.js';
+import { isHigh, KIND, resolutionText } from '../words.js';
 import { FailurePanel } from './failure.js';
 import { Left, Loading } from './parts.js';
 import { QuestionCard, useShown } from './question/card.js';

@@ -74,6 +74,7 @@ export const System = later('System', styled(() => import('./system.js')), wide)
 export const Usage = later('Usage', styled(() => import('./usage.js')), wide);
 
 /* Parts of a thread. */
+export const Answered = later('Answered', styled(() => import('./question/answered.js')), nothing);
 export const Changes = later('Changes', styled(() => import('./record.js')));
 export const ContextTab = later('ContextTab', styled(() => import('./modelcall.js')));
 export const EditPlan = later('EditPlan', styled(() => import('./edit.js')));

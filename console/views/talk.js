@@ -2,12 +2,12 @@
 
 import { enc, newKey } from '../api.js';
 import { OVER } from '../fold/core.js';
-import { clockTime, count, fullTime, resolutionText } from '../format.js';
+import { clockTime, count, fullTime } from '../format.js';
 import { threadHash } from '../router.js';
 import { KIND_SHAPE, Shape, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useEffect, useRef } from '../vendor/preact-htm.js';
-import { Extras, Markdown } from './later.js';
+import { Answered, Extras, Markdown } from './later.js';
 import { Growing, mayBeTaken, Refusal, SeqLink, useKept } from './parts.js';
 
 export function Talk({ ctx, thread }) {
@@ -81,12 +81,12 @@ function Revision({ ctx, entry }) {
     <div class="body"><a href=${ctx.to({ view: 'changes' })}>${show(words)}</a></div></article>`;
 }
 
-function Question({ ctx, entry }) {
+function Question({ ctx, thread, entry }) {
   const status = entry.ended ? null : KIND_SHAPE[entry.kind] ?? 'ask';
   return html`<article class=${`msg ${entry.ended ? 'note' : ''}`}><${SeqLink} ctx=${ctx} seq=${entry.seq} />
     <header><b>Question</b><${Time} at=${entry.at} /></header>
     <div class="body">${entry.ended
-      ? html`<p>${show(entry.message)}</p><p>${show(resolutionText(entry.ended, ctx.clock.now()))}</p>`
+      ? html`<p>${show(entry.message)}</p><${Answered} ctx=${ctx} thread=${thread} question=${entry} />`
       : html`<a class="b ask-link" href=${ctx.to({ tab: 'ask', part: 'ask' })}><${Shape} status=${status} />
           <span>${show(entry.message)}</span></a>`}
     </div></article>`;

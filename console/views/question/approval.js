@@ -2,12 +2,11 @@
 
 import * as answer from '../../answer.js';
 import { useKeys } from '../../browser.js';
-import { diffLines } from '../../diff.js';
 import * as form from '../../form.js';
 import { bytes } from '../../format.js';
 import { show } from '../../text.js';
 import { html, useMemo } from '../../vendor/preact-htm.js';
-import { countHidden, hiddenNote } from '../code.js';
+import { countHidden, Diff, hiddenNote } from '../code.js';
 import { EditFields, ReadFields } from './fields.js';
 import { Decide, keysOf, pressed, Reason, ReasonField, useArmed, withReason } from './parts.js';
 
@@ -116,15 +115,6 @@ function Edit({ draft, set, refused }) {
       ${draft.asJson ? 'Edit as a form' : 'Edit as JSON'}</button>
   </div>
   <${Diff} was=${draft.form.base} now=${draft.form.value} />`;
-}
-
-/** The difference as lines of JSON. */
-export function Diff({ was, now }) {
-  const lines = diffLines(was, now);
-  if (lines.length === 0) return null;
-  return html`<div class="diff box" data-testid="diff" role="group" aria-label="What is changed">
-    ${lines.map(({ sign, text }) => (sign === '-' ? html`<del>${show(text)}</del>` : html`<ins>${show(text)}</ins>`))}
-  </div>`;
 }
 
 function Notes({ hidden, isRounded }) {

@@ -1,6 +1,5 @@
 // A question on one card: everything needed to decide, and the buttons.
 
-import { resolutionText } from '../../format.js';
 import * as answer from '../../answer.js';
 import { enc, newKey } from '../../api.js';
 import { useKeys } from '../../browser.js';
@@ -9,11 +8,12 @@ import { threadHash } from '../../router.js';
 import { KIND_SHAPE, Shape, Sign } from '../../shapes.js';
 import { show } from '../../text.js';
 import { html, useReducer, useRef } from '../../vendor/preact-htm.js';
-import { barredText, CLASS, EXPIRED, isHigh, KIND } from '../../words.js';
-import { countHidden, hiddenNote, Mistakes, Todo } from '../code.js';
+import { barredText, CLASS, EXPIRED, isHigh, KIND, resolutionText } from '../../words.js';
+import { countHidden, Diff, hiddenNote, Mistakes, Todo } from '../code.js';
 import { ForecastList, Sentence } from '../forecast-table.js';
 import { useKept } from '../parts.js';
-import { approval, Diff } from './approval.js';
+import { Given } from './answered.js';
+import { approval } from './approval.js';
 import { budget, clientTool, inDoubt, input, pause, peerAuth } from './kinds.js';
 import { Countdown, Decide, keysOf, pressed, Reason, ReasonField, Why, withReason } from './parts.js';
 
@@ -63,7 +63,7 @@ export function QuestionCard({ ctx, question, thread, boxed, link, onDone, hand 
     <${Header} ctx=${ctx} question=${asked} link=${link} />
     <p class="q">${show(asked.message)}</p>
     <${HiddenNote} text=${asked.message} />
-    ${over ? html`<p class="verdict" role="status" data-testid="verdict">${show(over)}</p>`
+    ${over ? html`<p class="verdict" role="status" data-testid="verdict">${show(over)}</p><${Given} ctx=${ctx} thread=${thread} question=${question} />`
       : html`<${Countdown} ctx=${ctx} question=${asked} />`}
     ${draft.newer && html`<p class="c-ask note">The question has changed since you looked at it; this differs:</p>
       <${Diff} was=${question.toolInput ?? null} now=${asked.toolInput ?? null} />`}

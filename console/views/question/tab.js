@@ -1,12 +1,13 @@
 // A thread's questions: the tab, and their merge from the log and the list of all questions.
 
-import { count, resolutionText } from '../../format.js';
+import { count } from '../../format.js';
 import { useKeys } from '../../browser.js';
 import { byUrgency } from '../../lists.js';
 import { KIND_SHAPE, Shape } from '../../shapes.js';
 import { plain, show } from '../../text.js';
 import { html, useState } from '../../vendor/preact-htm.js';
 import { keptAt, SeqLink } from '../parts.js';
+import { Answered } from './answered.js';
 import { draftKey, QuestionCard, useShown } from './card.js';
 
 export function QuestionTab({ ctx, thread, cameByItself }) {
@@ -33,7 +34,7 @@ export function QuestionTab({ ctx, thread, cameByItself }) {
     ${open.length > (open.includes(shown) ? 1 : 0) && html`<${Chooser} open=${open} shown=${shown} choose=${choose} />`}
     ${shown ? html`<${QuestionCard} key=${shown.suspensionId} ctx=${ctx} question=${shown} thread=${thread} hand=${hand} />`
       : html`<p class="fact dim">${nothing(ctx, thread, over)}</p>`}
-    ${rest.length > 0 && html`<${Before} ctx=${ctx} rest=${rest} />`}
+    ${rest.length > 0 && html`<${Before} ctx=${ctx} thread=${thread} rest=${rest} />`}
   </div>`;
 }
 
@@ -52,14 +53,12 @@ function Chooser({ open, shown, choose }) {
     </button>`)}</span></div>`;
 }
 
-function Before({ ctx, rest }) {
-  const now = ctx.clock.now();
+function Before({ ctx, thread, rest }) {
   return html`<section class="fact before" data-testid="asked-before"><h2>Asked before</h2>
     <ul>${rest.map((one) => html`<li key=${one.suspensionId}>
       <${SeqLink} ctx=${ctx} seq=${one.seq} />
       <div><p><${Shape} status=${KIND_SHAPE[one.kind] ?? 'ask'} small label=${false} /> ${show(one.message)}</p>
-        <p class="mid">${show(resolutionText(one.ended, now))}
-          ${one.ended.reason && one.ended.decision !== 'cancelled' && html` “${show(one.ended.reason)}”`}</p></div></li>`)}</ul>
+        <${Answered} ctx=${ctx} thread=${thread} question=${one} /></div></li>`)}</ul>
   </section>`;
 }
 

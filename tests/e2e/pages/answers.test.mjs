@@ -207,3 +207,43 @@ test('a choice that a browser would send rounded cannot be made', async () => {
   await over(page);
   await done(page);
 });
+
+test('what was answered or changed is told with the question, in all its places', async () => {
+  const ask = async (thread, query, answer) => {
+    await server.run(thread, query);
+    const { suspensionId, digest } = await questionOf(server, thread);
+    await server.resume(thread, { suspensionId, ...answer(digest) });
+  };
+  await ask('given', 'Ask for number.', () => ({ value: 14 }));
+  await ask('changed', 'Pay the refund.', (digest) => ({ approved: true, digest, modifiedArgs: { amountEur: 199 } }));
+  const page = await open(server, '#/t/given?tab=ask');
+  await at(page, 'asked-before').locator('[data-testid=given]').waitFor();
+  assert.deepEqual(await at(page, 'given').allInnerTexts(), ['14']);
+  await page.evaluate(() => { location.hash = '#/t/given?tab=talk'; });
+  await at(page, 'talk').locator('[data-testid=given]').waitFor();
+  assert.deepEqual(await at(page, 'given').allInnerTexts(), ['14']);
+  const times = await at(page, 'talk').locator('time').evaluateAll((all) => all.map((one) => one.title));
+  assert.ok(times.length === 4 && times.every((title) => /^\d+ \w+ 20\d\d, \d\d:\d\d:\d\d$/.test(title)), String(times));
+  await page.evaluate(() => { location.hash = '#/t/changed?tab=talk'; });
+  await at(page, 'talk').locator('[data-testid=diff]').waitFor();
+  assert.match(await at(page, 'diff').innerText(), /"amountEur": 214\.5[\s\S]*"amountEur": 199/);
+  // Where there is no log of the thread.
+  const { items } = await server.get('/suspensions?status=all&limit=100');
+  const show = (thread) => page.evaluate((to) => { location.hash = to; }, `#/questions/${items.find((one) => one.threadId === thread).suspensionId}?show=answered`);
+  await show('given');
+  await at(page, 'given').waitFor();
+  assert.equal(await at(page, 'given').innerText(), '14');
+  await show('changed');
+  await at(page, 'question').locator('[data-testid=diff]').waitFor();
+  await done(page);
+});
+
+test('an answer stands on its card as soon as the call has it', async () => {
+  await server.run('card', 'Ask for text.');
+  const page = await open(server, '#/t/card');
+  await page.locator('[data-testid=question] textarea, [data-testid=question] input').first().fill('We meet at nine.');
+  await at(page, 'answer').click();
+  await at(page, 'question').locator('[data-testid=given]').waitFor();
+  assert.equal(await at(page, 'given').innerText(), 'We meet at nine.');
+  await done(page);
+});

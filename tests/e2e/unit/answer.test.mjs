@@ -4,7 +4,7 @@ import { Problem } from '../../../console/api.js';
 import * as answer from '../../../console/answer.js';
 import { byUrgency } from '../../../console/lists.js';
 import * as form from '../../../console/form.js';
-import { resolutionText } from '../../../console/format.js';
+import { resolutionText } from '../../../console/words.js';
 import { conditionText, grouped } from '../../../console/words.js';
 
 const NOW = 1_795_449_600_000;
