@@ -103,3 +103,19 @@ fn calls_that_come_with_a_plan_wait_until_every_message_was_considered() {
         assert!(ends.contains(&(Some("b"), Some("completed"))), "{ends:?}");
     }
 }
+
+#[test]
+fn a_title_of_more_than_ten_words_is_cut_with_an_ellipsis() {
+    for (title, told) in [
+        ("one two three  four five six seven eight nine ten", "one two three four five six seven eight nine ten"),
+        (
+            "one two three four five six seven eight nine ten eleven",
+            "one two three four five six seven eight nine ten…",
+        ),
+    ] {
+        let mut sim = Sim::new(move |_| says(json!({ "title": title, "todoList": [], "answer": "42" }).to_string()));
+        sim.ask("go").unwrap();
+        sim.go();
+        assert_eq!(sim.contents(ObservationType::Title)[0]["title"], told);
+    }
+}

@@ -123,7 +123,11 @@ fn repair(tx: &mut Tx<'_>, call: &ModelCall, reply: Value, fault: String, names:
 fn record_heading(tx: &mut Tx<'_>, draft: &PlanDraft) {
     change::set_intent(tx, draft.intent.as_deref(), None);
     if let Some(title) = draft.title.as_deref().filter(|title| !title.trim().is_empty()) {
-        let title = title.split_whitespace().take(MAX_TITLE_WORDS).collect::<Vec<_>>().join(" ");
+        let mut words = title.split_whitespace();
+        let mut title = words.by_ref().take(MAX_TITLE_WORDS).collect::<Vec<_>>().join(" ");
+        if words.next().is_some() {
+            title.push('…');
+        }
         let title = text::cut(&title, 200);
         tx.state.head.title = title.clone();
         tx.title = Some(title.clone());
