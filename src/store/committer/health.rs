@@ -1,11 +1,19 @@
 //! Whether commits succeed. A failure is remembered until a write of the same size has succeeded.
 //!
 //! A full disk may still accept a row of a few bytes. So only a write as large as the failed one proves that commits succeed
-//! again.
+//! again. A batch that has no outcome for some time is a failure, too, while it lasts: the connection that it was sent over
+//! may be lost without a sign, while others work.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::store::{Error, Result};
+
+/// A batch without an outcome for longer than this is a failure.
+const OUTCOME_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Shared by the workers and the health check.
 #[derive(Default)]
@@ -14,15 +22,45 @@ pub(crate) struct CommitHealth {
     failed: AtomicUsize,
     /// Workers that panicked and have not written since.
     broken: AtomicUsize,
+    /// When each batch was sent whose outcome is not known yet: at most one for each worker.
+    unsettled: Mutex<Vec<Instant>>,
+}
+
+/// A batch that was sent. Dropped when all of its commits have their outcomes.
+pub(super) struct Unsettled<'a> {
+    health: &'a CommitHealth,
+    sent: Instant,
+}
+
+impl Drop for Unsettled<'_> {
+    fn drop(&mut self) {
+        let mut unsettled = self.health.unsettled.lock();
+        if let Some(place) = unsettled.iter().position(|sent| *sent == self.sent) {
+            unsettled.swap_remove(place);
+        }
+    }
 }
 
 impl CommitHealth {
-    /// Fails while a worker is being restarted.
+    /// Fails while a worker is being restarted, and while a batch has had no outcome for too long.
     pub fn check(&self) -> Result<()> {
-        match self.broken.load(Ordering::SeqCst) {
-            0 => Ok(()),
-            _ => Err(Error::Unavailable("a commit worker panicked and is being restarted".to_owned())),
+        if self.broken.load(Ordering::SeqCst) > 0 {
+            return Err(Error::Unavailable("a commit worker panicked and is being restarted".to_owned()));
         }
+        let oldest = self.unsettled.lock().iter().min().map(Instant::elapsed);
+        match oldest.filter(|age| *age >= OUTCOME_TIMEOUT) {
+            None => Ok(()),
+            Some(age) => {
+                let seconds = age.as_secs();
+                Err(Error::Unavailable(format!("commits that were sent {seconds} s ago have no outcome yet")))
+            }
+        }
+    }
+
+    pub(super) fn record_sent(&self) -> Unsettled<'_> {
+        let sent = Instant::now();
+        self.unsettled.lock().push(sent);
+        Unsettled { health: self, sent }
     }
 
     /// How many bytes must be written to prove that commits succeed: as many as failed, or none.

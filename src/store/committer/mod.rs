@@ -9,7 +9,8 @@
 //! - after a panic during the write that is unknown, too: the batch is sent again in halves, over a new connection, and a
 //!   commit that alone causes repeated panics is given up. A worker that panics elsewhere is restarted.
 //!
-//! A failure is remembered ([`CommitHealth`]) until as much has been written: until then the store is unhealthy.
+//! A failure is remembered ([`CommitHealth`]) until as much has been written: until then the store is unhealthy. So it is
+//! while a batch has had no outcome for some seconds.
 
 mod health;
 mod prepared;

@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
+use tokio::time;
 
 use super::{Batch, BatchError, Bounds, CommitSlice, Committer, Sending};
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -325,6 +327,28 @@ async fn a_store_is_not_well_while_a_worker_is_being_started_again() {
     }
     assert!(committer.health().check().is_err());
     gate.add_permits(1);
+    committing.await.unwrap().unwrap();
+    committer.health().check().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_is_not_well_while_a_batch_has_no_outcome_for_five_seconds() {
+    let script = Script::new([]);
+    script.gate.forget_permits(1_000);
+    let committer = script.committer(Bounds::default());
+    let committing = tokio::spawn({
+        let committer = committer.clone();
+        async move { committer.commit(commit(1)).await }
+    });
+    while script.calls().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    time::advance(Duration::from_millis(4_999)).await;
+    committer.health().check().unwrap();
+    time::advance(Duration::from_millis(1)).await;
+    let Err(Error::Unavailable(why)) = committer.health().check() else { panic!("the store is well") };
+    assert_eq!(why, "commits that were sent 5 s ago have no outcome yet");
+    script.gate.add_permits(1);
     committing.await.unwrap().unwrap();
     committer.health().check().unwrap();
 }

@@ -167,6 +167,8 @@ impl<B: Batch> CommitWorker<B> {
 
     /// Sends, halves and resends until every commit of the batch has its outcome.
     async fn settle(&mut self, mut batch: PendingBatch) {
+        let health = self.shared.health.clone();
+        let _unsettled = health.record_sent();
         let mut parts = vec![BatchPart { range: 0..batch.prepared_commits.len(), sending: Sending::First, panics: 0 }];
         let mut failures = 0;
         while let Some(part) = parts.pop() {

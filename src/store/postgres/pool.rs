@@ -17,7 +17,7 @@ use super::writer::ANSWER_TIMEOUT;
 use crate::store::{Error, Pooled, Result};
 
 /// A connection that was idle for longer is pinged before it is used.
-const IDLE_WITHOUT_PING: Duration = Duration::from_secs(1);
+pub(super) const IDLE_WITHOUT_PING: Duration = Duration::from_secs(1);
 /// How long the ping may take.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -61,10 +61,7 @@ impl Pool {
             .acquire_timeout(patience)
             .test_before_acquire(false)
             .before_acquire(|connection, meta| {
-                Box::pin(async move {
-                    Ok(meta.idle_for < IDLE_WITHOUT_PING
-                        || matches!(timeout(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))))
-                })
+                Box::pin(async move { Ok(meta.idle_for < IDLE_WITHOUT_PING || answers_ping(connection).await) })
             });
         let permits = Arc::new(Semaphore::new(usize::try_from(connections).unwrap_or(Semaphore::MAX_PERMITS)));
         let connections = options.connect_lazy_with(session.clone());
@@ -158,6 +155,11 @@ impl Pool {
         self.permits.close();
         self.connections.close().await;
     }
+}
+
+/// Whether the database answers on this connection. It must be closed if not.
+pub(super) async fn answers_ping(connection: &mut PgConnection) -> bool {
+    matches!(timeout(PING_TIMEOUT, connection.ping()).await, Ok(Ok(())))
 }
 
 fn unavailable(why: &str) -> Error {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{ConnectOptions, Connection, Row};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::batch::{self, outcome};
 use super::fault::{Failure, batch_error, failure};
-use super::pool::PgQuery;
+use super::pool::{IDLE_WITHOUT_PING, PgQuery, answers_ping};
 use super::spend;
 use crate::store::Committed;
 use crate::store::committer::{Batch, BatchError, CommitSlice, PreparedCommit, Sending};
@@ -28,16 +28,26 @@ pub(super) struct Writer {
     options: PgConnectOptions,
     /// `None` after an error that leaves its state in doubt.
     connection: Option<PgConnection>,
+    /// When the last statement ended.
+    idle_since: Instant,
     batches: u64,
 }
 
 impl Writer {
     pub fn new(options: PgConnectOptions) -> Self {
-        Self { options, connection: None, batches: 0 }
+        Self { options, connection: None, idle_since: Instant::now(), batches: 0 }
     }
 
+    /// Pings a connection that was idle, because it may have been lost without a sign: a commit that is sent over it would
+    /// wait for `ANSWER_TIMEOUT`, and its outcome would not be known.
     async fn connection(&mut self) -> Result<&mut PgConnection, BatchError> {
         let unavailable = |error: &dyn std::fmt::Display| BatchError::Unavailable(error.to_string());
+        if let Some(connection) = &mut self.connection
+            && self.idle_since.elapsed() >= IDLE_WITHOUT_PING
+            && !answers_ping(connection).await
+        {
+            self.connection = None;
+        }
         if self.connection.is_none() {
             let opened = timeout(CONNECT_TIMEOUT, self.options.connect()).await.map_err(|late| unavailable(&late))?;
             self.connection = Some(opened.map_err(|error| unavailable(&error))?);
@@ -49,6 +59,7 @@ impl Writer {
         let mut races = 0;
         loop {
             let answer = timeout(ANSWER_TIMEOUT, statement().fetch_all(self.connection().await?)).await;
+            self.idle_since = Instant::now();
             let error = match answer {
                 Ok(Ok(rows)) => return Ok(rows),
                 Ok(Err(error)) => error,

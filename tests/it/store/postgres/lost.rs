@@ -119,6 +119,46 @@ async fn a_commit_in_flight_is_waited_for() {
     assert_eq!(said(&store).await, ["in flight"]);
 }
 
+/// Lets this time pass for the store, without waiting for it.
+async fn pass(time: Duration) {
+    time::pause();
+    time::advance(time).await;
+    time::resume();
+}
+
+/// The connection of the writer is lost without a sign, and new ones work: as after a failover of the network address.
+#[tokio::test]
+async fn a_connection_of_a_writer_that_became_silent_while_idle_keeps_no_commit_waiting() {
+    let database = Database::fresh().await;
+    let (store, proxy) = behind_a_proxy(&database).await;
+    proxy.cut("answered", Cut::Later);
+    assert_eq!(store.commit(transition(FRESH, 0, "answered")).await.unwrap(), Committed::Done);
+    assert!(proxy.has_cut());
+    pass(Duration::from_secs(1)).await;
+    let next = transition(Fence { version: 2, ..FRESH }, 1, "next");
+    assert_eq!(soon(store.commit(next)).await.unwrap(), Committed::Done);
+    assert_eq!(said(&store).await, ["answered", "next"]);
+}
+
+#[tokio::test]
+async fn a_store_is_not_well_while_a_commit_gets_no_answer_although_others_would() {
+    let database = Database::fresh().await;
+    let (store, proxy) = behind_a_proxy(&database).await;
+    let store = Arc::new(store);
+    proxy.cut("unheard", Cut::Silently);
+    let committer = store.clone();
+    let committing = tokio::spawn(async move { committer.commit(transition(FRESH, 0, "unheard")).await });
+    until("it is swallowed", async || proxy.has_cut()).await;
+    store.ping().await.unwrap();
+    pass(Duration::from_secs(6)).await;
+    let ping = store.ping().await;
+    assert!(matches!(&ping, Err(Error::Unavailable(why)) if why.contains("no outcome yet")), "{ping:?}");
+    pass(Duration::from_secs(45)).await;
+    assert_eq!(soon(committing).await.unwrap().unwrap(), Committed::Done);
+    store.ping().await.unwrap();
+    assert_eq!(said(&store).await, ["unheard"]);
+}
+
 #[tokio::test]
 async fn sessions_that_the_server_ends_are_opened_again() {
     let database = Database::fresh().await;
@@ -152,9 +192,7 @@ async fn swallowed(database: &Database) -> (Arc<Postgres>, JoinHandle<Result<Opt
 async fn a_read_whose_answer_never_comes_ends_and_the_next_one_is_answered() {
     let database = Database::fresh().await;
     let (store, reading) = swallowed(&database).await;
-    time::pause();
-    time::advance(Duration::from_secs(60)).await;
-    time::resume();
+    pass(Duration::from_secs(60)).await;
     let read = soon(reading).await.unwrap();
     assert!(matches!(read, Err(Error::Unavailable(_))), "{read:?}");
     assert!(soon(store.thread(TenantPk(1), &"t".into())).await.unwrap().is_some());
