@@ -17,7 +17,7 @@ use crate::http::{AppState, install_metrics, own_url};
 use crate::live::Hub;
 use crate::mcp;
 use crate::provider::{self, Catalog, Models};
-use crate::runtime::clock::{Clock, System};
+use crate::runtime::clock::{Clock, System, begin_at_stored_times};
 use crate::runtime::{self, StartError};
 use crate::service::{self, Service};
 use crate::store::documents::{DocumentCache, Survey};
@@ -106,6 +106,7 @@ impl App {
             Some(store) => store,
             None => store::open(&config.store).await?,
         };
+        begin_at_stored_times(&*components.clock, &*store).await?;
         let egress = outward::egress(&config, &*store, components.clock.now()).await?;
         components.tools.extend(builtin::calling_out(&egress));
         components.tools.extend(outward::http_tools(&config, &egress)?);

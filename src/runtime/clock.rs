@@ -1,10 +1,12 @@
 //! The source of time and of random seeds: the only file that reads the system's clock and random source.
 //!
 //! There are three times: the time that people see and timers are stored by, the system's clock, and the uptime. The first
-//! follows the system's clock but never steps back, so that a clock that is set back delays no timer.
+//! follows the system's clock but never steps back, so that a clock that is set back delays no timer; nor does it begin before
+//! what an earlier process has stored.
 
 #[cfg(any(test, feature = "internals"))]
 mod manual;
+mod stored;
 
 use std::time::{Duration, SystemTime};
 
@@ -14,6 +16,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::domain::Millis;
 #[cfg(any(test, feature = "internals"))]
 pub use manual::Manual;
+pub(crate) use stored::begin_at_stored_times;
 
 /// Where time and seeds come from.
 pub trait Clock: Send + Sync + 'static {
@@ -27,6 +30,9 @@ pub trait Clock: Send + Sync + 'static {
     fn uptime(&self) -> Duration;
     /// A new seed for ids: never the same twice.
     fn seed(&self) -> u64;
+    /// From now on `now` is at least this. Called when the process starts, with a stored time. Without effect on a clock that
+    /// does not implement it.
+    fn begin_at(&self, _earliest: Millis) {}
 }
 
 /// The system's clock and random source.
@@ -54,6 +60,13 @@ impl Clock for System {
 
     fn seed(&self) -> u64 {
         getrandom::u64().expect("the operating system gives random bytes; without them no id is safe")
+    }
+
+    fn begin_at(&self, earliest: Millis) {
+        let (system, up) = (self.wall(), millis(self.uptime()));
+        let mut last = self.0.lock();
+        let now = last.get_or_insert(LastReading { time: system, up }).read(system, up);
+        *last = Some(LastReading { time: now.max(earliest), up });
     }
 }
 
@@ -103,6 +116,18 @@ mod tests {
             before = now;
         }
         assert_eq!(before, 1_000_000 + up - 60_000, "after ten minutes it is right");
+    }
+
+    #[test]
+    fn a_clock_that_begins_behind_a_stored_time_begins_at_it_and_is_followed_in_time() {
+        let clock = System::default();
+        let stored = clock.now() + 7_200_000;
+        clock.begin_at(stored);
+        clock.begin_at(0);
+        assert!((stored..stored + 60_000).contains(&clock.now()), "{}", clock.now());
+        let LastReading { time, up } = clock.0.lock().expect("it was read");
+        let mut slewed = LastReading { time, up };
+        assert_eq!(slewed.read(stored - 7_200_000, up + 1_000), time + 900);
     }
 
     #[test]

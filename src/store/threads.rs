@@ -110,6 +110,8 @@ pub trait ThreadStore: Send + Sync + 'static {
     async fn thread_versions(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadVersion>>;
     /// Threads of the tenant that were active at this time or later, or are running, with their versions.
     async fn recent_threads(&self, tenant: TenantPk, since: Millis) -> Result<Vec<(ThreadPk, ThreadId, i64)>>;
+    /// The time of the newest activity of any thread, of those until this time.
+    async fn newest_activity(&self, until: Millis) -> Result<Option<Millis>>;
     /// The outlines of these threads, in no order. Rows that cannot be read are not counted.
     async fn outlines(&self, pks: &[ThreadPk]) -> Result<Vec<Outline>>;
     /// The titles of these threads, in no order. Threads without a title are left out.

@@ -78,6 +78,13 @@ const RECENT: &str = "
 SELECT pk, thread_id, version FROM threads WHERE tenant = $1 AND updated_at >= $2
 UNION SELECT pk, thread_id, version FROM threads WHERE status = 'running' AND tenant = $1";
 
+/// One search of the index for each tenant.
+const NEWEST: &str = "
+SELECT max(newest.updated_at) FROM tenants n
+CROSS JOIN LATERAL (
+    SELECT updated_at FROM threads t WHERE t.tenant = n.pk AND t.updated_at <= $1 ORDER BY updated_at DESC LIMIT 1
+) newest";
+
 const TITLES: &str = "SELECT pk, sheet FROM threads WHERE pk = ANY($1)";
 
 /// The last thread that is scanned for the page that begins after this one.
@@ -137,6 +144,10 @@ impl ThreadStore for Postgres {
         let query = sqlx::query(RECENT).bind(tenant.0).bind(since);
         let found = self.pool.fetch_all(query).await?;
         found.iter().map(read_version).collect()
+    }
+
+    async fn newest_activity(&self, until: Millis) -> Result<Option<Millis>> {
+        self.pool.fetch_scalar(sqlx::query_scalar(NEWEST).bind(until)).await
     }
 
     async fn outlines(&self, pks: &[ThreadPk]) -> Result<Vec<Outline>> {

@@ -70,6 +70,12 @@ pub(super) const RECENT: &str = "
 SELECT pk, thread_id, version FROM threads WHERE tenant = ?1 AND updated_at >= ?2
 UNION SELECT pk, thread_id, version FROM threads WHERE status = 'running' AND +tenant = ?1";
 
+/// One search of the index for each tenant.
+pub(super) const NEWEST: &str = "
+SELECT max((
+    SELECT updated_at FROM threads WHERE tenant = tenants.pk AND updated_at <= ?1 ORDER BY updated_at DESC LIMIT 1
+)) FROM tenants";
+
 const TITLES: &str = "SELECT pk, sheet FROM threads WHERE pk IN (SELECT value FROM json_each(?))";
 
 /// The last thread that is scanned for the page that begins after this one.
@@ -130,6 +136,10 @@ impl ThreadStore for Sqlite {
         let query = sqlx::query(RECENT).bind(tenant.0).bind(since);
         let found = query.fetch_all(&self.readers).await.map_err(unreadable)?;
         found.iter().map(read_version).collect()
+    }
+
+    async fn newest_activity(&self, until: Millis) -> Result<Option<Millis>> {
+        sqlx::query_scalar(NEWEST).bind(until).fetch_one(&self.readers).await.map_err(unreadable)
     }
 
     async fn outlines(&self, pks: &[ThreadPk]) -> Result<Vec<Outline>> {

@@ -21,6 +21,7 @@ super::on_every_store!(
     an_outline_counts_what_can_be_read_of_a_thread,
     titles_are_read_of_many_threads_at_once,
     what_was_active_lately_or_runs_is_told_with_its_version,
+    the_newest_activity_of_all_tenants_is_told_until_a_time,
 );
 
 async fn an_outline_counts_what_can_be_read_of_a_thread(bed: Bed) {
@@ -90,6 +91,17 @@ async fn what_was_active_lately_or_runs_is_told_with_its_version(bed: Bed) {
     told.sort_by(|a, b| a.1.as_str().cmp(b.1.as_str()));
     let version = async |pk| bed.read(pk).await.fence.version;
     assert_eq!(told, [(new, "new".into(), version(new).await), (runs, "runs".into(), version(runs).await)]);
+}
+
+async fn the_newest_activity_of_all_tenants_is_told_until_a_time(bed: Bed) {
+    assert_eq!(bed.store.newest_activity(i64::MAX).await.unwrap(), None);
+    let (ours, theirs) = (bed.thread("ours").await, bed.other_tenant().await);
+    let other = theirs.thread("theirs").await;
+    touched(&bed, ours, 300).await;
+    touched(&theirs, other, 400).await;
+    for (until, newest) in [(i64::MAX, Some(400)), (400, Some(400)), (399, Some(300)), (299, None)] {
+        assert_eq!(bed.store.newest_activity(until).await.unwrap(), newest, "until {until}");
+    }
 }
 
 async fn titles_are_read_of_many_threads_at_once(bed: Bed) {

@@ -29,6 +29,7 @@ passed_on! {
     load(pk: ThreadPk) -> Option<(ThreadRow, Vec<Row>)>;
     thread_versions(pks: &[ThreadPk]) -> Vec<ThreadVersion>;
     recent_threads(tenant: TenantPk, since: Millis) -> Vec<(ThreadPk, ThreadId, i64)>;
+    newest_activity(until: Millis) -> Option<Millis>;
     outlines(pks: &[ThreadPk]) -> Vec<Outline>;
     titles(pks: &[ThreadPk]) -> Vec<(ThreadPk, String)>;
     threads(tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Page<ThreadRow>;
