@@ -19,6 +19,8 @@ export function empty(seq = 0) {
     run: null,
     /** The last run that ended has failed, and none has begun since. */
     failed: false,
+    /** Of the last run that began. */
+    query: '',
     /** Open streams and calls. */
     begun: new Set(),
     suspensions: [],
@@ -43,7 +45,7 @@ export function fold(state, told) {
 }
 
 const TAKE = {
-  RUN_STARTED: (state, content, { runId }) => ({ ...state, run: runId, failed: false, ...nothingOpen() }),
+  RUN_STARTED: (state, content, { runId }) => ({ ...state, run: runId, query: content.query, failed: false, ...nothingOpen() }),
   // The run that ends may also be a queued one.
   RUN_FINISHED: (state, content, { runId }) => ({
     ...state, ...(state.run === runId ? { run: null, ...nothingOpen() } : {}), failed: content.status === 'failed',
@@ -134,14 +136,14 @@ function moved(state, content) {
   let { items, outputs, called: calls } = state;
   let index = items.findIndex((item) => item.id === itemId);
   if (index < 0) {
-    // A core without plans: its list is this item.
+    // A core without plans: its list is this item, whose description is the query.
     const { updatedTimestamp: now } = changed;
-    const description = stepOutput?.description ?? '';
-    items = [{ id: itemId, description, status: 'pending', createdTimestamp: now, updatedTimestamp: now }];
+    items = [{ id: itemId, description: state.query, status: 'pending', createdTimestamp: now, updatedTimestamp: now }];
     [outputs, calls, index] = [{}, {}, 0];
   }
   const { reason, ...before } = items[index];
   if (changed.status === 'in_progress') delete before.validationStatus;
+  before.description ||= stepOutput?.description ?? '';
   items = items.slice();
   items[index] = withoutCalls({ ...before, ...changed });
   outputs = stepOutput ? { ...outputs, [itemId]: stepOutput } : only(outputs, (id) => id !== itemId);

@@ -74,3 +74,18 @@ test('it goes on from a state that the server told', () => {
     assert.equal(digest(stateBody(later, { threadId: name, minSeq: 1 })), wants, `${observation.seq}`);
   }
 });
+
+test('the only item of a run without a plan is described by its query', () => {
+  const moved = (from, status, stepOutput) => (
+    { type: 'ITEM_STATUS_CHANGE', runId: 'run_1', content: { itemId: 'run_1', from, item: { status, updatedTimestamp: 2 }, stepOutput } });
+  const began = moved('pending', 'in_progress');
+  const ended = moved('in_progress', 'completed', { description: 'Sum it up' });
+  const described = (state) => state.items.map((item) => item.description);
+  let state = fold(empty(), { seq: 1, type: 'RUN_STARTED', runId: 'run_1', content: { query: 'Sum it up' } });
+  state = fold(state, { seq: 2, ...began });
+  assert.deepEqual(described(state), ['Sum it up']);
+  // The log before it is not there.
+  state = fold(empty(1), { seq: 2, ...began });
+  assert.deepEqual(described(state), ['']);
+  assert.deepEqual(described(fold(state, { seq: 3, ...ended })), ['Sum it up']);
+});

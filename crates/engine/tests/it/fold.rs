@@ -120,6 +120,30 @@ fn the_view_is_that_of_the_moment() {
     );
 }
 
+/// A core without plans records only the changes of its item's status.
+#[test]
+fn the_only_item_of_a_run_without_a_plan_is_described_by_its_query() {
+    let change = |seq, from: &str, status: &str, output: Option<&str>| {
+        let output = output
+            .map(|said| json!({"stepId": "run_1", "description": said, "stepType": "reasoning", "status": status}));
+        let content = json!({"itemId": "run_1", "from": from, "attempt": 1, "stepOutput": output,
+            "item": {"status": status, "updatedTimestamp": 1}});
+        told(seq, ObservationType::ItemStatusChange, content)
+    };
+    let described = |fold: &Fold| fold.view()["todoList"][0]["description"].clone();
+    let mut message = message("msg_1");
+    message["runId"] = json!("run_1");
+    let mut whole = Fold::default();
+    whole.apply(&told(1, ObservationType::RunStarted, started(message))).unwrap();
+    whole.apply(&change(2, "pending", "in_progress", None)).unwrap();
+    assert_eq!(described(&whole), "q");
+    let mut without_start = Fold::default();
+    without_start.apply(&change(2, "pending", "in_progress", None)).unwrap();
+    assert_eq!(described(&without_start), "");
+    without_start.apply(&change(3, "in_progress", "completed", Some("q"))).unwrap();
+    assert_eq!(described(&without_start), "q");
+}
+
 /// People change, remove and reorder; a changed item keeps its calls.
 #[test]
 fn an_edit_names_what_was_before() {

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use pes_engine::domain::hitl::{ExpiryPolicy, InDoubtAction};
 use pes_engine::domain::model::{FailureKind, ModelFailure, ModelReply, ModelRequest, StopReason};
-use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::observation::{Observation, ObservationType};
 use pes_engine::domain::prompt::PromptMessage;
 use pes_engine::domain::run::{OnBusy, ResultStatus, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
 use pes_engine::event::{Event, PersonEvent};
+use pes_engine::history::fold::Fold;
 use pes_engine::pes::Pes;
 use serde_json::json;
 
@@ -45,6 +46,24 @@ fn the_loops_last_word_is_the_answer() {
     for planned in ["PLAN", "PLAN_UPDATE", "INTENT", "SYNTHESIS"] {
         assert!(!kinds.iter().any(|kind| kind == planned), "{kinds:?}");
     }
+}
+
+/// Forks and compacted logs begin with what the log says.
+#[test]
+fn the_log_says_what_the_item_is_about_from_its_beginning() {
+    let mut sim = react(calls_once("read"));
+    sim.ask("go").unwrap();
+    sim.go();
+    let mut fold = Fold::default();
+    let mut described = Vec::new();
+    for (seq, record) in (1..).zip(&sim.records) {
+        fold.apply(&Observation::of(record.clone(), "t1".into(), seq)).unwrap();
+        if let Some(item) = fold.view()["todoList"].get(0) {
+            described.push(item["description"].clone());
+        }
+    }
+    assert!(!described.is_empty() && described.iter().all(|said| said == "go"), "{described:?}");
+    assert_eq!(sim.item("run_1")["description"], "go");
 }
 
 #[test]

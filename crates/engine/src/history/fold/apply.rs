@@ -56,7 +56,13 @@ impl Fold {
             Fact::Title(body) => self.title.clone_from(&body.title),
             Fact::Plan(body) => return Some(to_value(&self.apply_plan(body))),
             Fact::PlanUpdate(body) => return Some(to_value(&self.apply_plan_update(body, context.at))),
-            Fact::ItemStatusChange(body) => self.list.apply_status_change(body),
+            Fact::ItemStatusChange(body) => {
+                if !self.list.contains(&body.item_id) {
+                    let query = self.query_of(context.run);
+                    self.list.begin_without_plan(&body.item_id, query, body.item.updated_timestamp);
+                }
+                self.list.apply_status_change(body);
+            }
             // The message of a queued run counts when the run starts, and that of a steer at once.
             Fact::RunStarted(body) => self.messages.push(body.message.clone()),
             Fact::FinalResponse(body) => self.messages.push(body.message.clone()),
@@ -129,6 +135,12 @@ impl Fold {
 }
 
 impl Fold {
+    /// The query of the run; empty if it was not recorded here, or as a payload.
+    fn query_of(&self, run: &RunId) -> String {
+        let of_run = self.messages.iter().find(|message| message.run_id.as_ref() == Some(run));
+        of_run.and_then(|message| message.content.as_str()).unwrap_or_default().to_owned()
+    }
+
     /// Removes these messages, and a summary that covers one of them.
     fn remove_messages(&mut self, superseded: &[MessageId]) {
         if superseded.is_empty() {

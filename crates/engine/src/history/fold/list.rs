@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::calls::ItemCalls;
 use super::size;
+use crate::domain::Millis;
 use crate::domain::facts::ItemStatusChangeBody;
 use crate::domain::ids::ItemId;
 use crate::domain::plan::{ItemStatus, StepOutputEntry, TodoItem, TodoItemChange};
@@ -95,14 +96,23 @@ impl ListFold {
         self.items.extend(rest.into_iter().filter_map(|(id, item)| Some((id, item?))));
     }
 
-    /// Applies a recorded change of an item's status.
+    pub(super) fn contains(&self, id: &ItemId) -> bool {
+        self.items.contains_key(id)
+    }
+
+    /// Begins the list of a run without a plan: its only item, of which the log has just the changes of its status.
+    pub(super) fn begin_without_plan(&mut self, id: &ItemId, description: String, at: Millis) {
+        *self = Self::default();
+        self.items.insert(id.clone(), TodoItem::new(id.clone(), description, at));
+    }
+
+    /// Applies a recorded change of a listed item's status.
     pub(super) fn apply_status_change(&mut self, body: &ItemStatusChangeBody) {
         let (id, changed) = (&body.item_id, &body.item);
-        if !self.items.contains_key(id) {
-            // No plan named it: a core without plans began a run, and its list is this item.
-            *self = Self::default();
+        let Some(item) = self.items.get_mut(id) else { return };
+        if let (true, Some(output)) = (item.description.is_empty(), &body.step_output) {
+            item.description.clone_from(&output.description);
         }
-        let item = self.items.entry(id.clone()).or_insert_with(|| unlisted_item(body));
         item.status = changed.status;
         item.updated_timestamp = changed.updated_timestamp;
         item.reason.clone_from(&changed.reason);
@@ -135,12 +145,6 @@ fn overwrite<T: Clone>(had: &mut Option<T>, has: &Option<T>) {
     if has.is_some() {
         had.clone_from(has);
     }
-}
-
-/// An item of which nothing was recorded but the change of its status.
-fn unlisted_item(body: &ItemStatusChangeBody) -> TodoItem {
-    let description = body.step_output.as_ref().map(|output| output.description.clone()).unwrap_or_default();
-    TodoItem::new(body.item_id.clone(), description, body.item.updated_timestamp)
 }
 
 /// The calls of an item that is not settled are recorded one by one.
