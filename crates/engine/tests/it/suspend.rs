@@ -327,7 +327,7 @@ fn a_call_in_doubt_is_retried_only_when_a_person_says_so() {
 fn a_call_in_doubt_is_done_with_a_value_skipped_or_aborted() {
     for (action, status, item) in [
         (InDoubtAction::Done, "success", "completed"),
-        (InDoubtAction::Skip, "skipped", "completed"),
+        (InDoubtAction::Skip, "error", "completed"),
         (InDoubtAction::Abort, "error", "failed"),
     ] {
         let mut sim = in_doubt();
@@ -335,12 +335,17 @@ fn a_call_in_doubt_is_done_with_a_value_skipped_or_aborted() {
         sim.answer(0, |answer| {
             answer.action = Some(action);
             answer.value = Some(json!("done by hand"));
+            answer.reason = Some("it is late".to_owned());
         })
         .unwrap();
         sim.go();
         let results = sim.contents(ObservationType::ToolExecution);
         let write = results.iter().find(|result| result["toolName"] == "write").unwrap();
         assert_eq!(write["status"], status);
+        if action == InDoubtAction::Skip {
+            let message = "whether it had its effect is not known, and a person skipped it: it is late";
+            assert_eq!(write["error"], json!({ "code": "unknown", "message": message }), "it may have arrived");
+        }
         assert_eq!(sim.item("a")["status"], item);
         assert_eq!(ran(&sim), ["read:2"]);
         assert!(sim.is_idle());

@@ -76,8 +76,9 @@ fn ends_without_it(sim: &mut Sim, code: &str) {
 fn what_a_person_skipped_is_not_ordered_again() {
     let mut sim = in_doubt(ExecutionConfig::default());
     sim.answer(0, |answer| answer.action = Some(InDoubtAction::Skip)).unwrap();
-    ends_without_it(&mut sim, "skipped");
-    let why = "required_tools: required tools did not succeed: write was skipped (a person decided to skip it)";
+    ends_without_it(&mut sim, "unknown");
+    let why = "required_tools: required tools did not succeed: write was called and failed (unknown: whether it had its \
+               effect is not known, and a person skipped it)";
     assert_eq!(sim.item("a")["reason"], why);
 }
 
@@ -252,7 +253,7 @@ fn what_was_lost_before_its_last_attempt_failed_is_in_doubt_and_not_ordered_agai
             assert_eq!((asked[0].kind, &asked[0].message), (SuspensionKind::InDoubt, &message));
             assert!(sim.contents(ObservationType::ToolExecution).is_empty(), "it has not ended");
             sim.answer(0, |answer| answer.action = Some(InDoubtAction::Skip)).unwrap();
-            ends_without_it(&mut sim, "skipped");
+            ends_without_it(&mut sim, "unknown");
         }
     }
 }

@@ -281,8 +281,9 @@ pub(crate) fn judge_doubt(answer: Answer) -> Result<(Decision, AnswerVerdict), F
             (Decision::Done, AnswerVerdict::EndCall(CallResult::Success(value)))
         }
         InDoubtAction::Skip => {
-            let why = answer.reason.unwrap_or_else(|| "a person decided to skip it".into());
-            (Decision::Skip, AnswerVerdict::EndCall(CallResult::skipped(why)))
+            let reason = answer.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            let message = format!("whether it had its effect is not known, and a person skipped it{reason}");
+            (Decision::Skip, AnswerVerdict::EndCall(CallResult::Error(ToolError::new(CallCode::Unknown, message))))
         }
         InDoubtAction::Abort => (Decision::Abort, AnswerVerdict::FailItem),
     })

@@ -90,11 +90,10 @@ fn why_refused(missing: &[String], refused: &BTreeMap<&str, (CallCode, &str)>) -
     (code, why.collect::<Vec<_>>().join("; "))
 }
 
-/// Distinguishes a tool that was called and failed, or that a person skipped, from one that was never called.
+/// Distinguishes a tool that was called and failed from one that was never called.
 fn why_missing(open: &[String], erred: &BTreeMap<String, Option<ToolError>>) -> String {
     let (failed, never): (Vec<&String>, Vec<&String>) = open.iter().partition(|tool| erred.contains_key(*tool));
     let failed = failed.into_iter().map(|tool| match &erred[tool] {
-        Some(error) if error.has(CallCode::Skipped) => format!("{tool} was skipped ({})", error.message),
         Some(error) => format!("{tool} was called and failed ({}: {})", error.code, error.message),
         None => format!("{tool} was called and failed"),
     });
