@@ -42,7 +42,12 @@ impl Tool for ProxyTool {
         let (connection, permit) = self.server.connection().await?;
         let permits = &self.server.call_permits;
         let ended = tokio::select! {
-            ended = connection.call(&self.definition.name, arguments, &context, permits, permit) => ended,
+            ended = connection.call(&self.definition.name, arguments, &context, permits, permit) => {
+                if !ended.as_ref().is_err_and(|error| error.is_lost() || error.has(CallCode::Unavailable)) {
+                    self.server.record_answer();
+                }
+                ended
+            }
             why = connection.ended() => {
                 Err(ToolError::lost(format!("The server ended during the call: {}", self.server.public_reason(why))))
             }

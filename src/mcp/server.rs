@@ -1,6 +1,7 @@
 //! Supervises one server: starts it, lists its tools, and restarts it with exponential backoff when it ends.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -21,6 +22,9 @@ pub(super) const MIN_BACKOFF: Duration = Duration::from_millis(500);
 pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// How long a server must have been up, or a subscription must have lasted, for the backoff to be reset.
 pub(super) const BACKOFF_RESET_AFTER: Duration = Duration::from_secs(60);
+/// How many calls a server must have answered for the backoff to be reset, however soon it ended: it works, and something
+/// ends it again and again.
+const BACKOFF_RESET_ANSWERS: u32 = 3;
 /// How long a call waits for a server that is down. While the server starts for the first time, a call waits for the
 /// start timeout if that is longer.
 const MAX_CALL_WAIT: Duration = Duration::from_secs(10);
@@ -100,6 +104,8 @@ pub(super) struct Server {
     pub(super) profile: Profile,
     state: Mutex<ServerState>,
     connection: watch::Sender<Option<Arc<Connection>>>,
+    /// How many calls it has answered since it was started last.
+    answers: AtomicU32,
     pub(super) call_permits: CallPermits,
     stop: CancellationToken,
     changes: ChangeCounts,
@@ -122,8 +128,8 @@ impl Server {
         let half = Duration::from_millis(profile.settings.timeout_ms.into()) / 2;
         let (connection, call_permits, stop) =
             (watch::Sender::new(None), CallPermits::new(half), CancellationToken::new());
-        let (state, processed) = (Mutex::new(state), Mutex::default());
-        let server = Arc::new(Self { profile, state, connection, call_permits, stop, changes, processed });
+        let (state, answers, processed) = (Mutex::new(state), AtomicU32::default(), Mutex::default());
+        let server = Arc::new(Self { profile, state, connection, answers, call_permits, stop, changes, processed });
         let supervisor = server.clone();
         tokio::spawn(async move {
             supervisor.stop.clone().run_until_cancelled(supervisor.supervise(egress)).await;
@@ -182,6 +188,11 @@ impl Server {
         }
     }
 
+    /// Records that it has answered a call.
+    pub(super) fn record_answer(&self) {
+        self.answers.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn unavailable(&self, why: String) -> ToolError {
         ToolError::new(CallCode::Unavailable, format!("The MCP server `{}` does not answer: {why}", self.profile.name))
     }
@@ -196,7 +207,7 @@ impl Server {
     }
 
     async fn supervise(&self, egress: Arc<Egress>) {
-        let mut backoff = MIN_BACKOFF;
+        let mut backoff = Backoff::default();
         loop {
             let began = Instant::now();
             let why = self.run_connection(&egress).await;
@@ -208,11 +219,7 @@ impl Server {
                 state.why = Some(why);
                 state.restarts += 1;
             });
-            if began.elapsed() > BACKOFF_RESET_AFTER {
-                backoff = MIN_BACKOFF;
-            }
-            sleep(backoff).await;
-            backoff = (backoff * 2).min(MAX_BACKOFF);
+            sleep(backoff.pause_after(began.elapsed(), self.answers.swap(0, Ordering::Relaxed))).await;
         }
     }
 
@@ -267,6 +274,26 @@ impl Server {
 
     fn lock(&self) -> MutexGuard<'_, ServerState> {
         self.state.lock()
+    }
+}
+
+/// The pauses before a server is started again.
+struct Backoff(Duration);
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self(MIN_BACKOFF)
+    }
+}
+
+impl Backoff {
+    /// The pause after the server was up for this time and answered this number of calls.
+    fn pause_after(&mut self, up: Duration, answers: u32) -> Duration {
+        if up > BACKOFF_RESET_AFTER || answers >= BACKOFF_RESET_ANSWERS {
+            self.0 = MIN_BACKOFF;
+        }
+        let next = (self.0 * 2).min(MAX_BACKOFF);
+        std::mem::replace(&mut self.0, next)
     }
 }
 

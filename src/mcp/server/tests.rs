@@ -52,3 +52,12 @@ async fn a_server_that_announces_all_the_time_is_asked_every_five_seconds() {
     timeout(Duration::from_secs(60), refresh_when_announced(&announced, limit, refresh)).await.unwrap_err();
     assert_eq!(*waits.lock(), [2, 4, 8, 16, 32, 50, 50, 2, 4, 8, 16, 32, 50, 50, 50, 50, 50, 50, 50]);
 }
+
+#[test]
+fn a_server_that_answers_calls_is_started_again_at_once_however_often_it_ends() {
+    let mut backoff = Backoff::default();
+    let mut pause = |up_s, answers| backoff.pause_after(Duration::from_secs(up_s), answers).as_millis();
+    assert_eq!([0; 9].map(|up_s| pause(up_s, 2)), [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
+    assert_eq!([pause(1, 3), pause(1, 30), pause(1, 0), pause(1, 3)], [500, 500, 1_000, 500]);
+    assert_eq!([pause(1, 0), pause(60, 0), pause(61, 0)], [1_000, 2_000, 500]);
+}

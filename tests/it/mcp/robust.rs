@@ -30,6 +30,19 @@ async fn a_crash_loses_the_call_and_not_the_server() {
     goes_down_and_comes_back("crash").await;
 }
 
+/// Before the last of these calls, the pause would be longer than a call waits.
+#[tokio::test]
+async fn a_server_that_crashes_again_and_again_answers_as_long_as_it_answers_between() {
+    let bed = Bed::new(|_| ()).await;
+    for life in 0..6 {
+        for _ in 0..3 {
+            bed.call("echo", json!({})).await.unwrap_or_else(|error| panic!("in life {life}: {error:?}"));
+        }
+        assert!(bed.call("crash", json!({})).await.unwrap_err().is_lost());
+    }
+    assert!(bed.call("echo", json!({})).await.is_ok());
+}
+
 #[tokio::test]
 async fn half_a_line_loses_the_call_and_not_the_server() {
     goes_down_and_comes_back("half").await;
