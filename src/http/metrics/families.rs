@@ -42,7 +42,11 @@ pub const COUNTED: &[Family] = &[
     ("pes_sockets_open", Gauge, "Event streams that are open: websocket, sse."),
     ("pes_socket_gaps_total", Counter, "Event streams that fell behind and had to begin anew."),
     ("pes_runs_started_total", Counter, "Runs that were begun."),
-    ("pes_runs_finished_total", Counter, "Runs that ended: success, partial, error, cancelled."),
+    (
+        "pes_runs_finished_total",
+        Counter,
+        "Runs that ended: success, partial, error, cancelled. Those that were deleted with their thread do not count.",
+    ),
     ("pes_run_duration_seconds", Histogram, "From the start of a run to its end."),
     ("pes_run_queue_wait_seconds", Histogram, "How long a run waited behind others of its thread."),
     ("pes_threads_quarantined_total", Counter, "Threads that crashed the process too often and were set aside."),
@@ -56,7 +60,7 @@ pub const COUNTED: &[Family] = &[
     (
         "pes_suspensions_answered_total",
         Counter,
-        "Questions that were answered, withdrawn or expired, by decision; a reminder is none.",
+        "Questions that were answered, withdrawn or expired, by decision; a reminder is none. Those that were deleted with their thread do not count.",
     ),
     ("pes_suspension_wait_seconds", Histogram, "How long questions waited for their answer, by kind and decision."),
     ("pes_policy_decisions_total", Counter, "Decisions of the policy about calls of tools: auto, ask, deny."),
@@ -118,7 +122,7 @@ pub const COUNTED: &[Family] = &[
     (
         "pes_chore_deleted_total",
         Counter,
-        "What was deleted because of its age, or with its thread: thread, entry (of a log), row, answer, lookup, delivery, session, document (that was deleted), usage, spend, audit.",
+        "What was deleted in the background, because of its age or after its thread: thread, entry (of a log), row, answer, lookup, delivery, session, document (that was deleted), usage, spend, audit. What a request deletes itself does not count.",
     ),
     (
         "pes_schedule_fires_total",
