@@ -156,7 +156,7 @@ async fn a_store_is_not_well_while_a_commit_gets_no_answer_although_others_would
     pass(Duration::from_secs(45)).await;
     assert_eq!(soon(committing).await.unwrap().unwrap(), Committed::Done);
     store.ping().await.unwrap();
-    assert_eq!(said(&store).await, ["unheard"]);
+    assert_eq!(said(&*store).await, ["unheard"]);
 }
 
 #[tokio::test]
