@@ -4,7 +4,7 @@ import { enc, newKey } from '../api.js';
 import { threadHash } from '../router.js';
 import { show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
-import { Refusal, useKept } from './parts.js';
+import { Kbd, Refusal, useKept } from './parts.js';
 import { isSend } from './talk.js';
 
 /** What the demo model's prompts show. */
@@ -54,7 +54,7 @@ export function NewThread({ ctx }) {
           onChange=${(event) => set({ review: event.currentTarget.checked })} /> Show me the plan before it runs</label>
         ${why && html`<span class="off-reason" data-testid="why-not">${why}</span>`}
         <button type="submit" class="b main right" data-testid="start" disabled=${draft.busy || why !== null || draft.text.trim() === ''}>
-          ${draft.busy ? 'Starting …' : 'Start'}<kbd aria-hidden="true">⌘↵</kbd></button></div>
+          ${draft.busy ? 'Starting …' : 'Start'}<${Kbd} k="⌘↵" /></button></div>
       <${Refusal} problem=${draft.problem} id="new-problem" />
     </form>
     <${Prompts} ctx=${ctx} start=${start} off=${why !== null || draft.busy} />
@@ -97,6 +97,10 @@ export function Login({ ctx, route }) {
       set({ key: '', busy: false, problem });
     }
   };
+  if (ctx.me?.open) {
+    return html`<main class="stage wide"><div class="empty login" data-testid="login"><h1>This server wants no key.</h1>
+      <p><a href="#/">Go to the threads</a></p></div></main>`;
+  }
   return html`<main class="stage wide"><form class="empty login" onSubmit=${signIn} data-testid="login">
     <h1>This server wants a key.</h1>
     <p class="mid"><code>pes keys new</code> or an administrator makes one. It is exchanged for a session of 12 hours, and not kept here.</p>

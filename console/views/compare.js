@@ -80,7 +80,8 @@ export function Compare({ ctx, route }) {
   const leave = threadHash({ id: a ?? '' });
   useKeys({ Escape: () => ctx.go(a ? leave : '#/') });
   if (!a || !b) return html`<${Pick} ctx=${ctx} a=${a} />`;
-  if (problem) return html`<main class="stage"><div class="page"><${FailurePanel} ctx=${ctx} problem=${problem} /></div></main>`;
+  if (problem) return html`<main class="stage"><div class="page"><${FailurePanel} ctx=${ctx} problem=${problem} />
+      <p><a href="#/">Go to the threads</a></p></div></main>`;
   if (!threads) return html`<main class="stage"><div class="page"><${Loading} rows=${10} /></div></main>`;
   const rows = matched(...threads);
   const parted = partedAt(...threads);
@@ -103,7 +104,7 @@ function Column({ thread, rows, side, isBrief, since = 0 }) {
   const took = view.from === null ? null : view.at - view.from;
   return html`<div data-testid=${`side-${side}`}><div class="bar"><h2 class="clip"><a
       href=${threadHash({ id })}>${show(titleOf(row))}</a></h2>
-      <span class="dim mono">${fork ? html`fork of ${show(fork.threadId)} at ${fork.seq}` : ''} ${lastSeq > since ? `${Math.max(since + 1, minSeq)} – ${lastSeq}` : ''}</span>
+      <span class="dim mono">${show(id)}${fork ? html`, fork of ${show(fork.threadId)} at ${fork.seq}` : ''} ${lastSeq > since ? `${Math.max(since + 1, minSeq)} – ${lastSeq}` : ''}</span>
       <span class="right num mid t1">${duration(took)}${view.totals.priced ? ` · ${dollars(view.totals.costUsd)}` : ''}</span></div>
     ${more && html`<p class="c-ask note" data-testid="more">Read up to observation ${lastSeq} only.</p>`}
     <table class="plan"><tbody>${rows.filter((one) => one.differs || !isBrief).map((one) => html`<${Item}

@@ -32,6 +32,7 @@ function ofProblem(problem) {
     message: problem.detail === problem.title ? null : problem.detail,
     todo: problem.todo ?? (problem.isUnreachable ? 'Wait until the server answers; it is asked again by itself' : REMEDIES[problem.code]),
     errors: problem.errors,
+    asked: problem.code === 'not_found' && problem.body?.instance,
     traceId: problem.traceId,
   };
 }
@@ -63,8 +64,9 @@ function ofRun(thread) {
 }
 
 function Facts({ ctx, failure, thread }) {
-  const { todo, phase, attempt, seq, traceId } = failure;
+  const { asked, todo, phase, attempt, seq, traceId } = failure;
   return html`<dl class="why">
+    ${asked && html`<dt>Asked for</dt><dd class="mono" data-testid="asked-for">${show(asked)}</dd>`}
     ${todo && html`<dt>What to do</dt><dd data-testid="remedy"><${Todo} text=${todo} /></dd>`}
     ${phase && html`<dt>Where</dt><dd>${show(phase)}${attempt ? `, attempt ${attempt}` : ''}
       ${seq != null && html` · observation <${SeqLink} ctx=${ctx} seq=${seq} />`}</dd>`}

@@ -37,14 +37,14 @@ export function Palette({ ctx, route, thread, close }) {
       aria-label="Find or do" placeholder="A thread, an item, or what to do" value=${text} onInput=${input} onKeyDown=${key} autofocus data-testid="palette-field" />
     <div id="found" class="found" role="listbox" aria-label="Found">
       ${found.map((entry, i) => html`<div key=${entry.key} id=${`found-${i}`} role="option" aria-selected=${String(i === chosen)} class="found-row" onClick=${() => take(entry)}>
-        ${entry.status ? html`<${Shape} status=${entry.status} small label=${false} />` : html`<span class="gap"></span>`}<span class="grow clip">${show(entry.label)}</span><span class="dim t0">${entry.kind}</span></div>`)}
+        ${entry.status ? html`<${Shape} status=${entry.status} small label=${false} />` : html`<span class="gap"></span>`}<span class="grow clip">${show(entry.label)} <span class="dim mono">${show(entry.id)}</span></span><span class="dim t0">${entry.kind}</span></div>`)}
       ${found.length ? null : html`<p class="dim">Nothing is called that.</p>`}
     </div></${Dialog}>`;
 }
 
 function entries(ctx, route, thread) {
   const out = [];
-  const add = (kind, label, run, status) => out.push({ key: `${kind} ${out.length}`, kind, label, run, status });
+  const add = (kind, label, run, status, id = '') => out.push({ key: `${kind} ${out.length}`, kind, label, run, status, id });
   const go = (hash) => () => ctx.go(hash);
   if (route.page === 'thread' && thread?.status === 'ready') {
     for (const [view, name] of [['graph', 'Plan as graph'], ['list', 'Plan as list'], ['changes', 'Changes of the plan'], ['forecast', 'Forecast'], ['edit', 'Edit the plan']]) {
@@ -58,9 +58,10 @@ function entries(ctx, route, thread) {
   add('do', 'Keys', ctx.openKeys);
   if (ctx.signOut) add('do', 'Sign out', ctx.signOut);
   for (const row of ctx.threads ?? []) {
-    add('thread', titleOf(row), go(threadHash({ id: row.threadId })), facts(row).shape);
-    if (route.page === 'thread' && row.threadId !== route.id) {
-      add('compare', `Compare with ${titleOf(row)}`, go(`#/compare/${enc(route.id)}/${enc(row.threadId)}`));
+    const { threadId } = row;
+    add('thread', titleOf(row), go(threadHash({ id: threadId })), facts(row).shape, threadId);
+    if (route.page === 'thread' && threadId !== route.id) {
+      add('compare', `Compare with ${titleOf(row)}`, go(`#/compare/${enc(route.id)}/${enc(threadId)}`), null, threadId);
     }
   }
   return out;
@@ -69,6 +70,6 @@ function entries(ctx, route, thread) {
 /** Matches of all words; comparisons only on request. */
 function search(all, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const hits = all.filter((entry) => words.every((word) => entry.label.toLowerCase().includes(word)));
+  const hits = all.filter((entry) => words.every((word) => `${entry.label} ${entry.id}`.toLowerCase().includes(word)));
   return hits.filter((entry) => entry.kind !== 'compare' || words.some((word) => 'compare with'.includes(word))).slice(0, MOST);
 }
