@@ -1,7 +1,7 @@
 // Start, mounting, routes, and the context of all views: see docs/PAGE.md.
 
 import { createApi } from './api.js';
-import { createAnnouncer, startKeyboard, store, stored } from './browser.js';
+import { createAnnouncer, startKeyboard, startMenus, store, stored } from './browser.js';
 import { createClock, startTicking } from './format.js';
 import { createLists } from './lists.js';
 import { createTokens } from './live.js';
@@ -224,7 +224,13 @@ async function start(hasSignedIn = false) {
   });
 }
 
-const signOut = () => app.api.signOut().then(() => location.reload(), (problem) => {
+const signOut = () => app.api.signOut().then(() => {
+  // The next person does not begin where this one was.
+  app.route = parse('#/login');
+  address.drop();
+  history.replaceState(null, '', '#/login');
+  location.reload();
+}, (problem) => {
   retryNow();
   if (problem.status !== 401) alert(`You are still signed in. ${problem.title}`);
 });
@@ -314,6 +320,7 @@ addEventListener('beforeunload', (event) => {
   if (unsaved()) event.preventDefault();
 });
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', paint);
+startMenus();
 startKeyboard(() => loadingDialog() ?? (app.dialog && closeDialog));
 startTicking(app.clock, () => conn() !== 'live');
 start();

@@ -103,6 +103,21 @@ export function startKeyboard(closing, document = globalThis.document) {
   });
 }
 
+/** A menu is closed by Escape, by a press elsewhere, and by a choice. */
+export function startMenus(document = globalThis.document) {
+  const close = (event) => {
+    const { type, target, key } = event;
+    for (const menu of document.querySelectorAll('.menu[open]')) {
+      const isOver = { pointerdown: !menu.contains(target), click: menu.lastElementChild.contains(target), keydown: key === 'Escape' }[type];
+      if (!isOver) continue;
+      if (menu.contains(document.activeElement)) menu.firstElementChild.focus();
+      menu.open = false;
+      if (key) event.preventDefault();
+    }
+  };
+  for (const type of ['pointerdown', 'click', 'keydown']) document.addEventListener(type, close);
+}
+
 /* Sizes: of an element, and of words before they are drawn. */
 
 export const isNarrow = () => innerWidth <= 860;

@@ -64,7 +64,7 @@ export function changed(route, patch) {
 export function partOf(route, thread) {
   if (route.part) return route.part;
   if (route.tab === 'talk') return 'talk';
-  if (route.tab) return 'ask';
+  if (route.tab) return route.tab;
   return route.view ? 'plan' : thread?.core.suspensions.length ? 'ask' : 'plan';
 }
 

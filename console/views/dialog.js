@@ -6,7 +6,7 @@ import { areKeysOn, switchKeys } from '../browser.js';
 import { count, fullTime } from '../format.js';
 import { html, useLayoutEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { asCurl, Copy, Json } from './code.js';
-import { Button, useFork } from './parts.js';
+import { Button, Kbd, useFork } from './parts.js';
 
 export function Dialog({ label, close, cls = '', children }) {
   const element = useRef(null);
@@ -57,7 +57,7 @@ export function KeysDialog({ close }) {
   };
   return html`<${Dialog} label="Keys" close=${close}>
     <div class="row"><h1>Keys</h1><span class="right"><${Button} cls="small" label="Close" onClick=${close} /></span></div>
-    <div class="keys">${KEYS.map(([what, keys]) => html`<div key=${what}><span>${what}</span><span class="row">${keys.split(' ').map((k) => html`<kbd key=${k}>${k}</kbd>`)}</span></div>`)}</div>
+    <div class="keys">${KEYS.map(([what, keys]) => html`<div key=${what}><span>${what}</span><span class="row">${keys.split(' ').map((k) => html`<${Kbd} key=${k} k=${k} />`)}</span></div>`)}</div>
     <label class="row"><input type="checkbox" checked=${isOn} onChange=${change} />Single keys work (they never do in fields and dialogs)</label>
   </${Dialog}>`;
 }

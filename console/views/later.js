@@ -79,7 +79,7 @@ export const Changes = later('Changes', styled(() => import('./record.js')));
 export const ContextTab = later('ContextTab', styled(() => import('./modelcall.js')));
 export const EditPlan = later('EditPlan', styled(() => import('./edit.js')));
 export const Extras = later('Extras', () => import('../markdown.js'), nothing);
-export const FailurePanel = later('FailurePanel', () => import('./failure.js'));
+export const FailurePanel = later('FailurePanel', styled(() => import('./failure.js')));
 export const Notice = later('Notice', () => import('./failure.js'), nothing);
 export const Forecast = later('Forecast', styled(() => import('./forecast.js')));
 export const ItemTab = later('ItemTab', styled(() => import('./item.js')));

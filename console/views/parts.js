@@ -4,11 +4,14 @@ import { enc, newKey } from '../api.js';
 import { countdown } from '../format.js';
 import { threadHash } from '../router.js';
 import { plain, show } from '../text.js';
-import { Component, h, html, useLayoutEffect, useRef, useState } from '../vendor/preact-htm.js';
+import { Component, h, html, useEffect, useLayoutEffect, useRef, useState } from '../vendor/preact-htm.js';
+
+/** What ⌘ is called on this computer. */
+const MOD = /Mac|iP/.test(globalThis.navigator?.platform) ? '⌘' : 'Ctrl+';
 
 /** A key beside a button's label. */
 export function Kbd({ k }) {
-  return k ? html`<kbd aria-hidden="true">${k}</kbd>` : null;
+  return k ? html`<kbd aria-hidden="true">${k.replace('⌘', MOD)}</kbd>` : null;
 }
 
 /** A button; `why` is its tooltip if it is disabled. */
@@ -51,6 +54,15 @@ export function Growing({ ctx, streamId, of }) {
     };
   }, [streamId]);
   return html`<bdi class="arg" ref=${place}></bdi><span class="caret" aria-hidden="true"></span>`;
+}
+
+/** For an element that is scrolled into sight when it becomes the shown one. */
+export function useInView(isShown) {
+  const element = useRef(null);
+  useEffect(() => {
+    if (isShown) element.current.scrollIntoView({ block: 'nearest' });
+  }, [isShown]);
+  return element;
 }
 
 /* A component that renders only when a prop changes. */

@@ -1,13 +1,12 @@
 // The threads, beside the shown one.
 
 import { enc } from '../api.js';
-import { useKeys } from '../browser.js';
 import { age, count, dollars } from '../format.js';
 import { threadHash } from '../router.js';
 import { Shape, WORD } from '../shapes.js';
 import { plain, show } from '../text.js';
-import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
-import { Loading, wordsOf } from './parts.js';
+import { html, useEffect, useState } from '../vendor/preact-htm.js';
+import { Loading, useInView, wordsOf } from './parts.js';
 
 export const BUSY = ['running', 'suspended', 'waiting', 'queued'];
 
@@ -23,8 +22,6 @@ export function Rail({ ctx, route, only = false }) {
   const [text, setText] = useState('');
   const [filter, setFilter] = useState('All');
   const [found, setFound] = useState(null);
-  const field = useRef(null);
-  useKeys({ '/': () => field.current?.focus(), n: () => ctx.go('#/new') });
   // The server searches beyond our list: again when a thread came or went.
   useEffect(() => {
     if (!text.trim()) return setFound(null);
@@ -45,7 +42,7 @@ export function Rail({ ctx, route, only = false }) {
   return html`<aside class="rail ${only ? 'only' : ''}" aria-label="Threads">
     <header>
       <div class="row">
-        <input class="f" type="search" ref=${field} placeholder="Search threads  /" aria-label="Search threads" value=${text}
+        <input class="f" type="search" placeholder="Search threads  /" aria-label="Search threads" value=${text}
           onInput=${(event) => setText(event.target.value)} onKeyDown=${leave} />
         <a class="b" href="#/new" aria-label="New thread" title="New thread">+</a>
       </div>
@@ -93,7 +90,7 @@ function Row({ ctx, row, isShown }) {
   const { asks, shape } = row;
   const title = titleOf(row);
   const cost = dollars(row.costUsd || null);
-  return html`<a class="th" href=${threadHash({ id: row.threadId })} aria-current=${isShown ? 'true' : null}
+  return html`<a class="th" ref=${useInView(isShown)} href=${threadHash({ id: row.threadId })} aria-current=${isShown ? 'true' : null}
       title=${plain(title)} data-thread=${row.threadId}>
     <${Shape} status=${asks && shape !== 'failed' ? 'ask' : shape} />
     <span class="t">${show(title)}</span>

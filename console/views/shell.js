@@ -4,9 +4,9 @@ import { enc } from '../api.js';
 import { useKeys } from '../browser.js';
 import { clockTime } from '../format.js';
 import { byUrgency } from '../lists.js';
-import { partOf } from '../router.js';
+import { partOf, threadHash } from '../router.js';
 import { Shape, Sign } from '../shapes.js';
-import { html } from '../vendor/preact-htm.js';
+import { html, useRef } from '../vendor/preact-htm.js';
 import { Boundary } from './boundary.js';
 import { Compare, FailurePanel, Inbox, KeysDialog, Login, NewThread, Notice, Palette, Policy, stage, System, Usage, wide } from './later.js';
 import { Button, Left, Loading } from './parts.js';
@@ -17,17 +17,37 @@ import { ThreadPage } from './thread.js';
 const WIDE = { questions: Inbox, usage: Usage, policy: Policy, system: System, login: Login };
 
 export function Shell({ ctx, route, thread, dialog, closeDialog }) {
+  const isLogin = route.page === 'login';
   useKeys({
     '?': ctx.openKeys,
     'Mod+k': ctx.openPalette,
     q: () => nextQuestion(ctx, route),
+    n: () => !isLogin && ctx.go('#/new'),
+    '/': () => !isLogin && find(ctx),
+    t: () => turn(ctx),
   });
-  return html`<${TopBar} ctx=${ctx} route=${route} />
+  return html`<button type="button" class="b skip" onClick=${skip}>Skip to the content</button>
+    <${TopBar} ctx=${ctx} route=${route} />
     <${Strips} ctx=${ctx} route=${route} thread=${thread} />
     ${pageOf(ctx, route, thread)}
-    ${route.page === 'login' ? null : html`<${Dock} ctx=${ctx} route=${route} thread=${thread} />`}
+    ${isLogin ? null : html`<${Dock} ctx=${ctx} route=${route} thread=${thread} />`}
     ${dialog === 'palette' ? html`<${Palette} ctx=${ctx} route=${route} thread=${thread} close=${closeDialog} />` : null}
     ${dialog === 'keys' ? html`<${KeysDialog} ctx=${ctx} close=${closeDialog} />` : null}`;
+}
+
+/** Searches in the rail, where that is shown. */
+function find(ctx) {
+  const field = document.querySelector('.rail [type=search]');
+  if (field?.offsetParent) field.focus();
+  else ctx.openPalette();
+}
+
+const turn = (ctx) => ctx.setTheme(ctx.theme === 'dark' ? 'light' : 'dark');
+
+function skip() {
+  const main = document.querySelector('main, .only');
+  main.tabIndex = -1;
+  main.focus();
 }
 
 function pageOf(ctx, route, thread) {
@@ -83,7 +103,7 @@ function TopBar({ ctx, route }) {
       ${isLogin ? null : html`<${Button} cls="small quiet hide" label="Find or do…" k="⌘K" onClick=${ctx.openPalette} id="palette" />
         <${Connection} ctx=${ctx} /><${Me} ctx=${ctx} />`}
       <button type="button" class="b small quiet" aria-label=${ctx.theme === 'dark' ? 'Light colours' : 'Dark colours'}
-        onClick=${() => ctx.setTheme(ctx.theme === 'dark' ? 'light' : 'dark')} data-testid="theme"><${Sign} name="sun" /></button>
+        onClick=${() => turn(ctx)} data-testid="theme"><${Sign} name="sun" /></button>
       ${isLogin ? null : html`<${Button} cls="small quiet hide" aria-label="Keys" label="?" onClick=${ctx.openKeys} />
         <${NarrowPages} ctx=${ctx} route=${route} />`}
     </div>
@@ -100,11 +120,9 @@ function links(ctx, route) {
 /** On narrow screens pages are in a menu. */
 function NarrowPages({ ctx, route }) {
   const asks = ctx.questions?.length ?? 0;
-  const close = (event) => event.currentTarget.closest('details').removeAttribute('open');
   return html`<details class="menu only-narrow">
     <summary class="b small quiet"><${Sign} name="menu" /><span class="sr">Pages</span>${asks ? html`<span class="count">${asks}</span>` : null}</summary>
-    <nav class="menu-list" aria-label="Pages" onClick=${close}>${links(ctx, route)}
-      ${ctx.signOut && html`<${Button} label="Sign out" onClick=${ctx.signOut} />`}</nav>
+    <nav class="menu-list" aria-label="Pages">${links(ctx, route)}</nav>
   </details>`;
 }
 
@@ -120,7 +138,11 @@ function Connection({ ctx }) {
 function Me({ ctx }) {
   if (!ctx.me) return null;
   const { keyName, scopes = [] } = ctx.me;
-  return html`<span class="tag hide" title="What this key may do"><${Sign} name="person" />${keyName ? `${keyName} · ` : ''}${scopes.join(' ')}</span>`;
+  const may = scopes.join(' ');
+  const title = `${keyName ? `${keyName} · ` : ''}${may}`;
+  const tag = html`<span class="tag" title=${title}><${Sign} name="person" /><span class="clip hide">${keyName ?? may}${keyName && html`<span class="scopes"> · ${may}</span>`}</span></span>`;
+  return ctx.signOut ? html`<details class="menu me"><summary>${tag}</summary><div class="menu-list">
+      <${Button} label="Sign out" onClick=${ctx.signOut} /></div></details>` : html`<span class="me hide">${tag}</span>`;
 }
 
 function Mark() {
@@ -163,15 +185,21 @@ function Demo() {
     <span class="right hide">Make it real: <code>OPENAI_API_KEY=… pes</code></span></div>`;
 }
 
-/* A thread's parts on a narrow screen, shown one at a time. */
+/* A thread's parts on a narrow screen, shown one at a time; elsewhere those of the last thread, and all questions. */
 
 const PARTS = [['plan', 'Plan', 'plan'], ['time', 'Timeline', 'time'], ['talk', 'Talk', 'talk'], ['ask', 'Question', 'person']];
 
 function Dock({ ctx, route, thread }) {
   const isThread = route.page === 'thread';
-  const part = isThread ? partOf(route, thread) : null;
-  const asks = thread?.core.suspensions.length ?? 0;
-  const to = (name) => (isThread ? ctx.to({ part: name, tab: name === 'talk' ? 'talk' : name === 'ask' ? 'ask' : null }) : '#/');
+  const last = useRef(null);
+  if (isThread) last.current = route.id;
+  const part = isThread ? partOf(route, thread) : route.page === 'questions' && 'ask';
+  const asks = (isThread ? thread?.core.suspensions : ctx.questions)?.length;
+  const to = (name) => {
+    const patch = { part: name, tab: name === 'talk' || name === 'ask' ? name : null };
+    if (isThread) return ctx.to(patch);
+    return name === 'ask' ? '#/questions' : last.current ? threadHash({ id: last.current, ...patch }) : '#/';
+  };
   return html`<nav class="dock" aria-label="Parts">
     <a href="#/threads" aria-current=${route.page === 'threads' ? 'true' : null}><${Sign} name="menu" />Threads</a>
     ${PARTS.map(([name, label, sign]) => html`<a key=${name} href=${to(name)} aria-current=${part === name ? 'true' : null} data-testid=${`dock-${name}`}>

@@ -8,7 +8,7 @@ import { KIND_SHAPE, Shape, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useEffect, useRef } from '../vendor/preact-htm.js';
 import { Answered, Extras, Markdown } from './later.js';
-import { Growing, mayBeTaken, Refusal, SeqLink, useKept } from './parts.js';
+import { Growing, Kbd, mayBeTaken, Refusal, SeqLink, useKept } from './parts.js';
 
 export function Talk({ ctx, thread }) {
   const composer = useComposer(thread);
@@ -160,7 +160,7 @@ function Composer({ ctx, thread, composer: { draft, set } }) {
           data-testid=${`way-${way}`} onClick=${() => set({ way, sent: null })}>${label}</button>`)}</div>`}
       ${why && html`<span class="off-reason">${why}</span>`}
       <button type="submit" class="b main right" data-testid="send" disabled=${draft.busy || why !== null || draft.text.trim() === ''}>
-        ${draft.busy ? 'Sending …' : thread.replay ? 'Fork here and send' : 'Send'}<kbd aria-hidden="true">⌘↵</kbd></button>
+        ${draft.busy ? 'Sending …' : thread.replay ? 'Fork here and send' : 'Send'}<${Kbd} k="⌘↵" /></button>
     </div>
   </form>`;
 }

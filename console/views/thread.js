@@ -26,7 +26,6 @@ export function ThreadPage({ ctx, route, thread }) {
     d: () => ctx.go(ctx.to({ view: 'changes' })),
     o: () => ctx.go(ctx.to({ view: 'forecast' })),
     E: () => (thread?.replay ? false : ctx.go(ctx.to({ view: 'edit' }))),
-    t: () => ctx.setTheme(ctx.theme === 'dark' ? 'light' : 'dark'),
     Escape: () => (thread?.replay ? ctx.go(ctx.to({ at: null })) : false),
   });
   if (!thread || thread.status === 'loading') return html`<main class="stage"><${Loading} rows=${10} /></main>`;

@@ -139,7 +139,7 @@ fn what_is_sent_at_once_is_found_from_import_to_import() {
     );
     let files = files();
     let paths: Vec<&str> = opened(&files).iter().map(|file| file.path.as_str()).collect();
-    for path in ["app.js", "css/thread.css", "vendor/preact-htm.js", "views/graph.js", "views/talk.js"] {
+    for path in ["app.js", "css/parts.css", "vendor/preact-htm.js", "views/graph.js", "views/talk.js"] {
         assert!(paths.contains(&path), "{path}");
     }
     assert!(!paths.contains(&"views/policy.js"));

@@ -27,7 +27,7 @@ test('a thread is opened without what it does not show', async () => {
   await page.goto(`${server.url}/#/t/dinner`);
   await page.reload();
   await painted(page, 10);
-  for (const file of ['app.js', 'views/graph.js', 'views/talk.js', 'css/thread.css']) assert.ok(files.includes(file), file);
+  for (const file of ['app.js', 'views/graph.js', 'views/talk.js', 'css/parts.css']) assert.ok(files.includes(file), file);
   const others = ['views/policy.js', 'views/edit.js', 'views/question/card.js', 'views/failure.js', 'css/pages.css'];
   assert.deepEqual(files.filter((file) => others.includes(file)), []);
   await page.evaluate(() => { location.hash = '#/policy'; });

@@ -71,7 +71,7 @@ test('who signs in sees no draft of the person before, though the server does no
   await at(page, 'query').fill('Mine.');
   await page.unroute('**/whoami');
   await page.evaluate(() => dispatchEvent(new Event('focus')));
-  await page.locator('.top [title="What this key may do"]', { hasText: 'root' }).waitFor();
+  await page.locator('.me', { hasText: 'root' }).waitFor();
   assert.equal(await at(page, 'query').inputValue(), 'Mine.');
   await done(page);
 });

@@ -154,7 +154,7 @@ test('on a narrow screen somebody signs out, and is told where that failed', asy
   await at(page, 'usage').waitFor();
   await page.route('**/session', (route) => route.fulfill({ status: 503, json: { title: 'The store does not answer', code: 'store_unavailable' } }));
   const signOut = async () => {
-    await page.locator('.top summary').click();
+    await page.locator('.me summary').click();
     await page.getByRole('button', { name: 'Sign out' }).click();
   };
   const told = page.waitForEvent('dialog').then(async (dialog) => {

@@ -39,7 +39,7 @@ test('the caller, the tools and the models are read again when they had no answe
   });
   await page.goto(`${server.url}/#/new`);
   await page.reload();
-  await page.locator('.top [title="What this key may do"]').waitFor();
+  await page.locator('.me').waitFor();
   await page.locator('.strip.demo').waitFor();
   assert.deepEqual([...new Set(asked)].sort(), ['/models', '/tools', '/whoami']);
   await done(page);
