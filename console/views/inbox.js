@@ -10,7 +10,7 @@ import { show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { isHigh, KIND, resolutionText } from '../words.js';
 import { FailurePanel } from './failure.js';
-import { Left, Loading } from './parts.js';
+import { Left, Loading, pure, useInView } from './parts.js';
 import { QuestionCard, useShown } from './question/card.js';
 import { useRead } from './section.js';
 
@@ -47,11 +47,12 @@ export function Inbox({ ctx, route }) {
   // After an answer the next one opens, unless the person left meanwhile.
   const done = ({ suspensionId }) => {
     const now = latest.current;
-    if (now.shown?.suspensionId !== suspensionId) return;
+    if (now.shown?.suspensionId !== suspensionId) return null;
     const at = rows.findIndex(by(suspensionId));
     const next = [...rows.slice(at + 1), ...rows.slice(0, Math.max(0, at))].find((one) => now.rows.find(by(one.suspensionId))?.status === 'pending');
     leave();
     if (next) now.go(next);
+    return next && document.querySelector(`.in[data-id="${next.suspensionId}"]`);
   };
   return html`<main class="stage wide" data-testid="inbox"><div class=${`inbox${route.id ? ' one' : ''}`}>
     <div class="list"><${Title} ctx=${ctx} filter=${filter} rows=${rows} />
@@ -98,23 +99,27 @@ function Rows({ ctx, rows, shown, filter }) {
     return html`<p class="fact dim">${filter === 'answered' ? 'Nothing was answered yet.'
       : html`Nobody is asked anything. When a rule says ask, it stands here: see <a href="#/policy">Policy</a>.`}</p>`;
   }
-  return rows.map((row) => html`<${Row} key=${row.suspensionId} ctx=${ctx} row=${row} isShown=${row.suspensionId === shown?.suspensionId} filter=${filter} />`);
+  const { clock } = ctx;
+  const minute = Math.floor(clock.now() / 60_000);
+  return rows.map((row) => html`<${Row} key=${row.suspensionId} clock=${clock} minute=${minute} row=${row} isShown=${row.suspensionId === shown?.suspensionId}
+    filter=${filter} />`);
 }
 
-function Row({ ctx, row, isShown, filter }) {
-  const now = ctx.clock.now();
+/** Among many others only a changed row is rendered; each at least once a minute. */
+const Row = pure(({ clock, row, isShown, filter }) => {
+  const now = clock.now();
   const title = row.threadTitle || row.threadId;
   const isOpen = row.status === 'pending';
-  return html`<a class="in" href=${hashOf(row.suspensionId, filter)} aria-current=${isShown ? 'true' : null} data-testid="question-row"
+  return html`<a class="in" ref=${useInView(isShown)} href=${hashOf(row.suspensionId, filter)} aria-current=${isShown ? 'true' : null} data-testid="question-row"
       data-id=${row.suspensionId}>
     <${Shape} status=${KIND_SHAPE[row.kind] ?? 'ask'} /><span class="q">${show(row.message)}</span>
     <span class=${`num nowrap end ${soon(row, now) ? 'c-ask' : 'dim'}`}>${!isOpen ? row.status : row.expiresAt == null ? 'no deadline' : html`<${Left} at=${row.expiresAt} now=${now} /> left`}</span>
-    <span class="m"><b>${KIND[row.kind] ?? row.kind}</b> · ${show(title)}${row.itemId && html` · <span class="mono">${show(row.itemId)}</span>`}
+    <span class="m"><b>${KIND[row.kind] ?? row.kind}</b> · ${show(title)}${row.threadTitle && html` <span class="mono dim">${show(row.threadId)}</span>`}${row.itemId && html` · <span class="mono">${show(row.itemId)}</span>`}
       ${row.toolName && html` · <span class="mono">${show(row.toolName)}</span>`}</span>
     <span class="row end">${row.riskLevel && html`<span class=${`tag ${isHigh(row.riskLevel) ? 'fail' : ''}`}>${show(row.riskLevel)}</span>`}
       <span class="dim nowrap num" data-tick=${`age:${row.createdAt}`}>${age(row.createdAt, now)}</span></span>
     <span class="m rule-ref">${row.resolution ? show(resolutionText(row.resolution, now)) : row.policy ? show(ruleName(row.policy)) : ''}</span>
   </a>`;
-}
+});
 
 const soon = (row, now) => row.expiresAt != null && row.expiresAt - now < 3_600_000;

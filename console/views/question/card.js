@@ -50,7 +50,7 @@ export function useShown(place, pick, cameByItself = false) {
 
 /**
  * `question` is a suspension of the server or the fold, with `threadId`; `thread` only on the thread's page; `link`
- * leads to the thread from elsewhere. Keys work if it is at `hand`.
+ * leads to the thread from elsewhere. Keys work if it is at `hand`. `onDone` returns the element that is focused after an answer.
  */
 export function QuestionCard({ ctx, question, thread, boxed, link, onDone, hand }) {
   const { draft, set, press } = useAnswer(ctx, question, onDone);
@@ -140,7 +140,9 @@ function useAnswer(ctx, question, onDone) {
       set({ busy: null, over: { text: 'Your answer was accepted.', mine: true } });
       ctx.say('Your answer was accepted.');
       ctx.refresh();
-      onDone?.(question);
+      const next = onDone?.(question);
+      // What had the focus is gone.
+      if (document.activeElement.matches('body, .card *')) next?.focus();
     } catch (problem) {
       await refused(problem, { ctx, question, set });
     }

@@ -5,6 +5,7 @@ import * as form from '../../form.js';
 import { dollars, tokens } from '../../format.js';
 import { show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
+import { isSend } from '../talk.js';
 import { Arguments } from './approval.js';
 import { AnswerControl, answerValue, EditFields } from './fields.js';
 import { Decide, Reason, ReasonField, ResultField, withReason, YesNo } from './parts.js';
@@ -23,9 +24,15 @@ export function input(props) {
   const decline = withReason(props, 'decline');
   const answer = (value) => press('answer', reply(question, { value }));
   const { value, error } = isYesNo ? {} : answerValue(question.feedbackSchema, draft);
+  const keyed = (event) => {
+    const isSent = isSend(event) || (event.key === 'Enter' && event.target.matches('input[data-testid=answer-field]'));
+    if (!isSent || event.isComposing) return;
+    event.preventDefault();
+    if (!event.repeat && !whyNot.approve && !error) answer(value);
+  };
   return [html`
     ${prompt && prompt !== question.message && !question.message.endsWith(prompt) && html`<p>${show(prompt)}</p>`}
-    ${!over && !isYesNo && html`<${AnswerControl} schema=${question.feedbackSchema} draft=${draft} set=${set} off=${whyNot.approve} />`}
+    ${!over && !isYesNo && html`<div onKeyDown=${keyed}><${AnswerControl} schema=${question.feedbackSchema} draft=${draft} set=${set} off=${whyNot.approve} /></div>`}
     ${question.toolName === ASK_USER ? html`<details class="part">
         <summary>As the model asked it</summary>${argumentsOf(props)}</details>` : argumentsOf(props)}`,
     html`<${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="Reason (needed to decline; the model reads it)" />

@@ -32,7 +32,8 @@ export function QuestionTab({ ctx, thread, cameByItself }) {
   });
   return html`<div class="scroll">
     ${open.length > (open.includes(shown) ? 1 : 0) && html`<${Chooser} open=${open} shown=${shown} choose=${choose} />`}
-    ${shown ? html`<${QuestionCard} key=${shown.suspensionId} ctx=${ctx} question=${shown} thread=${thread} hand=${hand} />`
+    ${shown ? html`<${QuestionCard} key=${shown.suspensionId} ctx=${ctx} question=${shown} thread=${thread} hand=${hand}
+          onDone=${() => document.getElementById('tab-ask')} />`
       : html`<p class="fact dim">${nothing(ctx, thread, over)}</p>`}
     ${rest.length > 0 && html`<${Before} ctx=${ctx} thread=${thread} rest=${rest} />`}
   </div>`;
