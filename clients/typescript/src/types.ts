@@ -48,8 +48,8 @@ export interface AckFrame {
     runId?: RunId;
     runUrl?: string;
     status?: RunStatus;
-    /** The contents of the `AGENT_SUSPENDED` of every open suspension. */
-    suspensions?: AskedQuestion[];
+    /** The open questions of the run, oldest first. */
+    suspensions?: OpenQuestion[];
     threadId?: ThreadId;
     runIds?: RunId[];
     /** This is the answer to an earlier op with the same idempotencyKey. */
@@ -197,6 +197,11 @@ export interface AskedQuestion {
   plan?: PlanForecast;
   /** The rule that made it a question, and who may answer. */
   policy?: Ruling;
+  /**
+   * The agent that asks about a call or a plan of its own. Tool, arguments, plan, digest and risk are the agent's, and
+   * the answer is sent to it.
+   */
+  remote?: RemoteAsker;
   riskLevel?: RiskLevel;
   suspensionId: SuspensionId;
   /** The exact arguments. */
@@ -313,6 +318,8 @@ export interface CallRecord {
   idempotent: boolean;
   itemId?: ItemId;
   iteration: number;
+  /** Why an attempt of it may have had its effect: the first reason. A call that then fails is in doubt. */
+  lost?: string;
   /** The arguments as a person edited them: the call runs with these instead. */
   modifiedArguments?: unknown;
   /** What was decided about it, and by which rule. */
@@ -947,10 +954,12 @@ export interface LastRun {
   status: RunStatus;
 }
 
-/** What the caller's tenant and key may spend, and what they did; for operators the whole server, too. */
+/** What a tenant and the caller's key may spend, and what they did; for operators the whole server, too. */
 export interface Limits {
   runs: RunsOfTenant;
-  /** One for each cap that there is. */
+  /** What `PUT /limits` set for the tenant, and replaces; absent: nothing was set. */
+  set?: TenantCaps;
+  /** One for each cap that there is. Those of keys are of the caller's own. */
   spend: SpentOfCap[];
 }
 
@@ -1323,6 +1332,12 @@ export type OnItemFailure = "continue" | "replan" | "stop";
  */
 export type Op = "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "in" | "contains" | "starts_with" | "matches" | "exists" | "email_domain" | "host" | "number";
 
+/** An open question: the content of its `AGENT_SUSPENDED`, and where people answer it. */
+export type OpenQuestion = AskedQuestion & {
+  /** Its place in the page for people; absent where no address is known under which they reach this server. */
+  url?: string;
+};
+
 /** An open question, and the work that it interrupted. */
 export type OpenSuspension = AskedQuestion & {
   createdAt: number;
@@ -1368,6 +1383,7 @@ export interface PESAgentStateData {
   suspension?: OpenSuspension;
   suspensions: OpenSuspension[];
   threadId: ThreadId;
+  /** The title of the plan. The thread may have another one. */
   title: string;
   /** In execution order. */
   todoList: TodoItem[];
@@ -1661,9 +1677,18 @@ export interface Receipt {
   runId: RunId;
   runUrl: string;
   status: RunStatus;
-  /** The contents of the `AGENT_SUSPENDED` of every open suspension. */
-  suspensions?: AskedQuestion[];
+  /** The open questions of the run, oldest first. */
+  suspensions?: OpenQuestion[];
   threadId: ThreadId;
+}
+
+/** Another agent that asks about a call or a plan of its own. */
+export interface RemoteAsker {
+  agentId: string;
+  /** The call that delegated the task, and waits for it. */
+  callId: CallId;
+  /** The task that the agent works on. */
+  taskId: TaskId;
 }
 
 /** The reply to a call that asked. */
@@ -1722,12 +1747,25 @@ export interface ResumeRequest {
 }
 
 /** How long a thread is kept. */
-export type Retention = Terms & {
+export type Retention = {
+  /** The observations of runs that are over. */
+  logDays?: Kept;
+  /** A thread at rest, from its last activity on. */
+  threadDays?: Kept;
+} & {
   /** What holds for it: what it says itself, else its tenant's settings, else the server's. */
-  effective: Terms;
+  effective: RetentionTerms;
   /** Why nothing of it may be deleted; absent: it may be. */
   hold?: Hold;
 };
+
+/** How long threads and their logs are kept; what is absent is as it is for all. */
+export interface RetentionTerms {
+  /** The observations of runs that are over. */
+  logDays?: Kept;
+  /** A thread at rest, from its last activity on. */
+  threadDays?: Kept;
+}
 
 /** An idempotent call whose attempts failed and which is retried. */
 export interface Retrying {
@@ -2147,6 +2185,11 @@ export interface Suspension {
   plan?: PlanForecast;
   /** The rule that made it a question, and who may answer. */
   policy?: Ruling;
+  /**
+   * The agent that asks about a call or a plan of its own. Tool, arguments, plan, digest and risk are the agent's, and
+   * the answer is sent to it.
+   */
+  remote?: RemoteAsker;
   resolution?: Resolution;
   riskLevel?: RiskLevel;
   runId: RunId;
@@ -2345,6 +2388,7 @@ export interface Thread {
   openQuestions?: number;
   status: ThreadStatus;
   threadId: ThreadId;
+  /** As a person gave it; without that, the title of the first plan. */
   title: string;
   /** The name of the key that wrote each entry of the `toolPolicy`. */
   toolPolicyBy?: Record<string, string>;
@@ -2396,7 +2440,7 @@ export type ThreadMode = "new" | "fixed";
  */
 export type ThreadStatus = "idle" | "running" | "suspended" | "waiting" | "failed" | "quarantined";
 
-/** `TITLE`: the title of the thread. */
+/** `TITLE`: the title of the plan. A thread without a title takes it, and keeps it. */
 export interface TitleBody {
   title: string;
 }

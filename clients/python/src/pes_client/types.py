@@ -215,8 +215,8 @@ class AckFrameData(TypedDict):
     runId: NotRequired[RunId]
     runUrl: NotRequired[str]
     status: NotRequired[RunStatus]
-    # The contents of the `AGENT_SUSPENDED` of every open suspension.
-    suspensions: NotRequired[list[AskedQuestion]]
+    # The open questions of the run, oldest first.
+    suspensions: NotRequired[list[OpenQuestion]]
     threadId: NotRequired[ThreadId]
     runIds: NotRequired[list[RunId]]
     # This is the answer to an earlier op with the same idempotencyKey.
@@ -368,6 +368,7 @@ AskedQuestion = TypedDict(
         "message": "str",
         "plan": "NotRequired[PlanForecast]",
         "policy": "NotRequired[Ruling]",
+        "remote": "NotRequired[RemoteAsker]",
         "riskLevel": "NotRequired[RiskLevel]",
         "suspensionId": "SuspensionId",
         "toolInput": "NotRequired[Any]",
@@ -474,6 +475,7 @@ CallRecord = TypedDict(
         "idempotent": "bool",
         "itemId": "NotRequired[ItemId]",
         "iteration": "int",
+        "lost": "NotRequired[str]",
         "modifiedArguments": "NotRequired[Any]",
         "policy": "NotRequired[Ruling]",
         "providerCallId": "NotRequired[str]",
@@ -1130,10 +1132,12 @@ class LastRun(TypedDict):
 
 
 class Limits(TypedDict):
-    """What the caller's tenant and key may spend, and what they did; for operators the whole server, too."""
+    """What a tenant and the caller's key may spend, and what they did; for operators the whole server, too."""
 
     runs: RunsOfTenant
-    # One for each cap that there is.
+    # What `PUT /limits` set for the tenant, and replaces; absent: nothing was set.
+    set: NotRequired[TenantCaps]
+    # One for each cap that there is. Those of keys are of the caller's own.
     spend: list[SpentOfCap]
 
 
@@ -1156,6 +1160,7 @@ ListedSuspension = TypedDict(
         "message": "str",
         "plan": "NotRequired[PlanForecast]",
         "policy": "NotRequired[Ruling]",
+        "remote": "NotRequired[RemoteAsker]",
         "resolution": "NotRequired[Resolution]",
         "riskLevel": "NotRequired[RiskLevel]",
         "runId": "RunId",
@@ -1521,6 +1526,33 @@ class ObservationFrame(TypedDict):
     data: Observation
 
 
+# An open question: the content of its `AGENT_SUSPENDED`, and where people answer it.
+OpenQuestion = TypedDict(
+    "OpenQuestion",
+    {
+        "callId": "NotRequired[CallId]",
+        "class": "NotRequired[ToolClass]",
+        "digest": "NotRequired[str]",
+        "expiresAt": "NotRequired[int]",
+        "expiryPolicy": "NotRequired[ExpiryPolicy]",
+        "feedbackSchema": "FeedbackSchema",
+        "idempotent": "NotRequired[bool]",
+        "inputSchema": "NotRequired[dict[str, Any]]",
+        "kind": "SuspensionKind",
+        "message": "str",
+        "plan": "NotRequired[PlanForecast]",
+        "policy": "NotRequired[Ruling]",
+        "remote": "NotRequired[RemoteAsker]",
+        "riskLevel": "NotRequired[RiskLevel]",
+        "suspensionId": "SuspensionId",
+        "toolInput": "NotRequired[Any]",
+        "toolName": "NotRequired[str]",
+        "whileRunning": "NotRequired[bool]",
+        "url": "NotRequired[str]",
+    },
+)
+
+
 # An open question, and the work that it interrupted.
 OpenSuspension = TypedDict(
     "OpenSuspension",
@@ -1537,6 +1569,7 @@ OpenSuspension = TypedDict(
         "message": "str",
         "plan": "NotRequired[PlanForecast]",
         "policy": "NotRequired[Ruling]",
+        "remote": "NotRequired[RemoteAsker]",
         "riskLevel": "NotRequired[RiskLevel]",
         "suspensionId": "SuspensionId",
         "toolInput": "NotRequired[Any]",
@@ -1578,6 +1611,7 @@ class PESAgentStateData(TypedDict):
     suspension: NotRequired[OpenSuspension]
     suspensions: list[OpenSuspension]
     threadId: ThreadId
+    # The title of the plan. The thread may have another one.
     title: str
     # In execution order.
     todoList: list[TodoItem]
@@ -1865,9 +1899,19 @@ class Receipt(TypedDict):
     runId: RunId
     runUrl: str
     status: RunStatus
-    # The contents of the `AGENT_SUSPENDED` of every open suspension.
-    suspensions: NotRequired[list[AskedQuestion]]
+    # The open questions of the run, oldest first.
+    suspensions: NotRequired[list[OpenQuestion]]
     threadId: ThreadId
+
+
+class RemoteAsker(TypedDict):
+    """Another agent that asks about a call or a plan of its own."""
+
+    agentId: str
+    # The call that delegated the task, and waits for it.
+    callId: CallId
+    # The task that the agent works on.
+    taskId: TaskId
 
 
 class Reply1(TypedDict):
@@ -1939,14 +1983,23 @@ class ResumeRequest(TypedDict):
 class Retention(TypedDict):
     """How long a thread is kept."""
 
-    approvers: NotRequired[list[str]]
-    expiresAfterMs: NotRequired[int]
-    fourEyes: NotRequired[bool]
-    onExpiry: NotRequired[ExpiryPolicy]
+    # The observations of runs that are over.
+    logDays: NotRequired[Kept]
+    # A thread at rest, from its last activity on.
+    threadDays: NotRequired[Kept]
     # What holds for it: what it says itself, else its tenant's settings, else the server's.
-    effective: Terms
+    effective: RetentionTerms
     # Why nothing of it may be deleted; absent: it may be.
     hold: NotRequired[Hold]
+
+
+class RetentionTerms(TypedDict):
+    """How long threads and their logs are kept; what is absent is as it is for all."""
+
+    # The observations of runs that are over.
+    logDays: NotRequired[Kept]
+    # A thread at rest, from its last activity on.
+    threadDays: NotRequired[Kept]
 
 
 class Retrying(TypedDict):
@@ -2358,6 +2411,7 @@ Suspension = TypedDict(
         "message": "str",
         "plan": "NotRequired[PlanForecast]",
         "policy": "NotRequired[Ruling]",
+        "remote": "NotRequired[RemoteAsker]",
         "resolution": "NotRequired[Resolution]",
         "riskLevel": "NotRequired[RiskLevel]",
         "runId": "RunId",
@@ -2551,6 +2605,7 @@ class Thread(TypedDict):
     openQuestions: NotRequired[int]
     status: ThreadStatus
     threadId: ThreadId
+    # As a person gave it; without that, the title of the first plan.
     title: str
     # The name of the key that wrote each entry of the `toolPolicy`.
     toolPolicyBy: NotRequired[dict[str, str]]
@@ -2597,7 +2652,7 @@ class ThreadList(TypedDict):
 
 
 class TitleBody(TypedDict):
-    """`TITLE`: the title of the thread."""
+    """`TITLE`: the title of the plan. A thread without a title takes it, and keeps it."""
 
     title: str
 
