@@ -126,7 +126,7 @@ fn the_only_item_of_a_run_without_a_plan_is_described_by_its_query() {
     let change = |seq, from: &str, status: &str, output: Option<&str>| {
         let output = output
             .map(|said| json!({"stepId": "run_1", "description": said, "stepType": "reasoning", "status": status}));
-        let content = json!({"itemId": "run_1", "from": from, "attempt": 1, "stepOutput": output,
+        let content = json!({"itemId": "run_1", "from": from, "status": status, "attempt": 1, "stepOutput": output,
             "item": {"status": status, "updatedTimestamp": 1}});
         told(seq, ObservationType::ItemStatusChange, content)
     };
