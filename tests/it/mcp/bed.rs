@@ -103,17 +103,7 @@ impl Bed {
 
     /// Waits until the catalog looks as expected.
     pub async fn until(&self, what: impl Fn(&ServerView) -> bool) -> ServerView {
-        let mut offers = self.catalog.offers();
-        soon(async {
-            loop {
-                let seen = self.catalog.show(&caller(), "evil").expect("it is configured");
-                if what(&seen) {
-                    return seen;
-                }
-                offers.changed().await.expect("the catalog is there");
-            }
-        })
-        .await
+        until_server(&self.catalog, "evil", what).await
     }
 
     pub async fn tool(&self, name: &str) -> Arc<dyn Tool> {
@@ -160,4 +150,19 @@ fn start(config: &Mcp, documents: &Arc<DocumentCache>) -> Arc<Catalog> {
 pub fn caller() -> Caller {
     let scopes = vec![Scope::Admin, Scope::Operator];
     Caller { tenant: TENANT, tenant_name: "one".to_owned(), name: "ann".to_owned(), scopes, groups: Vec::new() }
+}
+
+/// Waits until a server looks as expected.
+pub async fn until_server(catalog: &Catalog, name: &str, what: impl Fn(&ServerView) -> bool) -> ServerView {
+    let mut offers = catalog.offers();
+    soon(async {
+        loop {
+            let seen = catalog.show(&caller(), name).expect("it is configured");
+            if what(&seen) {
+                return seen;
+            }
+            offers.changed().await.expect("the catalog is there");
+        }
+    })
+    .await
 }

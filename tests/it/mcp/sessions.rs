@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::bed::{TENANT, caller};
+use super::bed::{TENANT, until_server};
 use crate::support::http::soon;
 use crate::support::store::fresh_store;
 use crate::support::tool::context;
@@ -83,17 +83,7 @@ impl Bed {
     }
 
     async fn until(&self, what: impl Fn(&ServerView) -> bool) -> ServerView {
-        let mut offers = self.catalog.offers();
-        soon(async {
-            loop {
-                let seen = self.catalog.show(&caller(), "far").expect("it is configured");
-                if what(&seen) {
-                    return seen;
-                }
-                offers.changed().await.expect("the catalog is there");
-            }
-        })
-        .await
+        until_server(&self.catalog, "far", what).await
     }
 
     async fn call(&self, name: &str) -> Result<ToolOutput, ToolError> {
