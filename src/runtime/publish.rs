@@ -4,7 +4,6 @@ use super::actor::Actor;
 use super::loaded::LoadedThread;
 use super::rows::legible;
 use super::shared::Shared;
-use super::waiters::Waiters;
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
 use crate::domain::payload::{self, Payloads};
@@ -20,8 +19,7 @@ pub(super) struct Announcement {
     after: i64,
     /// For subscribers, from the seq after that one on; `None`: there are no subscribers.
     observations: Option<Vec<Observation>>,
-    /// The final messages of runs that ended, if the thread had subscribers when it was decided, or a request waited for one of
-    /// the runs.
+    /// The final messages of runs that ended. Also without subscribers: one may come before it is published.
     answers: Vec<ConversationMessage>,
 }
 
@@ -43,16 +41,14 @@ impl LoadedThread {
         }
     }
 
-    /// After a decision: what to publish of it to those who subscribed before it.
-    pub(super) fn announcement(&mut self, step: &Step, waiters: &Waiters) -> Announcement {
+    /// After a decision: what to publish of it.
+    pub(super) fn announcement(&mut self, step: &Step) -> Announcement {
         let after = self.row.last_seq;
         let observations = self.fold.as_mut().map(|fold| {
             let numbered = step.records.iter().zip(after + 1..);
             numbered.map(|(record, seq)| fold.record(record, &self.row.thread_id, seq)).collect()
         });
-        let is_needed = self.fold.is_some() || step.runs.iter().any(|run| waiters.is_awaited(&run.run_id));
-        let answers = if is_needed { answers(step) } else { Vec::new() };
-        Announcement { after, observations, answers }
+        Announcement { after, observations, answers: answers(step) }
     }
 }
 
@@ -84,7 +80,6 @@ impl Actor {
             // A subscriber that came after the decision may have read the store before the commit: it must read again.
             (None, Some(_)) if self.shared.hub.has_subscribers(self.pk) => {
                 self.shared.hub.publish_gap(self.pk);
-                announcement.answers = answers(step);
                 step.runs.iter().for_each(|run| publish_run(announcement.resource(&self.shared, run)));
             }
             (None, Some(_) | None) | (Some(_), None) => {}

@@ -148,7 +148,7 @@ impl Actor {
             // Nothing is left to do: the process that gets the next request claims the thread.
             lease.change = loaded.lease_when_idle();
         }
-        let announcement = loaded.announcement(&step, &shared.waiters);
+        let announcement = loaded.announcement(&step);
         let scope = (loaded.row.tenant, &reserved.caps);
         let mut spending = Spending::of(scope, &reserved.reservations, &loaded.machine.reservations(), &step.rows, now);
         let mut tally = Tally::of(&step, loaded.machine.run());

@@ -40,10 +40,6 @@ impl Waiters {
         Waiter { run: run.clone(), updates: awaited.updates.subscribe(), all: Self(self.0.clone()) }
     }
 
-    pub(super) fn is_awaited(&self, run: &RunId) -> bool {
-        self.0.lock().contains_key(run)
-    }
-
     /// Notifies the waiters of a run of a durable change. `update` is called only if there are any.
     pub(super) fn notify(&self, run: &RunId, update: impl FnOnce() -> Option<RunResource>) {
         if let Some(awaited) = self.0.lock().get(run) {
