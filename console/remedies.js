@@ -16,7 +16,7 @@ export const REMEDIES = {
   invalid: '`errors` lists each mistake',
   idempotency_mismatch: 'Use a new key',
   too_many_requests: 'Slow down; `Retry-After` says how long',
-  spend_cap_reached: 'Wait (`Retry-After`), or raise it. Without `Retry-After` only raising it helps',
+  spend_cap_reached: 'Wait (`Retry-After`), or raise it; if it is less than a call needs, only that helps',
   internal: 'Report it with the `traceId`',
   too_many_connections: 'Come back',
   store_unavailable: 'Send it again',

@@ -64,11 +64,10 @@ struct CapRefusal {
 
 impl CapRefusal {
     fn fault(self, service: &Service, what: &str) -> Fault {
-        let fault = Fault::new(Code::SpendCapReached, format!("{what}: {}.", self.words));
-        match self.ends_at {
-            Some(ends_at) => fault.retry_after(ends_at - service.now()),
-            None => fault,
-        }
+        let now = service.now();
+        // Also where waiting does not help: without a time, clients repeat the request at once.
+        let ends_at = self.ends_at.unwrap_or_else(|| self.capped.ends_at(now));
+        Fault::new(Code::SpendCapReached, format!("{what}: {}.", self.words)).retry_after(ends_at - now)
     }
 }
 
