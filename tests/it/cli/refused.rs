@@ -149,10 +149,7 @@ fn a_secret_in_the_wrong_form_is_not_repeated() {
             "invalid type: string, expected a sequence in `webhooks",
         ),
         ("[models.tenant_keys]\nacme = \"hush\"", "invalid type: string, expected a map in `models.tenant_keys.acme`"),
-        (
-            "[models.providers]\ngroq = \"hush\"",
-            "invalid type: string, expected a table in `models.providers.groq`",
-        ),
+        ("[models.providers]\ngroq = \"hush\"", "invalid type: string, expected a table in `models.providers.groq`"),
         (
             "[mcp.servers.shop]\ncommand = \"shop\"\nenv = \"TOKEN=hush\"",
             "invalid type: string, expected a map in `mcp.servers.shop.env`",
