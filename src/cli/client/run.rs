@@ -279,7 +279,10 @@ mod tests {
         };
         let (cancelled, failed) = (of("a", "cancelled", None), of("b", "failed", None));
         let no = json!({ "code": "plan_rejected", "message": "The plan was rejected: a person said no.", "phase": "planning" });
-        assert_eq!(said(no, std::slice::from_ref(&cancelled)), "The plan was rejected: a person said no. Try: pes plan t");
+        assert_eq!(
+            said(no, std::slice::from_ref(&cancelled)),
+            "The plan was rejected: a person said no. Try: pes plan t"
+        );
         let call = of("b", "failed", Some("call_1"));
         let one = said(Value::Null, &[cancelled.clone(), call.clone(), failed.clone()]);
         assert_eq!(one, "The answer is partial: 1 item failed. Try: pes plan t");
