@@ -29,6 +29,8 @@ test('what is sent has its key, and what cannot be copied says so', async () => 
   await page.getByRole('button', { name: 'No clipboard: needs HTTPS' }).waitFor();
   await page.keyboard.press('Escape');
   await page.locator('dialog').waitFor({ state: 'detached' });
+  // What is said of a run that goes on would take its place.
+  await page.waitForFunction(() => document.getElementById('said').textContent.startsWith('The run has ended'));
   await page.keyboard.press('y');
   await page.waitForFunction(() => document.getElementById('said').textContent === 'No clipboard: needs HTTPS');
   await done(page);
