@@ -6,7 +6,9 @@ use serde_json::Value;
 
 use super::Fold;
 use super::list::ListFold;
-use crate::domain::facts::{Fact, PlanBody, PlanUpdateBody, StateUpdateBody, Unreadable, WholePlan, WholePlanUpdate};
+use crate::domain::facts::{
+    Fact, PlanBody, PlanUpdateBody, RecordedMessage, StateUpdateBody, Unreadable, WholePlan, WholePlanUpdate,
+};
 use crate::domain::ids::{ItemId, MessageId, RunId, ThreadId};
 use crate::domain::observation::{Observation, Record};
 use crate::domain::plan::{ChangeType, TodoItemChange, TodoListChanges};
@@ -137,8 +139,10 @@ impl Fold {
 impl Fold {
     /// The query of the run; empty if it was not recorded here, or as a payload.
     fn query_of(&self, run: &RunId) -> String {
-        let of_run = self.messages.iter().find(|message| message.run_id.as_ref() == Some(run));
-        of_run.and_then(|message| message.content.as_str()).unwrap_or_default().to_owned()
+        let is_of_run = |message: &&RecordedMessage| message.run_id.as_ref() == Some(run);
+        // They are the newest ones, however many a thread has; the first of them is the query.
+        let of_run = self.messages.iter().rev().skip_while(|message| !is_of_run(message)).take_while(is_of_run);
+        of_run.last().and_then(|message| message.content.as_str()).unwrap_or_default().to_owned()
     }
 
     /// Removes these messages, and a summary that covers one of them.
