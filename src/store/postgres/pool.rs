@@ -27,11 +27,11 @@ const ABANDONED_TIMEOUT: Duration = Duration::from_millis(500);
 /// Longer than the server takes to notice that a connection was closed (`open::CHECK_INTERVAL`).
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(super) type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
 /// How long the attempt to connect may take that says why there is no connection, and how long its result is used.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(1);
 const TRIAL_AGE: Duration = Duration::from_secs(1);
 
+pub(super) type PgQuery<'q> = Query<'q, Postgres, PgArguments>;
 type PgQueryScalar<'q, T> = QueryScalar<'q, Postgres, T, PgArguments>;
 
 #[derive(Clone)]
