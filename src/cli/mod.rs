@@ -19,6 +19,7 @@ use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 use clap::Parser as _;
+use tokio::runtime::Builder;
 
 use crate::config::Config;
 use crate::config::env::Variables;
@@ -28,11 +29,7 @@ use which_server::{only_used, opens_folder};
 
 /// Runs the command of this process's arguments.
 pub fn run() -> ExitCode {
-    let arguments = Arguments::parse();
-    let runtime = tokio::runtime::Runtime::new().expect("without threads and timers there is no server");
-    let done = runtime.block_on(command(arguments, Variables::of_process()));
-    // Everything was closed in order; a task that does not yield must not block the exit.
-    runtime.shutdown_background();
+    let done = execute(Arguments::parse(), &Variables::of_process());
     match done {
         Ok(()) | Err(Error::OutputClosed) => ExitCode::SUCCESS,
         Err(error) => {
@@ -42,33 +39,39 @@ pub fn run() -> ExitCode {
     }
 }
 
-async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error> {
-    let load = || -> Result<Config, Error> { Ok(arguments.flags.layers(&variables).load()?) };
+fn execute(arguments: Arguments, variables: &Variables) -> Result<(), Error> {
+    let Arguments { command, url, flags } = arguments;
+    let command = command.unwrap_or(Command::Serve);
+    only_used(&command, url.as_deref(), &flags)?;
+    let load = || -> Result<Config, Error> { Ok(flags.layers(variables).load()?) };
     let load_to_open = || -> Result<Config, Error> {
         let config = load()?;
-        opens_folder(&arguments.flags, &config).map(|()| config)
+        opens_folder(&flags, &config).map(|()| config)
     };
-    let command = arguments.command.unwrap_or(Command::Serve);
-    only_used(&command, arguments.url.as_deref(), &arguments.flags)?;
     match command {
-        Command::Serve => serve::serve(load()?, &variables).await,
-        Command::Keys { command } => keys::keys(command, arguments.url, &arguments.flags, &variables, load).await,
-        Command::Health => health::health(arguments.url, &arguments.flags, &variables, load).await,
-        Command::Backup { file } => backup::backup(&load_to_open()?, &file).await,
-        Command::Restore { file, adopt: _, resume } => backup::restore(&load_to_open()?, file.as_deref(), resume).await,
+        Command::Serve => {
+            let config = load()?;
+            block_on(config.worker_threads(), serve::serve(config, variables))
+        }
+        Command::Keys { command } => block_on(1, keys::keys(command, url, &flags, variables, load)),
+        Command::Health => block_on(1, health::health(url, &flags, variables, load)),
+        Command::Backup { file } => block_on(1, backup::backup(&load_to_open()?, &file)),
+        Command::Restore { file, adopt: _, resume } => {
+            block_on(1, backup::restore(&load_to_open()?, file.as_deref(), resume))
+        }
         Command::Verify { since, checkpoint, keys, json } => {
             let files = (checkpoint.as_deref(), keys.as_deref());
-            verify::verify(&load_to_open()?, since.unwrap_or_default(), files, json).await
+            block_on(1, verify::verify(&load_to_open()?, since.unwrap_or_default(), files, json))
         }
-        Command::Reseal => reseal::reseal(&load_to_open()?).await,
-        Command::Doctor { json } => doctor::doctor(&load()?, &variables, json).await,
+        Command::Reseal => block_on(1, reseal::reseal(&load_to_open()?)),
+        Command::Doctor { json } => block_on(1, doctor::doctor(&load()?, variables, json)),
         Command::Config { template, explain } => {
             let shown = match (template, explain) {
                 (true, _) => config::Shown::Template,
                 (false, true) => config::Shown::Sources,
                 (false, false) => config::Shown::Effective,
             };
-            config::show(shown, arguments.flags.layers(&variables))
+            config::show(shown, flags.layers(variables))
         }
         Command::Version => client::print(concat!("pes ", env!("CARGO_PKG_VERSION"))),
         Command::Completions { shell } => {
@@ -76,6 +79,15 @@ async fn command(arguments: Arguments, variables: Variables) -> Result<(), Error
             clap_complete::generate(shell, &mut Arguments::command(), "pes", &mut script);
             client::print(String::from_utf8_lossy(&script).trim_end())
         }
-        Command::Client(command) => client::client(command, arguments.url, &arguments.flags, &variables, load).await,
+        Command::Client(command) => block_on(1, client::client(command, url, &flags, variables, load)),
     }
+}
+
+fn block_on(worker_threads: usize, work: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
+    let runtime = Builder::new_multi_thread().worker_threads(worker_threads).enable_all().build();
+    let runtime = runtime.map_err(|error| Error::Failed(format!("no threads can be started: {error}")))?;
+    let done = runtime.block_on(work);
+    // Everything was closed in order; a task that does not yield must not block the exit.
+    runtime.shutdown_background();
+    done
 }

@@ -12,6 +12,8 @@ const MOST_BYTES: i64 = 1 << 40;
 /// Ten years.
 const MOST_MS: i64 = 3_650 * 86_400_000;
 const MOST_COUNT: i64 = 1_000_000_000;
+/// More than any machine has processors.
+const MOST_WORKER_THREADS: i64 = 1_024;
 /// As long as a stop may take.
 const MOST_DRAIN_MS: i64 = 86_400_000;
 /// A client asks for no larger page.
@@ -106,6 +108,7 @@ impl Config {
                 .because("with 0 nothing could be read"),
             Bound::of("runtime.lease_ms", runtime.lease_ms, MIN_LEASE_MS..=MOST_MS)
                 .because("a shorter lease would end before it is renewed"),
+            Bound::of("runtime.worker_threads", runtime.worker_threads.unwrap_or(1), 1..=MOST_WORKER_THREADS),
             Bound::of("runtime.crash_limit", runtime.crash_limit, 1..=MOST_COUNT)
                 .because("with 0 every thread would be quarantined"),
             Bound::of("runtime.drain_ms", runtime.drain_ms, 0..=MOST_DRAIN_MS).because("a stop would not end"),

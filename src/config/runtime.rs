@@ -1,5 +1,7 @@
 //! `[runtime]`
 
+use std::num::NonZero;
+use std::thread;
 use std::time::Duration;
 
 use super::section::{by_path, named};
@@ -21,6 +23,10 @@ section! {
         drain_delay_ms: Option<u64> = None, by_path().example("5000");
         /// How long an idle thread stays in memory, in milliseconds.
         idle_ms: u64 = 100, by_path();
+        /// Threads that carry out requests, runs and streams. Unset = one for each processor, but one alone on two
+        /// processors: a second one is woken for nearly every event there, which costs more than it saves until the first
+        /// is busy all the time.
+        worker_threads: Option<usize> = None, by_path().example("2");
         /// Crashes caused by a thread, without progress in between, after which it is quarantined.
         crash_limit: i64 = 3, by_path();
     }
@@ -30,6 +36,12 @@ section! {
 const PRODUCTION_DRAIN_DELAY_MS: u64 = 5_000;
 
 impl Config {
+    /// How many threads carry out requests, runs and streams.
+    pub fn worker_threads(&self) -> usize {
+        let processors = || thread::available_parallelism().map_or(1, NonZero::get);
+        self.runtime.worker_threads.unwrap_or_else(|| worker_threads_on(processors()))
+    }
+
     /// How long a server that shuts down continues to accept requests while it is not ready.
     pub fn drain_delay(&self) -> Duration {
         Duration::from_millis(match (self.runtime.drain_delay_ms, self.env) {
@@ -37,5 +49,19 @@ impl Config {
             (None, Environment::Production) => PRODUCTION_DRAIN_DELAY_MS,
             (None, Environment::Development) => 0,
         })
+    }
+}
+
+fn worker_threads_on(processors: usize) -> usize {
+    if processors == 2 { 1 } else { processors }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::worker_threads_on;
+
+    #[test]
+    fn a_second_worker_thread_needs_a_third_processor() {
+        assert_eq!([1, 2, 3, 8].map(worker_threads_on), [1, 1, 3, 8]);
     }
 }

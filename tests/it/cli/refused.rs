@@ -207,7 +207,7 @@ const COUNT: i64 = 1_000_000_000;
 const DAY: i64 = 86_400_000;
 
 /// Each number with the least and the most that a server starts with.
-const BOUNDS: [(&str, i64, i64); 57] = [
+const BOUNDS: [(&str, i64, i64); 58] = [
     ("limits.json_depth", 1, 64),
     ("limits.id_length", 40, BYTES),
     ("limits.body_bytes", 512, BYTES),
@@ -230,6 +230,7 @@ const BOUNDS: [(&str, i64, i64); 57] = [
     ("limits.body_timeout_ms", 1, MS),
     ("store.connections", 1, 10_000),
     ("runtime.lease_ms", 100, MS),
+    ("runtime.worker_threads", 1, 1_024),
     ("runtime.crash_limit", 1, COUNT),
     ("runtime.drain_ms", 0, DAY),
     ("runtime.drain_delay_ms", 0, DAY),
