@@ -4,16 +4,21 @@ use serde_json::{Value, json};
 
 use crate::support::app::App;
 
+async fn asked(app: &App, thread: &str, query: &str) -> Value {
+    let path = format!("/threads/{thread}/process");
+    app.ask("POST", &path).header("prefer", "wait=30").json(&json!({ "query": query })).send().await.json()
+}
+
+async fn decided(app: &App, thread: &str, said: &Value, approved: bool) -> Value {
+    let decision = json!({ "suspensionId": said["suspensions"][0]["suspensionId"], "approved": approved });
+    let path = format!("/threads/{thread}/resume");
+    app.ask("POST", &path).header("prefer", "wait=30").json(&decision).send().await.expect(200)
+}
+
 /// Sends a query, approves what it asks, and returns its result.
 async fn answered(app: &App, thread: &str, query: &str) -> Value {
-    let path = format!("/threads/{thread}/process");
-    let said = app.ask("POST", &path).header("prefer", "wait=30").json(&json!({ "query": query })).send().await.json();
-    if said["status"] != "suspended" {
-        return said;
-    }
-    let approval = json!({ "suspensionId": said["suspensions"][0]["suspensionId"], "approved": true });
-    let path = format!("/threads/{thread}/resume");
-    app.ask("POST", &path).header("prefer", "wait=30").json(&approval).send().await.expect(200)
+    let said = asked(app, thread, query).await;
+    if said["status"] == "suspended" { decided(app, thread, &said, true).await } else { said }
 }
 
 #[tokio::test]
@@ -58,4 +63,22 @@ async fn the_dinner_is_worked_out_again_where_it_was_already() {
         );
     }
     assert_eq!(app.get("/threads/t1/state").await.expect(200)["title"], "Team dinner");
+}
+
+#[tokio::test]
+async fn each_invitation_is_approved_and_sent_by_itself() {
+    let app = App::with(|config| config.models.demo.script = None).await;
+    for (approved, answer) in [
+        (true, "The invitation to the team dinner was written, approved and handed over."),
+        (true, "The invitation to the team dinner was written, approved and handed over."),
+        (false, "The invitation was written, but **not sent**"),
+        (true, "The invitation to the team dinner was written, approved and handed over."),
+    ] {
+        let said = asked(&app, "t1", "Send the team an invitation to the dinner.").await;
+        assert_eq!(said["status"], "suspended", "{said:#}");
+        assert_eq!(said["suspensions"][0]["toolName"], "demo_send_email", "{said:#}");
+        let said = decided(&app, "t1", &said, approved).await;
+        let content = said["response"]["content"].as_str().unwrap_or_default();
+        assert!(content.starts_with(answer), "approved: {approved}: {said:#}");
+    }
 }
