@@ -52,6 +52,9 @@ use writer::{CONNECT_TIMEOUT, Writer};
 const WRITERS: u32 = 2;
 /// How long a health check waits for a connection: readiness waits 2 s for the check, and then would not hear why it failed.
 const HEALTH_PATIENCE: Duration = Duration::from_millis(1500);
+/// Shorter than that of others: within its patience a pool pauses between two attempts to connect for up to a fifth of
+/// it, and the lease must be renewed soon after PostgreSQL is back.
+const LEASE_PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]
 pub struct Postgres {
@@ -120,7 +123,7 @@ impl Postgres {
             weakness: server.weakness,
             pool: Pool::lazy(checked.clone(), half, CONNECT_TIMEOUT),
             for_people: Some(Pool::lazy(checked.clone(), half, CONNECT_TIMEOUT)),
-            lease: Pool::lazy(checked.clone(), 1, CONNECT_TIMEOUT),
+            lease: Pool::lazy(checked.clone(), 1, LEASE_PATIENCE),
             health: Pool::lazy(checked, 1, HEALTH_PATIENCE),
             committer: Arc::new(Committer::spawn(writers, Bounds::default())),
             chores: Arc::new(Chores::beside_commits()),

@@ -5,9 +5,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
-use sqlx::migrate::MigrateError;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions, Connection, PgConnection};
+use sqlx::{ConnectOptions, Connection, PgConnection, Row as _};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::fault;
@@ -80,23 +80,30 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 const LOCK_TIMEOUT: &str = "2s";
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// What to do about a pooler.
+const WITHOUT_POOLER: &str = "Is it a pooler, such as PgBouncer? pes needs connections to PostgreSQL itself";
+
 /// The migrator makes its table if there is none, and the server would say each time that there is one.
 const WITHOUT_NOTICES: (&str, &str) = ("client_min_messages", "warning");
 
-/// Migrates the schema. Replicas that start together take turns. Additions of newer versions are kept; if they removed
-/// something that this version needs, it refuses to start. If this process is killed meanwhile, the server ends the
-/// migration, whose locks keep commits waiting.
+/// Migrates the schema; a role that may not change it can use one that is complete. Replicas that start together take
+/// turns. Additions of newer versions are kept; if they removed something that this version needs, it refuses to start. If
+/// this process is killed meanwhile, the server ends the migration, whose locks keep commits waiting.
 pub(super) async fn migrate(options: &PgConnectOptions) -> Result<()> {
     let (place, until) = (location(options), Instant::now() + MIGRATION_TIMEOUT);
-    let session = options.clone().options([("lock_timeout", LOCK_TIMEOUT), IDLE_TIMEOUT, WITHOUT_NOTICES]);
+    let session = options.clone().options([
+        ("lock_timeout", LOCK_TIMEOUT),
+        // An index of a large table takes as long as it takes, whatever the timeout of the role is.
+        ("statement_timeout", "0"),
+        IDLE_TIMEOUT,
+        WITHOUT_NOTICES,
+    ]);
     let migrator = migrations::migrator(migrations::POSTGRES, NOW);
     loop {
         let mut connection = connect(&session).await?;
+        refuse_useless(&mut connection, &place).await?;
         turn_on_client_check(&mut connection).await;
-        let migrated = match migrator.run_direct(None, &mut connection, false).await {
-            Ok(()) => Ok(floor(&mut connection).await.map_err(fault::error)?),
-            Err(error) => Err(error),
-        };
+        let migrated = run(&migrator, &mut connection).await;
         // Closing releases the migrator's lock, even after an error.
         let _ = connection.close().await;
         match migrated {
@@ -108,6 +115,46 @@ pub(super) async fn migrate(options: &PgConnectOptions) -> Result<()> {
             Err(error) => return Err(Error::Unusable(refusal(&place, &error))),
         }
     }
+}
+
+/// Runs the migrations that are missing, and returns the floor.
+async fn run(migrator: &Migrator, connection: &mut PgConnection) -> std::result::Result<i64, MigrateError> {
+    if !is_complete(migrator, connection).await? {
+        migrator.run_direct(None, connection, false).await?;
+    }
+    Ok(floor(connection).await?)
+}
+
+/// Whether each of our migrations was run, and none failed.
+async fn is_complete(migrator: &Migrator, connection: &mut PgConnection) -> sqlx::Result<bool> {
+    if !has_migrations(connection).await? {
+        return Ok(false);
+    }
+    let done = sqlx::query_as("SELECT version, checksum, success FROM _sqlx_migrations");
+    let done: Vec<(i64, Vec<u8>, bool)> = done.fetch_all(connection).await?;
+    let is_done = |version, checksum: &[u8]| done.iter().any(|(done, of, _)| *done == version && of == checksum);
+    Ok(done.iter().all(|(_, _, success)| *success)
+        && migrator.iter().all(|ours| is_done(ours.version, ours.checksum.as_ref())))
+}
+
+/// Refuses a connection whose settings a pooler removed, without which a commit could still happen after its time is over,
+/// and one on which nothing can be written. Asked without a prepared statement, which such a pooler may refuse.
+async fn refuse_useless(connection: &mut PgConnection, place: &str) -> Result<()> {
+    let asked = "SELECT current_setting('lock_timeout'), current_setting('transaction_read_only')::boolean";
+    let row = sqlx::raw_sql(asked).fetch_one(connection).await.map_err(fault::error)?;
+    let (lock_timeout, is_read_only): (String, bool) = (row.get(0), row.get(1));
+    if lock_timeout != LOCK_TIMEOUT {
+        return Err(Error::Unusable(format!(
+            "the settings of our sessions do not reach the database at {place}. {WITHOUT_POOLER}"
+        )));
+    }
+    if is_read_only {
+        return Err(Error::Unusable(format!(
+            "the database at {place} takes no writes: it is a standby, or default_transaction_read_only is on. Name the \
+             primary with DATABASE_URL"
+        )));
+    }
+    Ok(())
 }
 
 /// The lowest schema version that a program must know to use this database.
@@ -138,9 +185,7 @@ pub(super) async fn check_exists(options: &PgConnectOptions) -> Result<()> {
 
 /// The newest migration of the database, and the lowest schema that a program must know; both are 0 if it has no tables yet.
 async fn schema_and_floor(connection: &mut PgConnection) -> sqlx::Result<(i64, i64)> {
-    let is_there = sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL");
-    let is_there: bool = is_there.fetch_one(&mut *connection).await?;
-    if !is_there {
+    if !has_migrations(connection).await? {
         return Ok((0, 0));
     }
     let newest = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations");
@@ -149,6 +194,10 @@ async fn schema_and_floor(connection: &mut PgConnection) -> sqlx::Result<(i64, i
         Some(newest) => Ok((newest, floor(connection).await?)),
         None => Ok((0, 0)),
     }
+}
+
+async fn has_migrations(connection: &mut PgConnection) -> sqlx::Result<bool> {
+    sqlx::query_scalar("SELECT to_regclass('_sqlx_migrations') IS NOT NULL").fetch_one(connection).await
 }
 
 /// Refuses a database that is not migrated to the current schema, without changing it.
@@ -188,6 +237,9 @@ async fn try_to_connect(options: &PgConnectOptions) -> sqlx::Result<PgConnection
 fn not_connected(options: &PgConnectOptions, error: &sqlx::Error) -> Error {
     let place = location(options);
     Error::Unusable(match error.as_database_error() {
+        Some(answer) if answer.message().starts_with("unsupported startup parameter") => {
+            format!("PostgreSQL refuses {place}: {}. {WITHOUT_POOLER}", answer.message())
+        }
         // The whole error also names a line of PostgreSQL's source.
         Some(answer) => format!("PostgreSQL refuses {place}: {}", answer.message()),
         None => format!("PostgreSQL at {place} cannot be reached: {error}"),
@@ -321,6 +373,10 @@ fn refusal(place: &str, error: &MigrateError) -> String {
     match error {
         MigrateError::VersionMismatch(version) => {
             format!("the database at {place} was made by another program: its schema {version} differs from ours")
+        }
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => {
+            let why = error.as_database_error().map_or_else(|| error.to_string(), |answer| answer.message().to_owned());
+            format!("the schema of the database at {place} cannot be prepared: {why}")
         }
         other => format!("the schema of the database at {place} cannot be prepared: {other}"),
     }

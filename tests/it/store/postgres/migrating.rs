@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pes::store::Store as _;
 use pes::store::postgres::Postgres;
-use sqlx::{Connection, Executor, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 
 use super::{process, waiting};
 use crate::store::migrations;
@@ -81,19 +81,24 @@ async fn building(watcher: &mut PgConnection) -> i64 {
     sqlx::query_scalar(count).fetch_one(watcher).await.unwrap()
 }
 
-/// A process whose machine is gone closes no connection: its transaction ends all the same.
+/// A process whose machine is gone closes no connection: its transaction ends all the same. A timeout of the role would end
+/// each attempt to build a large index.
 #[tokio::test]
-async fn a_migration_is_ended_when_its_process_says_nothing_more() {
+async fn a_migration_is_ended_when_its_process_says_nothing_more_and_not_by_the_timeout_of_its_role() {
     let database = Database::fresh().await;
     let mut watcher = migrations::postgres_at(14, &database).await;
-    let looks = "CREATE TABLE seen (idle text, looks text);
+    let name: String = sqlx::query_scalar("SELECT current_database()").fetch_one(&mut watcher).await.unwrap();
+    let short = format!("ALTER DATABASE {name} SET statement_timeout = '30s'");
+    watcher.execute(AssertSqlSafe(short)).await.unwrap();
+    let looks = "CREATE TABLE seen (idle text, looks text, statement text);
         CREATE FUNCTION look() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO seen VALUES
-            (current_setting('idle_in_transaction_session_timeout'), current_setting('client_connection_check_interval'));
+            (current_setting('idle_in_transaction_session_timeout'), current_setting('client_connection_check_interval'),
+             current_setting('statement_timeout'));
         END $$;
         CREATE EVENT TRIGGER look ON ddl_command_end WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION look()";
     watcher.execute(looks).await.unwrap();
     process(&database).await.close().await;
-    let seen: Vec<(String, String)> =
-        sqlx::query_as("SELECT DISTINCT idle, looks FROM seen").fetch_all(&mut watcher).await.unwrap();
-    assert_eq!(seen, [("30s".to_owned(), "500ms".to_owned())]);
+    let seen = sqlx::query_as("SELECT DISTINCT idle, looks, statement FROM seen");
+    let seen: Vec<(String, String, String)> = seen.fetch_all(&mut watcher).await.unwrap();
+    assert_eq!(seen, [("30s".to_owned(), "500ms".to_owned(), "0".to_owned())]);
 }

@@ -11,6 +11,7 @@ mod lost;
 mod migrating;
 mod open;
 mod shared;
+mod taken_away;
 mod view;
 
 use pes::domain::facts::IntentBody;

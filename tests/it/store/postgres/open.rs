@@ -9,7 +9,7 @@ use pes::store::{
 };
 use sqlx::{AssertSqlSafe, Executor};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
-use tokio::net::{TcpListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
 
 use super::{creation, process};
 use crate::store::migrations::{self, NEWEST};
@@ -22,7 +22,15 @@ const STARTING: &[u8] = b"E\0\0\0\x39SFATAL\0VFATAL\0C57P03\0Mthe database syste
 /// Longer than a test may take.
 const LONG: Duration = Duration::from_secs(3600);
 
-async fn refusal(url: String) -> String {
+/// The content of a packet before the session: a length, and the rest.
+pub(super) async fn read_packet(client: &mut TcpStream) -> Vec<u8> {
+    let length = client.read_u32().await.unwrap();
+    let mut content = vec![0; length as usize - 4];
+    client.read_exact(&mut content).await.unwrap();
+    content
+}
+
+pub(super) async fn refusal(url: String) -> String {
     match Postgres::open(&url.into(), 1).await {
         Err(Error::Unusable(line)) => line,
         Err(other) => panic!("{other:?}"),
@@ -156,8 +164,7 @@ async fn a_start_waits_for_a_database_that_is_not_up() {
         tokio::join!(Postgres::await_connection(&url, LONG), async {
             drop(listener.accept().await.unwrap());
             let (mut client, _) = listener.accept().await.unwrap();
-            let length = client.read_u32().await.unwrap();
-            client.read_exact(&mut vec![0; length as usize - 4]).await.unwrap();
+            read_packet(&mut client).await;
             client.write_all(STARTING).await.unwrap();
             drop(client);
             let (mut client, _) = listener.accept().await.unwrap();
@@ -168,6 +175,28 @@ async fn a_start_waits_for_a_database_that_is_not_up() {
     })
     .await;
     waited.unwrap();
+}
+
+/// It closes a connection after it has read from it, so the client gets no error but an end.
+#[tokio::test]
+async fn a_start_waits_for_a_database_behind_a_proxy_that_has_none_to_connect_to() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("postgres://pes@127.0.0.1:{}/pes?sslmode=prefer", listener.local_addr().unwrap().port()).into();
+    let (waited, ()) = soon(async {
+        tokio::join!(Postgres::await_connection(&url, LONG), async {
+            let (mut client, _) = listener.accept().await.unwrap();
+            read_packet(&mut client).await;
+            drop(client);
+            let (mut client, _) = listener.accept().await.unwrap();
+            read_packet(&mut client).await;
+            client.write_all(b"N").await.unwrap();
+            read_packet(&mut client).await;
+            client.write_all(b"E\0\0\0\x2cSFATAL\0VFATAL\0C3D000\0Mno such database\0\0").await.unwrap();
+        })
+    })
+    .await;
+    let Err(Error::Unusable(line)) = waited else { panic!("{waited:?}") };
+    assert!(line.ends_with(": no such database"), "{line}");
 }
 
 #[tokio::test]
