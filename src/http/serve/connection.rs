@@ -9,9 +9,10 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::http::header::{CONNECTION, EXPECT};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -21,7 +22,7 @@ use tower::ServiceExt;
 
 use super::client_socket::{AnswerGuard, ClientSocket, HyperIo};
 use super::connection_slots::ConnectionSlots;
-use super::refusal;
+use super::{refusal, unread_body};
 use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
 use crate::http::held_body::HeldBody;
@@ -112,9 +113,22 @@ impl Connection {
         request: hyper::Request<Incoming>,
     ) -> Result<hyper::Response<GuardedBody>, Infallible> {
         let mut guard = socket.begin_answer();
-        let mut request: Request = request.map(Body::new);
+        let (head, incoming) = request.into_parts();
+        let is_announced = head.headers.contains_key(EXPECT);
+        let (body, unread) = if incoming.is_end_stream() {
+            (Body::empty(), None)
+        } else {
+            let (body, unread) = unread_body::returned(incoming);
+            (Body::new(body), Some(unread))
+        };
+        let mut request = Request::from_parts(head, body);
         request.extensions_mut().insert(RemoteAddr(self.peer));
-        let response: Response = self.app.clone().oneshot(request).await?;
+        let mut response: Response = self.app.clone().oneshot(request).await?;
+        if let Some(unread) = unread
+            && !unread.discard(is_announced).await
+        {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         guard.is_last = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         Ok(response.map(|body| HeldBody::new(body, guard)))
     }

@@ -10,6 +10,7 @@ mod client_socket;
 mod connection;
 mod connection_slots;
 mod refusal;
+mod unread_body;
 
 use std::sync::Arc;
 use std::time::Duration;

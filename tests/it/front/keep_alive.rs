@@ -61,3 +61,46 @@ async fn idle_connections_make_room_where_few_places_are_left() {
     idle.swap_remove(first);
     until_served(async || app.get("/threads").await, "too_many_connections").await;
 }
+
+/// A client that writes the head before the body does not lose its next request.
+#[tokio::test]
+async fn a_refusal_before_the_body_keeps_the_connection() {
+    let app = App::with(|_| {}).await;
+    let (mut stream, mut other) = (used(&app).await, used(&app).await);
+    stream.write_all(b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n").await.unwrap();
+    // The head is read before the body is sent.
+    again(&mut other).await;
+    stream.write_all(b"{}").await.unwrap();
+    let said = soon(read_answer(&mut stream)).await.expect("an answer");
+    assert_eq!((said.status, said.header("connection")), (404, None));
+    again(&mut stream).await;
+}
+
+#[tokio::test]
+async fn a_refusal_of_a_long_body_says_that_the_connection_closes() {
+    let app = App::with(|_| {}).await;
+    let mut stream = used(&app).await;
+    let head = format!("POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n", (64 << 10) + 1);
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let said = soon(read_answer(&mut stream)).await.expect("an answer");
+    assert_eq!((said.status, said.header("connection")), (404, Some("close")));
+    assert!(soon(read_answer(&mut stream)).await.is_none(), "it is closed");
+}
+
+#[tokio::test]
+async fn a_refusal_waits_a_moment_for_the_body_and_asks_for_none_that_was_announced() {
+    let app = App::of(Moody::fresh().await, |_| {}).await;
+    let mut stream = used(&app).await;
+    let head = "POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n";
+    stream.write_all(format!("{head}expect: 100-continue\r\n\r\n").as_bytes()).await.unwrap();
+    let said = soon(read_answer(&mut stream)).await.expect("an answer");
+    assert_eq!((said.status, said.header("connection")), (404, Some("close")));
+
+    let (mut stream, mut other) = (used(&app).await, used(&app).await);
+    stream.write_all(format!("{head}\r\n").as_bytes()).await.unwrap();
+    // The data written is read before the clock advances.
+    again(&mut other).await;
+    pass(1).await;
+    let said = soon(read_answer(&mut stream)).await.expect("an answer");
+    assert_eq!((said.status, said.header("connection")), (404, Some("close")));
+}
