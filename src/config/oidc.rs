@@ -10,7 +10,7 @@ use super::reference::Reference;
 use super::{Environment, Error};
 use crate::domain::caller::Scope;
 
-/// The settings of one issuer.
+/// The settings of one issuer. The name of a claim that begins with `/` is a JSON Pointer, such as `/realm_access/roles`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OidcIssuer {

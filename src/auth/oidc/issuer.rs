@@ -136,12 +136,23 @@ impl Issuer {
         }
         // An expired token is not worth a fetch.
         let until = check_validity(&jwt.claims, now, Millis::from(self.config.leeway_s) * 1000).map_err(refused)?;
+        if self.has_signed(jwt, now).await? {
+            return Ok(until);
+        }
+        // The issuer may have another key by now under the same name, or keys without names.
+        let fetch_lock = self.fetch_lock.clone().lock_owned().await;
+        self.refresh(fetch_lock, now).await;
+        if self.has_signed(jwt, now).await? {
+            return Ok(until);
+        }
+        Err(refused("has a signature that is not its issuer's".to_owned()))
+    }
+
+    /// Whether the key that the token names made its signature.
+    async fn has_signed(self: &Arc<Self>, jwt: &Jwt<'_>, now: Millis) -> Result<bool, Fault> {
         let key = self.key(jwt.kid.as_deref(), jwt.algorithm, now).await?;
         let key = key.ok_or_else(|| refused("is signed with a key that its issuer does not publish".to_owned()))?;
-        if !key.verifies(jwt.signed, &jwt.signature) {
-            return Err(refused("has a signature that is not its issuer's".to_owned()));
-        }
-        Ok(until)
+        Ok(key.verifies(jwt.signed, &jwt.signature))
     }
 
     /// The issuer's metadata, cached like its keys.

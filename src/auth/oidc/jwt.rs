@@ -79,8 +79,23 @@ fn decoded(text: &str) -> Result<Vec<u8>, RejectReason> {
 pub(super) struct Claims(pub(super) Map<String, Value>);
 
 impl Claims {
+    /// A member of the token. A name that begins with `/` is a JSON Pointer, such as `/realm_access/roles`.
+    fn get(&self, name: &str) -> Option<&Value> {
+        let Some(path) = name.strip_prefix('/') else { return self.0.get(name) };
+        let (first, rest) = path.find('/').map_or((path, ""), |at| path.split_at(at));
+        self.0.get(&first.replace("~1", "/").replace("~0", "~"))?.pointer(rest)
+    }
+
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name)?.as_str()
+        self.get(name)?.as_str()
+    }
+
+    /// A text, or the only one of a list.
+    pub(super) fn one_text(&self, name: &str) -> Option<&str> {
+        match self.get(name)? {
+            Value::Array(many) if many.len() == 1 => many[0].as_str(),
+            value => value.as_str(),
+        }
     }
 
     /// Seconds since 1970, possibly with a fraction, converted to milliseconds.
@@ -94,7 +109,7 @@ impl Claims {
 
     /// A list of texts; a single text counts as a list of one.
     pub(super) fn list(&self, name: &str) -> Vec<&str> {
-        match self.0.get(name) {
+        match self.get(name) {
             Some(Value::String(one)) => vec![one],
             Some(Value::Array(many)) => many.iter().filter_map(Value::as_str).collect(),
             Some(_) | None => Vec::new(),

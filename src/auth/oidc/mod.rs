@@ -133,7 +133,7 @@ fn person(provider: &str, config: &OidcIssuer, claims: &Claims, until: Millis) -
         (Some(tenant), _) => tenant.as_str(),
         (None, claim) => {
             let claim = claim.as_deref().unwrap_or_default();
-            let named = claims.text(claim).filter(|tenant| check_name(tenant).is_ok());
+            let named = claims.one_text(claim).filter(|tenant| check_name(tenant).is_ok());
             named.ok_or_else(|| no_tenant(claim))?
         }
     };

@@ -74,6 +74,21 @@ async fn another_key_is_taken_over_while_the_one_before_still_counts() {
 }
 
 #[tokio::test]
+async fn another_key_of_the_same_name_is_fetched_when_a_signature_is_not_of_the_former_one() {
+    let bed = Bed::new().await;
+    let token = |signer: &Signer| signer.token(&bed.ann());
+    bed.authenticate(&token(&bed.signer)).await.unwrap();
+    let new = Signer::eddsa("k1");
+    bed.issuer.publish(&[&new]);
+    assert!(bed.at(29).refusal(&token(&new)).await.contains("has a signature that is not its issuer's"));
+    bed.at(30).authenticate(&token(&new)).await.unwrap();
+    for _ in 0..10 {
+        bed.refusal(&token(&bed.signer)).await;
+    }
+    assert_eq!(bed.issuer.asked_for_keys(), 2, "forged tokens cause no more fetches than unknown keys do");
+}
+
+#[tokio::test]
 async fn while_the_issuer_is_down_its_keys_are_believed_for_a_day() {
     let bed = Bed::new().await;
     let token = bed.signer.token(&bed.issuer.claims("ann", NOW + 99 * HOUR));

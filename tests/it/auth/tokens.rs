@@ -164,8 +164,32 @@ async fn the_tenant_is_that_of_the_issuer_or_of_the_claim() {
     let (one, two) = (of(json!("one")).await.unwrap(), of(json!("two")).await.unwrap());
     assert_eq!((one.tenant_name.as_str(), two.tenant_name.as_str()), ("one", "two"));
     assert_ne!(one.tenant, two.tenant);
-    assert_eq!(of(json!("one")).await.unwrap().tenant, one.tenant);
-    for wrong in [json!(null), json!(""), json!(["one"]), json!(1), json!("on\u{0}e"), json!(" one")] {
+    for same in [json!("one"), json!(["one"])] {
+        assert_eq!(of(same).await.unwrap().tenant, one.tenant);
+    }
+    for wrong in [json!(null), json!(""), json!(["one", "two"]), json!([]), json!(1), json!("on\u{0}e"), json!(" one")]
+    {
         assert_eq!(of(wrong.clone()).await.unwrap_err().code, Code::Forbidden, "{wrong}");
     }
+}
+
+/// As Keycloak has them.
+#[tokio::test]
+async fn a_claim_may_lie_within_another() {
+    let bed = Bed::with(|issuer| {
+        issuer.scope_claim = "/realm_access/roles".to_owned();
+        issuer.groups_claim = Some("/resource_access/https:~1~1pes/groups".to_owned());
+        (issuer.tenant, issuer.tenant_claim) = (None, Some("/organization/name".to_owned()));
+    })
+    .await;
+    let claims = json!({
+        "realm_access": { "roles": ["read", "offline_access"] },
+        "resource_access": { "https://pes": { "groups": ["finance"] } },
+        "organization": { "name": "acme" },
+        "/organization/name": "other",
+    });
+    let caller = bed.authenticate(&bed.signer.token(&bed.ann_but(claims))).await.unwrap();
+    assert_eq!(caller.scopes, [Scope::Read]);
+    assert_eq!(caller.groups, ["finance"]);
+    assert_eq!(caller.tenant_name.as_str(), "acme");
 }
