@@ -108,10 +108,10 @@ impl ToolForecast {
         self.class.reaches_out() || rulings.any(|ruling| ruling.action == PolicyAction::Ask)
     }
 
-    /// The action for calls in an item. In an item that is done again, a person is asked about calls that must not have
-    /// their effect twice.
-    pub fn action_in(&self, is_redone: bool) -> PolicyAction {
-        let asks_again = is_redone && self.class != ToolClass::Read && !self.idempotent;
+    /// The action for calls in an item. Where an earlier attempt of the item may have had the effect already, a person is
+    /// asked about calls that must not have it twice.
+    pub fn action_in(&self, is_repeated: bool) -> PolicyAction {
+        let asks_again = is_repeated && self.class != ToolClass::Read && !self.idempotent;
         match self.policy.action {
             PolicyAction::Auto if asks_again => PolicyAction::Ask,
             action @ (PolicyAction::Auto | PolicyAction::Ask | PolicyAction::Deny) => action,

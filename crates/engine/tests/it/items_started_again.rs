@@ -1,9 +1,14 @@
 //! A failed or cancelled item is started again; the effects of its earlier calls remain.
 
+use pes_engine::domain::hitl::SuspensionKind;
 use pes_engine::domain::model::FailureKind;
+use pes_engine::domain::run::OnBusy;
+use pes_engine::domain::settings::PlanReview;
+use pes_engine::event::{Event, PersonEvent};
 use serde_json::{Value, json};
 
 use super::peers::{End, Way};
+use super::review::{reviewing, shown};
 use super::sim::*;
 
 fn arguments(n: i32) -> Value {
@@ -83,8 +88,83 @@ fn a_call_that_only_read_is_enforced_again() {
 /// An empty reply is no result of a new start without calls.
 #[test]
 fn an_earlier_call_is_no_result_of_an_item_that_says_nothing() {
-    let sim = begun_again("write", false, " ");
-    assert_eq!(ran(&sim).len(), 2, "it was asked again, and then it called");
+    let mut sim = begun_again("write", false, " ");
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    sim.go();
+    assert_eq!(ran(&sim), [1, 3], "it was asked again, and then it called");
+}
+
+/// The failed attempt wrote, or had an agent do it; the next one wants the same.
+#[test]
+fn a_call_that_had_its_effect_asks_before_it_is_made_again() {
+    for (tool, is_cancelled) in [("write", false), ("write", true), ("peer", false)] {
+        let mut sim = begun_again(tool, is_cancelled, " ");
+        let [open] = &sim.suspensions()[..] else { panic!("{tool}: {:?}", sim.suspensions()) };
+        assert_eq!((open.kind, open.tool_name.as_deref()), (SuspensionKind::Approval, Some(tool)));
+        let why = format!(
+            "An earlier attempt of step a called `{tool}`, which may have had its effect. May `{tool}` run once more with \
+             these arguments?"
+        );
+        assert_eq!(open.message, why);
+        sim.answer(0, |answer| answer.approved = Some(false)).unwrap();
+        sim.go();
+        assert_eq!(ran(&sim), if tool == "write" { vec![json!(1)] } else { Vec::new() }, "no second effect");
+    }
+}
+
+#[test]
+fn a_call_that_only_read_or_is_idempotent_does_not_ask() {
+    for tool in ["read", "fetch"] {
+        let sim = begun_again(tool, false, " ");
+        assert_eq!((sim.suspensions().len(), ran(&sim)), (0, vec![json!(1), json!(3)]), "{tool}");
+    }
+}
+
+/// A person retries an item while its run goes on, because `b` waits for a person.
+#[test]
+fn what_an_attempt_that_failed_or_was_skipped_may_have_done_asks_when_a_person_retries_it() {
+    for is_skipped in [false, true] {
+        let mut has_failed = is_skipped;
+        let mut sim = Sim::new(move |request| match which(request).as_str() {
+            "planning" => plan(&[("a", &[], &["write"]), ("b", &[], &["gated"])]),
+            "a.1" => calls(&[("write", arguments(1))]),
+            "a.2" if !std::mem::replace(&mut has_failed, true) => fails(FailureKind::Refused),
+            "b.1" => calls(&[("gated", arguments(2))]),
+            _ => says("fine"),
+        });
+        sim.ask("go").unwrap();
+        if is_skipped {
+            // Planned, and called.
+            (0..2).for_each(|_| assert!(sim.step()));
+            sim.apply(Event::Person(PersonEvent::ItemSkipped { item: "a".into(), by: "ann".into() })).unwrap();
+        }
+        sim.go();
+        let status = if is_skipped { "cancelled" } else { "failed" };
+        assert_eq!((&sim.item("a")["status"], sim.suspensions().len()), (&json!(status), 1));
+        let before = ran(&sim);
+        sim.apply(Event::Person(PersonEvent::ItemRetried { item: "a".into(), by: "ann".into() })).unwrap();
+        sim.go();
+        let asked: Vec<Option<String>> = sim.suspensions().into_iter().map(|open| open.tool_name).collect();
+        assert_eq!((asked, ran(&sim)), (vec![Some("gated".into()), Some("write".into())], before), "{status}");
+    }
+}
+
+#[test]
+fn a_forecast_says_that_an_item_which_wrote_before_it_failed_asks() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &["write"])]),
+        "refinement" => says(json!({ "todoList": [{ "id": "a", "status": "pending" }] }).to_string()),
+        "a.1" => calls(&[("write", arguments(1))]),
+        "a.2" => fails(FailureKind::Refused),
+        _ => says("fine"),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!(sim.item("a")["status"], "failed");
+    sim.ask_with("again", OnBusy::Enqueue, reviewing(PlanReview::Always)).unwrap();
+    sim.go();
+    let plan = shown(&sim);
+    assert_eq!((&plan["items"][0]["mayCall"][0]["action"], &plan["risky"]), (&json!("ask"), &json!(true)), "{plan:#}");
 }
 
 /// Its earlier result does not count, so neither do its calls; a person is asked first.

@@ -17,7 +17,7 @@ pub(crate) fn forecast(state: &State, world: &World<'_>, settings: &RunSettings)
     let foreseen = |name: &str| world.tools.foresee(&state.thread_id, settings, name);
     let tools: BTreeMap<&str, ToolForecast> =
         names.into_iter().filter_map(|name| Some((name, foreseen(name)?))).collect();
-    let items: Vec<ItemForecast> = state.list.iter().map(|item| of_item(item, &tools)).collect();
+    let items: Vec<ItemForecast> = state.list.iter().map(|item| of_item(state, item, &tools)).collect();
     let asks = |item: &ItemForecast| item.may_call.iter().any(|call| call.action == Some(PolicyAction::Ask));
     let risky = items.iter().any(asks) || tools.values().any(ToolForecast::is_risky);
     PlanForecast { plan_version: state.head.plan_version, risky, items, tools: tools.into_values().collect() }
@@ -37,15 +37,16 @@ pub(crate) fn shows(item: &Item, tool: &str) -> bool {
     item.def.required_tools.iter().any(|name| name == tool) || may_call_any(item)
 }
 
-fn of_item(item: &Item, tools: &BTreeMap<&str, ToolForecast>) -> ItemForecast {
+fn of_item(state: &State, item: &Item, tools: &BTreeMap<&str, ToolForecast>) -> ItemForecast {
     let def = item.def.clone();
     let mut seen = BTreeSet::new();
     let named = item.def.required_tools.iter().filter(|name| is_open(item) && seen.insert(*name));
     let may_call = named.map(|name| {
         let tool = tools.get(name.as_str());
+        let is_repeated = item.progress.redone || state.has_earlier_effect(item, name);
         MayCall {
             tool_name: name.clone(),
-            action: tool.map(|tool| tool.action_in(item.progress.redone)),
+            action: tool.map(|tool| tool.action_in(is_repeated)),
             class: tool.map(|tool| tool.class),
             conditional: tool.is_some_and(|tool| !tool.conditions.is_empty()),
         }

@@ -1,6 +1,6 @@
-//! A completed item is done again because a refinement says so: a new attempt of the same item. The result of the old
-//! attempt stays in the log. Its calls may have had their effect already, so a person is asked before a call may have
-//! it twice.
+//! A completed item is done again because a refinement or a person says so: a new attempt of the same item. The result
+//! of the old attempt stays in the log. The calls of an earlier attempt, also of one that failed or was cancelled, may
+//! have had their effect already, so a person is asked before a call may have it twice.
 
 use crate::domain::ids::ItemId;
 use crate::domain::plan::ItemStatus;
@@ -72,17 +72,24 @@ pub(crate) fn notes(state: &State, id: &ItemId) -> Vec<String> {
     is_redone.then(|| note.to_owned()).into_iter().collect()
 }
 
-/// A call of an item that is done again asks a person, unless it only reads or was declared idempotent.
-pub(crate) fn require_approval(state: &State, item: &ItemId, tool: &str, judgement: Judgement) -> Judgement {
-    if !state.item(item).is_some_and(|item| item.progress.redone) {
-        return judgement;
-    }
+/// A call asks a person if its effect could happen twice: every call of an item that was completed before, and a call
+/// of a tool that an earlier attempt of the item called with a lasting or unknown effect. What only reads or was
+/// declared idempotent does not ask.
+pub(crate) fn require_approval(state: &State, id: &ItemId, tool: &str, judgement: Judgement) -> Judgement {
     let (class, delegates) = match judgement.verdict {
         Verdict::Run { class, idempotent: false } if class != ToolClass::Read => (class, false),
         Verdict::Delegate => (ToolClass::External, true),
         Verdict::Client => (ToolClass::External, false),
         Verdict::Run { .. } | Verdict::Ask { .. } | Verdict::Input { .. } | Verdict::Refuse(_) => return judgement,
     };
-    let message = format!("Step {item} is done again. May `{tool}` run once more with these arguments?");
+    let Some(item) = state.item(id) else { return judgement };
+    let why = if item.progress.redone {
+        format!("Step {id} is done again.")
+    } else if state.has_earlier_effect(item, tool) {
+        format!("An earlier attempt of step {id} called `{tool}`, which may have had its effect.")
+    } else {
+        return judgement;
+    };
+    let message = format!("{why} May `{tool}` run once more with these arguments?");
     Judgement { verdict: suspend::ask_first(class, false, delegates, message), ..judgement }
 }

@@ -12,6 +12,25 @@ fn first_ord_of(item: &Item) -> i64 {
     item.progress.work.as_ref().map_or(0, |work| work.first_ord)
 }
 
+/// The call succeeded and did more than read.
+fn has_lasting_effect(record: &CallRecord) -> bool {
+    let is_success = record.result.as_ref().is_some_and(|result| result.status == ToolStatus::Success);
+    is_success && record.class != Some(ToolClass::Read)
+}
+
+/// The call may have had an effect though it has no result: a person skipped it or gave it up, its result could not be
+/// stored, or its outcome is unknown (also without an epoch: the caller's own program had it). This holds for an
+/// idempotent call only if an attempt of it was lost: it was safe to repeat under its own key, and another call has
+/// another key.
+fn has_unknown_effect(record: &CallRecord) -> bool {
+    let error = record.result.as_ref().and_then(|result| result.error.as_ref());
+    let was_lost = record.lost.is_some();
+    let may_have_run =
+        error.is_some_and(|error| was_lost || error.is_open_ended() && (record.epoch.is_some() || error.is_lost()));
+    let is_safe = record.class == Some(ToolClass::Read) || (record.idempotent && !was_lost);
+    may_have_run && !is_safe
+}
+
 impl State {
     /// Whether the call's slot is `Running` in this attempt.
     pub(crate) fn is_running_as(&self, id: &CallId, attempt: u32) -> bool {
@@ -108,28 +127,24 @@ impl State {
     pub(crate) fn earlier_effective_calls<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
         let first = if item.progress.redone { 0 } else { first_ord_of(item) };
         let earlier = item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord < first);
-        earlier.map(|call| &call.record).filter(|record| {
-            let is_success = record.result.as_ref().is_some_and(|result| result.status == ToolStatus::Success);
-            is_success && record.class != Some(ToolClass::Read)
-        })
+        earlier.map(|call| &call.record).filter(|record| has_lasting_effect(record))
     }
 
     /// The calls of an item, of this attempt and of earlier ones, that may have had an effect though they have no
-    /// result: a person skipped them or gave them up, their result could not be stored, or their outcome is unknown
-    /// (also without an epoch: the caller's own program had them). An idempotent call is among them only if an attempt
-    /// of it was lost: it was safe to repeat under its own key, and another call has another key. For an item that is
-    /// done again after it was completed, only this attempt counts.
+    /// result. For an item that is done again after it was completed, only this attempt counts.
     pub(crate) fn calls_with_unknown_effect<'a>(&'a self, item: &'a Item) -> impl Iterator<Item = &'a CallRecord> {
         let first = if item.progress.redone { first_ord_of(item) } else { 0 };
         let calls = item.calls.iter().filter_map(|id| self.calls.get(id)).filter(move |call| call.ord >= first);
-        calls.map(|call| &call.record).filter(|record| {
-            let error = record.result.as_ref().and_then(|result| result.error.as_ref());
-            let was_lost = record.lost.is_some();
-            let may_have_run = error
-                .is_some_and(|error| was_lost || error.is_open_ended() && (record.epoch.is_some() || error.is_lost()));
-            let is_safe = record.class == Some(ToolClass::Read) || (record.idempotent && !was_lost);
-            may_have_run && !is_safe
-        })
+        calls.map(|call| &call.record).filter(|record| has_unknown_effect(record))
+    }
+
+    /// Whether a call of this tool by an earlier attempt of the item had an effect that lasts, or may have had one. All
+    /// calls of an item that is not under way are of earlier attempts.
+    pub(crate) fn has_earlier_effect(&self, item: &Item, tool: &str) -> bool {
+        let first = item.progress.work.as_ref().map_or(i64::MAX, |work| work.first_ord);
+        let earlier = item.calls.iter().filter_map(|id| self.calls.get(id)).filter(|call| call.ord < first);
+        let mut of_tool = earlier.map(|call| &call.record).filter(|record| record.tool_name == tool);
+        of_tool.any(|record| has_lasting_effect(record) || has_unknown_effect(record))
     }
 
     /// Whether any call of a batch has this status.
