@@ -189,6 +189,29 @@ fn a_call_declared_idempotent_is_repeated_under_the_same_key_after_a_crash() {
     assert_eq!(sim.contents(ObservationType::ToolExecution).len(), 1);
 }
 
+/// It is repeated after each crash until its last attempt, and then it has failed.
+#[test]
+fn a_call_that_only_reads_is_not_in_doubt_after_a_crash() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[])]),
+        "a.1" => calls(&[("look", json!({}))]),
+        _ => says("fine"),
+    });
+    sim.ask("go").unwrap();
+    sim.step();
+    sim.step();
+    for attempt in 2..=10 {
+        sim.crash();
+        let [Effect::CallTool { attempt: again, .. }] = sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
+        assert_eq!((again, sim.suspensions().len()), (attempt, 0));
+    }
+    sim.crash();
+    sim.go();
+    let [ended] = &sim.contents(ObservationType::ToolExecution)[..] else { panic!("one call") };
+    let why = json!({ "code": "failed", "message": "The process stopped during attempt 10, which was the last one." });
+    assert_eq!((&ended["error"], sim.is_idle()), (&why, true), "{ended:#}");
+}
+
 #[test]
 fn recovery_completes_a_cancel() {
     let mut sim = Sim::new(two_items);

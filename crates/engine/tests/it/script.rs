@@ -45,7 +45,7 @@ impl ModelBook for Book {
 /// (and would otherwise be answered at once), `peer` is delegated and `gated_peer` both, `form` is a question, `denied`
 /// is refused, `client` is carried out by the caller and offered if `has_client`, any other name is unknown. Only
 /// `read`, `fetch`, `sum` and `current_time` (which runs as `read` does, and is not offered) are idempotent, and `gated`
-/// if it is declared `safe`.
+/// if it is declared `safe`. `look`, which is not offered either, only reads and is not idempotent.
 #[derive(Default)]
 pub struct Tools {
     /// Remaining errors, by tool.
@@ -124,6 +124,7 @@ impl Toolbox for Tools {
         let class = ToolClass::Write;
         let verdict = match call.tool {
             "read" | "sum" | "current_time" => Verdict::Run { class: ToolClass::Read, idempotent: true },
+            "look" => Verdict::Run { class: ToolClass::Read, idempotent: false },
             "write" | "set_agent_state" => Verdict::Run { class, idempotent: false },
             "fetch" => Verdict::Run { class: ToolClass::External, idempotent: true },
             "peer" => Verdict::Delegate,

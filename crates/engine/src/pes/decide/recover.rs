@@ -1,17 +1,20 @@
 //! After a crash: only slots that were `Running` under an older epoch are handled. A model call is made again as a new
-//! attempt; a tool call that may have been sent is repeated only if its tool declared that this is safe.
+//! attempt; a tool call that may have been sent is repeated only if it only reads or its tool declared that this is safe.
 
 use crate::domain::ids::{CallId, ItemId};
-use crate::domain::tool::CallStatus;
+use crate::domain::tool::{CallCode, CallStatus, ToolClass, ToolError};
 use crate::pes::decide::reply;
 use crate::pes::peers::report;
 use crate::pes::people::suspend;
 use crate::pes::run::end_early;
-use crate::pes::settle::{call, suspension};
+use crate::pes::settle::call::{self, CallEnd};
+use crate::pes::settle::suspension;
 use crate::pes::state::{ModelCall, ModelSlot};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
+use crate::pes::work::batch;
 
-/// After this many lost attempts a person is asked, even if repeating is safe.
+/// After this many lost attempts a call is not repeated, even if that is safe: a person is asked, or, if the tool only
+/// reads, the call has failed.
 const MAX_LOST_ATTEMPTS: u32 = 10;
 /// Why a call that ran when the process stopped may have had its effect.
 const STOPPED: &str = "The process stopped during the call.";
@@ -53,11 +56,16 @@ fn recover_call(tx: &mut Tx<'_>, id: &CallId) {
     if record.status != CallStatus::Running || record.epoch == tx.stamp.holder {
         return;
     }
-    if record.idempotent && record.attempt < MAX_LOST_ATTEMPTS {
+    let only_reads = record.class == Some(ToolClass::Read);
+    if (record.idempotent || only_reads) && record.attempt < MAX_LOST_ATTEMPTS {
         suspension::withdraw_question_of_call(tx, id, "the call was interrupted");
         call::mark_lost(tx, id, STOPPED);
         suspend::unpark(tx, id, None);
         tx.change_call(id, |call| call.record.attempt += 1);
+    } else if only_reads {
+        let message = format!("The process stopped during attempt {}, which was the last one.", record.attempt);
+        call::end(tx, id, CallEnd::error(ToolError::new(CallCode::Failed, message)));
+        batch::on_call_ended(tx, id);
     } else {
         suspend::put_in_doubt(tx, id, STOPPED);
     }
