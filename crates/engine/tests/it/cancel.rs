@@ -89,6 +89,19 @@ fn a_run_cancelled_while_queued_has_only_run_finished() {
     assert_eq!(sim.run("run_1").status, RunStatus::Running);
 }
 
+/// The messages of the conversation as they are stored, in order, and as the log gives them.
+fn conversations(sim: &Sim) -> (Vec<ConversationMessage>, Vec<String>) {
+    let mut rows: Vec<&Row> =
+        sim.rows().filter(|row| row.kind == RowKind::Message && row.keep == Keep::Never).collect();
+    rows.sort_by_key(|row| row.ord);
+    let mut fold = Fold::default();
+    for (at, record) in sim.records.iter().enumerate() {
+        fold.apply(&Observation::of(record.clone(), "t1".into(), at as i64 + 1)).unwrap();
+    }
+    let stored = rows.iter().map(|row| serde_json::from_str(&row.body).unwrap()).collect();
+    (stored, fold.messages().iter().map(|message| message.message_id.to_string()).collect())
+}
+
 /// The cancelled query is no longer open, so no model is shown it, and a copy of the thread has the same conversation.
 #[test]
 fn what_was_cancelled_while_queued_is_no_part_of_the_conversation() {
@@ -103,18 +116,10 @@ fn what_was_cancelled_while_queued_is_no_part_of_the_conversation() {
     let told = format!("{:?}", sim.prompts.last().unwrap().messages);
     assert!(told.contains("the first") && told.contains("the third") && !told.contains("the second"), "{told}");
 
-    let mut rows: Vec<&Row> =
-        sim.rows().filter(|row| row.kind == RowKind::Message && row.keep == Keep::Never).collect();
-    rows.sort_by_key(|row| row.ord);
-    let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-    let mut fold = Fold::default();
-    for (at, record) in sim.records.iter().enumerate() {
-        fold.apply(&Observation::of(record.clone(), "t1".into(), at as i64 + 1)).unwrap();
-    }
-    assert_eq!(fold.messages().iter().map(|message| message.message_id.as_str()).collect::<Vec<_>>(), ids);
-    let said = |row: &&Row| serde_json::from_str::<ConversationMessage>(&row.body).unwrap().content.len();
+    let (stored, folded) = conversations(&sim);
+    assert_eq!(folded, stored.iter().map(|message| message.message_id.to_string()).collect::<Vec<_>>());
     let head: serde_json::Value = serde_json::from_str(&sim.head).unwrap();
-    assert_eq!(head["said"], rows.iter().map(said).sum::<usize>());
+    assert_eq!(head["said"], stored.iter().map(|message| message.content.len()).sum::<usize>());
 }
 
 #[test]
@@ -253,6 +258,38 @@ fn quarantine_fails_the_current_and_the_queued_runs_until_the_thread_is_released
     sim.step();
     assert_eq!(which(&sim.prompts[sim.prompts.len() - 1]), "refinement", "unfinished items are offered again");
     assert_eq!(sim.item("a")["status"], "cancelled", "and re-armed only when they are listed as pending");
+}
+
+/// A copy of the thread has the same conversation, in the same order.
+#[test]
+fn a_run_that_fails_in_the_queue_is_recorded_with_its_query_and_its_error_after_the_active_one() {
+    let mut sim = Sim::new(two_items);
+    sim.ask("the first").unwrap();
+    sim.ask("the second").unwrap();
+    sim.apply(Event::System(SystemEvent::Quarantined { crashes: 1 })).unwrap();
+    let (stored, folded) = conversations(&sim);
+    assert_eq!(folded, stored.iter().map(|message| message.message_id.to_string()).collect::<Vec<_>>());
+    let why = "The thread crashed once without progress and was stopped.";
+    let said: Vec<&str> = stored.iter().map(|message| message.content.as_str()).collect();
+    assert_eq!(said, ["the first", why, "the second", why]);
+    let of_second = sim.records.iter().filter(|record| record.run_id.as_str() == "run_2");
+    let kinds: Vec<ObservationType> = of_second.map(|record| record.kind()).collect();
+    let (queued_then_counted, ends) = (
+        [ObservationType::StateUpdate, ObservationType::StateUpdate],
+        [ObservationType::Error, ObservationType::FinalResponse, ObservationType::RunFinished],
+    );
+    assert_eq!(kinds, [&queued_then_counted[..], &ends[..]].concat());
+    let last = sim.contents(ObservationType::Error).pop().unwrap();
+    assert_eq!((&last["code"], &last["message"], &last["fatal"]), (&json!("quarantined"), &json!(why), &json!(true)));
+    let ended: Vec<&str> = sim
+        .records
+        .iter()
+        .filter(|record| record.kind() == ObservationType::RunFinished)
+        .map(|record| record.run_id.as_str())
+        .collect();
+    assert_eq!(ended, ["run_1", "run_2"]);
+    let head: serde_json::Value = serde_json::from_str(&sim.head).unwrap();
+    assert_eq!(head["said"], "the first".len() + "the second".len());
 }
 
 #[test]

@@ -60,7 +60,8 @@ pub(crate) fn quarantine(tx: &mut Tx<'_>, crashes: u32) -> HandlerResult {
     if tx.state.run.is_none() && tx.state.head.queue.is_empty() {
         return Ok(EventOutcome::Ignored);
     }
-    let message = format!("The thread crashed {crashes} times without progress and was stopped.");
+    let times = if crashes == 1 { "once".to_owned() } else { format!("{crashes} times") };
+    let message = format!("The thread crashed {times} without progress and was stopped.");
     set_aside(tx, Code::Quarantined, message);
     Ok(EventOutcome::Applied)
 }
@@ -81,12 +82,14 @@ pub(crate) fn set_unreadable_aside(tx: &mut Tx<'_>) -> HandlerResult {
 
 fn set_aside(tx: &mut Tx<'_>, code: Code, message: String) {
     let error = RunError { code, message: message.clone(), phase: model::Phase::Execution };
-    for id in tx.state.head.queue.clone() {
-        finish::end_queued(tx, &id, RunStatus::Failed, Some(error.clone()));
-    }
+    // The active run ends first, and no queued run starts.
+    let queue = std::mem::take(&mut tx.state.head.queue);
     if tx.state.run.is_some() {
         stop::everything_stored(tx, "the thread was quarantined");
         finish::fail(tx, code, message, model::Phase::Execution);
+    }
+    for id in queue {
+        finish::end_queued(tx, &id, RunStatus::Failed, Some(error.clone()));
     }
     tx.state.head.is_quarantined = true;
     tx.mark_head_changed();

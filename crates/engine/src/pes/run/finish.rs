@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::domain::actor::ServerActor;
-use crate::domain::facts::{FinalResponseBody, RecordedMessage};
+use crate::domain::facts::{FinalResponseBody, RecordedMessage, StateUpdateBody};
 use crate::domain::fault::Code;
 use crate::domain::hitl::Decision;
 use crate::domain::ids::{MessageId, RunId, SuspensionId};
@@ -168,17 +168,24 @@ fn start_first(tx: &mut Tx<'_>) {
     }
     let next = tx.state.head.queue.remove(0);
     if let Some((ord, run)) = tx.state.queued.remove(&next) {
-        // Its message was counted when it was recorded.
-        tx.state.head.history_bytes = tx.state.head.history_bytes.saturating_sub(run.query.len() as u64);
+        uncount_message(tx, &run);
         begin::start(tx, ord, run);
     }
 }
 
-/// Ends a run that never started. A cancelled run takes its message back; a failed one gets an answer that says why.
+/// The message of a queued run was counted when it was stored.
+fn uncount_message(tx: &mut Tx<'_>, run: &Run) {
+    tx.state.head.history_bytes = tx.state.head.history_bytes.saturating_sub(run.query.len() as u64);
+}
+
+/// Ends a run that never started. A cancelled run takes its message back; that of a failed one counts from now on, and
+/// gets an answer that says why.
 pub(crate) fn end_queued(tx: &mut Tx<'_>, id: &RunId, status: RunStatus, error: Option<RunError>) {
     tx.state.head.queue.retain(|queued| queued != id);
     let Some((ord, run)) = tx.state.queued.remove(id) else { return };
     let outcome = error.map(|error| {
+        count_message(tx, &run);
+        tx.record_fatal_error_of(&run, &error);
         let message_id = answer_message(tx, run.clone(), FinalAnswer::short(error.message.clone()), Some(&error));
         let errors = vec![RunFailure::from(&error)];
         Outcome { status: ResultStatus::Error, message_id, error: Some(error), errors }
@@ -194,5 +201,14 @@ pub(crate) fn end_queued(tx: &mut Tx<'_>, id: &RunId, status: RunStatus, error: 
 fn withdraw_message(tx: &mut Tx<'_>, ord: i64, run: &Run) {
     let message = message::user_message(run);
     tx.written.put(rows::superseded_message(ord + 1, &message));
-    tx.state.head.history_bytes = tx.state.head.history_bytes.saturating_sub(message.content.len() as u64);
+    uncount_message(tx, run);
+}
+
+/// Makes the message of a failed queued run part of the conversation, after the messages of earlier runs, as if the run
+/// had begun: the log has it as queued only.
+fn count_message(tx: &mut Tx<'_>, run: &Run) {
+    uncount_message(tx, run);
+    let shown = message::store(tx, &message::user_message(run));
+    let body = StateUpdateBody { message: Some(shown), ..tx.state_update(vec!["messages".to_owned()]) };
+    tx.record_for(run, "State changed", body);
 }

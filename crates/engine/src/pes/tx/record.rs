@@ -17,12 +17,15 @@ use crate::domain::ids::{ItemId, RunId, StreamId};
 use crate::domain::model::{ModelFailure, ModelReply, Phase};
 use crate::domain::observation::{Record, RecordMetadata};
 use crate::domain::policy::Ruling;
-use crate::domain::run::{Outcome, Run};
+use crate::domain::run::{Outcome, Run, RunError};
 use crate::domain::tool::ToolResult;
 use crate::domain::usage::{Nanos, usd};
 use crate::parse::tags;
 use crate::pes::state::{ModelCall, text};
 use crate::pes::tx::Tx;
+
+/// Messages in titles are cut at this length.
+const MAX_TITLE_CHARS: usize = 120;
 
 impl Tx<'_> {
     /// Records a fact of the active run, or of no run while the thread is idle: nothing comes after a run's
@@ -137,7 +140,7 @@ impl Tx<'_> {
     }
 
     pub fn record_suspended(&mut self, suspension: &Suspension) {
-        let title = format!("Waiting for a person: {}", text::cut(&suspension.message, 120));
+        let title = format!("Waiting for a person: {}", text::cut(&suspension.message, MAX_TITLE_CHARS));
         self.record(suspension.item_id.as_ref(), title, suspension.asked());
         self.annotate_policy(suspension.policy.as_ref());
     }
@@ -172,11 +175,13 @@ impl Tx<'_> {
     }
 
     pub fn record_error(&mut self, phase: Phase, code: &str, message: &str, fatal: bool, item: Option<&ItemId>) {
-        let (code, retryable) = (code.to_owned(), is_retryable(code));
-        let message = message.to_owned();
-        let title = text::cut(&message, 120);
-        let body = ErrorBody { phase, code, message, fatal, retryable, provider: None, model: None, attempts: None };
-        self.record(item, title, body);
+        self.record(item, text::cut(message, MAX_TITLE_CHARS), error_body(phase, code, message, fatal));
+    }
+
+    /// Records the error because of which a run fails that is not the active one.
+    pub fn record_fatal_error_of(&mut self, run: &Run, error: &RunError) {
+        let body = error_body(error.phase, error.code.as_str(), &error.message, true);
+        self.record_for(run, &text::cut(&error.message, MAX_TITLE_CHARS), body);
     }
 
     /// Adds to the errors that `fail` records which model did not answer, and how often it was asked.
@@ -206,6 +211,11 @@ impl Tx<'_> {
         };
         self.record_for(run, &format!("Run {}", run.status.as_str()), body);
     }
+}
+
+fn error_body(phase: Phase, code: &str, message: &str, fatal: bool) -> ErrorBody {
+    let (code, message, retryable) = (code.to_owned(), message.to_owned(), is_retryable(code));
+    ErrorBody { phase, code, message, fatal, retryable, provider: None, model: None, attempts: None }
 }
 
 fn figures(stream: &StreamId, reply: &ModelReply, cost: Option<Nanos>) -> LlmStreamMetadataBody {
