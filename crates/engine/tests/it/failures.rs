@@ -73,3 +73,28 @@ fn a_failed_run_lists_why() {
     let errors = failed_once().run("run_1").outcome.unwrap().errors;
     assert_eq!((errors.len(), errors[0].code.as_str()), (1, "model_refused"));
 }
+
+/// What a step found necessary was not done, although each item was completed.
+#[test]
+fn a_run_that_left_new_items_out_because_its_plan_was_full_is_partial() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[])]),
+        "a.1" => {
+            let new = |id: &str| json!({ "id": id, "description": id });
+            says(json!({ "content": "done", "updatedPlan": { "todoList": [new("b"), new("c")] } }).to_string())
+        }
+        _ => says("fine"),
+    });
+    sim.limits.items_per_plan = 2;
+    sim.ask("go").unwrap();
+    sim.step();
+    sim.step();
+    sim.crash();
+    sim.go();
+    let run = sim.run("run_1");
+    let outcome = run.outcome.unwrap();
+    assert_eq!((run.status, outcome.status), (RunStatus::Completed, ResultStatus::Partial));
+    let [left_out] = &outcome.errors[..] else { panic!("{:?}", outcome.errors) };
+    let why = "The plan is full with 2 items: 1 new ones were left out (c).";
+    assert_eq!((left_out.code.as_str(), left_out.message.as_str()), ("too_many_items", why));
+}

@@ -8,6 +8,7 @@ use crate::domain::fault::Code;
 use crate::domain::ids::ItemId;
 use crate::domain::model;
 use crate::domain::plan::{ChangeType, ItemStatus};
+use crate::domain::run::RunError;
 use crate::parse::{ItemDraft, PlanDraft, PlanPatchDraft};
 use crate::pes::plan::change::{self, PlanMerge};
 use crate::pes::plan::{forget, redo};
@@ -95,7 +96,8 @@ fn merge_items(tx: &mut Tx<'_>, drafts: &[ItemDraft], shown: i64, by: Option<&It
     merged
 }
 
-/// Records that the plan has no room for these items, and names them in the next prompt of the model that added them.
+/// Records that the plan has no room for these items, also for the run's result, and names them in the next prompt of
+/// the model that added them.
 fn report_left_out(tx: &mut Tx<'_>, ids: &[ItemId], by: Option<&ItemId>) {
     const NAMED: usize = 5;
     let (most, count) = (tx.world.limits.items_per_plan, ids.len());
@@ -105,6 +107,7 @@ fn report_left_out(tx: &mut Tx<'_>, ids: &[ItemId], by: Option<&ItemId>) {
         format!("The plan is full with {most} items: {count} new ones were left out ({}{dots}).", named.join(", "));
     let phase = if by.is_some() { model::Phase::Execution } else { model::Phase::Planning };
     tx.record_error(phase, Code::TooManyItems.as_str(), &message, false, by);
+    tx.active().left_out = Some(RunError { code: Code::TooManyItems, message: message.clone(), phase });
     change::note(tx, by, message);
 }
 

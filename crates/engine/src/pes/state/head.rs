@@ -159,6 +159,9 @@ pub(crate) struct Active {
     /// Why no planner considered a message that arrived during the run.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "unheard")]
     pub unconsidered: Option<RunError>,
+    /// New items were left out because the plan was full: the last such error.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "full")]
+    pub left_out: Option<RunError>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -236,6 +239,7 @@ impl Active {
             review: Review::default(),
             is_stopped: false,
             unconsidered: None,
+            left_out: None,
         }
     }
 

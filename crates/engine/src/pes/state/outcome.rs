@@ -17,8 +17,8 @@ const MAX_LISTED_FAILURES: usize = 50;
 const MAX_MESSAGE_CHARS: usize = 500;
 
 impl State {
-    /// In list order. Last come, always and in addition, the messages that no planner considered, and the error that
-    /// ended the run.
+    /// In list order. Last come, always and in addition, what was left undone without an item, and the error that ended
+    /// the run.
     pub(crate) fn failures(&self, error: Option<&RunError>) -> Vec<RunFailure> {
         let of_items = self.settled_now().flat_map(|item| {
             let of_tools = self.last_errors(item).into_iter().map(|call| of_call(item, call));
@@ -27,13 +27,14 @@ impl State {
         let cut =
             |failure: RunFailure| RunFailure { message: text::cut(&failure.message, MAX_MESSAGE_CHARS), ..failure };
         let mut failures: Vec<RunFailure> = of_items.map(cut).take(MAX_LISTED_FAILURES).collect();
-        failures.extend(self.unconsidered_message().into_iter().chain(error).map(RunFailure::from).map(cut));
+        failures.extend(self.undone_without_item().chain(error).map(RunFailure::from).map(cut));
         failures
     }
 
-    /// Why a message that arrived during the run was not considered by any planner.
-    fn unconsidered_message(&self) -> Option<&RunError> {
-        self.head.active.as_ref()?.unconsidered.as_ref()
+    /// Why a message that arrived during the run was not considered by any planner, and new items were left out.
+    fn undone_without_item(&self) -> impl Iterator<Item = &RunError> {
+        let active = self.head.active.iter();
+        active.flat_map(|active| active.unconsidered.iter().chain(&active.left_out))
     }
 
     /// For each tool the last call of it in this item, if that was an error. What people or policies refused is no
@@ -69,15 +70,16 @@ impl State {
         list.filter(move |item| item.progress.run.as_ref() == Some(run) && item.progress.status.is_settled())
     }
 
-    /// `partial`: an item failed or was cancelled other than by an edit, a tool's last call in an item was an error, or
-    /// no planner considered a message that arrived during the run.
+    /// `partial`: an item failed or was cancelled other than by an edit, a tool's last call in an item was an error, no
+    /// planner considered a message that arrived during the run, or new items were left out because the plan was full.
     pub(crate) fn result_status(&self) -> ResultStatus {
         let is_whole = self.settled_now().all(|item| match item.progress.status {
             ItemStatus::Completed => self.last_errors(item).is_empty(),
             ItemStatus::Cancelled => item.progress.edited_away,
             ItemStatus::Failed | ItemStatus::Pending | ItemStatus::InProgress | ItemStatus::Waiting => false,
         });
-        if is_whole && self.unconsidered_message().is_none() { ResultStatus::Success } else { ResultStatus::Partial }
+        let is_success = is_whole && self.undone_without_item().next().is_none();
+        if is_success { ResultStatus::Success } else { ResultStatus::Partial }
     }
 }
 
