@@ -98,3 +98,27 @@ fn a_run_that_left_new_items_out_because_its_plan_was_full_is_partial() {
     let why = "The plan is full with 2 items: 1 new ones were left out (c).";
     assert_eq!((left_out.code.as_str(), left_out.message.as_str()), ("too_many_items", why));
 }
+
+/// Such a call can never succeed later.
+#[test]
+fn a_completed_item_that_once_called_a_tool_that_does_not_exist_is_no_failure() {
+    for ends_well in [true, false] {
+        let mut sim = Sim::new(move |request| match which(request).as_str() {
+            "planning" => plan(&[("a", &[], &["read"])]),
+            "a.1" => calls(&[("nosuch", json!({}))]),
+            "a.2" => calls(&[("read", json!({}))]),
+            "a.3" if !ends_well => fails(FailureKind::Refused),
+            _ => says("fine"),
+        });
+        sim.ask("go").unwrap();
+        sim.go();
+        let outcome = sim.run("run_1").outcome.unwrap();
+        let codes: Vec<&str> = outcome.errors.iter().map(|error| error.code.as_str()).collect();
+        let expected = if ends_well {
+            (ResultStatus::Success, Vec::new())
+        } else {
+            (ResultStatus::Partial, vec!["unknown_tool", "model_refused"])
+        };
+        assert_eq!((outcome.status, codes), expected);
+    }
+}

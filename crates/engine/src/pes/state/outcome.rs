@@ -38,13 +38,15 @@ impl State {
     }
 
     /// For each tool the last call of it in this item, if that was an error. What people or policies refused is no
-    /// error.
+    /// error, and nor is, in a completed item, the call of a tool that does not exist or is off: no later call of that
+    /// tool could have succeeded.
     pub(crate) fn last_errors<'a>(&'a self, item: &'a Item) -> Vec<&'a CallRecord> {
         let run = &self.active_run().run_id;
         let calls = item.calls.iter().filter_map(|id| self.calls.get(id)).map(|call| &call.record);
         let ended = calls.filter(|record| record.run_id == *run && record.result.is_some());
         let last: BTreeMap<&str, &CallRecord> = ended.map(|record| (record.tool_name.as_str(), record)).collect();
-        last.into_values().filter(|record| is_error(record)).collect()
+        let is_completed = item.progress.status == ItemStatus::Completed;
+        last.into_values().filter(|record| is_error(record) && !(is_completed && names_no_tool(record))).collect()
     }
 
     /// An answer that replaces the model's: what happened, and the result of each item.
@@ -99,6 +101,12 @@ fn is_error(record: &CallRecord) -> bool {
     record.result.as_ref().is_some_and(|result| {
         result.status == ToolStatus::Error && !result.error.as_ref().is_some_and(ToolError::is_refusal)
     })
+}
+
+/// The call named a tool that does not exist or is off.
+fn names_no_tool(record: &CallRecord) -> bool {
+    let error = record.result.as_ref().and_then(|result| result.error.as_ref());
+    error.is_some_and(|error| error.has(CallCode::UnknownTool) || error.has(CallCode::DisabledTool))
 }
 
 fn of_call(item: &Item, call: &CallRecord) -> RunFailure {
