@@ -60,3 +60,14 @@ fn it_is_told_once_and_nothing_is_spent_on_what_cannot_be_done() {
     assert!(sim.item("a")["reason"].as_str().unwrap().starts_with("unknown_tool: it requires raed"));
     assert_eq!(sim.item("b")["reason"], "unknown dependency: z");
 }
+
+#[test]
+fn an_item_that_requires_a_tool_which_is_not_enabled_says_so() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" | "repair" => plan(&[("a", &[], &["look"])]),
+        _ => says("fine"),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!(sim.item("a")["reason"], "disabled_tool: it requires look, which is not enabled for this thread");
+}

@@ -45,7 +45,7 @@ impl ModelBook for Book {
 /// (and would otherwise be answered at once), `peer` is delegated and `gated_peer` both, `form` is a question, `denied`
 /// is refused, `client` is carried out by the caller and offered if `has_client`, any other name is unknown. Only
 /// `read`, `fetch`, `sum` and `current_time` (which runs as `read` does, and is not offered) are idempotent, and `gated`
-/// if it is declared `safe`. `look`, which is not offered either, only reads and is not idempotent.
+/// if it is declared `safe`. `look`, which is declared and not offered either, only reads and is not idempotent.
 #[derive(Default)]
 pub struct Tools {
     /// Remaining errors, by tool.
@@ -98,6 +98,11 @@ impl Toolbox for Tools {
             .chain(self.has_client.then_some("client"))
             .map(|name| Arc::new(ToolSpec { risk_level: self.risk, ..spec(name) }))
             .collect()
+    }
+
+    fn declared(&self, settings: &RunSettings, tool: &str) -> Option<Arc<ToolSpec>> {
+        let offered = self.offered(settings).into_iter().find(|spec| spec.name == tool);
+        offered.or_else(|| (tool == "look").then(|| Arc::new(spec(tool))))
     }
 
     fn why_off(&self, _: &str) -> Option<&str> {

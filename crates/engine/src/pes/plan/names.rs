@@ -72,8 +72,8 @@ fn enabled_tools(tx: &Tx<'_>) -> BTreeSet<String> {
     tx.world.tools.offered(tx.state.run_settings()).iter().map(|tool| tool.name.clone()).collect()
 }
 
-/// A tool that this item must call and that does not exist, so that the item need not begin.
-pub(crate) fn unknown_tool_of(tx: &Tx<'_>, id: &ItemId) -> Option<String> {
+/// A tool that this item must call and that does not exist or is not enabled, so that the item need not begin.
+pub(crate) fn missing_tool_of(tx: &Tx<'_>, id: &ItemId) -> Option<String> {
     let def = &tx.state.item(id)?.def;
     if def.required_tools.is_empty() || def.tool_validation_mode == Some(ToolValidationMode::Advisory) {
         return None;

@@ -45,13 +45,17 @@ pub(crate) fn grant(tx: &mut Tx<'_>, id: &ItemId) -> bool {
             work.has_permit = true;
             work.waits_since = None;
         });
-    } else if let Some(tool) = names::unknown_tool_of(tx, id) {
+    } else if let Some(tool) = names::missing_tool_of(tx, id) {
         item_loop::begin(tx, id, None);
-        let why = match tx.world.tools.why_off(&tool) {
-            Some(why) => format!("it requires {tool}, which is off: {why}"),
-            None => format!("it requires {tool}, and there is no such tool here"),
+        let tools = tx.world.tools;
+        let (code, why) = if tools.declared(tx.state.run_settings(), &tool).is_some() {
+            (CallCode::DisabledTool, format!("it requires {tool}, which is not enabled for this thread"))
+        } else if let Some(why) = tools.why_off(&tool) {
+            (CallCode::UnknownTool, format!("it requires {tool}, which is off: {why}"))
+        } else {
+            (CallCode::UnknownTool, format!("it requires {tool}, and there is no such tool here"))
         };
-        item::fail(tx, id, CallCode::UnknownTool.as_str(), why);
+        item::fail(tx, id, code.as_str(), why);
         return false;
     } else if tx.state.simple.is_some() {
         item_loop::begin(tx, id, None);
