@@ -104,10 +104,11 @@ struct QuestionContext {
     urls: Option<ConsoleUrls>,
 }
 
-/// The part of an item's row that is shown beside a question.
+/// The part of an item's row that is shown beside a question. Rows of items that older releases removed lack it.
 #[derive(Deserialize)]
 struct ItemDescription {
-    description: String,
+    #[serde(default)]
+    description: Option<String>,
 }
 
 impl QuestionContext {
@@ -142,7 +143,7 @@ impl QuestionContext {
         let listed = ListedSuspension {
             suspension: shown,
             thread_title: self.titles.get(&pk).cloned().unwrap_or_default(),
-            item_description: item.map(|item| item.description),
+            item_description: item.and_then(|item| item.description),
             asked_by: run.map(|run| run.requested_by).unwrap_or_default(),
             may_answer: None,
             url: self.urls.as_ref().map(|urls| urls.question(&suspension.suspension_id)),
@@ -272,4 +273,21 @@ pub(super) async fn with_payloads(service: &Service, pk: ThreadPk, mut suspensio
         }
     }
     Ok(suspension)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ItemDescription;
+
+    #[test]
+    fn the_row_of_a_removed_item_is_read_with_and_without_its_description() {
+        for (body, description) in [
+            (r#"{"id":"a","description":"do a","created":1,"since":1}"#, Some("do a")),
+            (r#"{"removed":3,"description":"do a"}"#, Some("do a")),
+            (r#"{"removed":3}"#, None),
+        ] {
+            let item: ItemDescription = serde_json::from_str(body).unwrap();
+            assert_eq!(item.description.as_deref(), description, "{body}");
+        }
+    }
 }

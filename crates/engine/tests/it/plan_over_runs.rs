@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::RunSettings;
+use pes_engine::step::RowKind;
 use serde_json::{Value, json};
 
 use super::sim::*;
@@ -44,6 +45,21 @@ fn a_thread_does_not_wear_out() {
     assert_eq!((removed.len(), &removed[0]["itemId"]), (1, &json!("run_1-0")), "{update:#}");
     let first = sim.records.iter().find(|record| record.kind() == ObservationType::ItemStatusChange).unwrap();
     assert_eq!(first.parent_id.as_ref().unwrap().as_str(), "run_1-0", "the log keeps it");
+}
+
+/// It is shown beside the questions that the item had.
+#[test]
+fn the_row_of_an_item_that_was_dropped_keeps_its_description() {
+    let mut sim = adding(1);
+    sim.limits.items_per_plan = 1;
+    for _ in 0..2 {
+        sim.ask("one more").unwrap();
+        sim.go();
+    }
+    assert_eq!(ids(&sim), ["run_2-0"]);
+    let row = sim.rows().find(|row| row.kind == RowKind::Item && row.id == "run_1-0").unwrap();
+    let body: Value = serde_json::from_str(&row.body).unwrap();
+    assert_eq!(body, json!({ "removed": 2, "description": "more" }));
 }
 
 #[test]

@@ -106,7 +106,7 @@ pub(crate) fn remove(tx: &mut Tx<'_>, item: &Item, version: i64, merged: &mut Pl
     merged.note(ChangeType::Removed, id);
     tx.unmark_item(id);
     let ord = tx.next_ord();
-    rows::tombstone(id, ord, version).into_iter().for_each(|row| tx.written.put(row));
+    rows::tombstone(&item.def, ord, version).into_iter().for_each(|row| tx.written.put(row));
     tx.state.removed.insert(id.clone(), version);
     item.calls.iter().for_each(|id| tx.unload_call(id));
 }

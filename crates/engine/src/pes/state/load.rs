@@ -99,7 +99,7 @@ impl ParsedRows {
 
     fn add_item(&mut self, row: &Row) -> Result<(), Fault> {
         match read(&row.id, &row.body)? {
-            StoredItem::Removed(Tombstone { removed }) => _ = self.removed.insert(row.id.as_str().into(), removed),
+            StoredItem::Removed(Tombstone { removed, .. }) => _ = self.removed.insert(row.id.as_str().into(), removed),
             StoredItem::Defined(definition) => self.definitions.push((row.ord, *definition)),
         }
         Ok(())

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::domain::Millis;
-use crate::domain::ids::{ItemId, PayloadId, StreamId};
+use crate::domain::ids::{PayloadId, StreamId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::Run;
 use crate::domain::task::Task;
@@ -42,16 +42,21 @@ pub(crate) enum StoredItem {
     Defined(Box<Definition>),
 }
 
-/// A removed item: the version of the plan that first lacked it.
+/// A removed item: the version of the plan that first lacked it, and its description, which is shown beside the
+/// questions that it had.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Tombstone {
     pub removed: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
 }
 
 /// A removed item is remembered until the run ends, so that a model that saw it cannot add it back.
-pub(crate) fn tombstone(id: &ItemId, ord: i64, version: i64) -> [Row; 2] {
+pub(crate) fn tombstone(removed: &Definition, ord: i64, version: i64) -> [Row; 2] {
+    let id = &removed.id;
+    let body = Tombstone { removed: version, description: Some(removed.description.clone()) };
     [
-        row(RowKind::Item, id.as_str(), ord, Keep::UntilFloor, &Tombstone { removed: version }),
+        row(RowKind::Item, id.as_str(), ord, Keep::UntilFloor, &body),
         row(RowKind::Progress, id.as_str(), ord, Keep::Never, &json!({})),
     ]
 }
