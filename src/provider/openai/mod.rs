@@ -9,6 +9,7 @@ mod families;
 mod order;
 mod replayed_reasoning;
 mod request;
+mod surrogates;
 #[cfg(test)]
 mod tests;
 mod wire;

@@ -337,3 +337,40 @@ fn a_megabyte_of_arguments_in_tiny_pieces_costs_linear_time() {
         assert_eq!(passed, (100_000, 1_000_000), "each piece is passed on alone, nothing is repeated");
     }
 }
+
+fn text(deltas: &[Delta]) -> String {
+    let texts =
+        deltas.iter().filter_map(|delta| if let Delta::Text(text) = delta { Some(text.as_str()) } else { None });
+    texts.collect()
+}
+
+/// As servers send it that cut texts by UTF-16 units.
+#[test]
+fn a_character_whose_halves_come_in_two_chunks_is_whole_and_a_lone_half_breaks_nothing() {
+    let chunks = [
+        r#"{"choices": [{"delta": {"content": "a\ud83d"}}]}"#,
+        r#"{"choices": [{"delta": {"content": "\ude00b \\ud83d \ud83d, \ud83d\ude00 \ude00\ud83d"}}]}"#,
+        r#"{"choices": [{"delta": {"content": "c"}, "finish_reason": "stop"}]}"#,
+        r#"{"choices": [{"delta": {"content": "\ude00"}}]}"#,
+        "[DONE]",
+    ];
+    let stream: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+    let (deltas, ended) = heard([stream.as_bytes()]);
+    let whole = "a\u{1f600}b \\ud83d \u{fffd}, \u{1f600} \u{fffd}c\u{fffd}";
+    assert_eq!((text(&deltas).as_str(), ended), (whole, Ok(())));
+}
+
+#[test]
+fn usage_figures_that_are_no_counts_cost_no_reply() {
+    let used = |usage: Value| {
+        let said = json!({"choices": [{"delta": {"content": "whole"}, "finish_reason": "stop"}], "usage": usage});
+        let (deltas, ended) = heard([format!("data: {said}\n\ndata: [DONE]\n\n").as_bytes()]);
+        assert_eq!((text(&deltas).as_str(), ended), ("whole", Ok(())));
+        deltas.into_iter().find_map(|delta| if let Delta::Usage(usage) = delta { Some(usage) } else { None })
+    };
+    for (figure, read) in [(json!(12), 12), (json!(1.5), 2), (json!(-1), 0), (json!("many"), 0), (json!(null), 0)] {
+        let usage = used(json!({ "prompt_tokens": figure, "completion_tokens": 3 })).unwrap();
+        assert_eq!((usage.input_tokens, usage.output_tokens), (read, 3), "{figure}");
+    }
+    assert_eq!(used(json!("none")), None);
+}

@@ -7,6 +7,7 @@ use super::WIRE;
 use super::calls::{CallFragment, Calls};
 use super::compatible::Reasoning;
 use super::replayed_reasoning::ReplayedReasoning;
+use super::surrogates;
 use crate::domain::model::{Delta, FailureKind, ModelFailure, StopReason, Usage};
 use crate::provider::frame::{LenientStr, SmallList};
 use crate::provider::http::{failure, in_stream};
@@ -28,6 +29,8 @@ pub(crate) struct Wire {
     is_finished: bool,
     model: String,
     reasoning: ReplayedReasoning,
+    /// The first half of a surrogate pair, with which the last chunk ended.
+    half: Option<u16>,
 }
 
 /// A chunk; one is parsed for every token. Rare members are boxed, because the struct is moved at each level of
@@ -37,7 +40,7 @@ struct Chunk<'a> {
     #[serde(default)]
     choices: Option<SmallList<Choice>>,
     #[serde(default)]
-    usage: Option<Box<WireUsage>>,
+    usage: Option<Box<Value>>,
     #[serde(default)]
     error: Option<Box<Value>>,
     #[serde(borrow, default)]
@@ -91,31 +94,6 @@ struct Function {
     arguments: Option<Value>,
 }
 
-#[derive(Deserialize)]
-struct WireUsage {
-    #[serde(default)]
-    prompt_tokens: Option<u64>,
-    #[serde(default)]
-    completion_tokens: Option<u64>,
-    #[serde(default)]
-    total_tokens: Option<u64>,
-    #[serde(default)]
-    prompt_tokens_details: Option<Details>,
-    #[serde(default)]
-    completion_tokens_details: Option<Details>,
-    /// DeepSeek's name for cached tokens.
-    #[serde(default)]
-    prompt_cache_hit_tokens: Option<u64>,
-}
-
-#[derive(Default, Deserialize)]
-struct Details {
-    #[serde(default)]
-    cached_tokens: Option<u64>,
-    #[serde(default)]
-    reasoning_tokens: Option<u64>,
-}
-
 impl Wire {
     pub(crate) fn new(reasoning: Reasoning, model: &str) -> Self {
         Self { model: model.to_owned(), reasoning: ReplayedReasoning::new(reasoning), ..Self::default() }
@@ -128,16 +106,25 @@ impl wire::Wire for Wire {
             self.is_finished = true;
             return Ok(());
         }
-        let chunk: Chunk<'_> = serde_json::from_str(data)
-            .map_err(|error| failure(FailureKind::Broken, format!("a chunk is not of the protocol: {error}")))?;
+        let half = self.half.take();
+        let mended: String;
+        let chunk: Chunk<'_> = match serde_json::from_str(data) {
+            Ok(chunk) => chunk,
+            Err(error) => {
+                let found = surrogates::mend(data, half).ok_or_else(|| broken(&error))?;
+                self.half = found.half;
+                mended = found.chunk;
+                serde_json::from_str(&mended).map_err(|error| broken(&error))?
+            }
+        };
         if let Some(error) = &chunk.error {
             return Err(in_stream(error));
         }
         if chunk.object.0 == "error" {
             return Err(in_stream(&serde_json::from_str(data).unwrap_or_default()));
         }
-        if let Some(usage) = chunk.usage {
-            self.usage = Some(usage.read());
+        if let Some(usage) = chunk.usage.as_deref().and_then(usage) {
+            self.usage = Some(usage);
         }
         for choice in chunk.choices.unwrap_or_default() {
             if choice.index.unwrap_or(0) == 0 {
@@ -234,21 +221,32 @@ impl Wire {
     }
 }
 
-impl WireUsage {
-    fn read(self) -> Usage {
-        let prompt = self.prompt_tokens_details.unwrap_or_default();
-        let (input, written) = (self.prompt_tokens.unwrap_or(0), self.completion_tokens.unwrap_or(0));
-        let thought = self.completion_tokens_details.unwrap_or_default().reasoning_tokens.unwrap_or(0);
-        // Some vendors do not include thinking in the output count; the total shows whether that is so.
-        let sum = input.checked_add(written).and_then(|sum| sum.checked_add(thought));
-        let is_beside = self.total_tokens.is_some_and(|total| Some(total) == sum);
-        Usage {
-            input_tokens: input,
-            output_tokens: if is_beside { written + thought } else { written },
-            thinking_tokens: thought,
-            cached_input_tokens: prompt.cached_tokens.or(self.prompt_cache_hit_tokens).unwrap_or(0),
-        }
-    }
+/// The usage figures, if these are any. What a vendor sends as a fraction is rounded, and what is no count is left out,
+/// because the reply before them is whole.
+fn usage(figures: &Value) -> Option<Usage> {
+    let count = |pointer: &str| rounded(figures.pointer(pointer)?);
+    let (input, written) = (count("/prompt_tokens").unwrap_or(0), count("/completion_tokens").unwrap_or(0));
+    let thought = count("/completion_tokens_details/reasoning_tokens").unwrap_or(0);
+    // Some vendors do not include thinking in the output count; the total shows whether that is so.
+    let sum = input.checked_add(written).and_then(|sum| sum.checked_add(thought));
+    let is_beside = sum.is_some() && count("/total_tokens") == sum;
+    // The second name is DeepSeek's.
+    let cached = count("/prompt_tokens_details/cached_tokens").or(count("/prompt_cache_hit_tokens"));
+    figures.is_object().then(|| Usage {
+        input_tokens: input,
+        output_tokens: if is_beside { written + thought } else { written },
+        thinking_tokens: thought,
+        cached_input_tokens: cached.unwrap_or(0),
+    })
+}
+
+fn rounded(figure: &Value) -> Option<u64> {
+    let of_fraction = || figure.as_f64().filter(|figure| *figure >= 0.0).map(|figure| figure.round() as u64);
+    figure.as_u64().or_else(of_fraction)
+}
+
+fn broken(error: &serde_json::Error) -> ModelFailure {
+    failure(FailureKind::Broken, format!("a chunk is not of the protocol: {error}"))
 }
 
 fn stop(reason: String) -> Result<StopReason, ModelFailure> {
