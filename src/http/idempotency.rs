@@ -89,14 +89,18 @@ pub(crate) struct ReplyValue<T> {
 }
 
 impl<T> ReplyValue<T> {
-    /// `Idempotency-Replayed: true` on a stored response.
     pub(crate) fn headers(&self) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        if self.is_replay {
-            headers.insert("idempotency-replayed", HeaderValue::from_static("true"));
-        }
-        headers
+        replay_headers(self.is_replay)
     }
+}
+
+/// `Idempotency-Replayed: true` on a stored response.
+pub(crate) fn replay_headers(is_replay: bool) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if is_replay {
+        headers.insert("idempotency-replayed", HeaderValue::from_static("true"));
+    }
+    headers
 }
 
 impl<T: Serialize> IntoResponse for ReplyValue<T> {

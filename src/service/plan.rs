@@ -3,8 +3,11 @@
 mod cost;
 mod patch;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::if_match::IfMatch;
+use super::once::{self, Answered, Idempotent, StoredResponse};
 use super::{Result, Service, settings, threads};
 use crate::domain::caller::Caller;
 use crate::domain::expected_cost::Forecast;
@@ -14,7 +17,9 @@ use crate::domain::plan::TodoItem;
 use crate::domain::settings::RunSettings;
 use crate::domain::usage::nanos;
 use crate::engine::event::{Event, PersonEvent};
-use crate::runtime::{CommitExtras, ThreadSnapshot};
+use crate::engine::history::ShownPlan;
+use crate::runtime::{CommandError, CommitExtras, IdempotencyRowFn, ThreadSnapshot};
+use crate::store::ThreadRow;
 
 use patch::Naming;
 
@@ -86,34 +91,82 @@ async fn forecast_of(
     Ok(Forecast { plan, cost })
 }
 
-/// Edits the list, whose version must be `if_match`. Returns the new list and its version.
+/// The todo list after an edit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EditedPlan {
+    pub list: Value,
+    pub version: i64,
+    /// An earlier request with the same idempotency key made the edit.
+    pub is_replay: bool,
+}
+
+/// Edits the list, on whose version the precondition must agree.
 pub async fn edit(
     service: &Service,
     caller: &Caller,
     id: &ThreadId,
     patch: PlanPatch,
-    if_match: i64,
-) -> Result<(Value, i64)> {
+    on: &IfMatch,
+    key: Option<Idempotent>,
+) -> Result<EditedPlan> {
     service.runtime.accepting()?;
     let row = threads::row(service, caller, id).await?;
-    let (list, version) = list(service, &service.runtime.snapshot(row.pk).await?).await?;
-    if version != if_match {
-        return Err(stale(version));
-    }
+    let work = make_edit(service, caller, &row, patch, on, key.as_ref());
+    let answered = once::perform(service, caller, key.as_ref(), work).await?;
+    let is_replay = matches!(answered, Answered::Replayed(_));
+    let StoredPlan { list, version } = answered.into_value()?;
+    Ok(EditedPlan { list: service.with_payloads(row.pk, list).await?, version, is_replay })
+}
+
+async fn make_edit(
+    service: &Service,
+    caller: &Caller,
+    row: &ThreadRow,
+    patch: PlanPatch,
+    on: &IfMatch,
+    key: Option<&Idempotent>,
+) -> std::result::Result<StoredPlan, CommandError> {
+    let (list, current) = list(service, &service.runtime.snapshot(row.pk).await?).await?;
+    let expected = on
+        .against(current)?
+        .ok_or_else(|| Fault::new(Code::PreconditionRequired, "Read the plan, and send its ETag in If-Match."))?;
     let naming = Naming::of(&patch);
     let list = patch::apply(list, patch, &service.config.limits)?;
     let ids = patch::ids(&list);
-    let (by, settings) = (caller.name.clone(), Box::new(settings::of_next_run(service, caller, &row)?));
-    let event = Event::Person(PersonEvent::PlanEdited { expected: if_match, list, by, settings });
-    let audited = CommitExtras::audited(caller.name.clone(), "edit plan", json!({ "basedOn": if_match }));
-    let extras = CommitExtras { wants_plan: true, ..audited };
-    let decided = service.runtime.decide(row.pk, event, extras).await;
-    let decided = decided.map_err(|refusal| naming.point_into_patch(&ids, refusal.into()))?;
+    let (by, settings) = (caller.name.clone(), Box::new(settings::of_next_run(service, caller, row)?));
+    let event = Event::Person(PersonEvent::PlanEdited { expected, list, by, settings });
+    let audited = CommitExtras::audited(caller.name.clone(), "edit plan", json!({ "basedOn": expected }));
+    let extras = CommitExtras { wants_plan: true, idempotency: stored_plan(caller, key), ..audited };
+    let decided = service.runtime.decide(row.pk, event, extras).await.map_err(|refusal| match refusal {
+        CommandError::Fault(fault) => naming.point_into_patch(&ids, fault).into(),
+        CommandError::Exists
+        | CommandError::Gone
+        | CommandError::Duplicate
+        | CommandError::NotDue
+        | CommandError::Capped => refusal,
+    })?;
     let plan = decided.plan.transpose()?.unwrap_or_default();
-    Ok((service.with_payloads(row.pk, json!(plan.todo_list)).await?, plan.plan_version))
+    Ok(StoredPlan::of(&plan))
 }
 
-fn stale(version: i64) -> Fault {
-    let detail = format!("The plan is at version {version} now; read it again and repeat the edit.");
-    Fault::new(Code::PreconditionFailed, detail).with("planVersion", version)
+/// The list as it is stored under an idempotency key: with payload references.
+#[derive(Serialize, Deserialize)]
+struct StoredPlan {
+    list: Value,
+    version: i64,
+}
+
+impl StoredPlan {
+    fn of(plan: &ShownPlan) -> Self {
+        Self { list: json!(plan.todo_list), version: plan.plan_version }
+    }
+}
+
+fn stored_plan(caller: &Caller, key: Option<&Idempotent>) -> Option<IdempotencyRowFn> {
+    let (key, tenant) = (key?.clone(), caller.tenant);
+    Some(Box::new(move |decided, now| {
+        let plan = decided.plan.as_ref().and_then(|plan| plan.as_ref().ok()).map(StoredPlan::of);
+        let body = serde_json::to_string(&plan).expect("a plan is plain data");
+        key.row(tenant, now, StoredResponse { status: 200, body, location: None })
+    }))
 }

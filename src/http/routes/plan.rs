@@ -2,15 +2,17 @@
 
 use axum::Json;
 use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
 use crate::domain::expected_cost::Forecast;
-use crate::domain::fault::{Code, Fault};
+use crate::domain::fault::Fault;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::etag::Tagged;
+use crate::http::idempotency::{IdempotencyKey, replay_headers};
 use crate::http::ids::Ids;
-use crate::http::json::{read_value, typed};
+use crate::http::json::{JsonValue, fingerprint, read_value, typed};
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::service::if_match::IfMatch;
@@ -32,27 +34,27 @@ pub(crate) async fn get(
     Ok(Tagged { value, version })
 }
 
-/// Edit pending items: JSON Patch or merge patch of the todo list.
+/// Edit pending items: JSON Patch or merge patch of the todo list. A repeated request with the same `Idempotency-Key` gets
+/// the list after the first one.
 #[utoipa::path(patch, path = "/threads/{thread}/plan", operation_id = "editPlan", tag = "threads",
     request_body(content((Vec<Object> = "application/json-patch+json"), (Object = "application/merge-patch+json"))),
-    params(("If-Match" = String, Header)),
+    params(("If-Match" = String, Header), ("Idempotency-Key" = Option<String>, Header)),
     responses((status = 200, body = Vec<crate::domain::plan::TodoItem>, headers(("ETag" = String)))))]
 pub(crate) async fn patch(
     MayRun(caller): MayRun,
     State(app): State<AppState>,
     ids: Ids,
     _: NoParams,
+    key: IdempotencyKey,
     request: Request,
-) -> HttpResult<Tagged<Value>> {
+) -> HttpResult<Response> {
     let id = ids.thread()?;
-    let precondition = IfMatch::of(request.headers());
-    let patch = patch_of(request, &app).await?;
-    let (_, current) = plan::get(&app.service, &caller, &id).await?;
-    let based_on = precondition
-        .against(current)?
-        .ok_or_else(|| Fault::new(Code::PreconditionRequired, "Read the plan, and send its ETag in If-Match."))?;
-    let (value, version) = plan::edit(&app.service, &caller, &id, patch, based_on).await?;
-    Ok(Tagged { value, version })
+    let on = IfMatch::of(request.headers());
+    let sent = read_patch(request, &app).await?;
+    let key = key.with(fingerprint(&sent.value));
+    let edited = plan::edit(&app.service, &caller, &id, patch_of(sent)?, &on, key).await?;
+    let tagged = Tagged { value: edited.list, version: edited.version };
+    Ok((replay_headers(edited.is_replay), tagged).into_response())
 }
 
 /// What the plan may do: the tools of each item, what the policy will decide about them, and what its items may cost.
@@ -80,14 +82,17 @@ pub(crate) async fn forecast_edit(
     request: Request,
 ) -> HttpResult<Json<Forecast>> {
     let id = ids.thread()?;
-    let patch = patch_of(request, &app).await?;
+    let patch = patch_of(read_patch(request, &app).await?)?;
     Ok(Json(plan::forecast_edit(&app.service, &caller, &id, patch).await?))
 }
 
-async fn patch_of(request: Request, app: &AppState) -> Result<PlanPatch, Fault> {
-    let read = read_value(request, &app.config.limits, &[JSON_PATCH, MERGE_PATCH]).await?;
-    Ok(match read.media_type {
-        JSON_PATCH => PlanPatch::JsonPatch(typed(read.value)?),
-        _ => PlanPatch::MergePatch(read.value),
+async fn read_patch(request: Request, app: &AppState) -> Result<JsonValue, Fault> {
+    read_value(request, &app.config.limits, &[JSON_PATCH, MERGE_PATCH]).await
+}
+
+fn patch_of(sent: JsonValue) -> Result<PlanPatch, Fault> {
+    Ok(match sent.media_type {
+        JSON_PATCH => PlanPatch::JsonPatch(typed(sent.value)?),
+        _ => PlanPatch::MergePatch(sent.value),
     })
 }

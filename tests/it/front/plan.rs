@@ -43,6 +43,24 @@ async fn a_pending_item_is_edited_while_it_runs() {
 }
 
 #[tokio::test]
+async fn an_edit_that_is_sent_again_under_its_key_is_made_once() {
+    let app = App::start().await;
+    let tag = stuck(&app).await;
+    let send = |description: &str| {
+        let edit = json!([{ "op": "replace", "path": "/1/description", "value": description }]);
+        let ask = app.ask("PATCH", "/threads/t1/plan").header("if-match", &tag).header("idempotency-key", "k1");
+        ask.typed("application/json-patch+json", &edit.to_string()).send()
+    };
+    let (first, second) = (send("Draw it").await, send("Draw it").await);
+    let replayed = [&first, &second].map(|said| said.header("idempotency-replayed"));
+    assert_eq!(replayed, [None, Some("true")], "{}", second.text());
+    assert_eq!((second.expect(200), second.header("etag")), (first.expect(200), first.header("etag")));
+    send("Sing it").await.problem("idempotency_mismatch");
+    let updates = app.observed("t1", "PLAN_UPDATE").await;
+    assert_eq!(updates.iter().filter(|update| update["content"]["source"] == "user").count(), 1);
+}
+
+#[tokio::test]
 async fn a_merge_patch_names_items_by_id() {
     let app = App::start().await;
     let tag = stuck(&app).await;

@@ -10,6 +10,7 @@ use pes::domain::observation::{Observation, ObservationType};
 use pes::domain::tool::{ToolError, ToolSpec};
 use pes::runtime::clock::Manual;
 use pes::service::feed::{self, FeedAsk};
+use pes::service::if_match::IfMatch;
 use pes::service::plan::{self, PlanPatch};
 use pes::service::{runs, suspensions};
 use pes::tool::{Tool, ToolContext, ToolOutput};
@@ -242,7 +243,7 @@ async fn an_edit_of_the_plan_is_no_activation() {
     let edit = PlanPatch::MergePatch(json!({ "later": { "description": "Sing of it" } }));
     let (service, caller) = (scene.instance.service(), scene.instance.caller());
     let (_, version) = plan::get(service, caller, &"t".into()).await.unwrap();
-    plan::edit(service, caller, &"t".into(), edit, version).await.unwrap();
+    plan::edit(service, caller, &"t".into(), edit, &IfMatch::Versions(vec![version]), None).await.unwrap();
     scene.answer(json!({ "approved": true })).await;
     scene.is_told(2).await;
     let activations = scene.activations();
