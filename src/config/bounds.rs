@@ -8,6 +8,8 @@ use crate::domain::depth::MOST_DEPTH;
 
 /// The smallest useful limit: a request of one or two lines fits.
 const MIN_BODY_BYTES: i64 = 512;
+/// The headers of a plain request with a long key fit.
+const MIN_HEADER_BYTES: i64 = 1_024;
 const MOST_BYTES: i64 = 1 << 40;
 /// Ten years.
 const MOST_MS: i64 = 3_650 * 86_400_000;
@@ -83,7 +85,8 @@ impl Config {
                 .because("the ids that the server makes would be too long"),
             Bound::of("limits.body_bytes", limits.body_bytes, MIN_BODY_BYTES..=MOST_BYTES)
                 .because("no query would fit in less"),
-            Bound::of("limits.header_bytes", limits.header_bytes, 1..=MOST_BYTES),
+            Bound::of("limits.header_bytes", limits.header_bytes, MIN_HEADER_BYTES..=MOST_BYTES)
+                .because("few requests would fit in less"),
             Bound::of("limits.calls_per_reply", limits.calls_per_reply, 1..=MOST_COUNT)
                 .because("with 0 no tool could be called"),
             Bound::of("limits.tool_output_bytes", limits.tool_output_bytes, 0..=MOST_BYTES),
@@ -150,6 +153,7 @@ impl Config {
             Bound::timeout("outbox.attempt_timeout_ms", outbox.attempt_timeout_ms),
             Bound::of("outbox.push_for_ms", outbox.push_for_ms, 0..=MOST_MS),
             Bound::of("outbox.kept_ms", outbox.kept_ms, 0..=MOST_MS),
+            Bound::of("doors.chat_grace_ms", self.doors.chat_grace_ms, -1..=MOST_MS),
             Bound::timeout("telemetry.timeout_ms", self.telemetry.timeout_ms),
         ];
         let delays = |key, delays: &[i64]| -> Vec<Bound> {

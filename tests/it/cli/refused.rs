@@ -207,11 +207,11 @@ const COUNT: i64 = 1_000_000_000;
 const DAY: i64 = 86_400_000;
 
 /// Each number with the least and the most that a server starts with.
-const BOUNDS: [(&str, i64, i64); 58] = [
+const BOUNDS: [(&str, i64, i64); 59] = [
     ("limits.json_depth", 1, 64),
     ("limits.id_length", 40, BYTES),
     ("limits.body_bytes", 512, BYTES),
-    ("limits.header_bytes", 1, BYTES),
+    ("limits.header_bytes", 1_024, BYTES),
     ("limits.calls_per_reply", 1, COUNT),
     ("limits.tool_output_bytes", 0, BYTES),
     ("limits.connections", 1, COUNT),
@@ -265,6 +265,7 @@ const BOUNDS: [(&str, i64, i64); 58] = [
     ("outbox.attempt_timeout_ms", 1, MS),
     ("outbox.push_for_ms", 0, MS),
     ("outbox.kept_ms", 0, MS),
+    ("doors.chat_grace_ms", -1, MS),
     ("telemetry.timeout_ms", 1, MS),
 ];
 
