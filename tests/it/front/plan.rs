@@ -109,6 +109,21 @@ async fn what_cannot_be_edited_is_refused() {
 }
 
 #[tokio::test]
+async fn a_refused_edit_names_every_mistake() {
+    let app = App::start().await;
+    let tag = stuck(&app).await;
+    let new = |id: &str, need: &str, tools: Value| {
+        let item = json!({ "id": id, "description": "New", "dependencies": [need], "requiredTools": tools });
+        json!({ "op": "add", "path": "/-", "value": item })
+    };
+    let refused =
+        patch(&app, &tag, json!([new("a b", "nobody", json!(["nothing"])), new("c", "noone", json!([]))])).await;
+    let errors = refused.problem("plan_invalid")["errors"].as_array().unwrap().clone();
+    let pointers: Vec<&str> = errors.iter().map(|error| error["pointer"].as_str().unwrap()).collect();
+    assert_eq!(pointers, ["/3/id", "/3/dependencies", "/4/dependencies", "/3/requiredTools"], "{errors:#?}");
+}
+
+#[tokio::test]
 async fn a_plan_in_the_making_is_left_alone() {
     let app = App::start().await;
     app.post("/threads/t1/process", json!({ "query": "hang" })).await.expect(202);

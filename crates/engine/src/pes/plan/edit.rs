@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::domain::facts::{PlanSource, PlanUpdateBody};
-use crate::domain::fault::{Code, Fault};
+use crate::domain::fault::{Code, Fault, Pointed};
 use crate::domain::ids::ItemId;
 use crate::domain::observation::RecordMetadata;
 use crate::domain::plan::{ChangeType, FILLED, ItemStatus, TodoItem, TodoItemChange};
@@ -16,6 +16,9 @@ use crate::pes::plan::change::{self, PlanMerge};
 use crate::pes::plan::forget;
 use crate::pes::state::{Definition, Item, Progress, RunPhase, Shape, State};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
+
+/// How many mistakes a refusal lists.
+const MAX_LISTED_MISTAKES: usize = 50;
 
 /// The members of an item that a person may edit.
 #[derive(Debug, PartialEq)]
@@ -30,10 +33,13 @@ struct EditedItem {
 pub(crate) fn edit(tx: &mut Tx<'_>, expected: i64, list: Vec<Value>, by: &str, next: &RunSettings) -> HandlerResult {
     check_editable(tx, expected, list.len())?;
     let edited = read_list(list)?;
-    check_new_ids(tx.state, &edited)?;
     check_protected(tx.state, &edited)?;
-    check_graph(&edited)?;
-    check_tools(tx, &edited, next)?;
+    let mut mistakes = Mistakes::default();
+    check_new_ids(tx.state, &edited, &mut mistakes);
+    check_statuses(tx.state, &edited, &mut mistakes);
+    check_graph(&edited, &mut mistakes);
+    check_tools(tx, &edited, next, &mut mistakes);
+    mistakes.refuse()?;
     let before: Vec<ItemId> = tx.state.list.iter().map(|item| item.def.id.clone()).collect();
     let is_same = |(item, edited): (&Item, &EditedItem)| editable_part(item) == *edited;
     if before.len() == edited.len() && tx.state.list.iter().zip(&edited).all(is_same) {
@@ -75,15 +81,14 @@ fn check_editable(tx: &Tx<'_>, expected: i64, len: usize) -> Result<(), Fault> {
 }
 
 /// Models write ids without white space, so an item whose id has some would be taken for another item.
-fn check_new_ids(state: &State, edited: &[EditedItem]) -> Result<(), Fault> {
+fn check_new_ids(state: &State, edited: &[EditedItem], mistakes: &mut Mistakes) {
     for (at, edited) in edited.iter().enumerate().filter(|(_, edited)| state.item(&edited.def.id).is_none()) {
         let clean = parse::clean_id(edited.def.id.as_str());
         if clean != edited.def.id.as_str() {
             let better = if clean.is_empty() { String::new() } else { format!("; write `{clean}`") };
-            return Err(invalid(at, "id", format!("an id has no white space{better}")));
+            mistakes.add(at, "id", format!("an id has no white space{better}"));
         }
     }
-    Ok(())
 }
 
 /// Items that are finished or in progress must be in the new list unchanged.
@@ -99,6 +104,11 @@ fn check_protected(state: &State, edited: &[EditedItem]) -> Result<(), Fault> {
             return Err(Fault::new(code, format!("Item {} cannot be edited any more.", item.def.id)));
         }
     }
+    Ok(())
+}
+
+/// A pending item can stay pending or be cancelled, and a new one is pending.
+fn check_statuses(state: &State, edited: &[EditedItem], mistakes: &mut Mistakes) {
     for (at, edited) in edited.iter().enumerate() {
         let may_be = match state.item(&edited.def.id).map(|item| item.progress.status) {
             None => edited.status == ItemStatus::Pending,
@@ -106,27 +116,19 @@ fn check_protected(state: &State, edited: &[EditedItem]) -> Result<(), Fault> {
             Some(_) => true,
         };
         if !may_be {
-            return Err(Fault::new(
-                Code::PlanInvalid,
-                "A pending item can stay pending or be cancelled, nothing else.",
-            )
-            .at(format!("/{at}/status"), "only pending or cancelled"));
+            mistakes.add(at, "status", "only pending or cancelled");
         }
     }
-    Ok(())
 }
 
-fn check_tools(tx: &Tx<'_>, edited: &[EditedItem], next: &RunSettings) -> Result<(), Fault> {
+fn check_tools(tx: &Tx<'_>, edited: &[EditedItem], next: &RunSettings, mistakes: &mut Mistakes) {
     let settings = tx.state.run.as_ref().map_or(next, |run| &*run.settings);
     let tools = tx.world.tools.offered(settings);
     for (at, edited) in edited.iter().enumerate().filter(|(_, edited)| edited.status == ItemStatus::Pending) {
-        if let Some(tool) = edited.def.required_tools.iter().find(|tool| !tools.iter().any(|spec| spec.name == **tool))
-        {
-            return Err(Fault::new(Code::PlanInvalid, format!("Item {} requires an unknown tool.", edited.def.id))
-                .at(format!("/{at}/requiredTools"), format!("{tool} is not enabled here")));
+        for tool in edited.def.required_tools.iter().filter(|tool| !tools.iter().any(|spec| spec.name == **tool)) {
+            mistakes.add(at, "requiredTools", format!("{tool} is not enabled here"));
         }
     }
-    Ok(())
 }
 
 /// The list's order, if it does not follow from the changes: they leave items where they are and add new ones at the
@@ -213,20 +215,27 @@ fn editable_part(item: &Item) -> EditedItem {
 }
 
 fn read_list(list: Vec<Value>) -> Result<Vec<EditedItem>, Fault> {
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut mistakes) = (BTreeSet::new(), Mistakes::default());
     let mut edited = Vec::with_capacity(list.len());
     for (at, value) in list.into_iter().enumerate() {
-        let item = read_item(at, value)?;
-        if !seen.insert(item.def.id.clone()) {
-            return Err(invalid(at, "id", "this id occurs twice"));
+        match read_item(value) {
+            Ok(item) => {
+                if !seen.insert(item.def.id.clone()) {
+                    mistakes.add(at, "id", "this id occurs twice");
+                }
+                edited.push(item);
+            }
+            Err((field, why)) => mistakes.add(at, &field, why),
         }
-        edited.push(item);
     }
+    mistakes.refuse()?;
     Ok(edited)
 }
 
-fn read_item(at: usize, value: Value) -> Result<EditedItem, Fault> {
-    let Value::Object(mut map) = value else { return Err(invalid(at, "", "an item is an object")) };
+/// `Err`: the member that is wrong, and why; empty: the item itself.
+fn read_item(value: Value) -> Result<EditedItem, (String, String)> {
+    let wrong = |field: &str, why: &str| Err((field.to_owned(), why.to_owned()));
+    let Value::Object(mut map) = value else { return wrong("", "an item is an object") };
     map.retain(|key, _| !FILLED.contains(&key.as_str()));
     for key in ["createdTimestamp", "updatedTimestamp"] {
         map.insert(key.into(), 0.into());
@@ -235,16 +244,16 @@ fn read_item(at: usize, value: Value) -> Result<EditedItem, Fault> {
     for (key, absent) in [("status", "pending"), ("id", ""), ("description", "")] {
         map.entry(key).or_insert_with(|| absent.into());
     }
-    let todo: TodoItem = serde_json::from_value(Value::Object(map)).map_err(|e| invalid(at, "", e.to_string()))?;
+    let todo: TodoItem = serde_json::from_value(Value::Object(map)).map_err(|e| (String::new(), e.to_string()))?;
     if let Some(unknown) = todo.other.keys().next() {
-        return Err(invalid(at, unknown, "there is no such field"));
+        return wrong(unknown, "there is no such field");
     }
     let id = todo.id.as_str();
     if id.is_empty() || id.len() > 128 || id.chars().any(char::is_control) {
-        return Err(invalid(at, "id", "1 to 128 characters"));
+        return wrong("id", "1 to 128 characters");
     }
     if todo.description.trim().is_empty() {
-        return Err(invalid(at, "description", "must not be empty"));
+        return wrong("description", "must not be empty");
     }
     let def = Definition {
         id: todo.id,
@@ -263,14 +272,15 @@ fn read_item(at: usize, value: Value) -> Result<EditedItem, Fault> {
 
 /// Checks that every dependency of an unfinished item is in the list, and that there is no cycle. A finished item waits
 /// for nothing.
-fn check_graph(edited: &[EditedItem]) -> Result<(), Fault> {
+fn check_graph(edited: &[EditedItem], mistakes: &mut Mistakes) {
     let index: BTreeMap<&ItemId, usize> = edited.iter().enumerate().map(|(at, item)| (&item.def.id, at)).collect();
     let mut unmet = vec![0usize; edited.len()];
     let mut dependants = vec![Vec::new(); edited.len()];
     for (at, item) in edited.iter().enumerate().filter(|(_, item)| !item.status.is_settled()) {
         for need in &item.def.dependencies {
             let Some(on) = index.get(need) else {
-                return Err(invalid(at, "dependencies", format!("there is no item {need}")));
+                mistakes.add(at, "dependencies", format!("there is no item {need}"));
+                continue;
             };
             dependants[*on].push(at);
             unmet[at] += 1;
@@ -287,15 +297,29 @@ fn check_graph(edited: &[EditedItem]) -> Result<(), Fault> {
             }
         }
     }
-    match unmet.iter().position(|left| *left > 0) {
-        Some(at) if sorted < edited.len() => Err(invalid(at, "dependencies", "they lead back to the item itself")),
-        Some(_) | None => Ok(()),
+    if let Some(at) = unmet.iter().position(|left| *left > 0).filter(|_| sorted < edited.len()) {
+        mistakes.add(at, "dependencies", "they lead back to the item itself");
     }
 }
 
-fn invalid(at: usize, field: &str, why: impl Into<String>) -> Fault {
-    let place = at.to_string();
-    let names = [place.as_str(), field];
-    let pointer = Pointer::of(names.into_iter().filter(|name| !name.is_empty()));
-    Fault::new(Code::PlanInvalid, "The edited plan is not valid.").at(pointer.to_string(), why)
+/// The mistakes in an edited list.
+#[derive(Default)]
+struct Mistakes(Vec<Pointed>);
+
+impl Mistakes {
+    /// An empty field means the item itself.
+    fn add(&mut self, at: usize, field: &str, why: impl Into<String>) {
+        if self.0.len() < MAX_LISTED_MISTAKES {
+            let place = at.to_string();
+            let pointer = Pointer::of([place.as_str(), field].into_iter().filter(|name| !name.is_empty()));
+            self.0.push(Pointed { pointer: pointer.to_string(), detail: why.into() });
+        }
+    }
+
+    fn refuse(self) -> Result<(), Fault> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        Err(Fault { errors: self.0, ..Fault::new(Code::PlanInvalid, "The edited plan is not valid.") })
+    }
 }
