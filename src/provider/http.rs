@@ -57,8 +57,14 @@ fn classify(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> ModelFailur
         http_status: Some(status.as_u16()),
         is_models_fault: kind == FailureKind::Broken,
         retry_after_ms,
-        ..failure(kind, format!("the provider answered {status}: {message}{}", wait.unwrap_or_default()))
+        ..failure(kind, format!("the provider answered {}: {message}{}", words(status), wait.unwrap_or_default()))
     }
+}
+
+/// The status with its name, if it has one.
+fn words(status: StatusCode) -> String {
+    let code = status.as_u16();
+    status.canonical_reason().map_or_else(|| code.to_string(), |reason| format!("{code} {reason}"))
 }
 
 /// An error inside a stream whose status was 200. One without a code is retried: the vendor accepted the request, so

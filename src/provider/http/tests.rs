@@ -36,6 +36,12 @@ fn a_message_names_the_wait_that_was_asked_for() {
 }
 
 #[test]
+fn a_status_without_a_name_is_told_by_its_number() {
+    let failure = classify(StatusCode::from_u16(529).unwrap(), &HeaderMap::new(), br#"{"message":"overloaded"}"#);
+    assert_eq!(failure.message, "the provider answered 529: overloaded");
+}
+
+#[test]
 fn errors_in_a_stream_are_classified_alike() {
     let table = [
         (json!({"error": {"message": "m", "code": 429}}), FailureKind::Retry),

@@ -174,8 +174,8 @@ impl Fault {
     }
 
     pub fn quarantined() -> Self {
-        let detail =
-            "The thread crashed the server repeatedly and is quarantined; POST /threads/{id}/release lets it go on.";
+        let detail = "The thread is quarantined, because it crashed the server or what is stored of it cannot be read; POST \
+                      /threads/{id}/release lets it go on.";
         Self::new(Code::ThreadQuarantined, detail)
     }
 

@@ -93,7 +93,7 @@ pub struct ErrorBody {
     pub provider: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How many calls were made, to all models of the list together.
+    /// How many attempts were made, with all models of the list together; some may not have been sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
 }
