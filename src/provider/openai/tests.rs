@@ -210,6 +210,14 @@ fn what_is_not_the_protocol_is_broken_and_errors_are_classified() {
     }
 }
 
+#[test]
+fn what_a_vendor_says_before_it_breaks_off_is_told() {
+    let stream = "data: {\"choices\": [{\"delta\": {\"content\": \"a\"}}]}\n\nevent: error\ndata: {\"message\": \"no room\"}\n\n";
+    let failure = heard([stream.as_bytes()]).1.unwrap_err();
+    let told = "the reply ended without saying why it stopped; it said: no room";
+    assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Incomplete, told));
+}
+
 /// The calls that these fragments form: index, id, name and arguments of each.
 fn called(pieces: &[(Option<u64>, &str, &str, &str)]) -> Value {
     let event = |(index, id, name, arguments): &(Option<u64>, &str, &str, &str)| {

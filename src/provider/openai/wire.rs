@@ -29,6 +29,8 @@ pub(crate) struct Wire {
     is_finished: bool,
     model: String,
     reasoning: ReplayedReasoning,
+    /// The message of the last event that is no chunk of the protocol: it may say why the reply breaks off.
+    last_message: Option<String>,
     /// The first half of a surrogate pair, with which the last chunk ended.
     half: Option<u16>,
 }
@@ -126,6 +128,9 @@ impl wire::Wire for Wire {
         if let Some(usage) = chunk.usage.as_deref().and_then(usage) {
             self.usage = Some(usage);
         }
+        if chunk.choices.is_none() {
+            self.last_message = message(data);
+        }
         for choice in chunk.choices.unwrap_or_default() {
             if choice.index.unwrap_or(0) == 0 {
                 self.choice(choice, deltas)?;
@@ -150,7 +155,11 @@ impl wire::Wire for Wire {
             Some(Err(failure)) => return Err(failure),
             Some(Ok(_)) if self.refused => deltas.push(Delta::Stop(StopReason::Refusal)),
             Some(Ok(stop)) => deltas.push(Delta::Stop(stop)),
-            None => return Err(failure(FailureKind::Incomplete, "the reply ended without saying why it stopped")),
+            None => {
+                let said = self.last_message.take().map(|message| format!("; it said: {message}")).unwrap_or_default();
+                let why = format!("the reply ended without saying why it stopped{said}");
+                return Err(failure(FailureKind::Incomplete, why));
+            }
         }
         Ok(())
     }
@@ -243,6 +252,14 @@ fn usage(figures: &Value) -> Option<Usage> {
 fn rounded(figure: &Value) -> Option<u64> {
     let of_fraction = || figure.as_f64().filter(|figure| *figure >= 0.0).map(|figure| figure.round() as u64);
     figure.as_u64().or_else(of_fraction)
+}
+
+fn message(event: &str) -> Option<String> {
+    let mut event: Value = serde_json::from_str(event).ok()?;
+    match event.get_mut("message")?.take() {
+        Value::String(message) if !message.is_empty() => Some(message),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => None,
+    }
 }
 
 fn broken(error: &serde_json::Error) -> ModelFailure {

@@ -111,7 +111,10 @@ async fn past(service: &Service, caller: &Caller, id: &ThreadId, suspension: &Su
             Fault::new(Code::RunCancelled, "Its run was cancelled.")
         }
         SuspensionStatus::Cancelled => {
-            Fault::new(Code::AlreadyResolved, "It was withdrawn; look at what is asked now.")
+            let reason = past.resolution.as_ref().and_then(|resolution| resolution.reason.as_deref());
+            let why = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+            let detail = format!("It was withdrawn{why}; look at what is asked now, if anything is.");
+            Fault::new(Code::AlreadyResolved, detail)
         }
     };
     Ok(Some(match past.resolution {
