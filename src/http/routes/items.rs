@@ -19,7 +19,8 @@ use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::runs::{self, ItemAction, Receipt};
 
 /// Retry an item of the active run: a new attempt of the same item. Its earlier result stays in the log. If it was
-/// completed, a person is asked about each of its calls, unless the call only reads or is declared idempotent.
+/// completed, a person is asked about each of its calls, else about calls of tools whose effect an earlier attempt had or
+/// may have had; not about calls that only read or are declared idempotent.
 #[utoipa::path(post, path = "/threads/{thread}/items/{item}/retry", operation_id = "retryItem", tag = "runs",
     params(("Idempotency-Key" = Option<String>, Header)), responses((status = 202, body = Receipt)))]
 pub(crate) async fn retry(
