@@ -98,6 +98,7 @@ fn its_runs_end_by_name_and_the_next_one_begins(#[case] damage: fn(&mut Sim), #[
     }
     assert!(machine.running().is_empty() && machine.run().is_none() && !machine.is_unreadable());
     assert!(step.rows.iter().filter(is_message).all(|row| row.ord > before), "what is said now comes last");
+    assert!(step.rows.iter().filter(is_message).all(|row| !row.id.is_empty()), "no message is made up");
 
     let mut again = read(&sim).unwrap();
     assert!(!again.is_unreadable() && again.running().is_empty());

@@ -205,8 +205,11 @@ fn withdraw_message(tx: &mut Tx<'_>, ord: i64, run: &Run) {
 }
 
 /// Makes the message of a failed queued run part of the conversation, after the messages of earlier runs, as if the run
-/// had begun: the log has it as queued only.
+/// had begun: the log has it as queued only. Of a run whose row cannot be read, the message is not known.
 fn count_message(tx: &mut Tx<'_>, run: &Run) {
+    if run.message_id.as_str().is_empty() {
+        return;
+    }
     uncount_message(tx, run);
     let shown = message::store(tx, &message::user_message(run));
     let body = StateUpdateBody { message: Some(shown), ..tx.state_update(vec!["messages".to_owned()]) };
