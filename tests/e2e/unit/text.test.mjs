@@ -14,9 +14,20 @@ test('what is visible stays as it is', () => {
 
 test('characters that order, join or hide text are shown as their codes', () => {
   assert.deepEqual(pieces('to\u202eevil'), ['to', { mark: 'U+202E', count: 1 }, 'evil']);
-  for (const hidden of '\u202a\u2066\u200e\u061c\u200b\u200d\u2060\ufeff\u00ad\u180e\u3164\ufe00\ufe0d\u{1bca0}\u{1d17a}\u2028\u0000\u0007\u007f\u009b\r') {
+  for (const hidden of '\u202a\u2066\u200e\u061c\u200b\u200d\u2060\ufeff\u180e\u3164\ufe00\ufe0d\u{1bca0}\u{1d17a}\u2028\u0000\u0007\u007f\u009b\r') {
     assert.equal(marks(`a${hidden}b`).length, 1, hidden.codePointAt(0).toString(16));
   }
+});
+
+test('a joiner or a soft hyphen that a word or an emoji needs stays as it is, everywhere else it is marked', () => {
+  const needed = ['می\u200cخواهم', 'مَ\u200cی', 'क्\u200dष', 'ന്\u200dറ', 'co\u00adoperate', '👨\u200d💻', '👩🏽\u200d💻', '🏳️\u200d🌈', '👨\u200d👩\u200d👧'];
+  for (const text of needed) assert.deepEqual(pieces(text), [text]);
+  assert.equal(countHidden(needed), 0);
+  assert.deepEqual(pieces('a\u200db'), ['a', { mark: 'U+200D', count: 1 }, 'b']);
+  assert.deepEqual(pieces('👨\u200d\u200d💻'), ['👨', { mark: 'U+200D ×2', count: 2 }, '💻']);
+  const hiding = ['\u200cم', 'م\u200c', 'م\u200da', 'я\u200dм', 'α\u200cβ', '1\u200c2', '👨\u200c💻', '👨\u200da', '👨\ufe0f\ufe0f\u200d💻', 'e\u0301\u200d\u0301', '\ufe0f\u200d\ufe0f',
+    'a\u00ad', '\u00ada', 'a\u00ad1', 'a\u00ad\u00adb'];
+  for (const text of hiding) assert.equal(marks(text).length, 1, JSON.stringify(text));
 });
 
 test('text within tag characters and variation selectors is seen', () => {
