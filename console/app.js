@@ -287,6 +287,7 @@ function makeContext() {
     retryAt: app.opened?.retryAt ?? null,
     signedIn: () => start(true),
     isOver: app.isOver,
+    isUpgraded: app.lists.lists.isUpgraded,
     openPalette: () => openDialog('palette'),
     openKeys: () => openDialog('keys'),
     whyNot(scope, { inPast = false } = {}) {

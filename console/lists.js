@@ -15,6 +15,8 @@ const EVENTS = ['focus', 'online'];
 
 export function createLists({ api, changed, wereRead = () => {}, open = openLive, target = globalThis.window }) {
   const lists = { ...NONE };
+  /** Of the server, since the page was loaded. */
+  const versions = new Set();
   let live = null;
   let reading = null;
   let next = null;
@@ -29,10 +31,12 @@ export function createLists({ api, changed, wereRead = () => {}, open = openLive
     const mine = live;
     clearTimeout(timer);
     meanwhile = [];
-    reading = Promise.all([api.get(`/threads?limit=${MOST}`), api.all('/suspensions?limit=200')])
-      .then(([threads, questions]) => {
+    reading = Promise.all([api.get(`/threads?limit=${MOST}`), api.all('/suspensions?limit=200'), api.get('/version')])
+      .then(([threads, questions, { version }]) => {
         if (!mine || mine !== live) return;
-        Object.assign(lists, { threads: threads.items, more: threads.nextCursor != null, questions: questions.items, problem: null });
+        versions.add(version);
+        Object.assign(lists, { threads: threads.items, more: threads.nextCursor != null, questions: questions.items });
+        Object.assign(lists, { problem: null, isUpgraded: versions.size > 1 });
         for (const [event, data] of meanwhile) take[event](data);
         pause = PAUSE;
         wereRead();

@@ -56,9 +56,13 @@ function later(name, load, meanwhile = (shown) => shown) {
   };
 }
 
-/** Browsers do not retry a failed import: the page has to be reloaded. */
+/** Browsers do not retry a failed import, and parts of two versions may not fit: the page has to be reloaded. */
+const Reload = () => html`<button type="button" class="b small" onClick=${() => location.reload()}>Load the page again</button>`;
+
 const Missing = () => html`<p class="fact" role="alert" data-testid="not-read">This part of the page could not be read: the server
-  did not answer. <button type="button" class="b small" onClick=${() => location.reload()}>Load the page again</button></p>`;
+  did not answer, or was upgraded. <${Reload} /></p>`;
+
+export const Upgraded = () => html`<div class="strip bad" role="status" data-testid="upgraded"><b>The server was upgraded.</b><${Reload} /></div>`;
 
 export const stage = (shown) => html`<main class="stage">${shown}</main>`;
 export const wide = (shown) => html`<main class="stage wide">${shown}</main>`;

@@ -8,7 +8,7 @@ import { partOf, threadHash } from '../router.js';
 import { Shape, Sign } from '../shapes.js';
 import { html, useRef } from '../vendor/preact-htm.js';
 import { Boundary } from './boundary.js';
-import { Compare, FailurePanel, Inbox, KeysDialog, Login, NewThread, Notice, Palette, Policy, stage, System, Usage, wide } from './later.js';
+import { Compare, FailurePanel, Inbox, KeysDialog, Login, NewThread, Notice, Palette, Policy, stage, System, Upgraded, Usage, wide } from './later.js';
 import { Button, Left, Loading } from './parts.js';
 import { Rail } from './rail.js';
 import { ThreadPage } from './thread.js';
@@ -152,11 +152,12 @@ function Mark() {
     <path class="ink" d="M26 5.5 29.5 9 26 12.5 22.5 9z" /></svg>`;
 }
 
-/* Warnings: no connection, a scripted model, a quarantined thread. */
+/* Warnings: no connection, another version, a scripted model, a quarantined thread. */
 
 function Strips({ ctx, route, thread }) {
   return html`<div class="strips">
     ${ctx.conn === 'held' ? html`<${Held} ctx=${ctx} thread=${thread} />` : null}
+    ${ctx.isUpgraded ? html`<${Upgraded} />` : null}
     ${isDemo(ctx, route, thread) ? html`<${Demo} />` : null}
     ${ctx.isOver || thread?.row?.status === 'quarantined' ? html`<${Notice} ctx=${ctx} />` : null}
   </div>`;

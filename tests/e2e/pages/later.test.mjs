@@ -110,3 +110,20 @@ test('without the server nothing is asked for; it comes as soon as there is one'
   await page.locator('[data-testid=changes]').waitFor();
   assert.deepEqual(page.wrong, []);
 });
+
+test('a server of another version is noticed once it answers again, and the page can be loaded again', async (t) => {
+  const other = await Server.start();
+  t.after(() => other.stop());
+  await other.run('dinner', DINNER);
+  const page = await open(other, '#/t/dinner');
+  await painted(page, 10);
+  await page.locator('.th').waitFor();
+  const upgraded = page.locator('[data-testid=upgraded]');
+  await page.route('**/version', (route) => route.fulfill({ json: { name: 'pes', version: '99.0.0' } }));
+  await other.restart();
+  await upgraded.waitFor();
+  assert.match(await upgraded.innerText(), /^The server was upgraded\./);
+  await upgraded.getByRole('button', { name: 'Load the page again' }).click();
+  await upgraded.waitFor({ state: 'detached' });
+  await painted(page, 10);
+});

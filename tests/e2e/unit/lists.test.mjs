@@ -14,7 +14,9 @@ function listed(target = null) {
     away: false,
     refusal: null,
     held: null,
-    async get() {
+    version: '1.0.0',
+    async get(path) {
+      if (path === '/version') return { version: api.version };
       reads += 1;
       await api.held;
       if (api.away) throw new Problem(0, { title: 'The server does not answer.' });
@@ -193,4 +195,20 @@ test('a thread that comes or goes is counted, also where the list keeps its leng
   assert.deepEqual(changesBy('thread', row('t1')), [200, 0]);
   assert.deepEqual(changesBy('thread', row('t200')), [200, 1]);
   assert.deepEqual(changesBy('thread_deleted', { threadId: 'unknown' }), [200, 2]);
+});
+
+test('another version of the server is noticed, also after signing out, and stays so', async () => {
+  const { lists, api, socket, now } = listed();
+  await lists.read();
+  await lists.read();
+  assert.equal(now.isUpgraded, false);
+  api.version = '1.1.0';
+  socket.frame('caught_up', {});
+  await lists.read();
+  assert.equal(now.isUpgraded, true);
+  lists.stop();
+  api.version = '1.0.0';
+  lists.start();
+  await lists.read();
+  assert.equal(now.isUpgraded, true);
 });
