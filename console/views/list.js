@@ -15,13 +15,16 @@ import { ruleText, waitText } from './timeline/row.js';
 
 const LANE = 14;
 const EDGE = 16;
+/** Wider lanes would take the room of the words: they are left out. */
+const WIDEST = 200;
+const ALONE = { lane: 0, from: [], through: [], down: false };
 /** Above so many items rows have one height, and only visible ones are drawn. */
 const MANY = 200;
 const TIGHT = 46;
 
 export function PlanList({ ctx, route, thread }) {
   const items = thread.core.todoList;
-  const drawn = useMemo(() => lanes(items), [shapeOf(items)]);
+  const drawn = useMemo(() => fitting(lanes(items)), [shapeOf(items)]);
   const weigh = weightOf(thread.view, thread.now);
   const status = new Map(items.map((item) => [item.id, item.status]));
   const isTight = items.length > MANY;
@@ -41,10 +44,12 @@ export function PlanList({ ctx, route, thread }) {
   const gap = (count) => (count ? html`<tr class="gap" aria-hidden="true"><td colspan="7" ...${placed({ height: `${count * TIGHT}px` })}></td></tr>` : null);
   return html`<div class="scroll scrollx" tabindex="0" role="region" aria-label="Plan as a list" data-testid="plan-list"
       onScroll=${isTight ? sight.onScroll : null}><table class="plan ${isTight ? 'tight' : ''}">
-    <thead><tr><th ...${placed({ width: isTight ? `${Math.min(200, EDGE + drawn.width * LANE)}px` : null })}><span class="sr">Status</span></th><th>Item</th><th class="c2">After</th><th class="c3">Tools and rule</th><th>Promised → delivered</th>
+    <thead><tr><th ...${placed({ width: isTight ? `${EDGE + drawn.width * LANE}px` : null })}><span class="sr">Status</span></th><th>Item</th><th class="c2">After</th><th class="c3">Tools and rule</th><th>Promised → delivered</th>
       <th>Time</th><th class="c6">Cost</th></tr></thead>
     <tbody>${gap(from)}${rows}${gap(items.length - to)}</tbody></table></div>`;
 }
+
+const fitting = (drawn) => (EDGE + drawn.width * LANE > WIDEST ? { rows: drawn.rows.map(() => ALONE), width: 1 } : drawn);
 
 function metOf(status, item) {
   return (item.dependencies ?? []).map((id) => (status.get(id) === 'completed' ? '1' : '0')).join('');

@@ -38,6 +38,21 @@ function seeNodes() {
   }).observe(document.body, { childList: true, subtree: true });
 }
 
+test('lanes stand beside the items, unless they would take the room of the words', async () => {
+  const lanesOf = async (dependencies) => {
+    const log = largeLog(100, 0);
+    for (const { content: { todoList } } of log) todoList?.forEach((item, i) => { item.dependencies = dependencies(i); });
+    const page = await large('#/t/large/list', log);
+    await showing(page, log.length);
+    const widths = await page.locator('.lanes').evaluateAll((all) => all.map((one) => one.style.width));
+    assert.equal(widths.length, 100);
+    assert.ok(await page.locator('.plan .what').first().evaluate((cell) => cell.offsetWidth > 150));
+    return [...new Set(widths), await count(page, '.lane-svg path') > 0];
+  };
+  assert.deepEqual(await lanesOf((i) => (i < 5 ? [] : [`i${i - 5}`])), ['86px', true]);
+  assert.deepEqual(await lanesOf((i) => (i ? [`i${(i - 1) >> 1}`] : [])), ['30px', false]);
+});
+
 test('five thousand observations are shown, and few of them drawn', async () => {
   assert.ok(LOG.length >= 5000);
   const page = await large('#/t/large');
