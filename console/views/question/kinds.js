@@ -54,7 +54,7 @@ export function inDoubt(props) {
   const done = () => (draft.giving ? act('done', value === undefined ? {} : { value }) : set({ giving: true }));
   const skip = () => act('skip', reasonOf(draft.reason));
   return [html`
-    <p class="mid">The call was handed over, and the server stopped before an answer came. It was not repeated, as that might do it
+    <p class="mid">The call was handed over, and what came of it is not known. It was not repeated, as that might do it
       twice. Look where it would have had its effect, then say what is true.</p>
     ${argumentsOf(props)}`,
     html`<${ReasonField} draft=${draft} set=${set} hint="Reason, if you skip it (the model reads it)" />
@@ -129,7 +129,7 @@ export function peerAuth(props) {
 
 /** The run was paused by somebody. */
 export function pause({ question, draft, press, whyNot }) {
-  return [html`<p class="mid">What was under way came to its end; nothing new starts.</p>`,
+  return [html`<p class="mid">What is under way comes to its end; nothing new starts.</p>`,
     html`<${YesNo} draft=${draft} whyNot=${whyNot}
       yes=${['continue', 'Continue', () => press('continue', reply(question, { approved: true }))]} />`];
 }

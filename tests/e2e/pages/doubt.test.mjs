@@ -78,3 +78,15 @@ test('a call that was not done is made again, once', async () => {
   assert.equal(asked, before + 1);
   await done(page);
 });
+
+test('a call without an answer is in doubt too, and no stop of the server is blamed for it', async () => {
+  onCall = (answer) => answer.destroy();
+  await server.run('unanswered', 'Send the transfer.');
+  const page = await open(server, '#/t/unanswered');
+  await at(page, 'question').waitFor();
+  assert.equal(await at(page, 'question').getAttribute('data-kind'), 'in_doubt');
+  const words = await at(page, 'question').innerText();
+  assert.match(words, /The call was handed over, and what came of it is not known\. It was not repeated/);
+  assert.doesNotMatch(words, /stopped/);
+  await done(page);
+});

@@ -268,6 +268,7 @@ test('a pause is ended by Continue', async () => {
   await server.post('/threads/pause/pause', {});
   const { suspensionId } = await questionOf(server, 'pause', 'pause');
   const page = await open(server, `#/questions/${suspensionId}`);
+  assert.match(await at(page, 'question').innerText(), /What is under way comes to its end; nothing new starts\./);
   await at(page, 'continue').click();
   await page.waitForFunction((id) => !document.querySelector(`[data-testid=question-row][data-id="${id}"]`), suspensionId);
   assert.equal(await questionOf(server, 'pause', 'pause'), undefined);
