@@ -87,4 +87,11 @@ test('nothing moves for whoever asked for that, and shapes carry all where colou
   assert.equal(await page.evaluate(() => document.getAnimations().length), 0);
   for (const shape of await page.locator('svg.i[role=img]').all()) assert.ok(await shape.getAttribute('aria-label'));
   assert.ok(await page.locator('.g-node svg.i').count() >= 4);
+  // The border of the chosen one can be seen, that of no other; and beads are filled.
+  for (const [others, edge] of [['.nav a', 'borderBottomColor'], ['.th', 'borderLeftColor'], ['.tabs button', 'borderBottomColor']]) {
+    await page.locator(others).first().waitFor();
+    assert.deepEqual(await page.locator(others).evaluateAll((all, name) => all.filter((one) => getComputedStyle(one)[name] !== 'rgb(255, 255, 255)')
+      .map((one) => one.matches('[aria-current], [aria-selected=true]')), edge), [true], others);
+  }
+  assert.notEqual(await page.locator('.beads .completed').first().evaluate((bead) => getComputedStyle(bead).backgroundColor), 'rgb(255, 255, 255)');
 });
