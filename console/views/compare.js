@@ -87,7 +87,7 @@ export function Compare({ ctx, route }) {
   const parted = partedAt(...threads);
   const differ = rows.filter((row) => row.differs).length;
   return html`<main class="stage" data-testid="compare">
-    <div class="strip replay"><b>Two branches</b>
+    <div class="strip replay"><h1>Two branches</h1>
       <span data-testid="differences">${parted ? `Same up to observation ${parted.a}. ` : ''}${count(differ, 'item')} of ${rows.length} ${differ === 1 ? 'differs' : 'differ'}${parted ? ' since' : ''}.</span>
       <button type="button" class="b small right" aria-pressed=${String(isBrief)}
           onClick=${() => setBrief(!isBrief)}>Only differences</button>

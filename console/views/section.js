@@ -10,7 +10,7 @@ import { Loading, Refusal, wordsOf } from './parts.js';
 import { pressedOnce, useArmed } from './question/parts.js';
 
 /** A table that scrolls if it is too wide. */
-export const Table = ({ label, heads, cls = '', id, children }) => html`<div class="scrollx" tabindex="0" role="region" aria-label=${label}>
+export const Table = ({ label, heads, cls = '', id, children }) => html`<div class="scrollx" tabindex="0" role="group" aria-label=${label}>
   <table class="data ${cls}" data-testid=${id}><thead><tr>${heads.map((head) => (typeof head === 'string'
     ? html`<th>${head || html`<span class="sr">Status</span>`}</th>` : head))}</tr></thead><tbody>${children}</tbody></table></div>`;
 

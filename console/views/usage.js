@@ -115,7 +115,7 @@ function Bars({ rows, nameOf }) {
   const measure = sorted.some((row) => size(row) > 0) ? size : weight;
   const top = Math.max(...sorted.map(measure), 1e-9);
   const figures = ['Tokens', 'Calls', 'Cost'].map((head) => html`<th class="n">${head}</th>`);
-  return html`<${Table} label="Usage" heads=${['What', html`<th class="hide"></th>`, ...figures]}>${sorted.map((row, i) => html`<tr key=${i}><td>${nameOf(row)}</td>
+  return html`<${Table} label="Usage" heads=${['What', html`<td class="hide"></td>`, ...figures]}>${sorted.map((row, i) => html`<tr key=${i}><td>${nameOf(row)}</td>
       <td class="bar-cell hide"><div class="hbar" ...${placed({ width: `${(measure(row) / top) * 100}%` })}></div></td>
       <td class="n">${tokens(weight(row))}</td><td class="n">${row.calls}</td>
       <td class="n" title=${row.unpricedCalls ? `${count(row.unpricedCalls, 'call')} without a price` : null}>${priceOf(row)}${row.unpricedCalls && row.unpricedCalls < row.calls ? ' +' : ''}</td></tr>`)}</${Table}>

@@ -17,6 +17,7 @@ test('a log that grows while it is compared is read on, and not from its start',
     if (/^\/threads\/.*\/events$/.test(pathname)) asked.push(`${pathname.split('/')[2]} ${searchParams.get('after')}`);
   });
   await page.evaluate(() => { location.hash = '#/compare/one/two'; });
+  await page.getByRole('heading', { level: 1, name: 'Two branches' }).waitFor();
   for (let i = 0; i < 3; i++) {
     await server.run('two', 'Answer at length.');
     const { lastSeq } = await server.get('/threads/two');

@@ -68,6 +68,20 @@ test('figures of usage stand only below the choice that they were read for', asy
   await page.context().close();
 });
 
+test('letters and words set wider, as some readers need them, make no page wider than the screen', async () => {
+  for (const width of [1440, 900, 390]) {
+    const page = await open(server, '#/t/dinner', { width });
+    await painted(page, 5);
+    await page.evaluate(() => {
+      const wider = new CSSStyleSheet();
+      wider.replaceSync('* { line-height: 1.5 !important; letter-spacing: .12em !important; word-spacing: .16em !important }');
+      document.adoptedStyleSheets = [wider];
+    });
+    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width);
+    await page.context().close();
+  }
+});
+
 test('names of items and tools are not broken in the list of a plan', async () => {
   const page = await open(server, '#/t/dinner/list');
   await painted(page, 5);

@@ -58,12 +58,15 @@ export const connected = (page, conn) => page.waitForFunction((wants) => documen
 
 export const seqOf = (page) => page.evaluate(() => Number(document.documentElement.dataset.seq));
 
-/** What axe finds that is serious or critical, in words. */
+/** Of less impact, and kept nevertheless. */
+const KEPT = ['landmark-unique', 'empty-table-header'];
+
+/** What axe finds that is serious or critical, or breaks one of these rules, in words. */
 export async function serious(page) {
   // The page's policy refuses foreign scripts, so this one is evaluated from outside.
   await page.evaluate(axe.source);
   const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'], rules: { 'color-contrast': { enabled: true } } }));
-  return found.violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
+  return found.violations.filter(({ id, impact }) => impact === 'serious' || impact === 'critical' || KEPT.includes(id))
     .map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html.slice(0, 160)} ${failureSummary?.split('\n')[1] ?? ''}`).join(' | ')}`);
 }
 
