@@ -4,6 +4,7 @@
 
 import { html } from './vendor/preact-htm.js';
 import { brief, plain, show, shown } from './text.js';
+import { Copy } from './views/copy.js';
 
 const DEEPEST = 8;
 // Unambiguous patterns: the time is linear in the length of a line.
@@ -235,14 +236,18 @@ const said = (part) => (typeof part === 'string' ? part : part.text ?? part.part
 
 export const markdown = (text) => html`<div class="md">${parse(text ?? '').map(blockNode)}</div>`;
 
-export const Markdown = ({ text }) => markdown(text);
+/** With what it copies: the text as it was written. */
+export const Markdown = ({ text }) => html`${markdown(text)}<${CopyRow} text=${text} />`;
+
+const CopyRow = ({ text, children }) => html`<div class="row dim t0">${children}<${Copy} text=${text} label="Copy" cls="quiet right" /></div>`;
 
 function blockNode(found) {
   switch (found.kind) {
     case 'heading': return headingNode(found);
     case 'rule': return html`<hr />`;
     case 'quote': return html`<blockquote>${found.blocks.map(blockNode)}</blockquote>`;
-    case 'code': return html`<pre class="json">${show(found.text)}</pre>`;
+    case 'code': return html`<div><${CopyRow} text=${found.text}>${show(found.language)}</${CopyRow}>
+      <pre class="json" tabindex="0" role="group" aria-label="Code">${show(found.text)}</pre></div>`;
     case 'list': {
       const entries = found.entries.map((blocks) => html`<li>${blocks.map(blockNode)}</li>`);
       return found.ordered ? html`<ol start=${found.start}>${entries}</ol>` : html`<ul>${entries}</ul>`;
@@ -258,7 +263,7 @@ const headingNode = ({ level, text }) => html`
 
 function tableNode({ align, head, rows }) {
   const side = (i) => (align[i] === 'end' ? 'n' : '');
-  return html`<div class="scrollx" tabindex="0" role="region" aria-label="Table"><table class="data">
+  return html`<div class="scrollx" tabindex="0" role="group" aria-label="Table"><table class="data">
     <thead><tr>${head.map((cell, i) => html`<th class=${side(i)}>${line(cell)}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr>${row.map((cell, i) => html`<td class=${side(i)}>${line(cell)}</td>`)}</tr>`)}</tbody>
   </table></div>`;

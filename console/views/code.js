@@ -1,11 +1,14 @@
-// Code: JSON, what differs in it, names in a sentence, counts of hidden characters; and copying.
+// Code: JSON, what differs in it, names in a sentence, counts of hidden characters; and copying it.
 
 import { basePath } from '../api.js';
 import { diffLines } from '../diff.js';
 import { bytes } from '../format.js';
 import { pieces, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
+import { copied } from './copy.js';
 import { Button } from './parts.js';
+
+export { Copy } from './copy.js';
 
 const MOST_BYTES = 20_000;
 const MOST_LINES = 400;
@@ -17,12 +20,9 @@ export function Json({ value, label = 'JSON' }) {
   const lines = text.split('\n');
   const isLong = text.length > MOST_BYTES || lines.length > MOST_LINES;
   const cut = isLong && !isAll ? lines.slice(0, MOST_LINES).join('\n').slice(0, MOST_BYTES) : text;
-  return html`<pre class="json" tabindex="0" role="region" aria-label=${label}>${show(cut)}</pre>
+  return html`<pre class="json" tabindex="0" role="group" aria-label=${label}>${show(cut)}</pre>
     ${isLong && !isAll ? html`<${Button} cls="small" label=${`Show all (${bytes(text.length)})`} onClick=${() => setAll(true)} />` : null}`;
 }
-
-/** The outcome in words. Over plain HTTP there is no clipboard. */
-const copied = (text) => (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(() => 'Copied', () => 'No clipboard: needs HTTPS');
 
 /** The same request for a terminal, with a variable for the key. */
 export function asCurl(method, path, body, origin = globalThis.location ? location.origin + basePath() : '') {
@@ -35,13 +35,6 @@ export function asCurl(method, path, body, origin = globalThis.location ? locati
 }
 
 export const copyCurl = (path) => copied(asCurl('GET', path));
-
-/** `text` is the text to copy, or a function for it. */
-export function Copy({ text, label, cls = '', id }) {
-  const [said, say] = useState(null);
-  const copy = async () => say(await copied(typeof text === 'function' ? await text() : text));
-  return html`<${Button} cls=${`small ${cls}`} id=${id} label=${said ?? label} onClick=${copy} />`;
-}
 
 /** The remedy, names in it as code. */
 export const Todo = ({ text }) => html`${text.split('`').map((part, i) => (i % 2 ? html`<code>${show(part)}</code>` : show(part)))}.`;

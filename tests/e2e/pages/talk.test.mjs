@@ -67,6 +67,28 @@ test('an answer is Markdown, its links lead to the web only, and its suggestions
   await done(page);
 });
 
+test('an answer is copied as it was written, a block of code alone, and a selection without the hosts beside links', async () => {
+  await server.run('copied', 'Answer at length.');
+  const page = await open(server, '#/t/copied?tab=talk', { permissions: ['clipboard-read', 'clipboard-write'] });
+  const copies = at(page, 'answer').getByRole('button', { name: 'Copy' });
+  await copies.first().waitFor();
+  assert.equal(await copies.count(), 2);
+  const kept = () => page.evaluate(() => navigator.clipboard.readText());
+  await copies.first().click();
+  await at(page, 'answer').getByRole('button', { name: 'Copied' }).waitFor();
+  assert.equal(await kept(), 'const parcels = 3;');
+  await copies.click();
+  await copies.waitFor({ state: 'detached' });
+  const [told] = (await server.get('/threads/copied/messages')).items.filter((one) => one.role === 'AI');
+  assert.equal(await kept(), told.content);
+  assert.match(told.content, /^## What was found\n/);
+  await page.evaluate(() => getSelection().selectAllChildren(document.querySelector('.md')));
+  await page.keyboard.press('Control+c');
+  assert.match(await kept(), /a link/);
+  assert.doesNotMatch(await kept(), /example\.com/);
+  await done(page);
+});
+
 test('a run that is under way is steered, followed, or interrupted', async () => {
   for (const [way, onBusy] of [['steer', 'steer'], ['enqueue', 'enqueue'], ['interrupt', 'interrupt']]) {
     const thread = `busy-${way}`;

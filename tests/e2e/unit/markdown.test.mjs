@@ -35,6 +35,11 @@ test('emphasis, code and breaks; signs that mean nothing stay', () => {
   assert.equal(walk(markdown('\\*a\\*')).text, '*a*');
 });
 
+test('what may scroll is reached with keys', () => {
+  const focused = (node) => [node].flat(9).flatMap((one) => (one?.props ? [...(one.props.tabindex === '0' ? [one.props] : []), ...focused(one.props.children)] : []));
+  assert.deepEqual(focused(markdown('```js\nx\n```\n\n| a |\n|---|\n| b |')).map((props) => [props.role, props['aria-label']]), [['group', 'Code'], ['group', 'Table']]);
+});
+
 test('HTML stands there as text', () => {
   const { names, text } = walk(markdown('<img src=x onerror=alert(1)>\n\n<script>alert(1)</script> **b**<svg/onload=x>'));
   assert.deepEqual(names.filter((name) => !['div', 'p', 'bdi', 'strong'].includes(name)), []);
