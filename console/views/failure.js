@@ -12,7 +12,7 @@ import { Table } from './section.js';
 
 /** Of a refused request, or the thread's last run. */
 export function FailurePanel({ ctx, thread, problem }) {
-  const failure = problem ? ofProblem(problem) : ofRun(thread);
+  const failure = problem ? ofProblem(problem, thread) : ofRun(thread);
   if (!failure) return null;
   return html`<div class="failure-box"><section class="panel-error" role="alert" data-testid="failure" data-code=${failure.code}>
     <div class="row"><${Shape} status="failed" /><h1>${show(failure.title)}</h1>
@@ -25,14 +25,20 @@ export function FailurePanel({ ctx, thread, problem }) {
   ${!problem && html`<${Failures} ctx=${ctx} thread=${thread} />`}</div>`;
 }
 
-function ofProblem(problem) {
+function ofProblem(problem, thread) {
+  const isMissing = problem.code === 'not_found';
+  // Of the requests for the thread any may have been refused first.
+  if (isMissing && thread?.status === 'failed') {
+    const wasThere = thread.lastSeq > 0 && { title: 'The thread was deleted', message: thread.title, todo: null };
+    return { ...ofProblem(problem), asked: `/threads/${enc(thread.id)}`, ...wasThere };
+  }
   return {
     code: problem.code ?? 'unreachable',
     title: problem.title ?? 'The request was refused',
     message: problem.detail === problem.title ? null : problem.detail,
     todo: problem.todo ?? (problem.isUnreachable ? 'Wait until the server answers; it is asked again by itself' : REMEDIES[problem.code]),
     errors: problem.errors,
-    asked: problem.code === 'not_found' && problem.body?.instance,
+    asked: isMissing && problem.body?.instance,
     traceId: problem.traceId,
   };
 }

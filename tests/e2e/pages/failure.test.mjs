@@ -81,6 +81,7 @@ test('a thread that is not there is said in the place of it', async () => {
   const page = await open(server, '#/t/nobody');
   await at(page, 'failure').waitFor();
   assert.equal(await at(page, 'failure').getAttribute('data-code'), 'not_found');
+  assert.equal(await at(page, 'asked-for').innerText(), '/threads/nobody');
   await done(page);
 });
 
@@ -92,6 +93,9 @@ test('a thread that is deleted elsewhere is said to be gone', async () => {
   await server.ask('DELETE', '/threads/gone');
   await at(page, 'failure').waitFor();
   assert.equal(await at(page, 'failure').getAttribute('data-code'), 'not_found');
+  assert.match(await at(page, 'failure').innerText(), /The thread was deleted\s+not_found\s+Dinner invitation/);
+  assert.equal(await at(page, 'asked-for').innerText(), '/threads/gone');
+  assert.equal(await at(page, 'remedy').count(), 0);
   assert.equal(await page.evaluate(() => document.documentElement.dataset.conn), 'live');
   await done(page);
 });
