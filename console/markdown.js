@@ -4,7 +4,7 @@
 
 import { html } from './vendor/preact-htm.js';
 import { brief, plain, show, shown } from './text.js';
-import { Copy } from './views/copy.js';
+import { Copy } from './views/parts.js';
 
 const DEEPEST = 8;
 // Unambiguous patterns: the time is linear in the length of a line.

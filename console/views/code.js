@@ -1,14 +1,11 @@
-// Code: JSON, what differs in it, names in a sentence, counts of hidden characters; and copying it.
+// Code: JSON, what differs in it, names in a sentence, counts of hidden characters; a request as curl.
 
 import { basePath } from '../api.js';
 import { diffLines } from '../diff.js';
 import { bytes } from '../format.js';
 import { pieces, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
-import { copied } from './copy.js';
-import { Button } from './parts.js';
-
-export { Copy } from './copy.js';
+import { Button, copied } from './parts.js';
 
 const MOST_BYTES = 20_000;
 const MOST_LINES = 400;

@@ -5,8 +5,8 @@ import { enc } from '../api.js';
 import { areKeysOn, switchKeys } from '../browser.js';
 import { count, fullTime } from '../format.js';
 import { html, useLayoutEffect, useRef, useState } from '../vendor/preact-htm.js';
-import { asCurl, Copy, Json } from './code.js';
-import { Button, Kbd, useFork } from './parts.js';
+import { asCurl, Json } from './code.js';
+import { Button, Copy, Kbd, useFork } from './parts.js';
 
 export function Dialog({ label, close, cls = '', children }) {
   const element = useRef(null);

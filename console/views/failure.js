@@ -6,8 +6,8 @@ import { REMEDIES, TITLES } from '../remedies.js';
 import { Shape } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html } from '../vendor/preact-htm.js';
-import { Copy, Mistakes, Todo } from './code.js';
-import { Button, Refusal, SeqLink, usePress } from './parts.js';
+import { Mistakes, Todo } from './code.js';
+import { Button, Copy, Refusal, SeqLink, usePress } from './parts.js';
 import { Table } from './section.js';
 
 /** Of a refused request, or the thread's last run. */
@@ -26,11 +26,10 @@ export function FailurePanel({ ctx, thread, problem }) {
 }
 
 function ofProblem(problem, thread) {
-  const isMissing = problem.code === 'not_found';
-  // Of the requests for the thread any may have been refused first.
-  if (isMissing && thread?.status === 'failed') {
-    const wasThere = thread.lastSeq > 0 && { title: 'The thread was deleted', message: thread.title, todo: null };
-    return { ...ofProblem(problem), asked: `/threads/${enc(thread.id)}`, ...wasThere };
+  // Whichever request for the thread was refused first.
+  if (problem.code === 'not_found' && thread?.status === 'failed') {
+    return { ...ofProblem(problem), asked: `/threads/${enc(thread.id)}`,
+      ...(thread.lastSeq && { title: 'The thread was deleted', message: thread.title, todo: null }) };
   }
   return {
     code: problem.code ?? 'unreachable',
@@ -38,7 +37,7 @@ function ofProblem(problem, thread) {
     message: problem.detail === problem.title ? null : problem.detail,
     todo: problem.todo ?? (problem.isUnreachable ? 'Wait until the server answers; it is asked again by itself' : REMEDIES[problem.code]),
     errors: problem.errors,
-    asked: isMissing && problem.body?.instance,
+    asked: problem.code === 'not_found' && problem.body?.instance,
     traceId: problem.traceId,
   };
 }

@@ -10,8 +10,8 @@ import { Shape, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
 import { authorText } from '../words.js';
-import { asCurl, Copy, countHidden, hiddenNote, Json } from './code.js';
-import { Button, Refusal, SeqLink, usePress } from './parts.js';
+import { asCurl, countHidden, hiddenNote, Json } from './code.js';
+import { Button, Copy, Refusal, SeqLink, usePress } from './parts.js';
 
 const VALIDATED = { passed: 'tools checked: passed', failed: 'tools checked: failed', skipped: 'tools not checked' };
 

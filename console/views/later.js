@@ -3,17 +3,16 @@
 import { html, useLayoutEffect, useState } from '../vendor/preact-htm.js';
 import { Loading } from './parts.js';
 
-let styles = null;
+const sheets = {};
 
-/** The styles of pages, after all others. */
-function pageStyles() {
-  styles ??= new Promise((onload, onerror) => {
-    document.head.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href: 'console/css/pages.css', onload, onerror }));
-  });
-  return styles;
-}
+/** Styles that are read once, after all others. */
+const read = (file) => sheets[file] ??= new Promise((onload, onerror) => {
+  document.head.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href: `console/${file}`, onload, onerror }));
+});
 
-const styled = (load) => () => Promise.all([load(), pageStyles()]).then(([module]) => module);
+const withStyles = (...files) => (load) => () => Promise.all([load(), ...files.map(read)]).then(([module]) => module);
+const written = withStyles('css/text.css');
+const styled = withStyles('css/text.css', 'css/pages.css');
 
 let reading = 0;
 
@@ -82,13 +81,13 @@ export const Answered = later('Answered', styled(() => import('./question/answer
 export const Changes = later('Changes', styled(() => import('./record.js')));
 export const ContextTab = later('ContextTab', styled(() => import('./modelcall.js')));
 export const EditPlan = later('EditPlan', styled(() => import('./edit.js')));
-export const Extras = later('Extras', () => import('../markdown.js'), nothing);
+export const Extras = later('Extras', written(() => import('../markdown.js')), nothing);
 export const FailurePanel = later('FailurePanel', styled(() => import('./failure.js')));
 export const Notice = later('Notice', () => import('./failure.js'), nothing);
 export const Forecast = later('Forecast', styled(() => import('./forecast.js')));
 export const ItemTab = later('ItemTab', styled(() => import('./item.js')));
 export const Log = later('Log', styled(() => import('./record.js')));
-export const Markdown = later('Markdown', () => import('../markdown.js'), nothing);
+export const Markdown = later('Markdown', written(() => import('../markdown.js')), nothing);
 export const PlanList = later('PlanList', styled(() => import('./list.js')));
 export const Sums = later('Sums', () => import('./timeline/sums.js'), nothing);
 export const QuestionTab = later('QuestionTab', styled(() => import('./question/tab.js')));

@@ -21,6 +21,16 @@ export function Button({ label, k, cls = '', why = null, onClick, id, ...more })
   </button>`;
 }
 
+/** The outcome in words. Over plain HTTP there is no clipboard. */
+export const copied = (text) => (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(() => 'Copied', () => 'No clipboard: needs HTTPS');
+
+/** `text` is the text to copy, or a function for it. */
+export function Copy({ text, label, cls = '', id }) {
+  const [said, say] = useState(null);
+  const copy = async () => say(await copied(typeof text === 'function' ? await text() : text));
+  return html`<${Button} cls=${`small ${cls}`} id=${id} label=${said ?? label} onClick=${copy} />`;
+}
+
 /** The item's tools that cannot be undone. */
 export const irreversible = (ctx, item) => (item.requiredTools ?? []).filter((name) => ctx.tools.get(name)?.class === 'irreversible');
 

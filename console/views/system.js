@@ -8,8 +8,8 @@ import { Sign } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
 import { CLASS } from '../words.js';
-import { Copy, Diff } from './code.js';
-import { Button, Left, Refusal } from './parts.js';
+import { Diff } from './code.js';
+import { Button, Copy, Left, Refusal } from './parts.js';
 import { ReadAgain, RowAction, Section, Status, useAgain, useList, useRead } from './section.js';
 
 export function System({ ctx }) {
