@@ -89,6 +89,21 @@ test('an answer is copied as it was written, a block of code alone, and a select
   await done(page);
 });
 
+test('the whole conversation is printed, dark on white, without what is pressed', async () => {
+  for (let i = 0; i < 5; i++) await server.run('printed', 'Answer at length.');
+  for (const width of [1440, 794]) {
+    const page = await open(server, '#/t/printed?tab=talk', { width });
+    await page.locator('.md').nth(4).waitFor({ state: 'attached' });
+    await page.evaluate(() => { document.documentElement.dataset.theme = 'dark'; });
+    await page.emulateMedia({ media: 'print' });
+    const [whole, all] = await page.evaluate(() => [document.querySelector('.talk').scrollHeight, document.documentElement.scrollHeight]);
+    assert.ok(whole > 1200 && all > whole, `${whole} of ${all}`);
+    assert.equal(await page.locator('button:visible, textarea:visible, .rail:visible').count(), 0);
+    assert.equal(await page.evaluate(() => getComputedStyle(document.body).color), 'rgb(30, 28, 24)');
+    await done(page);
+  }
+});
+
 test('a run that is under way is steered, followed, or interrupted', async () => {
   for (const [way, onBusy] of [['steer', 'steer'], ['enqueue', 'enqueue'], ['interrupt', 'interrupt']]) {
     const thread = `busy-${way}`;
