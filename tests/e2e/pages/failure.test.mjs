@@ -30,7 +30,7 @@ test('a failed run says what to do, and can be run again', async () => {
   await at(page, 'failure').waitFor();
   assert.equal(await at(page, 'failure').getAttribute('data-code'), 'model_refused');
   assert.match(await at(page, 'failure').innerText(), /The provider refused the call[\s\S]*Incorrect API key provided/);
-  assert.match(await at(page, 'remedy').innerText(), /Correct what message names/);
+  assert.match(await at(page, 'remedy').innerText(), /Correct what the message names/);
   assert.match(await at(page, 'failures').innerText(), /It ended the run/);
   const before = await seqOf(page);
   await at(page, 'run-again').click();

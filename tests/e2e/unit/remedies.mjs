@@ -25,6 +25,9 @@ function titleOf(meaning) {
   return words[0].toUpperCase() + words.slice(1);
 }
 
+/** A remedy beside a refusal whose message and mistakes are shown, so that their members are not named. */
+const shown = (todo) => todo.replace(/`(?:detail|message)`/g, 'the message').replace('`errors` lists each mistake', 'Correct each mistake');
+
 /** `{todo: {code: what to do}, titles: {code: what happened}}` of the codes that are shown; a refused request says itself what happened. */
 export function remedies(text = readFileSync(page, 'utf8')) {
   const [ours] = text.split('\n## ');
@@ -32,7 +35,7 @@ export function remedies(text = readFileSync(page, 'utf8')) {
   for (const line of ours.split('\n').filter((one) => /^\| `[a-z]/.test(one))) {
     const [code, , meaning, todo] = line.split('|').slice(1, -1).map((cell) => cell.trim());
     const name = code.replaceAll('`', '');
-    if (!NOT_SHOWN.has(name)) found.todo[name] = todo;
+    if (!NOT_SHOWN.has(name)) found.todo[name] = shown(todo);
     if (IN_A_RUN.test(meaning)) found.titles[name] = titleOf(meaning);
   }
   return found;

@@ -12,6 +12,10 @@ test('the table of remedies is that of docs/ERRORS.md', () => {
 
 test('each refusal says what to do, and no cell has marks of its table', () => {
   assert.equal(REMEDIES.model_failed, 'Run again');
+  assert.equal(REMEDIES.model_refused, 'Correct what the message names');
+  assert.equal(REMEDIES.forbidden, 'Use a key with the scope that the message names');
+  assert.equal(REMEDIES.invalid, 'Correct each mistake');
+  assert.deepEqual(Object.values(REMEDIES).filter((words) => /`(detail|message|errors)`/.test(words)), []);
   assert.equal(TITLES.budget_exceeded, "The run's budget is spent");
   assert.equal(TITLES.model_refused, 'The provider refused the call');
   for (const [code, words] of [...Object.entries(REMEDIES), ...Object.entries(TITLES)]) assert.ok(words && !words.includes('|'), code);
