@@ -35,8 +35,9 @@ export function createLists({ api, changed, wereRead = () => {}, open = openLive
       .then(([threads, questions, { version }]) => {
         if (!mine || mine !== live) return;
         versions.add(version);
-        Object.assign(lists, { threads: threads.items, more: threads.nextCursor != null, questions: questions.items });
-        Object.assign(lists, { problem: null, isUpgraded: versions.size > 1 });
+        Object.assign(lists, {
+          threads: threads.items, more: threads.nextCursor != null, questions: questions.items, problem: null, isUpgraded: versions.size > 1,
+        });
         for (const [event, data] of meanwhile) take[event](data);
         pause = PAUSE;
         wereRead();

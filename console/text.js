@@ -3,8 +3,8 @@
 
 import { Component, html } from './vendor/preact-htm.js';
 
-// A terminal's control sequence; else control, order or joining characters, or invisible ones, unless a word or an emoji
-// needs them there; else combining marks from the fifth on one letter; else half a surrogate pair.
+// A terminal's control sequence; else control, order or joining characters, or invisible ones, unless needed; else combining
+// marks from the fifth on one letter; else half a surrogate pair.
 const SEQUENCE = '\\u001b\\[[0-?]*[ -/]*[@-~]';
 const CONTROL = '\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f';
 const ORDER = '\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069';

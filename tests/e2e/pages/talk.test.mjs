@@ -67,6 +67,24 @@ test('an answer is Markdown, its links lead to the web only, and its suggestions
   await done(page);
 });
 
+test('a run that is under way is steered, followed, or interrupted', async () => {
+  for (const [way, onBusy] of [['steer', 'steer'], ['enqueue', 'enqueue'], ['interrupt', 'interrupt']]) {
+    const thread = `busy-${way}`;
+    await cases.startRun(thread, 'Take your time.');
+    const begun = await cases.until(thread, (told) => told.type === 'LLM_STREAM_START' && told.parentId === 'first');
+    const page = await open(cases, `#/t/${thread}?tab=talk`);
+    await painted(page, begun.seq);
+    await at(page, `way-${way}`).click();
+    await at(page, 'message-field').fill('Do it politely.');
+    const sent = page.waitForRequest((one) => one.url().endsWith('/process'));
+    await at(page, 'message-field').press('Control+Enter');
+    assert.deepEqual((await sent).postDataJSON(), { query: 'Do it politely.', onBusy });
+    await page.waitForFunction(() => document.querySelector('[data-testid=message-field]').value === '');
+    await cases.post(`/threads/${thread}/cancel`, {}).catch(() => {});
+    await done(page);
+  }
+});
+
 test('an answer is copied as it was written, a block of code alone, and a selection without the hosts beside links', async () => {
   await server.run('copied', 'Answer at length.');
   const page = await open(server, '#/t/copied?tab=talk', { permissions: ['clipboard-read', 'clipboard-write'] });
@@ -100,24 +118,6 @@ test('the whole conversation is printed, dark on white, without what is pressed'
     assert.ok(whole > 1200 && all > whole, `${whole} of ${all}`);
     assert.equal(await page.locator('button:visible, textarea:visible, .rail:visible').count(), 0);
     assert.equal(await page.evaluate(() => getComputedStyle(document.body).color), 'rgb(30, 28, 24)');
-    await done(page);
-  }
-});
-
-test('a run that is under way is steered, followed, or interrupted', async () => {
-  for (const [way, onBusy] of [['steer', 'steer'], ['enqueue', 'enqueue'], ['interrupt', 'interrupt']]) {
-    const thread = `busy-${way}`;
-    await cases.startRun(thread, 'Take your time.');
-    const begun = await cases.until(thread, (told) => told.type === 'LLM_STREAM_START' && told.parentId === 'first');
-    const page = await open(cases, `#/t/${thread}?tab=talk`);
-    await painted(page, begun.seq);
-    await at(page, `way-${way}`).click();
-    await at(page, 'message-field').fill('Do it politely.');
-    const sent = page.waitForRequest((one) => one.url().endsWith('/process'));
-    await at(page, 'message-field').press('Control+Enter');
-    assert.deepEqual((await sent).postDataJSON(), { query: 'Do it politely.', onBusy });
-    await page.waitForFunction(() => document.querySelector('[data-testid=message-field]').value === '');
-    await cases.post(`/threads/${thread}/cancel`, {}).catch(() => {});
     await done(page);
   }
 });
