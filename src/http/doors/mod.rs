@@ -7,7 +7,8 @@
 //! ([`frames`]); the conversation of a thread ([`conversation`]); the events of an answer's text and of a model's
 //! thoughts ([`text_events`]); what a run does, as lines of text ([`progress`]); questions as text ([`question`]), and
 //! how a text answers a question ([`text_reply`]); the results of a client's own functions, where they are sent as text
-//! ([`function_result`]); response headers ([`answer_headers`]); and the writing of server-sent events ([`sse`]).
+//! ([`function_result`]); how deep agents call one another ([`nesting`]); response headers ([`answer_headers`]); and the
+//! writing of server-sent events ([`sse`]).
 
 mod a2a;
 mod agui;
@@ -17,6 +18,7 @@ mod conversation;
 mod frames;
 mod function_result;
 mod mcp;
+mod nesting;
 mod openai;
 mod progress;
 mod question;

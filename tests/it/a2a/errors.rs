@@ -120,6 +120,22 @@ async fn invalid_parameters_say_where() {
     }
 }
 
+/// Agents may delegate to one another in a circle.
+#[tokio::test]
+async fn a_message_that_is_nested_too_deep_is_refused() {
+    let app = App::start().await;
+    for (at, binding) in BINDINGS.into_iter().enumerate() {
+        let send = |state: &str| {
+            let request = binding.version().send_request(&says(&format!("{state}-{at}"), "hello"));
+            let ask = binding.ask(&app, Method::SendMessage, request).header("tracestate", state);
+            ask.header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").send()
+        };
+        assert_eq!(send("a=b,pes=4").await.expect(200)["error"], Value::Null);
+        checked(binding, &send("a=b,pes=5").await, Error::InvalidRequest);
+    }
+    assert_eq!(app.get("/runs").await.expect(200)["items"].as_array().unwrap().len(), BINDINGS.len());
+}
+
 #[tokio::test]
 async fn a_version_that_nobody_speaks_is_refused() {
     let app = App::start().await;

@@ -27,6 +27,25 @@ async fn two_servers_of_ours_work_for_each_other(#[case] allow: &[&str]) {
     assert_eq!((&theirs["status"], &theirs["threadId"]), (&json!("completed"), &task["remoteContextId"]));
 }
 
+/// The run here is the fifth of a chain of calls: the depth goes with its own call.
+#[tokio::test]
+async fn agents_that_delegate_to_one_another_come_to_an_end() {
+    let other = App::start().await;
+    let one = knowing(card(&other), 50).await;
+    let run = async |thread: &str, state: &str| {
+        let ask = one.ask("POST", &format!("/threads/{thread}/process")).header("prefer", "wait=30");
+        let ask = ask.header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+        ask.header("tracestate", state).json(&json!({ "query": "delegate" })).send().await.expect(200);
+        results(&one, thread).await.remove(0)
+    };
+    assert_eq!(run("t", "pes=4").await["status"], "success");
+    let refused = run("u", "pes=5").await;
+    assert_eq!(refused["error"]["code"], "peer_refused", "{refused:#}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("too often"), "{refused:#}");
+    assert_eq!(one.get("/suspensions?status=all").await.expect(200)["items"], json!([]), "nothing is in doubt");
+    assert_eq!(other.get("/runs").await.expect(200)["items"].as_array().unwrap().len(), 1);
+}
+
 /// What a person chose here arrives there as it is, whatever the form.
 #[rstest]
 #[case::list("ask_user", "{ question = 'Q', inputType = 'multiselect', options = ['a', 'b', 'c'] }", json!(["c", "a"]))]

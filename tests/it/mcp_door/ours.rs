@@ -73,8 +73,8 @@ async fn calls_inside_one_another_come_to_an_end() {
                 let params = json!({ "name": tool, "arguments": { "query": "hello" }, "_meta": meta });
                 host.say(&app, "tools/call", params).await["result"].clone()
             };
-            assert_eq!(call("a=b,pes=2").await["isError"], false);
-            let refused = call("a=b,pes=3").await;
+            assert_eq!(call("a=b,pes=4").await["isError"], false);
+            let refused = call("a=b,pes=5").await;
             assert!(refused["isError"] == true && text(&refused).contains("too often"), "{refused:#}");
         }
     }

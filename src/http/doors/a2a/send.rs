@@ -17,7 +17,7 @@ use crate::domain::fault::Code;
 use crate::domain::hitl::Suspension;
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
 use crate::http::caller::permit;
-use crate::http::doors::scope_to_answer;
+use crate::http::doors::{nesting, scope_to_answer};
 use crate::service::a2a::tasks;
 use crate::service::a2a::tasks::RunSnapshot;
 use crate::service::feed::{self, EarlySubscription};
@@ -95,9 +95,10 @@ async fn start_task(ctx: &A2aRequest, request: &SendRequest, wants_events: bool)
         Some(id) => own_context(ctx, id).await?,
         None => threads::new_id(service),
     };
+    let too_deep = || Fault::new(Error::InvalidRequest, nesting::TOO_DEEP);
     let ask = ProcessAsk {
         query,
-        trace: Some(ctx.preferences.trace.clone()),
+        trace: Some(nesting::nested_trace(ctx.preferences.trace.clone()).ok_or_else(too_deep)?),
         metadata: Some(stored_metadata(message)),
         push: push_of(ctx, request),
         ..ProcessAsk::default()

@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 use super::arguments::{self, Cancel, Query, Status};
 use super::client::McpClient;
 use super::error::{McpError, RpcErrorKind};
-use super::nesting;
 use super::round::{Round, may_ask_people};
 use super::run_report::RunReport;
 use super::tasks;
@@ -22,6 +21,7 @@ use crate::domain::run::RunStatus;
 use crate::domain::thread::ThreadStatus;
 use crate::http::app_state::AppState;
 use crate::http::caller::permit;
+use crate::http::doors::nesting;
 use crate::http::ids::new_thread_id;
 use crate::service::once::{Answered, Idempotent};
 use crate::service::runs::{self, ProcessAsk, Receipt, Waited, WaitsFor};
@@ -198,8 +198,7 @@ async fn accept(ctx: &McpRequest, query: &Query) -> Result<Receipt, Fault> {
 }
 
 fn too_deep() -> Fault {
-    let detail = "Agents have called one another too often inside one another; answer without another call.";
-    Fault::new(Code::Invalid, detail)
+    Fault::new(Code::Invalid, nesting::TOO_DEEP)
 }
 
 async fn report_run(ctx: &McpRequest, run: &RunId) -> Result<CallOutcome, Fault> {

@@ -5,7 +5,7 @@
 //! a run, and its result is a report of that run ([`run_report`]). A call that takes time is answered by a stream of
 //! events ([`waiting`]) with progress notifications ([`progress`]), or, for clients that poll, by a task ([`tasks`]).
 //! The run's questions to people are passed to the host if it can show them and its key may approve ([`forms`],
-//! [`round`]). An agent that is its own tool is stopped at a maximum depth ([`nesting`]).
+//! [`round`]). An agent that is its own tool is stopped at a maximum depth ([`nesting`](super::nesting)).
 //!
 //! It is written by hand: this server needs only these few methods of the protocol, and rmcp's server would bring seven
 //! more crates, a body reader without our limits, and a task and a channel for each request.
@@ -17,7 +17,6 @@ mod endpoint;
 mod envelope;
 mod error;
 mod forms;
-mod nesting;
 mod progress;
 mod round;
 mod run_report;

@@ -1,5 +1,6 @@
-//! Limits how deep agents call one another. The depth is passed from call to call in `tracestate`. So an agent that is
-//! its own tool, directly or through others, is stopped, whichever servers and replicas are between.
+//! Limits how deep agents call one another. The depth is passed from call to call in `tracestate`, whichever door each
+//! call uses. So an agent that calls itself, directly or through others, is stopped, whichever servers and replicas are
+//! between.
 
 use serde_json::{Map, Value};
 
@@ -9,9 +10,13 @@ use crate::http::trace::MAX_TRACESTATE_BYTES;
 /// The member of `tracestate` that holds the depth.
 const MEMBER: &str = "pes=";
 /// The maximum depth of nested calls.
-const MAX_DEPTH: u32 = 3;
+const MAX_DEPTH: u32 = 5;
 
-/// The trace that a call names in its `_meta`, else the trace of its request. Its depth is the greater one of both.
+/// Why a call is refused that would be too deep.
+pub(super) const TOO_DEEP: &str =
+    "Agents have called one another too often inside one another; answer without another call.";
+
+/// The trace that an MCP call names in its `_meta`, else the trace of its request. Its depth is the greater one of both.
 pub(super) fn trace_of_call(params: &Map<String, Value>, request: &RequestTrace) -> RequestTrace {
     let meta = |name: &str| params.get("_meta")?.get(name)?.as_str();
     let Some(parent) = meta("traceparent") else { return request.clone() };

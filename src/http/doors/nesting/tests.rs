@@ -11,7 +11,8 @@ fn each_call_is_one_deeper_than_its_caller() {
     assert_eq!(after("").as_deref(), Some("pes=1"));
     assert_eq!(after("a=b, c=d").as_deref(), Some("pes=1,a=b,c=d"));
     assert_eq!(after("a=b,pes=2").as_deref(), Some("pes=3,a=b"));
-    assert_eq!(after("pes=3"), None);
+    assert_eq!(after("pes=4").as_deref(), Some("pes=5"));
+    assert_eq!(after("pes=5"), None);
     assert_eq!(after("pes=x"), None, "what cannot be read is no way around");
     let long = format!("a={}", "x".repeat(505));
     assert_eq!(after(&long).as_deref(), Some("pes=1"), "what has no room is left out");
