@@ -111,7 +111,7 @@ fn with_output(report: PeerReport, output: Value, bytes: usize) -> PeerReport {
     PeerReport { state: PeerState::Failed, message, ..report }
 }
 
-/// `{text?, artifacts?: [{artifactId, name?, description?, parts}], message?}`: `text` joins the texts of all
+/// `{text?, artifacts?: [{artifactId?, name?, description?, parts}], message?}`: `text` joins the texts of all
 /// artifacts.
 fn output(artifacts: &[Artifact], said: Option<&Message>) -> Value {
     let mut output = json!({});
@@ -132,9 +132,10 @@ fn output(artifacts: &[Artifact], said: Option<&Message>) -> Value {
 }
 
 fn artifact(artifact: &Artifact) -> Value {
-    let mut value =
-        json!({ "artifactId": artifact.artifact_id, "parts": artifact.parts.iter().map(part).collect::<Value>() });
-    for (key, text) in [("name", &artifact.name), ("description", &artifact.description)] {
+    let mut value = json!({ "parts": artifact.parts.iter().map(part).collect::<Value>() });
+    let id = Some(&artifact.artifact_id).filter(|id| !id.is_empty());
+    let texts = [("artifactId", id), ("name", artifact.name.as_ref()), ("description", artifact.description.as_ref())];
+    for (key, text) in texts {
         if let Some(text) = text {
             value[key] = text.as_str().into();
         }

@@ -33,6 +33,9 @@ impl Client {
             read => read?,
         };
         let body = depth::read(&bytes).unwrap_or_default();
+        if status.is_success() && body.is_null() {
+            return Err(Error::Unknown("the agent's answer is no JSON".to_owned()));
+        }
         match interface.binding {
             Binding::JsonRpc if body.get("error").is_some_and(|error| !error.is_null()) => {
                 Err(agent_error(Fault::from_json_rpc(&body["error"]), retry_after_ms))

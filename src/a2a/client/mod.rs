@@ -33,6 +33,9 @@ pub enum Error {
     /// The call took place, and its answer is too large to be read.
     #[error("{0}")]
     TooLarge(String),
+    /// The answer is JSON, and none of the protocol. The call may have taken place.
+    #[error("{0}")]
+    Unreadable(String),
     /// The agent returned an error.
     #[error("{}", .0.detail)]
     Fault(fault::Fault),
@@ -57,7 +60,7 @@ impl From<store::Error> for Error {
 
 impl From<Unreadable> for Error {
     fn from(unreadable: Unreadable) -> Self {
-        Error::Unknown(format!("the agent's answer cannot be read: {unreadable}"))
+        Error::Unreadable(format!("the agent's answer cannot be read: {unreadable}"))
     }
 }
 

@@ -92,7 +92,7 @@ impl Cards {
         let request = OutgoingRequest { method: Method::GET, to, headers, body: Bytes::new(), bounds };
         let not_yet = |why: String| Error::unreachable(format!("its card: {why}"));
         let unsent = |error: Error| match error {
-            Error::Unknown(why) | Error::TooLarge(why) => not_yet(why),
+            Error::Unknown(why) | Error::TooLarge(why) | Error::Unreadable(why) => not_yet(why),
             other @ (Error::Unreachable { .. } | Error::Fault(_) | Error::Refused(_)) => other,
         };
         let (_, mut answer) = self.egress.follow(request).await.map_err(|it| unsent(of_egress(it)))?;

@@ -1,4 +1,5 @@
-//! Tasks, messages, artifacts and stream frames: the JSON that both versions share.
+//! Tasks, messages, artifacts and stream frames: the JSON that both versions share. Other agents' answers are read as far
+//! as they can be understood, messages to this server exactly.
 
 use std::borrow::Cow;
 
@@ -31,7 +32,7 @@ impl Version {
             context_id: it.text("contextId")?,
             status: it.need("status", |it| self.read_status(it))?,
             artifacts: it.list("artifacts", |it| self.read_artifact(it))?,
-            history: it.list("history", |it| self.read_message(it))?,
+            history: it.list("history", |it| self.read_agent_message(it))?,
             metadata: it.map("metadata")?,
         })
     }
@@ -48,8 +49,9 @@ impl Version {
         let it = Object::of(value)?;
         Ok(TaskStatus {
             state: named_state(&it.name("state")?).unwrap_or(TaskState::Unspecified),
-            message: it.maybe("message", |it| self.read_message(it))?,
-            timestamp: it.maybe("timestamp", time)?,
+            message: it.maybe("message", |it| self.read_agent_message(it))?,
+            // Nothing depends on it.
+            timestamp: it.maybe("timestamp", time).unwrap_or_default(),
         })
     }
 
@@ -80,14 +82,33 @@ impl Version {
             .done()
     }
 
+    /// Reads a message to this server.
     pub fn read_message(self, value: &Value) -> Read<Message> {
         let it = Object::of(value)?;
+        let (id, role) = (it.name("messageId")?, it.need("role", read_role)?);
+        self.read_message_with(it, id, role, |it| self.read_part(it))
+    }
+
+    /// Reads a message in an answer of another agent. Its id and its role may be missing.
+    fn read_agent_message(self, value: &Value) -> Read<Message> {
+        let it = Object::of(value)?;
+        let role = it.maybe("role", read_role).ok().flatten().unwrap_or(Role::Agent);
+        self.read_message_with(it, it.text("messageId")?, role, |it| Ok(self.read_agent_part(it)))
+    }
+
+    fn read_message_with(
+        self,
+        it: Object<'_>,
+        message_id: String,
+        role: Role,
+        read_part: impl Fn(&Value) -> Read<Part>,
+    ) -> Read<Message> {
         let message = Message {
-            message_id: it.name("messageId")?,
+            message_id,
             context_id: it.word("contextId")?,
             task_id: it.word("taskId")?,
-            role: it.need("role", read_role)?,
-            parts: it.list(self.parts(), |it| self.read_part(it))?,
+            role,
+            parts: it.list(self.parts(), read_part)?,
             metadata: it.map("metadata")?,
             extensions: it.texts("extensions")?,
             reference_task_ids: it.texts("referenceTaskIds")?,
@@ -114,6 +135,11 @@ impl Version {
         }
     }
 
+    /// Reads a part in an answer of another agent. What is no part that is known here is kept as data.
+    fn read_agent_part(self, value: &Value) -> Part {
+        self.read_part(value).unwrap_or_else(|_| Part::data(value.clone()))
+    }
+
     fn artifact(self, artifact: &Artifact) -> Value {
         Doc::new()
             .put("artifactId", artifact.artifact_id.as_str())
@@ -128,10 +154,10 @@ impl Version {
     fn read_artifact(self, value: &Value) -> Read<Artifact> {
         let it = Object::of(value)?;
         Ok(Artifact {
-            artifact_id: it.name("artifactId")?,
+            artifact_id: it.text("artifactId")?,
             name: it.word("name")?,
             description: it.word("description")?,
-            parts: it.list("parts", |it| self.read_part(it))?,
+            parts: it.list("parts", |it| Ok(self.read_agent_part(it)))?,
             metadata: it.map("metadata")?,
             extensions: it.texts("extensions")?,
         })
@@ -167,7 +193,7 @@ impl Version {
         };
         match name {
             "task" => self.read_task(it).map(StreamEvent::Task),
-            "message" => self.read_message(it).map(StreamEvent::Message),
+            "message" => self.read_agent_message(it).map(StreamEvent::Message),
             "statusUpdate" | "status-update" => self.read_status_update(it).map(StreamEvent::StatusUpdate),
             "artifactUpdate" | "artifact-update" => self.read_artifact_update(it).map(StreamEvent::ArtifactUpdate),
             _ => refuse("is neither a task nor a message nor an update"),
@@ -252,10 +278,11 @@ impl Version {
             .done()
     }
 
+    /// Without the tasks that cannot be read.
     pub fn read_task_page(self, value: &Value) -> Read<TaskPage> {
         let it = Object::of(value)?;
         Ok(TaskPage {
-            tasks: it.list("tasks", |it| self.read_task(it))?,
+            tasks: it.list("tasks", |it| Ok(self.read_task(it).ok()))?.into_iter().flatten().collect(),
             next_page_token: it.text("nextPageToken")?,
             page_size: it.maybe("pageSize", count)?.unwrap_or_default(),
             total_size: it.maybe("totalSize", count)?.unwrap_or_default(),

@@ -325,6 +325,21 @@ fn a_reader_takes_what_others_write() {
     assert_eq!(raw.content, Content::Raw(vec![0xFB, 0xFF].into()));
 }
 
+/// Agents leave these members out, and have kinds of parts of their own.
+#[test]
+fn what_an_agent_leaves_out_of_its_answer_does_not_make_it_unreadable() {
+    let unknown = json!({"form": {"n": 1}});
+    let task = json!({"id": "t", "status": {"state": "TASK_STATE_COMPLETED", "timestamp": "noon", "message": {"parts": [{}]}},
+        "artifacts": [{"parts": [{"text": "good"}, unknown]}], "history": [{"role": "nobody"}]});
+    let read = Version::V1.read_task(&task).unwrap();
+    let said = read.status.message.unwrap();
+    assert_eq!((said.message_id.as_str(), said.role, said.parts), ("", Role::Agent, vec![Part::data(json!({}))]));
+    assert_eq!((read.artifacts[0].artifact_id.as_str(), read.history.len()), ("", 1));
+    assert_eq!(read.artifacts[0].parts, [Part::text("good"), Part::data(unknown)]);
+    let page = Version::V1.read_task_page(&json!({"tasks": [{"id": "u"}, task]})).unwrap();
+    assert_eq!(page.tasks.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["t"]);
+}
+
 #[test]
 fn a_refusal_says_where() {
     let message = |part: Value| json!({"message": {"messageId": "m", "role": "user", "parts": [{"text": "a"}, part]}});

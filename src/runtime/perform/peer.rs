@@ -66,6 +66,10 @@ impl PeerAttempt {
         {
             self.stream_without_push(&connection, report);
         }
+        if let Err(Error::Unreadable(why)) = &done {
+            let task = &self.peer_call_input.task;
+            tracing::warn!(agentId = task.agent_id, taskId = task.task_id.as_str(), why, "an answer cannot be read");
+        }
         Some(done.map_err(failed))
     }
 
@@ -242,7 +246,11 @@ fn may_be_about_push(error: &Error) -> bool {
 fn retryable(error: Error) -> Error {
     match error {
         Error::Unknown(why) => Error::unreachable(why),
-        other @ (Error::Unreachable { .. } | Error::TooLarge(_) | Error::Fault(_) | Error::Refused(_)) => other,
+        other @ (Error::Unreachable { .. }
+        | Error::TooLarge(_)
+        | Error::Unreadable(_)
+        | Error::Fault(_)
+        | Error::Refused(_)) => other,
     }
 }
 
@@ -258,6 +266,7 @@ fn failed(error: Error) -> PeerFailure {
         Error::Unreachable { retry_after_ms, .. } => (PeerFailureKind::Unreachable, retry_after_ms),
         Error::Unknown(_) => (PeerFailureKind::Unknown, None),
         Error::TooLarge(_) => (PeerFailureKind::TooLarge, None),
+        Error::Unreadable(_) => (PeerFailureKind::Unreadable, None),
         Error::Fault(fault) if fault.error == fault::Error::TaskNotFound => (PeerFailureKind::NotFound, None),
         // The task has ended: there is nothing to cancel.
         Error::Fault(fault) if fault.error == fault::Error::TaskNotCancelable => (PeerFailureKind::NotFound, None),

@@ -90,8 +90,8 @@ impl<'d> PeerConnection<'d> {
                 Err(error) if is_about_key(&error) => return Err(error),
                 // The agent does not list tasks.
                 Err(Error::Fault(_) | Error::Refused(_)) => return Ok(None),
-                // The page is too large, not the task.
-                Err(Error::TooLarge(why)) => return Err(Error::Unknown(why)),
+                // The page is too large or cannot be read, not the task.
+                Err(Error::TooLarge(why) | Error::Unreadable(why)) => return Err(Error::Unknown(why)),
                 Err(error @ (Error::Unreachable { .. } | Error::Unknown(_))) => return Err(error),
             };
             if let Some(found) = page.tasks.into_iter().find(|theirs| task.is_in(theirs)) {

@@ -134,7 +134,7 @@ pub struct Task {
     /// Consecutive actions without progress; each is delayed longer than the last. Reset when our message arrives, or when a
     /// person has it sent again.
     pub tries: u32,
-    /// How often in a row the agent replied that it knows no such task, to polls or to cancels.
+    /// How often in a row the agent replied that it knows no such task, or what cannot be read, to polls or to cancels.
     #[serde(default)]
     pub strikes: u32,
     /// How many questions to people it has caused.
@@ -346,6 +346,8 @@ pub enum PeerFailureKind {
     Unknown,
     /// It was carried out, and the agent's answer is too large to be read.
     TooLarge,
+    /// It may have been carried out, and the agent's answer cannot be understood.
+    Unreadable,
     /// The agent refused it, or cannot be talked to.
     Refused,
     /// The agent does not do this, or not as the task is now: a task that asks nothing takes no answer.

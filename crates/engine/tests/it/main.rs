@@ -4,6 +4,7 @@
 mod account;
 mod agents_ask;
 mod agents_decide;
+mod agents_fail;
 mod answer_form;
 mod at_once;
 mod budget;

@@ -9,7 +9,7 @@ use crate::pes::tx::Tx;
 /// How long after its end a task is cancelled at an agent that cannot be reached.
 const MAX_CANCEL_TIME: Millis = 24 * 3_600_000;
 /// After this many replies in a row that the agent knows no such task, or refuses, a cancel is given up whose task the
-/// agent had not named when it was sent.
+/// agent had not named when it was sent; after as many that cannot be read, every cancel.
 const MAX_STRIKES: u32 = 6;
 
 /// The cancel failed: it is sent again, unless that is useless.
@@ -25,7 +25,10 @@ pub(super) fn failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
         PeerFailureKind::NotFound if was_named => Some(true),
         PeerFailureKind::Refused | PeerFailureKind::Unsupported if was_named => Some(false),
         // A task whose remote id is unknown may still be named by a callback.
-        PeerFailureKind::NotFound | PeerFailureKind::Refused | PeerFailureKind::Unsupported => {
+        PeerFailureKind::NotFound
+        | PeerFailureKind::Refused
+        | PeerFailureKind::Unsupported
+        | PeerFailureKind::Unreadable => {
             let strikes = tx.change_task(id, |task| {
                 task.strikes += 1;
                 task.strikes

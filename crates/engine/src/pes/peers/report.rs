@@ -19,7 +19,8 @@ use crate::pes::tx::Tx;
 
 /// How often a message is sent to an agent that cannot be reached, or an interrupted send is checked.
 const MAX_SENDS: u32 = 6;
-/// After this many replies in a row that it knows no such task, the task counts as lost.
+/// After this many replies in a row that it knows no such task, the task counts as lost; after as many that cannot be
+/// read, its call ends.
 const MAX_STRIKES: u32 = 3;
 
 /// The agent reported the state of its task.
@@ -135,12 +136,12 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
             send::schedule_action(tx, id, TaskActionKind::Send, failure.retry_after_ms);
             TaskOutcome::Continues
         }
-        PeerFailureKind::Unknown => {
+        PeerFailureKind::Unknown | PeerFailureKind::Unreadable => {
             check_delivery(tx, id);
             TaskOutcome::Continues
         }
         PeerFailureKind::TooLarge if task.remote_task_id.is_some() => ask_at_once(tx, task),
-        PeerFailureKind::TooLarge => end_too_large(tx, task, failure.message),
+        PeerFailureKind::TooLarge => end_unreadable(tx, task, failure.message),
         PeerFailureKind::NotFound if task.remote_task_id.is_some() => end_lost(tx, task),
         PeerFailureKind::Gone => {
             end_without_report(tx, task, TaskStatus::Failed, CallCode::PeerRemoved, failure.message)
@@ -213,7 +214,7 @@ fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutc
     let is_known = task.remote_task_id.is_some();
     match failure.kind {
         PeerFailureKind::TooLarge if is_known => ask_at_once(tx, task),
-        PeerFailureKind::TooLarge => end_too_large(tx, task, failure.message),
+        PeerFailureKind::TooLarge => end_unreadable(tx, task, failure.message),
         PeerFailureKind::NotFound if is_known => end_lost(tx, task),
         PeerFailureKind::Gone => {
             end_without_report(tx, task, TaskStatus::Failed, CallCode::PeerRemoved, failure.message)
@@ -225,6 +226,7 @@ fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutc
         PeerFailureKind::Unsupported if is_answer_to_task(task) => ask_at_once(tx, task),
         PeerFailureKind::Unreachable
         | PeerFailureKind::Unknown
+        | PeerFailureKind::Unreadable
         | PeerFailureKind::Refused
         | PeerFailureKind::Unsupported
         | PeerFailureKind::NotFound => {
@@ -257,22 +259,26 @@ fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome
         return end_without_report(tx, task, TaskStatus::Failed, CallCode::PeerRemoved, failure.message);
     }
     if failure.kind == PeerFailureKind::TooLarge {
-        return end_too_large(tx, task, failure.message);
+        return end_unreadable(tx, task, failure.message);
     }
-    let is_unknown_there = failure.kind == PeerFailureKind::NotFound;
+    let (is_unknown_there, is_unreadable) =
+        (failure.kind == PeerFailureKind::NotFound, failure.kind == PeerFailureKind::Unreadable);
     let strikes = tx.change_task(&task.task_id, |task| {
-        task.strikes = if is_unknown_there { task.strikes + 1 } else { task.strikes };
+        task.strikes += u32::from(is_unknown_there || is_unreadable);
         task.strikes
     });
     if is_unknown_there && strikes >= Some(MAX_STRIKES) {
         return end_lost(tx, task);
+    }
+    if is_unreadable && strikes >= Some(MAX_STRIKES) {
+        return end_unreadable(tx, task, failure.message);
     }
     send::schedule_action(tx, &task.task_id, TaskActionKind::Ask, failure.retry_after_ms);
     TaskOutcome::Continues
 }
 
 /// What the agent says of the task cannot be read. The agent is sent a cancel, because it may still be working.
-fn end_too_large(tx: &mut Tx<'_>, task: &Task, why: String) -> TaskOutcome {
+fn end_unreadable(tx: &mut Tx<'_>, task: &Task, why: String) -> TaskOutcome {
     send::give_up(tx, &task.call_id, CallCode::PeerFailed, why)
 }
 
