@@ -59,6 +59,8 @@ errors! {
 const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
 const BAD_REQUEST: &str = "type.googleapis.com/google.rpc.BadRequest";
 const DOMAIN: &str = "a2a-protocol.org";
+/// How much is passed on of what others say in a body of their own.
+const MAX_WORDS_CHARS: usize = 300;
 
 /// An error with its details.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -123,9 +125,7 @@ impl Fault {
 
     /// Reads the `error` member of a JSON-RPC answer.
     pub fn from_json_rpc(error: &Value) -> Self {
-        let code = error["code"].as_i64();
-        let known = Error::ALL.iter().find(|it| Some(it.code()) == code).copied();
-        Self::read(known, error, &error["data"])
+        Self::read(of_code(error), error, &error["data"])
     }
 
     /// Reads an HTTP answer whose status is no success.
@@ -138,12 +138,11 @@ impl Fault {
             _ => None,
         };
         // 1.0 wraps its error in `error`; some agents of 0.3 return that of JSON-RPC.
-        let error = body.get("error").unwrap_or(body);
-        let code = Error::ALL.iter().find(|it| Some(it.code()) == error["code"].as_i64()).copied();
-        let known = known.or(code).or_else(|| of_grpc_status(error["status"].as_str()?));
-        let mut fault = Self::read(known, error, error.get("details").unwrap_or(&error["data"]));
+        let error = error_member(body);
+        let known = known.or_else(|| of_code(error)).or_else(|| of_grpc_status(error["status"].as_str()?));
+        let mut fault = Self::read(known, error, details_of(error));
         if fault.detail.is_empty() {
-            fault.detail = format!("The answer is HTTP {http_status}.");
+            fault.detail = said_over_http(http_status, body);
         }
         fault
     }
@@ -166,16 +165,52 @@ impl Fault {
 
     /// The reason in `details` is more specific than a code, which several errors may share.
     fn read(known: Option<Error>, error: &Value, details: &Value) -> Self {
-        let details = details.as_array().map_or(&[][..], Vec::as_slice);
-        let info = details.iter().find(|it| it["@type"] == ERROR_INFO);
-        let named = info.and_then(|it| Error::ALL.iter().find(|error| it["reason"] == error.reason()).copied());
+        let info = info(details);
         Self {
-            error: named.or(known).unwrap_or(Error::Internal),
+            error: info.and_then(of_reason).or(known).unwrap_or(Error::Internal),
             detail: error["message"].as_str().unwrap_or_default().to_owned(),
             metadata: Box::new(info.and_then(|it| it["metadata"].as_object()).cloned().unwrap_or_default()),
             violations: Vec::new(),
         }
     }
+}
+
+/// Whether the body of an HTTP answer names an error of the protocol by its code or its reason.
+pub(super) fn names_error(body: &Value) -> bool {
+    let error = error_member(body);
+    of_code(error).is_some() || info(details_of(error)).is_some_and(|info| of_reason(info).is_some())
+}
+
+/// The error in the body of an HTTP answer.
+fn error_member(body: &Value) -> &Value {
+    body.get("error").unwrap_or(body)
+}
+
+fn details_of(error: &Value) -> &Value {
+    error.get("details").unwrap_or(&error["data"])
+}
+
+fn info(details: &Value) -> Option<&Value> {
+    details.as_array()?.iter().find(|it| it["@type"] == ERROR_INFO)
+}
+
+fn of_reason(info: &Value) -> Option<Error> {
+    Error::ALL.iter().find(|error| info["reason"] == error.reason()).copied()
+}
+
+fn of_code(error: &Value) -> Option<Error> {
+    Error::ALL.iter().find(|it| Some(it.code()) == error["code"].as_i64()).copied()
+}
+
+/// An HTTP answer in words. Its body may be an error of OAuth, a problem document, or what common frameworks send.
+pub(super) fn said_over_http(http_status: u16, body: &Value) -> String {
+    let error = &body["error"];
+    let texts =
+        [&error["message"], &body["message"], &body["error_description"], error, &body["detail"], &body["title"]];
+    let text = texts.into_iter().filter_map(Value::as_str).find(|text| !text.is_empty());
+    let words = text.map(|text| text.chars().take(MAX_WORDS_CHARS).collect::<String>());
+    let words = words.map(|words| format!(": {}", words.trim_end_matches('.'))).unwrap_or_default();
+    format!("The answer is HTTP {http_status}{words}.")
 }
 
 /// The error that the name of a gRPC status stands for, in an answer without a reason.
@@ -218,6 +253,17 @@ mod tests {
         assert_eq!(Fault::from_http(400, &json!({"code": -32001, "message": "x"})).error, Error::TaskNotFound);
         let named = json!({ "error": { "code": 404, "status": "NOT_FOUND", "message": "x" } });
         assert_eq!(Fault::from_http(404, &named).error, Error::TaskNotFound);
+    }
+
+    #[test]
+    fn what_a_body_of_another_kind_says_is_told_with_its_status() {
+        let said = |body: Value| Fault::from_http(401, &body).detail;
+        assert_eq!(said(json!({ "error": "invalid_token" })), "The answer is HTTP 401: invalid_token.");
+        let described = json!({ "error": "invalid_token", "error_description": "It expired." });
+        assert_eq!(said(described), "The answer is HTTP 401: It expired.");
+        assert_eq!(said(json!({ "detail": "x".repeat(1_000) })).len(), "The answer is HTTP 401: .".len() + 300);
+        assert_eq!(said(Value::Null), "The answer is HTTP 401.");
+        assert!(names_error(&json!({ "error": { "code": -32603 } })) && !names_error(&json!({ "error": "x" })));
     }
 
     #[test]

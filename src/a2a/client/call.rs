@@ -1,9 +1,10 @@
 //! One request to another agent, and its outcome as a result or a classified error.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
+use url::Url;
 
 use super::super::directory::Peer;
 use super::super::fault::{self, Fault};
@@ -25,6 +26,7 @@ impl Client {
     ) -> Result<Value, Error> {
         let mut answer = self.answer(peer, interface, request, JSON, self.bounds).await?;
         let (status, retry_after_ms) = (answer.status(), egress::retry_after(answer.headers()));
+        let location = answer.headers().get(LOCATION).and_then(|to| place(&interface.url, to));
         if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE {
             return Err(Error::Unreachable { why: format!("the agent answers HTTP {status}"), retry_after_ms });
         }
@@ -33,11 +35,13 @@ impl Client {
             read => read?,
         };
         let body = depth::read(&bytes).unwrap_or_default();
+        let has_envelope = body.get("jsonrpc").is_some();
         if status.is_success() && body.is_null() {
             return Err(Error::Unknown("the agent's answer is no JSON".to_owned()));
         }
         match interface.binding {
-            Binding::JsonRpc if body.get("error").is_some_and(|error| !error.is_null()) => {
+            // Other bodies with an `error` are those of a gateway or of OAuth.
+            Binding::JsonRpc if body["error"]["code"].is_number() && (status.is_success() || has_envelope) => {
                 Err(agent_error(Fault::from_json_rpc(&body["error"]), retry_after_ms))
             }
             Binding::JsonRpc | Binding::HttpJson if !status.is_success() => {
@@ -45,6 +49,11 @@ impl Client {
                     Version::V1 | Version::V03 => Fault::from_http(status.as_u16(), &body),
                     Version::V03Rest => Fault::from_http_03(status.as_u16(), &body),
                 };
+                if is_refusal(status) && fault.error == fault::Error::Internal && !fault::names_error(&body) {
+                    let to = location.map(|to| format!(" It leads to {to}.")).unwrap_or_default();
+                    let said = fault::said_over_http(status.as_u16(), &body);
+                    return Err(Error::NotCarriedOut(format!("{said}{to}")));
+                }
                 Err(agent_error(fault, retry_after_ms))
             }
             Binding::JsonRpc => match body.get("result") {
@@ -76,6 +85,19 @@ impl Client {
         let request = OutgoingRequest { method: verb, to: peer.destination(url), headers, body, bounds };
         self.egress.send(request).await.map_err(of_egress)
     }
+}
+
+/// Whether the status says that the request was not carried out. Other redirects may be the answer to one that was, and
+/// a time-out says nothing of it.
+fn is_refusal(status: StatusCode) -> bool {
+    let is_redirect = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    is_redirect || (status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT)
+}
+
+/// Where a redirect leads, without what may be a secret.
+fn place(from: &Url, to: &HeaderValue) -> Option<String> {
+    let to = from.join(to.to_str().ok()?).ok()?;
+    Some(format!("{}{}", to.origin().ascii_serialization(), to.path()))
 }
 
 /// After an error inside the agent it is unknown how far the call got.

@@ -36,6 +36,9 @@ pub enum Error {
     /// The answer is JSON, and none of the protocol. The call may have taken place.
     #[error("{0}")]
     Unreadable(String),
+    /// The HTTP status says that the call was not carried out.
+    #[error("{0}")]
+    NotCarriedOut(String),
     /// The agent returned an error.
     #[error("{}", .0.detail)]
     Fault(fault::Fault),

@@ -93,7 +93,9 @@ impl Cards {
         let not_yet = |why: String| Error::unreachable(format!("its card: {why}"));
         let unsent = |error: Error| match error {
             Error::Unknown(why) | Error::TooLarge(why) | Error::Unreadable(why) => not_yet(why),
-            other @ (Error::Unreachable { .. } | Error::Fault(_) | Error::Refused(_)) => other,
+            other @ (Error::Unreachable { .. } | Error::NotCarriedOut(_) | Error::Fault(_) | Error::Refused(_)) => {
+                other
+            }
         };
         let (_, mut answer) = self.egress.follow(request).await.map_err(|it| unsent(of_egress(it)))?;
         if answer.status() == StatusCode::NOT_MODIFIED {

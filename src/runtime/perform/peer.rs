@@ -59,7 +59,7 @@ impl PeerAttempt {
             TaskActionKind::Send => self.send(&connection).await,
             TaskActionKind::Resend => self.resend(&connection).await,
             TaskActionKind::Ask => self.ask(&connection).await.map_err(retryable),
-            TaskActionKind::Cancel => self.cancel(&connection).await.map_err(without_key),
+            TaskActionKind::Cancel => self.cancel(&connection).await.map_err(until_heard),
         };
         if what != TaskActionKind::Cancel
             && let Ok(report) = &done
@@ -242,10 +242,11 @@ fn may_be_about_push(error: &Error) -> bool {
     )
 }
 
-/// Makes an unknown outcome retryable, for calls that do no harm when repeated.
+/// Makes an unknown outcome retryable, for calls that do no harm when repeated, and so the answer of something that stands
+/// in front of the agent.
 fn retryable(error: Error) -> Error {
     match error {
-        Error::Unknown(why) => Error::unreachable(why),
+        Error::Unknown(why) | Error::NotCarriedOut(why) => Error::unreachable(why),
         other @ (Error::Unreachable { .. }
         | Error::TooLarge(_)
         | Error::Unreadable(_)
@@ -254,9 +255,11 @@ fn retryable(error: Error) -> Error {
     }
 }
 
-/// Makes a refusal of our key retryable, for what must reach the agent in the end.
-fn without_key(error: Error) -> Error {
-    if is_about_key(&error) { Error::unreachable(error.to_string()) } else { error }
+/// Makes a refusal of our key retryable, and one without an error of the protocol, for what must reach the agent in the
+/// end.
+fn until_heard(error: Error) -> Error {
+    let may_pass = is_about_key(&error) || matches!(error, Error::NotCarriedOut(_));
+    if may_pass { Error::unreachable(error.to_string()) } else { error }
 }
 
 fn failed(error: Error) -> PeerFailure {
@@ -273,7 +276,7 @@ fn failed(error: Error) -> PeerFailure {
         Error::Fault(fault) if fault.error == fault::Error::UnsupportedOperation => {
             (PeerFailureKind::Unsupported, None)
         }
-        Error::Fault(_) | Error::Refused(_) => (PeerFailureKind::Refused, None),
+        Error::NotCarriedOut(_) | Error::Fault(_) | Error::Refused(_) => (PeerFailureKind::Refused, None),
     };
     PeerFailure { kind, message, retry_after_ms }
 }

@@ -92,7 +92,9 @@ impl<'d> PeerConnection<'d> {
                 Err(Error::Fault(_) | Error::Refused(_)) => return Ok(None),
                 // The page is too large or cannot be read, not the task.
                 Err(Error::TooLarge(why) | Error::Unreadable(why)) => return Err(Error::Unknown(why)),
-                Err(error @ (Error::Unreachable { .. } | Error::Unknown(_))) => return Err(error),
+                Err(error @ (Error::Unreachable { .. } | Error::Unknown(_) | Error::NotCarriedOut(_))) => {
+                    return Err(error);
+                }
             };
             if let Some(found) = page.tasks.into_iter().find(|theirs| task.is_in(theirs)) {
                 return Ok(Some(found));

@@ -47,7 +47,10 @@ async fn a_message_does_not_follow_who_sends_it_elsewhere() {
     app.post("/agents", json!({ "id": "helper", "card": peer.card() })).await.expect(201);
     assert_eq!(app.get("/agents/helper").await.expect(200)["name"], "Helper", "its card is known");
     peer.becomes(|told| told.moved = Some(inside.address));
-    app.suspend("t", "delegate").await;
+    app.finish("t", "delegate").await;
+    let error = results(&app, "t").await[0]["error"].clone();
+    let why = format!("The answer is HTTP 307. It leads to http://{}/agent.", inside.address);
+    assert_eq!((&error["code"], &error["message"]), (&json!("peer_refused"), &json!(why)));
     assert!(peer.told().refused > 0);
     assert_eq!((inside.connections(), peer.told().sent.len()), (0, 0));
 }

@@ -13,6 +13,7 @@ mod library_peer;
 mod many;
 mod ours;
 pub mod peer;
+mod refused;
 mod registered;
 mod replicas;
 mod stage;

@@ -108,7 +108,7 @@ pub struct Task {
     pub agent_id: String,
     pub task_type: String,
     pub status: TaskStatus,
-    /// Why it ended, if not by itself.
+    /// Why it ended, if not by itself, or why it is not known whether the agent has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The agent's message with the last change of the task that was recorded.
@@ -233,7 +233,7 @@ pub struct TaskResource {
     pub agent_id: String,
     pub task_type: String,
     pub status: TaskStatus,
-    /// Why it ended, if not by itself.
+    /// Why it ended, if not by itself, or why it is not known whether the agent has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The agent's message with the last change of the task that was recorded.

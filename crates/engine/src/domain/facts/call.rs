@@ -72,7 +72,7 @@ pub struct A2aTaskBody {
     /// The agent's last message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Why it ended, if not by itself.
+    /// Why it ended, if not by itself, or why it is not known whether the agent has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Members that this version does not know: they are passed on unchanged.

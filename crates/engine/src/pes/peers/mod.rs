@@ -1,5 +1,6 @@
 //! Tasks of other agents: sent, asked about, cancelled, and what the agents report of them.
 
+pub(crate) mod callback;
 mod cancel;
 mod question;
 pub(crate) mod report;

@@ -34,6 +34,7 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
     tx.change_task(id, |task| {
         task.action = None;
         task.strikes = 0;
+        task.reason = None;
         task.remote_task_id = task.remote_task_id.take().or(report.remote_task_id.take());
         task.remote_context_id = report.remote_context_id.take().or(task.remote_context_id.take());
         task.remote_question = report.question.clone();
@@ -137,6 +138,7 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
             TaskOutcome::Continues
         }
         PeerFailureKind::Unknown | PeerFailureKind::Unreadable => {
+            tx.change_task(id, |task| task.reason = Some(failure.message));
             check_delivery(tx, id);
             TaskOutcome::Continues
         }
@@ -240,12 +242,16 @@ fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutc
 /// task id that we did not know, the message has arrived. If we know the id already (the message was to be an answer),
 /// the agent is asked meanwhile.
 fn put_in_doubt(tx: &mut Tx<'_>, id: &TaskId, why: &str) {
-    let Some((call, is_known)) = tx.change_task(id, |task| {
+    let Some((call, is_known, first)) = tx.change_task(id, |task| {
         task.action = None;
         task.earlier_may_have_arrived = true;
-        (task.call_id.clone(), task.remote_task_id.is_some())
+        (task.call_id.clone(), task.remote_task_id.is_some(), task.reason.clone())
     }) else {
         return;
+    };
+    let why = match first {
+        Some(first) if first != why => format!("{}; {why}", first.trim_end_matches('.')),
+        Some(_) | None => why.to_owned(),
     };
     task::set_status(tx, id, TaskStatus::InDoubt);
     suspend::park_in_doubt(tx, &call, &format!("Whether the agent got the task is not known: {why}"));
@@ -303,57 +309,6 @@ fn under_way(state: &State, id: &TaskId, attempt: u32) -> Option<(Task, TaskActi
         TaskAction { what, slot: ActionSlot::Running { .. } } if task.attempt == attempt => Some((task.clone(), what)),
         TaskAction { .. } => None,
     }
-}
-
-/// A caller who knows the task's secret says that something happened: the agent is asked. If the remote id of the task
-/// is unknown, the first callback that names one is believed: only the agent's answer counts anyway.
-pub(crate) fn on_callback(tx: &mut Tx<'_>, id: &TaskId, remote: Option<String>) -> TaskOutcome {
-    let Some((_, task)) = tx.state.tasks.get(id) else { return TaskOutcome::Unchanged };
-    if task.remote_task_id.is_some() && remote.is_some() && task.remote_task_id != remote {
-        return TaskOutcome::Unchanged;
-    }
-    let names_it = task.remote_task_id.is_none() && remote.is_some();
-    let (task, now) = (task.clone(), tx.stamp.now);
-    let next = match task.action {
-        Some(TaskAction { what, slot: ActionSlot::Running { .. } }) => {
-            if task.called && !names_it {
-                return TaskOutcome::Unchanged;
-            }
-            tx.change_task(id, |task| task.called = true);
-            Some((what, None))
-        }
-        Some(TaskAction { what: TaskActionKind::Ask, slot: ActionSlot::Ready { at } }) if at <= now => {
-            return TaskOutcome::Unchanged;
-        }
-        Some(TaskAction { what: TaskActionKind::Ask, slot: ActionSlot::Ready { .. } }) => {
-            Some((TaskActionKind::Ask, Some(now)))
-        }
-        Some(TaskAction { what: TaskActionKind::Cancel, slot: ActionSlot::Ready { .. } }) if names_it => {
-            Some((TaskActionKind::Cancel, Some(now)))
-        }
-        Some(TaskAction { what: TaskActionKind::Send | TaskActionKind::Resend, slot: ActionSlot::Ready { .. } })
-        | None
-            if names_it && !task.status.is_terminal() =>
-        {
-            Some((TaskActionKind::Ask, Some(now)))
-        }
-        Some(TaskAction { slot: ActionSlot::Ready { .. }, .. }) | None => return TaskOutcome::Unchanged,
-    };
-    tx.change_task(id, |task| {
-        task.remote_task_id = task.remote_task_id.take().or(remote);
-        task.tries = 0;
-    });
-    if let Some((what, Some(at))) = next {
-        tx.put_action(id, what, at);
-    }
-    if task.status == TaskStatus::InDoubt && names_it {
-        suspension::withdraw_question_about_delegation(tx, &task.call_id, "the agent called back");
-        tx.set_call_status(&task.call_id, CallStatus::AtPeer);
-        task::set_status(tx, id, TaskStatus::Working);
-    } else if names_it && !task.status.is_terminal() {
-        task::record(tx, id);
-    }
-    TaskOutcome::Continues
 }
 
 /// After a crash: asking and cancelling are done again; a send that may have happened is checked.

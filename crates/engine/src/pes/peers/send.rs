@@ -171,7 +171,7 @@ pub(crate) fn reply(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, val
 pub(crate) fn send_again(tx: &mut Tx<'_>, call: &CallId) {
     let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
     tx.set_call_status(call, CallStatus::AtPeer);
-    tx.change_task(&id, |task| task.tries = 0);
+    tx.change_task(&id, |task| (task.tries, task.reason) = (0, None));
     tx.put_action(&id, TaskActionKind::Send, tx.stamp.now);
     task::set_status(tx, &id, TaskStatus::Sending);
 }

@@ -1,0 +1,56 @@
+//! Answers that are none of the protocol: what was certainly not done ends the call, the rest is in doubt. Both say why.
+
+use rstest::rstest;
+use serde_json::json;
+
+use super::peer::{Dialect, Peer};
+use super::{knows, results};
+use crate::support::app::App;
+use crate::support::wire::{Step, Wire, answer};
+
+/// A server whose agent answers messages like this.
+async fn app(answers: Vec<Vec<Step>>) -> (App, Peer, Wire) {
+    let (peer, wire) = (Peer::start(Dialect::JsonRpc1).await, Wire::serve(answers).await);
+    peer.becomes(|told| told.elsewhere = Some(wire.address));
+    let app = App::with(|config| {
+        config.egress.allow.push("127.0.0.1".to_owned());
+        knows(config, peer.card(), 20);
+    })
+    .await;
+    (app, peer, wire)
+}
+
+#[rstest]
+#[case::as_oauth_says_it("401 Unauthorized", r#"{"error": "invalid_token"}"#, "The answer is HTTP 401: invalid_token.")]
+#[case::as_a_framework_says_it("403 Forbidden", r#"{"detail": "No."}"#, "The answer is HTTP 403: No.")]
+#[case::as_a_gateway_says_it(
+    "400 Bad Request",
+    r#"{"error": {"message": "Say it better."}}"#,
+    "The answer is HTTP 400: Say it better."
+)]
+#[case::as_a_proxy_says_it("404 Not Found", "<html>", "The answer is HTTP 404.")]
+#[case::with_a_number("405 Method Not Allowed", r#"{"error": {"code": 405}}"#, "The answer is HTTP 405.")]
+#[tokio::test]
+async fn a_message_that_http_refuses_was_not_carried_out(#[case] status: &str, #[case] body: &str, #[case] why: &str) {
+    let (app, _peer, wire) = app(vec![answer(status, "content-type: application/json\r\n", body)]).await;
+    app.finish("t", "delegate").await;
+    let error = results(&app, "t").await[0]["error"].clone();
+    assert_eq!((&error["code"], &error["message"]), (&json!("peer_refused"), &json!(why)));
+    assert_eq!(wire.waiting(), 1, "it is not sent again");
+}
+
+#[rstest]
+#[case::of_a_gateway("502 Bad Gateway", "The answer is HTTP 502")]
+#[case::after_a_time_out("408 Request Timeout", "The answer is HTTP 408")]
+#[case::that_leads_elsewhere("303 See Other", "The answer is HTTP 303")]
+#[tokio::test]
+async fn whether_a_message_arrived_is_asked_with_what_was_answered_first(#[case] status: &str, #[case] why: &str) {
+    let unknown = r#"{"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "no such method"}}"#;
+    let answers = [answer(status, "", ""), answer("200 OK", "content-type: application/json\r\n", unknown)];
+    let (app, _peer, _wire) = app(answers.to_vec()).await;
+    let asked = app.suspend("t", "delegate").await;
+    let doubt = "the agent cannot tell whether it has it. `delegate_to_agent` may have had its effect.";
+    assert_eq!(asked["message"], format!("Whether the agent got the task is not known: {why}; {doubt}"));
+    let task = app.get("/threads/t/tasks").await.expect(200)["items"][0].clone();
+    assert_eq!((&task["status"], &task["reason"]), (&json!("in_doubt"), &json!(format!("{why}."))));
+}
