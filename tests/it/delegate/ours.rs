@@ -3,7 +3,8 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{calling, card, ended, knowing, results};
+use super::peer::{Dialect, Peer};
+use super::{calling, card, ended, knowing, knows, results};
 use crate::support::app::App;
 
 /// The callback address is on this machine: the agent may call it, or it refuses to and is polled.
@@ -25,6 +26,32 @@ async fn two_servers_of_ours_work_for_each_other(#[case] allow: &[&str]) {
     let run = one.get(&format!("/runs/{}", task["runId"].as_str().unwrap())).await.expect(200);
     assert_eq!(theirs["traceId"], run["traceId"], "one trace");
     assert_eq!((&theirs["status"], &theirs["threadId"]), (&json!("completed"), &task["remoteContextId"]));
+}
+
+/// The agent goes on only after a message, as those of the protocol's own libraries do.
+#[tokio::test]
+async fn an_answer_about_a_sign_in_reaches_the_agent_behind_another_server() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    peer.says("AUTH_REQUIRED");
+    let script = calling("delegate_to_agent", "{ agentId = 'helper', instructions = 'Look into it.' }");
+    let between = App::scripted(&script, |config| knows(config, peer.card(), 20)).await;
+    let one = knowing(card(&between), 20).await;
+    let asked = one.suspend("t", "delegate").await;
+    assert_eq!((&asked["kind"], &asked["message"]), (&json!("peer_auth"), &json!("which one?")));
+    let reply = json!({ "suspensionId": asked["suspensionId"], "approved": true });
+    one.post("/threads/t/resume", reply).await.expect(202);
+    peer.until(|told| !told.replies.is_empty()).await;
+    assert_eq!(peer.told().sent[1]["message"]["parts"], json!([{ "text": "done" }]));
+    peer.says("COMPLETED");
+    let task = one.get("/threads/t/tasks").await.expect(200)["items"][0].clone();
+    assert_eq!(ended(&one, task["runId"].as_str().unwrap()).await["status"], "completed");
+    assert_eq!(results(&one, "t").await[0]["output"]["text"], "All is done.");
+    for app in [&one, &between] {
+        let all = app.get("/suspensions?status=all").await.expect(200)["items"].clone();
+        let decisions: Vec<&Value> = all.as_array().unwrap().iter().map(|one| &one["resolution"]["decision"]).collect();
+        assert_eq!(decisions, ["answered"], "it is asked once");
+    }
+    assert_eq!(peer.told().sent.len(), 2);
 }
 
 /// The run here is the fifth of a chain of calls: the depth goes with its own call.

@@ -126,6 +126,9 @@ pub struct Task {
     /// What the agent asked in its last report, if that question has an id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_question: Option<RemoteQuestion>,
+    /// What a person answered to the agent's last demand to authorise it, if that gave no id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth_answer: Option<AuthAnswer>,
     /// `None`: nothing is to be done; a person decides, or it is over.
     #[serde(default, rename = "errand", skip_serializing_if = "Option::is_none")]
     pub action: Option<TaskAction>,
@@ -159,6 +162,18 @@ pub struct Task {
     pub finished_at: Option<Millis>,
 }
 
+/// A person's answer to an agent that must be authorised elsewhere. An agent may notice that by itself, so it is asked
+/// first, and sent the answer only if it still demands the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuthAnswer {
+    /// The message of the question. Nobody is asked again while the agent repeats it.
+    pub question: String,
+    /// May be a payload reference.
+    pub reply: Value,
+    pub is_sent: bool,
+}
+
 impl Task {
     /// Whether nothing is left to do about it.
     pub fn is_over(&self) -> bool {
@@ -170,6 +185,11 @@ impl Task {
         self.action
             .filter(|action| matches!(action.what, TaskActionKind::Send | TaskActionKind::Resend))
             .map(|action| action.slot)
+    }
+
+    /// The reason, once it is recorded with a status. While a message is being sent, it is why an attempt may have failed.
+    fn recorded_reason(&self) -> Option<String> {
+        self.reason.clone().filter(|_| self.status != TaskStatus::Sending)
     }
 
     /// The body of its `A2A_TASK` observation.
@@ -185,7 +205,7 @@ impl Task {
             remote_task_id: self.remote_task_id.clone(),
             remote_context_id: self.remote_context_id.clone(),
             message: self.message.clone(),
-            reason: self.reason.clone(),
+            reason: self.recorded_reason(),
             other: Map::new(),
         }
     }
@@ -201,7 +221,7 @@ impl Task {
             agent_id: self.agent_id.clone(),
             task_type: self.task_type.clone(),
             status: self.status,
-            reason: self.reason.clone(),
+            reason: self.recorded_reason(),
             message: self.message.clone(),
             remote_task_id: self.remote_task_id.clone(),
             remote_context_id: self.remote_context_id.clone(),

@@ -5,6 +5,7 @@ mod account;
 mod agents_ask;
 mod agents_decide;
 mod agents_fail;
+mod agents_need_auth;
 mod answer_form;
 mod at_once;
 mod budget;

@@ -102,7 +102,7 @@ fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &Answerer) -> R
             verdict::judge_input(tx, open, answer, |value| AnswerVerdict::EndCall(CallResult::Success(value)))?
         }
         SuspensionKind::PeerInput => verdict::judge_input(tx, open, answer, AnswerVerdict::ReplyToPeer)?,
-        SuspensionKind::PeerAuth => verdict::judge_peer_auth(answer),
+        SuspensionKind::PeerAuth => verdict::judge_peer_auth(tx.state, open, answer),
     };
     Ok((decision, JudgedAnswer::Question(verdict)))
 }
@@ -119,7 +119,7 @@ fn settle_run(tx: &mut Tx<'_>, verdict: AnswerVerdict) {
         | AnswerVerdict::RetryCall
         | AnswerVerdict::ReplyToPeer(_)
         | AnswerVerdict::DecideForPeer { .. }
-        | AnswerVerdict::AskPeer
+        | AnswerVerdict::AskPeer { .. }
         | AnswerVerdict::ReplyToCall(_)
         | AnswerVerdict::FailItem => {}
     }
@@ -133,7 +133,7 @@ fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict:
         AnswerVerdict::ReplyToPeer(reply) | AnswerVerdict::DecideForPeer { reply, .. } => {
             send::reply(tx, call, question, reply);
         }
-        AnswerVerdict::AskPeer => send::ask_now(tx, call),
+        AnswerVerdict::AskPeer { said, reply } => send::ask_now(tx, call, question, said, reply),
         AnswerVerdict::RetryCall if tx.state.task_of(call).is_some() => send::send_again(tx, call),
         AnswerVerdict::RetryCall => {
             // A call that an earlier release put in doubt has no reason yet.

@@ -1,7 +1,7 @@
 //! What agents ask about their tasks is asked here: one question of a task is open at a time, the agent's latest.
 
 use crate::domain::hitl::{FeedbackSchema, InputType, Suspension, SuspensionKind};
-use crate::domain::task::{PeerReport, RemoteQuestion, RemoteSubject, Task};
+use crate::domain::task::{AuthAnswer, PeerReport, RemoteQuestion, RemoteSubject, Task};
 use crate::domain::tool::CallCode;
 use crate::pes::peers::{TaskOutcome, send};
 use crate::pes::people::suspend::{self, NewQuestion};
@@ -56,6 +56,11 @@ impl PeerQuestion {
             approval_form(report.form, report.message.as_deref(), &message, subject.can_be_shown())
         };
         Self { kind, message, form, remote: report.question, subject: Some(subject) }
+    }
+
+    /// Whether a person answered this already: a demand without an id, which the agent repeats.
+    pub(super) fn is_answered_by(&self, answer: &AuthAnswer) -> bool {
+        self.remote.is_none() && self.message == answer.question
     }
 
     /// Whether this is what is asked here already. Questions without an id are compared by what a person sees: agents

@@ -38,6 +38,9 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
         task.remote_task_id = task.remote_task_id.take().or(report.remote_task_id.take());
         task.remote_context_id = report.remote_context_id.take().or(task.remote_context_id.take());
         task.remote_question = report.question.clone();
+        if report.state != PeerState::AuthRequired {
+            task.auth_answer = None;
+        }
         if let Some(patience) = report.patience_ms {
             task.deadline = task.deadline.min(task.created_at.saturating_add(patience));
         }
@@ -53,7 +56,7 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
         PeerState::Rejected => ends(TaskStatus::Rejected, CallCode::PeerRejected),
         PeerState::Canceled => ends(TaskStatus::Canceled, CallCode::PeerCanceled),
         // The agent reported this before our answer reached it.
-        PeerState::InputRequired
+        PeerState::InputRequired | PeerState::AuthRequired
             if what != TaskActionKind::Ask && task.reply.is_some() && !question::is_asked_again(&task, &report) =>
         {
             task_continues(tx, id, TaskStatus::Working, message, is_news);
@@ -69,9 +72,18 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
             return question::ask_a_person(tx, &task, asked);
         }
         PeerState::AuthRequired => {
-            task_continues(tx, id, TaskStatus::AuthRequired, message, is_news);
             let report = PeerReport { form: None, ..report };
             let asked = PeerQuestion::of(&task, SuspensionKind::PeerAuth, report, InputType::Confirm);
+            if let Some(answer) = task.auth_answer.clone().filter(|answer| asked.is_answered_by(answer)) {
+                if answer.is_sent {
+                    task_continues(tx, id, TaskStatus::Working, message, is_news);
+                } else {
+                    send::send_auth_answer(tx, &task, answer);
+                }
+                return TaskOutcome::Continues;
+            }
+            tx.change_task(id, |task| task.auth_answer = None);
+            task_continues(tx, id, TaskStatus::AuthRequired, message, is_news);
             return question::ask_a_person(tx, &task, asked);
         }
     };
@@ -132,6 +144,7 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
     match failure.kind {
         PeerFailureKind::Unreachable if has_arrived(task) => ask_at_once(tx, task),
         PeerFailureKind::Unsupported if is_answer_to_task(task) => ask_at_once(tx, task),
+        PeerFailureKind::Refused if is_auth_answer(task) => ask_at_once(tx, task),
         PeerFailureKind::Unreachable if task.tries + 1 < MAX_SENDS => {
             tx.change_task(id, |task| task.may_have_arrived = may_be_working(task));
             send::schedule_action(tx, id, TaskActionKind::Send, failure.retry_after_ms);
@@ -170,6 +183,11 @@ fn has_arrived(task: &Task) -> bool {
 /// else answered it, the answer is void and the task goes on.
 fn is_answer_to_task(task: &Task) -> bool {
     task.remote_task_id.is_some() && task.reply.is_some()
+}
+
+/// Whether our message only tells the agent that it was authorised. One that takes no message may notice that by itself.
+fn is_auth_answer(task: &Task) -> bool {
+    task.auth_answer.as_ref().is_some_and(|answer| answer.is_sent)
 }
 
 /// Asks the agent for the task alone. Its answer to a message may contain the history of the task too, and be larger.
@@ -226,6 +244,7 @@ fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutc
             TaskOutcome::Continues
         }
         PeerFailureKind::Unsupported if is_answer_to_task(task) => ask_at_once(tx, task),
+        PeerFailureKind::Refused if is_auth_answer(task) => ask_at_once(tx, task),
         PeerFailureKind::Unreachable
         | PeerFailureKind::Unknown
         | PeerFailureKind::Unreadable

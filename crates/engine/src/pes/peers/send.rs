@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::domain::Millis;
 use crate::domain::fault::Fault;
 use crate::domain::ids::{CallId, SuspensionId, TaskId};
-use crate::domain::task::{ActionSlot, Delegation, Task, TaskAction, TaskActionKind, TaskStatus};
+use crate::domain::task::{ActionSlot, AuthAnswer, Delegation, Task, TaskAction, TaskActionKind, TaskStatus};
 use crate::domain::tool::{CallCode, CallStatus, ToolError};
 use crate::pes::peers::TaskOutcome;
 use crate::pes::settle::call::{self, CallEnd};
@@ -55,6 +55,7 @@ pub(crate) fn hand_over(tx: &mut Tx<'_>, id: &CallId, delegation: Delegation, ep
         remote_task_id: None,
         remote_context_id: None,
         remote_question: None,
+        auth_answer: None,
         action: None,
         attempt: 0,
         tries: 0,
@@ -157,14 +158,26 @@ pub(crate) fn give_up(tx: &mut Tx<'_>, call: &CallId, code: CallCode, why: Strin
 /// A person answered the agent's question: the answer is sent to it, as a message of its own. It is stored under the id
 /// of the question, which is the id that the log has.
 pub(crate) fn reply(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, value: Value) {
+    let reply = tx.store(format!("{question}.reply"), value);
+    send_reply(tx, call, reply);
+}
+
+/// Sends an answer that is stored.
+fn send_reply(tx: &mut Tx<'_>, call: &CallId, reply: Value) {
     let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
     let message_id = tx.mint.message();
-    let reply = tx.store(format!("{question}.reply"), value);
     tx.change_task(&id, |task| {
         task.message_id = message_id;
         task.reply = Some(reply);
     });
     send_again(tx, call);
+}
+
+/// Sends the agent what a person answered to its demand, once, as it demands the same.
+pub(crate) fn send_auth_answer(tx: &mut Tx<'_>, task: &Task, answer: AuthAnswer) {
+    let reply = answer.reply.clone();
+    tx.change_task(&task.task_id, |task| task.auth_answer = Some(AuthAnswer { is_sent: true, ..answer }));
+    send_reply(tx, &task.call_id, reply);
 }
 
 /// Sends the same message again because a person wants it, with as many tries as the first time.
@@ -176,11 +189,16 @@ pub(crate) fn send_again(tx: &mut Tx<'_>, call: &CallId) {
     task::set_status(tx, &id, TaskStatus::Sending);
 }
 
-/// A person did what the agent required elsewhere: the agent is asked for the task's state.
-pub(crate) fn ask_now(tx: &mut Tx<'_>, call: &CallId) {
+/// A person did what the agent required elsewhere: the agent is asked for the task's state. `said` is the message of the
+/// question.
+pub(crate) fn ask_now(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, said: String, value: Value) {
     let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
+    let reply = tx.store(format!("{question}.reply"), value);
     tx.set_call_status(call, CallStatus::AtPeer);
-    tx.change_task(&id, |task| task.tries = 0);
+    tx.change_task(&id, |task| {
+        task.tries = 0;
+        task.auth_answer = Some(AuthAnswer { question: said, reply, is_sent: false });
+    });
     schedule_action(tx, &id, TaskActionKind::Ask, None);
     task::set_status(tx, &id, TaskStatus::Working);
 }

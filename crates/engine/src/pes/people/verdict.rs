@@ -32,8 +32,11 @@ pub(crate) enum AnswerVerdict {
         /// The digest of what the agent is to run instead.
         edited: Option<String>,
     },
-    /// The agent that asked is asked for the task's state.
-    AskPeer,
+    /// The agent that asked is asked for the task's state, and sent the reply if it still says this.
+    AskPeer {
+        said: String,
+        reply: Value,
+    },
     FailItem,
     EndPause,
     /// The running call gets the answer.
@@ -54,7 +57,7 @@ impl AnswerVerdict {
             AnswerVerdict::EndCall(_)
             | AnswerVerdict::RetryCall
             | AnswerVerdict::ReplyToPeer(_)
-            | AnswerVerdict::AskPeer
+            | AnswerVerdict::AskPeer { .. }
             | AnswerVerdict::FailItem
             | AnswerVerdict::EndPause
             | AnswerVerdict::ReplyToCall(_)
@@ -90,7 +93,8 @@ pub(crate) fn steers(open: &Suspension, answer: &Answer) -> bool {
             (is_no && has_reason) || (!is_no && answer.modified_args.is_some())
         }
         SuspensionKind::Approval => is_no && has_reason,
-        SuspensionKind::PeerAuth => (is_no || answer.value == Some(false.into())) && has_reason,
+        SuspensionKind::PeerAuth if is_no || answer.value == Some(false.into()) => has_reason,
+        SuspensionKind::PeerAuth => words(answer.value.as_ref()).is_some(),
         SuspensionKind::Input | SuspensionKind::PeerInput if is_no => has_reason && !open.while_running,
         SuspensionKind::Input | SuspensionKind::PeerInput => answer.value.is_some(),
         SuspensionKind::InDoubt => match answer.action {
@@ -141,13 +145,24 @@ pub(crate) fn judge_budget(
     }
 }
 
-/// Whether a person did what the agent required elsewhere.
-pub(crate) fn judge_peer_auth(answer: Answer) -> (Decision, AnswerVerdict) {
+/// Whether a person did what the agent required elsewhere. An agent that gives its questions ids gets the answer at once.
+pub(crate) fn judge_peer_auth(state: &State, open: &Suspension, answer: Answer) -> (Decision, AnswerVerdict) {
     if answer.approved == Some(false) || answer.value == Some(false.into()) {
-        (Decision::Rejected, rejection(answer.reason))
-    } else {
-        (Decision::Answered, AnswerVerdict::AskPeer)
+        return (Decision::Rejected, rejection(answer.reason));
     }
+    let task = open.call_id.as_ref().and_then(|call| state.task_of(call));
+    let words = words(answer.value.as_ref()).cloned();
+    let verdict = if task.is_some_and(|task| task.remote_question.is_some()) {
+        AnswerVerdict::ReplyToPeer(words.unwrap_or(Value::Bool(true)))
+    } else {
+        AnswerVerdict::AskPeer { said: open.message.clone(), reply: words.unwrap_or_else(|| "done".into()) }
+    };
+    (Decision::Answered, verdict)
+}
+
+/// A value that says more than yes or no.
+fn words(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|value| !value.is_null() && !value.is_boolean())
 }
 
 /// A decision about a call or a plan of another agent. The agent determines what it means, as for its own question; it
