@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde_json::Value;
 use url::Url;
 
-use super::super::directory::Peer;
+use super::super::directory::{Peer, shown};
 use super::super::fault::{self, Fault};
 use super::super::wire::{Binding, Version};
 use super::interface::Request;
@@ -79,11 +79,18 @@ impl Client {
             headers.insert(CONTENT_TYPE, JSON);
         }
         headers.insert("a2a-version", HeaderValue::from_static(interface.version.as_str()));
-        headers.extend(peer.authorization()?.map(|token| (AUTHORIZATION, token)));
+        headers.extend(peer.authorization_at(&url)?.map(|token| (AUTHORIZATION, token)));
         insert_trace_headers(&mut headers, &peer.trace);
         let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        let named = shown(&url);
         let request = OutgoingRequest { method: verb, to: peer.destination(url), headers, body, bounds };
-        self.egress.send(request).await.map_err(of_egress)
+        self.egress.send(request).await.map_err(|error| {
+            if matches!(error, egress::Error::Refused(_)) {
+                Error::Refused(format!("its card names {named}: {error}"))
+            } else {
+                of_egress(error)
+            }
+        })
     }
 }
 
@@ -94,10 +101,9 @@ fn is_refusal(status: StatusCode) -> bool {
     is_redirect || (status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT)
 }
 
-/// Where a redirect leads, without what may be a secret.
+/// Where a redirect leads.
 fn place(from: &Url, to: &HeaderValue) -> Option<String> {
-    let to = from.join(to.to_str().ok()?).ok()?;
-    Some(format!("{}{}", to.origin().ascii_serialization(), to.path()))
+    from.join(to.to_str().ok()?).ok().map(|to| shown(&to))
 }
 
 /// After an error inside the agent it is unknown how far the call got.

@@ -23,7 +23,10 @@ async fn a_card_leads_nowhere_where_its_owner_may_not_call() {
     tenants.post("/agents", json!({ "id": "helper", "card": peer.card() })).await.expect(201);
     for app in [operators, tenants] {
         app.finish("t", "delegate").await;
-        assert_eq!(results(&app, "t").await[0]["error"]["code"], "peer_refused");
+        let error = results(&app, "t").await[0]["error"].clone();
+        assert_eq!(error["code"], "peer_refused");
+        let named = format!("its card names http://{}/agent: ", inside.address);
+        assert!(error["message"].as_str().unwrap().starts_with(&named), "{error:#}");
     }
     assert_eq!(inside.connections(), 0);
 }
