@@ -115,6 +115,8 @@ fn with_output(report: PeerReport, output: Value, bytes: usize) -> PeerReport {
 /// artifacts.
 fn output(artifacts: &[Artifact], said: Option<&Message>) -> Value {
     let mut output = json!({});
+    let whole = |artifact: &Artifact| Artifact { parts: merged(&artifact.parts), ..artifact.clone() };
+    let artifacts: Vec<Artifact> = artifacts.iter().map(whole).collect();
     let texts: Vec<&str> = artifacts.iter().flat_map(|artifact| &artifact.parts).filter_map(text).collect();
     if !texts.is_empty() {
         output["text"] = texts.join("\n\n").into();
@@ -125,10 +127,26 @@ fn output(artifacts: &[Artifact], said: Option<&Message>) -> Value {
     if let Some(said) = said.filter(|said| !said.parts.is_empty()) {
         output["message"] = said.parts.iter().map(part).collect();
         if texts.is_empty() {
-            output["text"] = words(said).into();
+            output["text"] = texts_of(said).into();
         }
     }
     output
+}
+
+/// The parts, with neighbouring texts as one: agents that stream a text store each piece as a part of its own.
+fn merged(parts: &[Part]) -> Vec<Part> {
+    let mut merged: Vec<Part> = Vec::new();
+    for part in parts {
+        if let Some(last) = merged.last_mut()
+            && let (Content::Text(text), Content::Text(more)) = (&mut last.content, &part.content)
+            && (&last.filename, &last.media_type, &last.metadata) == (&part.filename, &part.media_type, &part.metadata)
+        {
+            text.push_str(more);
+        } else {
+            merged.push(part.clone());
+        }
+    }
+    merged
 }
 
 fn artifact(artifact: &Artifact) -> Value {
@@ -169,9 +187,22 @@ fn message(said: &Message) -> Option<String> {
     Some(words(said)).filter(|words| !words.is_empty())
 }
 
+/// What a message says: its texts, or its data if it has no text.
+fn words(message: &Message) -> String {
+    let texts = texts_of(message);
+    if !texts.trim().is_empty() {
+        return texts;
+    }
+    let data = message.parts.iter().filter_map(|part| match &part.content {
+        Content::Data(data) => Some(data.to_string()),
+        Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+    });
+    data.collect::<Vec<_>>().join("\n").chars().take(MAX_CHARS).collect()
+}
+
 /// The texts of a message. A question of a server of this kind about its own call or plan repeats these in its text;
 /// they are shown apart.
-fn words(message: &Message) -> String {
+fn texts_of(message: &Message) -> String {
     let bare = deciding(message).and_then(|data| data.get("message")?.as_str()).filter(|bare| !bare.is_empty());
     let without_subject = |text| bare.filter(|bare| str::starts_with(text, bare)).unwrap_or(text);
     let texts: Vec<&str> = message.parts.iter().filter_map(text).map(without_subject).collect();

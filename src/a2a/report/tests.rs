@@ -31,6 +31,19 @@ fn artifacts_are_kept_with_their_parts_and_their_text_stands_in_front() {
 }
 
 #[test]
+fn a_text_that_came_in_pieces_is_one_text() {
+    let named = Part { filename: Some("b.txt".to_owned()), ..Part::text("third") };
+    let parts = ["c0 ", "c1 ", "c2"].map(Part::text).into_iter();
+    let parts = parts.chain([Part::data(json!(1)), Part::text("second"), named]).collect();
+    let mut task = task(TaskState::Completed, parts);
+    task.artifacts.push(Artifact { parts: vec![Part::text("fourth")], ..task.artifacts[0].clone() });
+    let output = of_task(&task, 1_000, None).output;
+    assert_eq!(output["text"], "c0 c1 c2\n\nsecond\n\nthird\n\nfourth");
+    assert_eq!(output["artifacts"][0]["parts"].as_array().unwrap().len(), 4, "{output:#}");
+    assert_eq!(output["artifacts"][0]["parts"][0], json!({ "text": "c0 c1 c2" }));
+}
+
+#[test]
 fn a_result_that_is_too_large_is_a_failure_with_its_size() {
     let report = of_task(&task(TaskState::Completed, vec![Part::text("x".repeat(2_000))]), 1_000, None);
     assert_eq!(report.state, PeerState::Failed);
@@ -70,6 +83,15 @@ fn a_question_without_a_kind_or_with_a_long_id_has_no_id() {
     for data in [json!({ "suspensionId": "sus_1" }), json!({ "suspensionId": "x".repeat(201), "kind": "input" })] {
         assert_eq!(of_task(&asking(vec![Part::data(data)]), 1_000, None).question, None);
     }
+}
+
+#[test]
+fn a_question_without_text_is_asked_with_its_data() {
+    let said = |parts| of_task(&asking(parts), 1_000, None).message;
+    assert_eq!(said(vec![Part::data(json!({ "size": ["s", "m"] }))]).as_deref(), Some(r#"{"size":["s","m"]}"#));
+    assert_eq!(said(vec![Part::text("Size?"), Part::data(json!({ "size": 1 }))]).as_deref(), Some("Size?"));
+    assert_eq!(said(vec![Part::data("x".repeat(5_000).into())]).unwrap().len(), MAX_CHARS);
+    assert_eq!(said(vec![Part::new(Content::Url("https://x/y".into()))]), None);
 }
 
 #[test]
