@@ -2,7 +2,7 @@
 //!
 //! A [`TaskEvents`] receives a run's observations in order, and its tokens. The same observations always give the same
 //! events, so all streams and pushes of a task agree. Tokens only make the answer available earlier: the final answer
-//! completes or replaces their text.
+//! replaces their text.
 
 use super::types::{Artifact, ArtifactUpdate, Message, Metadata, StatusUpdate, StreamEvent, TaskState, TaskStatus};
 use super::view;
@@ -184,16 +184,10 @@ impl TaskEvents {
         events
     }
 
-    /// First the deliverables beside the answer, then the part of the answer that was not streamed.
+    /// The deliverables beside the answer, then the answer. It replaces the pieces that were streamed, because some clients
+    /// take the last update for the whole artifact.
     fn answer_events(&self, whole: &ConversationMessage) -> Vec<StreamEvent> {
-        let beside = view::deliverables(whole).into_iter().map(|artifact| self.update(artifact, false, true));
-        let mut events: Vec<StreamEvent> = beside.collect();
-        let streamed = self.streamed.as_ref().map(|streamed| &streamed.text).filter(|text| !text.sent().is_empty());
-        events.push(match streamed.and_then(|text| text.rest_of(&whole.content)) {
-            Some(rest) => self.update(view::answer_artifact(rest), true, true),
-            None => self.update(view::answer_artifact(&whole.content), false, true),
-        });
-        events
+        view::artifacts(whole).into_iter().map(|artifact| self.update(artifact, false, true)).collect()
     }
 
     fn update(&self, artifact: Artifact, append: bool, last_chunk: bool) -> StreamEvent {

@@ -90,8 +90,12 @@ async def one(card, interface, streaming, listener):
         check(where, "completes", task.status.state == TaskState.TASK_STATE_COMPLETED, task)
         if streaming:
             check(where, "a task comes first", seen[0].HasField("task"), seen[0])
-            texts = [e.artifact_update.artifact.parts[0].text for e in seen if e.HasField("artifact_update")]
-            check(where, "the answer is streamed", "".join(texts) == "Hello from TCK", texts)
+            pieces = [e.artifact_update for e in seen if e.HasField("artifact_update")]
+            said = ""
+            for piece in pieces:
+                said = (said if piece.append else "") + piece.artifact.parts[0].text
+            check(where, "the answer is streamed", said == "Hello from TCK", pieces)
+            check(where, "the last piece is the whole", pieces[-1].last_chunk and not pieces[-1].append, pieces)
         got = await client.get_task(GetTaskRequest(id=task.id))
         check(where, "get", got.id == task.id and got.artifacts[-1].parts[0].text == "Hello from TCK", got)
 

@@ -232,7 +232,9 @@ def streams(door):
         check(where, f"{name}: working, then completed", states == ["TASK_STATE_WORKING", "TASK_STATE_COMPLETED"], states)
         check(where, f"{name}: the end is last", bool(seen) and "statusUpdate" in seen[-1], seen[-1:])
         pieces = [e["artifactUpdate"] for e in seen if "artifactUpdate" in e]
-        said = "".join(p["artifact"]["parts"][0].get("text", "") for p in pieces)
+        said = ""
+        for piece in pieces:
+            said = (said if piece.get("append") else "") + piece["artifact"]["parts"][0].get("text", "")
         check(where, f"{name}: what it says", said == text, pieces)
         check(where, f"{name}: chunks", bool(pieces) and not pieces[0].get("append") and pieces[-1].get("lastChunk") is True, pieces)
     _, told = door.call("stream", message("tck-stream-artifact-file"))

@@ -86,14 +86,18 @@ pub fn answer(events: &[StreamEvent]) -> (String, bool) {
     (text, is_whole)
 }
 
-/// With the pieces of an artifact joined: a slow reader gets several in one event.
+/// With the pieces of an artifact joined, or replaced by the whole: a slow reader gets several in one event.
 fn joined(events: &[StreamEvent]) -> Vec<StreamEvent> {
     let mut joined: Vec<StreamEvent> = Vec::new();
     for event in events {
         if let (Some(StreamEvent::ArtifactUpdate(whole)), StreamEvent::ArtifactUpdate(next)) =
             (joined.last_mut(), event)
-            && next.append
+            && next.artifact.artifact_id == whole.artifact.artifact_id
         {
+            if !next.append {
+                *whole = next.clone();
+                continue;
+            }
             let (Some(Content::Text(text)), [part]) =
                 (whole.artifact.parts.last_mut().map(|part| &mut part.content), next.artifact.parts.as_slice())
             else {
