@@ -21,6 +21,7 @@ use crate::http::reply_preferences::ReplyPreferences;
 
 /// The input types of every skill. Other text types are accepted, too.
 const INPUT_TYPES: [&str; 2] = ["text/plain", "application/json"];
+const OUTPUT_TYPES: [&str; 3] = ["text/plain", "text/markdown", "application/json"];
 
 /// How long clients and shared caches may keep the card.
 const PUBLIC_CACHE_CONTROL: &str = "public, max-age=300";
@@ -139,7 +140,7 @@ async fn public(app: &AppState, base: &str) -> Result<AgentCard, fault::Fault> {
             }],
         },
         default_input_modes: INPUT_TYPES.map(str::to_owned).to_vec(),
-        default_output_modes: ["text/plain", "text/markdown", "application/json"].map(str::to_owned).to_vec(),
+        default_output_modes: OUTPUT_TYPES.map(str::to_owned).to_vec(),
         skills: config.skills.iter().map(skill).collect(),
         ..AgentCard::default()
     };
@@ -151,15 +152,19 @@ async fn public(app: &AppState, base: &str) -> Result<AgentCard, fault::Fault> {
     Ok(card)
 }
 
+/// Some clients need the modes that the protocol lets a skill leave out.
 fn skill(skill: &AgentSkill) -> Skill {
+    let or_default = |modes: &[String], default: &[&str]| -> Vec<String> {
+        if modes.is_empty() { default.iter().map(|mode| (*mode).to_owned()).collect() } else { modes.to_vec() }
+    };
     Skill {
         id: skill.id.clone(),
         name: skill.name.clone(),
         description: skill.description.clone(),
         tags: skill.tags.clone(),
         examples: skill.examples.clone(),
-        input_modes: skill.input_modes.clone(),
-        output_modes: skill.output_modes.clone(),
+        input_modes: or_default(&skill.input_modes, &INPUT_TYPES),
+        output_modes: or_default(&skill.output_modes, &OUTPUT_TYPES),
     }
 }
 
