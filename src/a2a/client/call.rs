@@ -8,6 +8,7 @@ use url::Url;
 
 use super::super::directory::{Peer, shown};
 use super::super::fault::{self, Fault};
+use super::super::view::QUESTIONS;
 use super::super::wire::{Binding, Version};
 use super::interface::Request;
 use super::{ChosenInterface, Client, Error};
@@ -79,6 +80,12 @@ impl Client {
             headers.insert(CONTENT_TYPE, JSON);
         }
         headers.insert("a2a-version", HeaderValue::from_static(interface.version.as_str()));
+        // 0.3 has another name for it.
+        let extensions = match interface.version {
+            Version::V1 => "a2a-extensions",
+            Version::V03 | Version::V03Rest => "x-a2a-extensions",
+        };
+        headers.insert(extensions, HeaderValue::from_static(QUESTIONS));
         headers.extend(peer.authorization_at(&url)?.map(|token| (AUTHORIZATION, token)));
         insert_trace_headers(&mut headers, &peer.trace);
         let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();

@@ -85,6 +85,11 @@ impl Directory {
         self.cards.get(peer).await
     }
 
+    /// The agent's card, requested again.
+    pub async fn reread_card(&self, peer: &Peer) -> Result<Arc<AgentCard>, Error> {
+        self.cards.reread(peer).await
+    }
+
     /// The agents of all tenants.
     fn all(&self) -> Vec<Peer> {
         let own = self.documents.all(DocumentKind::Agent);

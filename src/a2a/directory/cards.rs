@@ -51,8 +51,19 @@ impl Cards {
     }
 
     pub async fn get(&self, peer: &Peer) -> Result<Arc<AgentCard>, Error> {
+        let fresh = match self.kept.lock().get(&key(peer)) {
+            Some(kept) if kept.since.elapsed() < MAX_AGE => Some(kept.card.clone()),
+            Some(_) | None => None,
+        };
+        match fresh {
+            Some(card) => Ok(card),
+            None => self.reread(peer).await,
+        }
+    }
+
+    /// Requests the card, however fresh the cached one is. That one is returned if there is no other.
+    pub async fn reread(&self, peer: &Peer) -> Result<Arc<AgentCard>, Error> {
         let (known, etag) = match self.kept.lock().get(&key(peer)) {
-            Some(kept) if kept.since.elapsed() < MAX_AGE => return Ok(kept.card.clone()),
             Some(kept) => (Some(kept.card.clone()), kept.etag.clone()),
             None => (None, None),
         };

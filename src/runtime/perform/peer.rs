@@ -55,12 +55,14 @@ impl PeerAttempt {
             return None;
         }
         connection.peer.trace = self.peer_call_input.trace.clone();
-        let done = match what {
-            TaskActionKind::Send => self.send(&connection).await,
-            TaskActionKind::Resend => self.resend(&connection).await,
-            TaskActionKind::Ask => self.ask(&connection).await.map_err(retryable),
-            TaskActionKind::Cancel => self.cancel(&connection).await.map_err(until_heard),
-        };
+        let mut done = self.act(what, &connection).await;
+        if done.as_ref().is_err_and(may_have_moved)
+            && let Some(moved) = connection.moved().await
+            && self.lease.is_valid()
+        {
+            connection = moved;
+            done = self.act(what, &connection).await;
+        }
         if what != TaskActionKind::Cancel
             && let Ok(report) = &done
         {
@@ -71,6 +73,15 @@ impl PeerAttempt {
             tracing::warn!(agentId = task.agent_id, taskId = task.task_id.as_str(), why, "an answer cannot be read");
         }
         Some(done.map_err(failed))
+    }
+
+    async fn act(&self, what: TaskActionKind, to: &PeerConnection<'_>) -> Result<PeerReport, Error> {
+        match what {
+            TaskActionKind::Send => self.send(to).await,
+            TaskActionKind::Resend => self.resend(to).await,
+            TaskActionKind::Ask => self.ask(to).await.map_err(retryable),
+            TaskActionKind::Cancel => self.cancel(to).await.map_err(until_heard),
+        }
     }
 
     /// Reads the stream of a task, if the agent cannot call back.
@@ -240,6 +251,19 @@ fn may_be_about_push(error: &Error) -> bool {
         fault.error,
         fault::Error::PushNotificationNotSupported | fault::Error::InvalidParams | fault::Error::UnsupportedOperation
     )
+}
+
+/// Whether the call was not carried out, perhaps because the agent can be called elsewhere or otherwise by now.
+fn may_have_moved(error: &Error) -> bool {
+    match error {
+        Error::Unreachable { .. } => true,
+        Error::Fault(fault) => {
+            matches!(fault.error, fault::Error::VersionNotSupported | fault::Error::MethodNotFound)
+        }
+        Error::Unknown(_) | Error::TooLarge(_) | Error::Unreadable(_) | Error::NotCarriedOut(_) | Error::Refused(_) => {
+            false
+        }
+    }
 }
 
 /// Makes an unknown outcome retryable, for calls that do no harm when repeated, and so the answer of something that stands

@@ -62,6 +62,13 @@ impl<'d> PeerConnection<'d> {
         Ok(Some(Self { directory, peer, card, interface }))
     }
 
+    /// The connection over the interface that the agent's card names now, if that is another one.
+    pub(super) async fn moved(&self) -> Option<Self> {
+        let card = self.directory.reread_card(&self.peer).await.ok()?;
+        let interface = ChosenInterface::of(&card).ok().filter(|interface| *interface != self.interface)?;
+        Some(Self { directory: self.directory, peer: self.peer.clone(), card, interface })
+    }
+
     pub(super) fn client(&self) -> &Client {
         &self.directory.client
     }

@@ -73,6 +73,14 @@ async fn agents_that_delegate_to_one_another_come_to_an_end() {
     assert_eq!(other.get("/runs").await.expect(200)["items"].as_array().unwrap().len(), 1);
 }
 
+#[tokio::test]
+async fn a_server_that_requires_the_extension_for_questions_takes_work() {
+    let other = App::with(|config| config.a2a.requires_questions = true).await;
+    let one = knowing(card(&other), 50).await;
+    one.finish("t", "delegate").await;
+    assert_eq!(results(&one, "t").await[0]["status"], "success");
+}
+
 /// What a person chose here arrives there as it is, whatever the form.
 #[rstest]
 #[case::list("ask_user", "{ question = 'Q', inputType = 'multiselect', options = ['a', 'b', 'c'] }", json!(["c", "a"]))]

@@ -135,6 +135,20 @@ async fn a_token_goes_to_no_host_that_it_was_not_given_for() {
     assert_eq!(evil.told().authorization, None, "it is called without the token");
 }
 
+/// Its card is kept for minutes. Whoever tries again only after the first failure does so in an hour.
+#[tokio::test]
+async fn an_agent_that_has_moved_is_found_by_its_new_card() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    peer.becomes(|told| (told.state, told.elsewhere) = ("COMPLETED", Some(nobody)));
+    let app = app("127.0.0.1", 3_600_000).await;
+    app.post("/agents", json!({ "id": "helper", "card": peer.card() })).await.expect(201);
+    assert_eq!(app.get("/agents/helper").await.expect(200)["name"], "Helper", "its card is known");
+    peer.becomes(|told| told.elsewhere = None);
+    app.finish("t", "delegate").await;
+    assert_eq!(results(&app, "t").await[0]["output"]["text"], "done by helper");
+}
+
 #[tokio::test]
 async fn what_an_agent_cannot_become_is_refused() {
     let app = App::with(|config| {
