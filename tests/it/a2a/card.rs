@@ -105,7 +105,12 @@ async fn one_card_speaks_to_clients_of_both_versions() {
         (&card["url"], &card["preferredTransport"], &card["protocolVersion"]),
         (&json!(url), &json!("JSONRPC"), &json!("0.3.0"))
     );
-    assert_eq!(card["skills"], json!([{ "id": "count", "name": "count", "description": "…", "tags": ["t"] }]));
+    let modes = json!(["text/plain", "application/json"]);
+    let expected = json!([{
+        "id": "count", "name": "count", "description": "…", "tags": ["t"], "inputModes": modes,
+        "outputModes": ["text/plain", "text/markdown", "application/json"],
+    }]);
+    assert_eq!(card["skills"], expected, "the modes that it does not name are those of the card");
     assert_eq!(card.get("securitySchemes"), None, "an open server needs no key");
     for mode in ["defaultInputModes", "defaultOutputModes"] {
         assert!(card[mode].as_array().unwrap().contains(&json!("text/plain")));
