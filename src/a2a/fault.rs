@@ -110,6 +110,16 @@ impl Fault {
         } })
     }
 
+    /// The same for clients of 0.3, which read the code of JSON-RPC, or the name of the error in the SDKs, beside `error`.
+    pub fn http_03(&self, http_status: u16) -> Value {
+        let name = if self.error == Error::Parse { "JSONParse".to_owned() } else { format!("{:?}", self.error) };
+        let mut body = self.http(http_status);
+        body["code"] = self.error.code().into();
+        body["type"] = format!("{name}Error").into();
+        body["message"] = self.detail.as_str().into();
+        body
+    }
+
     fn details(&self) -> Vec<Value> {
         let info = json!({
             "@type": ERROR_INFO, "reason": self.error.reason(), "domain": DOMAIN, "metadata": self.metadata,
@@ -233,7 +243,16 @@ mod tests {
             let fault = Fault::new(error, "Do something else.").with("taskId", "run_1");
             assert_eq!(Fault::from_json_rpc(&fault.json_rpc()), fault);
             assert_eq!(Fault::from_http(error.http_status(), &fault.http(error.http_status())), fault);
+            assert_eq!(Fault::from_http_03(error.http_status(), &fault.http_03(error.http_status())), fault);
         }
+    }
+
+    #[test]
+    fn clients_of_0_3_read_the_error_beside_its_document() {
+        let body = Fault::no_task().http_03(404);
+        assert_eq!((&body["code"], &body["type"]), (&json!(-32001), &json!("TaskNotFoundError")));
+        assert_eq!((&body["message"], &body["error"]["code"]), (&body["error"]["message"], &json!(404)));
+        assert_eq!(Fault::new(Error::Parse, "x").http_03(400)["type"], "JSONParseError");
     }
 
     #[test]

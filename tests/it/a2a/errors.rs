@@ -30,6 +30,14 @@ fn checked(binding: Binding, said: &crate::support::http::Said, error: Error) ->
             assert_eq!((&document["code"], &document["status"]), (&json!(status), &json!(error.status())), "{body:#}");
         }
     }
+    if binding == Binding::Rest(Version::V03Rest) {
+        // What the SDKs of 0.3 read.
+        let name = if error == Error::Parse { "JSONParseError".to_owned() } else { format!("{error:?}Error") };
+        assert_eq!((&body["code"], &body["type"]), (&json!(error.code()), &json!(name)), "{body:#}");
+        assert_eq!(body["message"], document["message"]);
+    } else {
+        assert_eq!(body.get("code"), None, "{body:#}");
+    }
     let message = document["message"].as_str().unwrap_or_default();
     assert!(!message.is_empty() && !speaks_of_ours(message), "{message}");
     assert_eq!(details[0]["@type"], "type.googleapis.com/google.rpc.ErrorInfo");

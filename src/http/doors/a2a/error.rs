@@ -5,8 +5,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+use super::rest;
 use crate::a2a::fault::{Error, Fault};
-use crate::a2a::wire::Unreadable;
+use crate::a2a::wire::{Unreadable, Version};
 use crate::domain::fault::{self, Code};
 use crate::http::doors::answer_headers;
 use crate::http::problem;
@@ -95,16 +96,19 @@ impl A2aError {
         self.sent(status, &self.rpc_body(id))
     }
 
-    pub(super) fn rest_response(&self) -> Response {
-        self.sent(self.status, &self.rest_body())
+    pub(super) fn rest_response(&self, version: Version) -> Response {
+        self.sent(self.status, &self.rest_body(version))
     }
 
     pub(super) fn rpc_body(&self, id: &Value) -> Value {
         json!({ "jsonrpc": "2.0", "id": id, "error": self.fault.json_rpc() })
     }
 
-    pub(super) fn rest_body(&self) -> Value {
-        self.fault.http(self.status)
+    pub(super) fn rest_body(&self, version: Version) -> Value {
+        match version {
+            Version::V1 => self.fault.http(self.status),
+            Version::V03 | Version::V03Rest => self.fault.http_03(self.status),
+        }
     }
 
     fn sent(&self, status: u16, body: &Value) -> Response {
@@ -123,8 +127,11 @@ pub(crate) fn refuse(fault: &fault::Fault, path: &str, bare: Response) -> Respon
     } else {
         A2aError::from(fault.clone())
     };
-    let mut response =
-        if path.trim_end_matches('/') == "/a2a" { own.rpc_response(&Value::Null) } else { own.rest_response() };
+    let mut response = if path.trim_end_matches('/') == "/a2a" {
+        own.rpc_response(&Value::Null)
+    } else {
+        own.rest_response(rest::version_of(path.trim_start_matches("/a2a/")))
+    };
     answer_headers::keep_existing(&mut response, bare.headers());
     response
 }

@@ -35,7 +35,9 @@ struct Route<'p> {
 
 pub(super) async fn rest(State(app): State<AppState>, Path(path): Path<String>, request: Request) -> Response {
     let wants_own_type = names_own_type(request.headers());
-    match answer(&app, &path, request).await {
+    let (parts, body) = request.into_parts();
+    let named = version(&parts).ok().flatten();
+    match answer(&app, &path, Request::from_parts(parts, body)).await {
         Ok(mut response) => {
             let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
             if wants_own_type && is_json {
@@ -43,8 +45,13 @@ pub(super) async fn rest(State(app): State<AppState>, Path(path): Path<String>, 
             }
             response
         }
-        Err(error) => error.rest_response(),
+        Err(error) => error.rest_response(named.map_or_else(|| version_of(&path), Version::over_rest)),
     }
+}
+
+/// The version of a path below `/a2a/`, unless the request names another one.
+pub(super) fn version_of(path: &str) -> Version {
+    if path.starts_with("v1/") { Version::V03Rest } else { Version::V1 }
 }
 
 async fn answer(app: &AppState, path: &str, request: Request) -> Result<Response, A2aError> {
@@ -76,7 +83,7 @@ async fn answer(app: &AppState, path: &str, request: Request) -> Result<Response
         OperationResult::Value(result) => Json(result).into_response(),
         OperationResult::Awaited(result) => (Extension(WaitedForRun), Json(result)).into_response(),
         OperationResult::Events(events) => {
-            event_response(&ctx, events, |event| event.unwrap_or_else(|error| error.rest_body()))
+            event_response(&ctx, events, move |event| event.unwrap_or_else(|error| error.rest_body(version)))
         }
     };
     if let Some(extensions) = extensions {
