@@ -247,6 +247,7 @@ fn subject(message: &Message, bytes: usize) -> Option<RemoteSubject> {
         plan,
         digest: short(&data["digest"]),
         risk_level: member(&data["riskLevel"]),
+        expires_at: member(&data["expiresAt"]),
     })
 }
 

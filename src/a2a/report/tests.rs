@@ -122,7 +122,7 @@ fn another_question_is_progress_and_another_message_of_a_working_task_is_not() {
 fn asked(change: Value) -> Vec<Part> {
     let mut whole = json!({
         "suspensionId": "sus_1", "kind": "approval", "message": "Send it?", "callId": "call_1", "toolName": "send",
-        "toolInput": { "to": "a" }, "class": "irreversible", "idempotent": false, "digest": "d1", "riskLevel": "high",
+        "expiresAt": 9_000, "toolInput": { "to": "a" }, "class": "irreversible", "idempotent": false, "digest": "d1", "riskLevel": "high",
         "feedbackSchema": { "inputType": "confirm", "prompt": "Send it?" },
     });
     for (name, value) in change.as_object().unwrap() {
@@ -144,6 +144,7 @@ fn a_question_about_a_call_names_the_call_to_people_and_to_programs() {
         plan: None,
         digest: Some("d1".to_owned()),
         risk_level: Some(RiskLevel::High),
+        expires_at: Some(9_000),
     };
     let report = of_task(&asking(parts.clone()), 1_000, None);
     assert_eq!((report.message.as_deref(), report.subject), (Some("Send it?"), Some(subject)));

@@ -209,6 +209,9 @@ pub struct RemoteAsker {
     pub task_id: TaskId,
     /// The call that delegated the task, and waits for it.
     pub call_id: CallId,
+    /// When the question expires at the agent, as it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Millis>,
 }
 
 impl Suspension {

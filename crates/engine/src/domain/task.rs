@@ -321,6 +321,7 @@ pub struct RemoteSubject {
     pub plan: Option<Value>,
     pub digest: Option<String>,
     pub risk_level: Option<RiskLevel>,
+    pub expires_at: Option<Millis>,
 }
 
 impl RemoteSubject {

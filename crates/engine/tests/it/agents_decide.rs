@@ -21,6 +21,7 @@ fn payment() -> RemoteSubject {
         plan: None,
         digest: Some("d1".to_owned()),
         risk_level: Some(RiskLevel::High),
+        expires_at: Some(9_000),
     }
 }
 
@@ -51,6 +52,7 @@ fn what_an_agent_wants_to_run_is_shown_and_nothing_of_the_delegation() {
     assert_eq!((open.call_id, open.input_schema), (None, None));
     let (remote, task) = (open.remote.unwrap(), sim.tasks().remove(0));
     assert_eq!((&*remote.agent_id, remote.task_id, remote.call_id), ("away", task.task_id, task.call_id));
+    assert_eq!((remote.expires_at, open.expires_at), (Some(9_000), None), "it expires there, not here");
     assert_eq!((open.feedback_schema.input_type, open.feedback_schema.allow_modify_args), (InputType::Confirm, true));
 }
 

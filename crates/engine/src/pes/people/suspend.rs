@@ -114,11 +114,11 @@ pub(crate) fn park(tx: &mut Tx<'_>, call: &CallId, question: NewQuestion) {
 pub(crate) fn park_for_agent(tx: &mut Tx<'_>, task: &Task, question: NewQuestion, subject: RemoteSubject) {
     tx.set_call_status(&task.call_id, CallStatus::Parked);
     let Some(asked) = question_of_call(tx, &task.call_id, question) else { return };
-    let RemoteSubject { tool_name, arguments, class, idempotent, plan, digest, risk_level } = subject;
+    let RemoteSubject { tool_name, arguments, class, idempotent, plan, digest, risk_level, expires_at } = subject;
     let tool_input = arguments.map(|arguments| tx.store(format!("{}.toolInput", asked.suspension_id), arguments));
     let plan = plan.map(|plan| tx.store(format!("{}.plan", asked.suspension_id), plan));
     let (agent_id, task_id, call_id) = (task.agent_id.clone(), task.task_id.clone(), task.call_id.clone());
-    let remote = Some(RemoteAsker { agent_id, task_id, call_id });
+    let remote = Some(RemoteAsker { agent_id, task_id, call_id, expires_at });
     open(tx, Suspension { tool_name, tool_input, class, idempotent, plan, digest, risk_level, remote, ..asked });
 }
 
