@@ -106,3 +106,23 @@ fn an_agent_that_takes_no_message_keeps_its_task(#[case] kind: PeerFailureKind) 
     reports(&mut sim, &report(PeerState::Failed));
     assert_eq!(error_code(&sim), "peer_failed");
 }
+
+#[test]
+fn an_answer_that_may_be_lost_is_asked_for_once_more() {
+    for is_found in [true, false] {
+        let mut sim = waiting();
+        demands(&mut sim, "Sign in.");
+        sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+        demands(&mut sim, "Sign in.");
+        sending_fails(&mut sim, PeerFailureKind::Unknown);
+        if is_found {
+            reports(&mut sim, &demand("Sign in.", None));
+        } else {
+            sending_fails(&mut sim, PeerFailureKind::Unknown);
+            assert_eq!(open(&sim)[0].kind, SuspensionKind::InDoubt);
+        }
+        demands(&mut sim, "Sign in.");
+        let kinds: Vec<SuspensionKind> = open(&sim).iter().map(|open| open.kind).collect();
+        assert_eq!(kinds, [SuspensionKind::PeerAuth], "{is_found}");
+    }
+}

@@ -38,7 +38,8 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
         task.remote_task_id = task.remote_task_id.take().or(report.remote_task_id.take());
         task.remote_context_id = report.remote_context_id.take().or(task.remote_context_id.take());
         task.remote_question = report.question.clone();
-        if report.state != PeerState::AuthRequired {
+        // Whether an answer that had to be looked for has arrived is not certain: a person is asked once more.
+        if report.state != PeerState::AuthRequired || what == TaskActionKind::Resend {
             task.auth_answer = None;
         }
         if let Some(patience) = report.patience_ms {
@@ -74,7 +75,9 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
         PeerState::AuthRequired => {
             let report = PeerReport { form: None, ..report };
             let asked = PeerQuestion::of(&task, SuspensionKind::PeerAuth, report, InputType::Confirm);
-            if let Some(answer) = task.auth_answer.clone().filter(|answer| asked.is_answered_by(answer)) {
+            let is_certain = task.status != TaskStatus::InDoubt;
+            let answer = task.auth_answer.clone().filter(|answer| is_certain && asked.is_answered_by(answer));
+            if let Some(answer) = answer {
                 if answer.is_sent {
                     task_continues(tx, id, TaskStatus::Working, message, is_news);
                 } else {
