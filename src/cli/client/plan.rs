@@ -65,9 +65,8 @@ async fn show(server: &Server, thread: &str) -> Result<(), Error> {
     let size = Size { columns, rows: usize::MAX };
     let style = Style { colour: false, ..Style::of_environment() };
     let now = if view.questions.is_empty() { view.at } else { lists::now() };
-    for line in tree::draw(&view, &line(thread), tree::Canvas { now, size, style, turn: 0 }) {
-        print(&line)?;
-    }
+    let drawn = tree::draw(&view, &line(thread), tree::Canvas { now, size, style, turn: 0 });
+    drawn.iter().chain(&failures(&view, &drawn)).try_for_each(|line| print(line))?;
     let queued = format!("/runs?threadId={thread}&status=queued&limit=200");
     let mut queued: Vec<RunResource> = lists::all(server, &queued).await?;
     queued.sort_by_key(|run| run.created_at);
@@ -75,6 +74,14 @@ async fn show(server: &Server, thread: &str) -> Result<(), Error> {
         let (age, query) = (span(lists::now() - run.created_at), cut(&line(&run.query), 80));
         print(&format!("  queued {age} ago: {query}  ({})", run.run_id))
     })
+}
+
+/// What ended the run or cut its answer short, and in full the reasons that the drawn lines do not have room for.
+fn failures(view: &PlanView, drawn: &[String]) -> Vec<String> {
+    let is_cut = |reason: &str| !drawn.iter().any(|line| line.ends_with(reason));
+    let failed = view.failures().filter(|(_, reason)| is_cut(reason));
+    let failed = failed.map(|(item, reason)| format!("  {} failed: {reason}", line(item.id.as_str())));
+    failed.chain(view.error.iter().map(|error| format!("  {error}"))).collect()
 }
 
 /// `json`: prints the resulting plan.
@@ -168,4 +175,37 @@ fn cost_words(cost: &ExpectedCost) -> String {
     };
     let bound = cost.at_most_usd.map(|most| format!(" At most ${most:.3}: what is left of its budget."));
     expected + &bound.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::failures;
+    use crate::cli::client::events::ObservationFrame;
+    use crate::cli::client::plan_view::PlanView;
+
+    #[test]
+    fn what_failed_is_told_in_full_once() {
+        let mut view = PlanView::default();
+        let mut take = |kind: &str, content: Value| {
+            let (thread_id, parent_id, kind) = ("t".into(), None, kind.to_owned());
+            view.take(&ObservationFrame { seq: 1, thread_id, parent_id, timestamp: 0, kind, content, metadata: None });
+        };
+        let item = |id: &str, reason: &str| {
+            json!({
+                "id": id, "description": "It", "status": "failed", "reason": reason, "createdTimestamp": 0,
+                "updatedTimestamp": 0
+            })
+        };
+        let items = json!([item("a", "the key was refused"), item("b", "the quota is spent")]);
+        take("PLAN", json!({ "planVersion": 1, "plan": "", "rawOutput": "", "todoList": items }));
+        let spent = "The run's budget ended it: 3 model calls.";
+        let error = |code: &str, fatal: bool| json!({ "phase": "execution", "code": code, "message": spent, "fatal": fatal, "retryable": false });
+        take("ERROR", error("internal", false));
+        take("ERROR", error("budget_exceeded", true));
+        let drawn = ["t".to_owned(), "  x  a  It  the key was refused".to_owned(), "  x  b  It  the quo…".to_owned()];
+        let told = ["  b failed: the quota is spent".to_owned(), format!("  budget_exceeded: {spent}")];
+        assert_eq!(failures(&view, &drawn), told);
+    }
 }

@@ -29,6 +29,8 @@ pub(super) struct PlanView {
     pub ended: Option<Millis>,
     pub tokens: u64,
     pub cost: Option<f64>,
+    /// The error that ended the run, or cut its answer short.
+    pub error: Option<String>,
     pub seq: i64,
     /// The time of the last observation.
     pub at: Millis,
@@ -47,6 +49,8 @@ pub(super) struct ItemView {
     pub ended: Option<Millis>,
     pub attempts: u32,
     pub errors: u32,
+    /// Why its status is what it is, such as why it failed.
+    pub reason: Option<String>,
     /// The agent that the item waits for, and since when.
     pub agent: Option<(String, Millis)>,
     /// The calls of tools that have no result yet, each with the name of its tool.
@@ -102,7 +106,7 @@ impl PlanView {
             Fact::RunStarted(body) => {
                 self.model = show::line(&format!("{}:{}", body.provider, body.model));
                 (self.began, self.ended) = (Some(now), None);
-                (self.tokens, self.cost, self.saying) = (0, None, None);
+                (self.tokens, self.cost, self.error, self.saying) = (0, None, None, None);
                 self.questions.clear();
             }
             // The first title of a thread stays.
@@ -114,6 +118,7 @@ impl PlanView {
             Fact::ItemStatusChange(body) => {
                 let Some(item) = self.items.iter_mut().find(|item| item.id == body.item_id) else { return };
                 item.change(body.status, body.attempt, now);
+                item.reason = body.reason.as_deref().map(show::line);
             }
             Fact::LlmStreamMetadata(body) => {
                 self.tokens += body.input_tokens + body.output_tokens;
@@ -155,6 +160,11 @@ impl PlanView {
                 };
                 self.item(parent, |item| item.agent = is_open.then(|| (show::line(&body.agent_id), body.submitted_at)));
             }
+            Fact::Error(body) => {
+                if body.fatal || body.cuts_the_answer() {
+                    self.error = Some(show::line(&format!("{}: {}", body.code, body.message)));
+                }
+            }
             Fact::RunFinished(body) => {
                 (self.cost, self.ended) = (body.cost_usd, Some(now));
                 self.saying = None;
@@ -166,8 +176,7 @@ impl PlanView {
             | Fact::Thoughts(_)
             | Fact::StateUpdate(_)
             | Fact::Synthesis(_)
-            | Fact::FinalResponse(_)
-            | Fact::Error(_) => {}
+            | Fact::FinalResponse(_) => {}
         }
     }
 
@@ -179,6 +188,7 @@ impl PlanView {
             view.description = show::line(&item.description);
             view.dependencies.clone_from(&item.dependencies);
             view.status = item.status;
+            view.reason = item.reason.as_deref().map(show::line);
             self.items.push(view);
         }
     }
@@ -247,11 +257,17 @@ impl PlanView {
         self.questions.iter().filter(no_item).map(|question| &question.asked)
     }
 
-    /// The number of settled items, and of all.
+    /// The number of completed items, and of all.
     pub fn progress(&self) -> (usize, usize) {
         // Counts items of earlier runs too, whose observations are not in this view.
-        let over = self.items.iter().filter(|item| item.status.is_settled()).count();
-        (over, self.items.len())
+        let done = self.items.iter().filter(|item| item.status == ItemStatus::Completed).count();
+        (done, self.items.len())
+    }
+
+    /// The items that failed, each with the reason.
+    pub fn failures(&self) -> impl Iterator<Item = (&ItemView, &str)> {
+        let failed = self.items.iter().filter(|item| item.status == ItemStatus::Failed);
+        failed.filter_map(|item| Some((item, item.reason.as_deref()?)))
     }
 }
 
@@ -266,6 +282,7 @@ impl ItemView {
             ended: None,
             attempts: 0,
             errors: 0,
+            reason: None,
             agent: None,
             calls: Vec::new(),
             saying: None,

@@ -120,18 +120,23 @@ fn asks(asked: &AskedQuestion, canvas: Canvas) -> String {
 }
 
 fn head(view: &PlanView, thread: &str, now: Millis, columns: usize) -> String {
-    let (over, all) = view.progress();
-    let mut facts = vec![view.model.clone()];
-    if all > 0 {
-        facts.push(format!("{over}/{all}"));
-    }
-    facts.extend(view.began.map(|began| span(view.ended.unwrap_or(now) - began)));
-    facts.push(format!("{} tok", count(view.tokens)));
-    facts.extend(view.cost.map(|cost| format!("${cost:.3}")));
-    let facts = facts.join("   ");
-    let room = columns.saturating_sub(width(&facts) + 3);
+    let (done, all) = view.progress();
+    let facts = |has_model: bool, has_tokens: bool| {
+        let mut facts = Vec::new();
+        facts.extend(has_model.then(|| view.model.clone()));
+        facts.extend((all > 0).then(|| format!("{done}/{all}")));
+        facts.extend(view.began.map(|began| span(view.ended.unwrap_or(now) - began)));
+        facts.extend(has_tokens.then(|| format!("{} tok", count(view.tokens))));
+        facts.extend(view.cost.map(|cost| format!("${cost:.3}")));
+        facts.join("   ")
+    };
+    let room = |facts: &str| columns.saturating_sub(width(facts) + 3);
     let named = if view.title.is_empty() { thread.to_owned() } else { format!("{thread}  {}", view.title) };
-    cut(&format!("{}   {facts}", cut(&named, room.max(8))), columns)
+    // On a narrow terminal the model and the tokens give way to the title.
+    let [whole, without_model, fewest] = [facts(true, true), facts(false, true), facts(false, false)];
+    let is_readable = |facts: &String| room(facts) >= width(&named).min(columns / 3);
+    let facts = [whole, without_model].into_iter().find(is_readable).unwrap_or(fewest);
+    cut(&format!("{}   {facts}", cut(&named, room(&facts).max(8))), columns)
 }
 
 /// The items, on at most as many rows as the canvas has.
@@ -156,7 +161,17 @@ fn items(view: &PlanView, canvas: Canvas) -> Vec<String> {
         let count = hidden.count(shape.stage());
         (count > 0).then(|| format!("  {} {count} {words}", shape.drawn(canvas)))
     };
-    let mut drawn: Vec<String> = in_one_line(Shape::Done, "done").into_iter().collect();
+    // One line for all that are over, which tells apart how they ended.
+    let ended =
+        [(Shape::Done, "done"), (Shape::Failed, "failed"), (Shape::Cancelled, "cancelled")].map(|(shape, words)| {
+            let count = shapes.iter().enumerate().filter(|(at, one)| **one == shape && hidden.hides(*at)).count();
+            (count > 0).then(|| format!("{} {count} {words}", shape.drawn(canvas)))
+        });
+    let ended: Vec<String> = ended.into_iter().flatten().collect();
+    let mut drawn: Vec<String> = Vec::new();
+    if !ended.is_empty() {
+        drawn.push(format!("  {}", ended.join("  ")));
+    }
     for (at, (item, row)) in view.items.iter().zip(&rows).enumerate() {
         if hidden.hides(at) {
             continue;
@@ -178,7 +193,8 @@ fn items(view: &PlanView, canvas: Canvas) -> Vec<String> {
     drawn
 }
 
-/// What an item waits for, or the model's output for it. What is cut off is what matters least: the rule that asks.
+/// What an item waits for, the model's output for it, or why it ended without a result. What is cut off of a question is what
+/// matters least: the rule that asks.
 fn note(view: &PlanView, item: &ItemView, now: Millis) -> String {
     if let Some(asked) = view.question_of(&item.id) {
         let left = asked.expires_at.map(|at| format!(", {} left", span(at - now))).unwrap_or_default();
@@ -202,6 +218,9 @@ fn note(view: &PlanView, item: &ItemView, now: Millis) -> String {
         };
         let open: Vec<String> = item.dependencies.iter().filter(is_open).map(|id| line(id.as_str())).collect();
         return if open.is_empty() { String::new() } else { format!("after {}", open.join(", ")) };
+    }
+    if let (ItemStatus::Failed | ItemStatus::Cancelled, Some(reason)) = (item.status, &item.reason) {
+        return reason.clone();
     }
     let retries = item.attempts.saturating_sub(1);
     let counted = [(retries, "retry", "retries"), (item.errors, "error", "errors")];

@@ -145,6 +145,11 @@ fn the_plan_is_reviewed_and_refused_from_here() {
     assert!(stage.said(&["questions"]).starts_with(&id), "it is still asked");
     refuse_plan(&stage, &id);
     stage.refused(&["watch", "t"], 3, "Try: pes plan t");
+    let plan = stage.said(&["plan", "t"]);
+    assert!(
+        plan.contains("0/4") && plan.ends_with("  plan_rejected: The plan was rejected: a person said no.\n"),
+        "{plan}"
+    );
 }
 
 /// Without a reason, which ends the run.

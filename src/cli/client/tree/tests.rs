@@ -218,3 +218,52 @@ fn the_time_of_a_run_ends_with_it() {
     view.take(&ObservationFrame { timestamp: 3_900, ..frame(2, "RUN_FINISHED", ended) });
     assert_eq!(head(&view), "t   p:m   2.9s   0 tok");
 }
+
+/// A change of an item's status, with a reason.
+fn ends(view: &mut PlanView, item: &str, status: &str, reason: &str) {
+    let members = json!({ "status": status, "reason": reason, "updatedTimestamp": 0 });
+    let ended = json!({
+        "itemId": item, "from": "in_progress", "status": status, "attempt": 1, "reason": reason, "item": members
+    });
+    take(view, Some(item), "ITEM_STATUS_CHANGE", ended);
+}
+
+#[test]
+fn an_item_that_failed_says_why_and_is_not_counted_as_done() {
+    let mut view = plan(&[(2, "completed"), (2, "in_progress")]);
+    ends(&mut view, "a2", "failed", "key_refused: 401");
+    ends(&mut view, "a3", "cancelled", "a2 failed");
+    let lines = drawn(&view, 24);
+    assert_eq!(lines[0], "t      2/4   0 tok");
+    assert!(has(&lines, "✗", "a2") && lines[3].ends_with("  key_refused: 401"), "{}", lines[3]);
+    assert!(has(&lines, "–", "a3") && lines[4].ends_with("  a2 failed"), "{}", lines[4]);
+    let began = json!({
+        "itemId": "a2", "from": "failed", "status": "in_progress", "attempt": 2,
+        "item": { "status": "in_progress", "updatedTimestamp": 0 }
+    });
+    take(&mut view, Some("a2"), "ITEM_STATUS_CHANGE", began);
+    assert!(view.items[2].reason.is_none(), "it is done again");
+}
+
+#[test]
+fn the_line_of_what_is_over_tells_how_it_ended() {
+    let view = plan(&[(8, "completed"), (2, "failed"), (1, "cancelled"), (4, "pending")]);
+    assert_eq!(drawn(&view, 7)[1], "  ✓ 8 done  ✗ 2 failed  – 1 cancelled");
+}
+
+#[test]
+fn on_a_narrow_terminal_the_title_stays_readable() {
+    let started = json!({ "query": "?", "model": "demo-scripted", "provider": "demo", "message": {
+        "messageId": "m", "threadId": "t", "role": "USER", "content": "?", "timestamp": 0
+    } });
+    let mut view = plan(&[(2, "completed"), (2, "pending")]);
+    take(&mut view, None, "RUN_STARTED", started);
+    view.title = "Slow disks of the archive".to_owned();
+    let head = |columns| {
+        let canvas = Canvas { now: 61_000, size: Size { columns, rows: 24 }, style: PLAIN, turn: 0 };
+        draw(&view, "t", canvas).remove(0)
+    };
+    assert_eq!(head(80), "t  Slow disks of the archive   demo:demo-scripted   2/4   1m 1s   0 tok");
+    assert_eq!(head(40), "t  Slow disks of …   2/4   1m 1s   0 tok");
+    assert_eq!(head(30), "t  Slow disks o…   2/4   1m 1s");
+}
