@@ -62,8 +62,8 @@ pub(super) async fn understood(
         (_, "a" | "approve" | "y" | "yes") => Typed::Answer(json!({ "approved": true })),
         (_, "x" | "reject" | "n" | "no") => {
             let mut said = more("Why not? ", input).await;
-            if asked.kind == SuspensionKind::PlanReview && said.as_deref() == Some("") {
-                said = more("Without a reason the run ends; with one, another plan is made. Why not? ", input).await;
+            if let Some(again) = without_reason(asked.kind).filter(|_| said.as_deref() == Some("")) {
+                said = more(&format!("{again} Why not? "), input).await;
             }
             let Some(reason) = said else { return Ok(nothing_sent()) };
             Typed::Answer(json!({ "approved": false, "reason": reason }))
@@ -74,6 +74,23 @@ pub(super) async fn understood(
         (SuspensionKind::PlanReview, "e" | "edit") => changed(asked.plan.as_ref().map(todo_list).as_ref(), kept)?,
         (_, _) => Typed::Again("Type the letter of an answer.".to_owned()),
     })
+}
+
+/// What a refusal without a reason does; `None`: a reason would change nothing.
+fn without_reason(kind: SuspensionKind) -> Option<&'static str> {
+    match kind {
+        SuspensionKind::PlanReview => Some("Without a reason the run ends; with one, another plan is made."),
+        SuspensionKind::Approval => {
+            Some("The model gets the reason; without one it only learns that a person said no.")
+        }
+        SuspensionKind::Budget
+        | SuspensionKind::Pause
+        | SuspensionKind::InDoubt
+        | SuspensionKind::Input
+        | SuspensionKind::ClientTool
+        | SuspensionKind::PeerInput
+        | SuspensionKind::PeerAuth => None,
+    }
 }
 
 fn changed(value: Option<&Value>, kept: &mut Option<PathBuf>) -> Result<Typed, Error> {

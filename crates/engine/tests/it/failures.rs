@@ -122,3 +122,26 @@ fn a_completed_item_that_once_called_a_tool_that_does_not_exist_is_no_failure() 
         assert_eq!((outcome.status, codes), expected);
     }
 }
+
+#[test]
+fn a_refusal_without_a_reason_says_that_a_person_said_no() {
+    for reason in [None, Some(""), Some(" \n")] {
+        let mut sim = Sim::new(|request| match which(request).as_str() {
+            "planning" => plan(&[("a", &[], &["gated"])]),
+            "a.1" => calls(&[("gated", json!({}))]),
+            _ => says("I could not"),
+        });
+        sim.ask("go").unwrap();
+        sim.go();
+        sim.answer(0, |answer| {
+            answer.approved = Some(false);
+            answer.reason = reason.map(str::to_owned);
+        })
+        .unwrap();
+        sim.go();
+        let execution = &sim.contents(ObservationType::ToolExecution)[0];
+        assert_eq!(execution["error"], json!({ "code": "rejected", "message": "a person said no" }), "{reason:?}");
+        let expected = "rejected: gated was not carried out: a person said no";
+        assert_eq!(sim.item("a")["reason"], expected, "{reason:?}");
+    }
+}

@@ -35,7 +35,7 @@ async fn an_input_that_ends_where_more_is_asked_for_is_no_answer() {
         assert_eq!(sent(kind, letter, &[]).await, None, "{kind}");
     }
     assert_eq!(sent("in_doubt", "d", &[""]).await, Some(json!({ "action": "done", "value": "" })));
-    assert_eq!(sent("approval", "x", &[""]).await, Some(json!({ "approved": false, "reason": "" })));
+    assert_eq!(sent("budget", "x", &[""]).await, Some(json!({ "approved": false, "reason": "" })));
 }
 
 #[tokio::test]
@@ -48,12 +48,14 @@ async fn a_mistyped_result_is_not_sent_as_text() {
 }
 
 #[tokio::test]
-async fn a_plan_is_refused_without_a_reason_by_whoever_says_so_twice() {
+async fn a_call_or_a_plan_is_refused_without_a_reason_by_whoever_says_so_twice() {
     let refused = |reason: &str| Some(json!({ "approved": false, "reason": reason }));
-    assert_eq!(sent("plan_review", "x", &["Too long."]).await, refused("Too long."));
-    assert_eq!(sent("plan_review", "x", &["", "Too long."]).await, refused("Too long."));
-    assert_eq!(sent("plan_review", "x", &["", ""]).await, refused(""));
-    assert_eq!(sent("plan_review", "x", &[""]).await, None);
+    for kind in ["approval", "plan_review"] {
+        assert_eq!(sent(kind, "x", &["Too long."]).await, refused("Too long."));
+        assert_eq!(sent(kind, "x", &["", "Too long."]).await, refused("Too long."));
+        assert_eq!(sent(kind, "x", &["", ""]).await, refused(""));
+        assert_eq!(sent(kind, "x", &[""]).await, None);
+    }
 }
 
 #[test]

@@ -312,8 +312,9 @@ pub(crate) fn judge_pause(answer: &Answer) -> Result<(), Fault> {
     }
 }
 
+/// A blank reason is none: the model and the item need words.
 fn rejection(reason: Option<String>) -> AnswerVerdict {
-    let why = reason.unwrap_or_else(|| "a person said no".into());
+    let why = reason.filter(|reason| !reason.trim().is_empty()).unwrap_or_else(|| "a person said no".into());
     AnswerVerdict::EndCall(CallResult::Error(ToolError::new(CallCode::Rejected, why)))
 }
 
