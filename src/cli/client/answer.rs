@@ -99,8 +99,12 @@ pub(super) fn commands(kind: SuspensionKind, id: &str) -> String {
 
 /// Finds a question by its id or by an unambiguous part of it.
 async fn find(server: &Server, id: &str) -> Result<Suspension, Error> {
-    let open = lists::open_questions(server).await?;
-    let mut like: Vec<Suspension> = open.into_iter().filter(|one| one.suspension_id.as_str().starts_with(id)).collect();
+    only_like(lists::open_questions(server).await?, id, |one| one.suspension_id.as_str())
+}
+
+/// The only open question whose id begins so; `id_of` reads the id of one.
+pub(super) fn only_like<T>(open: Vec<T>, id: &str, id_of: fn(&T) -> &str) -> Result<T, Error> {
+    let mut like: Vec<T> = open.into_iter().filter(|one| id_of(one).starts_with(id)).collect();
     match (like.pop(), like.is_empty()) {
         (Some(found), true) => Ok(found),
         (Some(_), false) => {

@@ -22,8 +22,11 @@ pub(in crate::cli) enum ClientCommand {
     },
     /// Watch the newest run of a thread; exits as it ends. In a pipe the runs before it are printed first
     Watch(WatchArguments),
-    /// List the open questions
+    /// List the open questions, or show one in full
     Questions {
+        /// Only this question, by its id or as much of its beginning as is unique
+        #[arg(value_parser = id)]
+        suspension: Option<String>,
         /// Print the response of the API
         #[arg(long)]
         json: bool,

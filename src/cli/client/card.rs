@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::forecast;
 use super::plan_view::{consequence, kind, rule, subject};
-use super::show::{block, fill, line, span, width};
+use super::show::{block, cut, fill, line, span, width};
 use super::terminal::Style;
 use crate::domain::Millis;
 use crate::domain::forecast::PlanForecast;
@@ -31,9 +31,6 @@ pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
     if let Some(rule) = rule(asked) {
         head.push_str(&format!("  rule {rule}"));
     }
-    if let Some(digest) = &asked.digest {
-        head.push_str(&format!("  digest {}", grouped(digest, style)));
-    }
     let mut lines = vec![head, indented(&asked.message)];
     let prompt = beyond(&asked.feedback_schema.prompt, &asked.message);
     if !prompt.is_empty() {
@@ -41,6 +38,7 @@ pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
     }
     lines.extend(asked.plan.as_ref().map(plan));
     lines.extend(asked.tool_input.as_ref().map(arguments));
+    lines.extend(asked.digest.as_ref().map(|digest| format!("  digest {}", grouped(digest, style))));
     lines.extend(options(asked));
     if let Some(at) = asked.expires_at {
         let then = match asked.expiry_policy {
@@ -52,6 +50,31 @@ pub(super) fn card(asked: &AskedQuestion, now: Millis, style: Style) -> String {
         lines.push(format!("  {} left, then {then}", span(at - now)));
     }
     lines.join("\n")
+}
+
+/// The longest short form of arguments and options, and the longest value in it.
+const SHORT: usize = 100;
+const SHORT_VALUE: usize = 40;
+
+/// What a list shows of a question besides its message: the arguments of the call that is decided on, or the options. Cut.
+pub(super) fn brief(asked: &AskedQuestion) -> String {
+    let told = match asked.kind {
+        SuspensionKind::Approval | SuspensionKind::InDoubt | SuspensionKind::ClientTool => {
+            asked.tool_input.as_ref().map(short_arguments)
+        }
+        SuspensionKind::Input | SuspensionKind::PeerInput | SuspensionKind::PeerAuth => {
+            let options: Vec<String> = asked.feedback_schema.options.iter().map(|one| written(&one.value)).collect();
+            (!options.is_empty()).then(|| format!("of {}", options.join(", ")))
+        }
+        SuspensionKind::PlanReview | SuspensionKind::Budget | SuspensionKind::Pause => None,
+    };
+    cut(&told.unwrap_or_default(), SHORT)
+}
+
+fn short_arguments(input: &Value) -> String {
+    let Value::Object(members) = input else { return written(input) };
+    let members = members.iter().map(|(name, value)| format!("{}: {}", line(name), cut(&written(value), SHORT_VALUE)));
+    members.collect::<Vec<_>>().join(", ")
 }
 
 /// What a form's prompt adds to the message: both may begin with the same question.
@@ -128,7 +151,7 @@ pub(super) fn prompt(asked: &AskedQuestion) -> &'static str {
     }
 }
 
-/// An option's value as it is shown and typed.
+/// A value in one line; of an option as it is typed.
 fn written(value: &Value) -> String {
     line(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }

@@ -6,10 +6,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::answer::commands;
+use super::answer::{commands, only_like};
+use super::card::{brief, card};
 use super::plan_view::subject;
 use super::show::{count, cut, fill, line, pad, span, width};
-use super::terminal::{print, tell};
+use super::terminal::{Style, print, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::Millis;
@@ -76,19 +77,42 @@ pub(super) async fn questions(server: &Server, json: bool) -> Result<(), Error> 
         tell("Nobody is asked anything.");
     }
     print_questions(&open)?;
-    how_to_answer(&open).iter().for_each(|told| tell(told));
+    if let Some((how, id)) = how_to_answer(&open) {
+        tell(&how);
+        tell(&format!("`pes questions {id}` shows everything that the decision needs."));
+    }
     Ok(())
 }
 
-/// The commands that answer these questions. Those for a call in doubt are part of its line in the list.
-fn how_to_answer(open: &[Suspension]) -> Option<String> {
+/// Prints one question in full, and tells the commands that answer it.
+pub(super) async fn question(server: &Server, id: &str, json: bool) -> Result<(), Error> {
+    if json {
+        let open: Vec<Value> = all(server, OPEN).await?;
+        let found = only_like(open, id, |one| one["suspensionId"].as_str().unwrap_or_default())?;
+        return print(&found.to_string());
+    }
+    let found = only_like(open_questions(server).await?, id, |one| one.suspension_id.as_str())?;
+    let (id, thread) = (found.suspension_id.as_str(), line(found.thread_id.as_str()));
+    let item = found.item_id.as_ref().map(|item| format!(", item {}", line(item.as_str()))).unwrap_or_default();
+    print(&format!("{id} in {thread}{item}"))?;
+    print(&card(&found.asked(), now(), Style::of_environment()))?;
+    tell(&format!("Answer with {}", commands(found.kind, id)));
+    Ok(())
+}
+
+/// The commands that answer these questions, and the id in them. Those for a call in doubt are part of its line in the list.
+fn how_to_answer(open: &[Suspension]) -> Option<(String, &str)> {
     let id = match open {
+        [] => return None,
         [one] => one.suspension_id.as_str(),
-        _ => "ID",
+        [_, ..] => "ID",
     };
     let kinds = open.iter().map(|one| one.kind).filter(|kind| *kind != SuspensionKind::InDoubt);
     let ways: BTreeSet<String> = kinds.map(|kind| commands(kind, id)).collect();
-    (!ways.is_empty()).then(|| format!("Answer with {}", ways.into_iter().collect::<Vec<_>>().join("; ")))
+    // A pause is answered in one of the two ways in which a call is.
+    let is_named = |way: &String| ways.iter().any(|other| other.starts_with(&format!("{way}, ")));
+    let ways: Vec<&str> = ways.iter().filter(|way| !is_named(way)).map(String::as_str).collect();
+    (!ways.is_empty()).then(|| (format!("Answer with {}", ways.join("; ")), id))
 }
 
 /// The columns of a message in the list: the question about a restored run fits.
@@ -103,8 +127,10 @@ pub(super) fn print_questions(open: &[Suspension]) -> Result<(), Error> {
         let (id, thread) = (one.suspension_id.as_str(), line(one.thread_id.as_str()));
         let is_doubt = one.kind == SuspensionKind::InDoubt;
         let how = if is_doubt { format!("  in doubt: {}", commands(one.kind, id)) } else { String::new() };
-        let (thread, what) = (fill(&thread, threads), pad(&subject(&one.asked()), 24));
-        print(&format!("{id}  {thread}  {what}  {}{left}{how}", cut(&line(&one.message), MESSAGE)))?;
+        let asked = one.asked();
+        let (thread, what) = (fill(&thread, threads), pad(&subject(&asked), 24));
+        let told = [cut(&line(&one.message), MESSAGE), brief(&asked)].join("  ");
+        print(&format!("{id}  {thread}  {what}  {}{left}{how}", told.trim_end()))?;
     }
     Ok(())
 }
@@ -234,7 +260,28 @@ pub(super) fn now() -> Millis {
 mod tests {
     use serde_json::json;
 
-    use super::{group, usage_path};
+    use super::{group, how_to_answer, usage_path};
+    use crate::domain::hitl::Suspension;
+
+    #[test]
+    fn each_way_to_answer_is_named_once() {
+        let open = |kind: &str| -> Suspension {
+            let open = json!({
+                "suspensionId": "sus_1", "threadId": "t", "runId": "run_1", "kind": kind, "status": "pending",
+                "message": "May it?", "feedbackSchema": { "inputType": "confirm", "prompt": "May it?" }, "createdAt": 0
+            });
+            serde_json::from_value(open).unwrap()
+        };
+        let how = |kinds: &[&str]| {
+            let open: Vec<Suspension> = kinds.iter().map(|kind| open(kind)).collect();
+            how_to_answer(&open).map(|(how, _)| how)
+        };
+        let call = "Answer with pes approve ID, or pes reject ID --reason …";
+        assert_eq!(how(&["pause", "approval", "in_doubt"]).as_deref(), Some(call));
+        assert_eq!(how(&["pause", "approval", "input"]), Some(format!("{call}; pes answer ID VALUE")));
+        assert_eq!(how(&["pause"]).as_deref(), Some("Answer with pes approve sus_1"));
+        assert_eq!(how(&[]), None);
+    }
 
     #[test]
     fn sums_by_day_are_of_the_last_thirty_days() {

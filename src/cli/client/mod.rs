@@ -83,7 +83,8 @@ pub(super) async fn client(
             chat::chat(&server, thread, &mut input).await
         }
         ClientCommand::Watch(watch) => run::watch(&server, watch, &mut input).await,
-        ClientCommand::Questions { json } => lists::questions(&server, json).await,
+        ClientCommand::Questions { suspension: None, json } => lists::questions(&server, json).await,
+        ClientCommand::Questions { suspension: Some(id), json } => lists::question(&server, &id, json).await,
         ClientCommand::Approve(approve) => answer::approve(&server, approve).await,
         ClientCommand::Reject { suspension, reason } => answer::reject(&server, &suspension, &reason).await,
         ClientCommand::Answer(given) => answer::answer(&server, given).await,

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::client::{MAIL, Stage, http};
+use super::serving::text;
 use super::terminal::{Terminal, pes};
 
 /// The demo model's answer to an unknown query, and such a query.
@@ -45,6 +46,27 @@ calls = [{ tool = "ask_user", arguments = { question = "Which word?" } }]
 
 fn terminal(stage: &Stage) -> Terminal {
     Terminal::new(110, 40, &[("PES_URL", stage.url()), ("LANG", "C.UTF-8"), ("NO_COLOR", "1")])
+}
+
+#[test]
+fn a_question_is_listed_with_its_arguments_and_shown_in_full() {
+    let stage = Stage::new();
+    stage.refused(&["run", MAIL, "--thread", "mail", "--no-input"], 4, "waits for a person");
+    let listed = stage.pes(&["questions"]);
+    let open = text(&listed.stdout);
+    assert!(open.contains("  to: team@example.com, subject: Team dinner on Friday, body: Dear all, we meet"), "{open}");
+    let id = open.split_whitespace().next().unwrap();
+    let how = format!("Answer with pes approve {id}, or pes reject {id} --reason …\n");
+    let all = format!("{how}`pes questions {id}` shows everything that the decision needs.\n");
+    assert_eq!(text(&listed.stderr), all);
+    let one = stage.pes(&["questions", &id[..12]]);
+    let (shown, told) = (text(&one.stdout), text(&one.stderr));
+    assert!(shown.starts_with(&format!("{id} in mail, item send\n! demo_send_email  high risk")), "{shown}");
+    assert!(shown.contains(" Tell me if you prefer the vegetarian menu.\n  digest "), "{shown}");
+    assert_eq!(told, how);
+    let whole: Value = serde_json::from_str(&stage.said(&["questions", id, "--json"])).unwrap();
+    assert_eq!(whole, http(stage.url(), "/suspensions?status=pending")["items"][0]);
+    stage.refused(&["questions", "sus_none"], 7, "No open question sus_none");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{card, value};
+use super::{brief, card, value};
 use crate::cli::client::terminal::Style;
 use crate::domain::hitl::FeedbackSchema;
 
@@ -177,5 +177,29 @@ fn an_option_is_chosen_by_what_is_shown_of_it_and_sent_as_it_is() {
         ("3, never", json!([3, "never"])),
     ] {
         assert_eq!(value(typed, &several), sent, "{typed}");
+    }
+}
+
+#[test]
+fn a_list_shows_the_arguments_that_are_decided_on_and_the_options_that_are_chosen_from() {
+    let brief = |kind: &str, input: Value, options: Value| {
+        let asked = json!({
+            "suspensionId": "sus_1", "kind": kind, "message": "May it?", "toolName": "send", "toolInput": input,
+            "feedbackSchema": { "inputType": "select", "prompt": "May it?", "options": options }
+        });
+        brief(&serde_json::from_value(asked).unwrap())
+    };
+    let input = json!({ "order": 17, "to": "a\n\u{202e}b", "lines": [1, { "x": "y" }] });
+    let expected = r#"order: 17, to: a <U+202E>b, lines: [1,{"x":"y"}]"#;
+    for kind in ["approval", "in_doubt", "client_tool"] {
+        assert_eq!(brief(kind, input.clone(), json!([])), expected);
+    }
+    let long = json!({ "a": "x".repeat(50), "b": "y".repeat(50), "c": 1, "d": "z".repeat(50) });
+    let expected = format!("a: {}…, b: {}…, c: 1, d: …", "x".repeat(39), "y".repeat(39));
+    assert_eq!(brief("approval", long, json!([])), expected);
+    let options = json!([{ "label": "Red", "value": "red" }, { "label": "Two", "value": 2 }]);
+    assert_eq!(brief("input", input.clone(), options), "of red, 2");
+    for kind in ["input", "plan_review", "pause"] {
+        assert_eq!(brief(kind, input.clone(), json!([])), "");
     }
 }
