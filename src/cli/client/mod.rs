@@ -9,6 +9,7 @@ mod follow;
 mod forecast;
 mod hidden_items;
 mod input;
+mod joiners;
 mod lanes;
 mod leave;
 mod lists;

@@ -13,7 +13,7 @@ use super::input::{Input, all_of_stdin};
 use super::plan_view::subject;
 use super::show::{block, line};
 use super::stop::{Stopped, unless_stopped};
-use super::terminal::{print, tell};
+use super::terminal::{is_output_shown, print, tell};
 use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::config::layers::did_you_mean;
@@ -183,7 +183,8 @@ pub(super) fn outcome(server: &Server, thread: &str, command: &str, ended: Ended
         }
     };
     let shown = run.result.as_ref().filter(|_| !json && run.status == RunStatus::Completed);
-    let printed = shown.map_or(Ok(()), |result| print(&block(&result.response.content)));
+    let printed = shown.map(|result| result.response.content.as_str());
+    let printed = printed.map_or(Ok(()), |text| if is_output_shown() { print(&block(text)) } else { print(text) });
     // The exit code stays correct if stdout is closed.
     judged(&run, server.shown()).and(printed)
 }

@@ -65,6 +65,11 @@ pub(super) fn can_ask() -> bool {
     stdin().is_terminal() && stderr().is_terminal()
 }
 
+/// Whether results are read by a person here; else by a program, or from a file.
+pub(super) fn is_output_shown() -> bool {
+    stdout().is_terminal()
+}
+
 /// Whether a program started here has a terminal to draw on and to read.
 pub(super) fn has_terminal() -> bool {
     stdin().is_terminal() && stdout().is_terminal()

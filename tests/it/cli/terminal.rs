@@ -358,3 +358,21 @@ fn control_c_leaves_the_offer_of_a_server_and_the_wait_for_it() {
     terminal.line(&format!("clear; kill {pid}; echo killed $?"));
     terminal.shows(&["killed 0"]);
 }
+
+#[test]
+fn an_answer_is_shown_with_codes_and_written_to_a_file_as_it_is() {
+    const SCRIPT: &str = r#"
+[[reply]]
+when = { query = "colours", phase = "planning" }
+json = { title = "T", intent = "I", plan = "P", answer = "\u001B[31mred\u202E\u200B \u0645\u06CC\u200C\u062E", todoList = [] }
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let (script, file) = (folder.path().join("script.toml"), folder.path().join("answer"));
+    std::fs::write(&script, SCRIPT).unwrap();
+    let served = serve(folder.path(), &[("PES_DEMO_SCRIPT", script.to_str().unwrap())]);
+    let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8"), ("NO_COLOR", "1")]);
+    terminal.line(&format!("{0} run colours; {0} run colours >{1}; echo code $?", pes(), file.display()));
+    terminal.shows(&["<U+001B>[31mred<U+202E><U+200B> می", "code 0"]);
+    let written = std::fs::read_to_string(file).unwrap();
+    assert_eq!(written, "\u{1b}[31mred\u{202e}\u{200b} می\u{200c}خ\n");
+}
