@@ -20,7 +20,7 @@ use super::outage::{self, Outage};
 use super::plan_view::PlanView;
 use super::prompt::{self, Typed};
 use super::replay::Base;
-use super::screen::Screen;
+use super::screen::{DRAW_EVERY, Screen, is_late};
 use super::show::line;
 use super::standing::{Standing, waits_for_answer};
 use super::stop::{Stopped, passed, unless_stopped};
@@ -31,9 +31,6 @@ use crate::cli::server::Server;
 use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::{RunId, SuspensionId};
 use crate::domain::run::{RunResource, RunStatus};
-
-/// The interval between redraws.
-const DRAW_EVERY: Duration = Duration::from_millis(100);
 
 /// The run to follow, and how.
 pub(super) struct Watched {
@@ -147,7 +144,7 @@ impl Follower<'_> {
                     }
                     Next::Lost { why, again_in } => self.lost(&why, again_in),
                 },
-                _ = ticks.tick(), if self.is_drawn && !asks => self.draw(),
+                due = ticks.tick(), if self.is_drawn && !asks => if !is_late(due) { self.draw() },
                 typed = self.input.line(), if asks => {
                     if let Some(ended) = self.typed(typed, &mut interrupts).await? {
                         return Ok(ended);

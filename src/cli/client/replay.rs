@@ -96,7 +96,7 @@ pub(super) async fn replay(server: &Server, arguments: ReplayArguments) -> Resul
         let stood = base.iter().flat_map(plain::lines_of_base);
         return stood.chain(frames.iter().filter_map(plain::line_of)).try_for_each(|told| print(&told));
     }
-    let (style, mut view, mut screen) = (Style::of_environment(), PlanView::default(), Screen::default());
+    let (style, mut view, mut screen) = (Style::of_environment(), PlanView::default(), Screen::new());
     let mut draw = |view: &PlanView| {
         let size = size();
         let canvas = tree::Canvas { now: view.at, size, style, turn: view.seq.unsigned_abs() as usize };

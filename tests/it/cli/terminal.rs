@@ -105,6 +105,25 @@ fn what_is_typed_while_the_plan_is_drawn_moves_nothing() {
 }
 
 #[test]
+fn a_command_that_was_stopped_goes_on_below_what_was_printed_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    // Slow enough to be stopped while the plan is drawn.
+    let served = serve(folder.path(), &[("PES_DEMO_PACE", "40")]);
+    let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8"), ("NO_COLOR", "1")]);
+    terminal.line(&format!("clear; {} run {MAIL} --thread m", pes()));
+    terminal.shows(&["m   demo:demo-scripted"]);
+    terminal.keys(&["C-z"]);
+    terminal.shows(&["Stopped"]);
+    terminal.line("echo a''bove; fg >/dev/null; echo code $?");
+    let shown = terminal.shows(&["above", "[a]pprove", "✓  write"]);
+    let (_, below) = shown.split_once("above\n").unwrap_or_else(|| panic!("it is drawn over:\n{shown}"));
+    assert_eq!(below.matches("demo:demo-scripted").count(), 1, "drawn once, in place:\n{shown}");
+    assert!(below.contains("✓  write") && below.contains("◆  send"), "{shown}");
+    terminal.line("a");
+    terminal.shows(&["The invitation to the team dinner was written", "code 0"]);
+}
+
+#[test]
 fn what_an_earlier_run_did_counts_as_done() {
     let folder = tempfile::tempdir().unwrap();
     let served = serve(folder.path(), &[]);
