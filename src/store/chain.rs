@@ -71,6 +71,8 @@ pub struct NewLinks {
 pub trait ChainStore: Send + Sync + 'static {
     /// Tenants with unchained lines.
     async fn tenants_to_chain(&self) -> Result<Vec<TenantPk>>;
+    /// The keys of tenants that do not exist and have lines or checkpoints nevertheless.
+    async fn tenants_missing(&self) -> Result<Vec<TenantPk>>;
     /// At most `limit` unchained lines, the oldest first.
     async fn unchained_lines(&self, tenant: TenantPk, limit: u32) -> Result<Vec<UnchainedLine>>;
     async fn chain_end(&self, tenant: TenantPk) -> Result<ChainEnd>;

@@ -76,6 +76,12 @@ pub async fn verify(store: &dyn Store, ask: &VerifyAsk<'_>) -> store::Result<Vec
     for (tenant, name) in &tenants {
         found.push(of_tenant(store, *tenant, name, ask).await?);
     }
+    let missing = store.tenants_missing().await?;
+    found.extend(missing.into_iter().map(|tenant| ChainReport {
+        tenant: format!("number {}", tenant.0),
+        broken: Some("there is no such tenant, and the audit has lines or checkpoints of it".to_owned()),
+        ..ChainReport::default()
+    }));
     let unknown = ask.kept.iter().filter(|kept| !tenants.iter().any(|(_, name)| *name == kept.tenant));
     found.extend(unknown.map(|kept| ChainReport {
         tenant: kept.tenant.clone(),

@@ -12,6 +12,10 @@ use crate::store::{AuditRow, ChainEnd, ChainStore, ChainedLine, Checkpoint, NewL
 
 const TENANTS: &str = "SELECT DISTINCT tenant FROM audit WHERE n IS NULL ORDER BY tenant";
 
+const MISSING: &str = "
+SELECT tenant FROM (SELECT tenant FROM audit UNION SELECT tenant FROM audit_checkpoints) named
+WHERE tenant NOT IN (SELECT pk FROM tenants) ORDER BY tenant";
+
 const UNCHAINED: &str = "
 SELECT id, pk, tenant, thread_id, at, actor, action, detail FROM audit
 WHERE tenant = $1 AND n IS NULL ORDER BY tenant, id LIMIT $2";
@@ -70,6 +74,11 @@ impl ChainStore for Postgres {
     async fn tenants_to_chain(&self) -> Result<Vec<TenantPk>> {
         let query = sqlx::query_scalar(TENANTS);
         let found = self.pool.fetch_scalars(query).await?;
+        Ok(found.into_iter().map(TenantPk).collect())
+    }
+
+    async fn tenants_missing(&self) -> Result<Vec<TenantPk>> {
+        let found = self.pool.fetch_scalars(sqlx::query_scalar(MISSING)).await?;
         Ok(found.into_iter().map(TenantPk).collect())
     }
 

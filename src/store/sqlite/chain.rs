@@ -11,6 +11,15 @@ use crate::store::{AuditRow, ChainEnd, ChainStore, ChainedLine, Checkpoint, NewL
 
 const TENANTS: &str = "SELECT DISTINCT tenant FROM audit INDEXED BY audit_unchained WHERE n IS NULL";
 
+const MISSING: &str = "
+SELECT tenant FROM (
+    SELECT tenant FROM audit INDEXED BY audit_chain WHERE n IS NOT NULL
+    UNION
+    SELECT tenant FROM audit INDEXED BY audit_unchained WHERE n IS NULL
+    UNION
+    SELECT tenant FROM audit_checkpoints)
+WHERE tenant NOT IN (SELECT pk FROM tenants) ORDER BY tenant";
+
 const UNCHAINED: &str = "
 SELECT rowid AS id, pk, tenant, thread_id, at, actor, action, detail FROM audit INDEXED BY audit_unchained
 WHERE tenant = ? AND n IS NULL ORDER BY rowid LIMIT ?";
@@ -63,6 +72,11 @@ WHERE h.kind = 14 AND h.tenant = ?1 AND t.tenant = ?1 AND a.n IS NOT NULL
 impl ChainStore for Sqlite {
     async fn tenants_to_chain(&self) -> Result<Vec<TenantPk>> {
         let found: Vec<i64> = sqlx::query_scalar(TENANTS).fetch_all(&self.readers).await.map_err(unreadable)?;
+        Ok(found.into_iter().map(TenantPk).collect())
+    }
+
+    async fn tenants_missing(&self) -> Result<Vec<TenantPk>> {
+        let found: Vec<i64> = sqlx::query_scalar(MISSING).fetch_all(&self.readers).await.map_err(unreadable)?;
         Ok(found.into_iter().map(TenantPk).collect())
     }
 

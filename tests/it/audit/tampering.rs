@@ -81,6 +81,29 @@ async fn what_was_done_to_the_lines_is_named(#[case] done: &str, #[case] named: 
     }
 }
 
+/// Without its tenant, a chain would not be looked at.
+#[tokio::test]
+async fn lines_and_checkpoints_of_a_tenant_that_was_removed_are_named() {
+    for remains in
+        ["SELECT 1", "DELETE FROM audit", "DELETE FROM audit_checkpoints; UPDATE audit SET n = NULL, hash = NULL"]
+    {
+        for place in [Tampered::sqlite().await, Tampered::postgres().await] {
+            chained(&place.bed).await;
+            let tenant = place.bed.tenant;
+            assert_eq!(place.bed.store.tenants_missing().await.unwrap(), []);
+            place.write(&format!("{remains}; DELETE FROM tenants WHERE pk = {}", tenant.0)).await;
+            assert_eq!(place.bed.store.tenants_missing().await.unwrap(), [tenant], "{remains}");
+            let found = found(&place.bed).await;
+            let broken = "there is no such tenant, and the audit has lines or checkpoints of it";
+            assert_eq!(
+                (found.tenant, found.broken.as_deref()),
+                (format!("number {}", tenant.0), Some(broken)),
+                "{remains}"
+            );
+        }
+    }
+}
+
 /// An inserted line with a correct hash is found by the line after it; one at the end by the checkpoint.
 #[tokio::test]
 async fn a_line_that_was_inserted_with_its_hash_is_named() {

@@ -74,6 +74,7 @@ passed_on! {
 passed_on! {
     ChainStore {}
     tenants_to_chain() -> Vec<TenantPk>;
+    tenants_missing() -> Vec<TenantPk>;
     unchained_lines(tenant: TenantPk, limit: u32) -> Vec<UnchainedLine>;
     chain_end(tenant: TenantPk) -> ChainEnd;
     add_links(new: NewLinks) -> bool;
