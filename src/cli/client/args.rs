@@ -49,6 +49,9 @@ pub(in crate::cli) enum ClientCommand {
         /// Only those with this status
         #[arg(long, value_parser = PossibleValuesParser::new(ThreadStatus::ALL.map(ThreadStatus::as_str)))]
         status: Option<String>,
+        /// Only those whose title or id contains this text
+        #[arg(long, value_name = "TEXT")]
+        search: Option<String>,
         /// Print the list as JSON
         #[arg(long)]
         json: bool,
@@ -74,6 +77,9 @@ pub(in crate::cli) enum ClientCommand {
         /// As of this observation; by default as it is now
         #[arg(long, value_parser = seq, allow_negative_numbers = true)]
         at: Option<i64>,
+        /// Print the response of the API
+        #[arg(long)]
+        json: bool,
     },
     /// Write a whole thread as lines of JSON
     Export(ExportArguments),
@@ -84,6 +90,9 @@ pub(in crate::cli) enum ClientCommand {
         /// The thread, or `-`
         #[arg(value_parser = id)]
         thread: String,
+        /// Print the runs that are cancelled as JSON, one line for each thread
+        #[arg(long)]
+        json: bool,
     },
     /// List schedules; pause one, resume it, or run it now
     Schedules {

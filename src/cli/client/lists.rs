@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use url::form_urlencoded::byte_serialize;
 
 use super::answer::{commands, only_like};
 use super::card::{brief, card};
@@ -15,8 +16,8 @@ use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::Millis;
 use crate::domain::hitl::{Suspension, SuspensionKind};
-use crate::domain::run::RunStatus;
-use crate::domain::thread::LastRun;
+use crate::domain::run::{ResultStatus, RunStatus};
+use crate::domain::thread::{LastRun, ThreadStatus};
 use crate::runtime::clock::{Clock as _, System};
 
 #[derive(Deserialize)]
@@ -167,23 +168,35 @@ pub(super) async fn threads_of(server: &Server, status: &str) -> Result<Vec<Thre
     all(server, &of_status(status)).await
 }
 
-/// Without a status only the newest; with `json` all.
-pub(super) async fn threads(server: &Server, status: Option<&str>, json: bool) -> Result<(), Error> {
+/// Without a status only the newest; with `json` all. `search`: a part of the title or of the id.
+pub(super) async fn threads(
+    server: &Server,
+    status: Option<&str>,
+    search: Option<&str>,
+    json: bool,
+) -> Result<(), Error> {
+    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+    let search_for = search.map(|text| format!("&q={}", encoded(text))).unwrap_or_default();
+    let path = status.map_or_else(|| "/threads?limit=200".to_owned(), of_status) + &search_for;
     if json {
-        let path = status.map_or_else(|| "/threads?limit=200".to_owned(), of_status);
         return print_all_as_json(server, &path).await;
     }
     let (found, is_more) = match status {
-        Some(status) => (threads_of(server, status).await?, false),
-        None => newest(server).await?,
+        Some(_) => (all(server, &path).await?, false),
+        None => first(server, &format!("/threads?limit={NEWEST}{search_for}"), NEWEST).await?,
     };
     if found.is_empty() {
-        let usual = || "No threads. Try: pes run \"…\"".to_owned();
-        tell(&status.map_or_else(usual, |status| format!("None is {status}.")));
+        tell(&match (status, search) {
+            (_, Some(search)) => format!("None has `{}` in its title or id.", line(search)),
+            (Some(status), None) => format!("None is {status}."),
+            (None, None) => "No threads. Try: pes run \"…\"".to_owned(),
+        });
     }
     print_threads(&found)?;
     if is_more {
-        tell(&format!("These are the newest {NEWEST}; `--json` lists all, and `--status S` those that stand so."));
+        tell(&format!(
+            "These are the newest {NEWEST}; `--json` lists all, `--status S` those that stand so, and `--search TEXT` finds others."
+        ));
     }
     Ok(())
 }
@@ -193,12 +206,31 @@ pub(super) fn print_threads(found: &[ThreadRow]) -> Result<(), Error> {
     let ids = widest(found.iter().map(|one| one.thread_id.as_str()));
     for one in found {
         let (id, age) = (fill(&line(&one.thread_id), ids), span(now - one.updated_at));
-        let title = cut(&line(one.title.as_deref().unwrap_or_default()), 60);
+        let (title, status) = (cut(&one.named(), 60), pad(one.standing(), 11));
         let queued = one.last_run.as_ref().filter(|run| run.status == RunStatus::Queued);
         let queued = queued.map(|run| format!("  queued: {}", cut(&line(&run.query), 60))).unwrap_or_default();
-        print(&format!("{id}  {}  {:>9} ago  {title}{queued}", pad(&one.status, 11), age))?;
+        print(&format!("{id}  {status}  {age:>9} ago  {title}{queued}"))?;
     }
     Ok(())
+}
+
+impl ThreadRow {
+    /// Its title, or without one its newest query, unless that is queued: it is listed as such.
+    fn named(&self) -> String {
+        let title = self.title.as_deref().filter(|title| !title.is_empty());
+        let query =
+            || self.last_run.as_ref().filter(|run| run.status != RunStatus::Queued).map(|run| run.query.as_str());
+        line(title.or_else(query).unwrap_or_default())
+    }
+
+    /// Its status; an idle thread whose last answer is partial is not like one that is done.
+    fn standing(&self) -> &str {
+        let result = self.last_run.as_ref().and_then(|run| run.result_status);
+        if self.status == ThreadStatus::Idle.as_str() && result == Some(ResultStatus::Partial) {
+            return "partial";
+        }
+        &self.status
+    }
 }
 
 /// The number of days in sums by day, including today.
@@ -260,7 +292,7 @@ pub(super) fn now() -> Millis {
 mod tests {
     use serde_json::json;
 
-    use super::{group, how_to_answer, usage_path};
+    use super::{ThreadRow, group, how_to_answer, usage_path};
     use crate::domain::hitl::Suspension;
 
     #[test]
@@ -281,6 +313,22 @@ mod tests {
         assert_eq!(how(&["pause", "approval", "input"]), Some(format!("{call}; pes answer ID VALUE")));
         assert_eq!(how(&["pause"]).as_deref(), Some("Answer with pes approve sus_1"));
         assert_eq!(how(&[]), None);
+    }
+
+    #[test]
+    fn a_thread_without_a_title_is_listed_with_its_query() {
+        let row = |title: &str, status: &str, result: &str| -> ThreadRow {
+            let run = json!({ "runId": "run_1", "status": status, "resultStatus": result, "query": "And\nnow?" });
+            let row = json!({ "threadId": "t", "title": title, "status": "idle", "updatedAt": 0, "lastRun": run });
+            serde_json::from_value(row).unwrap()
+        };
+        assert_eq!(row("", "completed", "success").named(), "And now?");
+        assert_eq!(row("Dinner", "completed", "success").named(), "Dinner");
+        assert_eq!(row("", "queued", "success").named(), "", "it is listed as queued");
+        assert_eq!(
+            [row("", "completed", "success").standing(), row("", "completed", "partial").standing()],
+            ["idle", "partial"]
+        );
     }
 
     #[test]

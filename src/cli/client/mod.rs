@@ -89,36 +89,43 @@ pub(super) async fn client(
         ClientCommand::Approve(approve) => answer::approve(&server, approve).await,
         ClientCommand::Reject { suspension, reason } => answer::reject(&server, &suspension, &reason).await,
         ClientCommand::Answer(given) => answer::answer(&server, given).await,
-        ClientCommand::Threads { status, json } => lists::threads(&server, status.as_deref(), json).await,
+        ClientCommand::Threads { status, search, json } => {
+            lists::threads(&server, status.as_deref(), search.as_deref(), json).await
+        }
         ClientCommand::Plan { thread, command, json } => plan::plan(&server, thread, command, json).await,
         ClientCommand::Replay(replay) => replay::replay(&server, replay).await,
-        ClientCommand::Fork { thread, at } => unless_interrupted(fork(&server, &thread, at), "pes threads").await,
+        ClientCommand::Fork { thread, at, json } => {
+            unless_interrupted(fork(&server, &thread, at, json), "pes threads").await
+        }
         ClientCommand::Export(export) => transfer::export(&server, export).await,
         ClientCommand::Import(import) => transfer::import(&server, import).await,
-        ClientCommand::Cancel { thread } => cancel(&server, &thread).await,
+        ClientCommand::Cancel { thread, json } => cancel(&server, &thread, json).await,
         ClientCommand::Schedules { command, json } => schedules::schedules(&server, command, json).await,
         ClientCommand::Usage { by, json } => lists::usage(&server, by.as_deref(), json).await,
     }
 }
 
-async fn fork(server: &Server, thread: &str, at: Option<i64>) -> Result<(), Error> {
+async fn fork(server: &Server, thread: &str, at: Option<i64>, json: bool) -> Result<(), Error> {
     let made = server.post::<Value>(&format!("/threads/{thread}/fork"), &json!({ "at": at })).await;
     let made = run::unless_missing(server, thread, made).await?;
-    print(made["threadId"].as_str().unwrap_or_default())
+    if json { print(&made.to_string()) } else { print(made["threadId"].as_str().unwrap_or_default()) }
 }
 
 /// `-`: reads ids from stdin, one a line. A thread that cannot be cancelled does not stop the others.
-async fn cancel(server: &Server, thread: &str) -> Result<(), Error> {
+async fn cancel(server: &Server, thread: &str, json: bool) -> Result<(), Error> {
     let is_list = thread == "-";
     let listed = if is_list { all_of_stdin()? } else { thread.to_owned() };
     let threads: Vec<&str> = listed.split_whitespace().collect();
-    unless_interrupted(cancel_all(server, &threads, is_list), "pes threads").await
+    unless_interrupted(cancel_all(server, &threads, is_list, json), "pes threads").await
 }
 
-async fn cancel_all(server: &Server, threads: &[&str], is_list: bool) -> Result<(), Error> {
+async fn cancel_all(server: &Server, threads: &[&str], is_list: bool, json: bool) -> Result<(), Error> {
     let (mut failed, mut printed) = (0, Ok(()));
     for thread in threads {
         match cancel_one(server, thread).await {
+            Ok(runs) if json => {
+                printed = printed.and_then(|()| print(&json!({ "threadId": thread, "runIds": runs }).to_string()));
+            }
             Ok(runs) if runs.is_empty() => tell(&format!("Nothing runs in {thread}.")),
             Ok(runs) => {
                 let mut told = runs.iter().map(|run| format!("{thread} {run} is being cancelled"));

@@ -224,6 +224,36 @@ fn where_no_thread_stands_so_there_may_be_others() {
 }
 
 #[test]
+fn threads_are_found_by_a_part_of_their_title_and_a_partial_answer_is_told_apart() {
+    let stage = Stage::new();
+    stage.said(&["run", DINNER, "--thread", "dinner"]);
+    stage.refused(&["run", MAIL, "--thread", "mail", "--no-input"], 4, "waits for a person");
+    let id = first_word(&stage.said(&["questions"]));
+    stage.said(&["reject", &id, "--reason", "Not today."]);
+    stage.refused(&["watch", "mail"], 3, "Try: pes plan mail");
+    for (search, found) in [("team d", "dinner  idle "), ("invitation", "mail  partial "), ("MAIL", "mail  partial ")] {
+        let listed = stage.said(&["threads", "--search", search]);
+        assert!(listed.starts_with(found) && listed.lines().count() == 1, "{search}: {listed}");
+    }
+    let none = stage.pes(&["threads", "--search", "a&b"]);
+    assert_eq!((none.status.code(), text(&none.stderr)), (Some(0), "None has `a&b` in its title or id.\n".to_owned()));
+}
+
+#[test]
+fn a_copy_and_a_cancel_are_answered_as_json() {
+    let stage = Stage::new();
+    stage.refused(&["run", MAIL, "--thread", "m", "--no-input"], 4, "waits for a person");
+    let said = |arguments: &[&str]| -> Value { serde_json::from_str(&stage.said(arguments)).unwrap() };
+    let copy = said(&["fork", "m", "--json"]);
+    let id = copy["threadId"].as_str().unwrap();
+    assert_eq!(http(stage.url(), &format!("/threads/{id}"))["title"], "Dinner invitation");
+    let run = http(stage.url(), "/threads/m")["lastRun"]["runId"].clone();
+    assert_eq!(said(&["cancel", "m", "--json"]), json!({ "threadId": "m", "runIds": [run] }));
+    stage.refused(&["watch", "m"], 5, "The run was cancelled.");
+    assert_eq!(said(&["cancel", "m", "--json"]), json!({ "threadId": "m", "runIds": [] }));
+}
+
+#[test]
 fn no_editor_is_started_in_a_pipe() {
     let stage = Stage::new();
     stage.refused(&["run", DINNER, "--thread", "t", "--review", "--no-input"], 4, "waits");
