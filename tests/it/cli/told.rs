@@ -244,9 +244,9 @@ fn a_copy_and_a_cancel_are_answered_as_json() {
     let stage = Stage::new();
     stage.refused(&["run", MAIL, "--thread", "m", "--no-input"], 4, "waits for a person");
     let said = |arguments: &[&str]| -> Value { serde_json::from_str(&stage.said(arguments)).unwrap() };
-    let copy = said(&["fork", "m", "--json"]);
-    let id = copy["threadId"].as_str().unwrap();
-    assert_eq!(http(stage.url(), &format!("/threads/{id}"))["title"], "Dinner invitation");
+    stage.said(&["run", DINNER, "--thread", "d"]);
+    let copy = said(&["fork", "d", "--json"])["threadId"].as_str().unwrap().to_owned();
+    assert_eq!(http(stage.url(), &format!("/threads/{copy}"))["threadId"], copy);
     let run = http(stage.url(), "/threads/m")["lastRun"]["runId"].clone();
     assert_eq!(said(&["cancel", "m", "--json"]), json!({ "threadId": "m", "runIds": [run] }));
     stage.refused(&["watch", "m"], 5, "The run was cancelled.");
