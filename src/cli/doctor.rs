@@ -2,6 +2,7 @@
 
 mod around;
 mod folder;
+mod mcp;
 
 use std::future::ready;
 

@@ -37,6 +37,11 @@ pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), E
     {
         tracing::warn!(%error, "commands beside this server will not find it");
     }
+    for (issuer, settings) in &app.config.auth.oidc {
+        if let Some(why) = settings.login_warning() {
+            tracing::warn!(issuer, why, "people of an issuer may get no rights");
+        }
+    }
     let mut facts = facts(&app, address, state.url(), variables).await;
     let metrics = metrics.map(|(listener, address)| {
         facts.push(format!("metrics  http://{address}/metrics"));

@@ -114,6 +114,19 @@ impl OidcIssuer {
         self.scope_map.keys().cloned().collect()
     }
 
+    /// Why people who sign in on the page may get no rights; `None`: nothing suggests that.
+    pub(crate) fn login_warning(&self) -> Option<String> {
+        let words = self.words();
+        let asks_for_rights = self.login_scope.split(' ').any(|asked| words.iter().any(|word| word == asked));
+        if self.client_id.is_none() || self.scope_claim != scope_claim() || asks_for_rights {
+            return None;
+        }
+        Some(format!(
+            "login_scope requests none of {}: where an issuer puts only what was requested into `scope`, people who sign in get no rights",
+            words.join(", ")
+        ))
+    }
+
     /// All checks that are possible without contacting it.
     pub(super) fn check(&self, env: Environment) -> Result<(), String> {
         check_issuer(&self.issuer, env)?;

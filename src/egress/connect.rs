@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use rustls::ClientConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
+use rustls::{CertificateError, ClientConfig};
 use rustls_platform_verifier::BuilderVerifierExt;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -77,8 +77,10 @@ pub(super) async fn connect(
     resolver: &Resolver,
     tls: Option<&TlsConnector>,
 ) -> Result<Box<dyn Transport>, Error> {
-    let unreachable =
-        |error: io::Error| Error::Unreachable(format!("{}: {}", host_and_port(url), without_os_code(&error)));
+    let unreachable = |error: io::Error| {
+        let (why, what_to_do) = (without_os_code(&error), of_unknown_authority(&error));
+        Error::Unreachable(format!("{}: {why}{what_to_do}", host_and_port(url)))
+    };
     let addresses = resolver.addresses(url).await?;
     let stream = dial(interleaved(addresses)).await.map_err(unreachable)?;
     let _ = stream.set_nodelay(true);
@@ -94,6 +96,16 @@ fn without_os_code(error: &io::Error) -> String {
     let text = text.split(" (os error ").next().unwrap_or_default();
     let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
     first.to_lowercase() + rest
+}
+
+/// What to do about a certificate whose authority this system does not know, to follow the error.
+fn of_unknown_authority(error: &io::Error) -> &'static str {
+    let broken = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    if broken == Some(&rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) {
+        "; if its authority is a private one, name a file with all authorities in SSL_CERT_FILE"
+    } else {
+        ""
+    }
 }
 
 /// Host and port: the only parts of a URL that are logged, because the rest may contain a secret.
@@ -167,5 +179,14 @@ mod tests {
         assert_eq!(stream.peer_addr().unwrap(), open.local_addr().unwrap());
         assert!(dial(vec![closed]).await.is_err());
         assert_eq!(dial(Vec::new()).await.unwrap_err().to_string(), "the name leads to no address");
+    }
+
+    #[test]
+    fn only_a_certificate_of_an_unknown_authority_is_explained() {
+        let broken = |why| io::Error::new(io::ErrorKind::InvalidData, rustls::Error::InvalidCertificate(why));
+        let expected = "; if its authority is a private one, name a file with all authorities in SSL_CERT_FILE";
+        assert_eq!(of_unknown_authority(&broken(CertificateError::UnknownIssuer)), expected);
+        assert_eq!(of_unknown_authority(&broken(CertificateError::Expired)), "");
+        assert_eq!(of_unknown_authority(&io::ErrorKind::ConnectionRefused.into()), "");
     }
 }

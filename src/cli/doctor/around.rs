@@ -1,7 +1,6 @@
 //! The checks besides models: the store, the sealing keys, and other services.
 
 use std::io::ErrorKind;
-use std::path::Path;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -12,10 +11,11 @@ use url::Url;
 use super::super::reseal::Walk;
 use super::Finding;
 use super::folder::{folder, unseen};
+use super::mcp::mcp_server;
 use crate::app::outward;
 use crate::auth::{AuditKey, Issuers};
-use crate::config::Config;
 use crate::config::env::Variables;
+use crate::config::{Config, OidcIssuer};
 use crate::store::documents::Fingerprints;
 use crate::store::{self, OldSchema, Store, sqlite};
 
@@ -31,16 +31,14 @@ pub(super) async fn findings(config: &Config, variables: &Variables) -> Vec<Find
     findings.push(Finding::of("audit key", Ok(audit_key(config))));
     let agents = config.agents.iter().map(|agent| (format!("agent {}", agent.id), agent.card.clone()));
     let webhooks = config.webhooks.iter().map(|webhook| (format!("webhook {}", webhook.id), webhook.url.clone()));
-    let servers = config.mcp.servers.iter().filter(|(_, server)| server.enabled);
-    let (reached, started): (Vec<_>, Vec<_>) = servers
-        .map(|(name, server)| (format!("mcp server {name}"), server))
-        .partition(|(_, server)| server.url.is_some());
-    let reached = reached.into_iter().filter_map(|(what, server)| Some((what, server.url.clone()?)));
-    let others = agents.chain(webhooks).chain(reached);
+    let others = agents.chain(webhooks);
     findings.extend(join_all(others.map(|(what, url)| async move { Finding::of(what, reach(&url).await) })).await);
+    let servers = config.mcp.servers.iter().filter(|(_, server)| server.enabled);
+    let servers = servers.map(|(name, server)| async move {
+        Finding::of(format!("mcp server {name}"), mcp_server(server, variables).await)
+    });
+    findings.extend(join_all(servers).await);
     findings.extend(issuers(config).await);
-    let programs = started.into_iter().filter_map(|(what, server)| Some((what, server.command.clone()?)));
-    findings.extend(programs.map(|(what, command)| Finding::of(what, program(&command, variables))));
     findings
 }
 
@@ -152,7 +150,7 @@ fn audit_key(config: &Config) -> String {
 }
 
 /// Opens a connection, and sends nothing. Never shows the URL, which may contain a secret.
-async fn reach(url: &str) -> Result<String, String> {
+pub(super) async fn reach(url: &str) -> Result<String, String> {
     let url: Url = url.parse().map_err(|error| format!("its address is no URL: {error}"))?;
     let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
         return Err("its address names no host".to_owned());
@@ -170,29 +168,18 @@ async fn issuers(config: &Config) -> Vec<Finding> {
     // A mistake in their settings is a finding about the settings.
     let Ok(egress) = outward::common_egress(config) else { return Vec::new() };
     let Ok(issuers) = Issuers::new(&config.auth.oidc, &egress) else { return Vec::new() };
-    issuers.fetch_keys().await.into_iter().map(|(name, asked)| issuer(&name, asked)).collect()
+    let asked = issuers.fetch_keys().await.into_iter();
+    asked.map(|(name, asked)| issuer(&name, asked, config.auth.oidc.get(&name))).collect()
 }
 
-fn issuer(name: &str, asked: Result<usize, String>) -> Finding {
+fn issuer(name: &str, asked: Result<usize, String>, settings: Option<&OidcIssuer>) -> Finding {
     let said = match asked {
         Ok(0) => Err("it publishes no key that can sign tokens with RS256, ES256 or EdDSA".to_owned()),
-        Ok(keys) => Ok(format!("publishes keys: {keys}")),
+        Ok(keys) => {
+            let warning = settings.and_then(OidcIssuer::login_warning).map(|why| format!("; {why}"));
+            Ok(format!("publishes keys: {keys}{}", warning.unwrap_or_default()))
+        }
         Err(why) => Err(why),
     };
     Finding::of(format!("issuer {name}"), said)
-}
-
-/// Whether this program exists.
-fn program(command: &str, variables: &Variables) -> Result<String, String> {
-    let is_there = |path: &Path| path.is_file();
-    let found = if command.contains('/') {
-        is_there(Path::new(command)).then(|| command.into())
-    } else {
-        let folders = std::env::split_paths(variables.get("PATH").unwrap_or_default());
-        folders.map(|folder| folder.join(command)).find(|path| is_there(path))
-    };
-    match found {
-        Some(path) => Ok(format!("{} is there", path.display())),
-        None => Err(format!("there is no program `{command}`; install it, or name its whole path")),
-    }
 }

@@ -72,6 +72,69 @@ fn the_doctor_looks_at_everything_around() {
 }
 
 #[test]
+fn an_mcp_server_that_cannot_start_is_not_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let somebody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let there = somebody.local_addr().unwrap();
+    let plain = folder.path().join("plain");
+    std::fs::write(&plain, "#!/bin/sh\n").unwrap();
+    let settings = format!(
+        "[mcp.servers.header]\nurl = \"http://{there}/mcp\"\nheaders = {{ authorization = \"file:/nope\" }}\n\
+         [mcp.servers.variable]\ncommand = \"sh\"\nenv = {{ A = \"env:NOPE_X\" }}\n\
+         [mcp.servers.folder]\ncommand = \"sh\"\ncwd = \"/nope\"\n\
+         [mcp.servers.mode]\ncommand = \"{0}\"\n\
+         [mcp.servers.relative]\ncommand = \"./plain\"\ncwd = \"{1}\"\n\
+         [mcp.servers.off]\ncommand = \"no-such-program\"\nenabled = false\n\
+         [mcp.servers.well]\ncommand = \"sh\"\nenv = {{ A = \"env:PATH\" }}\ncwd = \"/\"\n",
+        plain.display(),
+        folder.path().display(),
+    );
+    std::fs::create_dir(folder.path().join("config")).unwrap();
+    std::fs::write(folder.path().join("config/local.toml"), settings).unwrap();
+    let output = pes(folder.path(), &["doctor"], &[("PATH", "/bin")]);
+    let said = text(&output.stdout);
+    for line in [
+        "FAIL mcp server header  authorization: the secret `file:/nope` cannot be read: ",
+        "FAIL mcp server variable  A: the secret `env:NOPE_X` is empty; set NOPE_X",
+        "FAIL mcp server folder  /nope cannot be entered: No such file or directory",
+        &format!("FAIL mcp server mode  {} may not be executed by this user; ", plain.display()),
+        &format!("FAIL mcp server relative  {}/./plain may not be executed by this user; ", folder.path().display()),
+        "ok   mcp server well  /bin/sh is there",
+    ] {
+        has(&said, line);
+    }
+    assert!(!said.contains("mcp server off"), "{said}");
+    let failed = text(&output.stderr);
+    assert!(failed.contains("5 of ") && output.status.code() == Some(1), "{failed}");
+}
+
+#[test]
+fn an_issuer_whose_login_asks_for_no_rights_is_warned_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let issuer = runtime.block_on(Issuer::with(&[&Signer::eddsa("k1")]));
+    std::fs::create_dir(folder.path().join("config")).unwrap();
+    let settings = |more: &str| {
+        let text = format!(
+            "[auth.oidc.corp]\nissuer = \"{}\"\naudience = \"pes\"\ntenant = \"acme\"\nclient_id = \"pes\"\n{more}",
+            issuer.url
+        );
+        std::fs::write(folder.path().join("config/local.toml"), text).unwrap();
+    };
+    let warning = "login_scope requests none of read, run, approve, admin: ";
+    settings("");
+    let said = text(&pes(folder.path(), &["doctor"], &[]).stdout);
+    has(&said, &format!("ok   issuer corp  publishes keys: 1; {warning}"));
+    let (_, log) = serve(folder.path(), &[]).stop();
+    assert!(log.contains("people of an issuer may get no rights") && log.contains(warning), "{log}");
+    for more in ["login_scope = \"openid run\"\n", "scope_claim = \"roles\"\n"] {
+        settings(more);
+        let said = text(&pes(folder.path(), &["doctor"], &[]).stdout);
+        assert!(said.lines().any(|line| line == "ok   issuer corp  publishes keys: 1"), "{more}{said}");
+    }
+}
+
+#[test]
 fn broken_rules_are_told_one_by_one_by_the_server_and_by_the_doctor() {
     let folder = tempfile::tempdir().unwrap();
     let rules = "[[policy.rules]]\nid = \"\"\ntool = \"\"\naction = \"deny\"\n";
