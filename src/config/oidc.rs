@@ -122,7 +122,8 @@ impl OidcIssuer {
             return None;
         }
         Some(format!(
-            "login_scope requests none of {}: where an issuer puts only what was requested into `scope`, people who sign in get no rights",
+            "login_scope requests none of {}: where an issuer puts only what was requested into `scope`, people who sign \
+             in get no rights",
             words.join(", ")
         ))
     }

@@ -195,7 +195,8 @@ pub(super) async fn threads(
     print_threads(&found)?;
     if is_more {
         tell(&format!(
-            "These are the newest {NEWEST}; `--json` lists all, `--status S` those that stand so, and `--search TEXT` finds others."
+            "These are the newest {NEWEST}; `--json` lists all, `--status S` those that stand so, and `--search TEXT` finds \
+             others."
         ));
     }
     Ok(())

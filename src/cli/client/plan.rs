@@ -201,7 +201,10 @@ mod tests {
         let items = json!([item("a", "the key was refused"), item("b", "the quota is spent")]);
         take("PLAN", json!({ "planVersion": 1, "plan": "", "rawOutput": "", "todoList": items }));
         let spent = "The run's budget ended it: 3 model calls.";
-        let error = |code: &str, fatal: bool| json!({ "phase": "execution", "code": code, "message": spent, "fatal": fatal, "retryable": false });
+        let error = |code: &str, fatal: bool| {
+            let phase = "execution";
+            json!({ "phase": phase, "code": code, "message": spent, "fatal": fatal, "retryable": false })
+        };
         take("ERROR", error("internal", false));
         take("ERROR", error("budget_exceeded", true));
         let drawn = ["t".to_owned(), "  x  a  It  the key was refused".to_owned(), "  x  b  It  the quo…".to_owned()];
