@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use super::opened_file::OpenedFile;
 use crate::store::file_owner::give_to_owner_of;
 use crate::store::{Error, Result};
 
@@ -13,6 +14,7 @@ const LOCK: &str = "pes.lock";
 /// Held until it is dropped, or until the process ends in whatever way.
 pub(super) struct FolderLock {
     _file: File,
+    opened: OpenedFile,
 }
 
 impl FolderLock {
@@ -38,7 +40,13 @@ impl FolderLock {
             Err(TryLockError::Error(error)) => return Err(unusable(error)),
         }
         file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(unusable)?;
-        Ok(Self { _file: file })
+        let opened = OpenedFile::of(&path, &file).map_err(unusable)?;
+        Ok(Self { _file: file, opened })
+    }
+
+    /// The lock file. If it is no longer in place, another process may take the folder.
+    pub fn opened(&self) -> OpenedFile {
+        self.opened.clone()
     }
 }
 

@@ -20,6 +20,7 @@ mod lock;
 mod log;
 mod lookups;
 mod open;
+mod opened_file;
 mod outbox;
 mod private;
 mod remains;

@@ -9,8 +9,9 @@ use std::time::Duration;
 use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 
-use super::fault::why_not_opened;
+use super::fault::{why_not_opened, why_not_used};
 use super::lock::FolderLock;
+use super::opened_file::OpenedFile;
 use super::write_connection::WriteConnection;
 use super::writer::Writer;
 use super::{Sqlite, damage, private, schema};
@@ -108,9 +109,11 @@ impl Sqlite {
         lock: Option<FolderLock>,
     ) -> Result<Self> {
         let file = File::options().read(true).write(true).open(&path).map_err(|error| unusable(&path, error))?;
+        let in_place = OpenedFile::of(&path, &file).map_err(|error| unusable(&path, error))?;
+        let in_place = lock.iter().map(FolderLock::opened).chain([in_place]).collect();
         let file = Arc::new(file);
-        let connection =
-            WriteConnection::open(path.clone(), file.clone(), synchronous).map_err(|error| unusable(&path, error))?;
+        let connection = WriteConnection::open(path.clone(), file.clone(), in_place, synchronous)
+            .map_err(|error| unusable(&path, why_not_used(&error)))?;
         let chores = Arc::new(Chores::new());
         let writer = Writer::start(connection, lock, chores.clone()).map_err(|error| unusable(&path, error))?;
         let committer = Arc::new(Committer::spawn([writer.clone()], Bounds::default()));
@@ -171,7 +174,10 @@ fn readers(options: SqliteConnectOptions) -> SqlitePool {
         .max_connections(READERS)
         .test_before_acquire(false)
         .acquire_timeout(Duration::from_secs(10))
-        .connect_lazy_with(options.pragma("query_only", "on").pragma("cache_size", READERS_CACHE))
+        // A file that is gone is not made again.
+        .connect_lazy_with(
+            options.create_if_missing(false).pragma("query_only", "on").pragma("cache_size", READERS_CACHE),
+        )
 }
 
 pub(super) fn unusable(path: &Path, error: impl std::fmt::Display) -> Error {

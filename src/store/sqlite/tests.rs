@@ -241,6 +241,35 @@ async fn a_full_disk_is_noticed_by_whoever_asks_and_so_is_its_end() {
     assert_eq!(store.commit(large).await.unwrap(), Committed::Done);
 }
 
+/// Otherwise commits would be acknowledged and lost: they would be written to a file that no later start finds.
+#[tokio::test]
+async fn nothing_is_acknowledged_while_the_folder_is_not_where_it_was_opened() {
+    let above = tempfile::tempdir().unwrap();
+    let [folder, aside] = ["data", "aside"].map(|name| above.path().join(name));
+    let store = Sqlite::open(&folder, Synchronous::Normal).await.unwrap();
+    let refused = |answer: Result<(), Error>, file: &str| {
+        let told = answer.unwrap_err().to_string();
+        let gone = format!(
+            "the store is not available: {file} is no longer where it was opened: it or its folder was removed"
+        );
+        assert!(told.starts_with(&gone), "{told}");
+    };
+    std::fs::rename(&folder, &aside).unwrap();
+    refused(store.ping().await, "pes.lock");
+    refused(store.commit(creating(1)).await.map(drop), "pes.lock");
+    // A file of the same name is another file.
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("pes.db"), "another").unwrap();
+    std::fs::hard_link(aside.join("pes.lock"), folder.join("pes.lock")).unwrap();
+    refused(store.commit(creating(1)).await.map(drop), "pes.db");
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::rename(&aside, &folder).unwrap();
+    store.ping().await.unwrap();
+    assert_eq!(store.commit(creating(1)).await.unwrap(), Committed::Done);
+    std::fs::remove_file(folder.join("pes.lock")).unwrap();
+    refused(store.ping().await, "pes.lock");
+}
+
 /// The durability of an acknowledged commit, also over a reopened connection.
 #[tokio::test]
 async fn commits_wait_for_the_disk_as_configured_however_often_the_connection_is_opened() {

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, Result, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Error, OpenFlags, Result, Transaction, TransactionBehavior, ffi};
 
 use super::fault::{Failure, failure, unavailable, unwritten};
 use super::open::{BUSY_TIMEOUT, PRAGMAS};
+use super::opened_file::OpenedFile;
 use super::remains::Layout;
 use crate::config::Synchronous;
 use crate::store;
@@ -24,22 +25,43 @@ pub(super) struct WriteConnection {
     synchronous: Synchronous,
     /// The database file of the connection.
     file: Arc<File>,
+    /// The database file and the lock file.
+    opened: Vec<OpenedFile>,
+    /// One of them was not in place when it was last looked at.
+    is_misplaced: bool,
     /// `None` after a failure that leaves its state unknown. The next write opens it again.
     connection: Option<Connection>,
 }
 
 impl WriteConnection {
-    pub fn open(path: PathBuf, file: Arc<File>, synchronous: Synchronous) -> Result<Self> {
-        let mut connection = Self { path, synchronous, file, connection: None };
+    /// Opens the database of this path, which is this file. Every write checks that these files are in place.
+    pub fn open(path: PathBuf, file: Arc<File>, opened: Vec<OpenedFile>, synchronous: Synchronous) -> Result<Self> {
+        let mut connection = Self { path, synchronous, file, opened, is_misplaced: false, connection: None };
         connection.connection()?;
         Ok(connection)
     }
 
     fn connection(&mut self) -> Result<&mut Connection> {
+        self.check_place()?;
         if self.connection.is_none() {
             self.connection = Some(connect(&self.path, self.synchronous)?);
         }
         Ok(self.connection.as_mut().expect("just opened"))
+    }
+
+    /// Fails if a file is not in place: a write would be acknowledged and lost. Logs the first of such failures.
+    fn check_place(&mut self) -> Result<()> {
+        let missing = self.opened.iter().find(|opened| !opened.is_in_place()).map(OpenedFile::name);
+        let was_misplaced = std::mem::replace(&mut self.is_misplaced, missing.is_some());
+        let Some(name) = missing else { return Ok(()) };
+        let why = format!(
+            "{name} is no longer where it was opened: it or its folder was removed, moved or replaced; put back what was \
+             there, or stop this server"
+        );
+        if !was_misplaced {
+            tracing::error!(path = %self.path.display(), "nothing is written any more: {why}");
+        }
+        Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_READONLY_DBMOVED), Some(why)))
     }
 
     /// Runs `write` in a transaction. After an error no transaction is open.

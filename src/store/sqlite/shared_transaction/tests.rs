@@ -26,7 +26,7 @@ impl Bed {
         let path = folder.path().join("pes.db");
         rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (a UNIQUE)").unwrap();
         let file = Arc::new(std::fs::File::options().read(true).write(true).open(&path).unwrap());
-        let connection = WriteConnection::open(path, file, Synchronous::Normal).unwrap();
+        let connection = WriteConnection::open(path, file, Vec::new(), Synchronous::Normal).unwrap();
         Self { folder, connection, chores: Chores::new() }
     }
 
