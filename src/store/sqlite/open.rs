@@ -128,8 +128,11 @@ async fn create(path: &Path, options: &SqliteConnectOptions) -> Result<()> {
     let new = path.with_extension("db.new");
     remove_unfinished(&new)?;
     private::new_file(&new).map_err(|error| unusable(&new, error))?;
-    let made = schema::migrate(&options.clone().filename(&new)).await;
-    made.map_err(|error| unusable(path, why_not_opened(&error)))?;
+    if let Err(error) = schema::create(path, &options.clone().filename(&new)).await {
+        // The disk may be full.
+        remove_unfinished(&new)?;
+        return Err(error);
+    }
     failpoint::reached("sqlite.created");
     let folder = path.parent().unwrap_or(Path::new("."));
     let synced = File::open(&new).and_then(|file| file.sync_all());

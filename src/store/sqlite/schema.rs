@@ -73,6 +73,23 @@ async fn read_floor(connection: &mut SqliteConnection) -> std::result::Result<Op
     sqlx::query_scalar("SELECT least FROM schema_floor").fetch_one(connection).await
 }
 
+/// Makes the tables of the new database that becomes that of this path. Fails unless all of it is in its file: its log
+/// would not be found under the other name.
+pub(super) async fn create(path: &Path, options: &SqliteConnectOptions) -> Result<()> {
+    let failed = |error: sqlx::Error| unusable(path, why_not_opened(&error));
+    let mut connection = options.connect().await.map_err(failed)?;
+    let made = make(&mut connection).await;
+    connection.close().await.map_err(failed)?;
+    if made.map_err(failed)? { Ok(()) } else { Err(unusable(path, "another process reads it while it is made")) }
+}
+
+/// `false`: a part of it is only in the log.
+async fn make(connection: &mut SqliteConnection) -> std::result::Result<bool, sqlx::Error> {
+    migrations::migrator(migrations::SQLITE, NOW).run(&mut *connection).await?;
+    let is_busy: i64 = sqlx::query_scalar("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(connection).await?;
+    Ok(is_busy == 0)
+}
+
 pub(super) async fn migrate(options: &SqliteConnectOptions) -> std::result::Result<(), sqlx::Error> {
     let mut connection = options.connect().await?;
     migrations::migrator(migrations::SQLITE, NOW).run(&mut connection).await?;

@@ -3,8 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rusqlite::{StatementStatus, Transaction, params};
+use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{Sqlite, figures, idempotency, leases, lookups, outbox, rows, sessions, threads, usage};
@@ -268,6 +270,21 @@ async fn nothing_is_acknowledged_while_the_folder_is_not_where_it_was_opened() {
     assert_eq!(store.commit(creating(1)).await.unwrap(), Committed::Done);
     std::fs::remove_file(folder.join("pes.lock")).unwrap();
     refused(store.ping().await, "pes.lock");
+}
+
+/// As on a disk that is full once its log is written. Otherwise it would get its name without what only its log has.
+#[tokio::test]
+async fn a_database_that_is_made_while_its_log_cannot_be_emptied_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, new) = (folder.path().join("pes.db"), folder.path().join("pes.db.new"));
+    let reader = rusqlite::Connection::open(&new).unwrap();
+    reader.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (a); BEGIN; SELECT count(*) FROM t").unwrap();
+    let options = SqliteConnectOptions::new().filename(&new).busy_timeout(Duration::ZERO);
+    let Err(Error::Unusable(why)) = super::schema::create(&path, &options).await else { panic!("it was made") };
+    assert!(why.ends_with("pes.db cannot be used: another process reads it while it is made."), "{why}");
+    reader.execute_batch("COMMIT").unwrap();
+    super::schema::create(&path, &options).await.unwrap();
+    assert_eq!(folder.path().join("pes.db.new-wal").metadata().unwrap().len(), 0);
 }
 
 /// The durability of an acknowledged commit, also over a reopened connection.
