@@ -4,6 +4,7 @@
 //! again. A batch that has no outcome for some time is a failure, too, while it lasts: the connection that it was sent over
 //! may be lost without a sign, while others work.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ const OUTCOME_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct CommitHealth {
     /// The size in bytes of the largest batch that failed since a batch of its size succeeded.
     failed: AtomicUsize,
+    /// How the database was found to be damaged. Other pages may be intact, so writes that succeed prove nothing.
+    damage: OnceLock<String>,
     /// Workers that panicked and have not written since.
     broken: AtomicUsize,
     /// When each batch was sent whose outcome is not known yet: at most one for each worker.
@@ -42,8 +45,11 @@ impl Drop for Unsettled<'_> {
 }
 
 impl CommitHealth {
-    /// Fails while a worker is being restarted, and while a batch has had no outcome for too long.
+    /// Fails while a worker is being restarted, while a batch has had no outcome for too long, and for ever after damage.
     pub fn check(&self) -> Result<()> {
+        if let Some(why) = self.damage.get() {
+            return Err(Error::Unusable(why.clone()));
+        }
         if self.broken.load(Ordering::SeqCst) > 0 {
             return Err(Error::Unavailable("a commit worker panicked and is being restarted".to_owned()));
         }
@@ -77,6 +83,14 @@ impl CommitHealth {
     pub fn record_success(&self, bytes: usize) {
         // The failure remains if it was larger.
         let _ = self.failed.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |failed| (failed <= bytes).then_some(0));
+    }
+
+    /// Records, and logs the first time, that the database is damaged.
+    pub fn record_damage(&self, why: &str) {
+        self.damage.get_or_init(|| {
+            tracing::error!("this server is not ready any more: {why}");
+            why.to_owned()
+        });
     }
 
     pub(super) fn record_panic(&self) {

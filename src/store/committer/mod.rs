@@ -10,7 +10,7 @@
 //!   commit that alone causes repeated panics is given up. A worker that panics elsewhere is restarted.
 //!
 //! A failure is remembered ([`CommitHealth`]) until as much has been written: until then the store is unhealthy. So it is
-//! while a batch has had no outcome for some seconds.
+//! while a batch has had no outcome for some seconds, and once the database was found damaged.
 
 mod health;
 mod prepared;
@@ -71,6 +71,8 @@ pub(crate) enum BatchError {
     Lost(String),
     /// It did not begin, or was certainly rolled back. Nothing of this call is stored.
     Unavailable(String),
+    /// The same, because the database is damaged: later calls may fail as well until somebody has mended it.
+    Damaged(String),
 }
 
 /// Limits of one transaction, and of the queue.

@@ -312,6 +312,17 @@ async fn a_store_is_not_well_until_as_much_is_written_as_failed() {
     assert_eq!(committer.health().required_proof(), 0);
 }
 
+/// Other pages of the database may be intact.
+#[tokio::test]
+async fn a_store_that_was_found_damaged_is_not_well_whatever_is_written_later() {
+    let script = Script::new([Err(BatchError::Damaged("a page is broken".into()))]);
+    let committer = script.committer(Bounds::default());
+    for (pk, is_written) in [(1, false), (2, true)] {
+        assert_eq!(committer.commit(commit(pk)).await.is_ok(), is_written);
+        assert!(matches!(committer.health().check(), Err(Error::Unusable(why)) if why == "a page is broken"));
+    }
+}
+
 #[tokio::test]
 async fn a_store_is_not_well_while_a_worker_is_being_started_again() {
     let broken = Broken::new(1, 1);

@@ -189,7 +189,11 @@ impl<B: Batch> CommitWorker<B> {
                 },
                 SendOutcome::Answered(Err(BatchError::Unavailable(why))) if part.sending == Sending::First => {
                     self.shared.health.record_failure(bytes);
-                    batch.refuse(part.range, &why);
+                    batch.refuse(part.range, &Error::Unavailable(why));
+                }
+                SendOutcome::Answered(Err(BatchError::Damaged(why))) => {
+                    self.shared.health.record_damage(&why);
+                    batch.refuse(part.range, &Error::Unusable(why));
                 }
                 SendOutcome::Answered(Err(BatchError::Unavailable(why) | BatchError::Lost(why))) => {
                     let commits = part.range.len();
@@ -267,7 +271,7 @@ fn count_transaction(
         Some(Ok(_)) => "done",
         Some(Err(BatchError::Data(_))) => "refused",
         Some(Err(BatchError::Lost(_))) => "lost",
-        Some(Err(BatchError::Unavailable(_))) => "unavailable",
+        Some(Err(BatchError::Unavailable(_) | BatchError::Damaged(_))) => "unavailable",
         None => "panicked",
     };
     counter!("pes_store_commits_total", "outcome" => outcome).increment(1);
@@ -280,9 +284,9 @@ impl PendingBatch {
         }
     }
 
-    fn refuse(&mut self, part: Range<usize>, why: &str) {
+    fn refuse(&mut self, part: Range<usize>, why: &Error) {
         for place in part {
-            self.answer(place, Err(Error::Unavailable(why.to_owned())));
+            self.answer(place, Err(why.clone()));
         }
     }
 }

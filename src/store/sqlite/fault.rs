@@ -16,12 +16,15 @@ pub(super) enum Failure {
     Lost,
     /// Nothing was written.
     Unavailable,
+    /// Nothing was written: the file is damaged.
+    Damaged,
 }
 
 pub(super) fn failure(error: &rusqlite::Error) -> Failure {
     match written_code(error) {
         Some(code::ERROR | code::TOOBIG | code::CONSTRAINT | code::MISMATCH | code::RANGE) => Failure::Data,
         Some(code::IOERR) => Failure::Lost,
+        Some(code::CORRUPT | code::NOT_A_DATABASE) => Failure::Damaged,
         Some(_) => Failure::Unavailable,
         // The error is not from SQLite: a value does not have the type of its column.
         None => Failure::Data,
@@ -60,7 +63,7 @@ pub(super) fn why_not_used(error: &rusqlite::Error) -> String {
 
 /// Whether SQLite found the file damaged.
 pub(super) fn is_damaged(error: &rusqlite::Error) -> bool {
-    matches!(written_code(error), Some(code::CORRUPT | code::NOT_A_DATABASE))
+    failure(error) == Failure::Damaged
 }
 
 /// The error, and what to do. If the shared-memory file cannot grow, SQLite reports an IO error whatever the reason.
@@ -109,7 +112,13 @@ pub(super) fn unwritten(error: &rusqlite::Error) -> Error {
     match failure(error) {
         Failure::Data => Error::Refused(error.to_string()),
         Failure::Lost | Failure::Unavailable => Error::Unavailable(error.to_string()),
+        Failure::Damaged => Error::Unusable(damage(error)),
     }
+}
+
+/// How the open database is damaged, for the operator and for whoever asks whether the server is ready.
+pub(super) fn damage(error: &rusqlite::Error) -> String {
+    format!("the database is damaged ({error}); stop the server and {RESTORE}")
 }
 
 /// The error of a failed read.

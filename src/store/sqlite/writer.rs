@@ -13,7 +13,7 @@ use rusqlite::Transaction;
 use tokio::sync::oneshot;
 
 use super::batch;
-use super::fault::{Failure, failure, unavailable, unwritten};
+use super::fault::{Failure, damage, failure, unavailable, unwritten};
 use super::lock::FolderLock;
 use super::shared_transaction::{self, PendingWrite, Write};
 use super::write_connection::WriteConnection;
@@ -159,6 +159,7 @@ impl Batch for Writer {
             Failure::Data => BatchError::Data(error.to_string()),
             Failure::Lost => BatchError::Lost(error.to_string()),
             Failure::Unavailable => BatchError::Unavailable(error.to_string()),
+            Failure::Damaged => BatchError::Damaged(damage(&error)),
         })
     }
 

@@ -191,3 +191,26 @@ async fn a_first_start_that_was_killed_begins_again() {
     left.sort();
     assert_eq!(left, ["pes.db", "pes.lock"]);
 }
+
+/// The health check writes to another table, which is intact.
+#[tokio::test]
+async fn a_server_that_finds_its_database_damaged_is_not_well_any_more() {
+    let (folder, database) = closed().await;
+    let mut connection = SqliteConnectOptions::new().filename(&database).connect().await.unwrap();
+    let root = sqlx::query_scalar("SELECT rootpage FROM sqlite_schema WHERE name = 'observations'");
+    let root: i64 = root.fetch_one(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+    let end = usize::try_from(root).unwrap() * 4096;
+    change(&database, |bytes| bytes[end - 4096..end].fill(0xA5));
+    let bed = opened(folder.path()).await;
+    bed.store.ping().await.unwrap();
+    let pk = bed.store.thread(bed.tenant, &"t".into()).await.unwrap().expect("the thread is there").pk;
+    let records = vec![record("o8", ObservationType::Intent, "r")];
+    let commit = Commit { records, ..bed.next(pk).await };
+    for answer in [bed.store.commit(commit).await.map(drop), bed.store.ping().await, bed.store.ping().await] {
+        let Err(Error::Unusable(why)) = answer else { panic!("{answer:?}") };
+        let told = "the database is damaged (database disk image is malformed); stop the server and restore the data \
+                    folder from a backup";
+        assert_eq!(why, told);
+    }
+}
