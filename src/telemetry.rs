@@ -6,7 +6,7 @@ mod json;
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::Directive;
+use tracing_subscriber::filter::{Directive, LevelFilter};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -37,10 +37,24 @@ pub(crate) fn check(log: &Log) -> Result<(), Error> {
 }
 
 fn filter(log: &Log) -> Result<EnvFilter, Error> {
+    if let Some(word) = log.filter.split(',').map(str::trim).find(|word| is_unknown(word)) {
+        return Err(Error(format!(
+            "log.filter (RUST_LOG): `{word}` is no level: error, warn, info, debug, trace or off; to log all of a library of that \
+             name, write `{word}=trace`"
+        )));
+    }
     EnvFilter::builder().parse(&log.filter).map_err(|error| {
         let why = error.to_string().replace('\n', " ");
         Error(format!("log.filter (RUST_LOG): `{}` cannot be read: {why}", log.filter))
     })
+}
+
+/// Whether this part of a filter is one word that is neither a level nor a crate of ours. It would be the name of a library,
+/// and as the only part turn off all other logs.
+fn is_unknown(word: &str) -> bool {
+    let is_word =
+        !word.is_empty() && word.chars().all(|character| character.is_alphanumeric() || "_-".contains(character));
+    is_word && word.parse::<LevelFilter>().is_err() && !["pes", "pes_engine"].contains(&word)
 }
 
 /// The MCP library logs whole messages of servers at `info`. They may contain secrets and be megabytes long, so its logs are

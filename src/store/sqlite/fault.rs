@@ -123,9 +123,11 @@ pub(super) fn damage(error: &rusqlite::Error) -> String {
 
 /// The error of a failed read.
 pub(super) fn unreadable(error: sqlx::Error) -> Error {
-    let is_damaged = matches!(error, sqlx::Error::ColumnDecode { .. })
-        || primary_code(&error).is_some_and(|code| code == code::CORRUPT);
-    if is_damaged { Error::Damaged(error.to_string()) } else { Error::Unavailable(error.to_string()) }
+    match primary_code(&error) {
+        Some(code::CORRUPT | code::NOT_A_DATABASE) => Error::Damaged(format!("{error}; {RESTORE}")),
+        Some(_) | None if matches!(error, sqlx::Error::ColumnDecode { .. }) => Error::Damaged(error.to_string()),
+        Some(_) | None => Error::Unavailable(error.to_string()),
+    }
 }
 
 #[cfg(test)]

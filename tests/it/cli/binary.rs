@@ -49,6 +49,10 @@ fn an_unusable_configuration_is_one_line_and_exit_2() {
     refused(&run(&["--model", "gpt"], &[]), 2, "pes: configuration: flags: `gpt` is not provider:model");
     refused(&run(&["--model", ""], &[]), 2, "pes: configuration: flags: an empty text is not provider:model (");
     refused(&run(&[], &[("RUST_LOG", "pes=loud")]), 2, "pes: configuration: log.filter (RUST_LOG): `pes=loud`");
+    // It would be the name of a library, and nothing else would be logged.
+    let told =
+        "pes: configuration: log.filter (RUST_LOG): `warning` is no level: error, warn, info, debug, trace or off;";
+    refused(&run(&[], &[("RUST_LOG", "pes=debug, warning")]), 2, told);
     assert!(!at.join("data").exists(), "nothing may be touched");
 }
 
