@@ -9,6 +9,7 @@ mod doctor;
 mod error;
 mod health;
 mod keys;
+mod open_files;
 mod reseal;
 mod serve;
 mod server;

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use tokio::net::TcpListener;
 
-use super::Error;
 use super::which_server::local_url;
+use super::{Error, open_files};
 use crate::app::{self, App, checks};
 use crate::config::Config;
 use crate::config::env::Variables;
@@ -15,8 +15,9 @@ use crate::shutdown::MetricsListener;
 use crate::store::{self, sqlite};
 use crate::{shutdown, telemetry};
 
-pub(super) async fn serve(config: Config, variables: &Variables) -> Result<(), Error> {
+pub(super) async fn serve(mut config: Config, variables: &Variables) -> Result<(), Error> {
     telemetry::install(&config.log, variables)?;
+    open_files::fit(&mut config.limits);
     // Before the database is awaited, migrated or made: settings that these checks refuse change nothing. Whether there are
     // keys is known only from the database.
     if let Some(error) = checks::check(&config).into_iter().next() {

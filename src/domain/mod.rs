@@ -9,6 +9,7 @@ pub mod http_tool;
 pub mod lookup;
 pub(crate) mod prices;
 pub(crate) mod question_text;
+pub(crate) mod repeated_failure;
 pub mod request_trace;
 pub mod retention;
 pub(crate) mod run_activity;

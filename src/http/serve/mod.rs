@@ -13,7 +13,7 @@ mod refusal;
 mod unread_body;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use tokio::net::{TcpListener, TcpStream};
@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
+use crate::domain::repeated_failure::RepeatedFailure;
 use crate::http::metrics;
 use connection::{Connection, KeepAlive};
 use connection_slots::ConnectionSlots;
@@ -56,12 +57,15 @@ pub(crate) async fn serve(
         Arc::new(OverloadHandler { health, peeks: Semaphore::new(MAX_PEEKS), refusals: Semaphore::new(MAX_REFUSALS) });
     let connections = TaskTracker::new();
     let limits = Arc::new(limits);
+    let mut failed = RepeatedFailure::new();
     connections.spawn(metrics::run_upkeep(closing.clone()));
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "accepting a connection failed; retrying in 50 ms");
+                if let Some(count) = failed.count(Instant::now()) {
+                    tracing::warn!(count, %error, "accepting connections failed; it is tried again every 50 ms");
+                }
                 tokio::time::sleep(ACCEPT_BACKOFF).await;
                 continue;
             }

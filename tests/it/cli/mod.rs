@@ -8,6 +8,7 @@ mod first_keys;
 mod folders;
 mod leaving;
 mod long;
+mod open_files;
 mod questions;
 mod refused;
 mod serving;

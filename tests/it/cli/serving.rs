@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -21,7 +21,11 @@ pub(super) struct Served {
 
 /// Waits until it prints `ready`.
 pub(super) fn serve(folder: &Path, variables: &[(&str, &str)]) -> Served {
-    let mut command = command(folder, &["--port", "0"], variables);
+    started(command(folder, &["--port", "0"], variables))
+}
+
+/// The same for a command that starts it.
+pub(super) fn started(mut command: Command) -> Served {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let out = BufReader::new(child.stdout.take().unwrap());
     let (tell, told) = mpsc::channel();
