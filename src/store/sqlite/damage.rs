@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::open::unusable;
@@ -31,6 +32,23 @@ pub(super) fn check_absent(path: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses a database file that may be reached over another path as well: the lock of the folder would not keep another server
+/// from it, and its log may be beside the other path.
+pub(super) fn check_links(path: &Path) -> Result<()> {
+    match path.symlink_metadata() {
+        Ok(found) if found.is_symlink() => Err(unusable(
+            path,
+            "it is a symbolic link; put the file and those beside it here, or name their folder with PES_DATA_DIR",
+        )),
+        Ok(found) if found.nlink() > 1 => Err(unusable(
+            path,
+            "it is a file with another name (a hard link), over which another server may write; remove that name, or copy \
+             the file",
+        )),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Refuses a database that has lost data. `is_synced`: every commit was on the disk before the next one began.

@@ -56,6 +56,7 @@ impl Sqlite {
         })?;
         let lock = FolderLock::take(folder)?;
         let path = database_of(folder);
+        damage::check_links(&path)?;
         let options = options(&path, synchronous);
         if path.exists() {
             damage::check(&path, synchronous == Synchronous::Full)?;
@@ -78,9 +79,10 @@ impl Sqlite {
         Self::opened(path.clone(), options(&path, Synchronous::Full), Synchronous::Full, None)
     }
 
-    /// `Unusable` if this folder has no database.
+    /// `Unusable` if this folder has no database of its own.
     pub fn check_exists(folder: &Path) -> Result<()> {
         let path = database_of(folder);
+        damage::check_links(&path)?;
         match path.try_exists() {
             Ok(true) => Ok(()),
             Ok(false) => {
@@ -97,6 +99,7 @@ impl Sqlite {
     /// damaged, or a newer version wrote it.
     pub async fn old_schema(folder: &Path, synchronous: Synchronous) -> Result<Option<OldSchema>> {
         let path = database_of(folder);
+        damage::check_links(&path)?;
         damage::check(&path, synchronous == Synchronous::Full)?;
         schema::check_version(&path).await?;
         schema::old_schema(&path).await

@@ -214,3 +214,17 @@ async fn a_server_that_finds_its_database_damaged_is_not_well_any_more() {
         assert_eq!(why, told);
     }
 }
+
+/// The lock of the folder would not keep a server of another folder from it.
+#[tokio::test]
+async fn a_database_with_another_name_is_refused() {
+    let (folder, database) = closed().await;
+    let other = folder.path().join("other.db");
+    std::fs::hard_link(&database, &other).unwrap();
+    refused(folder.path(), &["pes.db", "a hard link", "remove that name"]).await;
+    std::fs::remove_file(&database).unwrap();
+    std::os::unix::fs::symlink(&other, &database).unwrap();
+    refused(folder.path(), &["pes.db", "it is a symbolic link", "PES_DATA_DIR"]).await;
+    std::fs::remove_file(&other).unwrap();
+    refused(folder.path(), &["pes.db", "it is a symbolic link"]).await;
+}
