@@ -111,8 +111,16 @@ pub(super) fn unavailable(error: impl Display) -> Error {
 pub(super) fn unwritten(error: &rusqlite::Error) -> Error {
     match failure(error) {
         Failure::Data => Error::Refused(error.to_string()),
-        Failure::Lost | Failure::Unavailable => Error::Unavailable(error.to_string()),
+        Failure::Lost | Failure::Unavailable => Error::Unavailable(why_unavailable(error)),
         Failure::Damaged => Error::Unusable(damage(error)),
+    }
+}
+
+/// Why nothing is written now, for the operator and for whoever asks whether the server is ready.
+pub(super) fn why_unavailable(error: &rusqlite::Error) -> String {
+    match written_code(error) {
+        Some(code::FULL) => format!("there is no room left on its disk; make room ({error})"),
+        Some(_) | None => error.to_string(),
     }
 }
 

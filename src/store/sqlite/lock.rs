@@ -20,12 +20,12 @@ pub(super) struct FolderLock {
 impl FolderLock {
     pub fn take(folder: &Path) -> Result<Self> {
         let path = folder.join(LOCK);
-        let unusable = |error| {
-            Error::Unusable(format!(
-                "The lock file {} cannot be used: {error}; make the folder writable for the user of the server, or name \
-                 another with PES_DATA_DIR.",
-                path.display()
-            ))
+        let unusable = |error: io::Error| {
+            let what_to_do = match error.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room on its disk, then start again",
+                _ => "make the folder writable for the user of the server, or name another with PES_DATA_DIR",
+            };
+            Error::Unusable(format!("The lock file {} cannot be used: {error}; {what_to_do}.", path.display()))
         };
         let options = OpenOptions::new().create(true).read(true).write(true).truncate(false).mode(0o600).clone();
         let new = options.clone().create_new(true).open(&path).inspect(|new| give_to_owner_of(folder, new));

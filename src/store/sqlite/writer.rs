@@ -13,7 +13,7 @@ use rusqlite::Transaction;
 use tokio::sync::oneshot;
 
 use super::batch;
-use super::fault::{Failure, damage, failure, unavailable, unwritten};
+use super::fault::{Failure, damage, failure, unavailable, unwritten, why_unavailable};
 use super::lock::FolderLock;
 use super::shared_transaction::{self, PendingWrite, Write};
 use super::write_connection::WriteConnection;
@@ -158,7 +158,7 @@ impl Batch for Writer {
         applied.unwrap_or_else(|panic| resume_unwind(panic)).map_err(|error| match failure(&error) {
             Failure::Data => BatchError::Data(error.to_string()),
             Failure::Lost => BatchError::Lost(error.to_string()),
-            Failure::Unavailable => BatchError::Unavailable(error.to_string()),
+            Failure::Unavailable => BatchError::Unavailable(why_unavailable(&error)),
             Failure::Damaged => BatchError::Damaged(damage(&error)),
         })
     }
