@@ -24,6 +24,6 @@ ENV HOST=0.0.0.0 PORT=7070 PES_DATA_DIR=/data PES_LOG_FORMAT=json
 VOLUME /data
 EXPOSE 7070
 # There is no shell to ask with. SIGTERM drains within 25 seconds, and 5 more in production: allow 40.
-HEALTHCHECK --interval=10s --timeout=6s --start-period=15s --start-interval=1s CMD ["pes", "health"]
+HEALTHCHECK --interval=10s --timeout=6s --start-period=15s CMD ["pes", "health"]
 ENTRYPOINT ["pes"]
 CMD ["serve"]
