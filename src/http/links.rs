@@ -43,9 +43,9 @@ impl Links {
         let forwarded: Vec<&str> = entries(headers, "x-forwarded-for").collect();
         let mut client = peer;
         for before in forwarded.into_iter().rev() {
-            match before.parse() {
-                Ok(before) if self.trusts(client) => client = before,
-                Ok(_) | Err(_) => break,
+            match address(before) {
+                Some(before) if self.trusts(client) => client = before,
+                Some(_) | None => break,
             }
         }
         client.to_canonical()
@@ -133,6 +133,13 @@ fn public(url: &str, base_path: &str) -> Result<String, Fault> {
     Ok(if is_named { url.to_owned() } else { format!("{url}{base_path}") })
 }
 
+/// An address as proxies write it: bare, an IPv6 one also in brackets, or with a port.
+fn address(text: &str) -> Option<IpAddr> {
+    let of_socket = || text.parse().ok().map(|socket: SocketAddr| socket.ip());
+    let in_brackets = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
+    text.parse().ok().or_else(of_socket).or_else(in_brackets)
+}
+
 /// Proxies append, so the first entry is the outermost one.
 fn first(list: &str) -> &str {
     list.split(',').next().unwrap_or_default().trim()
@@ -181,6 +188,9 @@ mod tests {
         assert_eq!(client("10.0.0.1", "203.0.113.7"), "203.0.113.7");
         assert_eq!(client("::ffff:10.0.0.1", "203.0.113.7"), "203.0.113.7");
         assert_eq!(client("10.0.0.1", "203.0.113.7, 10.0.0.2"), "203.0.113.7");
+        assert_eq!(client("10.0.0.1", "203.0.113.7:5555, 10.0.0.2:80"), "203.0.113.7", "with ports");
+        assert_eq!(client("10.0.0.1", "[2001:db8::7]:5555"), "2001:db8::7");
+        assert_eq!(client("10.0.0.1", "[2001:db8::7]"), "2001:db8::7");
         assert_eq!(client("10.0.0.1", "198.51.100.1, 203.0.113.7"), "203.0.113.7", "the client may send one itself");
         assert_eq!(client("10.0.0.1", "nobody, 203.0.113.7"), "203.0.113.7", "or what is no address");
         assert_eq!(client("203.0.113.9", "198.51.100.1"), "203.0.113.9", "nobody trusts it");
