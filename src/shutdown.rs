@@ -31,7 +31,8 @@ pub async fn run(listener: TcpListener, state: AppState, stop: CancellationToken
     let closing = CancellationToken::new();
     let router = http::router(state.clone());
     let limits = state.config.limits.clone();
-    let health = ["healthz", "readyz"].map(|name| format!("{}/{name}", state.links.base_path)).to_vec();
+    let below = |base: &str| ["healthz", "readyz"].map(|name| format!("{base}/{name}"));
+    let health = [below(""), below(&state.links.base_path)].concat();
     let serving = tokio::spawn(http::serve::serve(listener, router, limits, closing.clone(), health));
     let exporting = state.service.traces().cloned().map(|traces| {
         let closing = closing.clone();

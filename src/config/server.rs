@@ -11,7 +11,7 @@ section! {
         port: u16 = 7070, named("PORT");
         /// The base of all absolute URLs in responses. Unset = the bound address.
         public_url: Option<String> = None, named("PES_PUBLIC_URL").example("\"https://agents.example.com\"");
-        /// The path under which a proxy serves this server, e.g. "/agents".
+        /// The path under which a proxy serves this server, e.g. "/agents", if it does not remove it from requests.
         base_path: String = String::new(), by_path();
         /// Proxies whose X-Forwarded-* headers are trusted: addresses or CIDR ranges.
         trusted_proxies: Vec<String> = Vec::new(), by_path();

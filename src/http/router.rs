@@ -1,6 +1,7 @@
 //! All routes with their documentation, and the layers around them.
 
 use axum::Router;
+use axum::extract::{OriginalUri, State};
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use serde_json::Value;
@@ -27,8 +28,9 @@ pub fn router(app: AppState) -> Router {
     let routes = if base_path.is_empty() {
         routes
     } else {
-        // When nested, the root path has no slash at its end, which the page's links need.
-        Router::new().nest(&base_path, routes).route(&format!("{base_path}/"), get(index::index))
+        // When nested, the root path has no slash at its end, which the page's links need. Probes do not come over the proxy.
+        let probes = Router::new().route("/healthz", get(health::healthz)).route("/readyz", get(health::readyz));
+        probes.nest(&base_path, routes).route(&format!("{base_path}/"), get(index::index))
     };
     let mut routes = routes
         .fallback(unknown)
@@ -140,8 +142,14 @@ fn documented() -> OpenApiRouter<AppState> {
         .merge(doors::routes())
 }
 
-async fn unknown() -> Problem {
-    Fault::new(Code::NotFound, "There is nothing at this path; see /docs.").into()
+async fn unknown(State(app): State<AppState>, OriginalUri(uri): OriginalUri) -> Problem {
+    let base_path = &app.links.base_path;
+    let detail = if uri.path().starts_with(base_path) {
+        format!("There is nothing at this path; see {base_path}/docs.")
+    } else {
+        format!("The paths of this server begin with {base_path} (server.base_path), which a proxy must not remove.")
+    };
+    Fault::new(Code::NotFound, detail).into()
 }
 
 async fn wrong_method() -> Problem {

@@ -116,14 +116,21 @@ async fn behind_a_proxy_urls_are_those_of_the_proxy() {
     said.expect(201);
     assert_eq!(said.header("location"), Some("https://api.example.com/agents/threads/t1"));
     assert_eq!(app.get("/agents/threads/none").await.problem("not_found")["instance"], "/agents/threads/none");
-    app.get("/threads/t1").await.problem("not_found");
+    let outside = app.get("/threads/t1").await.problem("not_found");
+    let told = "The paths of this server begin with /agents (server.base_path), which a proxy must not remove.";
+    assert_eq!(outside["detail"], told);
+    assert_eq!(
+        app.get("/agents/none").await.problem("not_found")["detail"],
+        "There is nothing at this path; see /agents/docs."
+    );
     for linked in ["/agents", "/agents/docs"] {
         let said = app.ask("GET", linked).header("sec-fetch-site", "cross-site").send().await;
         assert_eq!(said.status, 200, "{linked}");
     }
     app.ask("GET", "/agents/models").header("sec-fetch-site", "cross-site").send().await.problem("origin_refused");
-    let probe = Ask::new(app.address, "GET", "/agents/healthz").header("host", "pod.internal").send().await;
-    probe.expect(200);
+    for probe in ["/agents/healthz", "/agents/readyz", "/healthz", "/readyz"] {
+        Ask::new(app.address, "GET", probe).header("host", "pod.internal").send().await.expect(200);
+    }
 }
 
 #[tokio::test]
