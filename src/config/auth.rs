@@ -116,6 +116,12 @@ impl Auth {
                      carry; write one key per line"
                 )));
             }
+            if !secret.is_ascii() || secret.trim() != secret {
+                return Err(Error(format!(
+                    "{KEYS}: the key of entry {place} begins or ends with a space, or has a character that is not ASCII, and \
+                     no header of a request can carry it; write it without"
+                )));
+            }
             for (earlier, other) in self.keys[..place - 1].iter().enumerate().map(|(at, other)| (at + 1, other)) {
                 if other.key.expose_secret() == secret {
                     return Err(Error(format!(
@@ -135,10 +141,13 @@ impl Auth {
 
     fn check_audit_key(&self) -> Result<(), Error> {
         let Some(key) = self.audit_key.as_ref().map(ExposeSecret::expose_secret) else { return Ok(()) };
-        if key.len() == 64 && key.bytes().all(|digit| digit.is_ascii_hexdigit()) && !is_weak(key) {
-            return Ok(());
+        if key.len() != 64 || !key.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(Error(format!("{AUDIT}: it must be 64 hexadecimal digits; `openssl rand -hex 32` makes some")));
         }
-        Err(Error(format!("{AUDIT}: it must be 64 hexadecimal digits; `openssl rand -hex 32` makes some")))
+        if is_weak(key) {
+            return Err(Error(format!("{AUDIT}: this key {WEAK}")));
+        }
+        Ok(())
     }
 
     /// All sealing keys must differ, and be writable in a list.

@@ -19,6 +19,13 @@ impl Config {
         }
         if let Some(url) = &server.public_url {
             match url::Url::parse(url) {
+                Ok(parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
+                    return Err(Error(
+                        "server.public_url (PES_PUBLIC_URL): it names a user or a password, which all who get a link would \
+                         read; write it without"
+                            .to_owned(),
+                    ));
+                }
                 Ok(parsed) if matches!(parsed.scheme(), "http" | "https") => {}
                 Ok(_) | Err(url::ParseError::RelativeUrlWithoutBase) => {
                     return Err(Error(format!(
@@ -101,13 +108,14 @@ impl super::Store {
     fn check(&self) -> Result<(), Error> {
         let Some(url) = &self.url else { return Ok(()) };
         // Not repeated: it may contain a password.
-        match url.expose_secret().split_once(':').map_or("", |(scheme, _)| scheme) {
-            "postgres" | "postgresql" => Ok(()),
+        let (scheme, rest) = url.expose_secret().split_once(':').unwrap_or_default();
+        match scheme {
+            "postgres" | "postgresql" if rest.starts_with("//") => Ok(()),
             "sqlite" => Err(Error(
                 "store.url (DATABASE_URL): SQLite needs none; leave it unset and name the folder of pes.db with PES_DATA_DIR"
                     .to_owned(),
             )),
-            "" => Err(Error("store.url (DATABASE_URL) is no URL; write postgres://user:password@host/database".to_owned())),
+            "" | "postgres" | "postgresql" => Err(Error("store.url (DATABASE_URL) is no URL; write postgres://user:password@host/database".to_owned())),
             scheme => Err(Error(format!(
                 "store.url (DATABASE_URL): `{scheme}:` is not taken; PostgreSQL is, as postgres://user:password@host/database, \
                  and SQLite where it is unset"

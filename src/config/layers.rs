@@ -237,7 +237,8 @@ fn typed(name: &str, text: &str, like: Option<&Value>) -> Result<Value, Error> {
             Ok(number) => Ok(Value::Float(number)),
             Err(_) => Err(Error(format!("{name}: `{text}` is not a number"))),
         },
-        Some(Value::Boolean(_)) => match text.trim().parse() {
+        // In any case, as OpenTelemetry has it for its variables.
+        Some(Value::Boolean(_)) => match text.trim().to_ascii_lowercase().parse() {
             Ok(truth) => Ok(Value::Boolean(truth)),
             Err(_) => Err(Error(format!("{name}: `{text}` is neither true nor false"))),
         },

@@ -111,8 +111,10 @@ fn known_names_keep_their_meaning() {
         ("PES_API_KEYS", "acme/ci:read+run:one:two-0123456789,zeta:admin:three-0123456789"),
         ("UNRELATED", "1"),
         ("PES_PUBLIC_URL", ""),
+        ("OTEL_SDK_DISABLED", "TRUE"),
     ])
     .unwrap();
+    assert!(config.telemetry.disabled, "OpenTelemetry takes it in any case");
     assert_eq!(config.store.url.unwrap().expose_secret(), "postgres://somewhere");
     assert_eq!((config.log.format, config.log.filter.as_str()), (LogFormat::Json, "debug"));
     assert_eq!((config.runtime.lease_ms, config.models.demo.pace_ms), (500, 0));

@@ -93,6 +93,18 @@ fn what_is_unknown_or_wrong_is_named() {
         (load(&[("DATABASE_URL", "sqlite:data/pes.db")]), "store.url (DATABASE_URL): SQLite needs none; "),
         (load(&[("DATABASE_URL", "mysql://u:hush@h/d")]), "store.url (DATABASE_URL): `mysql:` is not taken; "),
         (load(&[("DATABASE_URL", "hush")]), "store.url (DATABASE_URL) is no URL; "),
+        (load(&[("DATABASE_URL", "postgres:/u:hush@h/d")]), "store.url (DATABASE_URL) is no URL; "),
+        (load(&[("PES_PUBLIC_URL", "https://u:hush@h")]), "server.public_url (PES_PUBLIC_URL): it names a user or a "),
+        (
+            load(&[("PES_API_KEYS", "acme:read: hush-0123456789abc")]),
+            "auth.keys (PES_API_KEYS): the key of entry 1 begins or ends with a space, or has a character that is not ASCII",
+        ),
+        (
+            load(&[("PES_API_KEYS", "acme:read:hush-0123456789äöü")]),
+            "auth.keys (PES_API_KEYS): the key of entry 1 begins or ends with a space, or has a character that is not ASCII",
+        ),
+        (load(&[("PES_AUDIT_KEY", &"ab".repeat(32))]), "auth.audit_key (PES_AUDIT_KEY): this key can be guessed: "),
+        (load(&[("PES_AUDIT_KEY", "hush")]), "auth.audit_key (PES_AUDIT_KEY): it must be 64 hexadecimal digits; "),
         (
             load(&[("PES_MODEL", "gpt-x")]),
             "PES_MODEL: `gpt-x` is not provider:model (for example openai:gpt-4.1-mini) in `models.choice`",
