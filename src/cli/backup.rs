@@ -1,8 +1,9 @@
 //! `pes backup` and `pes restore`: copies the SQLite database while a server may be running, and puts a copy back. PostgreSQL
 //! has tools of its own; `pes restore --adopt` declares that one of them was used.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -79,7 +80,7 @@ async fn copy(config: &Config, to: &Path) -> Result<Manifest, Error> {
 /// has its manifest, also after a power failure.
 fn complete(said: &Manifest, part: &Path, to: &Path, manifest: &Path) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(said).expect("a manifest is plain data");
-    let mut file = File::create_new(manifest)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(manifest)?;
     let written = file.write_all((text + "\n").as_bytes()).and_then(|()| file.sync_all());
     let named = written.and_then(|()| sync_folder_of(to)).and_then(|()| fs::rename(part, to));
     if named.is_err() {

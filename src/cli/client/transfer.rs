@@ -1,7 +1,8 @@
 //! `pes export` and `pes import`: writes a thread to a file, and reads it back.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write, stdin, stdout};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use serde_json::Value;
@@ -60,7 +61,9 @@ pub(super) async fn export(server: &Server, export: ExportArguments) -> Result<(
 }
 
 async fn write_whole(server: &Server, path: &str, part: &Path) -> Result<(), Error> {
-    let mut file = File::create(part).map_err(|error| unwritable(part, &error))?;
+    // A thread may hold what is for nobody else.
+    let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(part);
+    let mut file = opened.map_err(|error| unwritable(part, &error))?;
     write(server, path, &mut file).await?;
     file.sync_all().map_err(|error| unwritable(part, &error))
 }

@@ -353,6 +353,7 @@ fn a_thread_goes_into_a_file_and_comes_back() {
     assert!(
         written.starts_with(br#"{"format":"pes-thread/1""#) && !stage.folder.path().join("dinner.ndjson.part").exists()
     );
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let piped = stage.said(&["export", "dinner"]);
     assert_eq!(piped.lines().count(), text(&written).lines().count());
     stage.refused(&["export", "dinner", "-o", "dinner.ndjson"], 8, "is there already; name another file");

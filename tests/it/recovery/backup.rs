@@ -242,6 +242,8 @@ fn is_described(folder: &Path) {
     assert_eq!(manifest["format"], "pes-backup/1");
     assert_eq!(manifest["bytes"], std::fs::metadata(folder.join("copy.db")).unwrap().len());
     assert!(!folder.join("copy.db.part").exists());
+    let mode = |name: &str| std::fs::metadata(folder.join(name)).unwrap().mode() & 0o777;
+    assert_eq!((mode("copy.db"), mode("copy.db.json")), (0o600, 0o600));
 }
 
 /// A copy restored by other tools is as the process left it when it died: held where it could continue by itself.
