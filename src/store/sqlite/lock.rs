@@ -20,13 +20,7 @@ pub(super) struct FolderLock {
 impl FolderLock {
     pub fn take(folder: &Path) -> Result<Self> {
         let path = folder.join(LOCK);
-        let unusable = |error: io::Error| {
-            let what_to_do = match error.kind() {
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room on its disk, then start again",
-                _ => "make the folder writable for the user of the server, or name another with PES_DATA_DIR",
-            };
-            Error::Unusable(format!("The lock file {} cannot be used: {error}; {what_to_do}.", path.display()))
-        };
+        let unusable = |error: io::Error| unusable(&path, &error);
         let options = OpenOptions::new().create(true).read(true).write(true).truncate(false).mode(0o600).clone();
         let new = options.clone().create_new(true).open(&path).inspect(|new| give_to_owner_of(folder, new));
         let opened = match new {
@@ -90,6 +84,14 @@ pub fn served(folder: &Path) -> Option<String> {
     }
 }
 
+fn unusable(lock: &Path, error: &io::Error) -> Error {
+    let what_to_do = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "make room on its disk, then start again",
+        _ => "make the folder writable for the user of the server, or name another with PES_DATA_DIR",
+    };
+    Error::Unusable(format!("The lock file {} cannot be used: {error}; {what_to_do}.", lock.display()))
+}
+
 fn held(folder: &Path, file: &mut File) -> Error {
     let mut text = String::new();
     let holder = match (file.read_to_string(&mut text), text.lines().next()) {
@@ -105,6 +107,13 @@ fn held(folder: &Path, file: &mut File) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_file_that_does_not_fit_on_the_disk_is_told_with_what_to_do() {
+        let told = unusable(Path::new("data/pes.lock"), &io::Error::from_raw_os_error(28)).to_string();
+        let full = "No space left on device (os error 28); make room on its disk, then start again.";
+        assert_eq!(told, format!("The lock file data/pes.lock cannot be used: {full}"));
+    }
 
     #[test]
     fn one_that_asks_who_holds_the_folder_is_not_the_holder_to_another() {
