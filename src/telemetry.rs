@@ -3,7 +3,9 @@
 
 mod json;
 
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{Directive, LevelFilter};
@@ -19,7 +21,7 @@ pub fn install(log: &Log, variables: &Variables) -> Result<(), Error> {
     let filter = if log.filter.contains("rmcp") { filter } else { filter.add_directive(without_rmcp()) };
     let registry = tracing_subscriber::registry().with(filter);
     // An error means that the program which embeds us has installed a subscriber: that one is kept.
-    let _ = match log.format {
+    let installed = match log.format {
         LogFormat::Text => {
             let has_colour = is_coloured(variables) && std::io::stderr().is_terminal();
             registry
@@ -28,7 +30,38 @@ pub fn install(log: &Log, variables: &Variables) -> Result<(), Error> {
         }
         LogFormat::Json => registry.with(json::Lines).try_init(),
     };
+    if log.format == LogFormat::Json && installed.is_ok() {
+        IS_JSON.store(true, Ordering::Relaxed);
+        log_panics();
+    }
     Ok(())
+}
+
+/// Whether the log of this process is JSON.
+static IS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// Logs the error that ends this process, if its log is JSON: then each line of stderr should be. Returns whether it did.
+pub(crate) fn log_fatal(error: &str) -> bool {
+    let is_logged = IS_JSON.load(Ordering::Relaxed) && tracing::enabled!(tracing::Level::ERROR);
+    if is_logged {
+        tracing::error!("{error}");
+    }
+    is_logged
+}
+
+/// Logs panics from now on. If errors are not logged, they are written as before.
+fn log_panics() {
+    let write = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !tracing::enabled!(tracing::Level::ERROR) {
+            return write(panic);
+        }
+        let place = panic.location().map(ToString::to_string);
+        // Only with RUST_BACKTRACE.
+        let backtrace = Backtrace::capture();
+        let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
+        tracing::error!(place, backtrace, "panicked: {}", panic.payload_as_str().unwrap_or("without a message"));
+    }));
 }
 
 /// Whether the log settings can be installed.

@@ -24,6 +24,7 @@ use tokio::runtime::Builder;
 
 use crate::config::Config;
 use crate::config::env::Variables;
+use crate::telemetry;
 use args::{Arguments, Command};
 pub use error::Error;
 use which_server::{only_used, opens_folder};
@@ -34,7 +35,10 @@ pub fn run() -> ExitCode {
     match done {
         Ok(()) | Err(Error::OutputClosed) => ExitCode::SUCCESS,
         Err(error) => {
-            client::tell(&format!("pes: {}", error.to_string().replace('\n', " ")));
+            let said = error.to_string().replace('\n', " ");
+            if !telemetry::log_fatal(&said) {
+                client::tell(&format!("pes: {said}"));
+            }
             error.exit_code()
         }
     }

@@ -6,6 +6,7 @@ mod config;
 mod doctor;
 mod first_keys;
 mod folders;
+mod json_log;
 mod leaving;
 mod long;
 mod open_files;
