@@ -115,7 +115,9 @@ impl super::Store {
                 "store.url (DATABASE_URL): SQLite needs none; leave it unset and name the folder of pes.db with PES_DATA_DIR"
                     .to_owned(),
             )),
-            "" | "postgres" | "postgresql" => Err(Error("store.url (DATABASE_URL) is no URL; write postgres://user:password@host/database".to_owned())),
+            "" | "postgres" | "postgresql" => Err(Error(
+                "store.url (DATABASE_URL) is no URL; write postgres://user:password@host/database".to_owned(),
+            )),
             scheme => Err(Error(format!(
                 "store.url (DATABASE_URL): `{scheme}:` is not taken; PostgreSQL is, as postgres://user:password@host/database, \
                  and SQLite where it is unset"
