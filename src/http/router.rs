@@ -28,7 +28,7 @@ pub fn router(app: AppState) -> Router {
     let routes = if base_path.is_empty() {
         routes
     } else {
-        // When nested, the root path has no slash at its end, which the page's links need. Probes do not come over the proxy.
+        // Probes do not come over the proxy. When nested, the root path has no slash at its end, which the page's links need.
         let probes = Router::new().route("/healthz", get(health::healthz)).route("/readyz", get(health::readyz));
         probes.nest(&base_path, routes).route(&format!("{base_path}/"), get(index::index))
     };

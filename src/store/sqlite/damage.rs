@@ -34,8 +34,8 @@ pub(super) fn check_absent(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a database file that may be reached over another path as well: the lock of the folder would not keep another server
-/// from it, and its log may be beside the other path.
+/// Refuses a database file that may be reached over another path as well: the lock of the folder would not keep another
+/// server from it, and its log may be beside the other path.
 pub(super) fn check_links(path: &Path) -> Result<()> {
     match path.symlink_metadata() {
         Ok(found) if found.is_symlink() => Err(unusable(
