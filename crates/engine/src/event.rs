@@ -100,11 +100,20 @@ pub enum PeerEvent {
     CalledBack { task: TaskId, remote_task_id: Option<String> },
 }
 
+/// A message that came with the answer to a suspension.
+#[derive(Clone, Debug)]
+pub struct AnswerMessage {
+    pub message: ConversationMessage,
+    /// The message is not the answer but says something more. It changes the course of the run like a message that was
+    /// sent to steer it.
+    pub steers: bool,
+}
+
 /// What people do besides asking and cancelling. A core that supports none of it refuses the whole group.
 #[derive(Clone, Debug)]
 pub enum PersonEvent {
-    /// The person `by` answered a suspension. `said` is the message that carried the answer, if it came as one.
-    Resumed { answer: Box<Answer>, by: Answerer, said: Option<Box<ConversationMessage>> },
+    /// The person `by` answered a suspension. `said` is the message that came with the answer, if there was one.
+    Resumed { answer: Box<Answer>, by: Answerer, said: Option<Box<AnswerMessage>> },
     /// A pause was requested: nothing new may start, and a suspension of kind `pause` opens.
     PauseAsked { by: String },
     /// One task is to be cancelled; its item continues without it.

@@ -12,7 +12,7 @@ use crate::domain::ids::{RunId, SuspensionId, ThreadId, ThreadPk};
 use crate::domain::lookup::RunLookups;
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::run::{Run, RunStatus};
-use crate::engine::event::{Event, PersonEvent};
+use crate::engine::event::{AnswerMessage, Event, PersonEvent};
 use crate::engine::step::RowKind;
 use crate::failpoint;
 use crate::runtime::CommitExtras;
@@ -63,7 +63,8 @@ pub async fn reply(
         None => (None, Vec::new()),
     };
     let extras = CommitExtras { pushes, lookups: message.lookups, ..CommitExtras::default() };
-    let said = ConversationMessage {
+    let steers = message.steers;
+    let message = ConversationMessage {
         message_id: service.mint().message(),
         thread_id: id.clone(),
         role: MessageRole::User,
@@ -73,7 +74,7 @@ pub async fn reply(
         requested_by: Some(caller.name.clone()),
         metadata: message.metadata,
     };
-    commit_answer(service, caller, id, answer, Some(Box::new(said)), extras, key).await
+    commit_answer(service, caller, id, answer, Some(Box::new(AnswerMessage { message, steers })), extras, key).await
 }
 
 async fn commit_answer(
@@ -81,7 +82,7 @@ async fn commit_answer(
     caller: &Caller,
     id: &ThreadId,
     answer: Answer,
-    said: Option<Box<ConversationMessage>>,
+    said: Option<Box<AnswerMessage>>,
     extras: CommitExtras,
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {

@@ -57,11 +57,13 @@ pub struct ProcessAsk {
     pub lookups: Vec<LookupKey>,
 }
 
-/// A message that answers a suspension and joins the conversation.
+/// A message that comes with the answer to a suspension and joins the conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplyMessage {
     pub content: String,
     pub metadata: Option<Map<String, Value>>,
+    /// The message is not the answer but says something more, which changes the course of the run.
+    pub steers: bool,
     /// A push receiver of the run's changes from this message on.
     pub push: Option<PushRegistration>,
     /// Further keys under which the run is found.

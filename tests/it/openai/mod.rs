@@ -1,6 +1,7 @@
 //! The OpenAI wire as its clients use it: bodies and events over a real socket.
 
 mod asked_by_tools;
+pub mod beside;
 mod chat;
 mod conversations;
 mod errors;

@@ -127,6 +127,18 @@ impl App {
         page["items"].as_array().expect("a list").clone()
     }
 
+    /// The phase and the stream of each model call of the thread, in the order of the log.
+    pub async fn model_calls(&self, thread: &str) -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        let calls = self.observed(thread, "LLM_STREAM_START").await.into_iter();
+        calls.map(|call| (text(&call["content"]["phase"]), text(&call["content"]["streamId"]))).collect()
+    }
+
+    /// What a model call saw, as JSON.
+    pub async fn prompt(&self, thread: &str, stream: &str) -> String {
+        self.get(&format!("/threads/{thread}/streams/{stream}")).await.expect(200).to_string()
+    }
+
     /// Waits until this tool is offered.
     pub async fn offers(&self, tool: &str) {
         let mut offers = self.mcp.offers();

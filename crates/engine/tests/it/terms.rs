@@ -1,12 +1,14 @@
 //! The terms of a question (its deadline, who may answer) hold, also after a crash.
 
+use pes_engine::domain::fault::{Code, Fault};
 use pes_engine::domain::hitl::{Answer, ExpiryPolicy, InDoubtAction, SuspensionKind};
+use pes_engine::domain::message::{ConversationMessage, MessageRole};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::policy::{RuleScope, Ruling, Terms};
 use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::{ExecutionConfig, PolicyAction, RunSettings};
 use pes_engine::effect::Effect;
-use pes_engine::event::{CancelEvent, Event, ToolEvent};
+use pes_engine::event::{AnswerMessage, CancelEvent, Event, PersonEvent, ToolEvent};
 use serde_json::json;
 
 use super::questions_of_running_calls::question;
@@ -130,8 +132,8 @@ fn who_shaped_what_a_run_left_undone_has_shaped_the_next_one() {
     assert_eq!(sim.run("run_2").requested_by, ["eve", "bob"]);
 }
 
-/// Approving a second call, under four eyes, by whoever gave this answer to the first one.
-fn approves_after(first: &'static str, answer: impl FnOnce(&mut Answer)) -> Result<(), &'static str> {
+/// A run under four eyes that asks for this call, and then for a gated one.
+fn two_calls(first: &'static str) -> Sim {
     let mut sim = Sim::new(move |request| match which(request).as_str() {
         "planning" => plan(&[("a", &[], &[])]),
         "a.1" => calls(&[(first, json!({ "x": "1" }))]),
@@ -142,7 +144,17 @@ fn approves_after(first: &'static str, answer: impl FnOnce(&mut Answer)) -> Resu
     sim.tools.ruling = Some(Ruling { terms, ..Ruling::new(PolicyAction::Ask, "r", RuleScope::Tenant) });
     sim.ask("go").unwrap();
     sim.go();
+    sim
+}
+
+/// Approving a second call, under four eyes, by whoever gave this answer to the first one.
+fn approves_after(first: &'static str, answer: impl FnOnce(&mut Answer)) -> Result<(), &'static str> {
+    let mut sim = two_calls(first);
     sim.answer(0, answer).unwrap();
+    approves_second(sim)
+}
+
+fn approves_second(mut sim: Sim) -> Result<(), &'static str> {
     sim.go();
     assert_eq!(sim.suspensions()[0].tool_input, Some(json!({ "x": "2" })));
     sim.answer(0, |answer| answer.approved = Some(true)).map(drop).map_err(|fault| fault.code.as_str())
@@ -169,6 +181,50 @@ fn whose_words_the_model_goes_on_with_has_shaped_what_follows() {
     }
     assert_eq!(approves_after("form", no(None)), Ok(()));
     assert_eq!(approves_after("gated", yes), Ok(()), "no model reads the reason of a yes");
+}
+
+/// A plain no to the only question, with a message that says something more.
+fn says_more(sim: &mut Sim) -> Result<(), Fault> {
+    let answer = Answer {
+        suspension_id: sim.suspensions()[0].suspension_id.clone(),
+        digest: None,
+        approved: Some(false),
+        value: None,
+        modified_args: None,
+        reason: None,
+        action: None,
+    };
+    let message = ConversationMessage {
+        message_id: "msg_more".into(),
+        thread_id: "t".into(),
+        role: MessageRole::User,
+        content: "Send it to me.".to_owned(),
+        timestamp: sim.now,
+        run_id: None,
+        requested_by: Some(sim.answerer.to_owned()),
+        metadata: None,
+    };
+    let said = Some(Box::new(AnswerMessage { message, steers: true }));
+    let resumed = PersonEvent::Resumed { answer: Box::new(answer), by: sim.answerer.into(), said };
+    sim.apply(Event::Person(resumed)).map(drop)
+}
+
+#[test]
+fn who_says_more_with_an_answer_has_shaped_what_follows() {
+    let mut sim = two_calls("gated");
+    says_more(&mut sim).unwrap();
+    assert_eq!(approves_second(sim), Err("four_eyes"));
+}
+
+#[test]
+fn an_answer_that_says_more_than_the_run_takes_changes_nothing() {
+    let mut sim = two_calls("gated");
+    sim.limits.queued_runs = 0;
+    assert_eq!(says_more(&mut sim).unwrap_err().code, Code::QueueFull);
+    assert_eq!((sim.suspensions().len(), sim.contents(ObservationType::StateUpdate).len()), (1, 0));
+    sim.limits.queued_runs = 1;
+    says_more(&mut sim).unwrap();
+    assert_eq!(sim.contents(ObservationType::StateUpdate)[0]["message"]["content"], "Send it to me.");
 }
 
 /// What a call asks while it runs lets nothing run: whoever shaped the call may answer.

@@ -168,7 +168,7 @@ async fn answer(
         content: message::query(message),
         metadata: Some(stored_metadata(message)),
         push,
-        lookups: None,
+        ..ReplyMessage::default()
     };
     let early = if wants_events { Some(feed::subscribe(service, &ctx.caller, &thread).await?) } else { None };
     match runs::reply(service, &ctx.caller, &thread, answer, said_ask, once).await {

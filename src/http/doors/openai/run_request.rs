@@ -181,8 +181,9 @@ pub(super) struct RunReply<'a> {
     /// The results of the client's functions, by suspension id.
     pub(super) results: &'a HashMap<String, String>,
     pub(super) approvals: &'a Approvals,
-    /// Empty if the client was not shown the question that the text would answer.
     pub(super) text: &'a str,
+    /// Whether the client was shown the question that the text would answer.
+    pub(super) may_answer: bool,
     /// Further keys under which the run can be found.
     pub(super) lookups: &'a [LookupKey],
 }
@@ -199,24 +200,31 @@ pub(super) struct SubmittedReply {
 
 impl RunReply<'_> {
     /// Submits the answers: results go to the calls that they name, approvals to their questions, a text to the oldest
-    /// question that it can answer, if the caller may. If nothing is answered, the questions are asked again. If an
-    /// answer is refused after another one was accepted, its question is asked again too, since the accepted answer has
-    /// changed the run.
+    /// question that it can answer, if the caller may. A text that answers nothing joins the conversation with the first
+    /// of the other answers, and the run takes it into account. If nothing is answered, the questions are asked again.
+    /// If an answer is refused after another one was accepted, its question is asked again too, since the accepted
+    /// answer has changed the run.
     pub(super) async fn submit(self, key: Option<Idempotent>) -> Result<SubmittedReply, OpenAiError> {
         let (service, caller) = (&self.ctx.app.service, &self.ctx.caller);
         let early = feed::subscribe(service, caller, self.thread).await?;
         let after = early.after();
         let (mut status, mut given) = (None, 0);
-        for (at, (open, answer)) in self.answers()?.into_iter().enumerate() {
+        let answers = self.answers()?;
+        let is_text_answer = answers.iter().any(|(open, _)| self.is_answered_by_text(open));
+        for (at, (open, answer)) in answers.into_iter().enumerate() {
             let key = key.as_ref().map(|key| answer_key(key, at));
             let is_approval = self.approvals.contains_key(&open.suspension_id);
-            let is_said = open.kind != SuspensionKind::ClientTool && !is_approval;
             let approval = is_approval.then(|| approval_key(self.ctx, &open.suspension_id));
             let keys = self.lookups.iter().cloned().chain(approval).collect();
             let found = RunLookups { run: open.run_id.clone(), keys };
-            let answered = if is_said {
-                let message =
-                    ReplyMessage { content: self.text.to_owned(), lookups: Some(found), ..ReplyMessage::default() };
+            let says_more = given == 0 && !is_text_answer && self.says_something();
+            let answered = if says_more || self.is_answered_by_text(open) {
+                let message = ReplyMessage {
+                    content: self.text.to_owned(),
+                    steers: says_more,
+                    lookups: Some(found),
+                    ..ReplyMessage::default()
+                };
                 runs::reply(service, caller, self.thread, answer, message, key).await
             } else {
                 runs::resume_with_lookups(service, caller, self.thread, answer, found, key).await
@@ -255,12 +263,21 @@ impl RunReply<'_> {
             };
             answers.push((open, Answer { digest: open.digest.clone(), ..answer }));
         }
-        let says_something = !self.text.trim().is_empty();
+        let says_something = self.may_answer && self.says_something();
         let may_answer = |open: &Suspension| says_something && self.ctx.caller.may(scope_to_answer(open.kind));
         if let Some(open) = questions_for_people(self.open, self.approvals).first().filter(|open| may_answer(open)) {
             answers.extend(question::answer(open, self.text).map(|answer| (*open, answer)));
         }
         Ok(answers)
+    }
+
+    fn says_something(&self) -> bool {
+        !self.text.trim().is_empty()
+    }
+
+    /// Whether an answer to this question is the text.
+    fn is_answered_by_text(&self, open: &Suspension) -> bool {
+        is_for_people(open) && !self.approvals.contains_key(&open.suspension_id)
     }
 
     /// The result of the client's function for this question.

@@ -4,19 +4,19 @@ use crate::domain::actor::ServerActor;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Decision, ExpiryPolicy, Reply, Suspension, SuspensionKind};
 use crate::domain::ids::{CallId, SuspensionId};
-use crate::domain::message::ConversationMessage;
 use crate::domain::plan::ItemCode;
 use crate::domain::policy::Answerer;
 use crate::domain::tool::{CallCode, ToolError};
+use crate::event::AnswerMessage;
 use crate::pes::peers::send;
 use crate::pes::people::verdict::{self, AnswerVerdict};
 use crate::pes::people::{question, suspend};
 use crate::pes::plan::review::{self, ReviewDecision};
-use crate::pes::run::{budget, end_early, message};
+use crate::pes::run::{ask, budget, end_early, message};
 use crate::pes::settle::call::{CallEnd, CallResult};
 use crate::pes::settle::suspension::{Closing, DecidedBy};
 use crate::pes::settle::{call, item, suspension};
-use crate::pes::state::EarlyEnd;
+use crate::pes::state::{EarlyEnd, Steer, TurnContent};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
 use crate::pes::work::batch;
 
@@ -38,12 +38,7 @@ impl JudgedAnswer {
 }
 
 /// A person answered an open question. Nothing changes if the answer does not fit it.
-pub(crate) fn resume(
-    tx: &mut Tx<'_>,
-    answer: Answer,
-    by: &Answerer,
-    message: Option<ConversationMessage>,
-) -> HandlerResult {
+pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &Answerer, said: Option<AnswerMessage>) -> HandlerResult {
     let Some(open) = tx.state.suspension(&answer.suspension_id) else {
         return Err(Fault::not_found("suspension"));
     };
@@ -57,14 +52,18 @@ pub(crate) fn resume(
         return Err(Fault::new(Code::Expired, "The time to answer is over."));
     }
     verdict::check_answerer(tx, &open, &answer, by)?;
-    let (reason, steers) = (answer.reason.clone(), verdict::steers(&open, &answer));
+    let says_more = said.as_ref().is_some_and(|said| said.steers);
+    if says_more {
+        ask::check_steers(tx)?;
+    }
+    let (reason, steers) = (answer.reason.clone(), says_more || verdict::steers(&open, &answer));
     let (decision, answered) = judge(tx, &open, answer, by)?;
     if steers {
         tx.add_requesters(std::slice::from_ref(&by.name));
     }
     let digest = answered.digest().map(str::to_owned).or_else(|| open.digest.clone());
-    if let Some(message) = message {
-        message::add(tx, message);
+    if let Some(said) = said {
+        add_message(tx, &open, said);
     }
     let closing = Closing { decision, by: DecidedBy::Person(&by.name), reason, digest };
     suspension::resolve(tx, &open.suspension_id, closing);
@@ -78,6 +77,24 @@ pub(crate) fn resume(
         (JudgedAnswer::Question(verdict), None) => settle_run(tx, verdict),
     }
     Ok(EventOutcome::Applied)
+}
+
+/// Adds the message that came with an answer. If it says something more, the item that waited shows it to its model,
+/// since it may belong to the result, and a plan is refined with it, too.
+fn add_message(tx: &mut Tx<'_>, open: &Suspension, said: AnswerMessage) {
+    let AnswerMessage { message, steers } = said;
+    let (id, words) = (message.message_id.clone(), message.content.clone());
+    let text = message::add(tx, message);
+    if !steers {
+        return;
+    }
+    let call = open.waiting_call().and_then(|id| tx.state.calls.get(id));
+    if let Some(item) = call.and_then(|call| call.record.item_id.clone()) {
+        tx.add_turn(&item, TurnContent::Engine { text: words });
+    }
+    if ask::can_be_steered(tx.state) {
+        tx.active().steers.push(Steer::new(id, text));
+    }
 }
 
 /// Determines what the answer means. Changes nothing, except that an edited plan is applied.

@@ -115,7 +115,8 @@ fn store_user_message(tx: &mut Tx<'_>, run: &Run) -> RecordedMessage {
     message::store(tx, &message)
 }
 
-fn can_be_steered(state: &State) -> bool {
+/// Whether a message can still change the plan of the active run.
+pub(crate) fn can_be_steered(state: &State) -> bool {
     let is_cancelled = state.head.active.as_ref().is_none_or(|active| active.cancel.is_some());
     match state.phase() {
         RunPhase::Planning | RunPhase::Refining | RunPhase::Executing => !is_cancelled && state.shape == Shape::Planned,
@@ -123,15 +124,21 @@ fn can_be_steered(state: &State) -> bool {
     }
 }
 
-/// Adds the message to the active run; the plan is refined as soon as no item holds a permit.
-fn steer(tx: &mut Tx<'_>, mut run: Run) -> HandlerResult {
+/// Refuses one more message to a run that as many messages have steered as may.
+pub(crate) fn check_steers(tx: &Tx<'_>) -> Result<(), Fault> {
     let most = tx.world.limits.queued_runs;
-    if tx.active().steers.len() >= most {
+    if tx.state.head.active.as_ref().is_some_and(|active| active.steers.len() >= most) {
         return Err(Fault::new(
             Code::QueueFull,
             format!("At most {most} messages may change the course of one run; try again when it has ended."),
         ));
     }
+    Ok(())
+}
+
+/// Adds the message to the active run; the plan is refined as soon as no item holds a permit.
+fn steer(tx: &mut Tx<'_>, mut run: Run) -> HandlerResult {
+    check_steers(tx)?;
     run.run_id = tx.state.active_run().run_id.clone();
     tx.add_requesters(&run.requested_by);
     let shown = store_user_message(tx, &run);

@@ -42,13 +42,15 @@ pub(crate) fn store_metadata(tx: &mut Tx<'_>, message: &MessageId, metadata: Map
     stored.collect()
 }
 
-/// Stores and records a message of the active run that is not its query.
-pub(crate) fn add(tx: &mut Tx<'_>, mut message: ConversationMessage) {
+/// Stores and records a message of the active run that is not its query. Returns its text as observations hold it.
+pub(crate) fn add(tx: &mut Tx<'_>, mut message: ConversationMessage) -> Value {
     let id = message.message_id.clone();
     message.metadata = message.metadata.map(|metadata| store_metadata(tx, &id, metadata));
     message.run_id = Some(tx.state.active_run().run_id.clone());
     let shown = store(tx, &message);
+    let text = shown.content.clone();
     tx.record_message("messages", shown);
+    text
 }
 
 /// Stores a message and returns it as observations show it.

@@ -149,7 +149,7 @@ pub(crate) enum TurnContent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replay: Option<Value>,
     },
-    /// A message of the engine to the model: an enforcement, a repair, a person's decision.
+    /// A message to the model: an enforcement, a repair, a person's decision, or what a person said beside an answer.
     Engine { text: String },
     /// How the model wants to change the rest of the plan, and the planVersion that its prompt showed.
     Patch { shown: i64, patch: PlanPatchDraft },

@@ -123,8 +123,8 @@ impl Acceptance<'_> {
             let asked = questions_for_people(&open, approvals);
             let may_answer =
                 asked.is_empty() || (target.may_answer && is_shown(ctx, &request.said, &target.thread, &asked).await?);
-            let text = if may_answer { &self.text } else { "" };
-            let reply = RunReply { ctx, thread: &target.thread, open: &open, results, approvals, text, lookups };
+            let (thread, text) = (&target.thread, self.text.as_str());
+            let reply = RunReply { ctx, thread, open: &open, results, approvals, text, may_answer, lookups };
             let start = reply.submit(key).await?.start;
             // Another one may have been asked before the position of `start`, after the first reading.
             let open = if start.is_some() { open_questions(ctx, &target.thread).await? } else { open };

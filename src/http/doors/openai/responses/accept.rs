@@ -113,9 +113,8 @@ async fn attempt(
             let (results, approvals) = (&input.results, &input.approvals);
             let asked = questions_for_people(&open, approvals);
             let may_answer = asked.is_empty() || was_shown(ctx, request, thread, &asked).await?;
-            let text = if may_answer { &input.text } else { "" };
-            let lookups = &lookups(&identity.answers);
-            let reply = RunReply { ctx, thread, open: &open, results, approvals, text, lookups };
+            let (open, text, lookups) = (&open, input.text.as_str(), &lookups(&identity.answers));
+            let reply = RunReply { ctx, thread, open, results, approvals, text, may_answer, lookups };
             let SubmittedReply { after, given, .. } = reply.submit(key).await?;
             let id = ResponseId { run, start: seq(after), answers: Some(given) };
             return Ok(AcceptedResponse { thread: thread.clone(), id, start: None });
