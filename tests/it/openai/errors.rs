@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{CHAT, chat, said, with};
 use crate::support::app::App;
-use crate::support::http::Said;
+use crate::support::http::{Said, soon};
 use crate::support::store::Moody;
 
 /// The error of a response that must not be retried.
@@ -136,7 +136,7 @@ async fn a_request_that_is_none_is_refused_in_the_same_shape() {
 async fn a_run_that_fails_is_an_error_whole_and_in_chunks() {
     let app = App::start().await;
     let failed = chat(&app, &said("fail")).header("x-pes-thread", "t").send().await;
-    let whole = error(&failed, 500, "task_refused", None);
+    let whole = error(&failed, 400, "task_refused", None);
     assert_eq!(whole["type"], "server_error");
     let run = app.get("/threads/t/runs").await.expect(200)["items"][0]["runId"].clone();
     assert_eq!((failed.header("x-pes-thread"), failed.header("x-pes-run")), (Some("t"), run.as_str()));
@@ -144,6 +144,23 @@ async fn a_run_that_fails_is_an_error_whole_and_in_chunks() {
     let last = streamed.chunks.last().unwrap();
     assert_eq!((last["error"]["code"].as_str(), streamed.finish()), (Some("task_refused"), None), "{last:#}");
     assert!(streamed.is_done);
+}
+
+/// Clients of other makers retry conflicts, and would begin anew what somebody stopped.
+#[tokio::test]
+async fn a_run_that_somebody_cancels_is_an_error_that_no_client_retries() {
+    let app = App::start().await;
+    let of_response = json!({ "model": "pes", "input": "hang", "conversation": "b" });
+    for (thread, path, body) in [("a", CHAT, said("hang")), ("b", "/v1/responses", of_response)] {
+        app.post("/threads", json!({ "threadId": thread })).await.expect(201);
+        let begun = app.ask("GET", &format!("/threads/{thread}/events?types=RUN_STARTED&tokens=false"));
+        let mut begun = begun.header("accept", "text/event-stream").events().await;
+        let waiting = app.ask("POST", path).header("x-pes-thread", thread).json(&body);
+        let waiting = tokio::spawn(async move { waiting.send().await });
+        while soon(begun.next()).await.expect("it begins").event != "observation" {}
+        app.post(&format!("/threads/{thread}/cancel"), json!({})).await.expect(202);
+        error(&soon(waiting).await.unwrap(), 400, "run_cancelled", None);
+    }
 }
 
 fn output(id: &str) -> Value {

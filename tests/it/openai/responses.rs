@@ -349,13 +349,19 @@ async fn one_in_the_background_is_looked_after_and_cancelled() {
 #[tokio::test]
 async fn a_run_that_fails_is_a_failed_response() {
     let app = App::start().await;
-    let response = respond(&app, &input("fail")).await;
-    assert_eq!(
-        (response["status"].as_str(), response["error"]["code"].as_str()),
-        (Some("failed"), Some("server_error"))
-    );
+    let failed = streamed(&app, input("fail")).await.last().unwrap().clone();
+    assert_eq!(failed.event, "response.failed");
+    let response =
+        app.get(&format!("{RESPONSES}/{}", failed.data["response"]["id"].as_str().unwrap())).await.expect(200);
+    let error = json!({ "type": "server_error", "code": "server_error", "message": "task_refused: Not mine to do.", "param": null });
+    assert_eq!((&response["status"], &response["error"]), (&json!("failed"), &error));
     assert_eq!(response["metadata"]["pes_code"], "task_refused");
-    assert_eq!(streamed(&app, input("fail")).await.last().unwrap().event, "response.failed");
+    assert_eq!(respond(&app, &with(input("fail"), json!({ "background": true }))).await["background"], true);
+    // Whoever waits for the answer gets an error, which no client retries.
+    let waited = app.ask("POST", RESPONSES).json(&input("fail")).send().await;
+    let error = waited.expect(400)["error"].clone();
+    assert_eq!((&error["code"], &error["message"]), (&json!("task_refused"), &json!("Not mine to do.")));
+    assert!(waited.header("x-pes-run").is_some_and(|run| run.starts_with("run_")), "{:?}", waited.header("x-pes-run"));
 }
 
 #[tokio::test]

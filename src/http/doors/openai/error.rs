@@ -1,5 +1,7 @@
 //! Errors in OpenAI's format. Its clients retry some statuses by themselves, also conflicts. So every response that a
-//! retry cannot change has the header `x-should-retry: false`.
+//! retry cannot change has the header `x-should-retry: false`. Clients of other makers do not know that header, and a
+//! retry of a request whose run has failed would start another run. So such a response has status 400, which none of
+//! them retries.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode};
@@ -29,6 +31,8 @@ pub(super) struct OpenAiError {
     param: Option<String>,
     is_retryable: bool,
     retry_after_ms: Option<i64>,
+    /// It is the response to a request whose run began.
+    is_of_run: bool,
 }
 
 impl OpenAiError {
@@ -41,6 +45,7 @@ impl OpenAiError {
             param: Some(param.into()),
             is_retryable: false,
             retry_after_ms: None,
+            is_of_run: false,
         }
     }
 
@@ -55,13 +60,23 @@ impl OpenAiError {
         Self { status: 404, ..Self::bad_request("model_not_found", "model", message) }
     }
 
-    /// A run that ended without an answer. It is not retryable, since a retry would start another run. The exception is
-    /// a server that is stopping: a retry then gets the answer of the same run.
+    /// A run that began and gives no answer. It is not retryable, since a retry would start another run. The exception
+    /// is a server that is stopping: a retry then gets the answer of the same run.
     pub(super) fn failed(code: &str, message: &str) -> Self {
+        Self::unreadable(code, message).of_run()
+    }
+
+    /// The events of a run cannot be read to their end.
+    pub(super) fn unreadable(code: &str, message: &str) -> Self {
         let known = Code::ALL.iter().find(|known| known.as_str() == code);
         let status = known.map_or(500, |known| known.status());
         let is_retryable = code == Code::Draining.as_str();
         Self { status, param: None, is_retryable, ..Self::bad_request(code, "", message) }
+    }
+
+    /// The same error as the response to the request that began the run.
+    pub(super) fn of_run(self) -> Self {
+        Self { is_of_run: true, ..self }
     }
 
     /// The same error for the Responses API.
@@ -96,8 +111,7 @@ impl From<Fault> for OpenAiError {
             own => own.as_str(),
         };
         let status = match fault.code {
-            // The content of the request is invalid, which is 400 for these clients. 422 is reserved for a reused
-            // idempotency key.
+            // The content of the request is invalid, which is 400 for these clients.
             Code::Invalid | Code::TooManyItems | Code::PlanInvalid | Code::StateTooLarge => 400,
             own => own.status(),
         };
@@ -122,13 +136,15 @@ impl From<Fault> for OpenAiError {
             param: pointed.map(|pointed| param(&pointed.pointer)),
             is_retryable: fault.code.retryable() && (matches!(status, 408 | 429) || status >= 500),
             retry_after_ms: fault.retry_after_ms,
+            is_of_run: false,
         }
     }
 }
 
 impl IntoResponse for OpenAiError {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = if self.is_of_run && !self.is_retryable { 400 } else { self.status };
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(self.body())).into_response();
         let headers = response.headers_mut();
         if !self.is_retryable {
@@ -216,9 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_failed_has_the_status_of_its_code() {
-        let status = |code| OpenAiError::failed(code, "…").into_response().status().as_u16();
-        assert_eq!((status("budget_exceeded"), status("store_unavailable")), (Code::BudgetExceeded.status(), 503));
-        assert_eq!(status("the_word_of_a_core"), 500);
+    fn no_client_retries_a_run_that_failed() {
+        let told = |code| {
+            let error = OpenAiError::failed(code, "…");
+            (error.body()["error"]["type"].clone(), error.into_response().status().as_u16())
+        };
+        assert_eq!(told("run_cancelled"), (json!("invalid_request_error"), 400));
+        assert_eq!(told("store_unavailable"), (json!("server_error"), 400));
+        assert_eq!(told("the_word_of_a_core"), (json!("server_error"), 400));
+        assert_eq!(told("draining"), (json!("server_error"), 503));
     }
 }

@@ -145,6 +145,20 @@ impl ResponseEvents {
         self.interruption.take()
     }
 
+    /// Why the run has ended without an answer.
+    pub(super) fn failure(&self) -> Option<OpenAiError> {
+        match self.state.status {
+            Some("cancelled") => Some(OpenAiError::failed(Code::RunCancelled.as_str(), "The run was cancelled.")),
+            Some("failed") => {
+                let why = self.state.failure.as_deref().unwrap_or_default();
+                let code = self.state.code.as_deref().unwrap_or(Code::Internal.as_str());
+                let message = why.strip_prefix(code).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(why);
+                Some(OpenAiError::failed(code, message))
+            }
+            Some(_) | None => None,
+        }
+    }
+
     /// The response in its current state.
     pub(super) fn response(&self) -> Value {
         self.head.response(&self.state)
@@ -307,7 +321,7 @@ impl ResponseEvents {
             "type": "error", "sequence_number": self.number.saturating_sub(1), "code": code, "message": message, "param": null,
         });
         self.ready.push(ResponseEvent { number: self.number, kind: "error", data: data.to_string() });
-        self.interruption = Some(OpenAiError::failed(code, message));
+        self.interruption = Some(OpenAiError::unreadable(code, message));
     }
 
     fn end(&mut self, status: &'static str) {

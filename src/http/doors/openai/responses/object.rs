@@ -116,7 +116,7 @@ impl ResponseHead {
             "created_at": self.created_at / 1000,
             "status": status,
             "background": self.is_background(),
-            "error": state.failure.as_ref().map(|message| json!({ "code": "server_error", "message": message })),
+            "error": state.failure.as_deref().map(error),
             "incomplete_details": incomplete,
             "instructions": stored_member("instructions"),
             "max_output_tokens": stored_member("max_output_tokens"),
@@ -171,6 +171,11 @@ impl ResponseState {
     pub(super) fn last_id(&self) -> String {
         self.output.last().and_then(|item| item["id"].as_str()).unwrap_or_default().to_owned()
     }
+}
+
+/// Some clients only read an error that has all members of an error response.
+fn error(message: &str) -> Value {
+    json!({ "type": "server_error", "code": "server_error", "message": message, "param": null })
 }
 
 fn usage(used: &Usage) -> Value {

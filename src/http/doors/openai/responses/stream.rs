@@ -104,11 +104,12 @@ pub(super) async fn open(
     Ok(RunStream::open(ctx, thread, &id.run, start, events, first).await?)
 }
 
-/// The response once it has ended. If it was interrupted, the client's library repeats the request and gets it then.
+/// The response once it has ended. If it was interrupted, the client's library repeats the request and gets it then. If
+/// there is no answer, that is an error: clients that wait for an answer do not look at the status of the response.
 async fn read_to_end(mut stream: RunStream<ResponseEvents>) -> Result<Value, OpenAiError> {
     while stream.next().await.is_some() {}
-    match stream.projection.interruption() {
-        Some(error) => Err(error),
+    match stream.projection.interruption().or_else(|| stream.projection.failure()) {
+        Some(error) => Err(error.of_run()),
         None => Ok(stream.projection.response()),
     }
 }
