@@ -60,6 +60,13 @@ impl IdempotencyKey {
         let scope = self.scope;
         self.key.map(|key| Idempotent { key, scope, fingerprint })
     }
+
+    /// The key together with the content of the request, for clients that send one key with all requests of a
+    /// conversation: a request with other content is another request.
+    pub(crate) fn with_content(self, fingerprint: String) -> Option<Idempotent> {
+        let scope = format!("{} {fingerprint}", self.scope);
+        Self { scope, ..self }.with(fingerprint)
+    }
 }
 
 fn header(headers: &HeaderMap) -> Result<Option<String>, Fault> {

@@ -288,9 +288,10 @@ async fn the_same_key_is_the_same_run() {
     let (first, second) = (ask().await, ask().await);
     assert_eq!(first.header("x-pes-run"), second.header("x-pes-run"));
     assert_eq!(Streamed::of(&second).joined("content"), Streamed::of(&first).joined("content"));
+    // Clients that send the key as a header of their own have it in every step of a conversation.
     let other = chat(&app, &said("hello")).header("idempotency-key", "k1").send().await;
-    assert_eq!((other.status, other.header("x-should-retry")), (422, Some("false")));
-    assert_eq!(app.get("/threads").await.expect(200)["items"].as_array().unwrap().len(), 1);
+    assert_eq!(other.expect(200)["choices"][0]["message"]["content"], "Hello there.");
+    assert_eq!(app.get("/threads").await.expect(200)["items"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]

@@ -48,6 +48,6 @@ pub(crate) async fn create(
     let request = sent.value.read(&model)?;
     let ctx = DoorRequest { app, caller, preferences };
     let sent = SentRequest { headers: &headers, fingerprint: &sent.fingerprint };
-    let accepted = accept::accept(&ctx, sent, &model, &request, key.with(sent.fingerprint.to_owned())).await?;
+    let accepted = accept::accept(&ctx, sent, &model, &request, key.with_content(sent.fingerprint.to_owned())).await?;
     stream::respond(ctx, request, accepted).await
 }

@@ -52,7 +52,7 @@ pub(crate) async fn create(
     let model = models::find(&app, &sent.value.model)?;
     let request = sent.value.read(&model)?;
     let ctx = DoorRequest { app, caller, preferences };
-    let key = key.with(sent.fingerprint.clone());
+    let key = key.with_content(sent.fingerprint.clone());
     let identity = RequestIdentity::of(&ctx, &headers, key.as_ref(), ("/v1/responses", &sent.fingerprint), None);
     let accepted =
         accept::accept(&ctx, &identity, &model, &request, key).await.map_err(OpenAiError::for_responses_api)?;
