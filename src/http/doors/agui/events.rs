@@ -155,9 +155,10 @@ impl AguiEvents {
                 .tool_calls
                 .iter()
                 .flat_map(|call| {
-                    let id = &call.call_id;
+                    // A snapshot has the call in a message of the same id, so that no client shows it twice.
+                    let (id, name) = (&call.call_id, &call.tool_name);
                     [
-                        json!({ "type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": call.tool_name }),
+                        json!({ "type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": name, "parentMessageId": id }),
                         json!({ "type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": call.arguments.to_string() }),
                         json!({ "type": "TOOL_CALL_END", "toolCallId": id }),
                     ]
