@@ -1,6 +1,8 @@
 //! The door for front ends of AG-UI: `/agui`.
 
+mod again;
 mod asked_by_tools;
+mod beside;
 mod hostile;
 mod killed;
 mod peers;

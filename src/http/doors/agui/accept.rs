@@ -2,12 +2,14 @@
 
 use super::cursor::Cursor;
 use super::interrupt;
+use super::position::{self, QueryPosition};
 use super::repeated_answers;
 use super::request::{AguiQuery, AguiRequest, ClientRun, Resume, ToolMessage};
 use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension};
 use crate::domain::ids::RunId;
+use crate::domain::run::OnBusy;
 use crate::domain::settings::CallOptions;
 use crate::http::caller::permit;
 use crate::http::doors::DoorRequest;
@@ -15,8 +17,8 @@ use crate::http::doors::conversation::open_questions;
 use crate::http::doors::scope_to_answer;
 use crate::service::feed::{self, After, EarlySubscription};
 use crate::service::once::{self, Idempotent};
-use crate::service::runs::{self, ProcessAsk};
-use serde_json::{Map, json};
+use crate::service::runs::{self, ProcessAsk, ReplyMessage};
+use serde_json::json;
 
 pub(super) enum AcceptOutcome {
     Streaming(RunId, StreamStart),
@@ -38,31 +40,50 @@ pub(super) enum StreamStart {
 }
 
 pub(super) async fn accept(ctx: &DoorRequest, sent: AguiRequest) -> Result<AcceptOutcome, Fault> {
-    let asks = sent.resume.is_empty() && sent.results.is_empty();
+    let query = sent.query.as_ref();
     // A repeated request is the same run, whether or not that run has open questions by now.
-    if let Some(query) = sent.query.as_ref().filter(|_| asks)
+    if let Some(query) = query.filter(|_| sent.resume.is_empty())
         && once::is_repeat(&ctx.app.service, &ctx.caller, &once(ctx, &sent.run, query)).await?
     {
-        return ask(ctx, &sent.run, query, sent.options).await;
+        return ask(ctx, &sent.run, query, QueryPosition::default(), sent.options).await;
     }
     let open = open_questions(ctx, &sent.run.thread).await?;
-    if open.iter().all(|open| answer_to(open, &sent).is_none())
-        && let Some(outcome) = repeated_answers::accepted_before(ctx, &sent).await?
-    {
+    let answers_nothing = open.iter().all(|open| answer_to(open, &sent).is_none());
+    if answers_nothing && let Some(outcome) = repeated_answers::accepted_before(ctx, &sent).await? {
         return Ok(outcome);
     }
-    if open.is_empty() && sent.resume.is_empty() {
-        let Some(query) = &sent.query else {
-            let why = "must end with a message of the user, or with the result of a call that waits for it";
-            return Err(Fault::invalid("/messages", why));
-        };
-        return ask(ctx, &sent.run, query, sent.options).await;
+    if let Some(query) = query.filter(|_| answers_nothing && sent.resume.is_empty()) {
+        let position = position::of_query(ctx, &sent.run.thread, query).await?;
+        // A query that goes back in the conversation cancels what is asked there.
+        if open.is_empty() || position.continue_at.is_some() {
+            return ask_at(ctx, &sent.run, query, position, sent.options).await;
+        }
+    } else if open.is_empty() && sent.resume.is_empty() {
+        let why = "must end with a message of the user, or with the result of a call that waits for it";
+        return Err(Fault::invalid("/messages", why));
     }
     let answers = match answers(ctx, &open, &sent) {
         Ok(answers) => answers,
         Err(fault) => return Ok(AcceptOutcome::Refused(fault)),
     };
-    answer(ctx, &sent.run, answers).await
+    answer(ctx, &sent.run, answers, query).await
+}
+
+async fn ask_at(
+    ctx: &DoorRequest,
+    run: &ClientRun,
+    query: &AguiQuery,
+    position: QueryPosition,
+    options: CallOptions,
+) -> Result<AcceptOutcome, Fault> {
+    match ask(ctx, run, query, position, options.clone()).await {
+        // Another request began the thread first.
+        Err(fault) if fault.code == Code::ThreadExists => {
+            let position = position::of_query(ctx, &run.thread, query).await?;
+            ask(ctx, run, query, position, options).await
+        }
+        asked => asked,
+    }
 }
 
 /// Starts a run. The client's own run id is the idempotency key, so a repeated request is the same run.
@@ -70,13 +91,19 @@ async fn ask(
     ctx: &DoorRequest,
     run: &ClientRun,
     query: &AguiQuery,
+    position: QueryPosition,
     options: CallOptions,
 ) -> Result<AcceptOutcome, Fault> {
     let (service, caller) = (&ctx.app.service, &ctx.caller);
+    let QueryPosition { history, continue_at } = position;
     let ask = ProcessAsk {
         query: query.text.clone(),
-        metadata: Some(Map::from_iter([(METADATA_KEY.to_owned(), json!({ "id": query.message_id }))])),
+        metadata: Some(query.metadata()),
         trace: Some(ctx.preferences.trace.clone()),
+        // The current run answers a message that is superseded.
+        on_busy: if continue_at.is_some() { OnBusy::Interrupt } else { OnBusy::default() },
+        history,
+        continue_at,
         options,
         ..ProcessAsk::default()
     };
@@ -93,9 +120,6 @@ fn once(ctx: &DoorRequest, run: &ClientRun, query: &AguiQuery) -> Idempotent {
         fingerprint: digest::of(&json!([query.text, query.message_id])),
     }
 }
-
-/// The metadata member that holds the client's id of a message.
-pub(super) const METADATA_KEY: &str = "agui";
 
 /// The client's answer to an open question.
 struct KeyedAnswer<'o> {
@@ -167,12 +191,21 @@ fn answer_to<'s>(open: &Suspension, sent: &'s AguiRequest) -> Option<ClientAnswe
     by_id.map(ClientAnswer::Resume).or_else(|| result().map(ClientAnswer::Result))
 }
 
-/// Each answer has its own idempotency key, derived from the client's run id.
-async fn answer(ctx: &DoorRequest, client: &ClientRun, answers: Vec<KeyedAnswer<'_>>) -> Result<AcceptOutcome, Fault> {
+/// Each answer has its own idempotency key, derived from the client's run id. A message of the user joins the
+/// conversation with the first answer, and the run takes it into account.
+async fn answer(
+    ctx: &DoorRequest,
+    client: &ClientRun,
+    answers: Vec<KeyedAnswer<'_>>,
+    query: Option<&AguiQuery>,
+) -> Result<AcceptOutcome, Fault> {
     let (service, caller, thread) = (&ctx.app.service, &ctx.caller, &client.thread);
     let Some(first) = answers.first() else {
         return Ok(AcceptOutcome::Refused(Fault::new(Code::AlreadyResolved, "Nothing is open here any more.")));
     };
+    if query.is_some() && answers.iter().all(|given| given.answer.is_none()) {
+        return Ok(AcceptOutcome::Refused(Fault::new(Code::ThreadBusy, unanswered(first.open))));
+    }
     let run = first.open.run_id.clone();
     for given in &answers {
         permit(caller, scope_to_answer(given.open.kind))?;
@@ -181,7 +214,15 @@ async fn answer(ctx: &DoorRequest, client: &ClientRun, answers: Vec<KeyedAnswer<
     let (mut given, mut first_fault) = (0, None);
     for KeyedAnswer { answer, key, .. } in answers {
         let Some(answer) = answer else { continue };
-        match runs::resume(service, caller, thread, answer, Some(key)).await {
+        let resumed = match query.filter(|_| given == 0) {
+            Some(query) => {
+                let (content, metadata) = (query.text.clone(), Some(query.metadata()));
+                let message = ReplyMessage { content, metadata, steers: true, ..ReplyMessage::default() };
+                runs::reply(service, caller, thread, answer, message, Some(key)).await
+            }
+            None => runs::resume(service, caller, thread, answer, Some(key)).await,
+        };
+        match resumed {
             Ok(_) => given += 1,
             Err(fault) => first_fault = first_fault.or(Some(fault)),
         }

@@ -5,10 +5,9 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::accept::METADATA_KEY;
 use super::events::AguiEvents;
 use super::messages::ClientMessages;
-use super::request::ClientRun;
+use super::request::{ClientRun, METADATA_KEY};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
 use crate::domain::ids::{RunId, ThreadId};
@@ -66,6 +65,11 @@ fn in_order(stored: &[ConversationMessage], runs: &HashMap<RunId, ClientMessages
 }
 
 fn of_user(stored: &ConversationMessage) -> Value {
-    let kept = stored.metadata.as_ref().and_then(|metadata| metadata.get(METADATA_KEY)?["id"].as_str());
-    json!({ "id": kept.unwrap_or(stored.message_id.as_str()), "role": "user", "content": stored.content })
+    let id = client_id(stored).unwrap_or(stored.message_id.as_str());
+    json!({ "id": id, "role": "user", "content": stored.content })
+}
+
+/// The id that a client of this protocol gave to the user's message.
+pub(super) fn client_id(stored: &ConversationMessage) -> Option<&str> {
+    stored.metadata.as_ref().and_then(|metadata| metadata.get(METADATA_KEY)?["id"].as_str())
 }

@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::interrupt::takes_result;
 use crate::domain::fault::Fault;
 use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::{CallId, ThreadId};
+use crate::domain::message::HistoryRole;
 use crate::domain::prompt::SystemPrompt;
 use crate::domain::settings::CallOptions;
 use crate::domain::tool::ClientTool;
@@ -99,6 +100,26 @@ pub(super) struct AguiRequest {
 pub(super) struct AguiQuery {
     pub(super) text: String,
     pub(super) message_id: String,
+    /// The messages before it that have a text, oldest first.
+    pub(super) earlier: Vec<EarlierMessage>,
+}
+
+impl AguiQuery {
+    /// Stores the client's id with the message.
+    pub(super) fn metadata(&self) -> Map<String, Value> {
+        Map::from_iter([(METADATA_KEY.to_owned(), json!({ "id": self.message_id }))])
+    }
+}
+
+/// The metadata member that holds the client's id of a message.
+pub(super) const METADATA_KEY: &str = "agui";
+
+/// A message of the conversation as the client has it.
+#[derive(Clone, Debug)]
+pub(super) struct EarlierMessage {
+    pub(super) role: HistoryRole,
+    pub(super) text: String,
+    pub(super) message_id: String,
 }
 
 #[derive(Clone, Debug)]
@@ -130,11 +151,10 @@ pub(super) fn read(app: &AppState, input: RunAgentInput) -> Result<AguiRequest, 
         let place = format!("/messages/{at}");
         match message["role"].as_str() {
             Some("tool") => results.push(result(message, &place)?),
-            Some("user") => {
-                query = Some(user_query(message, &place)?);
-                break;
-            }
+            Some("user") if query.is_none() => query = Some(user_query(message, &place, &input.messages[..at])?),
             Some("assistant") => break,
+            // Only results before the user's message are new, too.
+            Some(_) | None if query.is_some() => {}
             // Messages that clients keep beside the conversation.
             Some("activity" | "reasoning" | "system" | "developer") => {}
             Some(_) | None => return Err(Fault::invalid(&format!("{place}/role"), "is no role")),
@@ -148,9 +168,11 @@ pub(super) fn read(app: &AppState, input: RunAgentInput) -> Result<AguiRequest, 
     }));
     let context: Vec<String> =
         input.context.iter().flatten().map(|one| format!("{}: {}", one.description, one.value)).collect();
-    if !context.is_empty() && options.system_prompt.is_none() {
+    let mut system = system_texts(&input.messages);
+    system.extend((!context.is_empty()).then(|| context.join("\n")));
+    if !system.is_empty() && options.system_prompt.is_none() {
         // As plain text: variables would be substituted in a prompt layer.
-        options.system_prompt = Some(SystemPrompt::Text(context.join("\n")));
+        options.system_prompt = Some(SystemPrompt::Text(system.join("\n\n")));
     }
     Ok(AguiRequest { run, resume: input.resume.unwrap_or_default(), results, query, options })
 }
@@ -161,7 +183,36 @@ fn options(forwarded: Option<&Value>) -> Result<CallOptions, Fault> {
     crate::http::json::typed::<CallOptions>(own.clone()).map_err(|fault| fault.below("/forwardedProps/pes"))
 }
 
-fn user_query(message: &Value, place: &str) -> Result<AguiQuery, Fault> {
+/// The messages of the system and of the developer.
+fn system_texts(messages: &[Value]) -> Vec<String> {
+    let is_of_system = |message: &&Value| matches!(message["role"].as_str(), Some("system" | "developer"));
+    messages.iter().filter(is_of_system).filter_map(text_of).collect()
+}
+
+/// The text parts of a message. `None` if they say nothing.
+fn text_of(message: &Value) -> Option<String> {
+    let text = match &message["content"] {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
+            let texts = parts.iter().filter(|part| part["type"] == "text").filter_map(|part| part["text"].as_str());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
+    };
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
+fn earlier_message(message: &Value) -> Option<EarlierMessage> {
+    let role = match message["role"].as_str() {
+        Some("user") => HistoryRole::User,
+        Some("assistant") => HistoryRole::Assistant,
+        Some(_) | None => return None,
+    };
+    let message_id = message["id"].as_str().unwrap_or_default().to_owned();
+    Some(EarlierMessage { role, text: text_of(message)?, message_id })
+}
+
+fn user_query(message: &Value, place: &str, before: &[Value]) -> Result<AguiQuery, Fault> {
     let text = match &message["content"] {
         Value::String(text) => text.clone(),
         Value::Array(parts) => {
@@ -175,7 +226,7 @@ fn user_query(message: &Value, place: &str) -> Result<AguiQuery, Fault> {
         return Err(Fault::invalid(&format!("{place}/content"), "must say something"));
     }
     let message_id = message["id"].as_str().unwrap_or_default().to_owned();
-    Ok(AguiQuery { text, message_id })
+    Ok(AguiQuery { text, message_id, earlier: before.iter().filter_map(earlier_message).collect() })
 }
 
 fn result(message: &Value, place: &str) -> Result<ToolMessage, Fault> {

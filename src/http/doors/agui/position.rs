@@ -1,0 +1,68 @@
+//! Finds where in its thread a query continues: at the end, or at an earlier message, if the client has removed or edited
+//! the messages after that or wants another answer. Messages are recognised by the client's own ids, which the thread
+//! stores.
+
+use super::conversation::client_id;
+use super::request::AguiQuery;
+use crate::domain::fault::Fault;
+use crate::domain::ids::ThreadId;
+use crate::domain::message::{ConversationMessage, HistoryMessage, HistoryRole, MessageRole};
+use crate::http::doors::DoorRequest;
+use crate::http::doors::conversation;
+use crate::service::runs::ContinueAt;
+
+/// The position of a query.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct QueryPosition {
+    /// The messages before it, for a new thread.
+    pub(super) history: Vec<HistoryMessage>,
+    /// The position in the thread. `None` means its end.
+    pub(super) continue_at: Option<ContinueAt>,
+}
+
+pub(super) async fn of_query(ctx: &DoorRequest, thread: &ThreadId, query: &AguiQuery) -> Result<QueryPosition, Fault> {
+    let stored = conversation::messages_or_empty(&ctx.app, &ctx.caller, thread).await?;
+    if !stored.is_empty() {
+        return Ok(QueryPosition { history: Vec::new(), continue_at: continue_at(&stored, query) });
+    }
+    // The newest ones, as many as a thread may begin with.
+    let most = ctx.app.config.limits.history_messages;
+    let earlier = &query.earlier[query.earlier.len().saturating_sub(most)..];
+    let history = earlier.iter().map(|message| HistoryMessage { role: message.role, content: message.text.clone() });
+    Ok(QueryPosition { history: history.collect(), continue_at: None })
+}
+
+fn continue_at(stored: &[ConversationMessage], query: &AguiQuery) -> Option<ContinueAt> {
+    // The message is sent again, for another answer or because it was edited.
+    if let Some(at) = position(stored, &query.message_id).filter(|at| begins_run(stored, *at)) {
+        return Some(before(stored, at));
+    }
+    let mut earlier = query.earlier.iter().rev().filter(|message| message.role == HistoryRole::User);
+    let previous = earlier.find_map(|message| position(stored, &message.message_id))?;
+    let is_removed = |at: &usize| stored[*at].role == MessageRole::User && begins_run(stored, *at);
+    let removed: Vec<usize> = (previous + 1..stored.len()).filter(is_removed).collect();
+    // The client may not know a message that came by another way.
+    let has_known = removed.iter().all(|at| client_id(&stored[*at]).is_some());
+    removed.first().filter(|_| has_known).map(|first| before(stored, *first))
+}
+
+/// The user's message that the client knows by this id.
+fn position(stored: &[ConversationMessage], id: &str) -> Option<usize> {
+    let is_known = |message: &ConversationMessage| {
+        message.role == MessageRole::User && client_id(message).unwrap_or(message.message_id.as_str()) == id
+    };
+    stored.iter().rposition(is_known).filter(|_| !id.is_empty())
+}
+
+/// Whether the message is not one that was sent while a run worked.
+fn begins_run(stored: &[ConversationMessage], at: usize) -> bool {
+    let run = &stored[at].run_id;
+    run.is_none() || stored.iter().position(|message| message.run_id == *run) == Some(at)
+}
+
+fn before(stored: &[ConversationMessage], at: usize) -> ContinueAt {
+    at.checked_sub(1).map_or(ContinueAt::Start, |before| ContinueAt::After(stored[before].message_id.clone()))
+}
+
+#[cfg(test)]
+mod tests;
