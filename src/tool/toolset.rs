@@ -142,7 +142,7 @@ impl Toolset {
             return refuse("name", "needs a name of 1 to 64 characters of a-z, A-Z, 0-9, _ and -".to_owned());
         }
         if self.tools.contains_key(&spec.name) {
-            return refuse("name", "has the name of another tool".to_owned());
+            return refuse("name", "has the name of another tool: rename it, or leave it out".to_owned());
         }
         count_schemas(spec, place)
     }

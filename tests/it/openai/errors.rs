@@ -77,7 +77,7 @@ async fn a_response_that_is_refused_names_its_own_parameters() {
         (json!({ "temperature": 9 }), "invalid", "temperature", "`temperature`: must be a number from 0 to 2"),
         (json!({ "tools": [function, function] }), "invalid", "tools[1].name", ""),
         (json!({ "tools": [label] }), "unsupported", "tools[0].server_label", "Only the label `pes`"),
-        (json!({ "tool_choice": "required" }), "unsupported", "tool_choice", "For an answer as JSON, name its format."),
+        (json!({ "tool_choice": "required" }), "unsupported", "tool_choice", "or in a response as `text.format`."),
         (json!({ "conversation": 5 }), "invalid", "conversation", "It must be an id"),
         (
             json!({ "conversation": "c", "previous_response_id": "resp_run_1_1" }),
@@ -115,7 +115,11 @@ async fn a_request_that_is_none_is_refused_in_the_same_shape() {
     let app = App::start().await;
     error(&app.ask("POST", CHAT).typed("application/json", "{").send().await, 400, "malformed", None);
     error(&app.ask("POST", CHAT).typed("text/plain", "{}").send().await, 415, "unsupported_media_type", None);
-    error(&app.get("/v1/embeddings").await, 404, "not_found", None);
+    for (path, says) in [("embeddings", "embeddings"), ("completions", "/v1/chat/completions"), ("files", "see /docs")]
+    {
+        let told = error(&app.post(&format!("/v1/{path}"), json!({})).await, 404, "not_found", None);
+        assert!(told["message"].as_str().unwrap().contains(says), "{told}");
+    }
     let refused = app.get(CHAT).await;
     error(&refused, 405, "method_not_allowed", None);
     assert_eq!(refused.header("allow"), Some("POST"));

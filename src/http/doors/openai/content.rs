@@ -28,7 +28,10 @@ fn part_text(place: &str, part: &Value) -> Result<String, OpenAiError> {
     let member = PARTS.iter().find(|(known, _)| *known == kind).map(|(_, member)| *member);
     let text = member.and_then(|member| part[member].as_str());
     text.map(str::to_owned).ok_or_else(|| {
-        let message = format!("Parts of the type `{kind}` are not taken; send text.");
+        let message = match kind {
+            "" => "A part is an object with a type: `{\"type\": \"text\", \"text\": …}`.".to_owned(),
+            kind => format!("Parts of the type `{kind}` are not taken; send text."),
+        };
         OpenAiError::bad_request("unsupported_content", place, message)
     })
 }

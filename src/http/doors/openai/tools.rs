@@ -40,8 +40,8 @@ pub(super) fn may_call_tools(place: &str, choice: Option<&Value>) -> Result<bool
         Some(Value::String(choice)) if choice == "auto" => Ok(true),
         Some(Value::String(choice)) if choice == "none" => Ok(false),
         Some(_) => {
-            let message =
-                "The agent decides what it calls; `auto` and `none` are known. For an answer as JSON, name its format.";
+            let message = "The agent decides what it calls; `auto` and `none` are known. For an answer as JSON, send its \
+                           schema as `response_format`, or in a response as `text.format`.";
             Err(OpenAiError::unsupported(place, message))
         }
     }
