@@ -10,8 +10,10 @@ use tower_http::cors::CorsLayer;
 
 use super::doors;
 
-/// The headers that OpenAI's libraries send with each request.
-const OPENAI_HEADERS: [HeaderName; 9] = [
+/// The headers that OpenAI's libraries send with each request, the first two if their user names them.
+const OPENAI_HEADERS: [HeaderName; 11] = [
+    HeaderName::from_static("openai-organization"),
+    HeaderName::from_static("openai-project"),
     HeaderName::from_static("x-stainless-arch"),
     HeaderName::from_static("x-stainless-helper-method"),
     HeaderName::from_static("x-stainless-lang"),

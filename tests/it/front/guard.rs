@@ -236,7 +236,7 @@ async fn a_page_of_a_listed_origin_may_speak_the_protocol_of_agents() {
     let allowed = said.header("access-control-allow-headers").unwrap();
     assert!(wanted.split(", ").all(|name| allowed.split(',').any(|known| known.trim() == name)), "{allowed}");
     let wanted = "authorization,content-type,user-agent,x-pes-thread,x-openwebui-chat-id,x-stainless-lang,\
-                  x-stainless-retry-count";
+                  x-stainless-retry-count,openai-organization,openai-project";
     let asked = app.ask("OPTIONS", "/v1/chat/completions").header("origin", origin);
     let asked = asked.header("access-control-request-method", "POST");
     let said = asked.header("access-control-request-headers", wanted).send().await;
