@@ -15,6 +15,20 @@ const ILL: u32 = 300;
 /// The key of the scraper, for a server that has keys.
 const OPERATOR: &str = "key-o-0123456789abcdef0123456789";
 
+/// A model that takes no call.
+pub const BUSY: &str = r#"
+[[admission]]
+model = "demo-busy"
+code = "provider_saturated"
+detail = "The queue is full."
+"#;
+
+/// A query for it.
+pub fn to_busy() -> Value {
+    let model = json!({ "providerName": "demo", "modelId": "demo-busy" });
+    json!({ "query": "hello", "options": { "providerConfig": model } })
+}
+
 async fn scraped(server: &Server) -> Scrape {
     let said = server.address.ask("GET", "/metrics").key(OPERATOR).send().await;
     assert_eq!(said.status, 200, "{}", said.text());
@@ -147,12 +161,10 @@ async fn peer_prometheus_is_told_of_a_cap_that_is_nearly_spent() {
 #[tokio::test]
 #[ignore = "needs promtool: scripts/test --peers"]
 async fn peer_prometheus_is_told_of_requests_that_break() {
-    let place = script();
+    let place = Place::sqlite(&[demo::SCRIPT, BUSY].concat());
     let well = is_well(&place).await;
     let server = Server::start(&place, None).await;
-    let messages = json!([{ "role": "user", "content": "fail" }]);
-    let broken = json!({ "model": "pes", "messages": messages });
-    server.address.ask("POST", "/v1/chat/completions").json(&broken).send().await.expect(500);
+    server.address.ask("POST", "/threads/t/process").json(&to_busy()).send().await.expect(503);
     judge(&place, &well, &scraped(&server).await, &["PesErrorBudgetFast"]);
     server.kill().await;
 }

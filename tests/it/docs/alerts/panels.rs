@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::faults::{BUSY, to_busy};
 use super::series::{Expected, Instance, Scrape, evaluate};
 use crate::support::demo;
 use crate::support::process::{Address, Place, Server};
@@ -48,7 +49,7 @@ fn labelled(label: &str, counts: impl IntoIterator<Item = (String, f64)>) -> Vec
 #[tokio::test]
 #[ignore = "needs promtool: scripts/test --peers"]
 async fn peer_prometheus_evaluates_the_panels_to_what_happened() {
-    let place = Place::postgres(demo::SCRIPT).await;
+    let place = Place::postgres(&[demo::SCRIPT, BUSY].concat()).await;
     let (one, other) = (Server::start(&place, None).await, Server::start(&place, None).await);
     for (server, thread, query) in [
         (&one, "a", "hello"),
@@ -60,9 +61,7 @@ async fn peer_prometheus_evaluates_the_panels_to_what_happened() {
     ] {
         ask(server.address, thread, query).await;
     }
-    let messages = json!([{ "role": "user", "content": "fail" }]);
-    let broken = json!({ "model": "pes", "messages": messages });
-    other.address.ask("POST", "/v1/chat/completions").json(&broken).send().await.expect(500);
+    other.address.ask("POST", "/threads/g/process").json(&to_busy()).send().await.expect(503);
     let scrape = async |server: &Server| Scrape::of(&server.address.ask("GET", "/metrics").send().await.text());
     let scrapes = (scrape(&one).await, scrape(&other).await);
 
@@ -74,7 +73,7 @@ async fn peer_prometheus_evaluates_the_panels_to_what_happened() {
     let open = open.map(|status| (status.to_owned(), by_status.get(status).copied().unwrap_or(0.0)));
     let ended = [("success", "completed"), ("error", "failed"), ("cancelled", "cancelled"), ("partial", "partial")];
     let ended = ended.map(|(result, status)| (result.to_owned(), by_status.get(status).copied().unwrap_or(0.0)));
-    assert_eq!((ended[0].1, ended[1].1, open[2].1), (3.0, 3.0, 1.0), "{runs:#}");
+    assert_eq!((ended[0].1, ended[1].1, open[2].1), (3.0, 2.0, 1.0), "{runs:#}");
     let kinds: Vec<&str> = pes::domain::hitl::SuspensionKind::ALL.iter().map(|kind| kind.as_str()).collect();
     let questions = counted(&list("/suspensions").await, "kind", &kinds);
     let used = list("/usage?groupBy=model").await["items"][0].clone();
@@ -92,7 +91,7 @@ async fn peer_prometheus_evaluates_the_panels_to_what_happened() {
     });
     assert!(tokens[0].1 > 0.0 && tokens[1].1 > 0.0, "{used:#}");
     let calls = used["calls"].as_f64().expect("a number") / 60.0;
-    let requests = [("/threads/{thread}/process", 6.0), ("/v1/chat/completions", 1.0), ("/healthz", 0.0)];
+    let requests = [("/threads/{thread}/process", 7.0), ("/healthz", 0.0)];
     let requests = requests.map(|(route, count)| (route.to_owned(), count / 60.0));
 
     let expected = [
@@ -105,7 +104,7 @@ async fn peer_prometheus_evaluates_the_panels_to_what_happened() {
             vec![("{provider=\"demo\",model=\"demo-scripted\",outcome=\"ok\"}".to_owned(), calls)],
         ),
         shows("Requests/s by route", labelled("route", requests)),
-        shows("Errors (5xx) by route", labelled("route", [("/v1/chat/completions".to_owned(), 1.0 / 60.0)])),
+        shows("Errors (5xx) by route", labelled("route", [("/threads/{thread}/process".to_owned(), 1.0 / 60.0)])),
     ];
     let instances = [
         Instance { name: "one", phases: vec![(&scrapes.0, MINUTES)] },
