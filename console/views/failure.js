@@ -10,19 +10,23 @@ import { Mistakes, Todo } from './code.js';
 import { Button, Copy, Refusal, SeqLink, usePress } from './parts.js';
 import { Table } from './section.js';
 
-/** Of a refused request, or the thread's last run. */
+/** Of a refused request, or the thread's last run: one line of a run that was partly done, until it is opened. */
 export function FailurePanel({ ctx, thread, problem }) {
   const failure = problem ? ofProblem(problem, thread) : ofRun(thread);
   if (!failure) return null;
-  return html`<div class="failure-box"><section class="panel-error" role="alert" data-testid="failure" data-code=${failure.code}>
-    <div class="row"><${Shape} status="failed" /><h1>${show(failure.title)}</h1>
-      <code class="right nowrap">${failure.code}</code></div>
-    ${failure.message && html`<p>${show(failure.message)}</p>`}
+  const { code, message, isPartial } = failure;
+  const title = html`<${Shape} status=${isPartial ? 'partial' : 'failed'} /><h1>${show(failure.title)}</h1>
+    ${isPartial && html`<span class="mid clip grow">${show(message)}</span>`}<code class="right nowrap">${code}</code>`;
+  const box = html`<section class="panel-error" role="alert" data-testid="failure" data-code=${code}>
+    ${!isPartial && html`<div class="row">${title}</div>`}
+    ${message && html`<p>${show(message)}</p>`}
     <${Mistakes} errors=${failure.errors} />
     <${Facts} ctx=${ctx} failure=${failure} thread=${problem ? null : thread} />
     <${Acts} ctx=${ctx} failure=${failure} thread=${thread} problem=${problem} />
   </section>
-  ${!problem && html`<${Failures} ctx=${ctx} thread=${thread} />`}</div>`;
+  ${!problem && html`<${Failures} ctx=${ctx} thread=${thread} />`}`;
+  return isPartial ? html`<details class="failure-box part"><summary data-testid="partly-done">${title}</summary>${box}</details>`
+    : html`<div class="failure-box">${box}</div>`;
 }
 
 function ofProblem(problem, thread) {
@@ -48,17 +52,19 @@ function ofRun(thread) {
   const runId = thread.view.runOrder.at(-1);
   const run = thread.view.runs.get(runId);
   if (!run || run.end == null) return null;
-  const failed = run.status === 'failed' || run.resultStatus === 'error' || run.resultStatus === 'partial';
-  if (!failed) return null;
-  const told = thread.view.failures.findLast((one) => one.runId === runId && one.kind === 'error' && one.fatal)
-    ?? thread.view.failures.findLast((one) => one.runId === runId && (one.kind === 'error' || one.kind === 'item'));
-  const result = thread.runs?.find((one) => one.runId === runId)?.result?.metadata?.error;
-  const code = result?.code ?? told?.code ?? 'failed';
   const isPartial = run.resultStatus === 'partial';
+  if (run.status !== 'failed' && run.resultStatus !== 'error' && !isPartial) return null;
+  const last = (fits) => thread.view.failures.findLast((one) => one.runId === runId && fits(one));
+  const item = last((one) => one.kind === 'item');
+  const told = last((one) => one.kind === 'error' && one.fatal) ?? last((one) => one.kind === 'error' && (!item || one.itemId === item.itemId)) ?? item;
+  const result = thread.runs?.find((one) => one.runId === runId)?.result?.metadata?.error;
+  const code = result?.code ?? told?.code ?? (isPartial ? 'partial' : 'failed');
+  const itemId = isPartial && told?.itemId;
   return {
+    isPartial,
     code,
-    title: TITLES[code] ?? (isPartial ? 'Not everything could be done' : 'The run failed'),
-    message: result?.message ?? told?.message ?? null,
+    title: (!itemId && TITLES[code]) || (isPartial ? 'Not everything could be done' : 'The run failed'),
+    message: result?.message ?? (itemId ? `${itemId}: ${told.message}` : told?.message ?? null),
     todo: REMEDIES[code] ?? (isPartial ? 'Look at the items that failed; run again or ask for them anew' : null),
     phase: result?.phase ?? told?.phase ?? null,
     attempt: told?.attempt ?? null,

@@ -120,7 +120,7 @@ const WAYS = [['steer', 'Steer now', 'The plan is changed while it runs'], ['enq
   ['interrupt', 'Interrupt', 'This run is cancelled first']];
 
 /** `{draft, set, take(text)}`; a draft lives as long as the page. */
-function useComposer(thread) {
+export function useComposer(thread) {
   const [draft, set] = useKept(`talk ${thread.id}`, () => ({ text: '', way: 'steer', busy: false, problem: null, sent: null }));
   return { draft, set, take: (text) => set({ text, problem: null }) };
 }

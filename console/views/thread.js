@@ -63,7 +63,7 @@ function shownView(route, thread) {
 /** The failure panel stays until another run begins. */
 function hasFailed(thread) {
   const run = thread.newestRun;
-  return run != null && run.end != null && (run.resultStatus === 'error' || run.status === 'failed');
+  return run != null && run.end != null && (run.status === 'failed' || ['error', 'partial'].includes(run.resultStatus));
 }
 
 function pane(ctx, route, thread, view) {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { connected, open, painted, seqOf } from '../support/browser.mjs';
-import { INVITE } from '../support/demo.mjs';
+import { DINNER, INVITE } from '../support/demo.mjs';
 import { ADMIN, KEYS, bearer } from '../support/keys.mjs';
 import { at, done } from '../support/people.mjs';
 import { Server } from '../support/server.mjs';
@@ -37,6 +37,40 @@ test('a failed run says what to do, and can be run again', async () => {
   await painted(page, before + 1);
   await server.runEnded('failed', before);
   assert.equal((await server.get('/threads/failed/runs')).items.length, 2);
+  await done(page);
+});
+
+test('a run that was partly done says what failed on one line, which opens to what to do', async () => {
+  await server.run('partly', 'Fail at one of two.');
+  const page = await open(server, '#/t/partly');
+  await at(page, 'partly-done').waitFor();
+  assert.match(await at(page, 'partly-done').innerText(), /Not everything could be done\s+bad: Incorrect API key provided\.\s+model_refused/);
+  assert.equal(await at(page, 'failure').isVisible(), false);
+  await at(page, 'partly-done').click();
+  assert.match(await at(page, 'failure').innerText(), /1 of 2 items, kept: good\./);
+  assert.match(await at(page, 'failures').innerText(), /item bad/);
+  const before = await seqOf(page);
+  await at(page, 'run-again').click();
+  await painted(page, before + 1);
+  await server.runEnded('partly', before);
+  assert.equal((await server.get('/threads/partly/runs')).items.length, 2);
+  await done(page);
+});
+
+test('a run whose budget is spent says so', async () => {
+  await server.run('spent', DINNER, { options: { budget: { maxLlmCalls: 3 } } });
+  const page = await open(server, '#/t/spent');
+  await at(page, 'partly-done').waitFor();
+  assert.match(await at(page, 'partly-done').innerText(), /The run's budget is spent\s+The run's budget ended it: its model calls are used up \(3 of 3\)\.\s+budget_exceeded/);
+  await done(page);
+});
+
+test('an item of a run that is over is asked for again in the conversation', async () => {
+  await server.run('anew', 'Fail at one of two.');
+  const page = await open(server, '#/t/anew?tab=item&sel=bad');
+  await at(page, 'item-anew').click();
+  await at(page, 'talk').waitFor();
+  assert.equal(await at(page, 'message-field').inputValue(), 'Do the item bad again: Do what fails');
   await done(page);
 });
 
