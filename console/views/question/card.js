@@ -121,14 +121,14 @@ function Note({ note }) {
 
 export const draftKey = (question) => `question ${question.suspensionId}`;
 
-const fresh = () => ({
-  view: 'form', form: null, asJson: false, seen: false, reason: '',
+const fresh = ({ suspensionId: id }) => ({
+  id, view: 'form', form: null, asJson: false, seen: false, reason: '',
   busy: null, sent: null, note: null, refused: {}, over: null, newer: null,
 });
 
 /** `{draft, set, press}`. `press(name, body)` answers once, however often it is pressed. */
 function useAnswer(ctx, question, onDone) {
-  const [draft, set] = useKept(draftKey(question), fresh);
+  const [draft, set] = useKept(draftKey(question), () => fresh(question));
   const press = async (name, body) => {
     if (draft.busy) return;
     const text = JSON.stringify(body);

@@ -9,7 +9,7 @@ import { barredText, breakText, conditionText, grouped, ON_EXPIRY, SCOPE } from 
 /** A double click and a held key press a button once: they confirm nothing. */
 export const pressedOnce = (act) => ({
   onClick(event) {
-    if (event.detail <= 1) act();
+    if (event.detail <= 1) act(event);
   },
   onKeyDown(event) {
     if (event.repeat && (event.key === 'Enter' || event.key === ' ')) event.preventDefault();
@@ -27,10 +27,34 @@ export function useArmed(aim) {
   return [armed === mine, () => set(mine), () => set(null)];
 }
 
+/* Where the pointer was last pressed, for which question. When another one appears there, the next press may be meant for the
+   first: it counts once the pointer was elsewhere, or a key was pressed. */
+
+const NEAR = 24;
+let last = null;
+
+const turned = ({ key, clientX, clientY }) => {
+  if (key || Math.hypot(clientX - last?.x, clientY - last?.y) > NEAR) last = null;
+};
+
+for (const type of ['pointermove', 'pointerdown', 'keydown']) globalThis.addEventListener?.(type, turned, true);
+
+function isForAnother({ detail, clientX: x, clientY: y }, id) {
+  if (detail && last && last.id !== id) return true;
+  last = detail ? { x, y, id } : null;
+  return false;
+}
+
 export function Decide({ name, label, keys, cls = '', draft, off, onPress }) {
+  const [isHeld, setHeld] = useState(false);
+  const press = (event) => {
+    const isOther = isForAnother(event, draft.id);
+    setHeld(isOther);
+    if (!isOther) onPress();
+  };
   return html`<button type="button" class=${`b ${cls}`} data-testid=${name} disabled=${Boolean(off) || draft.busy !== null}
-      aria-busy=${draft.busy === name ? 'true' : undefined} ...${pressedOnce(onPress)}>
-    <span>${draft.busy === name ? 'Sending …' : label}</span>${keys && html`<kbd aria-hidden="true">${keys}</kbd>`}
+      aria-busy=${draft.busy === name ? 'true' : undefined} ...${pressedOnce(press)}>
+    <span>${draft.busy === name ? 'Sending …' : isHeld ? 'Another question: move away first' : label}</span>${keys && html`<kbd aria-hidden="true">${keys}</kbd>`}
   </button>`;
 }
 

@@ -294,6 +294,36 @@ test('keys do nothing with the question that opens after an answer until it is c
   await done(page);
 });
 
+for (const [where, threads, query] of [['in a thread', ['same'], 'Ask for yes three times.'], ['among all questions', ['here-1', 'here-2'], 'Ask for yes.']]) {
+  test(`a second press at one place answers no other question ${where}, until the pointer was elsewhere`, async (t) => {
+    const other = await Server.start({ script: 'people.toml' });
+    t.after(() => other.stop());
+    for (const thread of threads) await other.run(thread, query);
+    const page = await open(other, threads.length === 1 ? `#/t/${threads[0]}` : '#/questions');
+    await at(page, 'yes').waitFor();
+    const sent = [];
+    page.on('request', (one) => one.url().endsWith('/resume') && sent.push(one.postDataJSON().suspensionId));
+    const first = await shownId(page);
+    const { x, y } = await at(page, 'yes').boundingBox();
+    await page.mouse.click(x + 20, y + 10);
+    await page.waitForFunction((id) => document.querySelector('[data-testid=question]').dataset.id !== id, first);
+    const second = await shownId(page);
+    for (const [right, down] of [[0, 0], [1, 1]]) {
+      await page.mouse.move(x + 20 + right, y + 10 + down);
+      await page.mouse.down();
+      await page.mouse.up();
+      await at(page, 'yes').getByText('Another question: move away first').waitFor();
+    }
+    await card(page, second, 'open');
+    assert.deepEqual(sent, [first]);
+    await page.mouse.move(x, y - 60);
+    await at(page, 'yes').click();
+    await page.waitForFunction((id) => document.querySelector(`[data-testid=question][data-id="${id}"][data-state=open]`) === null, second);
+    assert.deepEqual(sent, [first, second]);
+    await done(page);
+  });
+}
+
 test('the answered questions are read again when others are open, and only then', async (t) => {
   const other = await Server.start();
   t.after(() => other.stop());
