@@ -13,7 +13,7 @@ import { Growing, Kbd, mayBeTaken, Refusal, SeqLink, useKept } from './parts.js'
 export function Talk({ ctx, thread }) {
   const composer = useComposer(thread);
   const entries = entriesOf(thread);
-  const box = useStickToEnd(entries.length);
+  const box = useStickToEnd();
   return html`<div class="scroll" ref=${box} data-testid="talk"><div class="talk">
       ${thread.view.forkedFrom && html`<p class="mid note">Forked from <a href=${threadHash({ id: thread.view.forkedFrom.threadId })}
         class="mono">${show(thread.view.forkedFrom.threadId)}</a> at observation ${thread.view.forkedFrom.seq}.${' '}
@@ -34,21 +34,28 @@ function entriesOf(thread) {
     .sort((a, b) => a.entry.seq - b.entry.seq);
 }
 
-/** Follows new entries while the reader is at the end. */
-function useStickToEnd(length) {
+/** Shows the last answer from its beginning; follows what grows or comes after it, while the reader is at the end. */
+function useStickToEnd() {
   const box = useRef(null);
-  const isAtEnd = useRef(true);
   useEffect(() => {
     const element = box.current;
-    const seen = () => {
-      isAtEnd.current = element.scrollHeight - element.scrollTop - element.clientHeight < 60;
+    const talk = element.firstElementChild;
+    let answer = talk.querySelector('[data-testid=answer]:last-child');
+    let isAtEnd = true;
+    let top;
+    const grown = new ResizeObserver(() => {
+      if (answer !== talk.lastElementChild) answer = null;
+      if (answer || isAtEnd) element.scrollTop = answer ? answer.offsetTop - talk.offsetTop : element.scrollHeight;
+      top = element.scrollTop;
+    });
+    grown.observe(element);
+    grown.observe(talk);
+    element.onscroll = () => {
+      if (element.scrollTop !== top) answer = null;
+      isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < 60;
     };
-    element.addEventListener('scroll', seen, { passive: true });
-    return () => element.removeEventListener('scroll', seen);
+    return () => grown.disconnect();
   }, []);
-  useEffect(() => {
-    if (isAtEnd.current) box.current.scrollTop = box.current.scrollHeight;
-  }, [length]);
   return box;
 }
 

@@ -67,6 +67,30 @@ test('an answer is Markdown, its links lead to the web only, and its suggestions
   await done(page);
 });
 
+/** Waits until the conversation is scrolled to a place: its end, or the beginning of its last answer. */
+const scrolledTo = (page, place) => page.waitForFunction((wants) => {
+  const box = document.querySelector('[data-testid=talk]');
+  if (wants === 'end') return box.scrollTop > 0 && box.scrollHeight - box.scrollTop - box.clientHeight < 2;
+  const answer = [...box.querySelectorAll('[data-testid=answer]')].at(-1);
+  return answer?.querySelector('.md') && Math.abs(answer.getBoundingClientRect().top - box.getBoundingClientRect().top) < 2;
+}, place);
+
+test('a conversation opens at its last answer, and follows what is written while the reader is at its end', async () => {
+  await server.run('followed', 'Answer at length.');
+  const page = await open(server, '#/t/followed?tab=talk', { height: 560 });
+  await scrolledTo(page, 'answer');
+  await at(page, 'talk').evaluate((box) => { box.scrollTop = box.scrollHeight; });
+  await server.startRun('followed', 'Answer without an end.');
+  await at(page, 'talk').getByText('Now it hangs.').waitFor();
+  await scrolledTo(page, 'end');
+  // Who reads elsewhere stays there.
+  await at(page, 'talk').evaluate((box) => { box.scrollTop = 10; });
+  await server.post('/threads/followed/cancel', {});
+  await painted(page, (await server.runEnded('followed', (await server.log('followed')).findLast(({ type }) => type === 'RUN_STARTED').seq)).seq);
+  assert.equal(await at(page, 'talk').evaluate((box) => box.scrollTop), 10);
+  await done(page);
+});
+
 test('a run that is under way is steered, followed, or interrupted', async () => {
   for (const [way, onBusy] of [['steer', 'steer'], ['enqueue', 'enqueue'], ['interrupt', 'interrupt']]) {
     const thread = `busy-${way}`;
