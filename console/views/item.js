@@ -30,7 +30,7 @@ export function ItemTab({ ctx, route, thread }) {
     <${Calls} ctx=${ctx} thread=${thread} item=${item} />
     <${Result} item=${item} />
     <${Waits} thread=${thread} item=${item} />
-    <${thread.core.runId === null ? Anew : ByHand} ctx=${ctx} thread=${thread} item=${item} />
+    <${ByHand} ctx=${ctx} thread=${thread} item=${item} />
     <details class="part"><summary>Raw</summary><${Json} value=${item} label="The item as JSON" /></details>
   </div></div>`;
 }
@@ -138,12 +138,20 @@ function Waits({ thread, item }) {
     <tr><th scope="row">together</th><td class="n">${duration(whole)}</td></tr></tbody></table>`;
 }
 
-/** An item of the active run, retried or skipped by hand. */
+/** An item of the active run, retried or skipped by hand; one of a run that is over is asked for in another. */
 function ByHand({ ctx, thread, item }) {
   const { press, busy, problem } = usePress(ctx);
+  const { take } = useComposer(thread);
   const canRetry = OVER.has(item.status);
   const canSkip = item.status === 'pending';
   if (thread.replay || !(canRetry || canSkip)) return null;
+  if (thread.core.runId === null) {
+    const ask = () => {
+      take(`Do the item ${item.id} again: ${item.description}`);
+      ctx.go(ctx.to({ tab: 'talk', part: 'talk' }));
+    };
+    return html`<${Button} cls="small" id="item-anew" label="Ask for this item again" onClick=${ask} />`;
+  }
   const since = spansOf(thread.view, item.id).at(-1)?.moves.at(-1).seq;
   const act = async (verb) => (await press(`${verb} ${since}`, `/threads/${enc(thread.id)}/items/${enc(item.id)}/${verb}`)) && ctx.refresh();
   const why = busy ? 'It is being sent.' : ctx.whyNot('run');
@@ -152,15 +160,4 @@ function ByHand({ ctx, thread, item }) {
     ${canSkip && html`<${Button} cls="small" id="item-skip" label="Skip this item" why=${why} onClick=${() => act('skip')} />`}
     <${Refusal} problem=${problem} />
     ${ctx.whyNot('run') && html`<span class="off-reason">${ctx.whyNot('run')}</span>`}</div>`;
-}
-
-/** An item of a run that is over: only another run does it again, so it is asked for. */
-function Anew({ ctx, thread, item }) {
-  const { take } = useComposer(thread);
-  if (thread.replay) return null;
-  const ask = () => {
-    take(`Do the item ${item.id} again: ${item.description}`);
-    ctx.go(ctx.to({ tab: 'talk', part: 'talk' }));
-  };
-  return html`<p><${Button} cls="small" id="item-anew" label="Ask for this item again" onClick=${ask} /></p>`;
 }

@@ -76,7 +76,7 @@ export const Policy = later('Policy', styled(() => import('./policy.js')), wide)
 export const System = later('System', styled(() => import('./system.js')), wide);
 export const Usage = later('Usage', styled(() => import('./usage.js')), wide);
 
-/* Parts of a thread. */
+/* Parts of a thread, and of the rail. */
 export const Answered = later('Answered', styled(() => import('./question/answered.js')), nothing);
 export const Changes = later('Changes', styled(() => import('./record.js')));
 export const ContextTab = later('ContextTab', styled(() => import('./modelcall.js')));
@@ -88,6 +88,7 @@ export const Forecast = later('Forecast', styled(() => import('./forecast.js')))
 export const ItemTab = later('ItemTab', styled(() => import('./item.js')));
 export const Log = later('Log', styled(() => import('./record.js')));
 export const Markdown = later('Markdown', written(() => import('../markdown.js')), nothing);
+export const OlderThreads = later('OlderThreads', () => import('./palette.js'), nothing);
 export const PlanList = later('PlanList', styled(() => import('./list.js')));
 export const Sums = later('Sums', () => import('./timeline/sums.js'), nothing);
 export const QuestionTab = later('QuestionTab', styled(() => import('./question/tab.js')));

@@ -1,4 +1,4 @@
-// Search and commands: threads, plan items, and everything with a key.
+// Search and commands: threads, plan items, and everything with a key; and the threads beyond the list of the newest.
 
 import { enc } from '../api.js';
 import { threadHash } from '../router.js';
@@ -6,14 +6,19 @@ import { Shape } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
 import { Dialog } from './dialog.js';
-import { facts, titleOf } from './rail.js';
+import { wordsOf } from './parts.js';
+import { facts, FILTERS, NONE, Row, titleOf } from './rail.js';
+import { useRead } from './section.js';
 
 const MOST = 12;
 
 export function Palette({ ctx, route, thread, close }) {
   const [text, setText] = useState('');
   const [place, setPlace] = useState(0);
-  const found = search(entries(ctx, route, thread), text);
+  const name = ctx.moreThreads && text.trim();
+  const { items } = useRead(ctx, [name], async (signal) => (name ? ctx.api.get(`/threads?limit=${MOST}&q=${enc(name)}`, { signal }) : {}));
+  const hits = search(entries(ctx, route, thread, items ?? []), text);
+  const found = hits.slice(0, MOST);
   const chosen = Math.min(place, found.length - 1);
   const take = (entry) => {
     close();
@@ -38,11 +43,11 @@ export function Palette({ ctx, route, thread, close }) {
     <div id="found" class="found" role="listbox" aria-label="Found">
       ${found.map((entry, i) => html`<div key=${entry.key} id=${`found-${i}`} role="option" aria-selected=${String(i === chosen)} class="found-row" onClick=${() => take(entry)}>
         ${entry.status ? html`<${Shape} status=${entry.status} small label=${false} />` : html`<span class="gap"></span>`}<span class="grow clip">${show(entry.label)} <span class="dim mono">${show(entry.id)}</span></span><span class="dim t0">${entry.kind}</span></div>`)}
-      ${found.length ? null : html`<p class="dim">Nothing is called that.</p>`}
+      ${found.length < hits.length ? html`<p class="dim">The first ${MOST} of ${hits.length}.</p>` : !found.length && html`<p class="dim">Nothing is called that.</p>`}
     </div></${Dialog}>`;
 }
 
-function entries(ctx, route, thread) {
+function entries(ctx, route, thread, older) {
   const out = [];
   const add = (kind, label, run, status, id = '') => out.push({ key: `${kind} ${out.length}`, kind, label, run, status, id });
   const go = (hash) => () => ctx.go(hash);
@@ -57,8 +62,9 @@ function entries(ctx, route, thread) {
   add('do', ctx.theme === 'dark' ? 'Light colours' : 'Dark colours', () => ctx.setTheme(ctx.theme === 'dark' ? 'light' : 'dark'));
   add('do', 'Keys', ctx.openKeys);
   if (ctx.signOut) add('do', 'Sign out', ctx.signOut);
-  for (const row of ctx.threads ?? []) {
-    const { threadId } = row;
+  const listed = ctx.threads ?? [];
+  const threads = new Map([...listed, ...older, ...listed].map((row) => [row.threadId, row]));
+  for (const [threadId, row] of threads) {
     add('thread', titleOf(row), go(threadHash({ id: threadId })), facts(row).shape, threadId);
     if (route.page === 'thread' && threadId !== route.id) {
       add('compare', `Compare with ${titleOf(row)}`, go(`#/compare/${enc(route.id)}/${enc(threadId)}`), null, threadId);
@@ -71,5 +77,33 @@ function entries(ctx, route, thread) {
 function search(all, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const hits = all.filter((entry) => words.every((word) => `${entry.label} ${entry.id}`.toLowerCase().includes(word)));
-  return hits.filter((entry) => entry.kind !== 'compare' || words.some((word) => 'compare with'.includes(word))).slice(0, MOST);
+  return hits.filter((entry) => entry.kind !== 'compare' || words.some((word) => 'compare with'.includes(word)));
+}
+
+const PAGE = 200;
+
+/** What the server is asked for. It cannot filter by the result of the last run, nor by questions of a running one. */
+const STATUSES = { All: [''], Asks: ['suspended'], Busy: ['running', 'suspended', 'waiting'], Failed: ['failed', 'quarantined'] };
+
+/** Threads beyond the list, as the server finds them; `rows`: those shown of the list. */
+export function OlderThreads({ ctx, route, text, filter, rows }) {
+  const [most, setMost] = useState(PAGE);
+  // Again when a thread came or went: it may have left the list.
+  const changes = text ? `${ctx.threads.length} ${ctx.threadChanges}` : Math.floor(ctx.threadChanges / 100);
+  const { all, problem } = useRead(ctx, [text, filter, most, changes], async (signal) => {
+    // The first page of all is the list.
+    if (!text && filter === 'All' && most === PAGE) return { all: [{ items: [], more: true }] };
+    await new Promise((done) => { setTimeout(done, 150); });
+    const paths = STATUSES[filter].map((status) => `/threads?limit=${PAGE}${text && `&q=${enc(text)}`}${status && `&status=${status}`}`);
+    return { all: await Promise.all(paths.map((path) => ctx.api.all(path, { most, signal }))) };
+  });
+  const older = new Map(all?.flatMap(({ items }) => items).map((row) => [row.threadId, row]));
+  for (const row of ctx.threads) if (older.has(row.threadId)) older.set(row.threadId, row);
+  for (const { threadId } of rows) older.delete(threadId);
+  const shown = [...older.values()].map(facts).filter(FILTERS[filter]).sort((a, b) => b.updatedAt - a.updatedAt);
+  return html`${shown.length > 0 && html`<h3>Older</h3>`}
+    ${shown.map((row) => html`<${Row} key=${row.threadId} ctx=${ctx} row=${row} isShown=${route.id === row.threadId} />`)}
+    ${problem ? html`<p class="fact wrong" data-testid="search-refused">Only threads of this list were searched: ${show(wordsOf(problem))}</p>`
+      : all && !rows.length && !shown.length && html`<p class="fact dim">${NONE}</p>`}
+    ${all?.some(({ more }) => more) && html`<p class="fact"><button type="button" class="b small" data-testid="more-threads" onClick=${() => setMost(most + PAGE)}>Show more</button></p>`}`;
 }

@@ -1,44 +1,31 @@
 // The threads, beside the shown one.
 
-import { enc } from '../api.js';
 import { age, count, dollars } from '../format.js';
 import { threadHash } from '../router.js';
 import { Shape, WORD } from '../shapes.js';
 import { plain, show } from '../text.js';
-import { html, useEffect, useState } from '../vendor/preact-htm.js';
-import { Loading, useInView, wordsOf } from './parts.js';
+import { html, useState } from '../vendor/preact-htm.js';
+import { OlderThreads } from './later.js';
+import { Loading, useInView } from './parts.js';
 
 export const BUSY = ['running', 'suspended', 'waiting', 'queued'];
 
-const FILTERS = {
+export const FILTERS = {
   All: () => true,
   Asks: (row) => row.asks > 0 || row.status === 'suspended',
   Busy: (row) => BUSY.includes(row.status),
   Failed: (row) => ['failed', 'partial', 'quarantined'].includes(row.shape),
 };
 
+export const NONE = 'No thread is like that.';
+
 /** `only`: as a page, on narrow screens. */
 export function Rail({ ctx, route, only = false }) {
   const [text, setText] = useState('');
   const [filter, setFilter] = useState('All');
-  const [found, setFound] = useState(null);
-  // The server searches beyond our list: again when a thread came or went.
-  useEffect(() => {
-    if (!text.trim()) return setFound(null);
-    const asked = new AbortController();
-    const timer = setTimeout(() => {
-      ctx.api.get(`/threads?limit=50&q=${enc(text.trim())}`, { signal: asked.signal })
-        .then(setFound, (problem) => asked.signal.aborted || setFound({ problem }));
-    }, 150);
-    return () => {
-      clearTimeout(timer);
-      asked.abort();
-    };
-  }, [text, ctx.threads?.length, ctx.threadChanges]);
-  const now = (row) => ctx.threads?.find((one) => one.threadId === row.threadId) ?? row;
-  const all = text.trim() ? found?.items?.map(now) ?? matching(ctx.threads, text) : ctx.threads;
-  const isMore = text.trim() ? found?.nextCursor : ctx.moreThreads;
-  const rows = (all ?? []).map(facts).filter(FILTERS[filter]).sort((a, b) => b.updatedAt - a.updatedAt);
+  const asked = text.trim();
+  const isCut = Boolean(asked || ctx.moreThreads);
+  const rows = matching(ctx.threads ?? [], asked).map(facts).filter(FILTERS[filter]).sort((a, b) => b.updatedAt - a.updatedAt);
   return html`<aside class="rail ${only ? 'only' : ''}" aria-label="Threads">
     <header>
       <div class="row">
@@ -50,9 +37,8 @@ export function Rail({ ctx, route, only = false }) {
         ${Object.keys(FILTERS).map((name) => html`<button key=${name} type="button" aria-pressed=${String(filter === name)} onClick=${() => setFilter(name)}>${name}</button>`)}
       </div>
     </header>
-    <nav class="threads" aria-label="Threads" data-testid="threads">${list(ctx, route, rows, all, filter === 'All' && !text.trim())}
-      ${found?.problem && html`<p class="fact wrong" data-testid="search-refused">Only threads of this list were searched: ${show(wordsOf(found.problem))}</p>`}
-      ${all && isMore && html`<p class="fact dim" data-testid="more-threads">Of the newest ${all.length} only: search for others.</p>`}</nav>
+    <nav class="threads" aria-label="Threads" data-testid="threads">${list(ctx, route, rows, filter === 'All', isCut)}
+      ${ctx.threads && isCut && html`<${OlderThreads} ctx=${ctx} route=${route} text=${asked} filter=${filter} rows=${rows} />`}</nav>
   </aside>`;
 }
 
@@ -61,8 +47,8 @@ function leave(event) {
 }
 
 function matching(threads, text) {
-  const low = text.trim().toLowerCase();
-  return threads?.filter((row) => row.title.toLowerCase().includes(low) || row.threadId.toLowerCase().includes(low)) ?? null;
+  const low = text.toLowerCase();
+  return threads.filter((row) => titleOf(row).toLowerCase().includes(low) || row.threadId.toLowerCase().includes(low));
 }
 
 /** A thread by its row: its title, else its query. */
@@ -77,16 +63,16 @@ export function facts(row) {
   return { ...row, asks, result, shape: isOver && result ? (result === 'error' ? 'failed' : result) : isQueued ? 'queued' : row.status };
 }
 
-function list(ctx, route, rows, all, isWhole) {
-  if (all == null) return ctx.listsProblem ? html`<p class="fact dim">The threads cannot be read now.</p>` : html`<${Loading} rows=${6} />`;
+function list(ctx, route, rows, isAll, isCut) {
+  if (!ctx.threads) return ctx.listsProblem ? html`<p class="fact dim">The threads cannot be read now.</p>` : html`<${Loading} rows=${6} />`;
   if (rows.length === 0) {
-    return html`<p class="fact dim">${isWhole ? 'Threads stand here once there are any: ask for something under +.' : 'No thread is like that.'}</p>`;
+    return !isCut && html`<p class="fact dim">${isAll ? 'Threads stand here once there are any: ask for something under +.' : NONE}</p>`;
   }
   const part = (title, some) => (some.length ? [html`<h3 key=${title}>${title}</h3>`, ...some.map((row) => html`<${Row} key=${row.threadId} ctx=${ctx} row=${row} isShown=${route.id === row.threadId} />`)] : []);
   return [...part('Busy', rows.filter(FILTERS.Busy)), ...part('At rest', rows.filter((row) => !FILTERS.Busy(row)))];
 }
 
-function Row({ ctx, row, isShown }) {
+export function Row({ ctx, row, isShown }) {
   const { asks, shape } = row;
   const title = titleOf(row);
   const cost = dollars(row.costUsd || null);

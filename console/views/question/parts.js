@@ -27,12 +27,11 @@ export function useArmed(aim) {
   return [armed === mine, () => set(mine), () => set(null)];
 }
 
-/* Where the pointer was last pressed, for which question. When another one appears there, the next press may be meant for the
-   first: it counts once the pointer was elsewhere, or a key was pressed. */
-
 const NEAR = 24;
+/** Where the pointer last pressed, for which question. A press there may not be meant for another one that appeared. */
 let last = null;
 
+/** The pointer was elsewhere, or a key was pressed. */
 const turned = ({ key, clientX, clientY }) => {
   if (key || Math.hypot(clientX - last?.x, clientY - last?.y) > NEAR) last = null;
 };

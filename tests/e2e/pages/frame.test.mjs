@@ -178,6 +178,40 @@ test('the shown thread is in sight in the rail', async () => {
   await done(page);
 });
 
+test('threads beyond the list are shown by their status, by a search, and page by page', async () => {
+  await server.post('/threads', { threadId: 'newest' });
+  const page = await open(server, '#/new');
+  await at(page, 'threads').locator('[data-thread=asks]').waitFor();
+  assert.equal(await at(page, 'more-threads').count(), 0);
+  // As if a page had one thread.
+  await page.route(/\/threads\?limit=200/, async (route) => {
+    const url = route.request().url();
+    const { items } = await (await route.fetch({ url: url.replace(/&cursor=.*/, '') })).json();
+    return route.fulfill({ json: url.includes('cursor') ? { items: items.slice(1) } : { items: items.slice(0, 1), nextCursor: 'rest' } });
+  });
+  await page.reload();
+  const older = at(page, 'threads').locator('h3', { hasText: 'Older' });
+  const asks = at(page, 'threads').locator('[data-thread=asks]');
+  const show = (name) => page.getByRole('button', { name, exact: true }).click();
+  await at(page, 'more-threads').waitFor();
+  assert.deepEqual([await asks.count(), await older.count()], [0, 0]);
+  await show('Asks');
+  await asks.waitFor();
+  await show('Failed');
+  await at(page, 'threads').getByText('No thread is like that.').waitFor();
+  await show('All');
+  await asks.waitFor({ state: 'detached' });
+  await at(page, 'more-threads').click();
+  await asks.waitFor();
+  assert.deepEqual([await older.count(), await at(page, 'more-threads').count()], [1, 0]);
+  await page.getByLabel('Search threads').fill('ask');
+  await asks.waitFor();
+  await page.keyboard.press('Control+k');
+  await at(page, 'palette-field').fill('asks');
+  await page.locator('.found-row').filter({ hasText: 'asks' }).waitFor();
+  await done(page);
+});
+
 test('who signs out by the name leaves no address to the next one', async () => {
   const page = await signedIn('#/usage');
   await at(page, 'usage').waitFor();

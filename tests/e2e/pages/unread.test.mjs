@@ -66,7 +66,7 @@ test('a search that is refused says so, and one without a hit does not speak of 
   await field.fill('nowhere');
   await at(page, 'threads').getByText('No thread is like that.').waitFor();
   assert.equal(await at(page, 'search-refused').count(), 0);
-  await page.route(/\/threads\?limit=50/, (route) => route.fulfill(unavailable));
+  await page.route(/\/threads\?limit=200&q=/, (route) => route.fulfill(unavailable));
   await field.fill('dinner');
   await at(page, 'search-refused').getByText('The database is away.').waitFor();
   await page.locator('[data-thread=dinner]').waitFor();
