@@ -56,7 +56,7 @@ export function createApi({ base = basePath(), clock, onRefused = () => {}, onSe
       text = await response.text();
     } catch (error) {
       if (error.name === 'AbortError') throw error;
-      throw new Problem(0, { title: 'The server does not answer.', detail: String(error.message ?? error) });
+      throw new Problem(0, { title: 'The server does not answer.' });
     }
     const parsed = read(text, response.headers.get('content-type') ?? '');
     if (!response.ok) {

@@ -11,7 +11,8 @@ const TICK = 20_000;
 
 /**
  * Opens events after `after()`, again whenever the connection ends or dies silently. `on` gets `frame(event, data)`,
- * and `held(ms)` when the server does not answer: it is asked again after so long. Returns `{close, retryNow, again}`.
+ * and `held(ms, ago)` when the server does not answer: it is asked again after `ms`, and was last heard so long ago. Returns
+ * `{close, retryNow, again}`.
  */
 export function openLive({ url, after, on, sockets = globalThis.WebSocket, target = globalThis.window }) {
   let socket = null;
@@ -23,6 +24,7 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
   let drainedFor = null;
   /** Ticks since the last frame. */
   let silent = 0;
+  let heardAt = Date.now();
   let ticks = setInterval(tick, TICK);
   let readAgainAt = -Infinity;
 
@@ -42,6 +44,7 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
       const frame = JSON.parse(data);
       retry = FIRST_RETRY;
       silent = 0;
+      heardAt = Date.now();
       if (frame.event === 'draining') drainedFor = frame.data.retryInMs;
       if (frame.event !== 'pong') on.frame(frame.event, frame.data);
     };
@@ -50,12 +53,12 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
     };
   }
 
-  function ended(code) {
+  function ended(code, ago = 0) {
     drop();
     if (code === TOO_SLOW && isOpen) return connect();
     const ms = drainedFor ?? retry;
     wait(ms);
-    on.held(ms);
+    on.held(ms, ago);
     if (drainedFor == null) retry = Math.min(LAST_RETRY, retry * 2);
   }
 
@@ -74,7 +77,7 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
   function tick() {
     if (!socket) return;
     silent += 1;
-    if (silent > 2) ended();
+    if (silent > 2) ended(null, Date.now() - heardAt);
     else if (silent === 2) ping();
   }
 
@@ -87,6 +90,8 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
     clearTimeout(timer);
     connect();
   }
+
+  const lost = () => socket && ended();
 
   /** After sleep the connection is checked at once. */
   function looked() {
@@ -112,6 +117,7 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
   }
 
   target?.addEventListener('online', retryNow);
+  target?.addEventListener('offline', lost);
   target?.addEventListener('focus', looked);
   connect();
   return {
@@ -122,6 +128,7 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
       clearTimeout(timer);
       clearInterval(ticks);
       target?.removeEventListener('online', retryNow);
+      target?.removeEventListener('offline', lost);
       target?.removeEventListener('focus', looked);
       drop();
     },

@@ -109,8 +109,8 @@ export function openThread({
     }
   }
 
-  function held(ms) {
-    if (state.conn !== 'held') state.heldAt = clock.now();
+  function held(ms, ago = 0) {
+    if (state.conn !== 'held') state.heldAt = clock.now() - ago;
     state.conn = 'held';
     state.retryAt = clock.now() + ms;
     // The server may answer, but without the thread or the right to read it.

@@ -100,6 +100,18 @@ test('a connection that is cut in the middle of a token comes back by itself, an
   nothingWrong(page);
 });
 
+test('a page whose browser goes offline says so at once, and sends nothing', async () => {
+  const page = await open(server, '#/t/demo?tab=talk');
+  await connected(page, 'live');
+  await page.locator('[data-testid=message-field]').fill('Hello');
+  await page.context().setOffline(true);
+  await page.locator('[data-testid=held]').waitFor();
+  assert.equal(await page.locator('[data-testid=send]').isDisabled(), true);
+  await page.context().setOffline(false);
+  await connected(page, 'live');
+  nothingWrong(page);
+});
+
 test('a server that is killed and started again: the page says so, and the run goes on', async (t) => {
   const slow = await Server.start({ env: { PES_DEMO_PACE: '40' } });
   t.after(() => slow.stop());

@@ -123,7 +123,8 @@ test('a refusal is an error with its code; a server that is away is one, too', a
   const api = createApi({ base: '', fetch: async () => answer() });
   await assert.rejects(api.get('/x'), (problem) => problem instanceof Problem && problem.code === 'already_resolved');
   const away = createApi({ base: '', fetch: async () => { throw new TypeError('fetch failed'); } });
-  await assert.rejects(away.get('/x'), ({ isUnreachable, retryable }) => isUnreachable && retryable);
+  await assert.rejects(away.get('/x'), ({ isUnreachable, retryable, message, detail }) => isUnreachable && retryable
+    && message === 'The server does not answer.' && detail === null);
 });
 
 test('what may have been done is sent again under its key: a proxy gave up, or the answer broke off', async () => {
@@ -196,14 +197,15 @@ test('a socket that ends is opened again from the last observation; one that was
 function connection(t) {
   t.mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'Date'] });
   const { made, Fake } = sockets();
-  const [held, target] = [[], new EventTarget()];
-  const live = openLive({ url: () => 'ws://x', after: () => 0, on: { frame: () => {}, held: (ms) => held.push(ms) }, sockets: Fake, target });
+  const [held, agos, target] = [[], [], new EventTarget()];
+  const on = { frame: () => {}, held: (ms, ago) => held.push(ms) && agos.push(ago) };
+  const live = openLive({ url: () => 'ws://x', after: () => 0, on, sockets: Fake, target });
   t.after(() => live.close());
-  return { live, made, held, target, tick: (ms) => t.mock.timers.tick(ms) };
+  return { live, made, held, agos, target, tick: (ms) => t.mock.timers.tick(ms) };
 }
 
 test('a connection that says nothing is asked, and is given up if it does not answer', (t) => {
-  const { made, held, tick } = connection(t);
+  const { made, held, agos, tick } = connection(t);
   made[0].onopen();
   tick(39_000);
   made[0].onmessage({ data: '{"event":"caught_up","data":{"seq":1}}' });
@@ -213,7 +215,7 @@ test('a connection that says nothing is asked, and is given up if it does not an
   tick(41_000);
   assert.deepEqual([made.length, made[0].sent.length], [1, 2]);
   tick(20_000);
-  assert.deepEqual([held, made[0].closed], [[1000], 1]);
+  assert.deepEqual([held, agos, made[0].closed], [[1000], [41_000], 1]);
   tick(1000);
   assert.equal(made.length, 2);
   // An event that comes late is ignored.
@@ -222,6 +224,17 @@ test('a connection that says nothing is asked, and is given up if it does not an
   // A connection that never opens is given up, too.
   tick(60_000);
   assert.deepEqual(held, [1000, 2000]);
+});
+
+test('a connection is lost as soon as the browser is offline', (t) => {
+  const { made, held, agos, target, tick } = connection(t);
+  made[0].onopen();
+  tick(9000);
+  target.dispatchEvent(new Event('offline'));
+  assert.deepEqual([held, agos, made[0].closed], [[1000], [0], 1]);
+  target.dispatchEvent(new Event('offline'));
+  target.dispatchEvent(new Event('online'));
+  assert.deepEqual([held, made.length], [[1000], 2]);
 });
 
 test('who comes back to the page learns within twenty seconds that the connection died', (t) => {

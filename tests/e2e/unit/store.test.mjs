@@ -144,6 +144,9 @@ test('without a connection the clocks stop where they were, also after the last 
   assert.equal(one.thread.thread().now, last + 500_000);
   await caughtUp(one);
   assert.equal(one.thread.thread().now, last + 560_000);
+  // After a silence they stop where the server was last heard.
+  one.socket.held(1000, 45_000);
+  assert.equal(one.thread.thread().now, last + 515_000);
   one.thread.show(20);
   assert.equal(one.thread.thread().now, LOG[19].timestamp);
 });
