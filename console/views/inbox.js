@@ -6,12 +6,13 @@ import { age, ruleName } from '../format.js';
 import { byUrgency } from '../lists.js';
 import { threadHash } from '../router.js';
 import { KIND_SHAPE, Shape } from '../shapes.js';
-import { show } from '../text.js';
+import { brief, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { isHigh, KIND, resolutionText } from '../words.js';
 import { FailurePanel } from './failure.js';
 import { Left, Loading, pure, useInView } from './parts.js';
 import { QuestionCard, useShown } from './question/card.js';
+import { ASK_USER } from './question/kinds.js';
 import { useRead } from './section.js';
 
 const FILTERS = [['open', 'Open'], ['mine', 'I may answer'], ['answered', 'Answered']];
@@ -114,8 +115,8 @@ const Row = pure(({ clock, row, isShown, filter }) => {
       data-id=${row.suspensionId}>
     <${Shape} status=${KIND_SHAPE[row.kind] ?? 'ask'} /><span class="q">${show(row.message)}</span>
     <span class=${`num nowrap end ${soon(row, now) ? 'c-ask' : 'dim'}`}>${!isOpen ? row.status : row.expiresAt == null ? 'no deadline' : html`<${Left} at=${row.expiresAt} now=${now} /> left`}</span>
-    <span class="m"><b>${KIND[row.kind] ?? row.kind}</b> · ${show(title)}${row.threadTitle && html` <span class="mono dim">${show(row.threadId)}</span>`}${row.itemId && html` · <span class="mono">${show(row.itemId)}</span>`}
-      ${row.toolName && html` · <span class="mono">${show(row.toolName)}</span>`}</span>
+    <span class="m"><b>${KIND[row.kind] ?? row.kind}</b> · ${show(title)}${row.threadTitle && html` <span class="mono dim">${show(row.threadId)}</span>`}${row.itemId && html` · <span class="mono">${show(row.itemId)}</span> ${show(row.itemDescription)}`}
+      ${row.toolName && html` · <span class="mono">${show(row.toolName)} ${row.toolInput && row.toolName !== ASK_USER && show(brief(row.toolInput, 100))}</span>`}</span>
     <span class="row end">${row.riskLevel && html`<span class=${`tag ${isHigh(row.riskLevel) ? 'fail' : ''}`}>${show(row.riskLevel)}</span>`}
       <span class="dim nowrap num" data-tick=${`age:${row.createdAt}`}>${age(row.createdAt, now)}</span></span>
     <span class="m rule-ref">${row.resolution ? show(resolutionText(row.resolution, now)) : row.policy ? show(ruleName(row.policy)) : ''}</span>

@@ -62,6 +62,7 @@ export function QuestionCard({ ctx, question, thread, boxed, link, onDone, hand 
       aria-label="Question to a person" onPointerDown=${hand?.reach} onFocusCapture=${hand?.reach}>
     <${Header} ctx=${ctx} question=${asked} link=${link} />
     <p class="q">${show(asked.message)}</p>
+    ${asked.itemDescription && html`<p class="mid"><span class="mono">${show(asked.itemId)}</span> ${show(asked.itemDescription)}</p>`}
     <${HiddenNote} text=${asked.message} />
     ${over ? html`<p class="verdict" role="status" data-testid="verdict">${show(over)}</p><${Given} ctx=${ctx} thread=${thread} question=${question} />`
       : html`<${Countdown} ctx=${ctx} question=${asked} />`}

@@ -14,7 +14,7 @@ const argumentsOf = ({ question, draft, set }) => question.toolInput !== undefin
   schema=${question.inputSchema} draft=${draft} set=${set} mayEdit=${false} />`;
 
 /** The tool by which a model asks; its arguments are the question. */
-const ASK_USER = 'ask_user';
+export const ASK_USER = 'ask_user';
 
 /** A tool, an agent or the model asks for input. */
 export function input(props) {

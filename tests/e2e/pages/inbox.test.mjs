@@ -32,6 +32,9 @@ test('the chosen one of many questions is in sight, however it was chosen, and t
   }
   const thread = (await server.get('/suspensions?limit=200')).items.find((one) => one.suspensionId === ids[12]).threadId;
   assert.match(await current(page).innerText(), new RegExp(`\\b${thread}\\b`));
+  // Beside its message, the item and what the call would do.
+  assert.match(await current(page).innerText(), /send Send the invitation to team@example\.com\s+· demo_send_email \{"body":"Dear all, we meet/);
+  assert.match(await at(page, 'question').innerText(), /send Send the invitation to team@example\.com/);
   // The one after an answered one, and one of a link.
   await page.keyboard.type('aa');
   await isSeen(page, ids[13]);
