@@ -12,7 +12,7 @@ export function matched(one, other) {
   const side = (thread, id) => {
     const item = thread.core.todoList.find((each) => each.id === id);
     const costs = thread.view.costs.get(id);
-    return item ? { item, costUsd: costs && !costs.unpriced ? costs.costUsd : null, result: result(thread.core, item) } : null;
+    return item ? { item, costUsd: costs?.priced && !costs.unpriced ? costs.costUsd : null, result: result(thread.core, item) } : null;
   };
   const ids = [...new Set([...one.core.todoList, ...other.core.todoList].map((item) => item.id))];
   return ids.map((id) => {

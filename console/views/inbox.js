@@ -65,7 +65,7 @@ export function Inbox({ ctx, route }) {
       ${route.id && html`<a class="b small only-narrow back" href=${hashOf(null, filter)}>All questions</a>`}
       ${shown ? html`<${QuestionCard} key=${shown.suspensionId} ctx=${ctx} question=${shown}
           link=${threadHash({ id: shown.threadId, tab: 'ask' })} onDone=${done} hand=${hand} />`
-        : route.id && rows && html`<p class="fact">This question is not open any more, or it is not for this key.
+        : route.id && rows && html`<p class="fact">This question is not open any more, or it is not for this key.${' '}
           <a href=${hashOf(null, 'answered')}>Look at the answered ones</a></p>`}</section>
   </div></main>`;
 }

@@ -54,7 +54,7 @@ function Pair({ thread, item }) {
   return html`<div class="pair"><div><h2>Promised</h2><p>${item.expectedOutcome ? show(item.expectedOutcome) : html`<span
       class="dim">nothing in particular</span>`}</p></div>
     <div data-testid="delivered"><h2>Delivered</h2>
-      ${got == null || !isDone ? html`<p class="dim">${isDone ? 'nothing was said' : 'not yet'}</p>`
+      ${got == null || !isDone ? html`<p class="dim">${isDone ? 'nothing was said' : OVER.has(item.status) ? 'nothing' : 'not yet'}</p>`
         : html`<p><span class="c-completed" aria-hidden="true">✓ </span>${show(gist(got))}</p>`}
       ${item.validationStatus && html`<p class="dim t0">${VALIDATED[item.validationStatus]}</p>`}</div></div>`;
 }

@@ -136,7 +136,7 @@ function Agents({ ctx }) {
 
 function Task({ ctx, task }) {
   return html`<p><a href=${threadHash({ id: task.threadId, tab: 'item', sel: task.itemId })}>${show(task.status)}</a>,
-    asked <span title=${fullTime(task.updatedAt)} data-tick=${`age:${task.updatedAt}`}>${age(task.updatedAt, ctx.clock.now())}</span> ago</p>`;
+    last change: <span title=${fullTime(task.updatedAt)} data-tick=${`age:${task.updatedAt}`}>${age(task.updatedAt, ctx.clock.now())}</span></p>`;
 }
 
 const MOST = 50;

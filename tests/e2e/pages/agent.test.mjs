@@ -28,6 +28,9 @@ test('what a remote agent asks is answered in the page, and its task goes on', a
   await page.locator('[role=treeitem][data-kind=task]').waitFor();
   await shot(page, 'state-peer-input-light');
   assert.deepEqual(await serious(page), []);
+  const system = await open(server, '#/system');
+  await at(system, 'section-agents').getByText(/\slast change: (now|\d+ s)$/).waitFor();
+  await done(system);
 
   await at(page, 'answer-field').getByLabel('the new one').check();
   await at(page, 'question').locator('[data-testid=answer]').click();

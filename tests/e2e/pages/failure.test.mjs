@@ -68,6 +68,7 @@ test('a run whose budget is spent says so', async () => {
 test('an item of a run that is over is asked for again in the conversation', async () => {
   await server.run('anew', 'Fail at one of two.');
   const page = await open(server, '#/t/anew?tab=item&sel=bad');
+  assert.match(await at(page, 'delivered').innerText(), /^Delivered\s+nothing$/);
   await at(page, 'item-anew').click();
   await at(page, 'talk').waitFor();
   assert.equal(await at(page, 'message-field').inputValue(), 'Do the item bad again: Do what fails');

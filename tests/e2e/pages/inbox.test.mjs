@@ -66,3 +66,9 @@ for (const [kind, text, key] of [['number', '12', 'Enter'], ['text', 'Hello.', '
     await done(page);
   });
 }
+
+test('a question that is not there is said in a sentence', async () => {
+  const page = await open(server, '#/questions/nobody');
+  await page.getByText('This question is not open any more, or it is not for this key. Look at the answered ones', { exact: true }).waitFor();
+  await done(page);
+});

@@ -76,6 +76,13 @@ test('two threads are matched by the ids of their items', () => {
     [['x', false, true, true], ['y', true, true, true], ['old', true, true, false], ['new', true, false, true]]);
 });
 
+test('an item costs what its priced calls cost, and nothing is said of one without a priced call', () => {
+  const ids = ['paid', 'failed', 'mixed'];
+  const costs = [{ costUsd: 0.5, priced: 1, unpriced: 0 }, { costUsd: 0, priced: 0, unpriced: 0 }, { costUsd: 0.5, priced: 1, unpriced: 1 }];
+  const one = thread('a', ids.map((id) => item(id, 'completed')), { costs: new Map(ids.map((id, i) => [id, costs[i]])) });
+  assert.deepEqual(matched(one, one).map(({ a }) => a.costUsd), [0.5, null, null]);
+});
+
 test('what happened since they parted', () => {
   const runs = new Map([['r', { seq: 8, end: 5, endSeq: 20, resultStatus: 'success', status: 'completed' }]]);
   const fork = thread('b', [], {
