@@ -92,18 +92,22 @@ export function clientTool(props) {
         no=${['fail', 'It cannot be done', withReason(props, 'fail')]} />`];
 }
 
-const BUDGET = { maxTokens: 'tokens', maxCostUsd: 'US dollars', maxLlmCalls: 'model calls', deadlineMs: 'milliseconds from now' };
+/** By member of a budget: its name, and what the message says when it is spent. */
+const BUDGET = {
+  maxTokens: ['tokens', 'tokens,'], maxCostUsd: ['US dollars', 'costs'], maxLlmCalls: ['model calls', 'calls are'], deadlineMs: ['milliseconds from now', 'time is'],
+};
 
-/** A budget's form, with names for its members. */
-function named(schema) {
-  const members = Object.entries(schema?.properties ?? {});
-  return { ...schema, properties: Object.fromEntries(members.map(([name, rules]) => [name, { ...rules, title: BUDGET[name] }])) };
+/** A budget's form, with names for its members; what is spent comes first. */
+function named(schema, message) {
+  const members = Object.entries(schema?.properties ?? {}).map(([name, rules]) => [name, { ...rules, title: BUDGET[name]?.[0] }]);
+  const isSpent = ([name]) => message.includes(BUDGET[name]?.[1]);
+  return { ...schema, properties: Object.fromEntries(members.sort((a, b) => isSpent(b) - isSpent(a))) };
 }
 
 /** The budget is used up: how much more? */
 export function budget({ question, thread, draft, set, press, whyNot }) {
   const run = thread?.view.runs.get(question.runId);
-  const more = draft.form ?? form.begin(named(question.feedbackSchema.customSchema), {});
+  const more = draft.form ?? form.begin(named(question.feedbackSchema.customSchema, question.message), {});
   const isMore = Object.keys(more.value).length > 0;
   const extend = () => press('extend', reply(question, { approved: true, ...(isMore ? { value: more.value } : {}) }));
   const wrong = form.hasErrors(more) ? 'Correct what is marked first.' : null;

@@ -242,6 +242,8 @@ test('a spent budget is extended by what was typed', async () => {
   const options = { budget: { maxLlmCalls: 2 }, executionConfig: { onBudget: 'ask' } };
   await server.run('budget', INVITE, { options });
   const page = await open(server, '#/t/budget');
+  // What is spent comes first.
+  assert.equal(await at(page, 'question').locator('[data-field]').first().getAttribute('data-field'), '/maxLlmCalls');
   await page.getByLabel('model calls').fill('20');
   assert.match(await at(page, 'extend').innerText(), /Go on with this much more/);
   const sent = page.waitForRequest((one) => one.url().endsWith('/resume'));
