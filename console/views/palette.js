@@ -1,4 +1,4 @@
-// Search and commands: threads, plan items, and everything with a key; and the threads beyond the list of the newest.
+// Search and commands: threads, plan items, and everything with a key; threads beyond the newest.
 
 import { enc } from '../api.js';
 import { threadHash } from '../router.js';
@@ -15,10 +15,9 @@ const MOST = 12;
 export function Palette({ ctx, route, thread, close }) {
   const [text, setText] = useState('');
   const [place, setPlace] = useState(0);
-  const name = ctx.moreThreads && text.trim();
-  const { items } = useRead(ctx, [name], async (signal) => (name ? ctx.api.get(`/threads?limit=${MOST}&q=${enc(name)}`, { signal }) : {}));
-  const hits = search(entries(ctx, route, thread, items ?? []), text);
+  const hits = search(entries(ctx, route, thread), text);
   const found = hits.slice(0, MOST);
+  const asked = ctx.moreThreads && text.trim();
   const chosen = Math.min(place, found.length - 1);
   const take = (entry) => {
     close();
@@ -43,11 +42,11 @@ export function Palette({ ctx, route, thread, close }) {
     <div id="found" class="found" role="listbox" aria-label="Found">
       ${found.map((entry, i) => html`<div key=${entry.key} id=${`found-${i}`} role="option" aria-selected=${String(i === chosen)} class="found-row" onClick=${() => take(entry)}>
         ${entry.status ? html`<${Shape} status=${entry.status} small label=${false} />` : html`<span class="gap"></span>`}<span class="grow clip">${show(entry.label)} <span class="dim mono">${show(entry.id)}</span></span><span class="dim t0">${entry.kind}</span></div>`)}
-      ${found.length < hits.length ? html`<p class="dim">The first ${MOST} of ${hits.length}.</p>` : !found.length && html`<p class="dim">Nothing is called that.</p>`}
-    </div></${Dialog}>`;
+      ${found.length < hits.length ? html`<p class="dim">The first ${MOST} of ${hits.length}.</p>` : !found.length && !asked && html`<p class="dim">Nothing is called that.</p>`}
+    </div>${asked && html`<${OlderThreads} ctx=${ctx} route=${route} text=${asked} filter="All" rows=${hits.length ? ctx.threads : []} />`}</${Dialog}>`;
 }
 
-function entries(ctx, route, thread, older) {
+function entries(ctx, route, thread) {
   const out = [];
   const add = (kind, label, run, status, id = '') => out.push({ key: `${kind} ${out.length}`, kind, label, run, status, id });
   const go = (hash) => () => ctx.go(hash);
@@ -62,9 +61,8 @@ function entries(ctx, route, thread, older) {
   add('do', ctx.theme === 'dark' ? 'Light colours' : 'Dark colours', () => ctx.setTheme(ctx.theme === 'dark' ? 'light' : 'dark'));
   add('do', 'Keys', ctx.openKeys);
   if (ctx.signOut) add('do', 'Sign out', ctx.signOut);
-  const listed = ctx.threads ?? [];
-  const threads = new Map([...listed, ...older, ...listed].map((row) => [row.threadId, row]));
-  for (const [threadId, row] of threads) {
+  for (const row of ctx.threads ?? []) {
+    const { threadId } = row;
     add('thread', titleOf(row), go(threadHash({ id: threadId })), facts(row).shape, threadId);
     if (route.page === 'thread' && threadId !== route.id) {
       add('compare', `Compare with ${titleOf(row)}`, go(`#/compare/${enc(route.id)}/${enc(threadId)}`), null, threadId);
@@ -82,7 +80,7 @@ function search(all, text) {
 
 const PAGE = 200;
 
-/** What the server is asked for. It cannot filter by the result of the last run, nor by questions of a running one. */
+/** What the server is asked for. It does not filter by results, nor by the questions of running threads. */
 const STATUSES = { All: [''], Asks: ['suspended'], Busy: ['running', 'suspended', 'waiting'], Failed: ['failed', 'quarantined'] };
 
 /** Threads beyond the list, as the server finds them; `rows`: those shown of the list. */

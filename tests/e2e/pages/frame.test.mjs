@@ -208,7 +208,9 @@ test('threads beyond the list are shown by their status, by a search, and page b
   await asks.waitFor();
   await page.keyboard.press('Control+k');
   await at(page, 'palette-field').fill('asks');
-  await page.locator('.found-row').filter({ hasText: 'asks' }).waitFor();
+  await page.locator('dialog [data-thread=asks]').click();
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await at(page, 'question').waitFor();
   await done(page);
 });
 
