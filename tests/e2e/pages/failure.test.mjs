@@ -65,16 +65,6 @@ test('a run whose budget is spent says so', async () => {
   await done(page);
 });
 
-test('an item of a run that is over is asked for again in the conversation', async () => {
-  await server.run('anew', 'Fail at one of two.');
-  const page = await open(server, '#/t/anew?tab=item&sel=bad');
-  assert.match(await at(page, 'delivered').innerText(), /^Delivered\s+nothing$/);
-  await at(page, 'item-anew').click();
-  await at(page, 'talk').waitFor();
-  assert.equal(await at(page, 'message-field').inputValue(), 'Do the item bad again: Do what fails');
-  await done(page);
-});
-
 test('a run that is asked for again through a proxy that gave up is asked for once', async () => {
   await server.run('proxied', 'Fail at once.');
   const page = await open(server, '#/t/proxied');

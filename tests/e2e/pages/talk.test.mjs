@@ -261,6 +261,16 @@ test('one item is skipped, another done again, by hand', async () => {
   await done(other);
 });
 
+test('an item of a run that is over is asked for again in the conversation', async () => {
+  await cases.run('anew', 'Fail at one of two.');
+  const page = await open(cases, '#/t/anew?tab=item&sel=bad');
+  assert.match(await at(page, 'delivered').innerText(), /^Delivered\s+nothing$/);
+  await at(page, 'item-anew').click();
+  await at(page, 'talk').waitFor();
+  assert.equal(await at(page, 'message-field').inputValue(), 'Do the item bad again: Do what fails');
+  await done(page);
+});
+
 test('what a model call saw, by parts; and what differs from another attempt', async () => {
   await server.run('context', DINNER);
   const page = await open(server, '#/t/context?tab=context&sel=tip');
