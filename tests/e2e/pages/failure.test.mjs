@@ -365,11 +365,11 @@ test('rules of any shape are shown while they are typed', async () => {
 
 for (const [what, file, name, hash, rest] of [
   ['a pane of the plan', 'views/record.js', 'Changes', '#/t/Changes/changes', ['head', 'side', 'tape']],
-  ['a tab beside it', 'views/item.js', 'ItemTab', '#/t/ItemTab?tab=item&sel=write', ['head', 'graph', 'timeline', 'tape']],
+  ['a tab beside it', 'views/item.js', 'ItemTab', '#/t/ItemTab?tab=item&sel=bill', ['head', 'graph', 'timeline', 'tape']],
   ['a page', 'views/usage.js', 'Usage', '#/usage', ['palette', 'theme']],
 ]) {
   test(`${what} that fails while it is drawn is said in its place, and can be tried again`, async () => {
-    await server.run(name, INVITE);
+    await server.run(name, DINNER);
     const page = await open(server, '#/new');
     await at(page, 'query').waitFor();
     await page.route(`**/console/${file}`, (route) => route.fulfill({ contentType: 'text/javascript', body: `import { html } from '../vendor/preact-htm.js';
