@@ -70,6 +70,7 @@ test('an answer is Markdown, its links lead to the web only, and its suggestions
 /** Waits until the conversation is scrolled to a place: its end, or the beginning of its last answer. */
 const scrolledTo = (page, place) => page.waitForFunction((wants) => {
   const box = document.querySelector('[data-testid=talk]');
+  if (!box) return false;
   if (wants === 'end') return box.scrollTop > 0 && box.scrollHeight - box.scrollTop - box.clientHeight < 2;
   const answer = [...box.querySelectorAll('[data-testid=answer]')].at(-1);
   return answer?.querySelector('.md') && Math.abs(answer.getBoundingClientRect().top - box.getBoundingClientRect().top) < 2;
