@@ -36,7 +36,16 @@ fn check(app: &AppState, request: &Request, is_open: bool) -> Result<(), Fault> 
         // Links to pages that only show something are allowed.
         check_origin(app, request.headers(), matches!(app.links.below_base(request.uri().path()), "/" | "/docs"))?;
     }
-    if is_change(request.method()) && app.stopping.is_cancelled() {
+    // Every request of MCP is a POST: the endpoint tells those that change something.
+    if is_change(request.method()) && app.links.below_base(request.uri().path()) != "/mcp" {
+        check_not_stopping(app)?;
+    }
+    Ok(())
+}
+
+/// Refuses what starts or changes something while the server is stopping.
+pub(crate) fn check_not_stopping(app: &AppState) -> Result<(), Fault> {
+    if app.stopping.is_cancelled() {
         return Err(Fault::new(Code::Draining, "The server is stopping; send this again to its successor."));
     }
     Ok(())

@@ -132,3 +132,29 @@ async fn an_answer_says_its_request_and_its_run() {
         assert_eq!(said.header("cache-control"), Some("no-store"));
     }
 }
+
+/// A client may list the tools before it hands on the result of a call that the stop has ended.
+#[tokio::test]
+async fn a_stopping_server_starts_and_changes_nothing_and_answers_what_only_reads() {
+    let app = App::with(|config| config.runtime.drain_ms = 5_000).await;
+    let run = NEW.data(&app, "start", json!({ "query": "hang", "thread": "t1" })).await["runId"].clone();
+    let mut socket = app.socket("/threads/t1/events").await;
+    socket.until(|frame| frame["event"] == "token").await;
+    app.stop();
+    socket.until(|frame| frame["event"] == "draining").await;
+    for host in ALL {
+        assert!(host.say(&app, "tools/list", json!({})).await["result"]["tools"].is_array());
+        assert_eq!(host.data(&app, "status", json!({ "runId": run })).await["status"], "running");
+        let changes = [
+            ("ask", json!({ "query": "hello" })),
+            ("start", json!({ "query": "hello" })),
+            ("cancel", json!({ "runId": run })),
+            ("answer", json!({ "suspensionId": "sus_1", "approved": true })),
+        ];
+        for (tool, arguments) in changes {
+            let said = host.request(&app, "tools/call", json!({ "name": tool, "arguments": arguments })).send().await;
+            assert_eq!(said.expect(503)["error"]["data"]["code"], "draining", "{tool}");
+        }
+    }
+    app.stopped().await;
+}

@@ -22,6 +22,7 @@ use crate::domain::thread::ThreadStatus;
 use crate::http::app_state::AppState;
 use crate::http::caller::permit;
 use crate::http::doors::nesting;
+use crate::http::guard::check_not_stopping;
 use crate::http::ids::new_thread_id;
 use crate::service::once::{Answered, Idempotent};
 use crate::service::runs::{self, ProcessAsk, Receipt, Waited, WaitsFor};
@@ -66,6 +67,9 @@ pub(super) async fn call(ctx: &McpRequest, mut params: Map<String, Value>) -> Re
     let tool =
         Tool::named(name).ok_or_else(|| wrong(format!("There is no tool `{name}`; tools/list tells which are.")))?;
     permit(&ctx.caller, tool.scope())?;
+    if tool != Tool::Status {
+        check_not_stopping(&ctx.app)?;
+    }
     let arguments = arguments::of(&mut params);
     let ctx = &McpRequest { trace: nesting::trace_of_call(&params, &ctx.trace), ..ctx.clone() };
     let called = match tool {

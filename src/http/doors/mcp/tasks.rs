@@ -17,6 +17,7 @@ use crate::domain::hitl::AskedQuestion;
 use crate::domain::ids::RunId;
 use crate::domain::run::{RunResource, RunStatus};
 use crate::http::caller::permit;
+use crate::http::guard::check_not_stopping;
 use crate::service::runs::{self, Waited, WaitsFor};
 
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -123,6 +124,7 @@ fn question_key(asked: &AskedQuestion) -> String {
 /// ignored, and its question is asked again.
 async fn update(ctx: &McpRequest, run: &RunId, responses: &Map<String, Value>) -> Result<Value, Fault> {
     permit(&ctx.caller, Scope::Approve)?;
+    check_not_stopping(&ctx.app)?;
     let waited = waited(ctx, run).await?;
     for asked in open(&waited) {
         let Some(response) = responses.get(&question_key(&asked)) else { continue };
@@ -138,6 +140,7 @@ async fn update(ctx: &McpRequest, run: &RunId, responses: &Map<String, Value>) -
 
 async fn cancel(ctx: &McpRequest, run: &RunId) -> Result<Value, Fault> {
     permit(&ctx.caller, Scope::Run)?;
+    check_not_stopping(&ctx.app)?;
     match runs::cancel(&ctx.app.service, &ctx.caller, run, None).await {
         Ok(_) => Ok(json!({})),
         // `tasks/get` says how the run ended.
