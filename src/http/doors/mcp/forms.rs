@@ -1,6 +1,6 @@
 //! Renders questions as forms that a host shows to a person (elicitation), and reads the replies. Pure.
 //!
-//! A form is flat: the members of one object, each a string, a number, a boolean or a choice. A question that does not
+//! A form is flat: the members of one object, each a string, a number, a boolean or a choice, also of several options. A question that does not
 //! fit into such a form, or that cannot be shown in full, is not asked this way.
 
 use serde_json::{Map, Value, json};
@@ -118,10 +118,20 @@ fn input(form: &FeedbackSchema) -> Option<Value> {
 }
 
 fn is_flat(schema: &Value) -> bool {
-    let is_plain =
-        |member: &Value| matches!(member["type"].as_str(), Some("string" | "number" | "integer" | "boolean"));
+    let is_plain = |member: &Value| match member["type"].as_str() {
+        Some("string" | "number" | "integer" | "boolean") => true,
+        Some("array") => is_choice(&member["items"]),
+        Some(_) | None => false,
+    };
     schema["type"] == "object"
         && schema["properties"].as_object().is_some_and(|members| !members.is_empty() && members.values().all(is_plain))
+}
+
+/// Whether these are the options of a choice of several: texts, with or without titles.
+fn is_choice(items: &Value) -> bool {
+    let is_titled = |option: &Value| option["const"].is_string();
+    let has_titles = items["anyOf"].as_array().is_some_and(|options| options.iter().all(is_titled));
+    has_titles || (items["type"] == "string" && items["enum"].is_array())
 }
 
 /// The value in the type that the question's form asks for. Whether it fits the form is checked later, as for every

@@ -65,6 +65,10 @@ fn what_was_called_in_doubt_is_decided_by_a_word() {
 fn an_input_is_a_form_of_its_kind() {
     let options = json!([{ "value": 1, "label": "One" }, { "value": 2, "label": "Two" }]);
     let custom = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
+    let several =
+        |items: Value| json!({ "type": "object", "properties": { "all": { "type": "array", "items": items } } });
+    let plain = several(json!({ "type": "string", "enum": ["a", "b"] }));
+    let titled = several(json!({ "anyOf": [{ "const": "a", "title": "A" }, { "const": "b", "title": "B" }] }));
     for (form_of, content, meant) in [
         (json!({ "inputType": "text" }), json!({ "value": "blue" }), json!("blue")),
         (json!({ "inputType": "number" }), json!({ "value": 2.5 }), json!(2.5)),
@@ -73,6 +77,8 @@ fn an_input_is_a_form_of_its_kind() {
         (json!({ "inputType": "select", "options": options }), json!({ "value": "Two" }), json!(2)),
         (json!({ "inputType": "multiselect", "options": options }), json!({ "value": ["Two", "One"] }), json!([2, 1])),
         (json!({ "inputType": "custom", "customSchema": custom }), json!({ "name": "Ann" }), json!({ "name": "Ann" })),
+        (json!({ "inputType": "custom", "customSchema": plain }), json!({ "all": ["b"] }), json!({ "all": ["b"] })),
+        (json!({ "inputType": "custom", "customSchema": titled }), json!({ "all": ["b"] }), json!({ "all": ["b"] })),
     ] {
         let asked = input_of(form_of.clone());
         assert!(form(&asked).is_some(), "{form_of}");
@@ -88,11 +94,13 @@ fn an_input_is_a_form_of_its_kind() {
 fn what_does_not_fit_a_form_is_not_asked_so() {
     let deep = json!({ "type": "object", "properties": { "a": { "type": "object", "properties": {} } } });
     let empty = json!({ "type": "object", "properties": {} });
+    let open = json!({ "type": "object", "properties": { "all": { "type": "array", "items": { "type": "string" } } } });
     for form_of in [
         json!({ "inputType": "file" }),
         json!({ "inputType": "custom" }),
         json!({ "inputType": "custom", "customSchema": deep }),
         json!({ "inputType": "custom", "customSchema": empty }),
+        json!({ "inputType": "custom", "customSchema": open }),
     ] {
         assert_eq!(form(&input_of(form_of.clone())), None, "{form_of}");
     }
