@@ -44,6 +44,11 @@ impl Ids {
         self.raw("item").into()
     }
 
+    /// The name of a tool as its MCP server calls it, which may be any text.
+    pub(crate) fn mcp_tool(&self) -> String {
+        self.raw("tool").to_owned()
+    }
+
     /// The id of a thread that this call creates if it does not exist.
     pub(crate) fn new_thread(&self, app: &AppState) -> HttpResult<ThreadId> {
         Ok(new_thread_id(self.raw("thread"), app.config.limits.id_length, "")?)

@@ -106,6 +106,6 @@ pub(crate) async fn approve(
     _: NoParams,
     OptionalJsonBody(sent): OptionalJsonBody<Approval>,
 ) -> HttpResult<Json<ServerView>> {
-    let (name, tool): (String, String) = (ids.get("name")?, ids.get("tool")?);
+    let (name, tool): (String, String) = (ids.get("name")?, ids.mcp_tool());
     Ok(Json(resources::approve_tool(&app.service, &caller, &name, &tool, sent.hash.as_deref()).await?))
 }

@@ -80,6 +80,7 @@ def tools():
         tool("change", openWorldHint=True),
         tool("odd.name"),
         tool("odd_name"),
+        tool("ü/b c"),
         tool("denied"),
         tool("bomb", schema={"type": "object", "unevaluatedProperties": False}),
         tool("deep", schema=nested(70)),

@@ -57,6 +57,17 @@ async fn the_operators_servers_are_listed_and_can_be_switched_off_for_one_tenant
 }
 
 #[tokio::test]
+async fn a_tool_is_approved_whatever_its_server_calls_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let app = app(folder.path(), &[]).await;
+    app.offers("evil____b_c").await;
+    let seen = app.post("/mcp-servers/evil/tools/%C3%BC%2Fb%20c/approve", json!({})).await.expect(200);
+    let tool = seen["tools"].as_array().unwrap().iter().find(|tool| tool["tool"] == "ü/b c").unwrap();
+    assert_eq!(tool["standing"], "offered");
+    app.post("/mcp-servers/evil/tools/b%20c/approve", json!({})).await.problem("not_found");
+}
+
+#[tokio::test]
 async fn a_tenant_adds_an_endpoint_that_nobody_else_sees() {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = Endpoint::start().await;
