@@ -6,9 +6,10 @@
 use std::sync::Arc;
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, CreateMessageRequestMethod, CreateMessageRequestParams, CreateMessageResult,
-    ElicitRequestParams, ElicitResult, ElicitationCapability, FormElicitationCapability, Implementation,
-    ListRootsRequestMethod, ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
+    ClientCapabilities, ClientConfig, ConstString, CreateMessageRequestMethod, CreateMessageRequestParams,
+    CreateMessageResult, CustomRequest, CustomResult, ElicitRequestParams, ElicitResult, ElicitationCapability,
+    ElicitationCreateRequestMethod, ErrorCode, FormElicitationCapability, Implementation, ListRootsRequestMethod,
+    ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
@@ -26,6 +27,13 @@ pub(super) struct Handler {
     /// Notified when the server reports that its tools have changed.
     pub(super) changed: Arc<Notify>,
     pub(super) questions: Arc<Questions>,
+}
+
+impl Handler {
+    fn log_unasked(&self, error: &ErrorData) {
+        let why: String = error.message.chars().take(LOGGED_CHARS).collect();
+        tracing::warn!(server = &*self.server, why, "a question of an MCP server cannot be asked");
+    }
 }
 
 impl ClientHandler for Handler {
@@ -54,7 +62,23 @@ impl ClientHandler for Handler {
         asked: ElicitRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        self.questions.ask(asked).await
+        self.questions.ask(asked).await.inspect_err(|error| self.log_unasked(error))
+    }
+
+    /// The library hands on what it does not know, such as a question with a form that it cannot read.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, ErrorData> {
+        if request.method != ElicitationCreateRequestMethod::VALUE {
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None));
+        }
+        let answer = self.questions.ask_in_other_form(&request.params.unwrap_or_default()).await;
+        let answer = answer.inspect_err(|error| self.log_unasked(error))?;
+        let answer =
+            serde_json::to_value(answer).map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        Ok(CustomResult::new(answer))
     }
 
     async fn on_progress(&self, notification: ProgressNotificationParam, _: NotificationContext<RoleClient>) {

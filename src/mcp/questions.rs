@@ -11,6 +11,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use rmcp::ErrorData;
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest, InputRequests, InputResponses};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::domain::hitl::{FeedbackSchema, InputType, Question, Reply};
@@ -61,10 +62,19 @@ impl Questions {
     pub(super) async fn ask(&self, asked: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
         match self.only_caller() {
             Some(people) => ask(&*people, asked).await,
-            None => {
-                tracing::info!("a question of an MCP server is declined: it is not clear which call asks");
-                Ok(ElicitResult::new(ElicitationAction::Decline))
-            }
+            None => Ok(declined()),
+        }
+    }
+
+    /// The same, for a question whose form the library cannot read: here a form may have any schema.
+    pub(super) async fn ask_in_other_form(&self, params: &Value) -> Result<ElicitResult, ErrorData> {
+        let missing = |member: &str| ErrorData::invalid_params(format!("`{member}` is missing"), None);
+        let message = params["message"].as_str().ok_or_else(|| missing("message"))?.to_owned();
+        let schema = params.get("requestedSchema").filter(|schema| schema.is_object());
+        let schema = schema.ok_or_else(|| missing("requestedSchema"))?.clone();
+        match self.only_caller() {
+            Some(people) => ask_with(&*people, message, schema).await,
+            None => Ok(declined()),
         }
     }
 
@@ -101,6 +111,11 @@ impl Drop for CallGuard<'_> {
     }
 }
 
+fn declined() -> ElicitResult {
+    tracing::info!("a question of an MCP server is declined: it is not clear which call asks");
+    ElicitResult::new(ElicitationAction::Decline)
+}
+
 /// Answers what a server wants to know before it continues a call. Only questions to people are answered.
 pub(super) async fn answer_all(people: &dyn People, wanted: InputRequests) -> Result<InputResponses, ToolError> {
     let refused = |message: String| ToolError::new(CallCode::Failed, message);
@@ -121,11 +136,16 @@ async fn ask(people: &dyn People, asked: ElicitRequestParams) -> Result<ElicitRe
     let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = asked else {
         return Ok(ElicitResult::new(ElicitationAction::Decline));
     };
-    let unusable = |why: String| ErrorData::invalid_params(why, None);
-    let schema = serde_json::to_value(requested_schema).map_err(|error| unusable(error.to_string()))?;
+    let schema = serde_json::to_value(requested_schema);
+    let schema = schema.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
+    ask_with(people, message, schema).await
+}
+
+async fn ask_with(people: &dyn People, message: String, schema: Value) -> Result<ElicitResult, ErrorData> {
+    let unusable = |error: ToolError| ErrorData::invalid_params(error.message, None);
     let form =
         FeedbackSchema { custom_schema: Some(schema), ..FeedbackSchema::new(InputType::Custom, message.clone()) };
-    Ok(match people.ask(Question { message, form }).await.map_err(|error| unusable(error.message))? {
+    Ok(match people.ask(Question { message, form }).await.map_err(unusable)? {
         Reply::Accepted { value } => ElicitResult::new(ElicitationAction::Accept).with_content(value),
         Reply::Declined => ElicitResult::new(ElicitationAction::Decline),
         Reply::Cancelled => ElicitResult::new(ElicitationAction::Cancel),

@@ -76,6 +76,7 @@ def tools():
         tool("flood"),
         tool("sample"),
         tool("elicit"),
+        tool("elicit_optional"),
         tool("changing", destructiveHint=True),
         tool("change", openWorldHint=True),
         tool("odd.name"),
@@ -146,10 +147,11 @@ def call(ask, name, arguments, meta):
         say({"id": "s", "method": "sampling/createMessage", "params": {
             "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}], "maxTokens": 1}})
         pending["s"] = ask
-    elif name == "elicit":
+    elif name in ("elicit", "elicit_optional"):
+        colour = {"type": "string"} if name == "elicit" else {"anyOf": [{"type": "string"}, {"type": "null"}]}
         say({"id": "e", "method": "elicitation/create", "params": {
             "mode": "form", "message": "Your colour?",
-            "requestedSchema": {"type": "object", "properties": {"colour": {"type": "string"}}}}})
+            "requestedSchema": {"type": "object", "properties": {"colour": colour}}}})
         pending["e"] = ask
     elif name == "respell":
         append("spelling", arguments["order"])

@@ -39,8 +39,12 @@ impl People for Person {
 
 /// The answer that the server received.
 async fn told(bed: &Bed, tenant: TenantPk, person: &Arc<Person>) -> Value {
+    told_by("evil__elicit", bed, tenant, person).await
+}
+
+async fn told_by(tool: &str, bed: &Bed, tenant: TenantPk, person: &Arc<Person>) -> Value {
     let context = ToolContext { tenant, people: person.clone(), ..context() };
-    let output = soon(bed.tool("evil__elicit").await.call(json!({}), context)).await.unwrap().output;
+    let output = soon(bed.tool(tool).await.call(json!({}), context)).await.unwrap().output;
     serde_json::from_str(output.as_str().unwrap()).unwrap()
 }
 
@@ -63,6 +67,18 @@ async fn the_person_of_the_call_is_asked_with_a_form_and_the_server_is_told() {
         retry_after_ms: None,
     };
     assert_eq!(told(&bed, TENANT, &Person::who(Err(nobody))).await["code"], -32602);
+}
+
+/// The protocol knows no such form, but pydantic makes one of `Optional`.
+#[tokio::test]
+async fn a_person_is_asked_with_a_form_of_any_schema() {
+    let bed = Bed::new(|_| ()).await;
+    let person = Person::who(Ok(Reply::Accepted { value: json!({ "colour": null }) }));
+    let told = told_by("evil__elicit_optional", &bed, TENANT, &person).await;
+    assert_eq!(told, json!({ "action": "accept", "content": { "colour": null } }));
+    let question = person.heard.lock().unwrap().remove(0);
+    let colour = &question.form.custom_schema.unwrap()["properties"]["colour"];
+    assert_eq!(*colour, json!({ "anyOf": [{ "type": "string" }, { "type": "null" }] }));
 }
 
 #[tokio::test]
