@@ -169,15 +169,17 @@ fn override_for<'v, V>(values: &'v std::collections::BTreeMap<String, V>, name: 
 }
 
 /// `<server>__<tool>`, with characters that providers reject replaced. Names that are too long are cut and end in a
-/// digest.
+/// digest, and so do names of which no letter or digit would be left, as in other scripts.
 pub(super) fn tool_name(server: &str, tool: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     let name: String = format!("{server}__{tool}").chars().map(plain).collect();
-    if name.len() <= MAX_NAME_CHARS {
+    let is_telling = tool.is_empty() || tool.contains(|c: char| c.is_ascii_alphanumeric());
+    if name.len() <= MAX_NAME_CHARS && is_telling {
         return name;
     }
     let digest = hex::of(&Sha256::digest(tool)[..4]);
-    format!("{}_{digest}", &name[..MAX_NAME_CHARS - digest.len() - 1])
+    let end = name.len().min(MAX_NAME_CHARS - digest.len() - 1);
+    format!("{}_{digest}", &name[..end])
 }
 
 #[cfg(test)]
@@ -185,6 +187,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn names_in_other_scripts_differ() {
+        let names = ["读取", "写入", "删除"].map(|tool| tool_name("files", tool));
+        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), 3, "{names:?}");
+        assert!(names.iter().all(|name| name.starts_with("files_____") && name.len() == 18), "{names:?}");
+        assert_eq!(
+            ["größe", "a/b", ""].map(|tool| tool_name("files", tool)),
+            ["files__gr__e", "files__a_b", "files__"]
+        );
+    }
 
     #[test]
     fn the_schemas_of_all_tools_are_bounded_together() {
