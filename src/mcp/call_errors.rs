@@ -106,6 +106,14 @@ fn failure_cause(failure: &Failure) -> String {
     }
 }
 
+/// At most this much of what a server says.
+pub(super) fn cut(text: String, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
 /// An error with its causes: the outer error alone says little.
 fn with_causes(error: &(dyn Error + 'static)) -> String {
     let (mut text, mut cause) = (error.to_string(), error.source());

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Value, json};
 
+use super::call_errors::cut;
 use crate::domain::tool::{CallCode, ToolError};
 use crate::tool::ToolOutput;
 
@@ -14,6 +15,9 @@ const MAX_BINARY_BYTES: usize = 256 << 10;
 
 /// How many parts are kept or referenced.
 const MAX_PARTS: usize = 1_000;
+
+/// How much of the data of an error is told.
+const MAX_DATA_CHARS: usize = 2_000;
 
 /// An image, audio or resource, stored in the metadata and referenced from the output.
 struct ContentPart {
@@ -55,6 +59,9 @@ struct StoredParts {
 }
 
 pub(super) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
+    if result.is_error == Some(true) {
+        return Err(failure(result));
+    }
     let (mut texts, mut parts) = (Vec::new(), StoredParts::default());
     for block in result.content {
         match split(block) {
@@ -62,20 +69,36 @@ pub(super) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
             Err(part) => texts.push(parts.store(part)),
         }
     }
-    let text = texts.join("\n");
-    if result.is_error == Some(true) {
-        let message = if text.is_empty() { "The tool failed with no error message.".to_owned() } else { text };
-        return Err(ToolError::new(CallCode::Failed, message));
-    }
     let output = match result.structured_content {
         Some(mut structured) => {
             parts.extract_from(&mut structured);
             structured
         }
-        None => Value::String(text),
+        None => Value::String(texts.join("\n")),
     };
     let metadata = (!parts.stored.is_empty()).then(|| json!({ "content": parts.stored }));
     Ok(ToolOutput { output, metadata, state_patch: None })
+}
+
+/// The error of a call that failed. An error has no metadata, so its message says all that is known.
+fn failure(result: CallToolResult) -> ToolError {
+    let said = |block| match split(block) {
+        Ok(text) => text,
+        Err(part) => format!("[{}{}]", part.kind, part.details()),
+    };
+    let text = result.content.into_iter().map(said).collect::<Vec<_>>().join("\n");
+    let is_said = |structured: &Value| serde_json::from_str::<Value>(&text).is_ok_and(|said| said == *structured);
+    let structured = result.structured_content.filter(|structured| !structured.is_null() && !is_said(structured));
+    let message = with_data(text, structured.as_ref());
+    let message = if message.is_empty() { "The tool failed with no error message.".to_owned() } else { message };
+    ToolError::new(CallCode::Failed, message)
+}
+
+/// The message of an error, and the data that were sent with it.
+pub(super) fn with_data(message: String, data: Option<&Value>) -> String {
+    let Some(data) = data else { return message };
+    let data = cut(data.to_string(), MAX_DATA_CHARS);
+    if message.is_empty() { data } else { format!("{message}\n{data}") }
 }
 
 impl StoredParts {
@@ -110,8 +133,8 @@ impl StoredParts {
         reference(kind, index, &details)
     }
 
-    /// Replaces images and audio in the structured content, where servers often repeat them, by references to parts:
-    /// their data is stored only once. (The recursion is bounded, because the connection rejects values that are nested
+    /// Replaces images, audio and binary resources in the structured content, where servers often repeat them, by references
+    /// to parts: their data is stored only once. (The recursion is bounded, because the connection rejects values that are nested
     /// too deeply.)
     fn extract_from(&mut self, value: &mut Value) {
         match value {
@@ -122,12 +145,21 @@ impl StoredParts {
                     Some(_) | None => None,
                 };
                 let text = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
-                if let (Some(kind), Some(data), Some(mime)) = (kind, text("data"), text("mimeType")) {
-                    let said = match self.index_by_data.get(&data) {
-                        Some(index) => reference(kind, *index, ""),
-                        None => self.store(ContentPart::media(kind, mime, data)),
+                let part = match (kind, text("data"), text("mimeType"), text("uri"), text("blob")) {
+                    (Some(kind), Some(data), Some(mime), _, _) => Some(("data", ContentPart::media(kind, mime, data))),
+                    (None, _, mime, Some(uri), Some(blob)) => {
+                        let (uri, data) = (Some(uri), Some(blob));
+                        Some(("blob", ContentPart { uri, mime, data, ..ContentPart::of_kind("resource") }))
+                    }
+                    _ => None,
+                };
+                if let Some((member, part)) = part {
+                    let known = part.data.as_ref().and_then(|data| self.index_by_data.get(data));
+                    let said = match known {
+                        Some(index) => reference(part.kind, *index, ""),
+                        None => self.store(part),
                     };
-                    members.insert("data".to_owned(), said.into());
+                    members.insert(member.to_owned(), said.into());
                     return;
                 }
                 members.values_mut().for_each(|member| self.extract_from(member));
@@ -178,6 +210,39 @@ mod tests {
         assert_eq!(output["all"][MAX_PARTS]["data"], "[image: left out, as it has more than 1000 parts]");
         let kept = metadata.unwrap()["content"].as_array().unwrap().clone();
         assert_eq!((kept.len(), &kept[999]["data"]), (MAX_PARTS, &json!("999")));
+    }
+
+    #[test]
+    fn a_binary_resource_in_the_structured_content_is_kept_once_and_referred_to() {
+        let resource =
+            json!({ "type": "resource", "resource": { "uri": "shop:///8", "mimeType": "a/b", "blob": "AA==" } });
+        let other = json!({ "uri": "shop:///9", "blob": "BB==" });
+        let said = json!({ "content": [resource], "structuredContent": { "content": [resource], "other": other } });
+        let ToolOutput { output, metadata, .. } = output(serde_json::from_value(said).unwrap()).unwrap();
+        assert_eq!(output["content"][0]["resource"]["blob"], "[resource: metadata.content.0]");
+        assert_eq!(output["other"]["blob"], "[resource: metadata.content.1; uri: shop:///9]");
+        let kept = json!([
+            { "type": "resource", "mimeType": "a/b", "uri": "shop:///8", "data": "AA==" },
+            { "type": "resource", "uri": "shop:///9", "data": "BB==" },
+        ]);
+        assert_eq!(metadata.unwrap()["content"], kept);
+    }
+
+    #[test]
+    fn the_message_of_an_error_says_all_that_the_server_said() {
+        let message = |content: Value, structured: Value| {
+            let said = json!({ "isError": true, "content": content, "structuredContent": structured });
+            output(serde_json::from_value(said).unwrap()).unwrap_err().message
+        };
+        let why = json!({ "why": "no money" });
+        let text = |text: &str| json!([{ "type": "text", "text": text }]);
+        assert_eq!(message(json!([]), why.clone()), r#"{"why":"no money"}"#);
+        assert_eq!(message(text("Not now."), why.clone()), "Not now.\n{\"why\":\"no money\"}");
+        assert_eq!(message(text(r#"{ "why": "no money" }"#), why), r#"{ "why": "no money" }"#);
+        let image = json!([{ "type": "image", "mimeType": "image/png", "data": "AA==" }]);
+        assert_eq!(message(image, Value::Null), "[image]", "there is no metadata to refer to");
+        assert_eq!(message(json!([]), Value::Null), "The tool failed with no error message.");
+        assert_eq!(with_data("no".to_owned(), Some(&json!("x".repeat(3_000)))).chars().count(), 2_004);
     }
 
     #[test]
