@@ -31,15 +31,18 @@ pub(super) fn not_started(error: &ServiceError) -> Option<ToolError> {
     }
 }
 
-/// The error of a call that the server may have started.
-pub(super) fn lost(error: &ServiceError) -> ToolError {
+/// The error of a call that the server may have started. `broken`: why nothing more is read from the server.
+pub(super) fn lost(error: &ServiceError, broken: Option<&str>) -> ToolError {
     ToolError::lost(match failure_of(error) {
         Some(StreamableHttpError::HttpStatus(error)) => format!("The server answered the call with {error}"),
         Some(StreamableHttpError::Deserialize(error)) => format!("The server's answer is no message: {error}"),
         Some(StreamableHttpError::Client(egress::Error::Cut(why))) => {
             format!("The connection to the server broke during the call: {why}")
         }
-        _ => format!("The connection to the server broke during the call: {}", request_cause(error)),
+        _ => {
+            let why = broken.map_or_else(|| request_cause(error), str::to_owned);
+            format!("The connection to the server broke during the call: {why}")
+        }
     })
 }
 
@@ -142,7 +145,7 @@ mod tests {
     fn messages_say_the_cause_and_nothing_of_the_library() {
         let message = |failure| {
             let error = ServiceError::TransportSend(sending(failure));
-            not_started(&error).unwrap_or_else(|| lost(&error)).message
+            not_started(&error).unwrap_or_else(|| lost(&error, None)).message
         };
         let status = |status| StreamableHttpError::HttpStatus(HttpStatusError::new(status, None));
         let client = StreamableHttpError::Client;

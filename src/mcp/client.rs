@@ -23,16 +23,16 @@ use super::call_permits::{CallPermits, MAX_CALLS};
 use super::definition::Definition;
 use super::handler::Handler;
 use super::http::HttpTransport;
+use super::incoming::Reader;
 use super::lines::{Limits, Pipes, Returned, StdioTransport};
-use super::listing;
+use super::listing::{self, ListingError};
 use super::process::Process;
 use super::questions::{self, Questions};
 use super::reply;
 use super::server::{BACKOFF_RESET_AFTER, MAX_BACKOFF, MIN_BACKOFF, Profile};
 use super::session::{Reopening, SessionEnd};
-use super::tasks::TaskTools;
 use crate::config::env::Variables;
-use crate::domain::tool::ToolError;
+use crate::domain::tool::{CallCode, ToolError};
 use crate::egress::{Destination, Egress};
 use crate::tool::{ToolContext, ToolOutput};
 
@@ -57,7 +57,7 @@ pub(super) struct Connection {
     why: Arc<OnceLock<String>>,
     questions: Arc<Questions>,
     session: SessionEnd,
-    tasks: TaskTools,
+    reader: Reader,
     _end: DropGuard,
 }
 
@@ -72,23 +72,23 @@ impl Connection {
             changed: changed.clone(),
             questions: questions.clone(),
         };
-        let (session, tasks) = (SessionEnd::default(), TaskTools::default());
+        let (session, reader) = (SessionEnd::default(), Reader::new(profile.name.clone()));
         let (running, process) = match &profile.settings.url {
             None => {
                 let (process, pipes) = Process::start(&profile.name, &profile.settings)?;
                 let limits = Limits { max_bytes: profile.message_bytes, write_timeout: call_timeout };
-                match negotiate(pipes, handler, limits, &tasks).await {
+                match negotiate(pipes, handler, limits, &reader).await {
                     Ok(running) => (running, Some(process)),
                     Err(error) => return Err(with_last_output(&start_cause(&error), &process.kill().await)),
                 }
             }
             Some(url) => {
-                let transport = http_transport(profile, egress, url, session.clone(), tasks.clone())?;
+                let transport = http_transport(profile, egress, url, session.clone(), reader.clone())?;
                 let running = handler().serve_with_lifecycle(transport, lifecycle()).await;
                 (running.map_err(|error| start_cause(&error))?, None)
             }
         };
-        Ok(Self::of(running, process, questions, session, tasks))
+        Ok(Self::of(running, process, questions, session, reader))
     }
 
     /// Supervises what is running in the background.
@@ -97,13 +97,13 @@ impl Connection {
         process: Option<Process>,
         questions: Arc<Questions>,
         session: SessionEnd,
-        tasks: TaskTools,
+        reader: Reader,
     ) -> Self {
         let (ended, end) = (CancellationToken::new(), CancellationToken::new());
         let why: Arc<OnceLock<String>> = Arc::default();
         let peer = running.peer().clone();
-        tokio::spawn(supervise(running, process, end.clone(), ended.clone(), why.clone()));
-        Self { peer, ended, why, questions, session, tasks, _end: end.drop_guard() }
+        tokio::spawn(supervise(running, process, reader.clone(), end.clone(), ended.clone(), why.clone()));
+        Self { peer, ended, why, questions, session, reader, _end: end.drop_guard() }
     }
 
     /// Waits for the end of the connection and returns the reason.
@@ -127,9 +127,9 @@ impl Connection {
         self.peer.peer_info().map(|info| info.protocol_version.to_string())
     }
 
-    /// At most `most` tools, in the server's order and bounded in total size, and whether there are more.
-    pub(super) async fn definitions(&self, most: usize) -> Result<(Vec<Definition>, bool), String> {
-        listing::definitions(&self.peer, &self.tasks, most).await
+    /// The tools that the server lists, within bounds, and whether there are more.
+    pub(super) async fn definitions(&self, profile: &Profile) -> Result<(Vec<Definition>, bool), ListingError> {
+        listing::definitions(&self.peer, &self.reader.tasks, profile).await
     }
 
     /// Since that protocol version, servers send `list_changed` only to clients that subscribed. A subscription that ends, or
@@ -197,18 +197,26 @@ impl Connection {
                         ToolError::lost(format!("The server asked a person in the middle of the call, and {why}."))
                     })?;
                 }
-                Ok(_) => return Err(failed("the server makes a task of the call")),
+                Ok(_) => {
+                    let why = "The server made a task of the call, which may still be going on.";
+                    return Err(ToolError::lost(why.to_owned()));
+                }
                 Err(ServiceError::McpError(error)) => {
                     running.ended();
                     return Err(failed(error.message));
                 }
-                Err(ServiceError::UnexpectedResponse) => return Err(failed("the server's answer is none to a call")),
+                Err(ServiceError::UnexpectedResponse) => {
+                    running.ended();
+                    let why =
+                        "The server has answered the call, but not with a result of a call, so what it did is unknown.";
+                    return Err(ToolError::new(CallCode::InvalidOutput, why));
+                }
                 Err(error) => {
                     let not_started = (round == 0).then(|| not_started(&error)).flatten();
                     if not_started.is_some() {
                         running.ended();
                     }
-                    return Err(not_started.unwrap_or_else(|| lost(&error)));
+                    return Err(not_started.unwrap_or_else(|| lost(&error, self.reader.why_broken())));
                 }
             }
         }
@@ -221,16 +229,16 @@ async fn negotiate(
     pipes: Pipes,
     handler: impl Fn() -> Handler,
     limits: Limits,
-    tasks: &TaskTools,
+    reader: &Reader,
 ) -> Result<RunningClient, ClientInitializeError> {
     let returned = Returned::default();
-    let transport = StdioTransport::new(pipes, limits, tasks.clone(), returned.clone());
+    let transport = StdioTransport::new(pipes, limits, reader.clone(), returned.clone());
     let error = match handler().serve_with_lifecycle(transport, lifecycle()).await {
         Ok(running) => return Ok(running),
         Err(error) => error,
     };
     let Some(pipes) = returned.take_to_retry() else { return Err(error) };
-    let transport = StdioTransport::new(pipes, limits, tasks.clone(), returned);
+    let transport = StdioTransport::new(pipes, limits, reader.clone(), returned);
     let again = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] };
     handler().serve_with_lifecycle(transport, again).await
 }
@@ -239,6 +247,7 @@ async fn negotiate(
 async fn supervise(
     running: RunningClient,
     process: Option<Process>,
+    reader: Reader,
     asked: CancellationToken,
     ended: CancellationToken,
     why: Arc<OnceLock<String>>,
@@ -253,7 +262,8 @@ async fn supervise(
         Some(process) => process.kill().await,
         None => String::new(),
     };
-    let _: Result<(), String> = why.set(with_last_output("the connection ended", &last_lines));
+    let cause = reader.why_broken().unwrap_or("the connection ended");
+    let _: Result<(), String> = why.set(with_last_output(cause, &last_lines));
     ended.cancel();
 }
 
@@ -266,7 +276,7 @@ fn http_transport(
     egress: &Arc<Egress>,
     url: &str,
     session: SessionEnd,
-    tasks: TaskTools,
+    reader: Reader,
 ) -> Result<StreamableHttpClientTransport<HttpTransport>, String> {
     let to = url::Url::parse(url).map_err(|error| format!("its address is no URL: {error}"))?;
     let to = match profile.owner {
@@ -289,7 +299,7 @@ fn http_transport(
         request_timeout: Duration::from_millis(profile.settings.timeout_ms.into()),
         message_bytes: profile.message_bytes,
         session: session.clone(),
-        tasks,
+        reader,
     };
     let mut config = StreamableHttpClientTransportConfig::with_uri(url)
         .custom_headers(headers)

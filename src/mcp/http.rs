@@ -1,5 +1,7 @@
 //! The streamable HTTP transport. All requests are sent through `egress`.
 
+mod responses;
+
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -21,8 +23,9 @@ use serde_json::json;
 use sse_stream::{Sse, SseStream};
 use tokio::time::timeout;
 
+use self::responses::{answers, correlated, id_of, is_discovery, is_request_header, is_type};
+use super::incoming::Reader;
 use super::session::SessionEnd;
-use super::tasks::TaskTools;
 use crate::egress::{self, Bounds, Destination, Egress, IncomingResponse, OutgoingRequest, retry_after};
 
 /// How much of an error's body is read.
@@ -47,7 +50,7 @@ pub(super) struct HttpTransport {
     /// Maximum size of one message.
     pub(super) message_bytes: usize,
     pub(super) session: SessionEnd,
-    pub(super) tasks: TaskTools,
+    pub(super) reader: Reader,
 }
 
 /// The headers of a request.
@@ -85,13 +88,16 @@ impl HttpTransport {
     }
 
     fn events(&self, answer: IncomingResponse) -> BoxStream<'static, Result<Sse, SseError>> {
-        let tasks = self.tasks.clone();
-        let look = move |event: &Result<Sse, SseError>| {
-            if let Some(data) = event.as_ref().ok().and_then(|event| event.data.as_deref()) {
-                tasks.inspect(data.as_bytes());
+        let reader = self.reader.clone();
+        let readable = move |mut event: Sse| {
+            if let Some(data) = &mut event.data
+                && let Some(readable) = reader.readable(data)
+            {
+                *data = readable;
             }
+            event
         };
-        events(answer, self.message_bytes).inspect(look).boxed()
+        events(answer, self.message_bytes).map(move |event| event.map(&readable)).boxed()
     }
 
     fn stream_bounds(&self, open: Duration) -> Bounds {
@@ -211,8 +217,7 @@ impl StreamableHttpClient for HttpTransport {
         // In milliseconds, as `client.rs` expects.
         let wait = retry_after(answer.headers()).map(|millis| millis.to_string());
         let body = self.body(&mut answer).await?;
-        self.tasks.inspect(&body);
-        let said = serde_json::from_slice::<ServerJsonRpcMessage>(&body);
+        let said = self.reader.read(&body);
         let is_about_request = id.is_some_and(|id| answers(said.as_ref().ok(), id));
         // Many servers reject unknown sessions with 400, but servers and gateways also reject single calls with it.
         if status == StatusCode::BAD_REQUEST
@@ -264,50 +269,6 @@ impl StreamableHttpClient for HttpTransport {
             _ if !is_type(&answer, EVENT_STREAM_MIME_TYPE) => Err(StreamableHttpError::UnexpectedContentType(None)),
             _ => Ok(self.events(answer)),
         }
-    }
-}
-
-fn is_type(answer: &IncomingResponse, mime: &str) -> bool {
-    let kind = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    kind.is_some_and(|kind| kind.trim_start().starts_with(mime))
-}
-
-fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
-    use rmcp::model::ClientRequest;
-    matches!(message, ClientJsonRpcMessage::Request(asked) if matches!(asked.request, ClientRequest::DiscoverRequest(_)))
-}
-
-/// The id of a message that expects a response.
-fn id_of(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
-    match message {
-        ClientJsonRpcMessage::Request(asked) => Some(&asked.id),
-        _ => None,
-    }
-}
-
-/// Whether a header describes a single request (since protocol version 2026-07-28) and not the session.
-fn is_request_header(name: &HeaderName) -> bool {
-    let name = name.as_str();
-    matches!(name, "mcp-method" | "mcp-name") || name.starts_with("mcp-param-")
-}
-
-/// Whether this message answers that request. An error from a server that did not read the request has another id or
-/// none.
-fn answers(said: Option<&ServerJsonRpcMessage>, asked: &RequestId) -> bool {
-    match said {
-        Some(ServerJsonRpcMessage::Error(error)) => error.id.as_ref() == Some(asked),
-        Some(ServerJsonRpcMessage::Response(response)) => response.id == *asked,
-        Some(_) | None => false,
-    }
-}
-
-/// Sets the request's id: a proxy that rejects a request cannot know it.
-fn correlated(said: ServerJsonRpcMessage, asked: &ClientJsonRpcMessage) -> ServerJsonRpcMessage {
-    match (said, asked) {
-        (ServerJsonRpcMessage::Error(error), ClientJsonRpcMessage::Request(request)) => {
-            ServerJsonRpcMessage::error(error.error, Some(request.id.clone()))
-        }
-        (said, _) => said,
     }
 }
 

@@ -18,13 +18,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId};
-use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::service::TxJsonRpcMessage;
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::tasks::TaskTools;
+use super::incoming::{Message, Reader};
 
 type Input = Box<dyn AsyncWrite + Send + Unpin>;
 type Output = Box<dyn AsyncRead + Send + Unpin>;
@@ -58,7 +58,7 @@ pub(super) struct StdioTransport {
     limits: Limits,
     /// Cancelled when a message was not written in time.
     unread: CancellationToken,
-    tasks: TaskTools,
+    reader: Reader,
     returned: Returned,
     /// The id of the library's first request.
     discover_id: Option<RequestId>,
@@ -107,13 +107,13 @@ impl Returned {
 }
 
 impl StdioTransport {
-    pub(super) fn new(pipes: Pipes, limits: Limits, tasks: TaskTools, returned: Returned) -> Self {
+    pub(super) fn new(pipes: Pipes, limits: Limits, reader: Reader, returned: Returned) -> Self {
         let (pipes, unread) = (Some(pipes), CancellationToken::new());
-        Self { pipes, limits, unread, tasks, returned, discover_id: None, has_fallen_back: false }
+        Self { pipes, limits, unread, reader, returned, discover_id: None, has_fallen_back: false }
     }
 
     /// Whether this is the late answer to `discover`, which the library no longer expects.
-    fn is_late_answer(&self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
+    fn is_late_answer(&self, message: &Message) -> bool {
         if !self.has_fallen_back || self.discover_id.is_none() {
             return false;
         }
@@ -164,13 +164,13 @@ impl Transport<RoleClient> for StdioTransport {
         }
     }
 
-    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+    async fn receive(&mut self) -> Option<Message> {
         loop {
             let pipes = self.pipes.as_mut()?;
             let read = tokio::select! {
                 biased;
                 () = self.unread.cancelled() => {
-                    tracing::warn!("an MCP server does not read what is sent to it");
+                    self.reader.break_off("it does not read what is sent to it".to_owned());
                     return None;
                 }
                 read = pipes.read_line(self.limits.max_bytes) => read,
@@ -179,18 +179,16 @@ impl Transport<RoleClient> for StdioTransport {
                 Ok(true) => {}
                 Ok(false) => return None,
                 Err(error) => {
-                    tracing::warn!(%error, "the output of an MCP server cannot be read");
+                    self.reader.break_off(format!("its output cannot be read: {error}"));
                     return None;
                 }
             }
-            self.tasks.inspect(&pipes.line);
-            let message = serde_json::from_slice::<RxJsonRpcMessage<RoleClient>>(&pipes.line);
+            let message = self.reader.read(&pipes.line);
             pipes.line.clear();
             match message {
                 Ok(message) if self.is_late_answer(&message) => {}
                 Ok(message) => return Some(message),
-                // Many programs print lines that are no messages.
-                Err(error) => tracing::debug!(%error, "a line of an MCP server is no message"),
+                Err(error) => self.reader.leave_out(&error),
             }
         }
     }

@@ -2,11 +2,13 @@
 
 use rmcp::RoleClient;
 use rmcp::model::PaginatedRequestParams;
-use rmcp::service::Peer;
+use rmcp::service::{Peer, ServiceError};
 use serde_json::Value;
 
 use super::call_errors::request_cause;
 use super::definition::{Definition, Hints, check_schemas};
+use super::incoming::UNREADABLE;
+use super::server::Profile;
 use super::tasks::TaskTools;
 
 /// How many pages are read.
@@ -14,28 +16,56 @@ const MAX_PAGES: usize = 500;
 /// Maximum size of all definitions of a server.
 const MAX_LISTED_BYTES: usize = 4 << 20;
 
-/// At most `most` tools, in the server's order and bounded in total size, and whether there are more.
+/// Why the tools were not listed.
+pub(super) struct ListingError {
+    pub(super) why: String,
+    /// The server has answered, so the connection is in order.
+    pub(super) is_answer: bool,
+}
+
+impl From<ServiceError> for ListingError {
+    fn from(error: ServiceError) -> Self {
+        let is_answer = matches!(error, ServiceError::McpError(_) | ServiceError::UnexpectedResponse);
+        Self { why: request_cause(&error), is_answer }
+    }
+}
+
+/// At most `most_tools` tools that the settings allow, and as many others, in the server's order and bounded in total
+/// size, and whether there are more that are allowed.
 pub(super) async fn definitions(
     peer: &Peer<RoleClient>,
     tasks: &TaskTools,
-    most: usize,
-) -> Result<(Vec<Definition>, bool), String> {
-    let (found, has_more) = listed(peer, tasks, most).await?;
+    profile: &Profile,
+) -> Result<(Vec<Definition>, bool), ListingError> {
+    let (found, has_more) = listed(peer, tasks, profile).await?;
     // Compiling schemas may take long, so it runs on a blocking thread.
     let found = tokio::task::spawn_blocking(|| check_schemas(found)).await;
-    Ok((found.map_err(|error| format!("its tools could not be looked at: {error}"))?, has_more))
+    let unchecked =
+        |error| ListingError { why: format!("its tools could not be looked at: {error}"), is_answer: false };
+    Ok((found.map_err(unchecked)?, has_more))
 }
 
-async fn listed(peer: &Peer<RoleClient>, tasks: &TaskTools, most: usize) -> Result<(Vec<Definition>, bool), String> {
+async fn listed(
+    peer: &Peer<RoleClient>,
+    tasks: &TaskTools,
+    profile: &Profile,
+) -> Result<(Vec<Definition>, bool), ServiceError> {
     let (mut found, mut bytes, mut cursor) = (Vec::new(), 0, None);
+    let (mut allowed, mut denied) = (0, 0);
     for _ in 0..MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
-        let page = peer.list_tools(Some(params)).await.map_err(|error| request_cause(&error))?;
+        let page = peer.list_tools(Some(params)).await?;
         for tool in page.tools {
-            if found.len() == most {
-                return Ok((found, true));
-            }
             let definition = definition(tool, tasks);
+            let is_allowed = definition.is_allowed(&profile.settings);
+            let count = if is_allowed { &mut allowed } else { &mut denied };
+            if *count == profile.most_tools {
+                if is_allowed {
+                    return Ok((found, true));
+                }
+                continue;
+            }
+            *count += 1;
             bytes += definition.bytes();
             if bytes > MAX_LISTED_BYTES {
                 return Ok((found, true));
@@ -52,7 +82,9 @@ async fn listed(peer: &Peer<RoleClient>, tasks: &TaskTools, most: usize) -> Resu
 
 fn definition(tool: rmcp::model::Tool, tasks: &TaskTools) -> Definition {
     let hints = tool.annotations.unwrap_or_default();
-    let refused = tasks.contains(&tool.name).then(|| "its server runs it as a task only".to_owned());
+    let unreadable = tool.meta.as_ref().and_then(|meta| meta.0.get(UNREADABLE)?.as_str()).map(str::to_owned);
+    let is_task_only = tasks.contains(&tool.name);
+    let refused = unreadable.or_else(|| is_task_only.then(|| "its server runs it as a task only".to_owned()));
     Definition {
         description: tool.description.or(tool.title.map(Into::into)).unwrap_or_default().into_owned(),
         name: tool.name.into_owned(),

@@ -22,6 +22,7 @@ mod client;
 mod definition;
 mod handler;
 mod http;
+mod incoming;
 mod lines;
 mod listing;
 mod marked;

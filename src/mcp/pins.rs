@@ -98,7 +98,7 @@ impl Pins {
         self.documents.get(owner.unwrap_or(OPERATOR), KIND, server).map_or(0, |document| document.version)
     }
 
-    /// Trusts definitions that are seen for the first time, up to a limit. The rest is off until somebody approves it, and
+    /// Trusts definitions that can be offered and are seen for the first time, up to a limit. The rest is off until somebody approves it, and
     /// so is every tool that would be offered under the name of a trusted one.
     pub(super) async fn pin_new(
         &self,
@@ -109,11 +109,12 @@ impl Pins {
     ) -> store::Result<()> {
         let tenant = owner.unwrap_or(OPERATOR);
         let known = self.read(tenant, server).0;
-        if listed.iter().all(|definition| known.tools.contains_key(&definition.name)) {
+        if listed.iter().all(|listed| listed.refused.is_some() || known.tools.contains_key(&listed.name)) {
             return Ok(());
         }
         self.change(tenant, server, ServerActor::Server.as_str(), now, |pinned| {
-            let is_new = |definition: &&Arc<Definition>| !pinned.tools.contains_key(&definition.name);
+            let is_new =
+                |listed: &&Arc<Definition>| listed.refused.is_none() && !pinned.tools.contains_key(&listed.name);
             let new: Vec<Definition> = listed.iter().filter(is_new).map(|new| Definition::clone(new)).collect();
             let before = pinned.tools.len();
             let mut names: BTreeSet<String> = pinned.tools.keys().map(|tool| tool_name(server, tool)).collect();

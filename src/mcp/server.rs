@@ -9,10 +9,12 @@ use tokio::sync::{Notify, SemaphorePermit, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::call_errors::cut;
 use super::call_permits::CallPermits;
 use super::changes::ChangeCounts;
 use super::client::Connection;
 use super::definition::Definition;
+use super::listing::ListingError;
 use crate::config::McpServer;
 use crate::domain::ids::TenantPk;
 use crate::domain::tool::{CallCode, ToolError};
@@ -28,6 +30,8 @@ const BACKOFF_RESET_ANSWERS: u32 = 3;
 /// How long a call waits for a server that is down. While the server starts for the first time, a call waits for the
 /// start timeout if that is longer.
 const MAX_CALL_WAIT: Duration = Duration::from_secs(10);
+/// How much is kept and logged of why a server is down. It may have said that itself, at any length.
+const MAX_REASON_CHARS: usize = 2_000;
 /// Change notifications within this time are handled together. The time doubles with each notification that brings no
 /// change, so a server that notifies all the time is queried less often.
 const MIN_DEBOUNCE: Duration = Duration::from_millis(200);
@@ -228,7 +232,7 @@ impl Server {
         let changed = Arc::new(Notify::new());
         let opened = timeout(self.profile.start, async {
             let connection = Connection::open(&self.profile, egress, changed.clone()).await?;
-            self.refresh_tools(&connection).await?;
+            self.refresh_tools(&connection).await.map_err(|error| error.why)?;
             Ok::<_, String>(Arc::new(connection))
         });
         let connection = match opened.await {
@@ -244,7 +248,7 @@ impl Server {
             state.protocol = connection.protocol();
         });
         let mut listens = std::pin::pin!(connection.listen(&changed));
-        let refresh = || self.refresh_tools(&connection);
+        let refresh = || self.refresh_again(&connection);
         let mut refreshes = std::pin::pin!(refresh_when_announced(&changed, self.profile.start, refresh));
         loop {
             tokio::select! {
@@ -257,9 +261,22 @@ impl Server {
         }
     }
 
-    /// Lists the tools again. Returns whether they have changed; only then agents are offered something else.
-    async fn refresh_tools(&self, connection: &Connection) -> Result<bool, String> {
-        let (definitions, has_more) = connection.definitions(self.profile.most_tools).await?;
+    /// Lists the tools again. Where the server answers with something else, those that it listed last stay.
+    async fn refresh_again(&self, connection: &Connection) -> Result<bool, String> {
+        match self.refresh_tools(connection).await {
+            Ok(has_changed) => Ok(has_changed),
+            Err(ListingError { why, is_answer: true }) => {
+                let why = cut(why, MAX_REASON_CHARS);
+                tracing::warn!(server = &*self.profile.name, why, "an MCP server does not list its tools again");
+                Ok(false)
+            }
+            Err(ListingError { why, is_answer: false }) => Err(why),
+        }
+    }
+
+    /// Lists the tools. Returns whether they have changed; only then agents are offered something else.
+    async fn refresh_tools(&self, connection: &Connection) -> Result<bool, ListingError> {
+        let (definitions, has_more) = connection.definitions(&self.profile).await?;
         let has_changed = self.lock().set_listing(definitions, has_more);
         if has_changed {
             self.changes.count(self.profile.owner);

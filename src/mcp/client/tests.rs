@@ -80,7 +80,7 @@ async fn serve(pipe: DuplexStream, watch: Arc<Watch>) {
 
 async fn connection(pipe: DuplexStream) -> Connection {
     let (read, write) = tokio::io::split(pipe);
-    let (questions, tasks) = (Arc::new(Questions::new(PATIENCE)), TaskTools::default());
+    let (questions, reader) = (Arc::new(Questions::new(PATIENCE)), Reader::new("far".into()));
     let handler = || Handler {
         server: "far".into(),
         label: "far".to_owned(),
@@ -88,8 +88,8 @@ async fn connection(pipe: DuplexStream) -> Connection {
         questions: questions.clone(),
     };
     let limits = Limits { max_bytes: 1 << 20, write_timeout: PATIENCE };
-    let running = negotiate(Pipes::new(write, read), handler, limits, &tasks).await.unwrap();
-    Connection::of(running, None, questions, SessionEnd::default(), tasks)
+    let running = negotiate(Pipes::new(write, read), handler, limits, &reader).await.unwrap();
+    Connection::of(running, None, questions, SessionEnd::default(), reader)
 }
 
 fn context(people: Arc<dyn People>) -> ToolContext {
@@ -126,6 +126,55 @@ async fn a_call_whose_person_is_asked_between_two_requests_leaves_its_place_to_o
     assert_eq!(call(&watch).await.unwrap().output, "accept");
     assert_eq!(*watch.seen.lock(), [("call", 0), ("question", 1), ("call with the answer", 0)]);
     assert_eq!(watch.permits.permits.available_permits(), 1);
+}
+
+/// A server that answers each method and its parameters with this `error` or `result`.
+async fn serve_answers(pipe: DuplexStream, answer: impl Fn(&str, &Value) -> (&'static str, Value)) {
+    let (read, mut write) = tokio::io::split(pipe);
+    let mut lines = BufReader::new(read).lines();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        let asked: Value = serde_json::from_str(&line).unwrap();
+        if asked.get("id").is_some() {
+            let (member, said) = answer(asked["method"].as_str().unwrap_or_default(), &asked["params"]);
+            let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], member: said });
+            if write.write_all(format!("{answer}\n").as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn no_method() -> (&'static str, Value) {
+    ("error", json!({ "code": -32601, "message": "no such method" }))
+}
+
+/// A server of 2026-07-28 that takes no subscriptions, and has no tools.
+fn silent_answer(method: &str, _: &Value) -> (&'static str, Value) {
+    match method {
+        "server/discover" => {
+            let said = json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+                "ttlMs": 0, "cacheScope": "private",
+            });
+            ("result", said)
+        }
+        "tools/call" => ("error", json!({ "code": -32602, "message": "Unknown tool: 'gone'" })),
+        _ => no_method(),
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_answer_is_too_long_is_lost_for_that_reason() {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    tokio::spawn(serve_answers(theirs, |method, params| match method {
+        "tools/call" => ("result", json!({ "content": [{ "type": "text", "text": "x".repeat(1 << 20) }] })),
+        _ => silent_answer(method, params),
+    }));
+    let (connection, watch) = (connection(ours).await, Watch::new(false));
+    let permit = watch.permits.acquire(Instant::now()).await.expect("one is free");
+    let error = connection.call("long", Map::new(), &context(watch.clone()), &watch.permits, permit).await.unwrap_err();
+    let why = "The connection to the server broke during the call: its output cannot be read: a message of more than 1048576 bytes";
+    assert_eq!((error.is_lost(), error.message.as_str()), (true, why));
 }
 
 /// The server may have begun its work before it asked.

@@ -12,7 +12,7 @@ const MOST: usize = 1_000;
 const LIMITS: Limits = Limits { max_bytes: MOST, write_timeout: Duration::from_secs(1) };
 
 fn transport(pipes: Pipes) -> StdioTransport {
-    StdioTransport::new(pipes, LIMITS, TaskTools::default(), Returned::default())
+    StdioTransport::new(pipes, LIMITS, Reader::new("far".into()), Returned::default())
 }
 
 /// The messages in the bytes, if they arrive in chunks of this size.

@@ -79,11 +79,16 @@ pub async fn scripted_app(script: &str, servers: &[&str]) -> (App, TempDir) {
 
 impl Bed {
     pub async fn new(change: impl FnOnce(&mut McpServer)) -> Self {
+        Self::with(change, |_| ()).await
+    }
+
+    pub async fn with(change: impl FnOnce(&mut McpServer), change_all: impl FnOnce(&mut Mcp)) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut server = evil(folder.path());
         change(&mut server);
         let mut config = Mcp { message_bytes: 1 << 20, ..Mcp::default() };
         config.servers.insert("evil".to_owned(), server);
+        change_all(&mut config);
         let documents = DocumentCache::open(fresh_store().await).await.expect("a store");
         let catalog = start(&config, &documents);
         Self { catalog, documents, _folder: folder, config }

@@ -1,7 +1,8 @@
 //! How a server's tools are offered, and what a call returns.
 
+use pes::config::McpServer;
 use pes::domain::tool::ToolClass;
-use pes::mcp::Health;
+use pes::mcp::{Health, ToolStanding};
 use serde_json::{Value, json};
 
 use super::bed::Bed;
@@ -57,6 +58,19 @@ async fn structured_content_comes_before_text_and_pictures_are_referred_to() {
     assert_eq!((error.code.as_str(), error.message.as_str()), ("failed", "no such thing"));
 }
 
+/// Only a call that failed is ordered again.
+#[tokio::test]
+async fn a_call_whose_result_cannot_be_read_has_not_failed() {
+    let bed = Bed::new(|_| ()).await;
+    let booked = bed.call("nameless_link", json!({})).await.unwrap();
+    let link = "[resource: metadata.content.0; name: shop:///17; uri: shop:///17]";
+    assert_eq!(booked.output, format!("booked 17\n{link}"));
+    let error = bed.call("no_result", json!({})).await.unwrap_err();
+    assert_eq!((error.code.as_str(), error.is_lost()), ("invalid_output", false), "{error:?}");
+    let error = bed.call("makes_a_task", json!({})).await.unwrap_err();
+    assert!(error.is_lost(), "its work goes on: {error:?}");
+}
+
 #[tokio::test]
 async fn a_call_that_is_dropped_is_cancelled_at_the_server() {
     let bed = Bed::new(|_| ()).await;
@@ -93,9 +107,30 @@ async fn two_names_that_would_be_one_are_one_tool_the_first() {
     let bed = Bed::new(|_| ()).await;
     assert_eq!(bed.call("odd_name", json!({})).await.unwrap().output, "odd.name");
     let view = bed.until(|view| view.health == Health::Ready).await;
-    assert_eq!(Bed::standing(&view, "odd_name"), pes::mcp::ToolStanding::Shadowed);
-    assert_eq!(Bed::standing(&view, "denied"), pes::mcp::ToolStanding::Denied);
+    assert_eq!(Bed::standing(&view, "odd_name"), ToolStanding::Shadowed);
+    assert_eq!(Bed::standing(&view, "denied"), ToolStanding::Denied);
     assert!(bed.find("evil__denied").is_none());
+}
+
+/// The tool stands behind many others.
+#[tokio::test]
+async fn only_tools_that_are_allowed_count() {
+    let allow_one = |server: &mut McpServer| server.allow = vec!["respell".to_owned()];
+    let bed = Bed::with(allow_one, |mcp| mcp.tools_per_server = 1).await;
+    bed.call("respell", json!({ "order": "alone" })).await.unwrap();
+    let view = bed.until(|view| view.health == Health::Ready).await;
+    assert!(!view.has_more_tools && view.tools.len() == 2, "the other shows that it is denied: {view:?}");
+}
+
+/// The server is up, and knows the tools that it listed before.
+#[tokio::test]
+async fn a_server_that_does_not_list_its_tools_again_stays_up() {
+    let bed = Bed::new(|_| ()).await;
+    bed.call("unlist", json!({})).await.unwrap();
+    let asked_again = async { while bed.call("cancelled", json!({})).await.unwrap().output != "unlisted" {} };
+    soon(asked_again).await;
+    assert!(bed.call("echo", json!({})).await.is_ok());
+    assert_eq!(bed.until(|view| view.health == Health::Ready).await.restarts, 0);
 }
 
 #[tokio::test]
@@ -103,11 +138,15 @@ async fn a_tool_whose_schema_is_refused_is_not_offered_and_it_is_said_why() {
     let mut bed = Bed::new(|_| ()).await;
     for _ in 0..2 {
         let view = bed.until(|view| view.health == Health::Ready).await;
-        let refused =
-            [("bomb", "inputSchema/unevaluatedProperties"), ("deep", "nests deeper"), ("task_only", "as a task only")];
+        let refused = [
+            ("bomb", "inputSchema/unevaluatedProperties"),
+            ("deep", "nests deeper"),
+            ("task_only", "as a task only"),
+            ("unreadable", "missing field `inputSchema`"),
+        ];
         for (name, why) in refused {
             let shown = view.tools.iter().find(|tool| tool.tool == name).unwrap();
-            assert_eq!(shown.standing, pes::mcp::ToolStanding::Refused);
+            assert_eq!(shown.standing, ToolStanding::Refused);
             assert!(shown.reason.as_ref().unwrap().contains(why), "{shown:?}");
             assert!(bed.find(&format!("evil__{name}")).is_none());
         }

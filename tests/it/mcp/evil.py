@@ -86,6 +86,11 @@ def tools():
         tool("bomb", schema={"type": "object", "unevaluatedProperties": False}),
         tool("deep", schema=nested(70)),
         tool("task_only"),
+        {"name": "unreadable"},
+        tool("nameless_link"),
+        tool("no_result"),
+        tool("makes_a_task"),
+        tool("unlist"),
         tool("gallery", readOnlyHint=True),
         tool("respell"),
         *mailers(),
@@ -113,6 +118,14 @@ def call(ask, name, arguments, meta):
     elif name == "gallery":
         pictures = [{"type": "image", "data": data, "mimeType": "image/png"} for data in ("aGVsbG8=", "d29ybGQ=")]
         answer(ask, None, content=pictures[:1], structuredContent={"pictures": pictures, "n": 2})
+    elif name == "nameless_link":
+        answer(ask, None, content=[{"type": "text", "text": "booked 17"}, {"type": "resource_link", "uri": "shop:///17"}])
+    elif name == "no_result":
+        say({"id": ask, "result": None})
+    elif name == "makes_a_task":
+        now = "2026-07-28T00:00:00Z"
+        say({"id": ask, "result": {"resultType": "task", "taskId": "t1", "status": "working", "createdAt": now,
+                                   "lastUpdatedAt": now, "ttlMs": None}})
     elif name == "fail":
         answer(ask, "no such thing", isError=True)
     elif name == "environment":
@@ -153,6 +166,10 @@ def call(ask, name, arguments, meta):
             "mode": "form", "message": "Your colour?",
             "requestedSchema": {"type": "object", "properties": {"colour": colour}}}})
         pending["e"] = ask
+    elif name == "unlist":
+        append("unlisted", "yes")
+        say({"method": "notifications/tools/list_changed"})
+        answer(ask, "unlisted")
     elif name == "respell":
         append("spelling", arguments["order"])
         say({"method": "notifications/tools/list_changed"})
@@ -193,6 +210,9 @@ def main():
                 "protocolVersion": "2025-06-18",
                 "capabilities": {"tools": {"listChanged": True}},
                 "serverInfo": {"name": "evil", "version": "1"}}})
+        elif method == "tools/list" and lines("unlisted"):
+            append("cancelled", "unlisted")
+            say({"id": ask, "error": {"code": -32603, "message": "not now"}})
         elif method == "tools/list":
             say({"id": ask, "result": {"tools": tools()}})
         elif method == "tools/call":
