@@ -3,6 +3,7 @@
 
 use std::error::Error;
 
+use rmcp::model::ServerResult;
 use rmcp::service::{ClientInitializeError, ServiceError};
 use rmcp::transport::DynamicTransportError;
 use rmcp::transport::streamable_http_client::{HttpStatusError, StreamableHttpError};
@@ -11,12 +12,15 @@ use super::http::Failure;
 use crate::domain::tool::{CallCode, ToolError};
 use crate::egress;
 
+/// What an answer to `initialize` has.
+const INITIALIZE_MEMBERS: [&str; 3] = ["protocolVersion", "capabilities", "serverInfo"];
+
 /// The error of a call that the server certainly has not started; `None`: it may have.
 pub(super) fn not_started(error: &ServiceError) -> Option<ToolError> {
     let failure = failure_of(error)?;
     match failure {
         StreamableHttpError::SessionExpired => Some(unavailable(failure)),
-        StreamableHttpError::AuthRequired(_) => Some(refused(&with_causes(failure))),
+        StreamableHttpError::AuthRequired(_) => Some(refused(&failure_cause(failure))),
         StreamableHttpError::HttpStatus(error) => refused_by_status(error),
         StreamableHttpError::Client(error) => match error {
             egress::Error::Unreachable(_) => Some(unavailable(failure)),
@@ -54,6 +58,7 @@ pub(super) fn failed(message: impl Into<String>) -> ToolError {
 pub(super) fn request_cause(error: &ServiceError) -> String {
     match error {
         ServiceError::TransportSend(sending) => transport_cause(sending),
+        ServiceError::UnexpectedResponse => "its answer is none to what it was asked".to_owned(),
         _ => with_causes(error),
     }
 }
@@ -63,6 +68,16 @@ pub(super) fn start_cause(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, .. } => transport_cause(error),
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => start_cause(fallback),
+        ClientInitializeError::ExpectedInitResult(Some(ServerResult::CustomResult(said))) => {
+            let missing = INITIALIZE_MEMBERS.into_iter().find(|member| said.0.get(member).is_none());
+            match missing {
+                Some(member) => format!("its answer to `initialize` lacks `{member}`"),
+                None => "its answer to `initialize` cannot be read".to_owned(),
+            }
+        }
+        ClientInitializeError::ExpectedInitResult(_) | ClientInitializeError::ExpectedInitResponse(_) => {
+            "it answered `initialize` with something else".to_owned()
+        }
         _ => with_causes(error),
     }
 }
@@ -105,6 +120,17 @@ fn transport_cause(error: &DynamicTransportError) -> String {
 fn failure_cause(failure: &Failure) -> String {
     match failure {
         StreamableHttpError::Client(error) => error.to_string(),
+        StreamableHttpError::Deserialize(error) if error.is_syntax() || error.is_eof() => {
+            format!("its answer is no JSON: {error}")
+        }
+        StreamableHttpError::Deserialize(error) => format!("its answer is no message: {error}"),
+        StreamableHttpError::AuthRequired(error) => {
+            format!("the credentials in `headers` are refused: {}", error.www_authenticate_header)
+        }
+        StreamableHttpError::HttpStatus(error) if error.status == 405 => format!(
+            "{error}: it may speak the old transport with SSE, which is not supported; give the address of its streamable \
+             HTTP transport, which often ends in /mcp"
+        ),
         _ => with_causes(failure),
     }
 }

@@ -76,7 +76,7 @@ impl HttpTransport {
         let status = answer.status();
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             let asked = answer.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-            let asked = asked.unwrap_or("the server refuses these credentials").to_owned();
+            let asked = asked.unwrap_or("it does not say why").to_owned();
             return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(asked)));
         }
         Ok(answer)

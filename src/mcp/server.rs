@@ -214,7 +214,7 @@ impl Server {
         let mut backoff = Backoff::default();
         loop {
             let began = Instant::now();
-            let why = self.run_connection(&egress).await;
+            let why = cut(self.run_connection(&egress).await, MAX_REASON_CHARS);
             self.connection.send_replace(None);
             tracing::warn!(server = &*self.profile.name, why, "an MCP server is down; it is started again");
             metrics::counter!("pes_mcp_restarts_total", "server" => self.profile.label()).increment(1);

@@ -3,11 +3,15 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
+use axum::extract::State;
+use axum::routing::post;
+use axum::{Json, Router};
 use pes::config::Reference;
 use pes::config::env::Variables;
 use pes::domain::caller::{Caller, Scope};
 use pes::mcp::Health;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use super::bed::{Bed, caller, evil};
@@ -103,6 +107,44 @@ async fn a_server_that_cannot_be_reached_says_so_without_types_of_the_library() 
     .await;
     let view = bed.until(|view| view.health == Health::Down).await;
     assert_eq!(view.reason.unwrap(), "cannot reach 127.0.0.1:1: connection refused");
+}
+
+/// An endpoint that answers `initialize` with these members, and knows no other method.
+async fn beginning(members: Value) -> String {
+    let answer = async |State(members): State<Value>, Json(asked): Json<Value>| {
+        let mut said = json!({ "error": { "code": -32601, "message": "no such method" } });
+        if asked["method"] == "initialize" {
+            said = members;
+        }
+        (said["jsonrpc"], said["id"]) = (json!("2.0"), asked["id"].clone());
+        Json(said)
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let routes = Router::new().route("/mcp", post(answer)).with_state(members);
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    url
+}
+
+/// The reason is shown in a list and logged at each attempt.
+#[tokio::test]
+async fn a_server_that_begins_with_something_else_is_told_of_in_few_words() {
+    let long = "x".repeat(100_000);
+    let info = json!({ "name": "far", "version": "1" });
+    let result = json!({ "result": { "protocolVersion": "2025-06-18", "serverInfo": info, "more": long } });
+    let error = json!({ "error": { "code": -32000, "message": long } });
+    let reason = async |members: Value| {
+        let url = beginning(members).await;
+        let bed = Bed::new(|server| {
+            server.command = None;
+            server.args.clear();
+            server.url = Some(url);
+        })
+        .await;
+        bed.until(|view| view.health == Health::Down).await.reason.unwrap()
+    };
+    assert_eq!(reason(result).await, "its answer to `initialize` lacks `capabilities`");
+    assert_eq!(reason(error).await.chars().count(), 2_001);
 }
 
 /// The library gives up its first request after ten seconds of its own clock; the server answers it after that.
