@@ -43,6 +43,9 @@ const IDEMPOTENCY_KEY: &str = "pes/idempotencyKey";
 /// from one that was sent, so there is room for all calls and for other requests on the connection.
 const MAX_CONCURRENT_REQUESTS: usize = MAX_CALLS + 24;
 
+/// The pause before the tools of a server that does not announce changes are listed again.
+const RELIST_PAUSE: Duration = Duration::from_secs(60);
+
 /// How often a server may reply to a call with questions instead of a result.
 const MAX_QUESTION_ROUNDS: usize = 20;
 
@@ -58,6 +61,8 @@ pub(super) struct Connection {
     questions: Arc<Questions>,
     session: SessionEnd,
     reader: Reader,
+    /// Notified when the tools may have changed.
+    changed: Arc<Notify>,
     _end: DropGuard,
 }
 
@@ -88,7 +93,7 @@ impl Connection {
                 (running.map_err(|error| start_cause(&error))?, None)
             }
         };
-        Ok(Self::of(running, process, questions, session, reader))
+        Ok(Self::of(running, process, questions, session, reader, changed))
     }
 
     /// Supervises what is running in the background.
@@ -98,12 +103,13 @@ impl Connection {
         questions: Arc<Questions>,
         session: SessionEnd,
         reader: Reader,
+        changed: Arc<Notify>,
     ) -> Self {
         let (ended, end) = (CancellationToken::new(), CancellationToken::new());
         let why: Arc<OnceLock<String>> = Arc::default();
         let peer = running.peer().clone();
         tokio::spawn(supervise(running, process, reader.clone(), end.clone(), ended.clone(), why.clone()));
-        Self { peer, ended, why, questions, session, reader, _end: end.drop_guard() }
+        Self { peer, ended, why, questions, session, reader, changed, _end: end.drop_guard() }
     }
 
     /// Waits for the end of the connection and returns the reason.
@@ -133,8 +139,9 @@ impl Connection {
     }
 
     /// Since that protocol version, servers send `list_changed` only to clients that subscribed. A subscription that ends, or
-    /// cannot be made now, is made again. Each begins with a listing of the tools, which may have changed before it.
-    pub(super) async fn listen(&self, changed: &Notify) {
+    /// cannot be made now, is made again. Each begins with a listing of the tools, which may have changed before it. The
+    /// tools of a server that takes no subscriptions are listed again and again.
+    pub(super) async fn listen(&self) {
         if self.peer.peer_info().is_none_or(|info| info.protocol_version.has_initialize()) {
             return std::future::pending().await;
         }
@@ -146,14 +153,18 @@ impl Connection {
                 Ok(mut subscription) => {
                     // No announcement has removed a former listing from there.
                     self.peer.clear_response_cache().await;
-                    changed.notify_one();
+                    self.changed.notify_one();
                     while let Ok(Some(_)) = subscription.next().await {
-                        changed.notify_one();
+                        self.changed.notify_one();
                     }
                 }
                 Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => {
                     tracing::debug!(%error, "this MCP server does not announce changes");
-                    return std::future::pending().await;
+                    loop {
+                        sleep(RELIST_PAUSE).await;
+                        // The library answers this itself for as long as the server said that its list may be kept.
+                        self.changed.notify_one();
+                    }
                 }
                 Err(error) => tracing::debug!(%error, "this MCP server takes no subscription now"),
             }
@@ -203,6 +214,11 @@ impl Connection {
                 }
                 Err(ServiceError::McpError(error)) => {
                     running.ended();
+                    if error.code == ErrorCode::INVALID_PARAMS {
+                        // It may not have this tool any more, or describe it otherwise.
+                        self.peer.clear_response_cache().await;
+                        self.changed.notify_one();
+                    }
                     return Err(failed(error.message));
                 }
                 Err(ServiceError::UnexpectedResponse) => {
@@ -268,7 +284,11 @@ async fn supervise(
 }
 
 fn lifecycle() -> ClientLifecycleMode {
-    ClientLifecycleMode::Auto { preferred_versions: vec![ProtocolVersion::LATEST], legacy_version: None }
+    ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::LATEST],
+        // The newest version that begins with `initialize`.
+        legacy_version: Some(ProtocolVersion::V_2025_11_25),
+    }
 }
 
 fn http_transport(

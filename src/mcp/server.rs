@@ -247,7 +247,7 @@ impl Server {
             state.why = None;
             state.protocol = connection.protocol();
         });
-        let mut listens = std::pin::pin!(connection.listen(&changed));
+        let mut listens = std::pin::pin!(connection.listen());
         let refresh = || self.refresh_again(&connection);
         let mut refreshes = std::pin::pin!(refresh_when_announced(&changed, self.profile.start, refresh));
         loop {

@@ -89,7 +89,7 @@ async fn connection(pipe: DuplexStream) -> Connection {
     };
     let limits = Limits { max_bytes: 1 << 20, write_timeout: PATIENCE };
     let running = negotiate(Pipes::new(write, read), handler, limits, &reader).await.unwrap();
-    Connection::of(running, None, questions, SessionEnd::default(), reader)
+    Connection::of(running, None, questions, SessionEnd::default(), reader, Arc::default())
 }
 
 fn context(people: Arc<dyn People>) -> ToolContext {
@@ -163,6 +163,35 @@ fn silent_answer(method: &str, _: &Value) -> (&'static str, Value) {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_tools_of_a_server_that_takes_no_subscriptions_are_listed_every_minute() {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    tokio::spawn(serve_answers(theirs, silent_answer));
+    let connection = connection(ours).await;
+    let began = Instant::now();
+    let listings = async {
+        for minutes in 1..4 {
+            connection.changed.notified().await;
+            assert_eq!(began.elapsed().as_secs(), minutes * 60);
+        }
+    };
+    tokio::select! {
+        () = connection.listen() => unreachable!("it listens for ever"),
+        () = listings => {}
+    }
+}
+
+#[tokio::test]
+async fn the_tools_of_a_server_that_does_not_know_one_are_listed_at_once() {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    tokio::spawn(serve_answers(theirs, silent_answer));
+    let (connection, watch) = (connection(ours).await, Watch::new(false));
+    let permit = watch.permits.acquire(Instant::now()).await.expect("one is free");
+    let error = connection.call("gone", Map::new(), &context(watch.clone()), &watch.permits, permit).await.unwrap_err();
+    assert_eq!((error.code.as_str(), error.message.as_str()), ("failed", "Unknown tool: 'gone'"));
+    timeout(PATIENCE, connection.changed.notified()).await.expect("they are listed");
+}
+
 #[tokio::test]
 async fn a_call_whose_answer_is_too_long_is_lost_for_that_reason() {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
@@ -175,6 +204,21 @@ async fn a_call_whose_answer_is_too_long_is_lost_for_that_reason() {
     let error = connection.call("long", Map::new(), &context(watch.clone()), &watch.permits, permit).await.unwrap_err();
     let why = "The connection to the server broke during the call: its output cannot be read: a message of more than 1048576 bytes";
     assert_eq!((error.is_lost(), error.message.as_str()), (true, why));
+}
+
+/// Many servers answer with the version that they are asked for.
+#[tokio::test]
+async fn an_older_server_is_asked_for_a_version_that_begins_with_initialize() {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    tokio::spawn(serve_answers(theirs, |method, params| match method {
+        "initialize" => {
+            let version = &params["protocolVersion"];
+            let server = json!({ "name": "old", "version": "1" });
+            ("result", json!({ "protocolVersion": version, "capabilities": {}, "serverInfo": server }))
+        }
+        _ => no_method(),
+    }));
+    assert_eq!(connection(ours).await.protocol().as_deref(), Some("2025-11-25"));
 }
 
 /// The server may have begun its work before it asked.
