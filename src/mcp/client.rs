@@ -3,7 +3,6 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, ErrorCode, MetaObject, ProgressToken, ProtocolVersion, RequestMetaObject,
     SubscriptionFilter,
@@ -12,7 +11,6 @@ use rmcp::service::{ClientInitializeError, Peer, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
-use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, SemaphorePermit};
 use tokio::time::{Instant, sleep};
@@ -20,6 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::call_errors::{failed, lost, not_started, start_cause};
 use super::call_permits::{CallPermits, MAX_CALLS};
+use super::credentials::Credentials;
 use super::definition::Definition;
 use super::handler::Handler;
 use super::http::HttpTransport;
@@ -31,7 +30,6 @@ use super::questions::{self, Questions};
 use super::reply;
 use super::server::{BACKOFF_RESET_AFTER, MAX_BACKOFF, MIN_BACKOFF, Profile};
 use super::session::{Reopening, SessionEnd};
-use crate::config::env::Variables;
 use crate::domain::tool::{CallCode, ToolError};
 use crate::egress::{Destination, Egress};
 use crate::tool::{ToolContext, ToolOutput};
@@ -303,21 +301,14 @@ fn http_transport(
         None => Destination::Operator(to),
         Some(tenant) => Destination::Untrusted { url: to, tenant },
     };
-    let variables = Variables::of_process();
-    let mut headers = std::collections::HashMap::new();
-    for (name, reference) in &profile.settings.headers {
-        let name = HeaderName::try_from(name.as_str()).map_err(|_| format!("`{name}` is no name of a header"))?;
-        let secret = reference.resolve(&variables)?;
-        let value = HeaderValue::try_from(secret.expose_secret());
-        let mut value = value.map_err(|_| format!("the value of `{name}` cannot be sent as a header"))?;
-        value.set_sensitive(true);
-        headers.insert(name, value);
-    }
+    let credentials = Credentials::read(&profile.settings.headers)?;
+    let headers = credentials.headers();
     let transport = HttpTransport {
         egress: egress.clone(),
         to,
         request_timeout: Duration::from_millis(profile.settings.timeout_ms.into()),
         message_bytes: profile.message_bytes,
+        credentials: Arc::new(credentials),
         session: session.clone(),
         reader,
     };

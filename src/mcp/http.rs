@@ -24,6 +24,7 @@ use sse_stream::{Sse, SseStream};
 use tokio::time::timeout;
 
 use self::responses::{answers, correlated, id_of, is_discovery, is_request_header, is_type};
+use super::credentials::Credentials;
 use super::incoming::Reader;
 use super::session::SessionEnd;
 use crate::egress::{self, Bounds, Destination, Egress, IncomingResponse, OutgoingRequest, retry_after};
@@ -49,6 +50,7 @@ pub(super) struct HttpTransport {
     pub(super) request_timeout: Duration,
     /// Maximum size of one message.
     pub(super) message_bytes: usize,
+    pub(super) credentials: Arc<Credentials>,
     pub(super) session: SessionEnd,
     pub(super) reader: Reader,
 }
@@ -75,6 +77,9 @@ impl HttpTransport {
         let answer = self.egress.send(request).await.map_err(StreamableHttpError::Client)?;
         let status = answer.status();
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            if self.credentials.have_changed() {
+                return Err(self.end_session("its credentials were replaced"));
+            }
             let asked = answer.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
             let asked = asked.unwrap_or("it does not say why").to_owned();
             return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(asked)));
@@ -105,9 +110,13 @@ impl HttpTransport {
     }
 
     /// Reports that the session has ended; the next request opens a new one.
-    fn session_lost(&self) -> Failure {
-        self.session.end("it has forgotten the session");
+    fn end_session(&self, why: &'static str) -> Failure {
+        self.session.end(why);
         StreamableHttpError::SessionExpired
+    }
+
+    fn session_lost(&self) -> Failure {
+        self.end_session("it has forgotten the session")
     }
 
     /// Whether the server no longer knows the session of a request that it rejected unread. This sends a ping in that

@@ -19,6 +19,7 @@ mod call_permits;
 mod catalog;
 mod changes;
 mod client;
+mod credentials;
 mod definition;
 mod handler;
 mod http;

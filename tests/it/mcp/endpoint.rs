@@ -11,21 +11,26 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-type Seen = Arc<Mutex<HeaderMap>>;
+#[derive(Clone, Default)]
+struct Shared {
+    seen: Arc<Mutex<HeaderMap>>,
+    /// The only value of `authorization` that it takes; by default any.
+    token: Arc<Mutex<Option<String>>>,
+}
 
 pub struct Endpoint {
     pub address: SocketAddr,
-    seen: Seen,
+    shared: Shared,
 }
 
 impl Endpoint {
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
-        let seen = Seen::default();
-        let routes = Router::new().route("/mcp", post(answer)).with_state(seen.clone());
+        let shared = Shared::default();
+        let routes = Router::new().route("/mcp", post(answer)).with_state(shared.clone());
         tokio::spawn(async move { axum::serve(listener, routes).await });
-        Self { address, seen }
+        Self { address, shared }
     }
 
     pub fn url(&self) -> String {
@@ -34,13 +39,26 @@ impl Endpoint {
 
     /// Of the last request.
     pub fn header(&self, name: &str) -> Option<String> {
-        let seen = self.seen.lock().unwrap();
+        let seen = self.shared.seen.lock().unwrap();
         seen.get(name).map(|value| value.to_str().unwrap().to_owned())
+    }
+
+    pub fn take_only(&self, token: &str) {
+        *self.shared.token.lock().unwrap() = Some(token.to_owned());
     }
 }
 
-async fn answer(State(seen): State<Seen>, headers: HeaderMap, Json(asked): Json<Value>) -> Response {
-    *seen.lock().unwrap() = headers;
+async fn answer(State(shared): State<Shared>, headers: HeaderMap, Json(asked): Json<Value>) -> Response {
+    let is_refused = shared
+        .token
+        .lock()
+        .unwrap()
+        .as_ref()
+        .is_some_and(|token| headers.get("authorization").is_none_or(|given| given != token.as_str()));
+    if is_refused {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    *shared.seen.lock().unwrap() = headers;
     let result = match asked["method"].as_str() {
         Some("initialize") => json!({
             "protocolVersion": "2025-06-18",

@@ -3,6 +3,7 @@
 pub(crate) mod bed;
 mod broken_streams;
 mod calls;
+mod credentials;
 mod endpoint;
 mod noisy;
 mod peers;
