@@ -21,7 +21,7 @@ use super::call_permits::{CallPermits, MAX_CALLS};
 use super::credentials::Credentials;
 use super::definition::Definition;
 use super::handler::Handler;
-use super::http::HttpTransport;
+use super::http::{CALL_REFUSED, HttpTransport};
 use super::incoming::Reader;
 use super::lines::{Limits, Pipes, Returned, StdioTransport};
 use super::listing::{self, ListingError};
@@ -217,7 +217,10 @@ impl Connection {
                         self.peer.clear_response_cache().await;
                         self.changed.notify_one();
                     }
-                    return Err(failed(error.message));
+                    let message = reply::with_data(error.message.into_owned(), error.data.as_ref());
+                    // It may have begun its work before it asked.
+                    let is_lost = round > 0 && error.code == CALL_REFUSED;
+                    return Err(if is_lost { ToolError::lost(message) } else { failed(message) });
                 }
                 Err(ServiceError::UnexpectedResponse) => {
                     running.ended();

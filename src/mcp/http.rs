@@ -12,7 +12,7 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{Stream, StreamExt};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::common::http_header::{
     EVENT_STREAM_MIME_TYPE, HEADER_LAST_EVENT_ID, HEADER_SESSION_ID, JSON_MIME_TYPE,
 };
@@ -23,12 +23,16 @@ use serde_json::json;
 use sse_stream::{Sse, SseStream};
 use tokio::time::timeout;
 
-use self::responses::{answers, correlated, id_of, is_discovery, is_request_header, is_type};
+use self::responses::{
+    answers, correlated, id_of, is_call, is_discovery, is_request_header, is_type, refusal, refuses_call,
+};
 use super::credentials::Credentials;
 use super::incoming::Reader;
 use super::session::SessionEnd;
 use crate::egress::{self, Bounds, Destination, Egress, IncomingResponse, OutgoingRequest, retry_after};
 
+/// The code of the error that stands for an HTTP status that refuses a call.
+pub(super) const CALL_REFUSED: ErrorCode = ErrorCode(-32_099);
 /// How much of an error's body is read.
 const MAX_ERROR_BYTES: usize = 4 << 10;
 /// How long a server may take to answer whether it knows a session.
@@ -246,6 +250,10 @@ impl StreamableHttpClient for HttpTransport {
                 Ok(StreamableHttpPostResponse::Json(correlated(said, &message), session))
             }
             Err(error) if status.is_success() => Err(error.into()),
+            Err(_) if is_call(&message) && refuses_call(status) => {
+                let said = ServerJsonRpcMessage::error(refusal(status, &body), None);
+                Ok(StreamableHttpPostResponse::Json(correlated(said, &message), session))
+            }
             Ok(_) | Err(_) => Err(HttpStatusError::new(status.as_u16(), wait).into()),
         }
     }

@@ -1,10 +1,17 @@
 //! What a response says of the message that it answers.
 
 use http::header::CONTENT_TYPE;
-use http::HeaderName;
+use http::{HeaderName, StatusCode};
+use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::HttpStatusError;
 
+use super::super::call_errors::cut;
+use super::CALL_REFUSED;
 use crate::egress::IncomingResponse;
+
+/// How much of an error's body is told.
+const MAX_REFUSAL_CHARS: usize = 1_000;
 
 pub(super) fn is_type(answer: &IncomingResponse, mime: &str) -> bool {
     let kind = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -13,6 +20,27 @@ pub(super) fn is_type(answer: &IncomingResponse, mime: &str) -> bool {
 
 pub(super) fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, ClientJsonRpcMessage::Request(asked) if matches!(asked.request, ClientRequest::DiscoverRequest(_)))
+}
+
+pub(super) fn is_call(message: &ClientJsonRpcMessage) -> bool {
+    matches!(message, ClientJsonRpcMessage::Request(asked) if matches!(asked.request, ClientRequest::CallToolRequest(_)))
+}
+
+/// Whether a response with this status says that a call was refused for good; `call_errors` knows the others.
+pub(super) fn refuses_call(status: StatusCode) -> bool {
+    status.is_client_error() && !matches!(status.as_u16(), 408 | 425 | 429)
+}
+
+/// The error of a call that was refused with this status, with what the body says. A page in HTML is for people with a
+/// browser.
+pub(super) fn refusal(status: StatusCode, body: &[u8]) -> ErrorData {
+    let said = String::from_utf8_lossy(body);
+    let said = said.trim();
+    let mut message = format!("The call was refused: {}", HttpStatusError::new(status.as_u16(), None));
+    if !said.is_empty() && !said.starts_with('<') {
+        message = format!("{message}: {}", cut(said.to_owned(), MAX_REFUSAL_CHARS));
+    }
+    ErrorData::new(CALL_REFUSED, message, None)
 }
 
 /// The id of a message that expects a response.

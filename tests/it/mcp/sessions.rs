@@ -251,6 +251,18 @@ async fn a_call_that_is_refused_as_a_bad_request_leaves_its_session_alone() {
 }
 
 #[tokio::test]
+async fn what_is_said_of_a_refusal_is_told() {
+    let bed = Bed::new(|state| {
+        state.refuses = Some(StatusCode::BAD_REQUEST);
+        state.words = Some(|_| r#"{"detail":"field x is missing"}"#.to_owned());
+    })
+    .await;
+    let error = bed.call("plain").await.unwrap_err();
+    let told = r#"The call was refused: HTTP 400: {"detail":"field x is missing"}"#;
+    assert_eq!((error.code.as_str(), error.message.as_str()), ("failed", told));
+}
+
+#[tokio::test]
 async fn a_call_that_was_taken_is_answered_although_its_session_is_forgotten() {
     let bed = Bed::new(|_| ()).await;
     let (slow, ()) = tokio::join!(bed.call("slow"), async {
