@@ -93,7 +93,7 @@ impl Catalog {
                 class: spec.class,
                 idempotent: spec.idempotent,
                 standing: tool.standing,
-                reason: tool.definition.refused.clone(),
+                reason: tool.why_off().filter(|_| tool.standing != ToolStanding::Changed),
                 hash: tool.definition.hash().to_owned(),
                 tool: tool.definition.name.clone(),
                 approved: None,

@@ -77,6 +77,22 @@ pub(super) struct ListedTool {
     pub(super) standing: ToolStanding,
 }
 
+impl ListedTool {
+    /// Why agents are not offered it.
+    pub(super) fn why_off(&self) -> Option<String> {
+        let why = match self.standing {
+            ToolStanding::Offered => return None,
+            ToolStanding::Changed => {
+                "its server describes it otherwise than before, so an administrator must approve it"
+            }
+            ToolStanding::Denied => "the settings of its server exclude it (`allow`, `deny`)",
+            ToolStanding::Shadowed => "its server lists another that is offered under this name",
+            ToolStanding::Refused => return Some(self.definition.refused.clone().unwrap_or_default()),
+        };
+        Some(why.to_owned())
+    }
+}
+
 impl Catalog {
     /// Starts every server in the background; returns at once.
     pub fn start(parts: Parts) -> Arc<Self> {
@@ -195,7 +211,9 @@ impl Catalog {
             let version = || self.pins.version(profile.owner, &profile.name);
             let seen = (state.listing, version());
             let Some(listed) = state.listed.filter(|_| !server.is_processed(seen)) else { continue };
-            match self.pins.pin_new(profile.owner, &profile.name, &listed, (self.now)()).await {
+            let allowed: Vec<Arc<Definition>> =
+                listed.iter().filter(|listed| listed.is_allowed(&profile.settings)).cloned().collect();
+            match self.pins.pin_new(profile.owner, &profile.name, &allowed, (self.now)()).await {
                 Ok(()) => {
                     self.log_changed(&key, &server);
                     // If the pins changed, the server is visited again: another process may have written at the same
@@ -261,12 +279,12 @@ impl Catalog {
             Some(listed) => listed.to_vec(),
             None => trusted.all(),
         };
-        let chosen = chosen_of_each_name(&profile.name, &listed, &trusted);
+        let chosen = chosen_of_each_name(profile, &listed, &trusted);
         let tool = |(place, definition): (usize, Arc<Definition>)| {
             let standing = match trusted.get(&definition.name) {
+                _ if !definition.is_allowed(&profile.settings) => ToolStanding::Denied,
                 _ if !chosen.contains(&place) => ToolStanding::Shadowed,
                 _ if definition.refused.is_some() => ToolStanding::Refused,
-                _ if !definition.is_allowed(&profile.settings) => ToolStanding::Denied,
                 Some(known) if *known == *definition => ToolStanding::Offered,
                 Some(_) | None => ToolStanding::Changed,
             };
@@ -318,13 +336,14 @@ impl Catalog {
     }
 }
 
-/// Of the listed tools that would be offered under one name, the places of those that may be: the trusted one, else the
+/// Of the allowed tools that would be offered under one name, the places of those that may be: the trusted one, else the
 /// first. So a server cannot put another tool in the place of a trusted one by spelling its name otherwise.
-fn chosen_of_each_name(server: &str, listed: &[Arc<Definition>], trusted: &TrustedTools) -> BTreeSet<usize> {
+fn chosen_of_each_name(profile: &Profile, listed: &[Arc<Definition>], trusted: &TrustedTools) -> BTreeSet<usize> {
     let mut chosen = BTreeMap::<String, (TrustedFor, usize)>::new();
-    for (place, definition) in listed.iter().enumerate() {
+    let allowed = listed.iter().enumerate().filter(|(_, definition)| definition.is_allowed(&profile.settings));
+    for (place, definition) in allowed {
         let candidate = (trusted.trusted_for(&definition.name), place);
-        let best = chosen.entry(tool_name(server, &definition.name)).or_insert(candidate);
+        let best = chosen.entry(tool_name(&profile.name, &definition.name)).or_insert(candidate);
         *best = candidate.min(*best);
     }
     chosen.into_values().map(|(_, place)| place).collect()
@@ -355,10 +374,11 @@ impl ToolSource for Catalog {
                 continue;
             }
             let listed_tools = self.listed_tools(tenant, &server);
-            let changed = listed_tools.iter().filter(|tool| tool.standing == ToolStanding::Changed);
-            off.extend(changed.map(|tool| OffTool {
-                name: tool_name(&server.profile.name, &tool.definition.name),
-                why: "its server describes it otherwise than before, so an administrator must approve it".to_owned(),
+            // A shadowed tool has the name of another, of which it is told whether it is off.
+            let off_tools = listed_tools.iter().filter(|tool| tool.standing != ToolStanding::Shadowed);
+            off.extend(off_tools.filter_map(|tool| {
+                let name = tool_name(&server.profile.name, &tool.definition.name);
+                Some(OffTool { name, why: tool.why_off()? })
             }));
         }
         off

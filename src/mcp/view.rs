@@ -88,7 +88,7 @@ pub struct ToolView {
     pub class: ToolClass,
     pub idempotent: bool,
     pub standing: ToolStanding,
-    /// Why it is refused.
+    /// Why it is denied, shadowed or refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The hash of the definition that the server lists now, to which an approval is bound.

@@ -2,7 +2,7 @@
 
 use pes::config::McpServer;
 use pes::domain::tool::ToolClass;
-use pes::mcp::{Health, ToolStanding};
+use pes::mcp::{Health, ToolStanding, ToolView};
 use serde_json::{Value, json};
 
 use super::bed::Bed;
@@ -112,6 +112,14 @@ async fn two_names_that_would_be_one_are_one_tool_the_first() {
     assert!(bed.find("evil__denied").is_none());
 }
 
+#[tokio::test]
+async fn a_tool_that_is_excluded_takes_no_other_ones_name() {
+    let bed = Bed::new(|server| server.deny.push("odd.name".to_owned())).await;
+    assert_eq!(bed.call("odd_name", json!({})).await.unwrap().output, "odd_name");
+    let view = bed.until(|view| view.health == Health::Ready).await;
+    assert_eq!(Bed::standing(&view, "odd.name"), ToolStanding::Denied);
+}
+
 /// The tool stands behind many others.
 #[tokio::test]
 async fn only_tools_that_are_allowed_count() {
@@ -120,6 +128,21 @@ async fn only_tools_that_are_allowed_count() {
     bed.call("respell", json!({ "order": "alone" })).await.unwrap();
     let view = bed.until(|view| view.health == Health::Ready).await;
     assert!(!view.has_more_tools && view.tools.len() == 2, "the other shows that it is denied: {view:?}");
+}
+
+#[tokio::test]
+async fn it_is_told_why_a_tool_is_off() {
+    let bed = Bed::new(|_| ()).await;
+    let is_trusted = |tool: &ToolView| tool.tool == "echo" && tool.standing == ToolStanding::Offered;
+    let view = bed.until(|view| view.tools.iter().any(is_trusted)).await;
+    let excluded = "the settings of its server exclude it (`allow`, `deny`)";
+    assert_eq!(bed.why_off("evil__denied").await.as_deref(), Some(excluded));
+    assert_eq!(bed.why_off("evil__unreadable").await.as_deref(), Some("missing field `inputSchema`"));
+    assert_eq!(bed.why_off("evil__odd_name").await, None, "it is the name of an offered one");
+    let reason = |name: &str| view.tools.iter().find(|tool| tool.tool == name).unwrap().reason.clone();
+    assert_eq!(reason("odd_name").as_deref(), Some("its server lists another that is offered under this name"));
+    assert_eq!(reason("denied").as_deref(), Some(excluded));
+    assert_eq!(reason("echo"), None);
 }
 
 /// The server is up, and knows the tools that it listed before.
