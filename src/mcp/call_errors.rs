@@ -161,6 +161,8 @@ fn with_causes(error: &(dyn Error + 'static)) -> String {
 mod tests {
     use std::any::TypeId;
 
+    use rmcp::transport::streamable_http_client::AuthRequiredError;
+
     use super::*;
 
     fn sending(failure: Failure) -> DynamicTransportError {
@@ -190,5 +192,20 @@ mod tests {
         let error = sending(client(unreachable()));
         let error = ClientInitializeError::TransportError { error, context: "send discover request".into() };
         assert_eq!(start_cause(&error), "cannot reach 127.0.0.1:1: connection refused");
+    }
+
+    #[test]
+    fn the_reason_why_no_connection_was_made_says_what_to_do() {
+        let reason = |failure| {
+            let context = "send initialize request".into();
+            start_cause(&ClientInitializeError::TransportError { error: sending(failure), context })
+        };
+        let page = serde_json::from_str::<serde_json::Value>("<html>").unwrap_err();
+        assert_eq!(reason(page.into()), "its answer is no JSON: expected value at line 1 column 1");
+        let old = reason(StreamableHttpError::HttpStatus(HttpStatusError::new(405, None)));
+        assert!(old.starts_with("HTTP 405: it may speak the old transport with SSE"), "{old}");
+        let challenge = AuthRequiredError::new("Bearer error=\"invalid_token\"".to_owned());
+        let refused = reason(StreamableHttpError::AuthRequired(challenge));
+        assert_eq!(refused, "the credentials in `headers` are refused: Bearer error=\"invalid_token\"");
     }
 }
