@@ -9,7 +9,7 @@ export const REMEDIES = {
   host_refused: 'Call it by its loopback address, or use keys',
   not_found: 'Check the id',
   request_timeout: 'Send it again',
-  thread_quarantined: 'Release it (`POST /threads/{id}/release`, `admin`), fork or delete it; report the crash',
+  thread_quarantined: 'Release it (`POST /threads/{id}/release`, `admin`), fork or delete it; report it',
   request_in_progress: 'Send it again in a moment',
   history_compacted: 'Start from `minSeq`',
   body_too_large: 'Send less',
