@@ -7,7 +7,7 @@ export interface A2aTaskBody {
   deadline: number;
   /** The agent's last message. */
   message?: string;
-  /** Why it ended, if not by itself. */
+  /** Why it ended, if not by itself, or why it is not known whether the agent has it. */
   reason?: string;
   remoteContextId?: string;
   remoteTaskId?: string;
@@ -518,7 +518,7 @@ export interface EndedSessions {
 
 /** `ERROR`: something failed. */
 export interface ErrorBody {
-  /** How many calls were made, to all models of the list together. */
+  /** How many attempts were made, with all models of the list together; some may not have been sent. */
   attempts?: number;
   code: string;
   /** It ends the run. */
@@ -1166,7 +1166,7 @@ export interface McpTool {
   name: string;
   /** What the server says of it now. */
   now?: McpToolDefinition;
-  /** Why it is refused. */
+  /** Why it is denied, shadowed or refused. */
   reason?: string;
   standing: ToolStanding;
   /** As the server calls it. */
@@ -1687,6 +1687,8 @@ export interface RemoteAsker {
   agentId: string;
   /** The call that delegated the task, and waits for it. */
   callId: CallId;
+  /** When the question expires at the agent, as it says. */
+  expiresAt?: number;
   /** The task that the agent works on. */
   taskId: TaskId;
 }
@@ -1711,7 +1713,13 @@ export interface Resolution {
   reason?: string;
 }
 
-/** The `metadata.status` of a final response. */
+/**
+ * The `metadata.status` of a final response. `success`: the run completed, and nothing of the following holds.
+ * `partial`: it completed, but an item failed or was cancelled other than by an edit of the plan, a tool's last call
+ * in an item was an error (in a completed item, that of an unknown or disabled tool does not count), a message that
+ * arrived meanwhile was not considered, new items were left out because the plan was full, or its plan or answer was
+ * cut short; `metadata.errors` lists which. `error`: it failed.
+ */
 export type ResultStatus = "success" | "partial" | "error";
 
 /** The body of `POST /threads/{id}/resume`. */
@@ -2291,7 +2299,7 @@ export interface TaskResource {
   message?: string;
   /** When the agent is polled next, if it does not call back before. */
   nextAskAt?: number;
-  /** Why it ended, if not by itself. */
+  /** Why it ended, if not by itself, or why it is not known whether the agent has it. */
   reason?: string;
   remoteContextId?: string;
   remoteTaskId?: string;

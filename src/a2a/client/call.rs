@@ -41,8 +41,12 @@ impl Client {
             return Err(Error::Unknown("the agent's answer is no JSON".to_owned()));
         }
         match interface.binding {
-            // Other bodies with an `error` are those of a gateway or of OAuth.
-            Binding::JsonRpc if body["error"]["code"].is_number() && (status.is_success() || has_envelope) => {
+            // Other bodies with an `error` are those of a gateway or of OAuth, and codes of an agent's own beside a refusal by
+            // HTTP say no more than that.
+            Binding::JsonRpc
+                if body["error"]["code"].is_number()
+                    && (status.is_success() || (has_envelope && fault::names_error(&body))) =>
+            {
                 Err(agent_error(Fault::from_json_rpc(&body["error"]), retry_after_ms))
             }
             Binding::JsonRpc | Binding::HttpJson if !status.is_success() => {

@@ -4,17 +4,34 @@ use icu_properties::props::{EmojiModifier, ExtendedPictographic, GeneralCategory
 use icu_properties::script::ScriptWithExtensions;
 use icu_properties::{CodePointMapData, CodePointSetData};
 
-/// Scripts whose letters join nothing, and the letters and marks that every script shares.
-const WITHOUT_JOINERS: [Script; 5] =
-    [Script::Latin, Script::Greek, Script::Cyrillic, Script::Common, Script::Inherited];
+/// Scripts whose letters are shaped by their neighbours. In others a joiner changes nothing that is seen: it could hide
+/// something.
+const WITH_JOINERS: [Script; 17] = [
+    Script::Arabic,
+    Script::Syriac,
+    Script::Mongolian,
+    Script::Nko,
+    Script::Devanagari,
+    Script::Bengali,
+    Script::Gurmukhi,
+    Script::Gujarati,
+    Script::Oriya,
+    Script::Tamil,
+    Script::Telugu,
+    Script::Kannada,
+    Script::Malayalam,
+    Script::Sinhala,
+    Script::Khmer,
+    Script::Myanmar,
+    Script::Tibetan,
+];
 
-/// Whether a soft hyphen stands between letters, a joiner between those of scripts that join, or a zero width joiner between
-/// the parts of an emoji. `before`: the two characters before it, the nearest one last.
+/// Whether a joiner stands between letters that it shapes, or a zero width joiner between the parts of an emoji. `before`: the
+/// two characters before it, the nearest one last.
 pub(super) fn is_needed(before: [Option<char>; 2], c: char, after: Option<char>) -> bool {
     let [second, nearest] = before;
     let (Some(nearest), Some(after)) = (nearest, after) else { return false };
     match c {
-        '\u{AD}' => is_letter(nearest) && is_letter(after),
         '\u{200C}' => joins(nearest) && joins(after),
         '\u{200D}' => {
             let ends_part = is_part(nearest) || (ends_emoji(nearest) && second.is_some_and(is_part));
@@ -28,14 +45,12 @@ fn is_in(c: char, group: GeneralCategoryGroup) -> bool {
     group.contains(CodePointMapData::<GeneralCategory>::new().get(c))
 }
 
-fn is_letter(c: char) -> bool {
-    is_in(c, GeneralCategoryGroup::Letter)
-}
-
 fn joins(c: char) -> bool {
-    let scripts = ScriptWithExtensions::new();
-    (is_letter(c) || is_in(c, GeneralCategoryGroup::Mark))
-        && !WITHOUT_JOINERS.iter().any(|script| scripts.has_script(c, *script))
+    let (scripts, general) = (ScriptWithExtensions::new(), CodePointMapData::<Script>::new().get(c));
+    (is_in(c, GeneralCategoryGroup::Letter) || is_in(c, GeneralCategoryGroup::Mark))
+        && general != Script::Common
+        && general != Script::Inherited
+        && WITH_JOINERS.iter().any(|script| scripts.has_script(c, *script))
 }
 
 fn is_part(c: char) -> bool {

@@ -61,8 +61,9 @@ pub(super) async fn export(server: &Server, export: ExportArguments) -> Result<(
 }
 
 async fn write_whole(server: &Server, path: &str, part: &Path) -> Result<(), Error> {
-    // A thread may hold what is for nobody else.
-    let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(part);
+    // One that is left there may be readable by others, and a thread may hold what is for nobody else.
+    let _ = fs::remove_file(part);
+    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part);
     let mut file = opened.map_err(|error| unwritable(part, &error))?;
     write(server, path, &mut file).await?;
     file.sync_all().map_err(|error| unwritable(part, &error))

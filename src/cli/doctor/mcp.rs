@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
+use secrecy::ExposeSecret as _;
 
 use super::around::reach;
 use crate::config::McpServer;
@@ -10,18 +11,22 @@ use crate::config::env::Variables;
 
 /// Reads what its settings refer to, and looks for its program or opens a connection; starts and sends nothing.
 pub(super) async fn mcp_server(server: &McpServer, variables: &Variables) -> Result<String, String> {
+    let mut path = variables.get("PATH").unwrap_or_default().to_owned();
     for (name, reference) in server.env.iter().chain(&server.headers) {
-        reference.resolve(variables).map_err(|why| format!("{name}: {why}"))?;
+        let value = reference.resolve(variables).map_err(|why| format!("{name}: {why}"))?;
+        if name == "PATH" {
+            value.expose_secret().clone_into(&mut path);
+        }
     }
     match (&server.url, &server.command) {
         (Some(url), _) => reach(url).await,
-        (None, Some(command)) => program(command, server.cwd.as_deref(), variables),
+        (None, Some(command)) => program(command, server.cwd.as_deref(), &path),
         (None, None) => Err("it has neither a command nor a url".to_owned()),
     }
 }
 
 /// Whether this program can be started in this folder; without one, in that of the server.
-fn program(command: &str, folder: Option<&Path>, variables: &Variables) -> Result<String, String> {
+fn program(command: &str, folder: Option<&Path>, path: &str) -> Result<String, String> {
     let folder = folder.unwrap_or(Path::new("."));
     access(folder, Access::EXEC_OK).map_err(|error| format!("{} cannot be entered: {error}", folder.display()))?;
     if !folder.is_dir() {
@@ -30,8 +35,7 @@ fn program(command: &str, folder: Option<&Path>, variables: &Variables) -> Resul
     let places: Vec<PathBuf> = if command.contains('/') {
         vec![folder.join(command)]
     } else {
-        let listed = std::env::split_paths(variables.get("PATH").unwrap_or_default());
-        listed.map(|listed| folder.join(listed).join(command)).collect()
+        std::env::split_paths(path).map(|listed| folder.join(listed).join(command)).collect()
     };
     let files: Vec<PathBuf> = places.into_iter().filter(|path| path.is_file()).collect();
     let can_start = |path: &&PathBuf| access(path.as_path(), Access::EXEC_OK).is_ok();

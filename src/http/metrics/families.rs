@@ -53,7 +53,7 @@ pub const COUNTED: &[Family] = &[
     (
         "pes_recovered_total",
         Counter,
-        "Calls whose outcome is not known, because the process stopped or the connection broke: model (asked again), tool (idempotent, called again), in_doubt (a person is asked).",
+        "Calls whose outcome is not known, because the process stopped or the connection broke: model (asked again), tool (idempotent or only reading, called again), in_doubt (a person is asked).",
     ),
     ("pes_items_finished_total", Counter, "Todo items that ended: completed, failed, cancelled."),
     ("pes_suspensions_total", Counter, "Questions to people, by kind."),

@@ -20,7 +20,7 @@ const DISCARD_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The body as its handler reads it.
 pub(super) struct ReturnedBody {
-    /// `None` only while it is dropped.
+    /// `None` after its end.
     incoming: Option<Incoming>,
     unread: Option<oneshot::Sender<Incoming>>,
 }
@@ -64,10 +64,13 @@ impl HttpBody for ReturnedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match &mut self.incoming {
-            Some(incoming) => Pin::new(incoming).poll_frame(context),
-            None => Poll::Ready(None),
+        let Some(incoming) = &mut self.incoming else { return Poll::Ready(None) };
+        let polled = Pin::new(incoming).poll_frame(context);
+        // Of a body in chunks, `is_end_stream` does not say that it was read.
+        if matches!(polled, Poll::Ready(None)) {
+            self.incoming = None;
         }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

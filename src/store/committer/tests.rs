@@ -323,6 +323,19 @@ async fn a_store_that_was_found_damaged_is_not_well_whatever_is_written_later() 
     }
 }
 
+/// The first attempt may have been stored.
+#[tokio::test]
+async fn a_commit_whose_repetition_finds_the_store_damaged_is_not_called_unstored() {
+    let script =
+        Script::new([Err(BatchError::Lost("broken pipe".into())), Err(BatchError::Damaged("a page is broken".into()))]);
+    let committer = script.committer(Bounds::default());
+    let outcome = committer.commit(commit(1)).await;
+    assert!(
+        matches!(&outcome, Err(Error::Damaged(why)) if why == "a page is broken; whether it is stored is not known"),
+        "{outcome:?}"
+    );
+}
+
 #[tokio::test]
 async fn a_store_is_not_well_while_a_worker_is_being_started_again() {
     let broken = Broken::new(1, 1);

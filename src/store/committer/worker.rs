@@ -193,7 +193,11 @@ impl<B: Batch> CommitWorker<B> {
                 }
                 SendOutcome::Answered(Err(BatchError::Damaged(why))) => {
                     self.shared.health.record_damage(&why);
-                    batch.refuse(part.range, &Error::Unusable(why));
+                    let error = match part.sending {
+                        Sending::First => Error::Unusable(why),
+                        Sending::Again => Error::Damaged(format!("{why}; whether it is stored is not known")),
+                    };
+                    batch.refuse(part.range, &error);
                 }
                 SendOutcome::Answered(Err(BatchError::Unavailable(why) | BatchError::Lost(why))) => {
                     let commits = part.range.len();

@@ -63,10 +63,14 @@ pub(super) fn is_locked(error: &sqlx::Error) -> bool {
         .is_some_and(|error| matches!(error.code(), code::LOCK_NOT_AVAILABLE | code::DEADLOCK_DETECTED))
 }
 
+/// What sqlx makes of a connection that is closed where the answer to its first packet should come.
+const CLOSED_AT_ONCE: &str = "unexpected response from SSLRequest: 0x00";
+
 /// Whether a connection failed because the server cannot be reached, or accepts none at present: it starts, recovers after
 /// a power failure, or stops. A proxy before it closes the connection then, without an answer.
 pub(super) fn is_not_serving(error: &sqlx::Error) -> bool {
-    matches!(error, sqlx::Error::Io(_) | sqlx::Error::Protocol(_))
+    matches!(error, sqlx::Error::Io(_))
+        || matches!(error, sqlx::Error::Protocol(why) if why.ends_with(CLOSED_AT_ONCE))
         || database_error(error).is_some_and(|error| error.code() == code::CANNOT_CONNECT_NOW)
 }
 

@@ -65,14 +65,33 @@ async fn idle_connections_make_room_where_few_places_are_left() {
 /// A client that writes the head before the body does not lose its next request.
 #[tokio::test]
 async fn a_refusal_before_the_body_keeps_the_connection() {
-    let app = App::with(|_| {}).await;
+    let app = App::of(Moody::fresh().await, |_| {}).await;
     let (mut stream, mut other) = (used(&app).await, used(&app).await);
+    // The response waits for the body however slow this machine is.
+    pause();
     stream.write_all(b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n").await.unwrap();
     // The head is read before the body is sent.
-    again(&mut other).await;
+    other.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    assert_eq!(read_answer(&mut other).await.expect("it is open").status, 200);
     stream.write_all(b"{}").await.unwrap();
-    let said = soon(read_answer(&mut stream)).await.expect("an answer");
+    let said = read_answer(&mut stream).await.expect("an answer");
+    resume();
     assert_eq!((said.status, said.header("connection")), (404, None));
+    again(&mut stream).await;
+}
+
+/// Its end is known only from the last chunk.
+#[tokio::test]
+async fn a_body_in_chunks_that_was_read_keeps_the_connection() {
+    let app = App::with(|_| {}).await;
+    let mut stream = used(&app).await;
+    let head = b"POST /threads HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+        transfer-encoding: chunked\r\nexpect: 100-continue\r\n\r\n";
+    stream.write_all(head).await.unwrap();
+    assert_eq!(soon(read_answer(&mut stream)).await.expect("it asks for the body").status, 100);
+    stream.write_all(b"2\r\n{}\r\n0\r\n\r\n").await.unwrap();
+    let said = soon(read_answer(&mut stream)).await.expect("an answer");
+    assert_eq!((said.status, said.header("connection")), (201, None));
     again(&mut stream).await;
 }
 

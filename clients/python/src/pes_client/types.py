@@ -89,7 +89,11 @@ Purpose: TypeAlias = Literal["summary"]
 # Why a run is queued on a thread that has no active one.
 QueuedReason: TypeAlias = Literal["tenant_busy"]
 
-# The `metadata.status` of a final response.
+# The `metadata.status` of a final response. `success`: the run completed, and nothing of the following holds.
+# `partial`: it completed, but an item failed or was cancelled other than by an edit of the plan, a tool's last call
+# in an item was an error (in a completed item, that of an unknown or disabled tool does not count), a message that
+# arrived meanwhile was not considered, new items were left out because the plan was full, or its plan or answer was
+# cut short; `metadata.errors` lists which. `error`: it failed.
 ResultStatus: TypeAlias = Literal["success", "partial", "error"]
 
 RiskLevel: TypeAlias = Literal["low", "medium", "high", "critical"]
@@ -161,7 +165,7 @@ class A2aTaskBody(TypedDict):
     deadline: int
     # The agent's last message.
     message: NotRequired[str]
-    # Why it ended, if not by itself.
+    # Why it ended, if not by itself, or why it is not known whether the agent has it.
     reason: NotRequired[str]
     remoteContextId: NotRequired[str]
     remoteTaskId: NotRequired[str]
@@ -196,7 +200,7 @@ class A2aWait(TypedDict):
     deadline: int
     # The agent's last message.
     message: NotRequired[str]
-    # Why it ended, if not by itself.
+    # Why it ended, if not by itself, or why it is not known whether the agent has it.
     reason: NotRequired[str]
     remoteContextId: NotRequired[str]
     remoteTaskId: NotRequired[str]
@@ -681,7 +685,7 @@ class EndedSessions(TypedDict):
 class ErrorBody(TypedDict):
     """`ERROR`: something failed."""
 
-    # How many calls were made, to all models of the list together.
+    # How many attempts were made, with all models of the list together; some may not have been sent.
     attempts: NotRequired[int]
     code: str
     # It ends the run.
@@ -1910,6 +1914,8 @@ class RemoteAsker(TypedDict):
     agentId: str
     # The call that delegated the task, and waits for it.
     callId: CallId
+    # When the question expires at the agent, as it says.
+    expiresAt: NotRequired[int]
     # The task that the agent works on.
     taskId: TaskId
 
@@ -2504,7 +2510,7 @@ class TaskResource(TypedDict):
     message: NotRequired[str]
     # When the agent is polled next, if it does not call back before.
     nextAskAt: NotRequired[int]
-    # Why it ended, if not by itself.
+    # Why it ended, if not by itself, or why it is not known whether the agent has it.
     reason: NotRequired[str]
     remoteContextId: NotRequired[str]
     remoteTaskId: NotRequired[str]

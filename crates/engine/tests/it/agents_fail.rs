@@ -4,6 +4,7 @@ use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::task::{PeerFailure, PeerFailureKind, PeerState, TaskStatus};
 use pes_engine::effect::Effect;
 use pes_engine::event::{Event, PeerEvent};
+use pes_engine::step::RowKind;
 
 use super::agents_ask::{asked, report, reports, waiting};
 use super::delegate::error_code;
@@ -39,4 +40,6 @@ fn a_task_that_cannot_be_read_three_times_in_a_row_ends_its_call_with_the_reason
     assert_eq!(error_code(&sim), "peer_failed");
     assert_eq!(sim.contents(ObservationType::ToolExecution)[0]["error"]["message"], "it has no state");
     assert!(sim.in_flight.iter().any(|effect| matches!(effect, Effect::CancelPeer { .. })), "it is told to stop");
+    let call = sim.rows().find(|row| row.kind == RowKind::Call).expect("the delegation");
+    assert!(call.body.contains(r#""lost":"it has no state""#), "the agent may have done it: {}", call.body);
 }

@@ -216,15 +216,20 @@ fn who_says_more_with_an_answer_has_shaped_what_follows() {
     assert_eq!(approves_second(sim), Err("four_eyes"));
 }
 
+/// The run waits for the answer, so it is taken with its message.
 #[test]
-fn an_answer_that_says_more_than_the_run_takes_changes_nothing() {
-    let mut sim = two_calls("gated");
-    sim.limits.queued_runs = 0;
-    assert_eq!(says_more(&mut sim).unwrap_err().code, Code::QueueFull);
-    assert_eq!((sim.suspensions().len(), sim.contents(ObservationType::StateUpdate).len()), (1, 0));
-    sim.limits.queued_runs = 1;
-    says_more(&mut sim).unwrap();
-    assert_eq!(sim.contents(ObservationType::StateUpdate)[0]["message"]["content"], "Send it to me.");
+fn an_answer_is_taken_although_its_message_can_steer_the_run_no_more() {
+    for (most, refinements) in [(0, 0), (1, 1)] {
+        let mut sim = two_calls("gated");
+        sim.limits.queued_runs = most;
+        says_more(&mut sim).unwrap();
+        assert_eq!(sim.contents(ObservationType::StateUpdate)[0]["message"]["content"], "Send it to me.");
+        assert_eq!(sim.suspensions().len(), 1, "the other call asks");
+        sim.answer(0, |answer| answer.approved = Some(false)).unwrap();
+        sim.go();
+        let refined = sim.prompts.iter().filter(|prompt| which(prompt) == "refinement").count();
+        assert_eq!(refined, refinements, "{most}");
+    }
 }
 
 /// What a call asks while it runs lets nothing run: whoever shaped the call may answer.

@@ -22,7 +22,6 @@ fn what_a_word_or_an_emoji_needs_stays_and_is_marked_everywhere_else() {
         "مَ\u{200c}ی",
         "क्\u{200d}ष",
         "ന്\u{200d}റ",
-        "co\u{ad}operate",
         "👨\u{200d}💻",
         "👩🏽\u{200d}💻",
         "🏳\u{fe0f}\u{200d}🌈",
@@ -43,12 +42,11 @@ fn what_a_word_or_an_emoji_needs_stays_and_is_marked_everywhere_else() {
         "👨\u{fe0f}\u{fe0f}\u{200d}💻",
         "e\u{301}\u{200d}\u{301}",
         "\u{fe0f}\u{200d}\u{fe0f}",
-        "a\u{ad}",
-        "\u{ad}a",
-        "a\u{ad}1",
+        "co\u{ad}operate",
+        "付\u{200c}款",
+        "ש\u{200d}ל",
     ];
     hiding.iter().for_each(|text| assert_eq!(line(text).matches("<U+").count(), 1, "{text:?}"));
-    assert_eq!(line("a\u{ad}\u{ad}b"), "a<U+00AD><U+00AD>b");
     assert_eq!(pad("👨\u{200d}💻", 6), "👨\u{200d}💻  ", "a terminal may draw it in four columns");
 }
 

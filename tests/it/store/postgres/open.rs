@@ -210,6 +210,17 @@ async fn a_start_waits_no_longer_than_it_is_told_and_for_nothing_that_waiting_ca
     let line = refused(format!("postgres://pes:hunter2@{free}/pes"), Duration::ZERO).await;
     assert!(line.contains("cannot be reached") && !line.contains("hunter2"), "{line}");
 
+    // Something else listens there.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("postgres://pes@{}/pes?sslmode=prefer", listener.local_addr().unwrap());
+    let other = async {
+        let (mut client, _) = listener.accept().await.unwrap();
+        read_packet(&mut client).await;
+        client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+    };
+    let (line, ()) = soon(async { tokio::join!(refused(url, LONG), other) }).await;
+    assert!(line.contains("cannot be reached"), "{line}");
+
     let database = Database::fresh().await;
     let line = soon(refused(database.url().replace("/test_", "/no_such_"), LONG)).await;
     assert!(line.starts_with("PostgreSQL refuses ") && line.ends_with(" does not exist"), "{line}");

@@ -53,9 +53,6 @@ pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &Answerer, said: Optio
     }
     verdict::check_answerer(tx, &open, &answer, by)?;
     let says_more = said.as_ref().is_some_and(|said| said.steers);
-    if says_more {
-        ask::check_steers(tx)?;
-    }
     let (reason, steers) = (answer.reason.clone(), says_more || verdict::steers(&open, &answer));
     let (decision, answered) = judge(tx, &open, answer, by)?;
     if steers {
@@ -80,7 +77,7 @@ pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &Answerer, said: Optio
 }
 
 /// Adds the message that came with an answer. If it says something more, the item that waited shows it to its model,
-/// since it may belong to the result, and a plan is refined with it, too.
+/// since it may belong to the result, and a plan is refined with it, too, unless as many messages have steered the run as may.
 fn add_message(tx: &mut Tx<'_>, open: &Suspension, said: AnswerMessage) {
     let AnswerMessage { message, steers } = said;
     let (id, words) = (message.message_id.clone(), message.content.clone());
@@ -92,7 +89,8 @@ fn add_message(tx: &mut Tx<'_>, open: &Suspension, said: AnswerMessage) {
     if let Some(item) = call.and_then(|call| call.record.item_id.clone()) {
         tx.add_turn(&item, TurnContent::Engine { text: words });
     }
-    if ask::can_be_steered(tx.state) {
+    // Where no more messages may steer the run, the answer is taken all the same: the run waits for it.
+    if ask::can_be_steered(tx.state) && ask::check_steers(tx).is_ok() {
         tx.active().steers.push(Steer::new(id, text));
     }
 }

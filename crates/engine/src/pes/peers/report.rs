@@ -225,6 +225,7 @@ fn end_undeliverable(tx: &mut Tx<'_>, task: &Task, code: CallCode, why: String) 
     };
     if may_be_working {
         // The agent is sent a cancel: it may wait for the message that could not be sent, or work on an earlier one.
+        call::mark_lost(tx, &task.call_id, &error.message);
         let age = task::age(tx, &task.call_id);
         call::end(tx, &task.call_id, CallEnd::error(error).after(age));
         TaskOutcome::CallEnded(task.call_id.clone())
@@ -305,8 +306,10 @@ fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome
     TaskOutcome::Continues
 }
 
-/// What the agent says of the task cannot be read. The agent is sent a cancel, because it may still be working.
+/// What the agent says of the task cannot be read. The agent may have done it, and is sent a cancel, because it may still be
+/// working.
 fn end_unreadable(tx: &mut Tx<'_>, task: &Task, why: String) -> TaskOutcome {
+    call::mark_lost(tx, &task.call_id, &why);
     send::give_up(tx, &task.call_id, CallCode::PeerFailed, why)
 }
 
