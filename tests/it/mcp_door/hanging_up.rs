@@ -80,7 +80,8 @@ async fn a_server_that_stops_says_how_it_stands() {
     let events = stream.all().await;
     let data = &events[0].data["result"]["structuredContent"];
     assert_eq!(data["status"], "running", "{events:#?}");
-    let refused = OLD.request(&app, "tools/list", json!({})).send().await;
+    let call = json!({ "name": "ask", "arguments": { "query": "hello" } });
+    let refused = OLD.request(&app, "tools/call", call).send().await;
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert_eq!(refused.expect(503)["error"]["data"]["code"], "draining");
     app.stopped().await;
