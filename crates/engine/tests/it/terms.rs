@@ -1,6 +1,6 @@
 //! The terms of a question (its deadline, who may answer) hold, also after a crash.
 
-use pes_engine::domain::fault::{Code, Fault};
+use pes_engine::domain::fault::Fault;
 use pes_engine::domain::hitl::{Answer, ExpiryPolicy, InDoubtAction, SuspensionKind};
 use pes_engine::domain::message::{ConversationMessage, MessageRole};
 use pes_engine::domain::observation::ObservationType;
