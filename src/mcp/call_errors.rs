@@ -54,6 +54,11 @@ pub(super) fn failed(message: impl Into<String>) -> ToolError {
     ToolError::new(CallCode::Failed, message)
 }
 
+/// Whether nothing was sent because the server cannot be reached.
+pub(super) fn is_unreachable(error: &ServiceError) -> bool {
+    matches!(failure_of(error), Some(StreamableHttpError::Client(egress::Error::Unreachable(_))))
+}
+
 /// Why a request failed.
 pub(super) fn request_cause(error: &ServiceError) -> String {
     match error {

@@ -41,8 +41,8 @@ const IDEMPOTENCY_KEY: &str = "pes/idempotencyKey";
 /// from one that was sent, so there is room for all calls and for other requests on the connection.
 const MAX_CONCURRENT_REQUESTS: usize = MAX_CALLS + 24;
 
-/// The pause before the tools of a server that does not announce changes are listed again.
-const RELIST_PAUSE: Duration = Duration::from_secs(60);
+/// The pause before the tools of a server that does not announce changes, or that did not list them, are listed again.
+pub(super) const RELIST_PAUSE: Duration = Duration::from_secs(60);
 
 /// How often a server may reply to a call with questions instead of a result.
 const MAX_QUESTION_ROUNDS: usize = 20;

@@ -5,7 +5,7 @@ use rmcp::model::PaginatedRequestParams;
 use rmcp::service::{Peer, ServiceError};
 use serde_json::Value;
 
-use super::call_errors::request_cause;
+use super::call_errors::{is_unreachable, request_cause};
 use super::definition::{Definition, Hints, check_schemas};
 use super::incoming::UNREADABLE;
 use super::server::Profile;
@@ -19,14 +19,12 @@ const MAX_LISTED_BYTES: usize = 4 << 20;
 /// Why the tools were not listed.
 pub(super) struct ListingError {
     pub(super) why: String,
-    /// The server has answered, so the connection is in order.
-    pub(super) is_answer: bool,
+    pub(super) is_unreachable: bool,
 }
 
 impl From<ServiceError> for ListingError {
     fn from(error: ServiceError) -> Self {
-        let is_answer = matches!(error, ServiceError::McpError(_) | ServiceError::UnexpectedResponse);
-        Self { why: request_cause(&error), is_answer }
+        Self { why: request_cause(&error), is_unreachable: is_unreachable(&error) }
     }
 }
 
@@ -41,7 +39,7 @@ pub(super) async fn definitions(
     // Compiling schemas may take long, so it runs on a blocking thread.
     let found = tokio::task::spawn_blocking(|| check_schemas(found)).await;
     let unchecked =
-        |error| ListingError { why: format!("its tools could not be looked at: {error}"), is_answer: false };
+        |error| ListingError { why: format!("its tools could not be looked at: {error}"), is_unreachable: false };
     Ok((found.map_err(unchecked)?, has_more))
 }
 

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, SemaphorePermit, watch};
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::call_errors::cut;
 use super::call_permits::CallPermits;
 use super::changes::ChangeCounts;
-use super::client::Connection;
+use super::client::{Connection, RELIST_PAUSE};
 use super::definition::Definition;
 use super::listing::ListingError;
 use crate::config::McpServer;
@@ -248,8 +249,9 @@ impl Server {
             state.protocol = connection.protocol();
         });
         let mut listens = std::pin::pin!(connection.listen());
-        let refresh = || self.refresh_again(&connection);
-        let mut refreshes = std::pin::pin!(refresh_when_announced(&changed, self.profile.start, refresh));
+        let refresh = || self.refresh_tools(&connection);
+        let refreshes = refresh_when_announced(&self.profile.name, &changed, self.profile.start, refresh);
+        let mut refreshes = std::pin::pin!(refreshes);
         loop {
             tokio::select! {
                 why = connection.ended() => return why,
@@ -258,19 +260,6 @@ impl Server {
                 () = &mut listens => {}
                 why = &mut refreshes => return why,
             }
-        }
-    }
-
-    /// Lists the tools again. Where the server answers with something else, those that it listed last stay.
-    async fn refresh_again(&self, connection: &Connection) -> Result<bool, String> {
-        match self.refresh_tools(connection).await {
-            Ok(has_changed) => Ok(has_changed),
-            Err(ListingError { why, is_answer: true }) => {
-                let why = cut(why, MAX_REASON_CHARS);
-                tracing::warn!(server = &*self.profile.name, why, "an MCP server does not list its tools again");
-                Ok(false)
-            }
-            Err(ListingError { why, is_answer: false }) => Err(why),
         }
     }
 
@@ -321,22 +310,39 @@ impl Drop for Server {
 }
 
 /// Lists the tools again whenever the server has announced a change. `refresh` returns whether they have changed; it may
-/// take as long as `limit`. Returns why the connection cannot be used any more.
-async fn refresh_when_announced<F: Future<Output = Result<bool, String>>>(
+/// take as long as `limit`. If they are not listed, those that were listed last stay, as the server may do its calls all
+/// the same, and they are listed again after a pause. Returns why the server cannot be reached any more.
+async fn refresh_when_announced<F: Future<Output = Result<bool, ListingError>>>(
+    server: &str,
     announced: &Notify,
     limit: Duration,
     refresh: impl Fn() -> F,
 ) -> String {
-    let mut debounce = MIN_DEBOUNCE;
+    let (mut debounce, mut has_failed) = (MIN_DEBOUNCE, false);
     loop {
-        announced.notified().await;
-        sleep(debounce).await;
-        match timeout(limit, refresh()).await {
-            Ok(Ok(true)) => debounce = MIN_DEBOUNCE,
-            Ok(Ok(false)) => debounce = (debounce * 2).min(MAX_DEBOUNCE),
-            Ok(Err(why)) => return why,
-            Err(_) => return "it did not list its tools in time".to_owned(),
+        if has_failed {
+            let _: Result<(), Elapsed> = timeout(RELIST_PAUSE, announced.notified()).await;
+        } else {
+            announced.notified().await;
         }
+        sleep(debounce).await;
+        let late = || ListingError { why: "it did not list its tools in time".to_owned(), is_unreachable: false };
+        let has_changed = match timeout(limit, refresh()).await.unwrap_or_else(|_| Err(late())) {
+            Ok(has_changed) => {
+                has_failed = false;
+                has_changed
+            }
+            Err(ListingError { why, is_unreachable: true }) => return why,
+            Err(ListingError { why, is_unreachable: false }) => {
+                if !has_failed {
+                    let why = cut(why, MAX_REASON_CHARS);
+                    tracing::warn!(server, why, "an MCP server does not list its tools again");
+                }
+                has_failed = true;
+                false
+            }
+        };
+        debounce = if has_changed { MIN_DEBOUNCE } else { (debounce * 2).min(MAX_DEBOUNCE) };
     }
 }
 

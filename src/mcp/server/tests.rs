@@ -49,8 +49,31 @@ async fn a_server_that_announces_all_the_time_is_asked_every_five_seconds() {
     };
     announced.notify_one();
     let limit = Duration::from_secs(1);
-    timeout(Duration::from_secs(60), refresh_when_announced(&announced, limit, refresh)).await.unwrap_err();
+    timeout(Duration::from_secs(60), refresh_when_announced("far", &announced, limit, refresh)).await.unwrap_err();
     assert_eq!(*waits.lock(), [2, 4, 8, 16, 32, 50, 50, 2, 4, 8, 16, 32, 50, 50, 50, 50, 50, 50, 50]);
+}
+
+/// It may do its calls all the same. Only one that cannot be reached is down.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_list_its_tools_is_asked_again_after_a_minute() {
+    let (announced, began, asked) = (Notify::new(), Instant::now(), Mutex::new(Vec::new()));
+    let failed = |is_unreachable| Err(ListingError { why: "HTTP 503".to_owned(), is_unreachable });
+    let refresh = || async {
+        asked.lock().push(began.elapsed().as_millis() / 100);
+        let count = asked.lock().len();
+        match count {
+            1 => failed(false),
+            2 => std::future::pending().await,
+            3 => {
+                announced.notify_one();
+                Ok(true)
+            }
+            _ => failed(true),
+        }
+    };
+    announced.notify_one();
+    let why = refresh_when_announced("far", &announced, Duration::from_secs(1), refresh).await;
+    assert_eq!((why.as_str(), &*asked.lock()), ("HTTP 503", &vec![2, 606, 1_224, 1_226]));
 }
 
 #[test]
