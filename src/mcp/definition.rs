@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::call_errors::cut;
 use crate::config::McpServer;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
 use crate::domain::digest;
@@ -20,6 +21,8 @@ use crate::tool::schema::{self, Schema};
 const MAX_NAME_CHARS: usize = 64;
 /// Maximum number of subschemas in the schemas of all tools of a server.
 const MAX_SCHEMAS: usize = 10_000;
+/// How much is kept of why a tool cannot be offered. Its server may have said that itself, at any length.
+const MAX_REASON_CHARS: usize = 500;
 /// How many characters of a description go into prompts.
 const MAX_DESCRIPTION_CHARS: usize = 2_000;
 
@@ -88,7 +91,7 @@ impl Definition {
             self.input_schema = Value::Null;
         }
         self.output_schema = self.output_schema.filter(|schema| !exceeds(schema, MOST_DEPTH));
-        self.refused = self.refused.or(refused);
+        self.refused = self.refused.or(refused).map(|why| cut(why, MAX_REASON_CHARS));
         self.hash();
         self
     }
@@ -197,6 +200,14 @@ mod tests {
             ["größe", "a/b", ""].map(|tool| tool_name("files", tool)),
             ["files__gr__e", "files__a_b", "files__"]
         );
+    }
+
+    #[test]
+    fn of_why_a_tool_is_refused_500_characters_are_kept() {
+        let refused = |length| Definition { refused: Some("x".repeat(length)), ..Definition::default() };
+        let listed = check_schemas(vec![refused(500), refused(501)]);
+        let kept = listed.into_iter().map(|definition| definition.refused.unwrap_or_default());
+        assert_eq!(kept.collect::<Vec<_>>(), ["x".repeat(500), format!("{}…", "x".repeat(500))]);
     }
 
     #[test]
