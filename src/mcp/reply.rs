@@ -71,7 +71,7 @@ pub(super) fn output(result: CallToolResult) -> Result<ToolOutput, ToolError> {
     }
     let output = match result.structured_content {
         Some(mut structured) => {
-            parts.extract_from(&mut structured);
+            parts.extract_from(&mut structured, false);
             structured
         }
         None => Value::String(texts.join("\n")),
@@ -134,20 +134,22 @@ impl StoredParts {
     }
 
     /// Replaces images, audio and binary resources in the structured content, where servers often repeat them, by references
-    /// to parts: their data is stored only once. (The recursion is bounded, because the connection rejects values that are nested
-    /// too deeply.)
-    fn extract_from(&mut self, value: &mut Value) {
+    /// to parts: their data is stored only once. An object with a `uri` and a `blob` may mean anything; it is a resource if
+    /// it stands as one (`is_resource`), or if its data are those of a part. (The recursion is bounded, because the
+    /// connection rejects values that are nested too deeply.)
+    fn extract_from(&mut self, value: &mut Value, is_resource: bool) {
         match value {
             Value::Object(members) => {
-                let kind = match members.get("type").and_then(Value::as_str) {
-                    Some("image") => Some("image"),
-                    Some("audio") => Some("audio"),
-                    Some(_) | None => None,
+                let (kind, has_resource) = match members.get("type").and_then(Value::as_str) {
+                    Some("image") => (Some("image"), false),
+                    Some("audio") => (Some("audio"), false),
+                    Some("resource") => (None, true),
+                    Some(_) | None => (None, false),
                 };
                 let text = |name: &str| members.get(name).and_then(Value::as_str).map(str::to_owned);
                 let part = match (kind, text("data"), text("mimeType"), text("uri"), text("blob")) {
                     (Some(kind), Some(data), Some(mime), _, _) => Some(("data", ContentPart::media(kind, mime, data))),
-                    (None, _, mime, Some(uri), Some(blob)) => {
+                    (None, _, mime, Some(uri), Some(blob)) if is_resource || self.index_by_data.contains_key(&blob) => {
                         let (uri, data) = (Some(uri), Some(blob));
                         Some(("blob", ContentPart { uri, mime, data, ..ContentPart::of_kind("resource") }))
                     }
@@ -162,9 +164,11 @@ impl StoredParts {
                     members.insert(member.to_owned(), said.into());
                     return;
                 }
-                members.values_mut().for_each(|member| self.extract_from(member));
+                for (name, member) in members {
+                    self.extract_from(member, has_resource && name == "resource");
+                }
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.extract_from(item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.extract_from(item, false)),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
@@ -216,11 +220,15 @@ mod tests {
     fn a_binary_resource_in_the_structured_content_is_kept_once_and_referred_to() {
         let resource =
             json!({ "type": "resource", "resource": { "uri": "shop:///8", "mimeType": "a/b", "blob": "AA==" } });
-        let other = json!({ "uri": "shop:///9", "blob": "BB==" });
-        let said = json!({ "content": [resource], "structuredContent": { "content": [resource], "other": other } });
+        let other = json!({ "type": "resource", "resource": { "uri": "shop:///9", "blob": "BB==" } });
+        let file = json!({ "uri": "git:///1", "blob": "8ab686ea" });
+        let structured = json!({ "all": [resource, other], "bare": resource["resource"], "file": file });
+        let said = json!({ "content": [resource], "structuredContent": structured });
         let ToolOutput { output, metadata, .. } = output(serde_json::from_value(said).unwrap()).unwrap();
-        assert_eq!(output["content"][0]["resource"]["blob"], "[resource: metadata.content.0]");
-        assert_eq!(output["other"]["blob"], "[resource: metadata.content.1; uri: shop:///9]");
+        assert_eq!(output["all"][0]["resource"]["blob"], "[resource: metadata.content.0]");
+        assert_eq!(output["all"][1]["resource"]["blob"], "[resource: metadata.content.1; uri: shop:///9]");
+        assert_eq!(output["bare"]["blob"], "[resource: metadata.content.0]");
+        assert_eq!(output["file"], file, "that is no resource");
         let kept = json!([
             { "type": "resource", "mimeType": "a/b", "uri": "shop:///8", "data": "AA==" },
             { "type": "resource", "uri": "shop:///9", "data": "BB==" },
