@@ -138,13 +138,13 @@ impl Connection {
 
     /// Since that protocol version, servers send `list_changed` only to clients that subscribed. A subscription that ends, or
     /// cannot be made now, is made again. Each begins with a listing of the tools, which may have changed before it. The
-    /// tools of a server that takes no subscriptions are listed again and again.
+    /// tools of a server that takes no subscriptions, or none now, are listed again and again.
     pub(super) async fn listen(&self) {
         if self.peer.peer_info().is_none_or(|info| info.protocol_version.has_initialize()) {
             return std::future::pending().await;
         }
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        let mut backoff = MIN_BACKOFF;
+        let (mut backoff, mut listed) = (MIN_BACKOFF, Instant::now());
         loop {
             let began = Instant::now();
             match self.peer.listen(filter.clone()).await {
@@ -164,7 +164,13 @@ impl Connection {
                         self.changed.notify_one();
                     }
                 }
-                Err(error) => tracing::debug!(%error, "this MCP server takes no subscription now"),
+                Err(error) => {
+                    tracing::debug!(%error, "this MCP server takes no subscription now");
+                    if listed.elapsed() >= RELIST_PAUSE {
+                        listed = Instant::now();
+                        self.changed.notify_one();
+                    }
+                }
             }
             if began.elapsed() > BACKOFF_RESET_AFTER {
                 backoff = MIN_BACKOFF;

@@ -163,22 +163,33 @@ fn silent_answer(method: &str, _: &Value) -> (&'static str, Value) {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_tools_of_a_server_that_takes_no_subscriptions_are_listed_every_minute() {
+/// When the tools of a server that refuses subscriptions with this code are listed again, in seconds.
+async fn listings(code: i32) -> [u64; 3] {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
-    tokio::spawn(serve_answers(theirs, silent_answer));
+    tokio::spawn(serve_answers(theirs, move |method, params| match method {
+        "subscriptions/listen" => ("error", json!({ "code": code, "message": "no" })),
+        _ => silent_answer(method, params),
+    }));
     let connection = connection(ours).await;
     let began = Instant::now();
     let listings = async {
-        for minutes in 1..4 {
+        let mut seconds = [0; 3];
+        for second in &mut seconds {
             connection.changed.notified().await;
-            assert_eq!(began.elapsed().as_secs(), minutes * 60);
+            *second = began.elapsed().as_secs();
         }
+        seconds
     };
     tokio::select! {
         () = connection.listen() => unreachable!("it listens for ever"),
-        () = listings => {}
+        seconds = listings => seconds,
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_tools_of_a_server_that_takes_no_subscriptions_are_listed_every_minute() {
+    assert_eq!(listings(-32_601).await, [60, 120, 180]);
+    assert_eq!(listings(-32_603).await, [63, 123, 183], "when a subscription is refused again");
 }
 
 #[tokio::test]
