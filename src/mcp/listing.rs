@@ -13,7 +13,7 @@ use super::tasks::TaskTools;
 
 /// How many pages are read.
 const MAX_PAGES: usize = 500;
-/// Maximum size of all definitions of a server.
+/// Maximum size of a server's definitions that the settings allow, and of the others.
 const MAX_LISTED_BYTES: usize = 4 << 20;
 
 /// Why the tools were not listed.
@@ -28,7 +28,7 @@ impl From<ServiceError> for ListingError {
     }
 }
 
-/// At most `most_tools` tools that the settings allow, and as many others, in the server's order and bounded in total
+/// At most `most_tools` tools that the settings allow, and as many others, in the server's order and each bounded in total
 /// size, and whether there are more that are allowed.
 pub(super) async fn definitions(
     peer: &Peer<RoleClient>,
@@ -48,27 +48,24 @@ async fn listed(
     tasks: &TaskTools,
     profile: &Profile,
 ) -> Result<(Vec<Definition>, bool), ServiceError> {
-    let (mut found, mut bytes, mut cursor) = (Vec::new(), 0, None);
-    let (mut allowed, mut denied) = (0, 0);
+    let (mut found, mut cursor) = (Vec::new(), None);
+    // How many there are, and their size.
+    let (mut allowed, mut denied) = ((0, 0), (0, 0));
     for _ in 0..MAX_PAGES {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let page = peer.list_tools(Some(params)).await?;
         for tool in page.tools {
             let definition = definition(tool, tasks);
             let is_allowed = definition.is_allowed(&profile.settings);
-            let count = if is_allowed { &mut allowed } else { &mut denied };
-            if *count == profile.most_tools {
-                if is_allowed {
-                    return Ok((found, true));
-                }
-                continue;
-            }
-            *count += 1;
-            bytes += definition.bytes();
-            if bytes > MAX_LISTED_BYTES {
+            let (count, bytes) = if is_allowed { &mut allowed } else { &mut denied };
+            let with_it = *bytes + definition.bytes();
+            if *count < profile.most_tools && with_it <= MAX_LISTED_BYTES {
+                *count += 1;
+                *bytes = with_it;
+                found.push(definition);
+            } else if is_allowed {
                 return Ok((found, true));
             }
-            found.push(definition);
         }
         cursor = page.next_cursor;
         if cursor.is_none() {

@@ -5,6 +5,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::time::timeout;
 
 use super::*;
+use crate::config::McpServer;
 use crate::domain::hitl::{Question, Reply};
 use crate::domain::ids::TenantPk;
 use crate::domain::thread::AgentState;
@@ -190,6 +191,36 @@ async fn listings(code: i32) -> [u64; 3] {
 async fn the_tools_of_a_server_that_takes_no_subscriptions_are_listed_every_minute() {
     assert_eq!(listings(-32_601).await, [60, 120, 180]);
     assert_eq!(listings(-32_603).await, [63, 123, 183], "when a subscription is refused again");
+}
+
+#[tokio::test]
+async fn denied_tools_take_no_room_of_those_that_are_allowed() {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    tokio::spawn(serve_answers(theirs, |method, params| match method {
+        "tools/list" => {
+            let page: usize = params["cursor"].as_str().map_or(0, |cursor| cursor.parse().unwrap());
+            let tool = |name: &str| json!({ "name": name, "description": "x".repeat(900 << 10), "inputSchema": { "type": "object" } });
+            let mut said = json!({ "resultType": "complete", "ttlMs": 0, "cacheScope": "private" });
+            match page {
+                0..6 => (said["tools"], said["nextCursor"]) = (json!([tool("no")]), json!((page + 1).to_string())),
+                _ => said["tools"] = json!([tool("yes")]),
+            }
+            ("result", said)
+        }
+        _ => silent_answer(method, params),
+    }));
+    let profile = Profile {
+        name: "far".into(),
+        owner: None,
+        settings: McpServer { deny: vec!["no".to_owned()], ..McpServer::default() },
+        start: PATIENCE,
+        message_bytes: 1 << 20,
+        most_tools: 10,
+    };
+    let listed = timeout(PATIENCE, connection(ours).await.definitions(&profile)).await.expect("it comes to an end");
+    let (definitions, has_more) = listed.unwrap_or_else(|error| panic!("{}", error.why));
+    let names: Vec<&str> = definitions.iter().map(|definition| &*definition.name).collect();
+    assert_eq!((names, has_more), (vec!["no", "no", "no", "no", "yes"], false));
 }
 
 #[tokio::test]
