@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use rmcp::RoleClient;
-use rmcp::model::{ContentBlock, ErrorCode, JsonRpcMessage, ServerResult, Tool};
+use rmcp::model::{ContentBlock, ErrorCode, InputRequest, JsonRpcMessage, ServerResult, Tool};
 use rmcp::service::RxJsonRpcMessage;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::call_errors::cut;
 use super::tasks::TaskTools;
 
 /// The member of a tool's `_meta` that says why its definition cannot be read.
@@ -17,6 +18,9 @@ pub(super) const UNREADABLE: &str = "pes/unreadable";
 
 /// The members of a tool that are used here.
 const USED_MEMBERS: [&str; 6] = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
+
+/// How much of a question is told that cannot be read.
+const MAX_QUESTION_CHARS: usize = 2_000;
 
 /// The members of content that are not used here.
 const UNUSED_CONTENT_MEMBERS: [&str; 3] = ["_meta", "annotations", "icons"];
@@ -100,10 +104,25 @@ fn answer(mut message: Map<String, Value>) -> Option<Value> {
     }
     let result = match result? {
         Value::Null => json!({}),
-        Value::Object(result) => Value::Object(readable_result(result)),
+        Value::Object(result) => {
+            if let Some(why) = unreadable_question(&result) {
+                return Some(json!({ "jsonrpc": "2.0", "id": id, "error": readable_error(why.into()) }));
+            }
+            Value::Object(readable_result(result))
+        }
         other => other,
     };
     Some(json!({ "jsonrpc": "2.0", "id": id, "result": result }))
+}
+
+/// Why the question with which a server replies to a call cannot be asked: the protocol knows few forms.
+fn unreadable_question(result: &Map<String, Value>) -> Option<String> {
+    result.get("resultType").filter(|kind| *kind == "input_required")?;
+    let mut requests = result.get("inputRequests")?.as_object()?.values();
+    let request = requests.find(|request| !is_readable::<InputRequest>(request))?;
+    let form = request.pointer("/params/requestedSchema").unwrap_or(request);
+    let form = cut(form.to_string(), MAX_QUESTION_CHARS);
+    Some(format!("The server asks in a form that the protocol does not know, so nobody was asked: {form}"))
 }
 
 fn readable_error(error: Value) -> Value {

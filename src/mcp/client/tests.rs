@@ -248,6 +248,32 @@ async fn a_call_whose_answer_is_too_long_is_lost_for_that_reason() {
     assert_eq!((error.is_lost(), error.message.as_str()), (true, why));
 }
 
+/// The protocol knows no such form.
+#[tokio::test]
+async fn a_call_whose_reply_asks_in_an_unknown_form_fails_and_names_the_form() {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    tokio::spawn(serve_answers(theirs, |method, params| match method {
+        "tools/call" => {
+            let colour = json!({ "anyOf": [{ "type": "string" }, { "type": "null" }] });
+            let schema = json!({ "type": "object", "properties": { "colour": colour } });
+            let asked = json!({ "mode": "form", "message": "Your colour?", "requestedSchema": schema });
+            let question = json!({ "method": "elicitation/create", "params": asked });
+            ("result", json!({ "resultType": "input_required", "inputRequests": { "colour": question } }))
+        }
+        _ => silent_answer(method, params),
+    }));
+    let (connection, watch) = (connection(ours).await, Watch::new(false));
+    let permit = watch.permits.acquire(Instant::now()).await.expect("one is free");
+    let context = context(watch.clone());
+    let call = connection.call("dye", Map::new(), &context, &watch.permits, permit);
+    let error = timeout(PATIENCE, call).await.expect("it comes to an end").unwrap_err();
+    let why = "The server asks in a form that the protocol does not know, so nobody was asked: ";
+    let form = error.message.strip_prefix(why).unwrap_or_else(|| panic!("{error:?}"));
+    let form: Value = serde_json::from_str(form).unwrap();
+    assert_eq!((error.code.as_str(), &form["properties"]["colour"]["anyOf"][1]["type"]), ("failed", &json!("null")));
+    assert!(watch.seen.lock().is_empty(), "nobody is asked");
+}
+
 /// Many servers answer with the version that they are asked for.
 #[tokio::test]
 async fn an_older_server_is_asked_for_a_version_that_begins_with_initialize() {
