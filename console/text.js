@@ -11,10 +11,10 @@ const ORDER = '\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069';
 const NOTHING = '\\u00ad\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200d\\u2028\\u2029\\u2060-\\u2065'
   + '\\u206a-\\u206f\\u3164\\ufe00-\\ufe0d\\ufeff\\uffa0\\ufff0-\\ufffb\\u{1bca0}-\\u{1bca3}'
   + '\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}';
-// A soft hyphen between letters, a joiner between those of scripts that join, and between the parts of an emoji.
-const JOINED = '(?![\\p{scx=Latn}\\p{scx=Grek}\\p{scx=Cyrl}\\p{scx=Zyyy}\\p{scx=Zinh}])[\\p{L}\\p{M}]';
+// A joiner between letters of scripts that join or form clusters, and between the parts of an emoji.
+const JOINED = `(?=[\\p{L}\\p{M}])[${'Arab Syrc Mong Nkoo Deva Beng Guru Gujr Orya Taml Telu Knda Mlym Sinh Khmr Mymr Tibt'.replace(/(\w+) ?/g, '\\p{scx=$1}')}]`;
 const PART = '\\p{ExtPict}';
-const NEEDED = `\\p{L}\\u00ad(?=\\p{L})|${JOINED}[\\u200c\\u200d](?=${JOINED})|${PART}[\\ufe0f\\p{EMod}]?\\u200d(?=${PART})`;
+const NEEDED = `${JOINED}[\\u200c\\u200d](?=${JOINED})|${PART}[\\ufe0f\\p{EMod}]?\\u200d(?=${PART})`;
 const HIDDEN = new RegExp(
   `${SEQUENCE}|([${CONTROL}${ORDER}${NOTHING}])(?<!${NEEDED})\\1*|(?<=\\p{M}{4})\\p{M}+|[\\ud800-\\udfff]`, 'gu');
 const HAS_HIDDEN = new RegExp(HIDDEN.source, 'u');

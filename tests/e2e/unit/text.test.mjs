@@ -19,14 +19,14 @@ test('characters that order, join or hide text are shown as their codes', () => 
   }
 });
 
-test('a joiner or a soft hyphen that a word or an emoji needs stays as it is, everywhere else it is marked', () => {
-  const needed = ['می\u200cخواهم', 'مَ\u200cی', 'क्\u200dष', 'ന്\u200dറ', 'co\u00adoperate', '👨\u200d💻', '👩🏽\u200d💻', '🏳️\u200d🌈', '👨\u200d👩\u200d👧'];
+test('a joiner that a word or an emoji needs stays as it is, everywhere else it is marked, and a soft hyphen everywhere', () => {
+  const needed = ['می\u200cخواهم', 'مَ\u200cی', 'क्\u200dष', 'ന്\u200dറ', 'ක\u200dෂ', '👨\u200d💻', '👩🏽\u200d💻', '🏳️\u200d🌈', '👨\u200d👩\u200d👧'];
   for (const text of needed) assert.deepEqual(pieces(text), [text]);
   assert.equal(countHidden(needed), 0);
   assert.deepEqual(pieces('a\u200db'), ['a', { mark: 'U+200D', count: 1 }, 'b']);
   assert.deepEqual(pieces('👨\u200d\u200d💻'), ['👨', { mark: 'U+200D ×2', count: 2 }, '💻']);
   const hiding = ['\u200cم', 'م\u200c', 'م\u200da', 'я\u200dм', 'α\u200cβ', '1\u200c2', '👨\u200c💻', '👨\u200da', '👨\ufe0f\ufe0f\u200d💻', 'e\u0301\u200d\u0301', '\ufe0f\u200d\ufe0f',
-    'a\u00ad', '\u00ada', 'a\u00ad1', 'a\u00ad\u00adb'];
+    '東\u200c京', 'カ\u200dナ', 'ש\u200cל', 'ก\u200dข', '한\u200c글', '१\u200d२', 'ceo@exam\u00adple.com', 'a\u00ad', '\u00ada', 'a\u00ad1', 'a\u00ad\u00adb'];
   for (const text of hiding) assert.equal(marks(text).length, 1, JSON.stringify(text));
 });
 
@@ -62,6 +62,7 @@ test('a million hidden characters are one mark', () => {
 test('hidden characters are counted in names and values of JSON', () => {
   assert.equal(countHidden({ 'to\u200b': ['a', { b: '\u202e' }], n: 1, x: null }), 2);
   assert.equal(hiddenNote(0), null);
+  assert.equal(countHidden({ to: 'ceo@exam\u00adple.com', of: '東\u200c京' }), 2);
   assert.match(hiddenNote(1), /^1 hidden character is /);
   assert.match(hiddenNote(2), /^2 hidden characters are /);
 });
