@@ -44,8 +44,16 @@ function isForAnother({ detail, clientX: x, clientY: y }, id) {
   return false;
 }
 
+/** A press that was held says so beside the button; after two seconds the place counts no more. */
 export function Decide({ name, label, keys, cls = '', draft, off, onPress }) {
   const [isHeld, setHeld] = useState(false);
+  useEffect(() => {
+    const timer = isHeld && setTimeout(() => {
+      last = null;
+      setHeld(false);
+    }, 2_000);
+    return () => clearTimeout(timer);
+  }, [isHeld]);
   const press = (event) => {
     const isOther = isForAnother(event, draft.id);
     setHeld(isOther);
@@ -53,8 +61,8 @@ export function Decide({ name, label, keys, cls = '', draft, off, onPress }) {
   };
   return html`<button type="button" class=${`b ${cls}`} data-testid=${name} disabled=${Boolean(off) || draft.busy !== null}
       aria-busy=${draft.busy === name ? 'true' : undefined} ...${pressedOnce(press)}>
-    <span>${draft.busy === name ? 'Sending …' : isHeld ? 'Another question: move away first' : label}</span>${keys && html`<kbd aria-hidden="true">${keys}</kbd>`}
-  </button>`;
+    <span>${draft.busy === name ? 'Sending …' : label}</span>${keys && html`<kbd aria-hidden="true">${keys}</kbd>`}
+  </button><span role="status" class=${isHeld ? 'off-reason' : 'sr'}>${isHeld && 'Another question: move away, or wait'}</span>`;
 }
 
 /** Its keys: a question that is not at hand is selected first. */
