@@ -43,7 +43,7 @@ export function Palette({ ctx, route, thread, close }) {
       ${found.map((entry, i) => html`<div key=${entry.key} id=${`found-${i}`} role="option" aria-selected=${String(i === chosen)} class="found-row" onClick=${() => take(entry)}>
         ${entry.status ? html`<${Shape} status=${entry.status} small label=${false} />` : html`<span class="gap"></span>`}<span class="grow clip">${show(entry.label)} <span class="dim mono">${show(entry.id)}</span></span><span class="dim t0">${entry.kind}</span></div>`)}
       ${found.length < hits.length ? html`<p class="dim">The first ${MOST} of ${hits.length}.</p>` : !found.length && !asked && html`<p class="dim">Nothing is called that.</p>`}
-    </div>${asked && html`<${OlderThreads} ctx=${ctx} route=${route} text=${asked} filter="All" rows=${hits.length ? ctx.threads : []} />`}</${Dialog}>`;
+    </div>${asked && html`<${OlderThreads} key=${asked} ctx=${ctx} route=${route} text=${asked} filter="All" rows=${hits.length ? ctx.threads : []} />`}</${Dialog}>`;
 }
 
 function entries(ctx, route, thread) {
@@ -88,7 +88,7 @@ export function OlderThreads({ ctx, route, text, filter, rows }) {
   const [most, setMost] = useState(PAGE);
   // Again when a thread came or went: it may have left the list.
   const changes = text ? `${ctx.threads.length} ${ctx.threadChanges}` : Math.floor(ctx.threadChanges / 100);
-  const { all, problem } = useRead(ctx, [text, filter, most, changes], async (signal) => {
+  const { all, problem } = useRead(ctx, [most, changes], async (signal) => {
     // The first page of all is the list.
     if (!text && filter === 'All' && most === PAGE) return { all: [{ items: [], more: true }] };
     await new Promise((done) => { setTimeout(done, 150); });

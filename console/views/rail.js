@@ -38,7 +38,7 @@ export function Rail({ ctx, route, only = false }) {
       </div>
     </header>
     <nav class="threads" aria-label="Threads" data-testid="threads">${list(ctx, route, rows, filter === 'All', isCut)}
-      ${ctx.threads && isCut && html`<${OlderThreads} ctx=${ctx} route=${route} text=${asked} filter=${filter} rows=${rows} />`}</nav>
+      ${ctx.threads && isCut && html`<${OlderThreads} key=${asked + filter} ctx=${ctx} route=${route} text=${asked} filter=${filter} rows=${rows} />`}</nav>
   </aside>`;
 }
 

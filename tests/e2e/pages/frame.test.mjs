@@ -197,8 +197,17 @@ test('threads beyond the list are shown by their status, by a search, and page b
   assert.deepEqual([await asks.count(), await older.count()], [0, 0]);
   await show('Asks');
   await asks.waitFor();
+  // What was found for another filter says nothing about this one.
+  let release;
+  const released = new Promise((resolve) => { release = resolve; });
+  await page.route(/status=failed/, (route) => released.then(() => route.fallback()));
+  const asked = page.waitForRequest(/status=failed/);
   await show('Failed');
-  await at(page, 'threads').getByText('No thread is like that.').waitFor();
+  await asked;
+  const none = at(page, 'threads').getByText('No thread is like that.');
+  assert.deepEqual([await asks.count(), await none.count()], [0, 0]);
+  release();
+  await none.waitFor();
   await show('All');
   await asks.waitFor({ state: 'detached' });
   await at(page, 'more-threads').click();
