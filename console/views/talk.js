@@ -34,7 +34,7 @@ function entriesOf(thread) {
     .sort((a, b) => a.entry.seq - b.entry.seq);
 }
 
-/** Shows the last answer from its beginning; follows what grows or comes after it, while the reader is at the end. */
+/** Shows the last answer from its beginning; follows what comes after it unless the reader scrolled elsewhere. */
 function useStickToEnd() {
   const box = useRef(null);
   useEffect(() => {
@@ -51,7 +51,8 @@ function useStickToEnd() {
     grown.observe(element);
     grown.observe(talk);
     element.onscroll = () => {
-      if (element.scrollTop !== top) answer = null;
+      if (element.scrollTop === top) return;
+      answer = null;
       isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < 60;
     };
     return () => grown.disconnect();

@@ -92,6 +92,20 @@ test('a conversation opens at its last answer, and follows what is written while
   await done(page);
 });
 
+test('the own message after an opened conversation is in view, and what follows it', async () => {
+  await server.run('replied', 'Answer at length.');
+  const page = await open(server, '#/t/replied?tab=talk', { height: 560 });
+  await scrolledTo(page, 'answer');
+  await at(page, 'message-field').fill('Answer without an end.');
+  await at(page, 'send').click();
+  await at(page, 'message').nth(1).waitFor();
+  await scrolledTo(page, 'end');
+  await at(page, 'talk').getByText('Now it hangs.').waitFor();
+  await scrolledTo(page, 'end');
+  await server.post('/threads/replied/cancel', {});
+  await done(page);
+});
+
 test('a run that is under way is steered, followed, or interrupted', async () => {
   for (const [way, onBusy] of [['steer', 'steer'], ['enqueue', 'enqueue'], ['interrupt', 'interrupt']]) {
     const thread = `busy-${way}`;
