@@ -1,4 +1,4 @@
-// Views whose modules are loaded when first shown, to keep the first load small.
+// Views whose modules are loaded when first shown, once the server answers, to keep the first load small.
 
 import { html, useLayoutEffect, useState } from '../vendor/preact-htm.js';
 import { Loading } from './parts.js';
@@ -24,7 +24,6 @@ const closing = new Set();
 
 export const loadingDialog = () => [...closing].at(-1);
 
-/** A view whose module is loaded when first shown, once the server answers. */
 function later(name, load, meanwhile = (shown) => shown) {
   let View = null;
   return function Later(props) {

@@ -51,7 +51,6 @@ function matching(threads, text) {
   return threads.filter((row) => titleOf(row).toLowerCase().includes(low) || row.threadId.toLowerCase().includes(low));
 }
 
-/** A thread by its row: its title, else its query. */
 export const titleOf = (row) => row.title || row.lastRun?.query || row.threadId;
 
 /** The content of a row. */
@@ -101,7 +100,6 @@ export function beadsOf({ total, done = 0, failed = 0, cancelled = 0, running = 
   return [...states, ...Array(Math.max(0, total - states.length)).fill('pending')];
 }
 
-/** One bead per item; numbers if there are many. */
 function Beads({ items, asks }) {
   const { total, done } = items;
   if (!total) return null;
