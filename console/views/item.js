@@ -141,23 +141,23 @@ function Waits({ thread, item }) {
 /** An item of the active run, retried or skipped by hand; one of a run that is over is asked for in another. */
 function ByHand({ ctx, thread, item }) {
   const { press, busy, problem } = usePress(ctx);
-  const { take } = useComposer(thread);
+  const { draft, take } = useComposer(thread);
+  const isActive = thread.core.runId !== null;
   const canRetry = OVER.has(item.status);
-  const canSkip = item.status === 'pending';
+  const canSkip = isActive && item.status === 'pending';
   if (thread.replay || !(canRetry || canSkip)) return null;
-  if (thread.core.runId === null) {
-    const ask = () => {
-      take(`Do the item ${item.id} again: ${item.description}`);
-      ctx.go(ctx.to({ tab: 'talk', part: 'talk' }));
-    };
-    return html`<${Button} cls="small" id="item-anew" label="Ask for this item again" onClick=${ask} />`;
-  }
+  const off = ctx.whyNot('run');
+  const why = busy ? 'It is being sent.' : off;
+  const ask = () => {
+    take(`${draft.text.trim() && `${draft.text}\n\n`}Do the item ${item.id} again: ${item.description}`);
+    ctx.go(ctx.to({ tab: 'talk', part: 'talk' }));
+  };
   const since = spansOf(thread.view, item.id).at(-1)?.moves.at(-1).seq;
   const act = async (verb) => (await press(`${verb} ${since}`, `/threads/${enc(thread.id)}/items/${enc(item.id)}/${verb}`)) && ctx.refresh();
-  const why = busy ? 'It is being sent.' : ctx.whyNot('run');
   return html`<div class="row wrap">
-    ${canRetry && html`<${Button} cls="small" id="item-retry" label="Do this item again" why=${why} onClick=${() => act('retry')} />`}
+    ${canRetry && (isActive ? html`<${Button} cls="small" id="item-retry" label="Do this item again" why=${why} onClick=${() => act('retry')} />`
+      : html`<${Button} cls="small" id="item-anew" label="Ask for this item again" why=${why} onClick=${ask} />`)}
     ${canSkip && html`<${Button} cls="small" id="item-skip" label="Skip this item" why=${why} onClick=${() => act('skip')} />`}
     <${Refusal} problem=${problem} />
-    ${ctx.whyNot('run') && html`<span class="off-reason">${ctx.whyNot('run')}</span>`}</div>`;
+    ${off && html`<span class="off-reason">${off}</span>`}</div>`;
 }

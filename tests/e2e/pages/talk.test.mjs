@@ -282,8 +282,25 @@ test('an item of a run that is over is asked for again in the conversation', asy
   assert.match(await at(page, 'delivered').innerText(), /^Delivered\s+nothing$/);
   await at(page, 'item-anew').click();
   await at(page, 'talk').waitFor();
-  assert.equal(await at(page, 'message-field').inputValue(), 'Do the item bad again: Do what fails');
+  const asked = 'Do the item bad again: Do what fails';
+  assert.equal(await at(page, 'message-field').inputValue(), asked);
+  // What was typed and not sent stays.
+  await at(page, 'message-field').fill('Send them all. ');
+  await at(page, 'tab-item').click();
+  await at(page, 'item-anew').click();
+  await at(page, 'talk').waitFor();
+  assert.equal(await at(page, 'message-field').inputValue(), `Send them all. \n\n${asked}`);
   await done(page);
+  // Who may not run is told why not.
+  const reader = await open(cases, '#/t/anew?tab=item&sel=bad');
+  await reader.route('**/whoami', async (route) => {
+    const caller = await (await route.fetch()).json();
+    return route.fulfill({ json: { ...caller, scopes: ['read'] } });
+  });
+  await reader.reload();
+  await at(reader, 'item').getByText('This key may read only').waitFor();
+  assert.equal(await at(reader, 'item-anew').isDisabled(), true);
+  await done(reader);
 });
 
 test('what a model call saw, by parts; and what differs from another attempt', async () => {
