@@ -161,6 +161,21 @@ test('the whole conversation is printed, dark on white, without what is pressed'
   }
 });
 
+test('an open question of the conversation is printed, and of rows that are drawn as they are scrolled those in sight', async () => {
+  await server.run('printed-ask', INVITE);
+  const page = await open(server, '#/t/printed-ask?tab=talk');
+  await page.locator('.ask-link').waitFor();
+  await page.emulateMedia({ media: 'print' });
+  assert.equal(await page.locator('.ask-link').isVisible(), true);
+  const overflow = (name) => page.locator(name).evaluate((one) => getComputedStyle(one).overflowY);
+  assert.equal(await overflow('.scroll.tl'), 'auto');
+  await page.evaluate(() => { location.hash = '#/t/printed-ask/list?tab=talk'; });
+  assert.equal(await overflow('.scroll:has(> .plan)'), 'visible');
+  await page.locator('.plan').evaluate((one) => one.classList.add('tight'));
+  assert.equal(await overflow('.scroll:has(> .plan)'), 'auto');
+  await done(page);
+});
+
 test('what is typed while a message is sent stays', async () => {
   await server.run('typed', 'Answer at length.');
   const page = await open(server, '#/t/typed?tab=talk');
