@@ -78,7 +78,6 @@ class Long extends Component {
   }
 }
 
-/** The beginning of a text, for one line. */
 export const showStart = (text, most = 200) => show(brief(text, most));
 
 /** A value in a few words. */

@@ -53,7 +53,6 @@ function matching(threads, text) {
 
 export const titleOf = (row) => row.title || row.lastRun?.query || row.threadId;
 
-/** The content of a row. */
 export function facts(row) {
   const asks = row.openQuestions;
   const result = row.lastRun?.resultStatus ?? row.lastRun?.status;

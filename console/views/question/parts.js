@@ -95,12 +95,10 @@ export function YesNo({ draft, whyNot, yes, no, wrong = null, told = wrong }) {
 export const withReason = ({ question, draft, set, press }, name) => () => (
   draft.reason.trim() === '' ? set({ needsReason: true }) : press(name, rejection(question, draft.reason)));
 
-/** A typed result. */
 export const ResultField = ({ label, draft, set }) => html`<label class="stack"><span>${label}</span>
   <textarea class="f mono" rows="3" data-testid="result" value=${draft.result ?? ''}
     onInput=${(event) => set({ result: event.currentTarget.value })}></textarea></label>`;
 
-/** The answer's reason. */
 export function ReasonField({ draft, set, needed, hint = 'Reason (needed to reject; the model reads it)' }) {
   return html`<label><span class="sr">Reason</span>
     <input class="f" data-testid="reason" placeholder=${hint} value=${draft.reason} aria-invalid=${needed ? 'true' : undefined}

@@ -195,8 +195,11 @@ test('threads beyond the list are shown by their status, by a search, and page b
   const show = (name) => page.getByRole('button', { name, exact: true }).click();
   await at(page, 'more-threads').waitFor();
   assert.deepEqual([await asks.count(), await older.count()], [0, 0]);
+  // A thread that asks may be running too.
+  const both = Promise.all(['suspended', 'running'].map((status) => page.waitForRequest((one) => one.url().endsWith(`&status=${status}`))));
   await show('Asks');
   await asks.waitFor();
+  await both;
   // What was found for another filter says nothing about this one.
   let release;
   const released = new Promise((resolve) => { release = resolve; });
@@ -208,6 +211,7 @@ test('threads beyond the list are shown by their status, by a search, and page b
   assert.deepEqual([await asks.count(), await none.count()], [0, 0]);
   release();
   await none.waitFor();
+  assert.equal(await none.innerText(), 'No thread is like that. Partial ones are looked for among the newest 200 only.');
   await show('All');
   await asks.waitFor({ state: 'detached' });
   await at(page, 'more-threads').click();
