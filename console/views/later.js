@@ -87,7 +87,7 @@ export const Forecast = later('Forecast', styled(() => import('./forecast.js')))
 export const ItemTab = later('ItemTab', styled(() => import('./item.js')));
 export const Log = later('Log', styled(() => import('./record.js')));
 export const Markdown = later('Markdown', written(() => import('../markdown.js')), nothing);
-export const OlderThreads = later('OlderThreads', () => import('./palette.js'), nothing);
+export const OlderThreads = later('OlderThreads', () => import('./palette.js'));
 export const PlanList = later('PlanList', styled(() => import('./list.js')));
 export const Sums = later('Sums', () => import('./timeline/sums.js'), nothing);
 export const QuestionTab = later('QuestionTab', styled(() => import('./question/tab.js')));

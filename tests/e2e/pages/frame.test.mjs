@@ -227,6 +227,14 @@ test('threads beyond the list are shown by their status, by a search, and page b
   await done(page);
 });
 
+test('the rail says so if the search for older threads cannot be loaded', async () => {
+  const page = await thread({});
+  await page.route('**/palette.js', (route) => route.abort());
+  await page.getByLabel('Search threads').fill('no thread at all');
+  await at(page, 'threads').locator('[data-testid=not-read]').waitFor();
+  await done(page);
+});
+
 test('who signs out by the name leaves no address to the next one', async () => {
   const page = await signedIn('#/usage');
   await at(page, 'usage').waitFor();
