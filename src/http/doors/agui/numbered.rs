@@ -92,6 +92,10 @@ impl NumberedEvents {
             self.answers_left -= 1;
             return false;
         }
+        // What the user says beside the answers is recorded just before the first of them.
+        if self.answers_left > 0 && observation.is_user_message() {
+            return false;
+        }
         observation.seq > self.segment.settled && observation.resumes(&self.activity)
     }
 
