@@ -56,6 +56,23 @@ async fn what_a_user_says_instead_of_an_answer_is_told_to_the_model() {
     assert!(seen(&app, "t", "send\\n\\nwait").await.last().unwrap().1);
 }
 
+/// A client sends all its messages with an answer. Before the first call or text of a run the newest one is its query.
+#[tokio::test]
+async fn a_message_that_the_thread_has_is_not_said_again_with_an_answer() {
+    let app = App::start().await;
+    let reviewed = json!({ "pes": { "executionConfig": { "planReview": "always" } } });
+    let asked = told(ask(&app, &with(input("t", "r1", &[user("count")]), "forwardedProps", reviewed))).await;
+    let approved =
+        json!([{ "interruptId": interrupts(&asked)[0]["id"], "status": "resolved", "payload": { "approved": true } }]);
+    let messages = shown(&app).await;
+    assert_eq!(messages.last().unwrap()["id"], "mine-count", "{messages:#?}");
+    let done = told(ask(&app, &with(input("t", "r2", &messages), "resume", approved))).await;
+    assert_eq!(text(&done), "Two and two are four.", "{done:#?}");
+    assert_eq!(users(&app, "t").await, ["count"]);
+    let phases: Vec<String> = app.model_calls("t").await.into_iter().map(|(phase, _)| phase).collect();
+    assert_eq!(phases, ["planning", "execution", "execution", "synthesis"], "the plan is not made anew");
+}
+
 /// A pause cannot be rejected, so nothing is answered and nothing would be done with the message.
 #[tokio::test]
 async fn what_is_said_beside_no_answer_is_refused() {

@@ -66,6 +66,11 @@ pub(super) async fn accept(ctx: &DoorRequest, sent: AguiRequest) -> Result<Accep
         Ok(answers) => answers,
         Err(fault) => return Ok(AcceptOutcome::Refused(fault)),
     };
+    // A client sends all its messages with its answers. One that the thread has says nothing new.
+    let query = match query {
+        Some(query) if position::is_in_thread(ctx, &sent.run.thread, query).await? => None,
+        query => query,
+    };
     answer(ctx, &sent.run, answers, query).await
 }
 

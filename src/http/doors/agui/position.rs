@@ -32,6 +32,12 @@ pub(super) async fn of_query(ctx: &DoorRequest, thread: &ThreadId, query: &AguiQ
     Ok(QueryPosition { history: history.collect(), continue_at: None })
 }
 
+/// Whether the thread has this message, possibly with another text.
+pub(super) async fn is_in_thread(ctx: &DoorRequest, thread: &ThreadId, query: &AguiQuery) -> Result<bool, Fault> {
+    let stored = conversation::messages_or_empty(&ctx.app, &ctx.caller, thread).await?;
+    Ok(position(&stored, &query.message_id).is_some())
+}
+
 fn continue_at(stored: &[ConversationMessage], query: &AguiQuery) -> Option<ContinueAt> {
     // The message is sent again, for another answer or because it was edited.
     if let Some(at) = position(stored, &query.message_id).filter(|at| begins_run(stored, *at)) {
