@@ -64,6 +64,32 @@ async fn what_was_said_elsewhere_stays() {
     assert_eq!(users(&app, "t").await, ["apples", "pears", "plums"]);
 }
 
+/// A second tab does not show what the first one said since.
+#[tokio::test]
+async fn a_new_message_takes_back_nothing_that_still_runs() {
+    let app = App::start().await;
+    told(ask(&app, &input("t", "r1", &[user("hello")]))).await;
+    let asked = told(ask(&app, &input("t", "r2", &[user("hello"), agent("hello"), user("send")]))).await;
+    assert_eq!(interrupts(&asked).len(), 1);
+    let refused = told(ask(&app, &input("t", "r3", &[user("hello"), agent("hello"), user("count")]))).await;
+    assert_eq!(refused[1]["code"], "thread_busy", "{refused:#?}");
+    assert_eq!(app.get("/suspensions").await.expect(200)["items"].as_array().unwrap().len(), 1);
+    assert_eq!(users(&app, "t").await, ["hello", "send"]);
+}
+
+#[tokio::test]
+async fn a_new_message_takes_back_nothing_that_others_said() {
+    let other = "key-c-0123456789abcdef0123456789";
+    let app = App::with_keys_and(|config| config.auth.keys.push(format!("one/other:admin:{other}").parse().unwrap()));
+    let app = app.await.key("key-a-0123456789abcdef0123456789");
+    told(ask(&app, &input("t", "r1", &[user("hello")]))).await;
+    let app = app.key(other);
+    told(ask(&app, &input("t", "r2", &[user("hello"), agent("hello"), user("count")]))).await;
+    let app = app.key("key-a-0123456789abcdef0123456789");
+    told(ask(&app, &input("t", "r3", &[user("hello"), agent("hello"), user("calls")]))).await;
+    assert_eq!(users(&app, "t").await, ["hello", "count", "calls"]);
+}
+
 #[tokio::test]
 async fn a_message_that_is_sent_again_takes_back_what_was_asked_about_it() {
     let app = App::start().await;

@@ -9,7 +9,6 @@ use crate::domain::digest;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::{Answer, Suspension};
 use crate::domain::ids::RunId;
-use crate::domain::run::OnBusy;
 use crate::domain::settings::CallOptions;
 use crate::http::caller::permit;
 use crate::http::doors::DoorRequest;
@@ -82,8 +81,8 @@ async fn ask_at(
     options: CallOptions,
 ) -> Result<AcceptOutcome, Fault> {
     match ask(ctx, run, query, position, options.clone()).await {
-        // Another request began the thread first.
-        Err(fault) if fault.code == Code::ThreadExists => {
+        // Another request began the thread, or a run in it, since its messages were read.
+        Err(fault) if matches!(fault.code, Code::ThreadExists | Code::ThreadBusy) => {
             let position = position::of_query(ctx, &run.thread, query).await?;
             ask(ctx, run, query, position, options).await
         }
@@ -100,13 +99,12 @@ async fn ask(
     options: CallOptions,
 ) -> Result<AcceptOutcome, Fault> {
     let (service, caller) = (&ctx.app.service, &ctx.caller);
-    let QueryPosition { history, continue_at } = position;
+    let QueryPosition { history, continue_at, on_busy } = position;
     let ask = ProcessAsk {
         query: query.text.clone(),
         metadata: Some(query.metadata()),
         trace: Some(ctx.preferences.trace.clone()),
-        // The current run answers a message that is superseded.
-        on_busy: if continue_at.is_some() { OnBusy::Interrupt } else { OnBusy::default() },
+        on_busy,
         history,
         continue_at,
         options,

@@ -6,6 +6,7 @@ use crate::http::doors::agui::request::EarlierMessage;
 fn message(id: &str, role: &str, run: &str, metadata: Value) -> ConversationMessage {
     let message = json!({
         "messageId": id, "threadId": "t", "role": role, "content": id, "timestamp": 1, "runId": run,
+        "requestedBy": (role == "USER").then_some("me"),
         "metadata": metadata,
     });
     serde_json::from_value(message).unwrap()
@@ -38,9 +39,12 @@ fn a_query_goes_back_to_what_its_client_shows_before_it() {
         ("other", &["u1", "more"], after("m3")),
         ("more", &["u1"], after("m3")),
     ] {
-        assert_eq!(continue_at(&stored, &query(id, earlier)), at, "{id} after {earlier:?}");
+        let sent = query(id, earlier);
+        let found = of_resent(&stored, &sent).or_else(|| of_new(&stored, &sent, "me"));
+        assert_eq!(found, at, "{id} after {earlier:?}");
     }
+    assert_eq!(of_new(&stored, &query("other", &["u1"]), "somebody else"), None);
     stored.push(message("m6", "USER", "r3", Value::Null));
-    assert_eq!(continue_at(&stored, &query("other", &["u1"])), None);
-    assert_eq!(continue_at(&stored, &query("m6", &["u1", "u2"])), after("m5"));
+    assert_eq!(of_new(&stored, &query("other", &["u1"]), "me"), None);
+    assert_eq!(of_resent(&stored, &query("m6", &["u1", "u2"])), after("m5"));
 }
