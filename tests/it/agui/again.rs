@@ -115,6 +115,16 @@ async fn a_new_thread_begins_with_the_conversation_that_is_sent() {
 }
 
 #[tokio::test]
+async fn a_thread_with_a_state_and_no_message_takes_its_first_query() {
+    let app = App::scripted(ECHO, |_| {}).await;
+    app.post("/threads", json!({ "threadId": "t" })).await.expect(201);
+    app.ask("PUT", "/threads/t/agent-state").json(&json!({ "data": { "mood": "good" } })).send().await.expect(200);
+    let sent = [user("apples"), agent("apples"), user("pears")];
+    assert_eq!(text(&told(ask(&app, &input("t", "r1", &sent))).await), "You said pears.");
+    assert_eq!(users(&app, "t").await, ["pears"]);
+}
+
+#[tokio::test]
 async fn what_the_system_and_the_developer_say_is_told_to_the_model() {
     let app = App::scripted(ECHO, |_| {}).await;
     let said = |role: &str, text: &str| json!({ "id": text, "role": role, "content": text });

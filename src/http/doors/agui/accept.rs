@@ -81,9 +81,11 @@ async fn ask_at(
     options: CallOptions,
 ) -> Result<AcceptOutcome, Fault> {
     match ask(ctx, run, query, position, options.clone()).await {
-        // Another request began the thread, or a run in it, since its messages were read.
+        // Another request began the thread, or a run in it, since its messages were read. Or the thread has a state but
+        // no message, and takes no earlier messages either.
         Err(fault) if matches!(fault.code, Code::ThreadExists | Code::ThreadBusy) => {
-            let position = position::of_query(ctx, &run.thread, query).await?;
+            let now = position::of_query(ctx, &run.thread, query).await?;
+            let position = QueryPosition { history: Vec::new(), ..now };
             ask(ctx, run, query, position, options).await
         }
         asked => asked,
