@@ -104,8 +104,10 @@ pub(super) async fn open(
     Ok(RunStream::open(ctx, thread, &id.run, start, events, first).await?)
 }
 
-/// The response once it has ended. If it was interrupted, the client's library repeats the request and gets it then. If
-/// there is no answer, that is an error: clients that wait for an answer do not look at the status of the response.
+/// The response once it has ended. If this server stops before that, the client's library repeats the request and gets
+/// it then. If the events cannot be read to their end (`store_unavailable`, `gap`), the answer is an error that clients
+/// do not repeat: the run, which the headers name, goes on, and a repeated request might begin another one. If there is
+/// no answer, that is an error, too: clients that wait for one do not look at the status of the response.
 async fn read_to_end(mut stream: RunStream<ResponseEvents>) -> Result<Value, OpenAiError> {
     while stream.next().await.is_some() {}
     match stream.projection.interruption().or_else(|| stream.projection.failure()) {
