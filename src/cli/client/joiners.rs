@@ -46,10 +46,8 @@ fn is_in(c: char, group: GeneralCategoryGroup) -> bool {
 }
 
 fn joins(c: char) -> bool {
-    let (scripts, general) = (ScriptWithExtensions::new(), CodePointMapData::<Script>::new().get(c));
+    let scripts = ScriptWithExtensions::new();
     (is_in(c, GeneralCategoryGroup::Letter) || is_in(c, GeneralCategoryGroup::Mark))
-        && general != Script::Common
-        && general != Script::Inherited
         && WITH_JOINERS.iter().any(|script| scripts.has_script(c, *script))
 }
 

@@ -309,9 +309,9 @@ mod tests {
             let open: Vec<Suspension> = kinds.iter().map(|kind| open(kind)).collect();
             how_to_answer(&open).map(|(how, _)| how)
         };
-        let call = "Answer with pes approve ID, or pes reject ID --reason …";
-        assert_eq!(how(&["pause", "approval", "in_doubt"]).as_deref(), Some(call));
-        assert_eq!(how(&["pause", "approval", "input"]), Some(format!("{call}; pes answer ID VALUE")));
+        let call = "pes approve ID, or pes reject ID --reason …";
+        assert_eq!(how(&["pause", "approval", "in_doubt"]), Some(format!("Answer with {call}")));
+        assert_eq!(how(&["pause", "approval", "input"]), Some(format!("Answer with pes answer ID VALUE; {call}")));
         assert_eq!(how(&["pause"]).as_deref(), Some("Answer with pes approve sus_1"));
         assert_eq!(how(&[]), None);
     }
