@@ -16,7 +16,7 @@ use tokio::time::timeout;
 /// The largest rest that is read for the sake of the connection.
 const MOST_DISCARDED_BYTES: u64 = 64 << 10;
 /// How long the response waits for that rest, which the client may still be sending.
-const DISCARD_TIMEOUT: Duration = Duration::from_millis(250);
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The body as its handler reads it.
 pub(super) struct ReturnedBody {

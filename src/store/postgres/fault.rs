@@ -70,7 +70,7 @@ const CLOSED_AT_ONCE: &str = "unexpected response from SSLRequest: 0x00";
 /// a power failure, or stops. A proxy before it closes the connection then, without an answer.
 pub(super) fn is_not_serving(error: &sqlx::Error) -> bool {
     matches!(error, sqlx::Error::Io(_))
-        || matches!(error, sqlx::Error::Protocol(why) if why.ends_with(CLOSED_AT_ONCE))
+        || matches!(error, sqlx::Error::Protocol(why) if why.starts_with(CLOSED_AT_ONCE))
         || database_error(error).is_some_and(|error| error.code() == code::CANNOT_CONNECT_NOW)
 }
 

@@ -64,7 +64,7 @@ fn a_question_is_listed_with_its_arguments_and_shown_in_full() {
     let one = stage.pes(&["questions", &id[..12]]);
     let (shown, told) = (text(&one.stdout), text(&one.stderr));
     assert!(shown.starts_with(&format!("{id} in mail, item send\n! demo_send_email  high risk")), "{shown}");
-    assert!(shown.contains(" Tell me if you prefer the vegetarian menu.\n  digest "), "{shown}");
+    assert!(shown.contains("    to       team@example.com\n  digest "), "{shown}");
     assert_eq!(told, how);
     let whole: Value = serde_json::from_str(&stage.said(&["questions", id, "--json"])).unwrap();
     assert_eq!(whole, http(stage.url(), "/suspensions?status=pending")["items"][0]);

@@ -31,7 +31,7 @@ async fn app(answers: Vec<Vec<Step>>) -> (App, Peer, Wire) {
 #[case::with_a_code_of_its_own(
     "401 Unauthorized",
     r#"{"jsonrpc": "2.0", "id": null, "error": {"code": -32000, "message": "Unauthorized"}}"#,
-    "The answer is HTTP 401: Unauthorized."
+    "Unauthorized"
 )]
 #[case::as_a_proxy_says_it("404 Not Found", "<html>", "The answer is HTTP 404.")]
 #[case::with_a_number("405 Method Not Allowed", r#"{"error": {"code": 405}}"#, "The answer is HTTP 405.")]
