@@ -77,7 +77,7 @@ pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &Answerer, said: Optio
 }
 
 /// Adds the message that came with an answer. If it says something more, the item that waited shows it to its model,
-/// since it may belong to the result, and a plan is refined with it, too, unless as many messages have steered the run as may.
+/// since it may belong to the result. A plan is refined with it, too, if the run takes another message that steers it.
 fn add_message(tx: &mut Tx<'_>, open: &Suspension, said: AnswerMessage) {
     let AnswerMessage { message, steers } = said;
     let (id, words) = (message.message_id.clone(), message.content.clone());
