@@ -13,6 +13,7 @@ use crate::domain::observation::ObservationType;
 use crate::domain::run::RunResource;
 use crate::http::app_state::AppState;
 use crate::service::feed::{self, After, EventsPage, FeedAsk};
+use crate::service::runs::ContinueAt;
 use crate::service::{runs, suspensions, threads};
 use crate::store::PageAsk;
 
@@ -45,6 +46,17 @@ pub(super) async fn messages_or_empty(
     thread: &ThreadId,
 ) -> Result<Vec<ConversationMessage>, Fault> {
     or_empty(messages(app, caller, thread).await)
+}
+
+/// Whether this message of the user began its run, or came without one. A message may also be sent while a run works.
+pub(super) fn begins_run(messages: &[ConversationMessage], at: usize) -> bool {
+    let run = &messages[at].run_id;
+    run.is_none() || messages.iter().position(|message| message.run_id == *run) == Some(at)
+}
+
+/// The position in the thread just before this message.
+pub(super) fn position_before(messages: &[ConversationMessage], at: usize) -> ContinueAt {
+    at.checked_sub(1).map_or(ContinueAt::Start, |before| ContinueAt::After(messages[before].message_id.clone()))
 }
 
 /// The open questions of the thread, oldest first. Empty if the thread does not exist yet.

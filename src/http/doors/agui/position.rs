@@ -9,7 +9,7 @@ use crate::domain::ids::ThreadId;
 use crate::domain::message::{ConversationMessage, HistoryMessage, HistoryRole, MessageRole};
 use crate::domain::run::OnBusy;
 use crate::http::doors::DoorRequest;
-use crate::http::doors::conversation;
+use crate::http::doors::conversation::{self, begins_run, position_before};
 use crate::service::runs::ContinueAt;
 use crate::service::threads;
 
@@ -58,7 +58,7 @@ async fn is_at_rest(ctx: &DoorRequest, thread: &ThreadId) -> Result<bool, Fault>
 
 /// The position of a message that is sent again, for another answer or because it was edited.
 fn of_resent(stored: &[ConversationMessage], query: &AguiQuery) -> Option<ContinueAt> {
-    position(stored, &query.message_id).filter(|at| begins_run(stored, *at)).map(|at| before(stored, at))
+    position(stored, &query.message_id).filter(|at| begins_run(stored, *at)).map(|at| position_before(stored, at))
 }
 
 /// The position of a new message whose client has removed the messages after the one before it. Nobody removes what
@@ -73,7 +73,7 @@ fn of_new(stored: &[ConversationMessage], query: &AguiQuery, caller: &str) -> Op
     let first = *removed.first().filter(|_| has_known)?;
     let is_own = |message: &ConversationMessage| message.requested_by.as_deref() == Some(caller);
     let mut said = stored[first..].iter().filter(|message| message.role == MessageRole::User);
-    said.all(is_own).then(|| before(stored, first))
+    said.all(is_own).then(|| position_before(stored, first))
 }
 
 /// The user's message that the client knows by this id.
@@ -82,16 +82,6 @@ fn position(stored: &[ConversationMessage], id: &str) -> Option<usize> {
         message.role == MessageRole::User && client_id(message).unwrap_or(message.message_id.as_str()) == id
     };
     stored.iter().rposition(is_known).filter(|_| !id.is_empty())
-}
-
-/// Whether the message is not one that was sent while a run worked.
-fn begins_run(stored: &[ConversationMessage], at: usize) -> bool {
-    let run = &stored[at].run_id;
-    run.is_none() || stored.iter().position(|message| message.run_id == *run) == Some(at)
-}
-
-fn before(stored: &[ConversationMessage], at: usize) -> ContinueAt {
-    at.checked_sub(1).map_or(ContinueAt::Start, |before| ContinueAt::After(stored[before].message_id.clone()))
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@ use crate::domain::fault::Fault;
 use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::http::doors::DoorRequest;
-use crate::http::doors::conversation;
-use crate::service::runs::ContinueAt;
+use crate::http::doors::conversation::{self, begins_run, position_before};
 
 /// The query to ask, and the position in the chat.
 pub(super) async fn run_query(ctx: &DoorRequest, thread: &ThreadId, rewind: RewindRequest) -> Result<RunQuery, Fault> {
@@ -21,24 +20,16 @@ pub(super) async fn run_query(ctx: &DoorRequest, thread: &ThreadId, rewind: Rewi
         return unsent(&messages, rewind.unsent.filter(|_| is_last));
     };
     let message = &messages[at];
-    let first_of_run = messages.iter().position(|other| other.run_id == message.run_id);
-    if message.run_id.is_some() && first_of_run != Some(at) {
+    if !begins_run(&messages, at) {
         return Err(Fault::invalid(
             "/messageId",
             "was said while the agent worked; name the message that it began with",
         ));
     }
-    let continue_at = match at.checked_sub(1) {
-        Some(before) => ContinueAt::After(messages[before].message_id.clone()),
-        None => ContinueAt::Start,
-    };
+    let continue_at = Some(position_before(&messages, at));
     Ok(match rewind.edited {
-        Some(edited) => RunQuery { metadata: edited.metadata(), text: edited.text, continue_at: Some(continue_at) },
-        None => RunQuery {
-            text: message.content.clone(),
-            metadata: message.metadata.clone(),
-            continue_at: Some(continue_at),
-        },
+        Some(edited) => RunQuery { metadata: edited.metadata(), text: edited.text, continue_at },
+        None => RunQuery { text: message.content.clone(), metadata: message.metadata.clone(), continue_at },
     })
 }
 
