@@ -118,7 +118,7 @@ impl Connection {
         let (body, unread) = if incoming.is_end_stream() {
             (Body::empty(), None)
         } else {
-            let (body, unread) = unread_body::returned(incoming);
+            let (body, unread) = unread_body::split(incoming);
             (Body::new(body), Some(unread))
         };
         let mut request = Request::from_parts(head, body);

@@ -18,8 +18,8 @@ const MOST_DISCARDED_BYTES: u64 = 64 << 10;
 /// How long the response waits for that rest, which the client may still be sending.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The body as its handler reads it.
-pub(super) struct ReturnedBody {
+/// The body as its handler reads it. If it is dropped before its end, the rest goes to its `UnreadBody`.
+pub(super) struct HandlerBody {
     /// `None` after its end.
     incoming: Option<Incoming>,
     unread: Option<oneshot::Sender<Incoming>>,
@@ -28,9 +28,9 @@ pub(super) struct ReturnedBody {
 /// Receives the body if it is dropped before its end.
 pub(super) struct UnreadBody(oneshot::Receiver<Incoming>);
 
-pub(super) fn returned(incoming: Incoming) -> (ReturnedBody, UnreadBody) {
+pub(super) fn split(incoming: Incoming) -> (HandlerBody, UnreadBody) {
     let (unread, rest) = oneshot::channel();
-    (ReturnedBody { incoming: Some(incoming), unread: Some(unread) }, UnreadBody(rest))
+    (HandlerBody { incoming: Some(incoming), unread: Some(unread) }, UnreadBody(rest))
 }
 
 impl UnreadBody {
@@ -56,7 +56,7 @@ impl UnreadBody {
     }
 }
 
-impl HttpBody for ReturnedBody {
+impl HttpBody for HandlerBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -82,7 +82,7 @@ impl HttpBody for ReturnedBody {
     }
 }
 
-impl Drop for ReturnedBody {
+impl Drop for HandlerBody {
     fn drop(&mut self) {
         if let (Some(incoming), Some(unread)) = (self.incoming.take(), self.unread.take())
             && !incoming.is_end_stream()

@@ -101,7 +101,7 @@ pub(super) async fn migrate(options: &PgConnectOptions) -> Result<()> {
     let migrator = migrations::migrator(migrations::POSTGRES, NOW);
     loop {
         let mut connection = connect(&session).await?;
-        refuse_useless(&mut connection, &place).await?;
+        check_session(&mut connection, &place).await?;
         turn_on_client_check(&mut connection).await;
         let migrated = run(&migrator, &mut connection).await;
         // Closing releases the migrator's lock, even after an error.
@@ -139,7 +139,7 @@ async fn is_complete(migrator: &Migrator, connection: &mut PgConnection) -> sqlx
 
 /// Refuses a connection whose settings a pooler removed, without which a commit could still happen after its time is over,
 /// and one on which nothing can be written. Asked without a prepared statement, which such a pooler may refuse.
-async fn refuse_useless(connection: &mut PgConnection, place: &str) -> Result<()> {
+async fn check_session(connection: &mut PgConnection, place: &str) -> Result<()> {
     let asked = "SELECT current_setting('lock_timeout'), current_setting('transaction_read_only')::boolean";
     let row = sqlx::raw_sql(asked).fetch_one(connection).await.map_err(fault::error)?;
     let (lock_timeout, is_read_only): (String, bool) = (row.get(0), row.get(1));

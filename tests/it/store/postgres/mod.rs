@@ -10,8 +10,8 @@ mod looks;
 mod lost;
 mod migrating;
 mod open;
+mod restricted;
 mod shared;
-mod taken_away;
 mod view;
 
 use pes::domain::facts::IntentBody;

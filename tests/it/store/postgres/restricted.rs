@@ -1,4 +1,4 @@
-//! A role with few rights, and connections that are less than a session of PostgreSQL.
+//! A role with few rights, a database that takes no writes, and poolers before PostgreSQL.
 
 use pes::store::postgres::Postgres;
 use pes::store::{Committed, Store as _, ThreadStore as _};
