@@ -96,3 +96,23 @@ fn block_on(worker_threads: usize, work: impl Future<Output = Result<(), Error>>
     runtime.shutdown_background();
     done
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Handle;
+
+    use super::block_on;
+
+    #[test]
+    fn work_has_as_many_threads_as_it_is_given() {
+        for threads in [1, 3] {
+            let mut found = 0;
+            let work = async {
+                found = Handle::current().metrics().num_workers();
+                Ok(())
+            };
+            block_on(threads, work).unwrap();
+            assert_eq!(found, threads);
+        }
+    }
+}

@@ -59,6 +59,14 @@ fn worker_threads_on(processors: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::worker_threads_on;
+    use crate::config::Config;
+
+    #[test]
+    fn the_configured_number_of_worker_threads_counts() {
+        let mut config = Config::default();
+        config.runtime.worker_threads = Some(5);
+        assert_eq!(config.worker_threads(), 5);
+    }
 
     #[test]
     fn a_second_worker_thread_needs_a_third_processor() {
