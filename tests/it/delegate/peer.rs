@@ -117,12 +117,15 @@ impl Peer {
         self.told.lock().unwrap().clone()
     }
 
-    /// Returns once this holds for what it received.
+    /// Returns once this holds for what it received, which must be soon, however often it is polled until then.
     pub async fn until(&self, is_so: impl Fn(&Told) -> bool) {
         let mut moved = self.moved.subscribe();
-        while !is_so(&self.told()) {
-            soon(moved.changed()).await.unwrap();
-        }
+        let met = async {
+            while !is_so(&self.told()) {
+                moved.changed().await.unwrap();
+            }
+        };
+        soon(met).await;
     }
 
     /// The push configuration that came with the nth message: its URL's path and its token.
