@@ -124,3 +124,36 @@ async fn nor_is_it_lost_in_a_response() {
     let third = respond(json!({ "input": "thanks", "previous_response_id": second["id"] })).await;
     assert_eq!(third["conversation"]["id"], thread, "{third:#}");
 }
+
+/// It repeats the results of earlier turns, which answer nothing any more. Some clients leave out the ids of items.
+#[tokio::test]
+async fn a_client_that_sends_the_whole_conversation_goes_on_after_its_results() {
+    let app = App::scripted(LOCATES, |_| {}).await;
+    let tools = json!([{ "type": "function", "name": "get_location", "parameters": parameters() }]);
+    for has_ids in [true, false] {
+        let respond = async |input: &[Value]| {
+            let body = json!({ "model": "pes", "tools": tools, "store": false, "input": input });
+            app.ask("POST", "/v1/responses").json(&body).send().await.expect(200)
+        };
+        let shown = |response: &Value| {
+            let mut items = response["output"].as_array().unwrap().clone();
+            items.iter_mut().filter(|_| !has_ids).for_each(|item| drop(item.as_object_mut().unwrap().remove("id")));
+            items
+        };
+        let mut input = vec![json!({ "role": "user", "content": format!("where, {has_ids}") })];
+        let first = respond(&input).await;
+        input.extend(shown(&first));
+        let call = input.last().unwrap().clone();
+        assert_eq!(call["type"], "function_call", "{first:#}");
+        input.push(json!({ "type": "function_call_output", "call_id": call["call_id"], "output": "Rome" }));
+        let second = respond(&input).await;
+        assert_eq!(second["status"], "completed", "{second:#}");
+        input.extend(shown(&second));
+        input.push(json!({ "role": "user", "content": "thanks" }));
+        let third = respond(&input).await;
+        assert_eq!(third["conversation"]["id"], first["conversation"]["id"], "{third:#}");
+        assert_eq!(third["output"].as_array().unwrap().last().unwrap()["content"][0]["text"], "Any time.", "{third:#}");
+        let thread = third["conversation"]["id"].as_str().unwrap();
+        assert_eq!(users(&app, thread).await, [format!("where, {has_ids}"), "thanks".to_owned()]);
+    }
+}

@@ -45,7 +45,7 @@ pub(super) async fn accept(
     key: Option<Idempotent>,
 ) -> Result<AcceptedResponse, OpenAiError> {
     let input = &request.input;
-    if input.text.trim().is_empty() && input.results.is_empty() && input.approvals.is_empty() {
+    if input.text.trim().is_empty() && input.answered == 0 {
         return Err(OpenAiError::bad_request(
             "invalid",
             "input",
@@ -120,7 +120,7 @@ async fn attempt(
             return Ok(AcceptedResponse { thread: thread.clone(), id, start: None });
         }
     }
-    if !input.results.is_empty() || !input.approvals.is_empty() {
+    if input.answered > 0 {
         let message = "It was answered already, or its run is over.";
         return Err(Fault::new(Code::AlreadyResolved, message).at("/input", message).into());
     }
@@ -174,9 +174,13 @@ async fn begin(
     Ok(AcceptedResponse { thread: begun.thread, id, start: Some(begun.start) })
 }
 
-/// The thread of the questions that the request answers.
+/// The thread of the questions that the request answers. A client that sends the whole conversation repeats the answers of
+/// earlier turns, which answer nothing.
 async fn answered_thread(ctx: &DoorRequest, request: &ResponseRequest) -> Result<Option<ThreadId>, OpenAiError> {
     let input = &request.input;
+    if input.answered == 0 {
+        return Ok(None);
+    }
     let approvals = input.approvals.keys().map(SuspensionId::as_str);
     Ok(questions::thread_of(ctx, approvals.chain(input.results.keys().map(String::as_str))).await?)
 }

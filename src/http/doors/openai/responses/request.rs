@@ -67,7 +67,7 @@ pub(super) struct ResponseRequest {
 pub(super) struct ResponseInput {
     /// The user's text after the last item of the agent that is sent back.
     pub(super) text: String,
-    /// The results of the client's functions, by suspension id.
+    /// The results of the client's functions, by suspension id, also those of earlier turns. See `answered`.
     pub(super) results: HashMap<String, String>,
     pub(super) approvals: Approvals,
     /// The ids of this server's items that are sent back. They identify the conversation.
