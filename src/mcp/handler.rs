@@ -60,21 +60,22 @@ impl ClientHandler for Handler {
     async fn create_elicitation(
         &self,
         asked: ElicitRequestParams,
-        _: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        self.questions.ask(asked).await.inspect_err(|error| self.log_unasked(error))
+        self.questions.ask(asked, &context.ct).await.inspect_err(|error| self.log_unasked(error))
     }
 
     /// The library hands on what it does not know, such as a question with a form that it cannot read.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<CustomResult, ErrorData> {
         if request.method != ElicitationCreateRequestMethod::VALUE {
             return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None));
         }
-        let answer = self.questions.ask_in_other_form(&request.params.unwrap_or_default()).await;
+        let asked = request.params.unwrap_or_default();
+        let answer = self.questions.ask_in_other_form(&asked, &context.ct).await;
         let answer = answer.inspect_err(|error| self.log_unasked(error))?;
         let answer =
             serde_json::to_value(answer).map_err(|error| ErrorData::internal_error(error.to_string(), None))?;

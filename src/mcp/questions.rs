@@ -13,6 +13,7 @@ use rmcp::ErrorData;
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, InputRequest, InputRequests, InputResponses};
 use serde_json::Value;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::domain::hitl::{FeedbackSchema, InputType, Question, Reply};
 use crate::domain::ids::TenantPk;
@@ -58,22 +59,30 @@ impl Questions {
         CallGuard { questions: self, number, has_ended: false }
     }
 
-    /// Asks the person of the only call that the question can belong to.
-    pub(super) async fn ask(&self, asked: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
+    /// Asks the person of the only call that the question can belong to, until the server gives its request up.
+    pub(super) async fn ask(
+        &self,
+        asked: ElicitRequestParams,
+        given_up: &CancellationToken,
+    ) -> Result<ElicitResult, ErrorData> {
         match self.only_caller() {
-            Some(people) => ask(&*people, asked).await,
+            Some(people) => unless_given_up(given_up, &*people, ask(&*people, asked)).await,
             None => Ok(declined()),
         }
     }
 
     /// The same, for a question whose form the library cannot read: here a form may have any schema.
-    pub(super) async fn ask_in_other_form(&self, params: &Value) -> Result<ElicitResult, ErrorData> {
+    pub(super) async fn ask_in_other_form(
+        &self,
+        params: &Value,
+        given_up: &CancellationToken,
+    ) -> Result<ElicitResult, ErrorData> {
         let missing = |member: &str| ErrorData::invalid_params(format!("`{member}` is missing"), None);
         let message = params["message"].as_str().ok_or_else(|| missing("message"))?.to_owned();
         let schema = params.get("requestedSchema").filter(|schema| schema.is_object());
         let schema = schema.ok_or_else(|| missing("requestedSchema"))?.clone();
         match self.only_caller() {
-            Some(people) => ask_with(&*people, message, schema).await,
+            Some(people) => unless_given_up(given_up, &*people, ask_with(&*people, message, schema)).await,
             None => Ok(declined()),
         }
     }
@@ -107,6 +116,22 @@ impl Drop for CallGuard<'_> {
             && !self.has_ended
         {
             calls.abandoned.insert(tenant, Instant::now() + self.questions.abandoned_for);
+        }
+    }
+}
+
+/// The person's answer. A server that gives its question up, as some do after a minute, would not read it: the question is
+/// withdrawn.
+async fn unless_given_up(
+    given_up: &CancellationToken,
+    people: &dyn People,
+    asking: impl Future<Output = Result<ElicitResult, ErrorData>>,
+) -> Result<ElicitResult, ErrorData> {
+    match given_up.run_until_cancelled(asking).await {
+        Some(answer) => answer,
+        None => {
+            people.withdraw().await;
+            Ok(ElicitResult::new(ElicitationAction::Cancel))
         }
     }
 }

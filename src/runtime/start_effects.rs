@@ -59,7 +59,7 @@ impl Actor {
                         invocation,
                         attempt: *attempt,
                         lease: lease.clone(),
-                        questions: self.effects.question_sender(),
+                        messages: self.effects.message_sender(),
                     };
                     let span = span(loaded);
                     self.effects.start(effect, lease.clone(), run.perform().instrument(span));

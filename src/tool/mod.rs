@@ -61,6 +61,9 @@ pub trait People: Send + Sync + std::fmt::Debug {
     /// question that is asked while an earlier one of the call is open is declined at once. `Err`: asking is not
     /// possible.
     async fn ask(&self, question: Question) -> Result<Reply, ToolError>;
+
+    /// Withdraws the last question, after the future of [`ask`](Self::ask) was dropped: nobody waits for its answer.
+    async fn withdraw(&self) {}
 }
 
 /// Cancels every question.

@@ -84,6 +84,8 @@ pub enum ModelEvent {
 pub enum ToolEvent {
     /// A running call asked a person a question, the `number`th one of this attempt, and keeps running.
     Asked { call: CallId, attempt: u32, number: u32, question: Box<Question> },
+    /// The running call no longer waits for the answer to that question.
+    Withdrew { call: CallId, attempt: u32, number: u32 },
     /// A tool call ended.
     Returned { call: CallId, attempt: u32, outcome: Box<ToolOutcome> },
 }

@@ -40,6 +40,17 @@ impl CallQuestion {
     }
 }
 
+/// What a running call tells the thread's task.
+pub(in crate::runtime) enum CallMessage {
+    Asked(CallQuestion),
+    /// The call no longer waits for the answer to its question of this number.
+    Withdrew {
+        call: CallId,
+        attempt: u32,
+        number: u32,
+    },
+}
+
 /// The questions of one attempt of a call, one at a time.
 pub(super) struct QuestionsOfCall {
     pub(super) shared: Arc<Shared>,
@@ -47,7 +58,7 @@ pub(super) struct QuestionsOfCall {
     pub(super) pk: ThreadPk,
     pub(super) call: CallId,
     pub(super) attempt: u32,
-    pub(super) questions: mpsc::Sender<CallQuestion>,
+    pub(super) messages: mpsc::Sender<CallMessage>,
     /// Whether a person is asked at this moment.
     pub(super) is_asking: watch::Sender<bool>,
     pub(super) asked: Mutex<u32>,
@@ -87,12 +98,18 @@ impl People for QuestionsOfCall {
         let (call, attempt, number) = (self.call.clone(), self.attempt, *asked);
         let _asking = AskingGuard::begin(&self.is_asking);
         // If nobody receives it, the reply channel is dropped with it.
-        self.questions.send(CallQuestion { call, attempt, number, question, reply }).await.ok();
+        let question = CallQuestion { call, attempt, number, question, reply };
+        self.messages.send(CallMessage::Asked(question)).await.ok();
         match replied.await {
             Ok(Reply::Accepted { value }) => self.accepted(value).await,
             Ok(Reply::Declined) => Ok(Reply::Declined),
             Ok(Reply::Cancelled) | Err(_) => Ok(Reply::Cancelled),
         }
+    }
+
+    async fn withdraw(&self) {
+        let (call, attempt, number) = (self.call.clone(), self.attempt, *self.asked.lock().await);
+        self.messages.send(CallMessage::Withdrew { call, attempt, number }).await.ok();
     }
 }
 

@@ -39,7 +39,7 @@ pub(in crate::runtime) fn is_result_of(event: &Event, effect: &Effect) -> bool {
             | Effect::AskPeer { task: asked, attempt: current }
             | Effect::CancelPeer { task: asked, attempt: current } if task == asked && attempt == current
         ),
-        Event::Tool(ToolEvent::Asked { .. })
+        Event::Tool(ToolEvent::Asked { .. } | ToolEvent::Withdrew { .. })
         | Event::Peer(PeerEvent::CalledBack { .. })
         | Event::Asked { .. }
         | Event::Cancel(_)

@@ -11,12 +11,12 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::call_questions::CallQuestion;
+use super::call_questions::{CallMessage, CallQuestion};
 use super::results;
 use crate::domain::hitl::Reply;
 use crate::domain::ids::CallId;
 use crate::engine::effect::Effect;
-use crate::engine::event::Event;
+use crate::engine::event::{Event, ToolEvent};
 use crate::poll_gate::run_until_cancelled;
 use crate::runtime::lease::Lease;
 
@@ -32,8 +32,8 @@ pub(in crate::runtime) struct RunningEffects {
     /// The tasks of effects that no run waits for.
     background: JoinSet<EffectResult>,
     handles: HashMap<Effect, AbortHandle>,
-    /// The channel of questions from running calls.
-    questions: (mpsc::Sender<CallQuestion>, mpsc::Receiver<CallQuestion>),
+    /// The channel of messages from running calls.
+    messages: (mpsc::Sender<CallMessage>, mpsc::Receiver<CallMessage>),
     /// Questions of running calls that wait for their reply.
     open_questions: HashMap<CallId, CallQuestion>,
     /// Interrupts the running model calls, which then report their usage so far.
@@ -46,9 +46,9 @@ impl RunningEffects {
     /// No effects. `interrupt_all` interrupts all model calls that will run.
     pub(in crate::runtime) fn new(interrupt_all: CancellationToken) -> Self {
         let (tasks, background) = (JoinSet::new(), JoinSet::new());
-        let (handles, questions, open_questions) = (HashMap::new(), mpsc::channel(1), HashMap::new());
+        let (handles, messages, open_questions) = (HashMap::new(), mpsc::channel(1), HashMap::new());
         let interrupt = interrupt_all.child_token();
-        Self { tasks, background, handles, questions, open_questions, interrupt, interrupt_all }
+        Self { tasks, background, handles, messages, open_questions, interrupt, interrupt_all }
     }
 
     pub(in crate::runtime) fn is_empty(&self) -> bool {
@@ -82,17 +82,13 @@ impl RunningEffects {
         self.handles.insert(effect, tasks.spawn(task));
     }
 
-    /// The result of the next effect that ends by itself, or a question of a running call; pending while there is neither.
+    /// The result of the next effect that ends by itself, or a message of a running call; pending while there is neither.
     pub(in crate::runtime) async fn next(&mut self) -> Event {
         loop {
             let ended = tokio::select! {
                 Some(ended) = self.tasks.join_next() => ended,
                 Some(ended) = self.background.join_next() => ended,
-                Some(question) = self.questions.1.recv() => {
-                    let event = question.event();
-                    self.open_questions.insert(question.call.clone(), question);
-                    return event;
-                }
+                Some(message) = self.messages.1.recv() => return self.take_message(message),
             };
             // An aborted effect has no handle any more, and its result is dropped.
             if let Ok((effect, event)) = ended
@@ -103,9 +99,23 @@ impl RunningEffects {
         }
     }
 
-    /// The channel for the questions of running calls.
-    pub(in crate::runtime) fn question_sender(&self) -> mpsc::Sender<CallQuestion> {
-        self.questions.0.clone()
+    /// The event that a running call's message is.
+    fn take_message(&mut self, message: CallMessage) -> Event {
+        match message {
+            CallMessage::Asked(question) => {
+                let event = question.event();
+                self.open_questions.insert(question.call.clone(), question);
+                event
+            }
+            CallMessage::Withdrew { call, attempt, number } => {
+                Event::Tool(ToolEvent::Withdrew { call, attempt, number })
+            }
+        }
+    }
+
+    /// The channel for the messages of running calls.
+    pub(in crate::runtime) fn message_sender(&self) -> mpsc::Sender<CallMessage> {
+        self.messages.0.clone()
     }
 
     /// The token that interrupts model calls.

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::call_questions::CallQuestion;
+use super::call_questions::CallMessage;
 use super::results::peer_failed;
 use super::{ModelAttempt, RunningEffects, ToolAttempt};
 use crate::a2a::directory::Directory;
@@ -183,7 +183,7 @@ async fn the_time_of_a_call_stands_still_while_a_person_is_asked() {
     let (shared, _folder) = shared(&Arc::new(Counted::default())).await;
     let (asks, mut asked) = mpsc::channel(1);
     let call = tokio::spawn(run(&shared, "inquire", lasting(), asks).perform());
-    let asking = asked.recv().await.expect("it asks");
+    let Some(CallMessage::Asked(asking)) = asked.recv().await else { panic!("it asks") };
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     asking.reply.send(Reply::Accepted { value: json!("yes") }).expect("it still waits");
     let Some(Event::Tool(ToolEvent::Returned { outcome, .. })) = call.await.expect("it does not panic") else {
@@ -208,7 +208,7 @@ async fn a_call_asks_one_question_at_a_time_and_another_is_declined() {
     assert!(said.as_str().is_some_and(|said| said.ends_with("Ok(Declined)") && said.contains("yes")), "{said}");
 }
 
-fn run(shared: &Arc<Shared>, tool: &str, lease: Lease, questions: mpsc::Sender<CallQuestion>) -> ToolAttempt {
+fn run(shared: &Arc<Shared>, tool: &str, lease: Lease, messages: mpsc::Sender<CallMessage>) -> ToolAttempt {
     ToolAttempt {
         shared: shared.clone(),
         pk: ThreadPk(1),
@@ -229,7 +229,7 @@ fn run(shared: &Arc<Shared>, tool: &str, lease: Lease, questions: mpsc::Sender<C
         },
         attempt: 1,
         lease,
-        questions,
+        messages,
     }
 }
 

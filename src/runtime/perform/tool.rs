@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use super::call_questions::{CallQuestion, QuestionsOfCall};
+use super::call_questions::{CallMessage, QuestionsOfCall};
 use super::tool_failed;
 use crate::domain::digest;
 use crate::domain::frame::ToolStarted;
@@ -30,7 +30,7 @@ pub(in crate::runtime) struct ToolAttempt {
     pub(in crate::runtime) invocation: Invocation,
     pub(in crate::runtime) attempt: u32,
     pub(in crate::runtime) lease: Lease,
-    pub(in crate::runtime) questions: mpsc::Sender<CallQuestion>,
+    pub(in crate::runtime) messages: mpsc::Sender<CallMessage>,
 }
 
 /// How the future of an attempt ended.
@@ -150,7 +150,7 @@ impl ToolAttempt {
             pk: self.pk,
             call: invocation.call_id.clone(),
             attempt: self.attempt,
-            questions: self.questions.clone(),
+            messages: self.messages.clone(),
             is_asking,
             asked: Mutex::default(),
         };

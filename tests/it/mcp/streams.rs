@@ -1,6 +1,7 @@
 //! An endpoint that answers with streams, cut anywhere: the calls, questions and failures are the same.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -41,6 +42,8 @@ struct Endpoint {
     /// Notified when an endless stream is open, and when it was closed.
     hangs: Arc<Notify>,
     hung_up: Arc<Notify>,
+    /// Notified when the question is asked that it gives up.
+    is_asked: Arc<Notify>,
 }
 
 /// The catalog of one such endpoint.
@@ -53,7 +56,8 @@ async fn endpoint(cut: usize) -> (Arc<Catalog>, Endpoint) {
     let url = format!("http://{}/mcp", listener.local_addr().expect("it is bound"));
     let (answered, answers) = mpsc::unbounded_channel();
     let answers = Arc::new(answers.into());
-    let endpoint = Endpoint { cut, answered, answers, hangs: Arc::default(), hung_up: Arc::default() };
+    let (hangs, hung_up, is_asked) = Default::default();
+    let endpoint = Endpoint { cut, answered, answers, hangs, hung_up, is_asked };
     let routes = Router::new().route("/mcp", post(answer)).with_state(endpoint.clone());
     tokio::spawn(async move { axum::serve(listener, routes).await });
     let mut config = Mcp { message_bytes: MESSAGE_BYTES, ..Mcp::default() };
@@ -88,11 +92,12 @@ async fn answer(State(endpoint): State<Endpoint>, Json(asked): Json<Value>) -> R
             "serverInfo": { "name": "far", "version": "1" },
         })))]),
         Some("tools/list") => {
-            let mut tools = ["plain", "asks", "breaks", "floods", "hangs", "task_only"].map(tool);
-            tools[5]["execution"] = json!({ "taskSupport": "required" });
+            let mut tools = ["plain", "asks", "gives_up", "breaks", "floods", "hangs", "task_only"].map(tool);
+            tools[6]["execution"] = json!({ "taskSupport": "required" });
             endpoint.stream(vec![event(&result(json!({ "tools": tools })))])
         }
         Some("tools/call") if name == "asks" => endpoint.asks(asked["id"].clone()),
+        Some("tools/call") if name == "gives_up" => endpoint.gives_up(asked["id"].clone()),
         Some("tools/call") if name == "breaks" => {
             let whole = event(&text("never whole"));
             endpoint.stream(vec![whole[..whole.len() / 2].to_owned()])
@@ -145,12 +150,28 @@ impl Endpoint {
         let (sender, pieces) = mpsc::unbounded_channel();
         let endpoint = self.clone();
         tokio::spawn(async move {
-            let schema = json!({ "type": "object", "properties": { "size": { "type": "integer" } } });
-            let params = json!({ "mode": "form", "message": "What size?", "requestedSchema": schema });
-            let question = json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params });
-            endpoint.send(&sender, &event(&question));
+            endpoint.send(&sender, &event(&question("q")));
             let told = endpoint.answers.lock().await.recv().await.expect("it is answered");
             let result = json!({ "content": [{ "type": "text", "text": told.to_string() }] });
+            endpoint.send(&sender, &event(&json!({ "jsonrpc": "2.0", "id": id, "result": result })));
+        });
+        streamed(pieces)
+    }
+
+    /// Asks a person, does not wait for the answer, and asks again.
+    fn gives_up(&self, id: Value) -> Response {
+        let (sender, pieces) = mpsc::unbounded_channel();
+        let endpoint = self.clone();
+        tokio::spawn(async move {
+            endpoint.send(&sender, &event(&question("first")));
+            endpoint.is_asked.notified().await;
+            let params = json!({ "requestId": "first", "reason": "it takes too long" });
+            let gives_up = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+            endpoint.send(&sender, &event(&gives_up));
+            endpoint.send(&sender, &event(&question("second")));
+            let mut answers = endpoint.answers.lock().await;
+            while answers.recv().await.expect("it is answered")["action"] != "accept" {}
+            let result = json!({ "content": [{ "type": "text", "text": "thanks" }] });
             endpoint.send(&sender, &event(&json!({ "jsonrpc": "2.0", "id": id, "result": result })));
         });
         streamed(pieces)
@@ -162,6 +183,12 @@ impl Endpoint {
             to.send(piece.to_vec()).ok();
         }
     }
+}
+
+fn question(id: &str) -> Value {
+    let schema = json!({ "type": "object", "properties": { "size": { "type": "integer" } } });
+    let params = json!({ "mode": "form", "message": "What size?", "requestedSchema": schema });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params })
 }
 
 fn streamed(pieces: mpsc::UnboundedReceiver<Vec<u8>>) -> Response {
@@ -228,6 +255,40 @@ async fn a_question_waits_for_its_answer_as_long_as_that_takes() {
     let output = tool(&catalog, "far__asks").await.call(json!({}), context).await.unwrap().output;
     let told: Value = serde_json::from_str(output.as_str().unwrap()).unwrap();
     assert_eq!(told, json!({ "action": "accept", "content": { "size": 42 } }));
+    catalog.close();
+}
+
+/// Answers the second question only.
+#[derive(Debug, Default)]
+struct Slow {
+    is_asked: Arc<Notify>,
+    asked: AtomicU32,
+    withdrawn: AtomicU32,
+}
+
+#[async_trait::async_trait]
+impl People for Slow {
+    async fn ask(&self, _: Question) -> Result<Reply, ToolError> {
+        if self.asked.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.is_asked.notify_one();
+            std::future::pending::<()>().await;
+        }
+        Ok(Reply::Accepted { value: json!({ "size": 42 }) })
+    }
+
+    async fn withdraw(&self) {
+        self.withdrawn.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_its_server_gives_up_is_withdrawn_and_the_next_one_is_asked() {
+    let (catalog, endpoint) = endpoint(64).await;
+    let slow = Arc::new(Slow { is_asked: endpoint.is_asked.clone(), ..Slow::default() });
+    let context = ToolContext { people: slow.clone(), ..context() };
+    assert_eq!(call(&catalog, "far__gives_up", context).await.unwrap().output, "thanks");
+    let times = [&slow.asked, &slow.withdrawn].map(|times| times.load(Ordering::Relaxed));
+    assert_eq!(times, [2, 1]);
     catalog.close();
 }
 

@@ -65,6 +65,7 @@ fn by_tool(tx: &mut Tx<'_>, event: ToolEvent) -> HandlerResult {
         ToolEvent::Asked { call, attempt, number, question } => {
             question::tool_asked(tx, &call, attempt, number, *question)
         }
+        ToolEvent::Withdrew { call, attempt, number } => Ok(question::tool_withdrew(tx, &call, attempt, number)),
         ToolEvent::Returned { call, attempt, outcome } => batch::on_tool_returned(tx, &call, attempt, *outcome),
     }
 }

@@ -35,6 +35,12 @@ fn asks(sim: &mut Sim, number: u32) -> Step {
     sim.apply(Event::Tool(ToolEvent::Asked { call, attempt, number, question: Box::new(question()) })).unwrap()
 }
 
+/// The running call no longer waits for the answer to its `number`th question.
+fn withdraws(sim: &mut Sim, number: u32) -> Step {
+    let Some(Effect::CallTool { call, attempt }) = sim.in_flight.first().cloned() else { panic!("no call runs") };
+    sim.apply(Event::Tool(ToolEvent::Withdrew { call, attempt, number })).unwrap()
+}
+
 pub fn question() -> Question {
     let form = FeedbackSchema {
         input_type: InputType::Text,
@@ -101,6 +107,28 @@ fn a_question_is_one_question_however_often_it_arrives() {
     asks(&mut sim, 2);
     assert_eq!(reply(&sim), None, "the next one has no answer yet");
     assert_eq!(sim.suspensions().len(), 1);
+}
+
+#[test]
+fn a_question_that_is_withdrawn_is_open_no_more_and_the_call_runs_on() {
+    let mut sim = calling("write", ExecutionConfig::default());
+    asks(&mut sim, 1);
+    let open = sim.suspensions().remove(0);
+    assert!(withdraws(&mut sim, 2).is_noop, "it asked no second one");
+    assert_eq!(sim.suspensions().len(), 1);
+    withdraws(&mut sim, 1);
+    assert_eq!((sim.suspensions().len(), sim.in_flight.len()), (0, 1));
+    assert_eq!(sim.contents(ObservationType::AgentResumed)[0]["decision"], "cancelled");
+    let row = &sim.rows[&(RowKind::Suspension, open.suspension_id.to_string())];
+    assert!(row.body.contains("no longer waits"), "{}", row.body);
+    assert!(withdraws(&mut sim, 1).is_noop);
+
+    asks(&mut sim, 2);
+    answers(&mut sim, "left");
+    assert!(withdraws(&mut sim, 2).is_noop, "an answer that was given stays");
+    assert_eq!(reply(&sim), Some(Reply::Accepted { value: json!("left") }));
+    sim.go();
+    assert_eq!(sim.run("run_1").status, RunStatus::Completed);
 }
 
 #[test]

@@ -31,6 +31,17 @@ pub(crate) fn tool_asked(tx: &mut Tx<'_>, id: &CallId, attempt: u32, number: u32
     Ok(EventOutcome::Applied)
 }
 
+/// Closes the question that the call has withdrawn, so that nobody answers it in vain.
+pub(crate) fn tool_withdrew(tx: &mut Tx<'_>, id: &CallId, attempt: u32, number: u32) -> EventOutcome {
+    let asked = tx.state.calls.get(id).and_then(|call| call.record.asked.as_ref());
+    let is_open = asked.is_some_and(|asked| asked.number == number && asked.reply.is_none());
+    if !is_open || !tx.state.is_running_as(id, attempt) {
+        return EventOutcome::Ignored;
+    }
+    suspension::withdraw_question_of_call(tx, id, "the tool no longer waits for the answer");
+    EventOutcome::Applied
+}
+
 /// The question is closed; its reply is stored with the call.
 pub(crate) fn store_reply(tx: &mut Tx<'_>, id: &CallId, reply: Reply) {
     let Some(asked) = tx.state.calls.get(id).and_then(|call| call.record.asked.clone()) else { return };
