@@ -1,6 +1,6 @@
 //! Finds the thread of a request whose client sends the whole conversation each time.
 //!
-//! If the client names its thread, [`resume_point`] finds where in that thread the request continues. Otherwise a request is
+//! If the client names its thread, [`resume_point`] says where in that thread the request continues. Otherwise a request is
 //! found by the digest of what people said in it ([`key_of`]); the next request of the conversation produces the same
 //! digest ([`keys_before`]). Of the runs found, [`choose`] takes only one on whose thread the agent showed exactly what
 //! the client sends back. So nobody sees an answer that they did not send themselves. A client that edits or asks again
@@ -11,9 +11,9 @@ mod compare;
 use serde_json::{Value, json};
 
 use super::digest;
-use super::ids::{MessageId, RunId, TenantPk, ThreadId};
+use super::ids::{RunId, TenantPk, ThreadId};
 use super::lookup::LookupKey;
-use super::message::{ConversationMessage, HistoryMessage, HistoryRole, MessageRole};
+use super::message::{HistoryMessage, HistoryRole};
 pub use compare::{Normal, SentBack, Shown, ShownUntil};
 use compare::{is_same, normal};
 
@@ -67,13 +67,13 @@ pub enum Choice<'a> {
 }
 
 /// Where a request continues on the thread that it names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResumePoint<'a> {
     End,
-    /// After this answer of the agent: later messages are superseded.
-    After(&'a MessageId),
-    /// Before everything: the first query is asked again.
-    Start,
+    /// After the newest answer of the agent with this text: later messages are superseded. At the end if there is none.
+    After(Normal),
+    /// Before everything if this is the first query of the thread, which is asked again. Else at the end.
+    StartOf(&'a str),
 }
 
 /// The kind of these keys.
@@ -160,24 +160,16 @@ pub fn choose<'a>(sent: &SentBack, found: &'a [Candidate]) -> Choice<'a> {
 }
 
 /// Where a request continues on its named thread, by the agent's last message in it. Messages are not counted, because
-/// clients prune them. If the message is not found, the request continues at the end.
-pub fn resume_point<'a>(said: &[Said], thread: &'a [ConversationMessage]) -> ResumePoint<'a> {
-    let answers: Vec<&ConversationMessage> = thread.iter().filter(|one| one.role == MessageRole::Ai).collect();
+/// clients prune them.
+pub fn resume_point(said: &[Said]) -> ResumePoint<'_> {
     let last = said.iter().rev().find_map(|said| match said {
-        Said::Assistant { text, .. } => Some(normal(text)),
+        Said::Assistant { text, .. } => Some(Normal::of(text)),
         Said::User(_) | Said::ToolResult { .. } => None,
     });
-    match last {
-        None => {
-            let first = thread.iter().find(|one| one.role == MessageRole::User).map(|one| one.content.trim());
-            let is_again = matches!(new_messages(said), [Said::User(text)] if Some(text.trim()) == first);
-            if is_again { ResumePoint::Start } else { ResumePoint::End }
-        }
-        Some(text) => match answers.iter().rfind(|answer| normal(&answer.content) == text) {
-            // Later messages had no answer that the client has seen.
-            Some(answer) if thread.last() != Some(answer) => ResumePoint::After(&answer.message_id),
-            Some(_) | None => ResumePoint::End,
-        },
+    match (last, new_messages(said)) {
+        (Some(text), _) => ResumePoint::After(text),
+        (None, [Said::User(text)]) => ResumePoint::StartOf(text.trim()),
+        (None, _) => ResumePoint::End,
     }
 }
 

@@ -13,7 +13,6 @@ use crate::domain::observation::ObservationType;
 use crate::domain::run::RunResource;
 use crate::http::app_state::AppState;
 use crate::service::feed::{self, After, EventsPage, FeedAsk};
-use crate::service::runs::ContinueAt;
 use crate::service::{runs, suspensions, threads};
 use crate::store::PageAsk;
 
@@ -24,11 +23,7 @@ const PAGE_SIZE: u32 = 200;
 const MAX_RUNS: u32 = 50;
 
 /// All messages of the thread, oldest first.
-pub(super) async fn messages(
-    app: &AppState,
-    caller: &Caller,
-    thread: &ThreadId,
-) -> Result<Vec<ConversationMessage>, Fault> {
+async fn messages(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<Vec<ConversationMessage>, Fault> {
     let mut all = Vec::new();
     let mut ask = PageAsk { cursor: None, limit: PAGE_SIZE };
     loop {
@@ -48,17 +43,6 @@ pub(super) async fn messages_or_empty(
     or_empty(messages(app, caller, thread).await)
 }
 
-/// Whether this message of the user began its run, or came without one. A message may also be sent while a run works.
-pub(super) fn begins_run(messages: &[ConversationMessage], at: usize) -> bool {
-    let run = &messages[at].run_id;
-    run.is_none() || messages.iter().position(|message| message.run_id == *run) == Some(at)
-}
-
-/// The position in the thread just before this message.
-pub(super) fn position_before(messages: &[ConversationMessage], at: usize) -> ContinueAt {
-    at.checked_sub(1).map_or(ContinueAt::Start, |before| ContinueAt::After(messages[before].message_id.clone()))
-}
-
 /// The open questions of the thread, oldest first. Empty if the thread does not exist yet.
 pub(super) async fn open_questions(ctx: &DoorRequest, thread: &ThreadId) -> Result<Vec<Suspension>, Fault> {
     or_empty(suspensions::open_on(&ctx.app.service, &ctx.caller, thread).await)
@@ -70,7 +54,8 @@ pub(super) async fn latest_runs(app: &AppState, caller: &Caller, thread: &Thread
     or_empty(runs::list(&app.service, caller, None, Some(thread), ask).await.map(|page| page.items))
 }
 
-fn or_empty<T>(found: Result<Vec<T>, Fault>) -> Result<Vec<T>, Fault> {
+/// Empty if the thread does not exist yet.
+pub(super) fn or_empty<T>(found: Result<Vec<T>, Fault>) -> Result<Vec<T>, Fault> {
     match found {
         Err(fault) if fault.code == Code::NotFound => Ok(Vec::new()),
         found => found,

@@ -19,6 +19,7 @@ mod frames;
 mod function_result;
 mod mcp;
 mod nesting;
+mod newest_messages;
 mod openai;
 mod progress;
 mod question;

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{OpenQuestion, Waited, WaitsFor};
 use crate::domain::caller::Caller;
 use crate::domain::fault::Fault;
-use crate::domain::ids::{RunId, ThreadId, ThreadPk};
+use crate::domain::ids::{MessageId, RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::run::{CallerStatus, Run, RunResource, RunStatus};
 use crate::engine::step::{Keep, RowKind};
@@ -87,6 +87,21 @@ pub async fn of_thread(service: &Service, caller: &Caller, id: &ThreadId, page: 
     let page = service.reads.rows(thread.pk, RowKind::Run, Order::Ascending, &page).await?;
     let runs = page.items.iter().filter_map(|row| Some((thread.pk, legible(row)?))).collect();
     Ok(Page { items: resources(service, runs).await?, next_cursor: page.next_cursor })
+}
+
+/// The messages with which these runs of a thread began. Runs that are not stored with it are left out: those of the
+/// thread that it is a copy of.
+pub async fn first_messages(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    runs: &[RunId],
+) -> Result<HashMap<RunId, MessageId>> {
+    let thread = threads::row(service, caller, id).await?;
+    let wanted: Vec<_> = runs.iter().map(|run| (thread.pk, RowKind::Run, run.to_string())).collect();
+    let rows = service.reads.rows_by_id(&wanted).await?;
+    let found = rows.iter().filter_map(|(_, row)| legible::<Run>(row));
+    Ok(found.map(|run| (run.run_id, run.message_id)).collect())
 }
 
 /// The tenant's runs, or a thread's, the most recently changed first. A page may have fewer than `limit`, because the index

@@ -13,7 +13,7 @@ use crate::domain::settings::ThreadConfig;
 
 pub use manage::{create, delete, delete_unused, get, list, new_id, patch, release};
 pub use prompt::{CallPrompt, prompt};
-pub use view::{agent_state, messages, put_agent_state, state, tool_call};
+pub use view::{agent_state, messages, newest_messages, put_agent_state, state, tool_call};
 
 pub(in crate::service) use manage::is_valid_id;
 pub(crate) use manage::{all_shown, answer, check_id, fresh, new_thread, pk_of, row};

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::row;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{CallId, ThreadId, ThreadPk};
+use crate::domain::ids::{CallId, MessageId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::thread::AgentState;
 use crate::engine::event::{Event, PersonEvent};
@@ -66,6 +66,26 @@ pub async fn messages(
         message.metadata = metadata_with_payloads(service, thread.pk, message.metadata.take()).await?;
     }
     Ok(Page { items, next_cursor: page.next_cursor })
+}
+
+/// The newest messages of the conversation before this one, or of all, newest first, without what was superseded.
+/// Messages that cannot be read are left out.
+pub async fn newest_messages(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    before: Option<&MessageId>,
+    limit: u32,
+) -> Result<Vec<ConversationMessage>> {
+    let thread = row(service, caller, id).await?;
+    // No message has an empty id.
+    let before = before.cloned().unwrap_or_else(|| MessageId::from(""));
+    let mut messages = service.reads.history(thread.pk, &before, limit).await?;
+    messages.reverse();
+    for message in &mut messages {
+        message.metadata = metadata_with_payloads(service, thread.pk, message.metadata.take()).await?;
+    }
+    Ok(messages)
 }
 
 /// The metadata of a message, with its payloads.

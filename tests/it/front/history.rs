@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::app::App;
+use crate::support::store::{Moody, fresh_store};
 
 fn goes_on() -> Value {
     json!({
@@ -81,4 +82,39 @@ async fn a_sockets_op_takes_one_in() {
     assert_eq!(socket.answer("1").await["event"], "ack");
     let messages = app.get("/threads/t1/messages").await.expect(200);
     assert_eq!(contents(&messages)[..3], ["We are 14.", "Noted.", "hello"]);
+}
+
+/// Clients of other makers send the whole conversation with each query.
+#[tokio::test]
+async fn a_query_at_a_door_reads_as_much_of_an_old_thread_as_of_a_young_one() {
+    let (store, readers) = Moody::apart(fresh_store().await);
+    let app = App::of(store, |_| {}).await;
+    for length in [20, 900] {
+        let thread = format!("t{length}");
+        // How many messages the request reads, and its run.
+        let read = async |path: &str, body: Value| {
+            readers.messages_read();
+            let answer = app.ask("POST", path).header("x-pes-thread", &thread).json(&body).send().await;
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            (readers.messages_read(), answer.header("x-pes-run").unwrap_or_default().to_owned())
+        };
+        let user = |id: &str| json!({ "id": id, "role": "user", "content": "hello" });
+        let agui = |run: &str, messages: Vec<Value>| json!({ "threadId": thread, "runId": run, "messages": messages, "tools": [], "context": [] });
+        let begun = (0..length).map(|at| user(&format!("before {at}"))).chain([user("first")]);
+        assert_eq!(read("/agui", agui("r1", begun.collect())).await.0, 0);
+        assert_eq!(read("/agui", agui("r2", vec![user("first"), user("second")])).await.0, 16, "from its end");
+        assert_eq!(read("/agui", agui("r3", vec![user("third")])).await.0, 32, "its end and its beginning");
+        let said = |id: &str| json!({ "id": id, "role": "user", "parts": [{ "type": "text", "text": "hello" }] });
+        let (none, last) = read("/api/chat", json!({ "id": thread, "messages": [said("fourth")] })).await;
+        assert_eq!(none, 0, "it is not compared");
+        let answer = json!({ "id": last, "role": "assistant", "parts": [] });
+        let again = json!({ "id": thread, "messages": [answer, said("fifth")], "messageId": "fifth" });
+        assert_eq!(read("/api/chat", again).await.0, 16, "it never arrived before");
+        let answer = json!({ "role": "assistant", "content": "Hello there." });
+        let messages = json!([answer, { "role": "user", "content": "hello" }]);
+        let chat = json!({ "model": "pes", "messages": messages });
+        assert_eq!(read("/v1/chat/completions", chat).await.0, 16, "the last answer");
+        let messages = app.get(&format!("/threads/{thread}/messages?limit=1000")).await.expect(200);
+        assert_eq!(contents(&messages).len(), length + 12, "nothing was superseded");
+    }
 }

@@ -119,6 +119,7 @@ pub struct Moody {
     held: watch::Sender<Held>,
     next_number: AtomicUsize,
     observations_read: AtomicUsize,
+    messages_read: AtomicUsize,
     /// Number of calls by name, since each was last read.
     calls: Mutex<HashMap<&'static str, usize>>,
     /// Number of answers that each housekeeping batch deleted.
@@ -171,6 +172,7 @@ impl Moody {
             held: watch::channel(Held::new()).0,
             next_number: AtomicUsize::new(0),
             observations_read: AtomicUsize::new(0),
+            messages_read: AtomicUsize::new(0),
             calls: Mutex::default(),
             forgotten: watch::channel(Vec::new()).0,
             leases: None,
@@ -186,6 +188,11 @@ impl Moody {
     /// Observations read since the last call of this function.
     pub fn observations_read(&self) -> usize {
         self.observations_read.swap(0, Ordering::SeqCst)
+    }
+
+    /// Messages of conversations read since the last call of this function.
+    pub fn messages_read(&self) -> usize {
+        self.messages_read.swap(0, Ordering::SeqCst)
     }
 
     /// Calls of this name since this function was last called for it.

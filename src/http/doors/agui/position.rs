@@ -2,6 +2,8 @@
 //! the messages after that or wants another answer. Messages are recognised by the client's own ids, which the thread
 //! stores.
 
+use std::collections::HashSet;
+
 use super::conversation::client_id;
 use super::request::AguiQuery;
 use crate::domain::fault::Fault;
@@ -9,9 +11,10 @@ use crate::domain::ids::ThreadId;
 use crate::domain::message::{ConversationMessage, HistoryMessage, HistoryRole, MessageRole};
 use crate::domain::run::OnBusy;
 use crate::http::doors::DoorRequest;
-use crate::http::doors::conversation::{self, begins_run, position_before};
+use crate::http::doors::newest_messages::{FIRST_PAGE, MAX_SEARCHED, NewestMessages};
 use crate::service::runs::ContinueAt;
 use crate::service::threads;
+use crate::store::PageAsk;
 
 /// The position of a query.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,63 +28,120 @@ pub(super) struct QueryPosition {
 }
 
 pub(super) async fn of_query(ctx: &DoorRequest, thread: &ThreadId, query: &AguiQuery) -> Result<QueryPosition, Fault> {
-    let stored = conversation::messages_or_empty(&ctx.app, &ctx.caller, thread).await?;
-    if let Some(at) = of_resent(&stored, query) {
+    let mut newest = NewestMessages::of(ctx, thread).await?;
+    if newest.read().is_empty() {
+        // The newest ones, as many as a thread may begin with.
+        let most = ctx.app.config.limits.history_messages;
+        let earlier = &query.earlier[query.earlier.len().saturating_sub(most)..];
+        let history =
+            earlier.iter().map(|message| HistoryMessage { role: message.role, content: message.text.clone() });
+        return Ok(QueryPosition { history: history.collect(), ..QueryPosition::default() });
+    }
+    let shown = ShownIds::of(query);
+    let found =
+        newest.find(shown.most_searched(), |message| shown.is_query(message) || shown.is_earlier(message)).await?;
+    let (resent, previous) = match found {
+        Some(at) if shown.is_query(&newest.read()[at]) => {
+            if newest.beginnings(at..at + 1).await?.is_empty() {
+                (None, newest.find(shown.most_searched(), |message| shown.is_earlier(message)).await?)
+            } else {
+                (Some(newest.before(at).await?), None)
+            }
+        }
+        Some(at) => (None, Some(at)),
+        None if shown.earlier.is_empty() && !newest.is_whole() => (of_first(ctx, thread, &shown).await?, None),
+        None => (None, None),
+    };
+    if resent.is_some() {
         // The active run answers a message that is superseded.
-        return Ok(QueryPosition { continue_at: Some(at), on_busy: OnBusy::Interrupt, ..QueryPosition::default() });
+        return Ok(QueryPosition { continue_at: resent, on_busy: OnBusy::Interrupt, ..QueryPosition::default() });
     }
-    if !stored.is_empty() {
-        let removed = of_new(&stored, query, &ctx.caller.name);
-        // What still runs may have been asked in another tab, which this client does not show.
-        let continue_at = match removed {
-            Some(at) if is_at_rest(ctx, thread).await? => Some(at),
-            Some(_) | None => None,
-        };
-        return Ok(QueryPosition { continue_at, ..QueryPosition::default() });
-    }
-    // The newest ones, as many as a thread may begin with.
-    let most = ctx.app.config.limits.history_messages;
-    let earlier = &query.earlier[query.earlier.len().saturating_sub(most)..];
-    let history = earlier.iter().map(|message| HistoryMessage { role: message.role, content: message.text.clone() });
-    Ok(QueryPosition { history: history.collect(), ..QueryPosition::default() })
+    let removed = match previous {
+        Some(previous) => of_new(&mut newest, previous, &ctx.caller.name).await?,
+        None => None,
+    };
+    // What still runs may have been asked in another tab, which this client does not show.
+    let continue_at = match removed {
+        Some(at) if is_at_rest(ctx, thread).await? => Some(at),
+        Some(_) | None => None,
+    };
+    Ok(QueryPosition { continue_at, ..QueryPosition::default() })
 }
 
 /// Whether the thread has this message, possibly with another text.
 pub(super) async fn is_in_thread(ctx: &DoorRequest, thread: &ThreadId, query: &AguiQuery) -> Result<bool, Fault> {
-    let stored = conversation::messages_or_empty(&ctx.app, &ctx.caller, thread).await?;
-    Ok(position(&stored, &query.message_id).is_some())
+    let mut newest = NewestMessages::of(ctx, thread).await?;
+    let shown = ShownIds::of(query);
+    let is_shown = |message: &ConversationMessage| shown.is_query(message) || shown.is_earlier(message);
+    let found = newest.find(shown.most_searched(), is_shown).await?;
+    Ok(found.is_some_and(|at| shown.is_query(&newest.read()[at])))
 }
 
 async fn is_at_rest(ctx: &DoorRequest, thread: &ThreadId) -> Result<bool, Fault> {
     Ok(threads::get(&ctx.app.service, &ctx.caller, thread).await?.status.is_at_rest())
 }
 
-/// The position of a message that is sent again, for another answer or because it was edited.
-fn of_resent(stored: &[ConversationMessage], query: &AguiQuery) -> Option<ContinueAt> {
-    position(stored, &query.message_id).filter(|at| begins_run(stored, *at)).map(|at| position_before(stored, at))
+/// The ids of the user's messages in the client's conversation.
+struct ShownIds<'q> {
+    query: &'q str,
+    /// Of those before the query.
+    earlier: HashSet<&'q str>,
 }
 
-/// The position of a new message whose client has removed the messages after the one before it. Nobody removes what
-/// others said.
-fn of_new(stored: &[ConversationMessage], query: &AguiQuery, caller: &str) -> Option<ContinueAt> {
-    let mut earlier = query.earlier.iter().rev().filter(|message| message.role == HistoryRole::User);
-    let previous = earlier.find_map(|message| position(stored, &message.message_id))?;
-    let is_removed = |at: &usize| stored[*at].role == MessageRole::User && begins_run(stored, *at);
-    let removed: Vec<usize> = (previous + 1..stored.len()).filter(is_removed).collect();
+impl<'q> ShownIds<'q> {
+    fn of(query: &'q AguiQuery) -> Self {
+        let earlier = query.earlier.iter().filter(|message| message.role == HistoryRole::User);
+        let earlier = earlier.map(|message| message.message_id.as_str()).filter(|id| !id.is_empty());
+        Self { query: &query.message_id, earlier: earlier.collect() }
+    }
+
+    fn is_query(&self, stored: &ConversationMessage) -> bool {
+        id_of_user(stored).is_some_and(|id| id == self.query)
+    }
+
+    fn is_earlier(&self, stored: &ConversationMessage) -> bool {
+        id_of_user(stored).is_some_and(|id| self.earlier.contains(id))
+    }
+
+    /// How many of the thread's messages to search. A client that shows nothing before its query sends only what is
+    /// new, or its first message.
+    fn most_searched(&self) -> usize {
+        if self.earlier.is_empty() { 0 } else { MAX_SEARCHED }
+    }
+}
+
+/// The id by which the client knows a message of the user.
+fn id_of_user(stored: &ConversationMessage) -> Option<&str> {
+    let id = client_id(stored).unwrap_or(stored.message_id.as_str());
+    Some(id).filter(|id| stored.role == MessageRole::User && !id.is_empty())
+}
+
+/// The position of the thread's first message, if the query sends that again.
+async fn of_first(ctx: &DoorRequest, thread: &ThreadId, shown: &ShownIds<'_>) -> Result<Option<ContinueAt>, Fault> {
+    let page = threads::messages(&ctx.app.service, &ctx.caller, thread, PageAsk::first(FIRST_PAGE)).await?;
+    let first = page.items.iter().position(|message| message.role == MessageRole::User);
+    let Some(first) = first.filter(|at| shown.is_query(&page.items[*at])) else { return Ok(None) };
+    let before = first.checked_sub(1).map(|before| page.items[before].message_id.clone());
+    Ok(Some(before.map_or(ContinueAt::Start, ContinueAt::After)))
+}
+
+/// The position of a new message whose client has removed the messages after the one before it.
+async fn of_new(newest: &mut NewestMessages<'_>, previous: usize, caller: &str) -> Result<Option<ContinueAt>, Fault> {
+    let removed = newest.beginnings(0..previous).await?;
+    match first_removed(newest.read(), &removed, caller) {
+        Some(first) => Ok(Some(newest.before(first).await?)),
+        None => Ok(None),
+    }
+}
+
+/// The first of the removed messages. Nobody removes what others said.
+fn first_removed(newest: &[ConversationMessage], removed: &[usize], caller: &str) -> Option<usize> {
     // The client may not know a message that came by another way.
-    let has_known = removed.iter().all(|at| client_id(&stored[*at]).is_some());
-    let first = *removed.first().filter(|_| has_known)?;
+    let has_known = removed.iter().all(|at| client_id(&newest[*at]).is_some());
+    let first = *removed.last().filter(|_| has_known)?;
     let is_own = |message: &ConversationMessage| message.requested_by.as_deref() == Some(caller);
-    let mut said = stored[first..].iter().filter(|message| message.role == MessageRole::User);
-    said.all(is_own).then(|| position_before(stored, first))
-}
-
-/// The user's message that the client knows by this id.
-fn position(stored: &[ConversationMessage], id: &str) -> Option<usize> {
-    let is_known = |message: &ConversationMessage| {
-        message.role == MessageRole::User && client_id(message).unwrap_or(message.message_id.as_str()) == id
-    };
-    stored.iter().rposition(is_known).filter(|_| !id.is_empty())
+    let mut said = newest[..=first].iter().filter(|message| message.role == MessageRole::User);
+    said.all(is_own).then_some(first)
 }
 
 #[cfg(test)]

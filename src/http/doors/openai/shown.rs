@@ -87,7 +87,8 @@ pub(super) async fn of_run(ctx: &DoorRequest, thread: &ThreadId, run: &RunId) ->
     Ok(reader.end())
 }
 
-async fn find_thread(ctx: &DoorRequest, thread: &ThreadId) -> Result<Option<Thread>, Fault> {
+/// `None` if there is no such thread.
+pub(super) async fn find_thread(ctx: &DoorRequest, thread: &ThreadId) -> Result<Option<Thread>, Fault> {
     match crate::service::threads::get(&ctx.app.service, &ctx.caller, thread).await {
         Err(fault) if fault.code == Code::NotFound => Ok(None),
         found => found.map(Some),

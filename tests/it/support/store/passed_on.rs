@@ -37,12 +37,32 @@ passed_on! {
 }
 
 passed_on! {
-    RowStore {}
+    RowStore {
+        async fn messages(&self, pk: ThreadPk, page: &PageAsk) -> Result<Page<Row>> {
+            self.pass("messages").await?;
+            let read = {
+                let _clock = StoppedClock::begin();
+                self.inner.messages(pk, page).await?
+            };
+            self.messages_read.fetch_add(read.items.len(), Ordering::SeqCst);
+            self.answered("messages").await;
+            Ok(read)
+        }
+
+        async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>> {
+            self.pass("history").await?;
+            let read = {
+                let _clock = StoppedClock::begin();
+                self.inner.history(pk, before, limit).await?
+            };
+            self.messages_read.fetch_add(read.len(), Ordering::SeqCst);
+            self.answered("history").await;
+            Ok(read)
+        }
+    }
     row(pk: ThreadPk, kind: RowKind, id: &str) -> Option<Row>;
     find_row(tenant: TenantPk, kind: RowKind, id: &str) -> Option<FoundRow>;
     rows(pk: ThreadPk, kind: RowKind, order: Order, page: &PageAsk) -> Page<Row>;
-    messages(pk: ThreadPk, page: &PageAsk) -> Page<Row>;
-    history(pk: ThreadPk, before: &MessageId, limit: u32) -> Vec<ConversationMessage>;
     payloads(pk: ThreadPk, ids: &[PayloadId]) -> Vec<(PayloadId, Arc<Value>)>;
     rows_by_id(wanted: &[(ThreadPk, RowKind, String)]) -> Vec<(ThreadPk, Row)>;
     suspensions(ask: &SuspensionAsk) -> Page<FoundRow>;

@@ -17,34 +17,50 @@ fn query(id: &str, earlier: &[&str]) -> AguiQuery {
     AguiQuery { text: "…".into(), message_id: id.into(), earlier: earlier.iter().map(user).collect() }
 }
 
-#[test]
-fn a_query_goes_back_to_what_its_client_shows_before_it() {
-    let own = |id: &str| json!({ "agui": { "id": id } });
-    let mut stored = vec![
-        message("m1", "USER", "r1", own("u1")),
-        message("m2", "USER", "r1", own("more")),
-        message("m3", "AI", "r1", Value::Null),
-        message("m4", "USER", "r2", own("u2")),
+fn own(id: &str) -> Value {
+    json!({ "agui": { "id": id } })
+}
+
+/// Newest first.
+fn stored() -> Vec<ConversationMessage> {
+    vec![
         message("m5", "AI", "r2", Value::Null),
-    ];
-    let after = |id: &str| Some(ContinueAt::After(id.into()));
+        message("m4", "USER", "r2", own("u2")),
+        message("m3", "AI", "r1", Value::Null),
+        message("m2", "USER", "r1", own("more")),
+        message("m1", "USER", "r1", own("u1")),
+    ]
+}
+
+#[test]
+fn messages_of_the_user_are_recognised_by_the_clients_ids() {
+    let mut stored = stored();
+    stored.insert(0, message("m6", "USER", "r3", Value::Null));
     for (id, earlier, at) in [
-        ("u3", &["u1", "u2"][..], None),
-        ("u3", &["u1", "u2", "never arrived"], None),
+        ("u3", &["u1", "u2"][..], Some(2)),
+        ("u3", &["u1", "u2", "never arrived"], Some(2)),
         ("u3", &[], None),
-        ("", &[], None),
-        ("u2", &["u1"], after("m3")),
-        ("u1", &[], Some(ContinueAt::Start)),
-        ("other", &["u1"], after("m3")),
-        ("other", &["u1", "more"], after("m3")),
-        ("more", &["u1"], after("m3")),
+        ("", &[""], None),
+        ("m5", &["m3"], None),
+        ("u2", &["u1"], Some(2)),
+        ("u1", &[], Some(5)),
+        ("other", &["u1", "more"], Some(4)),
+        ("m6", &["u1"], Some(0)),
     ] {
         let sent = query(id, earlier);
-        let found = of_resent(&stored, &sent).or_else(|| of_new(&stored, &sent, "me"));
+        let shown = ShownIds::of(&sent);
+        let found = stored.iter().position(|message| shown.is_query(message) || shown.is_earlier(message));
         assert_eq!(found, at, "{id} after {earlier:?}");
     }
-    assert_eq!(of_new(&stored, &query("other", &["u1"]), "somebody else"), None);
-    stored.push(message("m6", "USER", "r3", Value::Null));
-    assert_eq!(of_new(&stored, &query("other", &["u1"]), "me"), None);
-    assert_eq!(of_resent(&stored, &query("m6", &["u1", "u2"])), after("m5"));
+}
+
+#[test]
+fn only_known_messages_of_the_caller_are_removed() {
+    let mut stored = stored();
+    assert_eq!(first_removed(&stored, &[], "me"), None);
+    assert_eq!(first_removed(&stored, &[1], "me"), Some(1));
+    assert_eq!(first_removed(&stored, &[1, 4], "me"), Some(4));
+    assert_eq!(first_removed(&stored, &[1], "somebody else"), None);
+    stored[1].metadata = None;
+    assert_eq!(first_removed(&stored, &[1, 4], "me"), None);
 }

@@ -7,19 +7,23 @@ use axum::http::HeaderMap;
 use serde_json::{Map, Value};
 
 use super::request::ChatRequest;
-use crate::domain::fault::{Code, Fault};
+use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
+use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::run::OnBusy;
-use crate::domain::which_thread;
+use crate::domain::which_thread::{self, Normal, ResumePoint};
 use crate::http::app_state::AppState;
-use crate::http::doors::conversation;
+use crate::http::doors::DoorRequest;
+use crate::http::doors::newest_messages::{FIRST_PAGE, MAX_SEARCHED, NewestMessages};
 use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::matched_thread::{MatchedThread, SentConversation};
 use crate::http::doors::openai::questions;
+use crate::http::doors::openai::shown::find_thread;
 use crate::http::doors::openai::temporary_thread::TemporaryThread;
 use crate::http::ids::new_thread_id;
 use crate::service::runs::ContinueAt;
 use crate::service::threads;
+use crate::store::PageAsk;
 
 const HEADER: &str = "x-pes-thread";
 const MEMBER: &str = "pes_thread";
@@ -125,18 +129,23 @@ impl ThreadFinder<'_> {
         self.named.cloned().unwrap_or_else(fresh)
     }
 
-    /// The position in the named thread, compared with the thread's own messages. `None` if there is no such thread
-    /// yet.
+    /// The position in the named thread, by the thread's own messages. `None` if there is no such thread yet.
     async fn in_named_thread(&self, thread: &ThreadId) -> Result<Option<TargetThread>, Fault> {
         let SentConversation { ctx, said, .. } = self.conversation;
-        let messages = match conversation::messages(&ctx.app, &ctx.caller, thread).await {
-            Err(fault) if fault.code == Code::NotFound => return Ok(None),
-            messages => messages?,
-        };
-        let at = match which_thread::resume_point(said, &messages) {
-            which_thread::ResumePoint::End => None,
-            which_thread::ResumePoint::After(message) => Some(ContinueAt::After(message.clone())),
-            which_thread::ResumePoint::Start => Some(ContinueAt::Start),
+        let mut newest = NewestMessages::of(ctx, thread).await?;
+        if newest.read().is_empty() && find_thread(ctx, thread).await?.is_none() {
+            return Ok(None);
+        }
+        let at = match which_thread::resume_point(said) {
+            ResumePoint::End => None,
+            ResumePoint::After(text) => {
+                let is_it = |one: &ConversationMessage| one.role == MessageRole::Ai && Normal::of(&one.content) == text;
+                let answer = newest.find(MAX_SEARCHED, is_it).await?;
+                // Later messages had no answer that the client has seen.
+                let answer = answer.filter(|at| *at > 0).map(|at| newest.read()[at].message_id.clone());
+                answer.map(ContinueAt::After)
+            }
+            ResumePoint::StartOf(query) => is_first_query(ctx, thread, query).await?.then_some(ContinueAt::Start),
         };
         Ok(Some(TargetThread { may_answer: at.is_none(), at, ..TargetThread::end_of(thread.clone()) }))
     }
@@ -145,6 +154,13 @@ impl ThreadFinder<'_> {
     async fn thread_of_results(&self) -> Result<Option<ThreadId>, Fault> {
         questions::thread_of(self.conversation.ctx, self.results.keys().map(String::as_str)).await
     }
+}
+
+/// Whether the thread's first message of a user has this text.
+async fn is_first_query(ctx: &DoorRequest, thread: &ThreadId, query: &str) -> Result<bool, Fault> {
+    let page = threads::messages(&ctx.app.service, &ctx.caller, thread, PageAsk::first(FIRST_PAGE)).await?;
+    let first = page.items.iter().find(|message| message.role == MessageRole::User);
+    Ok(first.is_some_and(|first| first.content.trim() == query))
 }
 
 #[cfg(test)]

@@ -1,0 +1,109 @@
+//! The newest messages of a thread, read from its end, page by page, as far back as they are wanted. So what a query
+//! reads does not grow with the age of its thread.
+
+use std::ops::Range;
+
+use super::DoorRequest;
+use super::conversation::or_empty;
+use crate::domain::fault::Fault;
+use crate::domain::ids::{RunId, ThreadId};
+use crate::domain::message::{ConversationMessage, MessageRole};
+use crate::service::runs::{self, ContinueAt};
+use crate::service::threads;
+
+/// How many messages are read first. Nearly every query is about the last run.
+pub(super) const FIRST_PAGE: u32 = 16;
+
+/// How many are read at once after that.
+const PAGE_SIZE: u32 = 200;
+
+/// How many are searched for what a client shows. Some clients change the ids or the texts of all messages.
+pub(super) const MAX_SEARCHED: usize = 10_000;
+
+pub(super) struct NewestMessages<'a> {
+    ctx: &'a DoorRequest,
+    thread: &'a ThreadId,
+    /// Newest first.
+    read: Vec<ConversationMessage>,
+    /// The thread has no older messages.
+    is_whole: bool,
+}
+
+impl<'a> NewestMessages<'a> {
+    /// Reads the first page, which is empty if the thread does not exist yet.
+    pub(super) async fn of(ctx: &'a DoorRequest, thread: &'a ThreadId) -> Result<Self, Fault> {
+        let mut newest = Self { ctx, thread, read: Vec::new(), is_whole: false };
+        newest.read_on(FIRST_PAGE).await?;
+        Ok(newest)
+    }
+
+    /// The messages that were read, newest first. Empty only if the thread has none.
+    pub(super) fn read(&self) -> &[ConversationMessage] {
+        &self.read
+    }
+
+    /// Whether all messages of the thread were read.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// The index of the newest message that is wanted. Reads on until it is found, or until `most` messages were read.
+    pub(super) async fn find(
+        &mut self,
+        most: usize,
+        is_wanted: impl Fn(&ConversationMessage) -> bool,
+    ) -> Result<Option<usize>, Fault> {
+        let mut searched = 0;
+        loop {
+            if let Some(at) = self.read[searched..].iter().position(&is_wanted) {
+                return Ok(Some(searched + at));
+            }
+            searched = self.read.len();
+            if self.is_whole || searched >= most {
+                return Ok(None);
+            }
+            self.read_on(PAGE_SIZE).await?;
+        }
+    }
+
+    /// The position in the thread just before this message.
+    pub(super) async fn before(&mut self, at: usize) -> Result<ContinueAt, Fault> {
+        if at + 1 == self.read.len() && !self.is_whole {
+            self.read_on(PAGE_SIZE).await?;
+        }
+        let before = self.read.get(at + 1);
+        Ok(before.map_or(ContinueAt::Start, |before| ContinueAt::After(before.message_id.clone())))
+    }
+
+    /// The indices of the user's messages among these that began their run, or came without one. A message may also be
+    /// sent while a run works.
+    pub(super) async fn beginnings(&self, among: Range<usize>) -> Result<Vec<usize>, Fault> {
+        let may_begin = |at: &usize| self.read[*at].role == MessageRole::User && is_first_of_run(&self.read[*at..]);
+        let mut found: Vec<usize> = among.filter(may_begin).collect();
+        // An earlier message of the run may not have been read.
+        let runs: Vec<RunId> = found.iter().filter_map(|at| self.read[*at].run_id.clone()).collect();
+        if !self.is_whole && !runs.is_empty() {
+            let first = runs::first_messages(&self.ctx.app.service, &self.ctx.caller, self.thread, &runs).await?;
+            let first_of = |at: &usize| first.get(self.read[*at].run_id.as_ref()?);
+            found.retain(|at| first_of(at).is_none_or(|first| *first == self.read[*at].message_id));
+        }
+        Ok(found)
+    }
+
+    async fn read_on(&mut self, limit: u32) -> Result<(), Fault> {
+        let (service, caller) = (&self.ctx.app.service, &self.ctx.caller);
+        let before = self.read.last().map(|oldest| &oldest.message_id);
+        let page = or_empty(threads::newest_messages(service, caller, self.thread, before, limit).await)?;
+        // A page may be short, because messages that cannot be read are left out.
+        self.is_whole = page.is_empty();
+        self.read.extend(page);
+        Ok(())
+    }
+}
+
+/// Whether the first of these messages, which are in order, newest first, is the only one of its run, or came without
+/// one.
+fn is_first_of_run(newest: &[ConversationMessage]) -> bool {
+    let run = &newest[0].run_id;
+    run.is_none() || newest[1..].iter().all(|older| older.run_id != *run)
+}
