@@ -13,22 +13,27 @@ use super::app_state::AppState;
 use super::header_list::entries;
 use super::problem::Problem;
 use super::remote_addr::RemoteAddr;
+use super::scopes::FirstArgument;
 use super::session_cookie;
 use crate::auth::Pass;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 
 macro_rules! may {
-    ($($(#[$doc:meta])* $name:ident: $scope:ident;)+) => {$(
+    ($($(#[$doc:meta])* $name:ident: $($scope:ident)|+;)+) => {$(
         $(#[$doc])*
         pub(crate) struct $name(pub(crate) Caller);
+
+        impl FirstArgument for $name {
+            const SCOPES: &'static [Scope] = &[$(Scope::$scope),+];
+        }
 
         impl FromRequestParts<AppState> for $name {
             type Rejection = Problem;
 
             async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
                 let caller = authenticate(app, parts).await?;
-                permit(&caller, Scope::$scope)?;
+                permit_any(&caller, Self::SCOPES)?;
                 Ok(Self(caller))
             }
         }
@@ -42,6 +47,8 @@ may! {
     MayRun: Run;
     /// A caller that may approve.
     MayApprove: Approve;
+    /// A caller that may see what is asked, since it may read everything or may answer.
+    MayReadQuestions: Read | Approve;
     /// A caller that may create and revoke keys.
     MayAdmin: Admin;
     /// The operator of the whole server.
@@ -59,14 +66,22 @@ impl FromRequestParts<AppState> for Authenticated {
     }
 }
 
+impl FirstArgument for Authenticated {
+    const SCOPES: &'static [Scope] = &[];
+}
+
 /// The operator of the whole server. The request does not count against its rate limits.
 pub(crate) struct Watcher;
+
+impl FirstArgument for Watcher {
+    const SCOPES: &'static [Scope] = &[Scope::Operator];
+}
 
 impl FromRequestParts<AppState> for Watcher {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
-        permit(&authenticate_uncounted(app, parts).await?, Scope::Operator)?;
+        permit_any(&authenticate_uncounted(app, parts).await?, Self::SCOPES)?;
         Ok(Self)
     }
 }
@@ -95,6 +110,11 @@ pub(crate) fn pass(app: &AppState, parts: &Parts) -> Result<Pass, Fault> {
     let key = bearer(&parts.headers)?;
     let session = || session_cookie::token(app, parts).map(Pass::of_session);
     Ok(key.map(|key| Pass::of(Some(&key))).or_else(session).unwrap_or_else(|| Pass::of(None)))
+}
+
+/// Refuses a caller without any of these scopes. The refusal names the first.
+pub(crate) fn permit_any(caller: &Caller, scopes: &[Scope]) -> Result<(), Fault> {
+    if scopes.iter().any(|scope| caller.may(*scope)) { Ok(()) } else { permit(caller, scopes[0]) }
 }
 
 /// Refuses a caller without `scope`.

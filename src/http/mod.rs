@@ -37,6 +37,7 @@ mod reply_preferences;
 mod request_span;
 mod router;
 mod routes;
+mod scopes;
 pub(crate) mod serve;
 mod session_cookie;
 mod trace;

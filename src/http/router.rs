@@ -6,7 +6,6 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use super::app_state::AppState;
 use super::envelope::respond;
@@ -18,6 +17,7 @@ use super::routes::{
     login, mcp_servers, messages, offers, pause, plan, policy, process, protected_resource, release, resume, retention,
     runs, schedules, session, state, streams, suspensions, tasks, threads, tool_calls, transfer, usage, webhooks,
 };
+use super::scopes::routes;
 use super::{console, cors, doors};
 use crate::domain::fault::{Code, Fault};
 

@@ -25,6 +25,9 @@ pub const PUBLIC: [&str; 12] = [
     "/session/oidc/{name}/callback",
 ];
 
+/// The scheme of keys and tokens.
+pub(super) const SECURITY_SCHEME: &str = "key";
+
 const ABOUT: &str = "A durable server for agents that plan, execute and synthesize. What is acknowledged survives a crash; \
                      every error is a problem document (RFC 9457) with one of the codes listed under `Code`.";
 
@@ -52,8 +55,10 @@ pub(super) fn complete(routes: OpenApi) -> Value {
     schemas.insert("Problem".to_owned(), problem());
     live::add(schemas);
     schemas.sort_keys();
-    let about = "A key, or a token of an issuer that the server knows (OpenID Connect).";
-    components["securitySchemes"] = json!({ "key": { "type": "http", "scheme": "bearer", "description": about } });
+    let about = "A key, or a token of an issuer that the server knows (OpenID Connect). An operation names the scope that it \
+                 needs; `admin` includes all others but `operator`.";
+    let scheme = json!({ "type": "http", "scheme": "bearer", "description": about });
+    components["securitySchemes"] = json!({ SECURITY_SCHEME: scheme });
     document
 }
 
@@ -78,8 +83,8 @@ fn complete_operation(path: &str, operation: &mut Map<String, Value>) {
     };
     content.insert(media_type.to_owned(), json!({ "schema": schema }));
     operation["responses"]["default"] = json!({ "description": "A problem", "content": content });
-    let keys = if PUBLIC.contains(&path) { json!([]) } else { json!([{ "key": [] }]) };
-    operation.insert("security".to_owned(), keys);
+    let keys = if PUBLIC.contains(&path) { json!([]) } else { json!([{ SECURITY_SCHEME: [] }]) };
+    operation.entry("security").or_insert(keys);
 }
 
 fn text_list(description: &str) -> Value {

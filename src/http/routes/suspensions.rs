@@ -6,7 +6,7 @@ use axum::extract::State;
 use crate::domain::hitl::SuspensionStatus;
 use crate::domain::ids::ThreadId;
 use crate::http::app_state::AppState;
-use crate::http::caller::MayRead;
+use crate::http::caller::MayReadQuestions;
 use crate::http::page::Listed;
 use crate::http::params::{Params, wrong};
 use crate::http::problem::{HttpResult, Problem};
@@ -18,6 +18,8 @@ use crate::store::SuspensionsWanted;
 ///
 /// A limited number of closed questions is examined for one page, so a page may have fewer items than `limit`, or none,
 /// and still a `nextCursor`.
+///
+/// A key that may answer may also see what is asked: `approve` is enough.
 #[utoipa::path(get, path = "/suspensions", operation_id = "listSuspensions", tag = "runs",
     params(("status" = Option<String>, Query, description = "pending (the default), resolved, expired, cancelled, or all"),
         ("threadId" = Option<String>, Query),
@@ -26,7 +28,7 @@ use crate::store::SuspensionsWanted;
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<ListedSuspension>)))]
 pub(crate) async fn list(
-    MayRead(caller): MayRead,
+    MayReadQuestions(caller): MayReadQuestions,
     State(app): State<AppState>,
     mut params: Params,
 ) -> HttpResult<Json<Listed<ListedSuspension>>> {

@@ -43,6 +43,7 @@ mod rewind;
 pub mod saturation;
 mod schedules;
 mod schemas;
+mod scopes;
 mod session;
 mod slow_bodies;
 pub mod spend;

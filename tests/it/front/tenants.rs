@@ -30,7 +30,7 @@ const LISTS: [(&str, &str, &str); 9] = [
 const EMPTY: usize = 5;
 
 /// Every operation that the document lists: method and path.
-fn operations() -> Vec<(String, String)> {
+pub(super) fn operations() -> Vec<(String, String)> {
     let document = pes::http::openapi();
     let paths = document["paths"].as_object().unwrap();
     let all = paths.iter().flat_map(|(path, methods)| {
@@ -39,7 +39,7 @@ fn operations() -> Vec<(String, String)> {
     all.collect()
 }
 
-fn filled(path: &str, ids: &BTreeMap<&str, String>) -> String {
+pub(super) fn filled(path: &str, ids: &BTreeMap<&str, String>) -> String {
     let filled = ids.iter().fold(path.to_owned(), |path, (name, id)| path.replace(&format!("{{{name}}}"), id));
     assert!(!filled.contains('{'), "what stands for a parameter of {filled}?");
     filled
@@ -82,9 +82,8 @@ fn body(method: &str, path: &str, ids: &BTreeMap<&str, String>) -> Option<(&'sta
     }
 }
 
-#[tokio::test]
-async fn every_route_but_the_public_ones_asks_for_a_key() {
-    let app = App::with_keys().await;
+/// A value for each parameter of a path. Nothing has these ids.
+pub(super) fn of_nobody() -> BTreeMap<&'static str, String> {
     let names = [
         "agent",
         "call",
@@ -102,7 +101,13 @@ async fn every_route_but_the_public_ones_asks_for_a_key() {
         "tool",
         "webhook",
     ];
-    let nobody = BTreeMap::from(names.map(|name| (name, "x1".to_owned())));
+    BTreeMap::from(names.map(|name| (name, "x1".to_owned())))
+}
+
+#[tokio::test]
+async fn every_route_but_the_public_ones_asks_for_a_key() {
+    let app = App::with_keys().await;
+    let nobody = of_nobody();
     for (method, path) in operations() {
         let mut ask = app.ask(&method, &filled(&path, &nobody));
         if let Some((media_type, body)) = body(&method, &path, &nobody) {

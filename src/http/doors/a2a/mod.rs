@@ -22,10 +22,10 @@ mod task;
 
 use axum::routing::any;
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::a2a::view::QUESTIONS;
 use crate::http::app_state::AppState;
+use crate::http::scopes::routes;
 
 pub(crate) use error::refuse;
 

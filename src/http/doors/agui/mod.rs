@@ -22,9 +22,9 @@ mod text_events;
 mod usage;
 
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::http::app_state::AppState;
+use crate::http::scopes::routes;
 
 pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::default()

@@ -17,9 +17,9 @@ mod rewind;
 mod stream;
 
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::http::app_state::AppState;
+use crate::http::scopes::routes;
 
 pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::default()

@@ -25,9 +25,9 @@ mod tools;
 mod waiting;
 
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::http::app_state::AppState;
+use crate::http::scopes::routes;
 
 pub(super) use error::refuse;
 

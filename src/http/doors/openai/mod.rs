@@ -20,11 +20,11 @@ mod tools;
 
 use axum::routing::{any, get};
 use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
 use crate::domain::fault::{Code, Fault};
 use crate::http::app_state::AppState;
 use crate::http::caller::MayRead;
+use crate::http::scopes::routes;
 use error::OpenAiError;
 
 pub(super) use error::refuse;
