@@ -7,6 +7,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
 use super::app_state::AppState;
+use super::page::ListMark;
 use super::problem::Problem;
 use crate::domain::fault::{Code, Fault};
 use crate::store::PageAsk;
@@ -16,9 +17,16 @@ pub(crate) const DEFAULT_PAGE_SIZE: u32 = 50;
 /// The largest page size that a caller may request.
 pub(crate) const MAX_PAGE_SIZE: u32 = 1000;
 
+/// The parameters that decide the order of a list.
+const ORDERING: [&str; 4] = ["decidedBy", "groupBy", "sort", "status"];
+
 /// The parameters of a request. Each may occur once.
 pub(crate) struct Params {
     given: HashMap<String, String>,
+    /// The path of the request.
+    path: String,
+    /// The values of [`ORDERING`].
+    order: [Option<String>; 4],
     /// The largest page size of this server.
     most: u32,
 }
@@ -27,19 +35,21 @@ impl FromRequestParts<AppState> for Params {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
-        Ok(Self::parse(parts.uri.query().unwrap_or_default(), app.config.limits.page.max(1))?)
+        let query = parts.uri.query().unwrap_or_default();
+        Ok(Self::parse(parts.uri.path(), query, app.config.limits.page.max(1))?)
     }
 }
 
 impl Params {
-    fn parse(query: &str, most: u32) -> Result<Self, Fault> {
-        let mut given = HashMap::new();
+    fn parse(path: &str, query: &str, most: u32) -> Result<Self, Fault> {
+        let mut given: HashMap<String, String> = HashMap::new();
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
             if given.insert(name.to_string(), value.into_owned()).is_some() {
                 return Err(wrong(&name, "is given twice"));
             }
         }
-        Ok(Self { given, most })
+        let order = ORDERING.map(|name| given.get(name).cloned());
+        Ok(Self { given, path: path.to_owned(), order, most })
     }
 
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
@@ -66,13 +76,14 @@ impl Params {
         Ok(self.read(name, "must be true or false")?.unwrap_or(default))
     }
 
-    /// `limit` and `cursor`.
-    pub(crate) fn page(&mut self) -> Result<PageAsk, Fault> {
-        let page = PageAsk { limit: self.limit()?, cursor: self.text("cursor") };
-        if !page.is_cursor_readable() {
-            return Err(wrong("cursor", "must be `nextCursor` of the page before"));
-        }
-        Ok(page)
+    /// `limit` and `cursor`, and the mark of the list's cursors.
+    pub(crate) fn page(&mut self) -> Result<(PageAsk, ListMark), Fault> {
+        let list = ListMark::new(&self.path, &self.order.each_ref().map(Option::as_deref));
+        let refused = || wrong("cursor", "must be `nextCursor` of the page before, of the same list");
+        let cursor = self.text("cursor");
+        let cursor = cursor.map(|given| list.cursor(&given).map(str::to_owned).ok_or_else(refused)).transpose()?;
+        let page = PageAsk { limit: self.limit()?, cursor };
+        if page.is_cursor_readable() { Ok((page, list)) } else { Err(refused()) }
     }
 
     /// The page size. `limits.page` may be less than the caller's limit; the cursor leads to the rest.
@@ -134,38 +145,57 @@ impl FromRequestParts<AppState> for NoParams {
 }
 
 /// A call whose only parameters are `limit` and `cursor`.
-pub(crate) struct OnlyPage(pub(crate) PageAsk);
+pub(crate) struct OnlyPage(pub(crate) PageAsk, pub(crate) ListMark);
 
 impl FromRequestParts<AppState> for OnlyPage {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Problem> {
         let mut params = Params::from_request_parts(parts, app).await?;
-        let page = params.page()?;
+        let (page, list) = params.page()?;
         params.finish()?;
-        Ok(Self(page))
+        Ok(Self(page, list))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Page;
 
     fn params(query: &str) -> Params {
-        Params::parse(query, MAX_PAGE_SIZE).unwrap()
+        Params::parse("/things", query, MAX_PAGE_SIZE).unwrap()
     }
 
     #[test]
     fn each_parameter_is_read_once_and_the_rest_refused() {
-        let mut given = params("limit=20&cursor=357e72756e5f31&types=A,,B");
-        assert_eq!(given.page().unwrap(), PageAsk { limit: 20, cursor: Some("357e72756e5f31".into()) });
+        let mut given = params("limit=20&types=A,,B");
+        assert_eq!(given.page().unwrap().0, PageAsk { limit: 20, cursor: None });
         assert_eq!(given.list("types", |part| Some(part.to_owned())).unwrap(), ["A", "B"]);
         assert!(given.finish().is_ok());
         assert_eq!(params("nope=1").finish().unwrap_err().errors[0].pointer, "?nope");
-        assert!(Params::parse("a=1&a=2", MAX_PAGE_SIZE).is_err());
-        let refused = params("cursor=a%20b").page().unwrap_err();
-        assert_eq!(refused.detail, "The query parameter `cursor` must be `nextCursor` of the page before.");
-        assert_eq!(refused.errors[0].pointer, "?cursor");
+        assert!(Params::parse("/things", "a=1&a=2", MAX_PAGE_SIZE).is_err());
+    }
+
+    #[test]
+    fn a_cursor_is_taken_by_its_own_list_only() {
+        let list = params("").page().unwrap().1;
+        let page = Page { items: vec![1], next_cursor: Some("357e72756e5f31".to_owned()) };
+        let page = serde_json::to_value(list.page(page)).unwrap();
+        let cursor = page["nextCursor"].as_str().unwrap();
+        let asked = |path, query: &str| Params::parse(path, &format!("{query}&cursor={cursor}"), 10).unwrap().page();
+        for query in ["limit=5", "limit=6&q=x"] {
+            assert_eq!(asked("/things", query).unwrap().0.cursor.as_deref(), Some("357e72756e5f31"), "{query}");
+        }
+        for (path, query) in [("/others", ""), ("/things/1", ""), ("/things", "sort=name"), ("/things", "status=all")] {
+            let refused = asked(path, query).unwrap_err();
+            let how = "must be `nextCursor` of the page before, of the same list";
+            assert_eq!(refused.detail, format!("The query parameter `cursor` {how}."), "{path} {query}");
+            assert_eq!(refused.errors[0].pointer, "?cursor");
+        }
+        for cursor in ["a%20b", "", "357e72756e5f31", &format!("{}zz", &cursor[..8])] {
+            assert!(params(&format!("cursor={cursor}")).page().is_err(), "{cursor}");
+        }
     }
 
     #[test]
@@ -174,7 +204,7 @@ mod tests {
         for wrong in ["limit=0", "limit=1001", "limit=-1", "limit=x", "limit="] {
             assert_eq!(params(wrong).limit().unwrap_err().errors[0].pointer, "?limit", "{wrong}");
         }
-        let short = |query| Params::parse(query, 10).unwrap().limit();
+        let short = |query| Params::parse("/things", query, 10).unwrap().limit();
         assert_eq!(["", "limit=9", "limit=1000"].map(|query| short(query).unwrap()), [10, 9, 10]);
         assert!(short("limit=1001").is_err());
     }

@@ -22,9 +22,9 @@ pub(crate) async fn list(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     ids: Ids,
-    OnlyPage(page): OnlyPage,
+    OnlyPage(page, list): OnlyPage,
 ) -> HttpResult<Json<Listed<AuditLine>>> {
-    Ok(Json(audit::of_thread(&app.service, &caller, &ids.thread()?, page).await?.into()))
+    Ok(Json(list.page(audit::of_thread(&app.service, &caller, &ids.thread()?, page).await?)))
 }
 
 /// The hash chain of the tenant's audit, whole or after line `after`, as lines of JSON: each with its number and its

@@ -20,7 +20,7 @@ pub(crate) async fn list(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     ids: Ids,
-    OnlyPage(page): OnlyPage,
+    OnlyPage(page, list): OnlyPage,
 ) -> HttpResult<Json<Listed<ConversationMessage>>> {
-    Ok(Json(threads::messages(&app.service, &caller, &ids.thread()?, page).await?.into()))
+    Ok(Json(list.page(threads::messages(&app.service, &caller, &ids.thread()?, page).await?)))
 }

@@ -84,7 +84,7 @@ pub(crate) async fn dry_run(
 pub(crate) async fn audit(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,
-    OnlyPage(page): OnlyPage,
+    OnlyPage(page, list): OnlyPage,
 ) -> HttpResult<Json<Listed<AuditLine>>> {
-    Ok(Json(audit::of_tenant(&app.service, &caller, page).await?.into()))
+    Ok(Json(list.page(audit::of_tenant(&app.service, &caller, page).await?)))
 }

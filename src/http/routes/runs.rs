@@ -25,9 +25,9 @@ pub(crate) async fn list(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     ids: Ids,
-    OnlyPage(page): OnlyPage,
+    OnlyPage(page, list): OnlyPage,
 ) -> HttpResult<Json<Listed<RunResource>>> {
-    Ok(Json(runs::of_thread(&app.service, &caller, &ids.thread()?, page).await?.into()))
+    Ok(Json(list.page(runs::of_thread(&app.service, &caller, &ids.thread()?, page).await?)))
 }
 
 /// Runs of all threads, or of one, the last changed first. A page may be short although there is another.
@@ -42,9 +42,9 @@ pub(crate) async fn all(
 ) -> HttpResult<Json<Listed<RunResource>>> {
     let status = params.one_of("status", &RunStatus::ALL, |status| status.as_str())?;
     let thread: Option<ThreadId> = params.text("threadId").map(ThreadId::from);
-    let page = params.page()?;
+    let (page, list) = params.page()?;
     params.finish()?;
-    Ok(Json(runs::list(&app.service, &caller, status, thread.as_ref(), page).await?.into()))
+    Ok(Json(list.page(runs::list(&app.service, &caller, status, thread.as_ref(), page).await?)))
 }
 
 /// One run. With `wait`, waits at most that many seconds for it to end or suspend.

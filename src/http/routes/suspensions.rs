@@ -34,9 +34,9 @@ pub(crate) async fn list(
 ) -> HttpResult<Json<Listed<ListedSuspension>>> {
     let thread = params.text("threadId").map(ThreadId::from);
     let wanted = wanted(&mut params)?;
-    let page = params.page()?;
+    let (page, list) = params.page()?;
     params.finish()?;
-    Ok(Json(suspensions::list(&app.service, &caller, thread.as_ref(), wanted, page).await?.into()))
+    Ok(Json(list.page(suspensions::list(&app.service, &caller, thread.as_ref(), wanted, page).await?)))
 }
 
 fn wanted(params: &mut Params) -> Result<SuspensionsWanted, Problem> {

@@ -22,9 +22,9 @@ pub(crate) async fn list(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     ids: Ids,
-    OnlyPage(page): OnlyPage,
+    OnlyPage(page, list): OnlyPage,
 ) -> HttpResult<Json<Listed<TaskResource>>> {
-    Ok(Json(delegated_tasks::of_thread(&app.service, &caller, &ids.thread()?, page).await?.into()))
+    Ok(Json(list.page(delegated_tasks::of_thread(&app.service, &caller, &ids.thread()?, page).await?)))
 }
 
 /// The delegated tasks of all threads, newest first.
@@ -34,9 +34,9 @@ pub(crate) async fn list(
 pub(crate) async fn all(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
-    OnlyPage(page): OnlyPage,
+    OnlyPage(page, list): OnlyPage,
 ) -> HttpResult<Json<Listed<TaskResource>>> {
-    Ok(Json(delegated_tasks::list(&app.service, &caller, page).await?.into()))
+    Ok(Json(list.page(delegated_tasks::list(&app.service, &caller, page).await?)))
 }
 
 /// One delegated task.

@@ -86,9 +86,9 @@ pub(crate) async fn list(
         status: params.one_of("status", &ThreadStatus::ALL, |status| status.as_str())?,
         q: params.text("q"),
     };
-    let page = params.page()?;
+    let (page, list) = params.page()?;
     params.finish()?;
-    Ok(Json(threads::list(&app.service, &caller, filter, page).await?.into()))
+    Ok(Json(list.page(threads::list(&app.service, &caller, filter, page).await?)))
 }
 
 /// One thread.

@@ -63,7 +63,7 @@ pub(crate) async fn list(
     let thread = params.text("threadId").map(ThreadId::from);
     let from = time(&mut params, "from")?.unwrap_or(Millis::MIN);
     let to = time(&mut params, "to")?.unwrap_or(Millis::MAX);
-    let page = params.page()?;
+    let (page, list) = params.page()?;
     params.finish()?;
     let is_of_all = group == UsageGroup::Tenant && thread.is_none() && caller.may(Scope::Operator);
     if group == UsageGroup::Tenant && !is_of_all {
@@ -74,7 +74,7 @@ pub(crate) async fn list(
     } else {
         usage::sums(&app.service, &caller, group, thread.as_ref(), (from, to), page).await?
     };
-    Ok(Json(page.map(|sum| summed(group, sum)).into()))
+    Ok(Json(list.page(page.map(|sum| summed(group, sum)))))
 }
 
 fn time(params: &mut Params, name: &str) -> HttpResult<Option<Millis>> {

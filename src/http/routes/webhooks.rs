@@ -94,10 +94,10 @@ pub(crate) async fn deliveries(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,
     ids: Ids,
-    OnlyPage(page): OnlyPage,
+    OnlyPage(page, list): OnlyPage,
 ) -> HttpResult<Json<Listed<DeliveryResource>>> {
     let id: String = ids.get("webhook")?;
-    Ok(Json(resources::deliveries(&app.service, &caller, &id, page).await?.into()))
+    Ok(Json(list.page(resources::deliveries(&app.service, &caller, &id, page).await?)))
 }
 
 /// The deliveries of all webhooks of the tenant, sent and pending, newest first.
@@ -111,9 +111,9 @@ pub(crate) async fn all_deliveries(
     mut params: Params,
 ) -> HttpResult<Json<Listed<DeliveryResource>>> {
     let status = params.one_of("status", DeliveryStatus::ALL, |status| status.as_str())?;
-    let page = params.page()?;
+    let (page, list) = params.page()?;
     params.finish()?;
-    Ok(Json(resources::all_deliveries(&app.service, &caller, status, page).await?.into()))
+    Ok(Json(list.page(resources::all_deliveries(&app.service, &caller, status, page).await?)))
 }
 
 /// Send a delivery again that was delivered or given up.
