@@ -9,12 +9,13 @@ use axum::http::request::Parts;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::json::BodyLimits;
 use super::links::Links;
 use super::listeners::Listeners;
 use super::rates::Rates;
 use super::remote_addr::RemoteAddr;
 use crate::auth::{Keys, Pass, RECHECK_INTERVAL};
-use crate::config::{Config, Limits};
+use crate::config::Config;
 use crate::domain::Millis;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
@@ -70,13 +71,14 @@ impl AppState {
 
     /// The limits for requests from other agents. Files are sent inside the body, so the body limit is large if the key
     /// may start a run. All other requests are short.
-    pub(crate) fn a2a_limits(&self, caller: &Caller) -> Limits {
-        let body_bytes = if caller.may(Scope::Run) {
-            self.config.a2a.body_bytes
+    pub(crate) fn a2a_limits(&self, caller: &Caller) -> BodyLimits {
+        let most = self.config.a2a.body_bytes;
+        let (most, setting) = if caller.may(Scope::Run) || most <= MAX_READ_ONLY_BODY_BYTES {
+            (most, Some("a2a.body_bytes"))
         } else {
-            self.config.a2a.body_bytes.min(MAX_READ_ONLY_BODY_BYTES)
+            (MAX_READ_ONLY_BODY_BYTES, None)
         };
-        Limits { body_bytes, ..self.config.limits.clone() }
+        BodyLimits::from(&self.config.limits).with_length(most, setting)
     }
 
     /// From now on `/readyz` fails. All other requests are served as before.

@@ -23,6 +23,31 @@ use crate::http::app_state::AppState;
 use crate::http::problem::Problem;
 use crate::http::rates::RateNotice;
 
+/// The limits of a body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyLimits {
+    /// The maximum length in bytes.
+    most: usize,
+    /// The setting of that length. `None`: it is fixed.
+    setting: Option<&'static str>,
+    within_ms: u64,
+    json_depth: usize,
+}
+
+impl From<&Limits> for BodyLimits {
+    fn from(limits: &Limits) -> Self {
+        let (within_ms, json_depth) = (limits.body_timeout_ms, limits.json_depth);
+        Self { most: limits.body_bytes, setting: Some("limits.body_bytes"), within_ms, json_depth }
+    }
+}
+
+impl BodyLimits {
+    /// The same with another maximum length.
+    pub(crate) fn with_length(self, most: usize, setting: Option<&'static str>) -> Self {
+        Self { most, setting, ..self }
+    }
+}
+
 /// A JSON body.
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
@@ -78,21 +103,21 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<AppState> for OptionalKey
 
 async fn read_json<T: Send + 'static>(
     request: Request,
-    limits: &Limits,
+    limits: impl Into<BodyLimits>,
     convert: impl FnOnce(Value) -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {
-    let (parts, body) = request.into_parts();
+    let (limits, (parts, body)) = (limits.into(), request.into_parts());
     check_media_type(&parts.headers, &["application/json"])?;
-    parsed(read(&parts, body, limits, limits.body_bytes).await?, limits.json_depth, convert).await
+    parsed(read(&parts, body, limits).await?, limits.json_depth, convert).await
 }
 
 async fn read_optional_json<T: Send + 'static>(
     request: Request,
-    limits: &Limits,
+    limits: impl Into<BodyLimits>,
     convert: impl FnOnce(Value) -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {
-    let (parts, body) = request.into_parts();
-    let arrived = read(&parts, body, limits, limits.body_bytes).await?;
+    let (limits, (parts, body)) = (limits.into(), request.into_parts());
+    let arrived = read(&parts, body, limits).await?;
     if arrived.bytes.is_empty() {
         return convert(Value::Object(Map::new()));
     }
@@ -106,21 +131,25 @@ pub(crate) struct JsonValue {
     pub(crate) media_type: &'static str,
 }
 
-pub(crate) async fn read_value(request: Request, limits: &Limits, types: &[&'static str]) -> Result<JsonValue, Fault> {
-    let (parts, body) = request.into_parts();
+pub(crate) async fn read_value(
+    request: Request,
+    limits: impl Into<BodyLimits>,
+    types: &[&'static str],
+) -> Result<JsonValue, Fault> {
+    let (limits, (parts, body)) = (limits.into(), request.into_parts());
     let media_type = check_media_type(&parts.headers, types)?;
-    let arrived = read(&parts, body, limits, limits.body_bytes).await?;
+    let arrived = read(&parts, body, limits).await?;
     Ok(JsonValue { value: parsed(arrived, limits.json_depth, Ok).await?, media_type })
 }
 
 /// The same, but `None` if the body is empty.
 pub(crate) async fn read_any(
     request: Request,
-    limits: &Limits,
+    limits: impl Into<BodyLimits>,
     types: &[&'static str],
 ) -> Result<Option<Value>, Fault> {
-    let (parts, body) = request.into_parts();
-    let arrived = read(&parts, body, limits, limits.body_bytes).await?;
+    let (limits, (parts, body)) = (limits.into(), request.into_parts());
+    let arrived = read(&parts, body, limits).await?;
     if arrived.bytes.is_empty() {
         return Ok(None);
     }
@@ -191,23 +220,22 @@ pub(crate) async fn read_text(
 ) -> Result<Bytes, Fault> {
     let (parts, body) = request.into_parts();
     check_media_type(&parts.headers, &[media_type])?;
-    Ok(read(&parts, body, limits, most).await?.bytes)
+    Ok(read(&parts, body, BodyLimits::from(limits).with_length(most, None)).await?.bytes)
 }
 
-async fn read(parts: &Parts, body: Body, limits: &Limits, most: usize) -> Result<ReceivedBody, Fault> {
+async fn read(parts: &Parts, body: Body, limits: BodyLimits) -> Result<ReceivedBody, Fault> {
     let announced = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|length| length > most) {
-        return Err(too_large(most));
+    if announced.is_some_and(|length| length > limits.most) {
+        return Err(too_large(limits));
     }
     let tenant = parts.extensions.get().and_then(RateNotice::tenant);
-    collect(body, BodyBounds { most, announced, within_ms: limits.body_timeout_ms, tenant }, &ARRIVING).await
+    collect(body, ExpectedBody { limits, announced, tenant }, &ARRIVING).await
 }
 
-/// The maximum length of a body, its declared length, how long it may take, and its tenant.
-struct BodyBounds {
-    most: usize,
+/// The limits of a body, its declared length, and its tenant.
+struct ExpectedBody {
+    limits: BodyLimits,
     announced: Option<usize>,
-    within_ms: u64,
     /// `None` if the caller is not known yet.
     tenant: Option<TenantPk>,
 }
@@ -219,8 +247,9 @@ struct ReceivedBody {
 }
 
 /// Reads a body. A long body needs a memory reservation before more than its beginning is read from the connection.
-async fn collect(mut body: Body, expected: BodyBounds, budget: &'static TenantBudget) -> Result<ReceivedBody, Fault> {
-    let BodyBounds { most, announced, within_ms, tenant } = expected;
+async fn collect(mut body: Body, expected: ExpectedBody, budget: &'static TenantBudget) -> Result<ReceivedBody, Fault> {
+    let ExpectedBody { limits, announced, tenant } = expected;
+    let BodyLimits { most, within_ms, .. } = limits;
     let until = Instant::now() + Duration::from_millis(within_ms);
     let (mut collected, mut reservation) = (BytesMut::new(), None);
     while let Some(frame) = timeout_at(until, body.frame()).await.map_err(|_| late(within_ms))? {
@@ -230,7 +259,7 @@ async fn collect(mut body: Body, expected: BodyBounds, budget: &'static TenantBu
         let Some(data) = frame.data_ref() else { continue };
         let length = collected.len() + data.len();
         if length > most {
-            return Err(too_large(most));
+            return Err(too_large(limits));
         }
         if length > LONG_BYTES && reservation.is_none() {
             let taken = timeout_at(until, budget.reserve(tenant, announced.unwrap_or(most))).await;
@@ -250,9 +279,10 @@ fn no_room() -> Fault {
     Fault::new(Code::TooManyConnections, detail)
 }
 
-fn too_large(most: usize) -> Fault {
-    let detail = format!("The body is longer than {most} bytes.");
-    Fault::new(Code::BodyTooLarge, detail).with("limit", most)
+fn too_large(limits: BodyLimits) -> Fault {
+    let BodyLimits { most, setting, .. } = limits;
+    let by = setting.map(|name| format!(", the limit that `{name}` sets")).unwrap_or_default();
+    Fault::new(Code::BodyTooLarge, format!("The body is longer than {most} bytes{by}.")).with("limit", most)
 }
 
 #[cfg(test)]

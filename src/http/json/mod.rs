@@ -8,7 +8,7 @@ mod strict;
 pub(crate) use crate::domain::digest::of as fingerprint;
 pub(crate) use crate::domain::typed::typed;
 pub(crate) use body::{
-    JsonBody, JsonValue, KeyedBody, OptionalJsonBody, OptionalKeyedBody, read_any, read_text, read_value,
+    BodyLimits, JsonBody, JsonValue, KeyedBody, OptionalJsonBody, OptionalKeyedBody, read_any, read_text, read_value,
 };
 pub(crate) use nothing::Nothing;
 pub(crate) use strict::parse;

@@ -9,8 +9,9 @@ fn long() -> Vec<u8> {
     format!("\"{}\"", "x".repeat(LONG_BYTES)).into_bytes()
 }
 
-fn expected() -> BodyBounds {
-    BodyBounds { most: LONG_BYTES + 2, announced: None, within_ms: 30_000, tenant: None }
+fn expected() -> ExpectedBody {
+    let limits = BodyLimits { most: LONG_BYTES + 2, setting: None, within_ms: 30_000, json_depth: 64 };
+    ExpectedBody { limits, announced: None, tenant: None }
 }
 
 fn collecting(body: Vec<u8>, budget: &'static TenantBudget) -> impl Future<Output = Result<ReceivedBody, Fault>> {
@@ -96,4 +97,17 @@ async fn a_body_that_does_not_come_is_waited_for_so_long() {
     let never = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
     let late = collect(never, expected(), &ARRIVING).await.err().unwrap();
     assert_eq!(late.code, Code::RequestTimeout);
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_long_names_the_setting() {
+    let limits = BodyLimits::from(&Limits { body_bytes: 4, ..Limits::default() });
+    let (parts, _) = Request::new(()).into_parts();
+    for (limits, detail) in [
+        (limits, "The body is longer than 4 bytes, the limit that `limits.body_bytes` sets."),
+        (limits.with_length(5, None), "The body is longer than 5 bytes."),
+    ] {
+        let refused = read(&parts, Body::from("123456"), limits).await.err().unwrap();
+        assert_eq!((refused.code, refused.detail.as_str()), (Code::BodyTooLarge, detail));
+    }
 }
