@@ -41,7 +41,11 @@ pub(super) enum Command {
         command: KeysCommand,
     },
     /// Exit 0 if the server is ready
-    Health,
+    Health {
+        /// Print the response of the API
+        #[arg(long)]
+        json: bool,
+    },
     /// Copy the SQLite database to a file, also while a server runs, and describe the copy in FILE.json
     Backup {
         /// The copy, which must not exist yet
@@ -93,9 +97,16 @@ pub(super) enum Command {
         /// Print the source of each setting
         #[arg(long)]
         explain: bool,
+        /// Print one JSON document
+        #[arg(long, conflicts_with = "template")]
+        json: bool,
     },
     /// Print the version
-    Version,
+    Version {
+        /// Print one JSON document
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the completion script for a shell
     Completions {
         /// The shell

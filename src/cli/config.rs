@@ -1,5 +1,7 @@
 //! `pes config`
 
+use serde::Serialize;
+use serde_json::json;
 use toml::{Table, Value};
 
 use super::Error;
@@ -16,10 +18,12 @@ pub(super) enum Shown {
     Sources,
 }
 
-pub(super) fn show(shown: Shown, layers: Layers) -> Result<(), Error> {
+/// `json`: prints one document.
+pub(super) fn show(shown: Shown, layers: Layers, json: bool) -> Result<(), Error> {
     let not_plain = |error| Error::Failed(format!("the configuration is not plain: {error}"));
     match shown {
         Shown::Template => print(template::template().trim_end()),
+        Shown::Effective if json => print_document(&Table::try_from(effective(layers)?).map_err(not_plain)?),
         Shown::Effective => {
             let text = toml::to_string(&effective(layers)?).map_err(not_plain)?;
             print(without_user_info(&text).trim_end())
@@ -27,6 +31,13 @@ pub(super) fn show(shown: Shown, layers: Layers) -> Result<(), Error> {
         Shown::Sources => {
             let sources = layers.sources()?;
             let effective = Table::try_from(effective(layers)?).map_err(not_plain)?;
+            if json {
+                let items = sources.iter().map(|(path, source)| {
+                    let value = value(&effective, path);
+                    json!({ "name": path, "value": value, "source": source })
+                });
+                return print_document(&json!({ "items": items.collect::<Vec<_>>() }));
+            }
             sources.into_iter().try_for_each(|(path, source)| {
                 let value = value(&effective, &path)
                     .map_or_else(|| "(not set)".to_owned(), |value| without_user_info(&value.to_string()));
@@ -34,6 +45,13 @@ pub(super) fn show(shown: Shown, layers: Layers) -> Result<(), Error> {
             })
         }
     }
+}
+
+/// Prints it as JSON. Each value stands in a line of its own, by which the user information of a URL ends.
+fn print_document(document: &impl Serialize) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(document);
+    let text = text.map_err(|error| Error::Failed(format!("the configuration is no JSON: {error}")))?;
+    print(&without_user_info(&text))
 }
 
 /// The effective configuration. The host of Ollama may have user information without being a whole URL.

@@ -20,6 +20,7 @@ pub(super) async fn health(
     flags: &Flags,
     variables: &Variables,
     load: impl Fn() -> Result<Config, Error>,
+    json: bool,
 ) -> Result<(), Error> {
     only_asks(flags)?;
     let base = match named_url(url, flags, variables)? {
@@ -36,15 +37,22 @@ pub(super) async fn health(
         return Err(Error::Failed(format!("{shown} does not answer within {} s", PATIENCE.as_secs())));
     };
     let (status, body) = answer?;
+    let printed = if json { print(&document(&body).to_string()) } else { Ok(()) };
+    // The exit code stays correct if stdout is closed.
     if status != StatusCode::OK {
         return Err(Error::Failed(format!("{shown} is not ready: {status}{}", failing(&body))));
     }
-    print("ready")
+    if json { printed } else { print("ready") }
+}
+
+/// The JSON of a response; `null` if it has another body, such as that of a proxy.
+fn document(body: &[u8]) -> Value {
+    serde_json::from_slice(body).unwrap_or_default()
 }
 
 /// The failing parts that a problem document names, to follow the status.
 fn failing(body: &[u8]) -> String {
-    let problem: Value = serde_json::from_slice(body).unwrap_or_default();
+    let problem = document(body);
     let failing = problem["failing"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let failing: Vec<String> = failing.map(line).collect();
     if failing.is_empty() { String::new() } else { format!(": {}", failing.join("; ")) }

@@ -55,11 +55,11 @@ fn execute(arguments: Arguments, variables: &Variables) -> Result<(), Error> {
     };
     match command {
         Command::Serve => {
-            let config = load()?;
+            let config = load_to_open()?;
             block_on(config.worker_threads(), serve::serve(config, variables))
         }
         Command::Keys { command } => block_on(1, keys::keys(command, url, &flags, variables, load)),
-        Command::Health => block_on(1, health::health(url, &flags, variables, load)),
+        Command::Health { json } => block_on(1, health::health(url, &flags, variables, load, json)),
         Command::Backup { file } => block_on(1, backup::backup(&load_to_open()?, &file)),
         Command::Restore { file, adopt: _, resume } => {
             block_on(1, backup::restore(&load_to_open()?, file.as_deref(), resume))
@@ -69,16 +69,20 @@ fn execute(arguments: Arguments, variables: &Variables) -> Result<(), Error> {
             block_on(1, verify::verify(&load_to_open()?, since.unwrap_or_default(), files, json))
         }
         Command::Reseal => block_on(1, reseal::reseal(&load_to_open()?)),
-        Command::Doctor { json } => block_on(1, doctor::doctor(&load()?, variables, json)),
-        Command::Config { template, explain } => {
+        Command::Doctor { json } => block_on(1, doctor::doctor(&load_to_open()?, variables, json)),
+        Command::Config { template, explain, json } => {
             let shown = match (template, explain) {
                 (true, _) => config::Shown::Template,
                 (false, true) => config::Shown::Sources,
                 (false, false) => config::Shown::Effective,
             };
-            config::show(shown, flags.layers(variables))
+            config::show(shown, flags.layers(variables), json)
         }
-        Command::Version => client::print(concat!("pes ", env!("CARGO_PKG_VERSION"))),
+        Command::Version { json: true } => {
+            let version = serde_json::json!({ "name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION") });
+            client::print(&version.to_string())
+        }
+        Command::Version { json: false } => client::print(concat!("pes ", env!("CARGO_PKG_VERSION"))),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "pes", &mut script);

@@ -46,7 +46,7 @@ pub(super) fn only_asks(flags: &Flags) -> Result<(), Error> {
 pub(super) fn only_used(command: &Command, url: Option<&str>, flags: &Flags) -> Result<(), Error> {
     let used: &[&str] = match command {
         // They ask a server, and judge their flags by `named_url` and `only_asks`.
-        Command::Keys { .. } | Command::Health | Command::Client(_) => return Ok(()),
+        Command::Keys { .. } | Command::Health { .. } | Command::Client(_) => return Ok(()),
         Command::Serve | Command::Doctor { .. } | Command::Config { template: false, .. } => {
             &["--config", "--host", "--port", "--data-dir", "--model"]
         }
@@ -54,7 +54,7 @@ pub(super) fn only_used(command: &Command, url: Option<&str>, flags: &Flags) -> 
             &["--config", "--data-dir"]
         }
         // Scripts such as `deploy/systemd/pes-command` name the file for every command.
-        Command::Config { template: true, .. } | Command::Version | Command::Completions { .. } => &["--config"],
+        Command::Config { template: true, .. } | Command::Version { .. } | Command::Completions { .. } => &["--config"],
     };
     if url.is_some() {
         return Err(Error::Usage("--url names a server to ask, and this command asks none: leave it out.".to_owned()));

@@ -267,6 +267,9 @@ pub(in crate::cli) struct ReplayArguments {
     /// How many times as fast as it was; pauses are shortened
     #[arg(long, default_value_t = 4.0, allow_negative_numbers = true)]
     pub speed: f64,
+    /// Print the frames of the API to stdout, one per line
+    #[arg(long, conflicts_with = "speed")]
+    pub json: bool,
 }
 
 /// Added to the present, a longer time may have no representation.

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::args::ReplayArguments;
 use super::events::ObservationFrame;
@@ -48,49 +50,82 @@ impl Base {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Page {
-    items: Vec<ObservationFrame>,
+struct Page<T> {
+    items: Vec<T>,
     next_cursor: Option<String>,
     min_seq: i64,
 }
 
-/// All stored observations of a thread, up to `at`.
-pub(super) async fn history(server: &Server, thread: &str, at: Option<i64>) -> Result<History, Error> {
-    let mut frames: Vec<ObservationFrame> = Vec::new();
+/// All stored observations of a thread, up to `at`, and the `seq` with which its log begins.
+async fn observations<T: DeserializeOwned>(
+    server: &Server,
+    thread: &str,
+    at: Option<i64>,
+    seq: impl Fn(&T) -> i64,
+) -> Result<(Vec<T>, i64), Error> {
+    let mut found: Vec<T> = Vec::new();
     let mut after = "0".to_owned();
     let mut begins = None;
     loop {
-        let page: Page = match server.get(&format!("/threads/{thread}/events?after={after}&limit=200")).await {
+        let page: Page<T> = match server.get(&format!("/threads/{thread}/events?after={after}&limit=200")).await {
             Err(Error::NotFound(_)) if begins.is_none() => return Err(run::no_such(server, thread).await),
             read => read?,
         };
-        begins.get_or_insert(page.min_seq);
-        frames.extend(page.items);
-        let is_past = at.is_some_and(|at| frames.last().is_some_and(|last| last.seq >= at));
+        let begins = *begins.get_or_insert(page.min_seq);
+        found.extend(page.items);
+        let is_past = at.is_some_and(|at| found.last().is_some_and(|last| seq(last) >= at));
         match page.next_cursor {
             Some(next) if !is_past => after = next,
-            Some(_) | None => break,
+            Some(_) | None => {
+                found.retain(|one| at.is_none_or(|at| seq(one) <= at));
+                return Ok((found, begins));
+            }
         }
     }
-    frames.retain(|frame| at.is_none_or(|at| frame.seq <= at));
-    let base = match begins.filter(|begins| *begins > 1) {
-        // If `at` itself was deleted, the server's answer to this request reports it.
-        Some(begins) => Some(Base::of(server, thread, at.unwrap_or(i64::MAX).min(begins - 1)).await?),
-        None => None,
-    };
-    Ok(History { base, frames })
+}
+
+/// All stored observations of a thread, up to `at`, and the state before them.
+pub(super) async fn history(server: &Server, thread: &str, at: Option<i64>) -> Result<History, Error> {
+    let (frames, begins) = observations(server, thread, at, |frame: &ObservationFrame| frame.seq).await?;
+    Ok(History { base: base(server, thread, at, begins).await?, frames })
+}
+
+async fn base(server: &Server, thread: &str, at: Option<i64>, begins: i64) -> Result<Option<Base>, Error> {
+    if begins <= 1 {
+        return Ok(None);
+    }
+    // If `at` itself was deleted, the server's answer to this request reports it.
+    Base::of(server, thread, at.unwrap_or(i64::MAX).min(begins - 1)).await.map(Some)
+}
+
+/// Prints the stored observations as frames of the API.
+async fn print_frames(server: &Server, thread: &str, at: Option<i64>) -> Result<(), Error> {
+    let seq = |observation: &Value| observation["seq"].as_i64().unwrap_or_default();
+    let (found, begins) = observations(server, thread, at, seq).await?;
+    let base = base(server, thread, at, begins).await?;
+    check_at(at, found.last().map_or(begins - 1, seq))?;
+    base.iter().for_each(Base::tell_where_log_begins);
+    found.into_iter().try_for_each(|data| print(&json!({ "event": "observation", "data": data }).to_string()))
+}
+
+fn check_at(at: Option<i64>, last: i64) -> Result<(), Error> {
+    if at.is_some_and(|at| at > last) {
+        return Err(Error::Usage(format!("The last observation is {last}.")));
+    }
+    Ok(())
 }
 
 pub(super) async fn replay(server: &Server, arguments: ReplayArguments) -> Result<(), Error> {
-    let ReplayArguments { thread, at, speed } = arguments;
+    let ReplayArguments { thread, at, speed, json } = arguments;
+    if json {
+        return print_frames(server, &thread, at).await;
+    }
     if !speed.is_finite() || speed <= 0.0 {
         return Err(Error::Usage("--speed is a number above 0".to_owned()));
     }
     let History { base, frames } = history(server, &thread, at).await?;
     let last = frames.last().map(|frame| frame.seq).or(base.as_ref().map(|base| base.last_seq)).unwrap_or_default();
-    if at.is_some_and(|at| at > last) {
-        return Err(Error::Usage(format!("The last observation is {last}.")));
-    }
+    check_at(at, last)?;
     base.iter().for_each(Base::tell_where_log_begins);
     if !is_drawn() {
         let stood = base.iter().flat_map(plain::lines_of_base);

@@ -1,5 +1,6 @@
 //! The binary as people start it, and the configuration it starts with.
 
+mod as_json;
 mod binary;
 mod client;
 mod config;

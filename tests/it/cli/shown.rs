@@ -105,7 +105,7 @@ fn no_secret_is_shown_wherever_it_stands() {
     assert_eq!(named, given, "a canary for each secret of the template");
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("pes.toml"), FILE).unwrap();
-    for more in [None, Some("--explain")] {
+    for more in [None, Some("--explain"), Some("--json")] {
         let arguments: Vec<&str> = ["config", "--config", "pes.toml"].into_iter().chain(more).collect();
         let shown = shown(folder.path(), &arguments, &SECRETS);
         assert!(!shown.contains("canary") && !shown.contains("ca9a41"), "{shown}");

@@ -139,7 +139,7 @@ fn a_command_without_a_server_refuses_the_flags_of_one() {
         }
     }
     let database = [("DATABASE_URL", "postgres://127.0.0.1:1/pes")];
-    for command in opens.into_iter().chain([&["keys", "ls"][..]]) {
+    for command in opens.into_iter().chain([&["keys", "ls"][..], &["doctor"], &["serve"], &[]]) {
         refused(&[command, &["--data-dir", "d"]].concat(), &database, "another database: leave one out.");
     }
     // The file says which server is asked, also where the variable names another.
