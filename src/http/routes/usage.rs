@@ -47,6 +47,8 @@ pub(crate) struct Summed {
 
 /// Tokens and cost of the tenant's model calls, summed by run, run and model, item, model, day, or (with the scope
 /// `admin`) tenant. With the scope `operator`, sums by tenant include all tenants.
+///
+/// Each item is the whole sum of its group. A page has no total, so add up all pages, or group by what has few groups.
 #[utoipa::path(get, path = "/usage", operation_id = "getUsage", tag = "server",
     params(("groupBy" = Option<String>, Query, description = "run (default), run,model, item, model, tenant or day"),
         ("threadId" = Option<String>, Query, description = "only calls of this thread"),
