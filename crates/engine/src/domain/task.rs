@@ -137,9 +137,13 @@ pub struct Task {
     /// Consecutive actions without progress; each is delayed longer than the last. Reset when our message arrives, or when a
     /// person has it sent again.
     pub tries: u32,
-    /// How often in a row the agent replied that it knows no such task, or what cannot be read, to polls or to cancels.
-    #[serde(default)]
-    pub strikes: u32,
+    /// How often since its last report the agent replied to polls that it knows no such task, or to cancels that it knows
+    /// none or refuses.
+    #[serde(default, rename = "strikes")]
+    pub negative_replies: u32,
+    /// How often since its last report it replied to polls or to cancels what cannot be read.
+    #[serde(default, skip_serializing_if = "super::is_default")]
+    pub unreadable_replies: u32,
     /// How many questions to people it has caused.
     #[serde(default)]
     pub questions: u32,

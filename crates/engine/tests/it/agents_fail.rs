@@ -21,6 +21,26 @@ fn fails(sim: &mut Sim, kind: PeerFailureKind, message: &str) {
     sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap();
 }
 
+/// The poll of an agent fails like this.
+fn poll_fails(sim: &mut Sim, kind: PeerFailureKind) {
+    asked(sim);
+    fails(sim, kind, "it has no state");
+}
+
+/// Each of the two has a bound of its own, and a reason of its own.
+#[test]
+fn replies_that_cannot_be_read_and_those_that_it_knows_no_such_task_are_counted_apart() {
+    for (last, code) in [(PeerFailureKind::NotFound, "peer_lost"), (PeerFailureKind::Unreadable, "peer_failed")] {
+        let mut sim = waiting();
+        for kind in [PeerFailureKind::NotFound, PeerFailureKind::Unreadable].repeat(2) {
+            poll_fails(&mut sim, kind);
+        }
+        assert_eq!(sim.tasks()[0].status, TaskStatus::Working);
+        poll_fails(&mut sim, last);
+        assert_eq!(error_code(&sim), code);
+    }
+}
+
 /// It would be the same at every poll until the deadline.
 #[test]
 fn a_task_that_cannot_be_read_three_times_in_a_row_ends_its_call_with_the_reason() {

@@ -385,5 +385,5 @@ fn an_answer_to_an_earlier_action_changes_nothing() {
     let late = Event::Peer(PeerEvent::Failed { task: task.clone(), attempt: attempt - 1, failure: failure.clone() });
     assert!(sim.apply(late).unwrap().is_noop);
     assert!(!sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap().is_noop);
-    assert_eq!(sim.tasks()[0].strikes, 1);
+    assert_eq!(sim.tasks()[0].negative_replies, 1);
 }

@@ -116,6 +116,19 @@ fn a_task_that_the_agent_does_not_find_is_searched_six_times() {
     }
 }
 
+#[test]
+fn replies_to_a_cancel_that_cannot_be_read_are_counted_apart_from_refusals() {
+    for last in [PeerFailureKind::NotFound, PeerFailureKind::Unreadable] {
+        let mut sim = cancelled_unnamed();
+        for kind in [PeerFailureKind::NotFound, PeerFailureKind::Unreadable].repeat(5) {
+            fails(&mut sim, kind);
+            told_again(&mut sim).unwrap();
+        }
+        fails(&mut sim, last);
+        assert_eq!((told_again(&mut sim), task(&sim).cancel_heard, is_over(&sim)), (None, Some(false), true));
+    }
+}
+
 /// The agent does not find the task by our message, and its report names the task meanwhile.
 #[test]
 fn an_agent_that_names_the_task_during_the_search_is_told_under_that_name() {

@@ -3,14 +3,16 @@
 use crate::domain::Millis;
 use crate::domain::ids::TaskId;
 use crate::domain::task::{PeerFailure, PeerFailureKind, Task, TaskActionKind};
-use crate::pes::peers::send;
+use crate::pes::peers::{count_reply, send};
 use crate::pes::tx::Tx;
 
 /// How long after its end a task is cancelled at an agent that cannot be reached.
 const MAX_CANCEL_TIME: Millis = 24 * 3_600_000;
-/// After this many replies in a row that the agent knows no such task, or refuses, a cancel is given up whose task the
-/// agent had not named when it was sent; after as many that cannot be read, every cancel.
-const MAX_STRIKES: u32 = 6;
+/// After this many replies that the agent knows no such task, or refuses, a cancel is given up whose task the agent had
+/// not named when it was sent.
+const MAX_NEGATIVE_REPLIES: u32 = 6;
+/// After this many replies that cannot be read, every cancel is given up.
+const MAX_UNREADABLE_REPLIES: u32 = 6;
 
 /// The cancel failed: it is sent again, unless that is useless.
 pub(super) fn failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
@@ -25,15 +27,13 @@ pub(super) fn failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
         PeerFailureKind::NotFound if was_named => Some(true),
         PeerFailureKind::Refused | PeerFailureKind::Unsupported if was_named => Some(false),
         // A task whose remote id is unknown may still be named by a callback.
-        PeerFailureKind::NotFound
-        | PeerFailureKind::Refused
-        | PeerFailureKind::Unsupported
-        | PeerFailureKind::Unreadable => {
-            let strikes = tx.change_task(id, |task| {
-                task.strikes += 1;
-                task.strikes
-            });
-            (is_overdue || strikes >= Some(MAX_STRIKES)).then_some(false)
+        PeerFailureKind::NotFound | PeerFailureKind::Refused | PeerFailureKind::Unsupported => {
+            let replies = count_reply(tx, id, |task| &mut task.negative_replies);
+            (is_overdue || replies >= MAX_NEGATIVE_REPLIES).then_some(false)
+        }
+        PeerFailureKind::Unreadable => {
+            let replies = count_reply(tx, id, |task| &mut task.unreadable_replies);
+            (is_overdue || replies >= MAX_UNREADABLE_REPLIES).then_some(false)
         }
         PeerFailureKind::Unreachable | PeerFailureKind::Unknown => is_overdue.then_some(false),
     };

@@ -10,7 +10,7 @@ use crate::domain::task::{
 };
 use crate::domain::tool::{CallCode, CallStatus, ToolError};
 use crate::pes::peers::question::{self, PeerQuestion};
-use crate::pes::peers::{TaskOutcome, cancel, send};
+use crate::pes::peers::{TaskOutcome, cancel, count_reply, send};
 use crate::pes::people::suspend;
 use crate::pes::settle::call::{self, CallEnd, CallResult};
 use crate::pes::settle::{suspension, task};
@@ -19,9 +19,10 @@ use crate::pes::tx::Tx;
 
 /// How often a message is sent to an agent that cannot be reached, or an interrupted send is checked.
 const MAX_SENDS: u32 = 6;
-/// After this many replies in a row that it knows no such task, the task counts as lost; after as many that cannot be
-/// read, its call ends.
-const MAX_STRIKES: u32 = 3;
+/// After this many replies that the agent knows no such task, the task counts as lost.
+const MAX_NEGATIVE_REPLIES: u32 = 3;
+/// After this many replies that cannot be read, the call of the task ends.
+const MAX_UNREADABLE_REPLIES: u32 = 3;
 
 /// The agent reported the state of its task.
 pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: PeerReport) -> TaskOutcome {
@@ -33,7 +34,7 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
     let is_news = task.remote_task_id.is_none() && report.remote_task_id.is_some();
     tx.change_task(id, |task| {
         task.action = None;
-        task.strikes = 0;
+        (task.negative_replies, task.unreadable_replies) = (0, 0);
         task.reason = None;
         task.remote_task_id = task.remote_task_id.take().or(report.remote_task_id.take());
         task.remote_context_id = report.remote_context_id.take().or(task.remote_context_id.take());
@@ -284,23 +285,25 @@ fn put_in_doubt(tx: &mut Tx<'_>, id: &TaskId, why: &str) {
 }
 
 fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome {
-    if failure.kind == PeerFailureKind::Gone {
-        return end_without_report(tx, task, TaskStatus::Failed, CallCode::PeerRemoved, failure.message);
-    }
-    if failure.kind == PeerFailureKind::TooLarge {
-        return end_unreadable(tx, task, failure.message);
-    }
-    let (is_unknown_there, is_unreadable) =
-        (failure.kind == PeerFailureKind::NotFound, failure.kind == PeerFailureKind::Unreadable);
-    let strikes = tx.change_task(&task.task_id, |task| {
-        task.strikes += u32::from(is_unknown_there || is_unreadable);
-        task.strikes
-    });
-    if is_unknown_there && strikes >= Some(MAX_STRIKES) {
-        return end_lost(tx, task);
-    }
-    if is_unreadable && strikes >= Some(MAX_STRIKES) {
-        return end_unreadable(tx, task, failure.message);
+    match failure.kind {
+        PeerFailureKind::Gone => {
+            return end_without_report(tx, task, TaskStatus::Failed, CallCode::PeerRemoved, failure.message);
+        }
+        PeerFailureKind::TooLarge => return end_unreadable(tx, task, failure.message),
+        PeerFailureKind::NotFound => {
+            if count_reply(tx, &task.task_id, |task| &mut task.negative_replies) >= MAX_NEGATIVE_REPLIES {
+                return end_lost(tx, task);
+            }
+        }
+        PeerFailureKind::Unreadable => {
+            if count_reply(tx, &task.task_id, |task| &mut task.unreadable_replies) >= MAX_UNREADABLE_REPLIES {
+                return end_unreadable(tx, task, failure.message);
+            }
+        }
+        PeerFailureKind::Unreachable
+        | PeerFailureKind::Unknown
+        | PeerFailureKind::Refused
+        | PeerFailureKind::Unsupported => {}
     }
     send::schedule_action(tx, &task.task_id, TaskActionKind::Ask, failure.retry_after_ms);
     TaskOutcome::Continues

@@ -63,7 +63,7 @@ fn settle(tx: &mut Tx<'_>, id: &TaskId, why: Option<String>) -> bool {
     let may_have_arrived = tx.change_task(id, |task| {
         task.action = None;
         task.tries = 0;
-        task.strikes = 0;
+        (task.negative_replies, task.unreadable_replies) = (0, 0);
         task.reason = why;
         task.may_have_arrived
     });
