@@ -173,6 +173,9 @@ pub struct Task {
 pub struct AuthAnswer {
     /// The message of the question. Nobody is asked again while the agent repeats it.
     pub question: String,
+    /// When a person was asked; 0: an earlier release did not keep it.
+    #[serde(default, skip_serializing_if = "super::is_default")]
+    pub asked_at: Millis,
     /// May be a payload reference.
     pub reply: Value,
     pub is_sent: bool,

@@ -193,7 +193,22 @@ fn an_agent_that_goes_back_and_forth_is_asked_less_and_less_often_and_given_up_a
     assert!(sim.in_flight.iter().any(|effect| matches!(effect, Effect::CancelPeer { .. })), "it is told to stop");
 }
 
-/// It is one question: the time that is left for the answer is in its words.
+/// The time that is left for the answer is in its words.
+#[test]
+fn a_question_whose_time_runs_out_is_asked_once() {
+    let mut sim = waiting();
+    let ends = sim.now + 3_600_000;
+    for _ in 0..5 {
+        asked(&mut sim);
+        let left = (ends - sim.now) / 1_000;
+        reports(&mut sim, &question(&format!("Go on? {left} s are left."), None));
+        assert_eq!((kinds(&sim).len(), sim.contents(ObservationType::AgentSuspended).len()), (1, 1));
+    }
+    asks(&mut sim, "Go on? 60 s are left.", None);
+    assert_eq!(sim.contents(ObservationType::AgentSuspended).len(), 2, "the time begins anew");
+}
+
+/// It may be one question: the time of day may be in its words.
 #[test]
 fn an_agent_that_words_its_question_differently_each_time_keeps_its_task() {
     let mut sim = waiting();

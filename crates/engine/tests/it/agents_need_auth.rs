@@ -81,6 +81,22 @@ fn another_agent_gets_the_answer_once_if_it_does_not_notice_by_itself(
 }
 
 #[test]
+fn a_demand_whose_time_runs_out_stays_answered() {
+    let mut sim = waiting();
+    let ends = sim.now + 3_600_000;
+    let demands = |sim: &mut Sim| {
+        asked(sim);
+        let left = (ends - sim.now) / 1_000;
+        reports(sim, &demand(&format!("Sign in within {left} s."), None));
+    };
+    demands(&mut sim);
+    sim.now += 10_000;
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    demands(&mut sim);
+    assert_eq!((sent(&sim), times_asked(&sim)), (Some(json!("done")), 1));
+}
+
+#[test]
 fn an_agent_that_notices_by_itself_is_sent_nothing() {
     let mut sim = waiting();
     demands(&mut sim, "Sign in.");

@@ -134,7 +134,7 @@ fn settle_run(tx: &mut Tx<'_>, verdict: AnswerVerdict) {
         | AnswerVerdict::RetryCall
         | AnswerVerdict::ReplyToPeer(_)
         | AnswerVerdict::DecideForPeer { .. }
-        | AnswerVerdict::AskPeer { .. }
+        | AnswerVerdict::AskPeer(_)
         | AnswerVerdict::ReplyToCall(_)
         | AnswerVerdict::FailItem => {}
     }
@@ -148,7 +148,7 @@ fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict:
         AnswerVerdict::ReplyToPeer(reply) | AnswerVerdict::DecideForPeer { reply, .. } => {
             send::reply(tx, call, question, reply);
         }
-        AnswerVerdict::AskPeer { said, reply } => send::ask_now(tx, call, question, said, reply),
+        AnswerVerdict::AskPeer(answer) => send::ask_now(tx, call, question, answer),
         AnswerVerdict::RetryCall if tx.state.task_of(call).is_some() => send::send_again(tx, call),
         AnswerVerdict::RetryCall => {
             // A call that an earlier release put in doubt has no reason yet.

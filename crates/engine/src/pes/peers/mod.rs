@@ -2,6 +2,7 @@
 
 pub(crate) mod callback;
 mod cancel;
+mod countdown;
 mod question;
 pub(crate) mod report;
 pub(crate) mod send;

@@ -1,9 +1,10 @@
 //! What agents ask about their tasks is asked here: one question of a task is open at a time, the agent's latest.
 
+use crate::domain::Millis;
 use crate::domain::hitl::{FeedbackSchema, InputType, Suspension, SuspensionKind};
 use crate::domain::task::{AuthAnswer, PeerReport, RemoteQuestion, RemoteSubject, Task};
 use crate::domain::tool::CallCode;
-use crate::pes::peers::{TaskOutcome, send};
+use crate::pes::peers::{TaskOutcome, countdown, send};
 use crate::pes::people::suspend::{self, NewQuestion};
 use crate::pes::settle::{suspension, task};
 use crate::pes::tx::Tx;
@@ -59,18 +60,23 @@ impl PeerQuestion {
     }
 
     /// Whether a person answered this already: a demand without an id, which the agent repeats.
-    pub(super) fn is_answered_by(&self, answer: &AuthAnswer) -> bool {
-        self.remote.is_none() && self.message == answer.question
+    pub(super) fn is_answered_by(&self, answer: &AuthAnswer, now: Millis) -> bool {
+        self.remote.is_none() && countdown::is_same(&answer.question, &self.message, now - answer.asked_at)
     }
 
     /// Whether this is what is asked here already. Questions without an id are compared by what a person sees: agents
-    /// give the message of an unchanged question new ids.
-    fn is_asked_by(&self, open: &Suspension, known: Option<&RemoteQuestion>) -> bool {
+    /// give the message of an unchanged question new ids. The time that is left for the answer may be in its words.
+    fn is_asked_by(&self, open: &Suspension, known: Option<&RemoteQuestion>, now: Millis) -> bool {
         match (known, &self.remote) {
             // The kind differs if an earlier release asked.
             (Some(known), Some(remote)) => known == remote && open.kind == self.kind,
             (Some(_) | None, _) => {
-                open.kind == self.kind && open.message == self.message && open.feedback_schema == self.form
+                let (asked, elapsed) = (&open.feedback_schema, now - open.created_at);
+                let form = FeedbackSchema { prompt: asked.prompt.clone(), ..self.form.clone() };
+                open.kind == self.kind
+                    && *asked == form
+                    && countdown::is_same(&open.message, &self.message, elapsed)
+                    && countdown::is_same(&asked.prompt, &self.form.prompt, elapsed)
             }
         }
     }
@@ -97,10 +103,10 @@ pub(super) fn is_asked_again(task: &Task, report: &PeerReport) -> bool {
 
 /// Asks a person what the agent asks, once, unless it asked too often. `task` is as it was before the report. An answer to
 /// an earlier question would be taken for one to this, so that question is withdrawn. After too many, the last one stays:
-/// without ids they may be one question that the agent words differently each time, as with the time that is left.
+/// without ids they may be one question that the agent words differently each time, as with the time of day.
 pub(super) fn ask_a_person(tx: &mut Tx<'_>, task: &Task, asked: PeerQuestion) -> TaskOutcome {
     let open = tx.state.suspension_of(&task.call_id).and_then(|id| tx.state.suspension(&id));
-    if open.is_some_and(|open| asked.is_asked_by(open, task.remote_question.as_ref())) {
+    if open.is_some_and(|open| asked.is_asked_by(open, task.remote_question.as_ref(), tx.stamp.now)) {
         return TaskOutcome::Continues;
     }
     if task.questions >= MAX_QUESTIONS {
@@ -143,7 +149,7 @@ mod tests {
         let form = FeedbackSchema::new(InputType::Confirm, "May it?");
         let (kind, message, subject) = (SuspensionKind::Approval, "May it?".to_owned(), None);
         let asked = PeerQuestion { kind, message, form, remote: Some(remote.clone()), subject };
-        assert!(!asked.is_asked_by(&open("peer_input"), Some(&remote)));
-        assert!(asked.is_asked_by(&open("approval"), Some(&remote)));
+        assert!(!asked.is_asked_by(&open("peer_input"), Some(&remote), 2));
+        assert!(asked.is_asked_by(&open("approval"), Some(&remote), 2));
     }
 }

@@ -77,7 +77,8 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
             let report = PeerReport { form: None, ..report };
             let asked = PeerQuestion::of(&task, SuspensionKind::PeerAuth, report, InputType::Confirm);
             let is_certain = task.status != TaskStatus::InDoubt;
-            let answer = task.auth_answer.clone().filter(|answer| is_certain && asked.is_answered_by(answer));
+            let answer =
+                task.auth_answer.clone().filter(|answer| is_certain && asked.is_answered_by(answer, tx.stamp.now));
             if let Some(answer) = answer {
                 if answer.is_sent {
                     task_continues(tx, id, TaskStatus::Working, message, is_news);

@@ -190,15 +190,15 @@ pub(crate) fn send_again(tx: &mut Tx<'_>, call: &CallId) {
     task::set_status(tx, &id, TaskStatus::Sending);
 }
 
-/// A person did what the agent required elsewhere: the agent is asked for the task's state. `said` is the message of the
-/// question.
-pub(crate) fn ask_now(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, said: String, value: Value) {
+/// A person did what the agent required elsewhere, as this answer to the question says: the agent is asked for the task's
+/// state.
+pub(crate) fn ask_now(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, answer: AuthAnswer) {
     let Some(id) = tx.state.task_of(call).map(|task| task.task_id.clone()) else { return };
-    let reply = tx.store(format!("{question}.reply"), value);
+    let reply = tx.store(format!("{question}.reply"), answer.reply);
     tx.set_call_status(call, CallStatus::AtPeer);
     tx.change_task(&id, |task| {
         task.tries = 0;
-        task.auth_answer = Some(AuthAnswer { question: said, reply, is_sent: false });
+        task.auth_answer = Some(AuthAnswer { reply, ..answer });
     });
     schedule_action(tx, &id, TaskActionKind::Ask, None);
     task::set_status(tx, &id, TaskStatus::Working);

@@ -8,6 +8,7 @@ use crate::domain::hitl::{Answer, Decision, InDoubtAction, InputType, Reply, Sus
 use crate::domain::pointer;
 use crate::domain::policy::{Answerer, Barred, Ruling, Terms};
 use crate::domain::settings::{Budget, PolicyAction};
+use crate::domain::task::AuthAnswer;
 use crate::domain::to_value;
 use crate::domain::tool::{self, CallCode, Judgement, Proposal, ToolError};
 use crate::pes::people::suspend::{EditedCall, NewApproval};
@@ -33,10 +34,7 @@ pub(crate) enum AnswerVerdict {
         edited: Option<String>,
     },
     /// The agent that asked is asked for the task's state, and sent the reply if it still says this.
-    AskPeer {
-        said: String,
-        reply: Value,
-    },
+    AskPeer(AuthAnswer),
     FailItem,
     EndPause,
     /// The running call gets the answer.
@@ -57,7 +55,7 @@ impl AnswerVerdict {
             AnswerVerdict::EndCall(_)
             | AnswerVerdict::RetryCall
             | AnswerVerdict::ReplyToPeer(_)
-            | AnswerVerdict::AskPeer { .. }
+            | AnswerVerdict::AskPeer(_)
             | AnswerVerdict::FailItem
             | AnswerVerdict::EndPause
             | AnswerVerdict::ReplyToCall(_)
@@ -155,7 +153,12 @@ pub(crate) fn judge_peer_auth(state: &State, open: &Suspension, answer: Answer) 
     let verdict = if task.is_some_and(|task| task.remote_question.is_some()) {
         AnswerVerdict::ReplyToPeer(words.unwrap_or(Value::Bool(true)))
     } else {
-        AnswerVerdict::AskPeer { said: open.message.clone(), reply: words.unwrap_or_else(|| "done".into()) }
+        AnswerVerdict::AskPeer(AuthAnswer {
+            question: open.message.clone(),
+            asked_at: open.created_at,
+            reply: words.unwrap_or_else(|| "done".into()),
+            is_sent: false,
+        })
     };
     (Decision::Answered, verdict)
 }
