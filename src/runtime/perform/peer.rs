@@ -258,12 +258,11 @@ fn may_have_moved(error: &Error) -> bool {
     match error {
         // An agent that says when to come back is there.
         Error::Unreachable { retry_after_ms, .. } => retry_after_ms.is_none(),
+        Error::NotCarriedOut(_) => true,
         Error::Fault(fault) => {
             matches!(fault.error, fault::Error::VersionNotSupported | fault::Error::MethodNotFound)
         }
-        Error::Unknown(_) | Error::TooLarge(_) | Error::Unreadable(_) | Error::NotCarriedOut(_) | Error::Refused(_) => {
-            false
-        }
+        Error::Unknown(_) | Error::TooLarge(_) | Error::Unreadable(_) | Error::Refused(_) => false,
     }
 }
 

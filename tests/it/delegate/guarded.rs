@@ -7,7 +7,7 @@ use super::peer::{Dialect, Peer};
 use super::{app, delegated, knows, registered, results};
 use crate::support::app::App;
 use crate::support::http::soon;
-use crate::support::wire::Wire;
+use crate::support::wire::{Wire, answer};
 
 /// Longer than any test.
 const NEVER: i64 = 3_600_000;
@@ -45,7 +45,8 @@ async fn a_card_of_a_tenant_is_not_read_where_the_tenant_may_not_call() {
 
 #[tokio::test]
 async fn a_message_does_not_follow_who_sends_it_elsewhere() {
-    let (peer, inside) = (Peer::start(Dialect::JsonRpc1).await, Wire::serve(vec![]).await);
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let mut inside = Wire::serve(vec![answer("404 Not Found", "", "")]).await;
     let app = registered::app("127.0.0.1", 10).await;
     app.post("/agents", json!({ "id": "helper", "card": peer.card() })).await.expect(201);
     assert_eq!(app.get("/agents/helper").await.expect(200)["name"], "Helper", "its card is known");
@@ -54,8 +55,13 @@ async fn a_message_does_not_follow_who_sends_it_elsewhere() {
     let error = results(&app, "t").await[0]["error"].clone();
     let why = format!("The answer is HTTP 307. It leads to http://{}/agent.", inside.address);
     assert_eq!((&error["code"], &error["message"]), (&json!("peer_refused"), &json!(why)));
-    assert!(peer.told().refused > 0);
-    assert_eq!((inside.connections(), peer.told().sent.len()), (0, 0));
+    assert!(peer.told().refused > 0 && peer.told().sent.is_empty());
+    let mut asked = vec![soon(inside.request()).await.line];
+    while inside.waiting() > 0 {
+        asked.push(inside.request().await.line);
+    }
+    asked.dedup();
+    assert_eq!(asked, ["GET /.well-known/agent-card.json HTTP/1.1"], "only its card is read again");
 }
 
 #[tokio::test]

@@ -1,11 +1,15 @@
 //! `/agents`: the agents that a tenant registered.
 
+use std::net::SocketAddr;
+
 use pes::config::ConfiguredKey;
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::peer::{Dialect, Peer};
 use super::results;
 use crate::support::app::App;
+use crate::support::wire::{Wire, answer};
 
 /// The tenants `one` and `two` may have agents there.
 pub async fn app(allow: &str, poll_ms: i64) -> App {
@@ -138,9 +142,25 @@ async fn a_token_goes_to_no_host_that_it_was_not_given_for() {
 /// Its card is kept for minutes. Whoever tries again only after the first failure does so in an hour.
 #[tokio::test]
 async fn an_agent_that_has_moved_is_found_by_its_new_card() {
-    let peer = Peer::start(Dialect::JsonRpc1).await;
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    peer.becomes(|told| (told.state, told.elsewhere) = ("COMPLETED", Some(nobody)));
+    is_found_by_its_new_card(nobody).await;
+}
+
+/// Another server answers at the agent's old address.
+#[rstest]
+#[case("404 Not Found")]
+#[case("410 Gone")]
+#[case("308 Permanent Redirect")]
+#[tokio::test]
+async fn so_is_one_whose_messages_http_refuses_where_it_was(#[case] status: &str) {
+    let before = Wire::serve(vec![answer(status, "", "")]).await;
+    is_found_by_its_new_card(before.address).await;
+    assert_eq!(before.waiting(), 1);
+}
+
+async fn is_found_by_its_new_card(before: SocketAddr) {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    peer.becomes(|told| (told.state, told.elsewhere) = ("COMPLETED", Some(before)));
     let app = app("127.0.0.1", 3_600_000).await;
     app.post("/agents", json!({ "id": "helper", "card": peer.card() })).await.expect(201);
     assert_eq!(app.get("/agents/helper").await.expect(200)["name"], "Helper", "its card is known");
