@@ -133,7 +133,7 @@ impl Connection {
 
     /// The tools that the server lists, within bounds, and whether there are more.
     pub(super) async fn definitions(&self, profile: &Profile) -> Result<(Vec<Definition>, bool), ListingError> {
-        listing::definitions(&self.peer, &self.reader.tasks, profile).await
+        listing::definitions(&self.peer, &self.reader, profile).await
     }
 
     /// Since that protocol version, servers send `list_changed` only to clients that subscribed. A subscription that ends, or

@@ -9,12 +9,10 @@ use rmcp::model::{ContentBlock, ErrorCode, InputRequest, JsonRpcMessage, ServerR
 use rmcp::service::RxJsonRpcMessage;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::call_errors::cut;
 use super::tasks::TaskTools;
-
-/// The member of a tool's `_meta` that says why its definition cannot be read.
-pub(super) const UNREADABLE: &str = "pes/unreadable";
 
 /// The members of a tool that are used here.
 const USED_MEMBERS: [&str; 6] = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
@@ -32,6 +30,8 @@ pub(super) type Message = RxJsonRpcMessage<RoleClient>;
 pub(super) struct Reader {
     server: Arc<str>,
     pub(super) tasks: TaskTools,
+    /// The member of a tool's `_meta` that says why its definition cannot be read. It is random, so that no server can set it.
+    unreadable: Arc<str>,
     /// Whether it was logged that messages had to be put right.
     has_warned: Arc<AtomicBool>,
     /// Why nothing more is read, if that was not the end of the connection.
@@ -40,7 +40,13 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new(server: Arc<str>) -> Self {
-        Self { server, tasks: TaskTools::default(), has_warned: Arc::default(), broken: Arc::default() }
+        let unreadable = format!("pes/unreadable/{}", Uuid::new_v4()).into();
+        Self { server, tasks: TaskTools::default(), unreadable, has_warned: Arc::default(), broken: Arc::default() }
+    }
+
+    /// Why the definition of this tool cannot be read; `None`: it can.
+    pub(super) fn why_unreadable<'t>(&self, tool: &'t Tool) -> Option<&'t str> {
+        tool.meta.as_ref()?.0.get(&*self.unreadable)?.as_str()
     }
 
     /// Nothing more is read.
@@ -81,7 +87,7 @@ impl Reader {
             Err(error) => error.is_data(),
         };
         let message = is_of_unknown_form.then(|| serde_json::from_slice(message).ok()).flatten()?;
-        let mended = answer(message)?;
+        let mended = answer(message, &self.unreadable)?;
         if !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 server = &*self.server,
@@ -92,8 +98,9 @@ impl Reader {
     }
 }
 
-/// An answer to one of our requests, put right; `None`: it is none.
-fn answer(mut message: Map<String, Value>) -> Option<Value> {
+/// An answer to one of our requests, put right; `None`: it is none. `unreadable` is the member of `_meta` that says why a
+/// tool cannot be read.
+fn answer(mut message: Map<String, Value>, unreadable: &str) -> Option<Value> {
     let id = message.remove("id").filter(|id| id.is_string() || id.is_i64() || id.is_u64())?;
     if message.contains_key("method") {
         return None;
@@ -108,7 +115,7 @@ fn answer(mut message: Map<String, Value>) -> Option<Value> {
             if let Some(why) = unreadable_question(&result) {
                 return Some(json!({ "jsonrpc": "2.0", "id": id, "error": readable_error(why.into()) }));
             }
-            Value::Object(readable_result(result))
+            Value::Object(readable_result(result, unreadable))
         }
         other => other,
     };
@@ -140,10 +147,10 @@ fn readable_error(error: Value) -> Value {
 }
 
 /// Lists of tools, and results of calls, are put right; other results stay as they are.
-fn readable_result(mut result: Map<String, Value>) -> Map<String, Value> {
+fn readable_result(mut result: Map<String, Value>, unreadable: &str) -> Map<String, Value> {
     if let Some(Value::Array(tools)) = result.get_mut("tools") {
         for (place, tool) in tools.iter_mut().enumerate() {
-            *tool = readable_tool(place, tool.take());
+            *tool = readable_tool(place, tool.take(), unreadable);
         }
     } else if let Some(content) = result.get_mut("content").filter(|content| !is_readable::<Vec<ContentBlock>>(content))
     {
@@ -157,7 +164,7 @@ fn readable_result(mut result: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// A definition that cannot be read keeps its name, and says why.
-fn readable_tool(place: usize, mut tool: Value) -> Value {
+fn readable_tool(place: usize, mut tool: Value, unreadable: &str) -> Value {
     if is_readable::<Tool>(&tool) {
         return tool;
     }
@@ -171,7 +178,7 @@ fn readable_tool(place: usize, mut tool: Value) -> Value {
         path => format!("{path}: {}", error.inner()),
     };
     let name = tool["name"].as_str().map_or_else(|| format!("tools/{place}"), str::to_owned);
-    json!({ "name": name, "inputSchema": {}, "_meta": { UNREADABLE: why } })
+    json!({ "name": name, "inputSchema": {}, "_meta": { unreadable: why } })
 }
 
 /// Content that cannot be read becomes a text that says so.

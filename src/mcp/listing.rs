@@ -7,9 +7,8 @@ use serde_json::Value;
 
 use super::call_errors::{is_unreachable, request_cause};
 use super::definition::{Definition, Hints, check_schemas};
-use super::incoming::UNREADABLE;
+use super::incoming::Reader;
 use super::server::Profile;
-use super::tasks::TaskTools;
 
 /// How many pages are read.
 const MAX_PAGES: usize = 500;
@@ -32,10 +31,10 @@ impl From<ServiceError> for ListingError {
 /// size, and whether there are more that are allowed.
 pub(super) async fn definitions(
     peer: &Peer<RoleClient>,
-    tasks: &TaskTools,
+    reader: &Reader,
     profile: &Profile,
 ) -> Result<(Vec<Definition>, bool), ListingError> {
-    let (found, has_more) = listed(peer, tasks, profile).await?;
+    let (found, has_more) = listed(peer, reader, profile).await?;
     // Compiling schemas may take long, so it runs on a blocking thread.
     let found = tokio::task::spawn_blocking(|| check_schemas(found)).await;
     let unchecked =
@@ -45,7 +44,7 @@ pub(super) async fn definitions(
 
 async fn listed(
     peer: &Peer<RoleClient>,
-    tasks: &TaskTools,
+    reader: &Reader,
     profile: &Profile,
 ) -> Result<(Vec<Definition>, bool), ServiceError> {
     let (mut found, mut cursor) = (Vec::new(), None);
@@ -55,7 +54,7 @@ async fn listed(
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let page = peer.list_tools(Some(params)).await?;
         for tool in page.tools {
-            let definition = definition(tool, tasks);
+            let definition = definition(tool, reader);
             let is_allowed = definition.is_allowed(&profile.settings);
             let (count, bytes) = if is_allowed { &mut allowed } else { &mut denied };
             let with_it = *bytes + definition.bytes();
@@ -75,10 +74,10 @@ async fn listed(
     Ok((found, true))
 }
 
-fn definition(tool: rmcp::model::Tool, tasks: &TaskTools) -> Definition {
+fn definition(tool: rmcp::model::Tool, reader: &Reader) -> Definition {
+    let unreadable = reader.why_unreadable(&tool).map(str::to_owned);
+    let is_task_only = reader.tasks.contains(&tool.name);
     let hints = tool.annotations.unwrap_or_default();
-    let unreadable = tool.meta.as_ref().and_then(|meta| meta.0.get(UNREADABLE)?.as_str()).map(str::to_owned);
-    let is_task_only = tasks.contains(&tool.name);
     let refused = unreadable.or_else(|| is_task_only.then(|| "its server runs it as a task only".to_owned()));
     Definition {
         description: tool.description.or(tool.title.map(Into::into)).unwrap_or_default().into_owned(),

@@ -53,18 +53,19 @@ fn content_that_is_missing_is_empty() {
 fn a_tool_that_cannot_be_read_says_why_and_one_with_odd_decorations_is_read() {
     let schema = json!({ "type": "object" });
     let tools = json!([
-        { "name": "good", "inputSchema": schema },
+        { "name": "good", "inputSchema": schema, "_meta": { "pes/unreadable": "as its server says" } },
         { "name": "bare" },
         { "name": "hint", "inputSchema": schema, "annotations": { "readOnlyHint": "yes" } },
         { "name": "icon", "inputSchema": schema, "icons": [{ "mimeType": "image/png" }] },
         { "inputSchema": schema },
     ]);
     for result in [json!({ "tools": tools }), json!({ "tools": tools, "resultType": "complete", "ttlMs": 0 })] {
-        let said = json!({ "jsonrpc": "2.0", "id": 1, "result": result });
-        let Some(JsonRpcMessage::Response(said)) = read(&said) else { panic!("it is a response") };
+        let said = json!({ "jsonrpc": "2.0", "id": 1, "result": result }).to_string();
+        let reader = Reader::new("far".into());
+        let Ok(JsonRpcMessage::Response(said)) = reader.read(said.as_bytes()) else { panic!("it is a response") };
         let ServerResult::ListToolsResult(list) = said.result else { panic!("{said:?}") };
         let read = list.tools.iter().map(|tool| {
-            let why = tool.meta.as_ref().and_then(|meta| meta.0.get(UNREADABLE)?.as_str());
+            let why = reader.why_unreadable(tool);
             (&*tool.name, why.unwrap_or_default().to_owned())
         });
         let read: Vec<(&str, String)> = read.collect();
