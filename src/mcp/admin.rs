@@ -1,5 +1,6 @@
 //! Listing MCP servers for a tenant, and approving a tool's definition.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -62,6 +63,16 @@ impl Catalog {
             tool.now = listed.iter().find(is_it).map(|known| DefinitionView::of(known));
             tool.approved = trusted.get(&tool.tool).map(DefinitionView::of);
         }
+    }
+
+    /// How many servers are down: of the operator's each, and of all tenants' together.
+    pub fn down_servers(&self) -> Vec<(String, usize)> {
+        let mut down = BTreeMap::<String, usize>::new();
+        for server in self.running() {
+            let is_down = server.state().health == Health::Down;
+            *down.entry(server.profile.label()).or_default() += usize::from(is_down);
+        }
+        down.into_iter().collect()
     }
 
     /// The server of this name, if the caller's agents may use it.

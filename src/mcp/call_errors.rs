@@ -122,7 +122,7 @@ fn transport_cause(error: &DynamicTransportError) -> String {
     }
 }
 
-fn failure_cause(failure: &Failure) -> String {
+pub(super) fn failure_cause(failure: &Failure) -> String {
     match failure {
         StreamableHttpError::Client(error) => error.to_string(),
         StreamableHttpError::Deserialize(error) if error.is_syntax() || error.is_eof() => {

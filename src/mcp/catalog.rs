@@ -231,14 +231,17 @@ impl Catalog {
     /// How many tools are off because their definition has changed: for each of the operator's servers, and for all
     /// tenants' servers together. Removed servers are not counted.
     pub fn changed_tools(&self) -> Vec<(String, usize)> {
-        let servers: Vec<Arc<Server>> = self.lock().values().map(|running| running.server.clone()).collect();
         let mut changed = BTreeMap::<String, usize>::new();
-        for server in servers {
+        for server in self.running() {
             let listed_tools = self.listed_tools(server.profile.owner.unwrap_or(OPERATOR), &server);
             let count = listed_tools.iter().filter(|tool| tool.standing == ToolStanding::Changed).count();
             *changed.entry(server.profile.label()).or_default() += count;
         }
         changed.into_iter().collect()
+    }
+
+    pub(super) fn running(&self) -> Vec<Arc<Server>> {
+        self.lock().values().map(|running| running.server.clone()).collect()
     }
 
     /// Logs once for each changed definition that its tool is off.

@@ -18,7 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::call_errors::{failed, lost, not_started, start_cause};
 use super::call_permits::{CallPermits, MAX_CALLS};
-use super::credentials::Credentials;
+use super::credentials::{Credentials, Refusal};
 use super::definition::Definition;
 use super::handler::Handler;
 use super::http::{CALL_REFUSED, HttpTransport};
@@ -66,7 +66,12 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Starts or connects to the server and negotiates a protocol version. The error text is safe to log.
-    pub(super) async fn open(profile: &Profile, egress: &Arc<Egress>, changed: Arc<Notify>) -> Result<Self, String> {
+    pub(super) async fn open(
+        profile: &Profile,
+        egress: &Arc<Egress>,
+        changed: Arc<Notify>,
+        refusal: Refusal,
+    ) -> Result<Self, String> {
         let call_timeout = Duration::from_millis(profile.settings.timeout_ms.into());
         let questions = Arc::new(Questions::new(call_timeout));
         let handler = || Handler {
@@ -86,7 +91,7 @@ impl Connection {
                 }
             }
             Some(url) => {
-                let transport = http_transport(profile, egress, url, session.clone(), reader.clone())?;
+                let transport = http_transport(profile, egress, url, session.clone(), reader.clone(), refusal)?;
                 let running = handler().serve_with_lifecycle(transport, lifecycle()).await;
                 (running.map_err(|error| start_cause(&error))?, None)
             }
@@ -304,6 +309,7 @@ fn http_transport(
     url: &str,
     session: SessionEnd,
     reader: Reader,
+    refusal: Refusal,
 ) -> Result<StreamableHttpClientTransport<HttpTransport>, String> {
     let to = url::Url::parse(url).map_err(|error| format!("its address is no URL: {error}"))?;
     let to = match profile.owner {
@@ -318,6 +324,7 @@ fn http_transport(
         request_timeout: Duration::from_millis(profile.settings.timeout_ms.into()),
         message_bytes: profile.message_bytes,
         credentials: Arc::new(credentials),
+        refusal,
         session: session.clone(),
         reader,
     };

@@ -4,9 +4,28 @@ use std::collections::{BTreeMap, HashMap};
 
 use http::{HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
+use tokio::sync::watch;
 
 use crate::config::Reference;
 use crate::config::env::Variables;
+
+/// Why the server of a connection refused a call for its credentials; `None`: it did not, or has carried out another since.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Refusal(watch::Sender<Option<String>>);
+
+impl Refusal {
+    pub(super) fn record(&self, why: Option<String>) {
+        self.0.send_if_modified(|known| {
+            let has_changed = *known != why;
+            *known = why;
+            has_changed
+        });
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<Option<String>> {
+        self.0.subscribe()
+    }
+}
 
 /// The headers as they were read when the connection was opened.
 pub(super) struct Credentials {

@@ -26,7 +26,8 @@ use tokio::time::timeout;
 use self::responses::{
     answers, correlated, id_of, is_call, is_discovery, is_request_header, is_type, refusal, refuses_call,
 };
-use super::credentials::Credentials;
+use super::call_errors::failure_cause;
+use super::credentials::{Credentials, Refusal};
 use super::incoming::Reader;
 use super::session::SessionEnd;
 use crate::egress::{self, Bounds, Destination, Egress, IncomingResponse, OutgoingRequest, retry_after};
@@ -55,6 +56,7 @@ pub(super) struct HttpTransport {
     /// Maximum size of one message.
     pub(super) message_bytes: usize,
     pub(super) credentials: Arc<Credentials>,
+    pub(super) refusal: Refusal,
     pub(super) session: SessionEnd,
     pub(super) reader: Reader,
 }
@@ -76,11 +78,26 @@ impl HttpTransport {
         extra: RequestHeaders,
         bounds: Bounds,
     ) -> Result<IncomingResponse, Failure> {
+        let answer = self.exchange(method, body, extra, bounds).await?;
+        self.check_credentials(answer)
+    }
+
+    /// The response, whatever its status.
+    async fn exchange(
+        &self,
+        method: Method,
+        body: Vec<u8>,
+        extra: RequestHeaders,
+        bounds: Bounds,
+    ) -> Result<IncomingResponse, Failure> {
         let headers = extra.headers().map_err(|why| StreamableHttpError::UnexpectedServerResponse(why.into()))?;
         let request = OutgoingRequest { method, to: self.to.clone(), headers, body: Bytes::from(body), bounds };
-        let answer = self.egress.send(request).await.map_err(StreamableHttpError::Client)?;
-        let status = answer.status();
-        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        self.egress.send(request).await.map_err(StreamableHttpError::Client)
+    }
+
+    /// The response, unless it refuses the credentials.
+    fn check_credentials(&self, answer: IncomingResponse) -> Result<IncomingResponse, Failure> {
+        if matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             if self.credentials.have_changed() {
                 return Err(self.end_session("its credentials were replaced"));
             }
@@ -89,6 +106,18 @@ impl HttpTransport {
             return Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(asked)));
         }
         Ok(answer)
+    }
+
+    /// Records whether the server has refused a call for its credentials, or has carried it out. A 403 may be about one
+    /// tool.
+    fn record_refusal(&self, status: StatusCode, checked: Result<&IncomingResponse, &Failure>) {
+        match checked {
+            Err(error @ StreamableHttpError::AuthRequired(_)) if status == StatusCode::UNAUTHORIZED => {
+                self.refusal.record(Some(failure_cause(error)));
+            }
+            Ok(_) if status.is_success() => self.refusal.record(None),
+            Ok(_) | Err(_) => {}
+        }
     }
 
     fn bounds(&self) -> Bounds {
@@ -215,8 +244,13 @@ impl StreamableHttpClient for HttpTransport {
         let expects_response = id.is_some();
         let in_session = extra.session.is_some().then(|| extra.clone());
         let bounds = self.stream_bounds(if expects_response { RESPONSE_LIFETIME } else { STREAM_LIFETIME });
-        let mut answer = self.send(Method::POST, serde_json::to_vec(&message)?, extra, bounds).await?;
+        let answer = self.exchange(Method::POST, serde_json::to_vec(&message)?, extra, bounds).await?;
         let status = answer.status();
+        let checked = self.check_credentials(answer);
+        if is_call(&message) {
+            self.record_refusal(status, checked.as_ref());
+        }
+        let mut answer = checked?;
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Ok(StreamableHttpPostResponse::Accepted);
         }

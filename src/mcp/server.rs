@@ -14,6 +14,7 @@ use super::call_errors::cut;
 use super::call_permits::CallPermits;
 use super::changes::ChangeCounts;
 use super::client::{Connection, RELIST_PAUSE};
+use super::credentials::Refusal;
 use super::definition::Definition;
 use super::listing::ListingError;
 use crate::config::McpServer;
@@ -230,9 +231,10 @@ impl Server {
 
     /// Runs one connection from start to end. Returns why it ended.
     async fn run_connection(&self, egress: &Arc<Egress>) -> String {
-        let changed = Arc::new(Notify::new());
+        let (changed, refusal) = (Arc::new(Notify::new()), Refusal::default());
+        let mut refused = refusal.subscribe();
         let opened = timeout(self.profile.start, async {
-            let connection = Connection::open(&self.profile, egress, changed.clone()).await?;
+            let connection = Connection::open(&self.profile, egress, changed.clone(), refusal.clone()).await?;
             self.refresh_tools(&connection).await.map_err(|error| error.why)?;
             Ok::<_, String>(Arc::new(connection))
         });
@@ -258,9 +260,26 @@ impl Server {
                 // Calls in flight hold their own reference to the connection until they are answered.
                 why = connection.session_ended() => return why.to_owned(),
                 () = &mut listens => {}
+                Ok(()) = refused.changed() => {
+                    let why = refused.borrow_and_update().clone();
+                    self.on_refusal(why);
+                }
                 why = &mut refreshes => return why,
             }
         }
+    }
+
+    /// The server refused a call for its credentials; `None`: it has carried out another since. Calls are sent to it all
+    /// the same.
+    fn on_refusal(&self, why: Option<String>) {
+        let why = why.map(|why| cut(why, MAX_REASON_CHARS));
+        if let Some(why) = &why {
+            tracing::warn!(server = &*self.profile.name, why, "an MCP server refuses its credentials");
+        }
+        self.update(|state| {
+            state.health = if why.is_some() { Health::Down } else { Health::Ready };
+            state.why = why;
+        });
     }
 
     /// Lists the tools. Returns whether they have changed; only then agents are offered something else.

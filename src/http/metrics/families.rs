@@ -151,6 +151,7 @@ pub const LOOKED_UP: &[Family] = &[
     ("pes_auth_key_expiry_seconds", Gauge, "The time until the next key expires; +Inf if none does."),
     ("pes_outbox_waiting", Gauge, "Deliveries that are not over, of all replicas."),
     ("pes_outbox_oldest_due_seconds", Gauge, "How late the oldest of them is."),
+    ("pes_mcp_down_servers", Gauge, "MCP servers that are down, or refuse their credentials."),
     ("pes_mcp_changed_tools", Gauge, "Tools of MCP servers that are off because they changed."),
     ("pes_provider_running_calls", Gauge, "Calls under way, by provider."),
     ("pes_provider_waiting_calls", Gauge, "Calls that wait for a place, by provider."),

@@ -28,12 +28,13 @@ pub(crate) async fn values(app: &AppState) -> Vec<MetricValue> {
     for (name, providers) in offers::provider_figures(service) {
         values.extend(providers.into_iter().map(|(provider, of)| (name, vec![("provider", provider)], of as f64)));
     }
-    let mut changed = service.mcp().changed_tools();
-    if changed.is_empty() {
-        changed.push((TENANT.to_owned(), 0));
+    let (down, changed) = (service.mcp().down_servers(), service.mcp().changed_tools());
+    for (name, mut servers) in [("pes_mcp_down_servers", down), ("pes_mcp_changed_tools", changed)] {
+        if servers.is_empty() {
+            servers.push((TENANT.to_owned(), 0));
+        }
+        values.extend(servers.into_iter().map(|(server, of)| (name, vec![("server", server)], of as f64)));
     }
-    let changed = changed.into_iter();
-    values.extend(changed.map(|(server, of)| ("pes_mcp_changed_tools", vec![("server", server)], of as f64)));
     values.extend(pooled(&figures::pools(service)));
     let (checks, figures) = tokio::join!(readiness::checks(service), figures::read(service));
     let is_leaving = app.leaving.is_cancelled();
