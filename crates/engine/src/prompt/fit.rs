@@ -4,13 +4,15 @@
 
 use serde_json::Value;
 
+use crate::domain::ids::{CallId, ItemId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::model::ContextFit;
 use crate::domain::payload::{self, Payloads};
+use crate::domain::run::Run;
 use crate::domain::settings::RunSettings;
 use crate::domain::tokens;
-use crate::domain::tool::ToolResult;
-use crate::pes::state::{ModelCall, State};
+use crate::domain::tool::{ToolError, ToolResult};
+use crate::pes::state::{ModelCall, RunPhase, Shape, State};
 use crate::prompt::{History, StepResult, as_text, level, shortened};
 use crate::{PromptMaterial, SummaryExtent, World};
 
@@ -128,6 +130,41 @@ impl<'a> FittedHistory<'a> {
         let fit = ContextFit { kept: fitted.messages.len(), summarised, left_out: fitted.left_out, shortened };
         (Self { most, most_of_own, ..fitted }, fit)
     }
+}
+
+/// Whether the prompt of a call shows messages before its run's own, or a summary of them. `is_step`: it is that of an
+/// item's step.
+pub(crate) fn shows_history(state: &State, run: &Run, is_step: bool) -> bool {
+    let is_conversation = !is_step || state.shape == Shape::Single;
+    // Otherwise the run's own query is the whole conversation.
+    let has_history = state.head.summary.is_some() || state.head.history_bytes > run.query.len() as u64;
+    is_conversation && has_history && run.settings.history_limit > 0
+}
+
+/// Whether a shorter prompt of this call would leave anything out. `item`: whose step it is.
+pub(crate) fn can_be_shorter(state: &State, call: &ModelCall, item: Option<&ItemId>) -> bool {
+    let Some(run) = &state.run else { return false };
+    let summarised = state.head.summary.as_ref().map_or(0, |summary| summary.bytes);
+    let has_messages = state.head.history_bytes > summarised + run.query.len() as u64;
+    // A call that sums up messages is shown shorter ones.
+    call.sums.is_some()
+        || (has_messages && shows_history(state, run, item.is_some()))
+        || (shows_results(state, item.is_some()) && has_long_result(state))
+}
+
+/// Whether the prompt of a call shows the results of items: a planner is shown none.
+pub(crate) fn shows_results(state: &State, is_step: bool) -> bool {
+    is_step || state.phase() == RunPhase::Synthesizing
+}
+
+fn has_long_result(state: &State) -> bool {
+    let is_long = |value: &Value| payload::reference(value).is_some() || as_text(value).len() > MIN_RESULT_CHARS;
+    let is_long_error = |error: &ToolError| error.message.len() > MIN_RESULT_CHARS;
+    let is_long_result = |id: &CallId| {
+        let result = state.calls.get(id).and_then(|call| call.record.result.as_ref());
+        result.is_some_and(|it| it.output.iter().any(is_long) || it.error.iter().any(is_long_error))
+    };
+    state.list.iter().any(|item| item.progress.result.iter().any(is_long) || item.calls.iter().any(is_long_result))
 }
 
 /// The most characters of one of these texts, if they must have this many bytes less.

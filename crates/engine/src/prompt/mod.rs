@@ -35,6 +35,7 @@ use crate::domain::tool::{ToolResult, ToolSpec};
 
 pub(crate) use data::shortened;
 pub use execution::{converse, enforcement, is_enforcement, opening, step};
+pub(crate) use fit::can_be_shorter;
 pub use parts::{PartKind, PromptPart, parts};
 pub use planning::{plan, refine};
 pub use repair::repair;

@@ -65,12 +65,9 @@ pub(crate) fn needs(state: &State, effect: &Effect) -> PromptNeeds {
         (None, RunPhase::Synthesizing) => results_need(state, open.run, None, &mut add),
         (None, RunPhase::Idle | RunPhase::Planning | RunPhase::Refining | RunPhase::Executing) => {}
     }
-    let is_conversation = open.item.is_none() || state.shape == Shape::Single;
     let newest = open.run.settings.history_limit;
     let summary = state.head.summary.as_ref();
-    // Otherwise the run's own query is the whole conversation.
-    let has_history = summary.is_some() || state.head.history_bytes > open.run.query.len() as u64;
-    let history = (is_conversation && has_history && newest > 0).then(|| {
+    let history = fit::shows_history(state, open.run, open.item.is_some()).then(|| {
         summary.iter().for_each(|summary| add(&summary.text));
         let since = summary.map(|summary| summary.upto.clone());
         HistoryQuery { newest, since, except: state.head.queue.clone() }
@@ -161,9 +158,8 @@ fn rendered(
         return Err(extent);
     }
     let Some(limit) = limit else { return Ok((whole, fitted.fit())) };
-    // A planner is shown no results.
-    let shows_results = open.item.is_some() || state.phase() == RunPhase::Synthesizing;
-    let results = if shows_results { results(state, open, &fitted).0 } else { Vec::new() };
+    let results =
+        if fit::shows_results(state, open.item.is_some()) { results(state, open, &fitted).0 } else { Vec::new() };
     let longest = settings.execution.tool_result_max_length as usize;
     let of_tools = prompt::most_of_tools(&results, longest);
     let own = open.item.map(|item| item_loop::turns(state, item, fitted.payloads)).unwrap_or_default();

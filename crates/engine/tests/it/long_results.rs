@@ -2,9 +2,10 @@
 
 use pes_engine::domain::model::{FailureKind, ModelRequest};
 use pes_engine::domain::prompt::PromptMessage;
-use pes_engine::domain::run::RunStatus;
+use pes_engine::domain::run::{OnBusy, RunStatus};
 use serde_json::json;
 
+use super::retry::with_fallbacks;
 use super::sim::*;
 
 /// An item whose two calls return this text, which is shortened to 60,000 characters anyway; this is its second prompt.
@@ -54,4 +55,20 @@ fn results_of_the_items_own_calls_are_shortened_where_the_provider_finds_the_pro
     let [whole, shorter] = lengths[..] else { panic!("{lengths:?}") };
     assert!(whole > 80_000 && shorter < whole / 2 + 500, "{lengths:?}");
     assert_eq!(sim.item("a")["status"], "completed");
+}
+
+#[test]
+fn a_prompt_that_is_too_long_is_shortened_once_then_another_model_is_asked() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &["read"])]),
+        "a.1" => calls(&[("read", json!({}))]),
+        "a.2" => fails(FailureKind::TooLong),
+        _ => says("fine"),
+    });
+    sim.tools.output = Some(json!("o".repeat(10_000)));
+    sim.ask_with("go", OnBusy::Enqueue, with_fallbacks(1)).unwrap();
+    sim.go();
+    let step: Vec<&str> = sim.prompts.iter().filter(|it| which(it) == "a.2").map(|it| it.model.as_str()).collect();
+    assert_eq!(step, ["m", "m", "m1", "m1"]);
+    assert_eq!(sim.item("a")["reason"], "prompt_too_long: the model is away");
 }

@@ -84,7 +84,7 @@ pub(crate) fn on_model_failed(
         model_call::count_usage(tx, stream, item.as_ref(), (&provider, &model), usage);
     }
     let is_over = tx.state.is_cancelling();
-    let delay = if is_over { None } else { retry::prepare_next(tx, &mut call, &failure) };
+    let delay = if is_over { None } else { retry::prepare_next(tx, item.as_ref(), &mut call, &failure) };
     tx.record_stream_error(stream, item.as_ref(), &failure, delay);
     tx.clear_model_call(item.as_ref());
     match delay {

@@ -2,7 +2,7 @@
 //! step. For a tool call: another attempt, if the tool declared that this is safe, or nothing was sent.
 
 use crate::domain::Millis;
-use crate::domain::ids::CallId;
+use crate::domain::ids::{CallId, ItemId};
 use crate::domain::model::{FailureKind, ModelFailure};
 use crate::domain::tool::{CallCode, Retrying, ToolError};
 use crate::pes::peers::send;
@@ -10,6 +10,7 @@ use crate::pes::people::suspend;
 use crate::pes::settle::suspension;
 use crate::pes::state::{ModelCall, State};
 use crate::pes::tx::Tx;
+use crate::prompt;
 
 const BACKOFF_MS: Millis = 500;
 const MAX_BACKOFF_MS: Millis = 30_000;
@@ -30,8 +31,14 @@ enum RetryDecision {
     GiveUp,
 }
 
-/// Prepares the call for its next attempt and returns the delay; `None`: there is no next attempt.
-pub(crate) fn prepare_next(tx: &mut Tx<'_>, call: &mut ModelCall, failure: &ModelFailure) -> Option<Millis> {
+/// Prepares the call for its next attempt and returns the delay; `None`: there is no next attempt. `item`: whose step it
+/// is.
+pub(crate) fn prepare_next(
+    tx: &mut Tx<'_>,
+    item: Option<&ItemId>,
+    call: &mut ModelCall,
+    failure: &ModelFailure,
+) -> Option<Millis> {
     if failure.kind == FailureKind::Interrupted {
         restart_retry_time(tx, call);
         return Some(0);
@@ -48,7 +55,7 @@ pub(crate) fn prepare_next(tx: &mut Tx<'_>, call: &mut ModelCall, failure: &Mode
         }
         call.failing_since.get_or_insert(tx.stamp.now);
     }
-    match decide_retry(tx, call, failure) {
+    match decide_retry(tx, item, call, failure) {
         RetryDecision::Again(delay) => {
             call.exclude_wait(if is_queued { delay } else { 0 });
             Some(delay)
@@ -73,14 +80,14 @@ pub(crate) fn restart_retry_time(tx: &Tx<'_>, call: &mut ModelCall) {
     call.failing_since = call.failing_since.map(|_| tx.stamp.now);
 }
 
-fn decide_retry(tx: &Tx<'_>, call: &ModelCall, failure: &ModelFailure) -> RetryDecision {
+fn decide_retry(tx: &Tx<'_>, item: Option<&ItemId>, call: &ModelCall, failure: &ModelFailure) -> RetryDecision {
     let has_other = tx.state.run_settings().choice(call.choice + 1).is_some();
     let or_other = || if has_other { RetryDecision::Other } else { RetryDecision::GiveUp };
     let limits = tx.world.limits;
     let failures = if failure.is_ours { call.unsent } else { call.failures };
     let window = match failure.kind {
         FailureKind::Refused | FailureKind::TooLarge => return or_other(),
-        FailureKind::TooLong if call.tight => return or_other(),
+        FailureKind::TooLong if call.tight || !prompt::can_be_shorter(tx.state, call, item) => return or_other(),
         FailureKind::TooLong => return RetryDecision::Tighter,
         FailureKind::Saturated | FailureKind::BreakerOpen if has_other => return RetryDecision::Other,
         FailureKind::Saturated => return RetryDecision::Again(delay(tx, 1, failure.retry_after_ms)),
