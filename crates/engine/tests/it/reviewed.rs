@@ -118,16 +118,26 @@ fn after_a_yes_what_is_harmless_asks_nobody_though_a_plan_was_rejected_before() 
 
 #[test]
 fn a_planner_that_answers_instead_ends_the_run() {
-    let mut sim = Sim::new(|request| match which(request).as_str() {
-        "planning" => plan(&[("write", &[], &["write"])]),
-        _ => says(r#"{"answer":"then I leave it","todoList":[]}"#),
-    });
-    asked(&mut sim, PlanReview::Always);
-    reject(&mut sim, "leave it");
-    assert!(sim.is_idle() && ran(&sim).is_empty());
-    let answer = &sim.contents(ObservationType::FinalResponse)[0]["message"]["content"];
-    assert_eq!(answer, "then I leave it");
-    assert_eq!(statuses(&sim), ["write:cancelled"]);
+    for (other_plans, left) in [(0, &["write:cancelled"][..]), (1, &["write:cancelled", "read:cancelled"])] {
+        let mut more = other_plans;
+        let mut sim = Sim::new(move |request| match which(request).as_str() {
+            "planning" => plan(&[("write", &[], &["write"])]),
+            "refinement" if more > 0 => {
+                more -= 1;
+                plan(&[("read", &[], &["read"])])
+            }
+            _ => says(r#"{"answer":"then I leave it","todoList":[]}"#),
+        });
+        asked(&mut sim, PlanReview::Always);
+        (0..=other_plans).for_each(|_| reject(&mut sim, "leave it"));
+        assert!(sim.is_idle() && ran(&sim).is_empty());
+        let answer = &sim.contents(ObservationType::FinalResponse)[0]["message"]["content"];
+        assert_eq!(answer, "then I leave it");
+        assert_eq!(
+            (statuses(&sim), sim.prompts.len()),
+            (left.iter().map(|it| (*it).to_owned()).collect(), 2 + other_plans)
+        );
+    }
 }
 
 #[test]

@@ -195,9 +195,14 @@ pub(crate) fn drop_rejected(tx: &mut Tx<'_>) -> bool {
     if !is_replanning || tx.state.phase() != RunPhase::Refining || tx.state.is_refinement_due() {
         return false;
     }
-    let is_nothing_done = tx.state.settled_now().next().is_none() && !tx.state.list.is_any_open();
+    let is_nothing_done = is_nothing_done(tx.state);
     item::cancel_pending(tx, "the plan was rejected");
     is_nothing_done
+}
+
+/// Whether nothing of this run's plans was carried out, nor is under way.
+fn is_nothing_done(state: &State) -> bool {
+    !state.list.is_any_open() && state.settled_now().all(|item| item.progress.status == ItemStatus::Cancelled)
 }
 
 /// Reads the whole list that a person sends in place of the plan's.
