@@ -118,7 +118,7 @@ fn after_a_yes_what_is_harmless_asks_nobody_though_a_plan_was_rejected_before() 
 
 #[test]
 fn a_planner_that_answers_instead_ends_the_run() {
-    for (other_plans, left) in [(0, &["write:cancelled"][..]), (1, &["write:cancelled", "read:cancelled"])] {
+    for (other_plans, left) in [(0, &["write:cancelled"][..]), (1, &["write:cancelled", "read:cancelled"][..])] {
         let mut more = other_plans;
         let mut sim = Sim::new(move |request| match which(request).as_str() {
             "planning" => plan(&[("write", &[], &["write"])]),
@@ -177,6 +177,8 @@ fn an_edit_that_cannot_be_made_is_refused_at_its_place_and_the_question_stays() 
         (json!([]), "/modifiedArgs"),
         (json!({}), "/modifiedArgs/todoList"),
         (json!({ "todoList": {} }), "/modifiedArgs/todoList"),
+        (json!({ "todoList": [] }), "/modifiedArgs/todoList"),
+        (json!({ "todoList": [item("read", json!({ "status": "cancelled" }))] }), "/modifiedArgs/todoList"),
         (json!({ "todoList": [], "plan/x": 1 }), "/modifiedArgs/plan~1x"),
         (
             json!({ "todoList": [item("a", json!({ "requiredTools": ["none"] }))] }),

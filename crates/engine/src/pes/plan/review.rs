@@ -113,6 +113,7 @@ pub(crate) fn judge(tx: &mut Tx<'_>, answer: Answer, by: &str) -> Result<(Decisi
 
 fn judge_edited(tx: &mut Tx<'_>, edited: Value, by: &str) -> Result<(Decision, ReviewDecision), Fault> {
     let list = edited_list(edited)?;
+    check_work_left(tx.state, &list)?;
     let (version, settings) = (tx.state.head.plan_version, tx.state.run_settings().clone());
     let in_answer = format!("/modifiedArgs/{EDITED_LIST_MEMBER}");
     match edit::edit(tx, version, list, by, &settings).map_err(|fault| fault.below(&in_answer))? {
@@ -122,6 +123,16 @@ fn judge_edited(tx: &mut Tx<'_>, edited: Value, by: &str) -> Result<(Decision, R
             Ok((Decision::Modified, ReviewDecision::Run(Some(digest::of(&plan)))))
         }
     }
+}
+
+/// A list with nothing to do is no plan, whether a planner or a person makes it, unless something was done already.
+fn check_work_left(state: &State, list: &[Value]) -> Result<(), Fault> {
+    let is_pending = |item: &Value| item.get("status").is_none_or(|status| *status == ItemStatus::Pending.as_str());
+    if list.iter().any(is_pending) || !is_nothing_done(state) {
+        return Ok(());
+    }
+    let why = "leaves nothing to do; reject the plan to end the run, or give a reason to have another plan made";
+    Err(verdict::invalid(&format!("/modifiedArgs/{EDITED_LIST_MEMBER}"), why))
 }
 
 /// A rejection with a reason has the planner make another plan, as often as an item may call a model; without one, the
