@@ -219,7 +219,8 @@ impl Connection {
                 }
                 Ok(_) => {
                     let why = "The server made a task of the call, which may still be going on.";
-                    return Err(ToolError::lost(why.to_owned()));
+                    // Asked again, the server would make another task.
+                    return Err(ToolError { retry_after_ms: None, ..ToolError::lost(why.to_owned()) });
                 }
                 Err(ServiceError::McpError(error)) => {
                     running.ended();

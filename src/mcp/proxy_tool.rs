@@ -55,7 +55,8 @@ impl Tool for ProxyTool {
         match ended {
             // Nothing is in doubt about a call that only reads: it has no effect.
             Err(error) if error.is_lost() && self.spec.class == ToolClass::Read => {
-                Err(ToolError::new(CallCode::Failed, error.message).retry_after(0))
+                let retry_after_ms = error.retry_after_ms;
+                Err(ToolError { retry_after_ms, ..ToolError::new(CallCode::Failed, error.message) })
             }
             ended => ended,
         }

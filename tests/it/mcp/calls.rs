@@ -68,7 +68,7 @@ async fn a_call_whose_result_cannot_be_read_has_not_failed() {
     let error = bed.call("no_result", json!({})).await.unwrap_err();
     assert_eq!((error.code.as_str(), error.is_lost()), ("invalid_output", false), "{error:?}");
     let error = bed.call("makes_a_task", json!({})).await.unwrap_err();
-    assert!(error.is_lost(), "its work goes on: {error:?}");
+    assert_eq!((error.is_lost(), error.retry_after_ms), (true, None), "its work goes on: {error:?}");
 }
 
 #[tokio::test]
