@@ -82,7 +82,17 @@ impl Tool for HttpFetch {
 
     async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
         // A failed GET or HEAD is never in doubt: it had no effect.
-        let class = if is_read_only(&arguments) { ToolClass::Read } else { ToolClass::External };
+        if is_read_only(&arguments) {
+            self.fetch(arguments, context, ToolClass::Read).await.map_err(ToolError::without_effect)
+        } else {
+            self.fetch(arguments, context, ToolClass::External).await
+        }
+    }
+}
+
+impl HttpFetch {
+    /// `class` is that of the request's effect.
+    async fn fetch(&self, arguments: Value, context: ToolContext, class: ToolClass) -> Result<ToolOutput, ToolError> {
         let url = arguments.get("url").and_then(Value::as_str).unwrap_or_default();
         let url: Url = url.parse().map_err(|error| invalid("/url", format!("This is no URL: {error}.")))?;
         let request = OutgoingRequest {

@@ -102,6 +102,11 @@ async fn a_long_body_is_cut() {
 #[tokio::test]
 async fn every_request_is_external_and_looking_may_be_repeated() {
     let fetch = builtin::calling_out(&egress(&[], fickle(&["127.0.0.1"]))).remove(0);
+    let failed = async |method: &str| {
+        let asked = json!({ "url": "https://example.com", "method": method });
+        fetch.call(asked, context()).await.unwrap_err().has_no_effect
+    };
+    assert_eq!([failed("GET").await, failed("HEAD").await, failed("POST").await], [true, true, false]);
     let nature = |method: Value| fetch.nature(&json!({ "url": "https://example.com", "method": method }));
     assert_eq!((nature(json!("HEAD")).class, nature(json!("HEAD")).idempotent), (ToolClass::External, true));
     assert_eq!((nature(json!("POST")).class, nature(json!("POST")).idempotent), (ToolClass::External, false));

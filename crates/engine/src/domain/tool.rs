@@ -158,12 +158,15 @@ pub struct ToolError {
     /// the code says that nothing was sent (`unavailable`). This is advice and not part of the result, so it is not stored.
     #[serde(skip)]
     pub retry_after_ms: Option<Millis>,
+    /// No attempt of the call had an effect, whatever became of it. This is not stored, either.
+    #[serde(skip)]
+    pub has_no_effect: bool,
 }
 
 impl ToolError {
     /// A code of the server's own is a [`CallCode`]; a tool may use any other.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into(), pointer: None, retry_after_ms: None }
+        Self { code: code.into(), message: message.into(), pointer: None, retry_after_ms: None, has_no_effect: false }
     }
 
     /// It is about the argument at this JSON Pointer.
@@ -174,6 +177,11 @@ impl ToolError {
     /// Another attempt may succeed, after this delay at the earliest.
     pub fn retry_after(self, ms: Millis) -> Self {
         Self { retry_after_ms: Some(ms), ..self }
+    }
+
+    /// No attempt of the call had an effect.
+    pub fn without_effect(self) -> Self {
+        Self { has_no_effect: true, ..self }
     }
 
     /// It is not known whether the call had its effect: it is repeated under the same key if its tool declared that

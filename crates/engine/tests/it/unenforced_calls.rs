@@ -290,6 +290,19 @@ fn what_only_reads_fails_as_its_last_attempt_did() {
     }
 }
 
+/// Its tool alone knows that a call reads: a GET is external, because its URL may carry data.
+#[test]
+fn what_its_tool_says_had_no_effect_is_in_no_doubt() {
+    let mut sim = must_call("fetch");
+    sim.ask("go").unwrap();
+    crashes(&mut sim);
+    fails_with(&mut sim, ToolError::new("failed", "It is away.").without_effect());
+    let [ended] = &sim.contents(ObservationType::ToolExecution)[..] else { panic!("one call") };
+    assert_eq!(ended["error"], json!({ "code": "failed", "message": "It is away." }));
+    sim.go();
+    assert!(is_ordered_again(&sim));
+}
+
 /// The agent may have done it by then.
 #[test]
 fn what_an_agent_had_when_it_was_given_up_is_not_ordered_again() {
