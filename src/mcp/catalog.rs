@@ -240,6 +240,7 @@ impl Catalog {
         changed.into_iter().collect()
     }
 
+    /// The servers of the operator and of all tenants that were started.
     pub(super) fn running(&self) -> Vec<Arc<Server>> {
         self.lock().values().map(|running| running.server.clone()).collect()
     }
