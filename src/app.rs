@@ -128,7 +128,7 @@ impl App {
         components.sources.push(Arc::new(Delegating::new(agents.clone())));
         let issuers = Issuers::new(&config.auth.oidc, &egress).map_err(config::Error)?;
         let keys = Keys::open(&config.auth, store.clone(), Arc::new(move || clock.wall())).await?;
-        let keys = keys.with_issuers(issuers).with_logins(sealer.clone());
+        let keys = keys.with_issuers(issuers).with_logins(sealer.clone()).with_documents(documents.clone());
         let keys = Arc::new(keys.with_max_keys(config.limits.keys_per_tenant));
         let policies = Policies::of_server(&config, documents.clone())?;
         let tools =

@@ -23,6 +23,7 @@ use crate::domain::Millis;
 use crate::domain::caller::{Caller, LOCAL, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
+use crate::store::documents::DocumentCache;
 use crate::store::{self, KeyRow, Store};
 
 pub(crate) use administration::{name_taken, too_many_keys};
@@ -88,6 +89,8 @@ pub struct Keys {
     open_tenant: TenantPk,
     pub(super) store: Arc<dyn Store>,
     pub(super) now: Now,
+    /// Says which tenants were removed. `None`: none can be.
+    documents: Option<Arc<DocumentCache>>,
     pub(super) issuers: Issuers,
     /// `None`: browsers cannot sign in.
     pub(super) logins: Option<Logins>,
@@ -140,6 +143,7 @@ impl Keys {
             open_tenant,
             store,
             now,
+            documents: None,
             issuers: Issuers::default(),
             logins: None,
             tenants: Mutex::default(),
@@ -150,6 +154,12 @@ impl Keys {
             wrong_keys: WrongKeyThrottle::default(),
             refused: RefusedLogins::default(),
         })
+    }
+
+    /// Refuses the callers of tenants that were removed.
+    pub fn with_documents(mut self, documents: Arc<DocumentCache>) -> Self {
+        self.documents = Some(documents);
+        self
     }
 
     /// The caller with this key. Without a key: the open tenant if no key exists anywhere, else `unauthorized`.
@@ -200,12 +210,16 @@ impl Keys {
 
     /// The caller with these credentials, as of now.
     pub(super) async fn admit(&self, pass: &Pass) -> Result<Caller, Refusal> {
-        match &pass.0 {
-            Credential::None => self.local_if_open(|| no_key().into()).await,
-            Credential::Key(key) => Ok(self.admit_key(key).await?.1),
-            Credential::Token(token) => self.admit_token(token).await,
-            Credential::Session(session) => self.admit_session(session).await,
+        let caller = match &pass.0 {
+            Credential::None => self.local_if_open(|| no_key().into()).await?,
+            Credential::Key(key) => self.admit_key(key).await?.1,
+            Credential::Token(token) => self.admit_token(token).await?,
+            Credential::Session(session) => self.admit_session(session).await?,
+        };
+        if self.documents.as_ref().is_some_and(|documents| documents.is_removed(caller.tenant)) {
+            return Err(tenant_removed(&caller.tenant_name).into());
         }
+        Ok(caller)
     }
 
     async fn admit_session(&self, session: &str) -> Result<Caller, Refusal> {
@@ -349,6 +363,10 @@ fn no_key() -> Fault {
 
 fn unknown_key() -> Fault {
     Fault::new(Code::Unauthorized, "This key is not known, was revoked or has expired.")
+}
+
+fn tenant_removed(name: &str) -> Fault {
+    Fault::new(Code::Unauthorized, format!("The tenant `{name}` was removed; only the operator can open it again."))
 }
 
 fn session_expired() -> Fault {

@@ -140,6 +140,10 @@ impl Server {
         read(&whole(answer, &self.shown).await?)
     }
 
+    pub(super) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        read(&self.call(Method::DELETE, path, Vec::new()).await?)
+    }
+
     /// A JSON patch against the version of this ETag.
     pub(super) async fn patch<T: DeserializeOwned>(&self, path: &str, etag: &str, body: &Value) -> Result<T, Error> {
         let mut headers = self.headers.clone();

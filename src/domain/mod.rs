@@ -16,6 +16,7 @@ pub(crate) mod run_activity;
 pub mod run_limits;
 pub mod schedule;
 pub mod spend;
+pub mod tenant;
 pub(crate) mod typed;
 pub(crate) mod visible;
 pub mod webhook;

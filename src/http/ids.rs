@@ -49,6 +49,11 @@ impl Ids {
         self.raw("tool").to_owned()
     }
 
+    /// The name of a tenant. An issuer may choose any text.
+    pub(crate) fn tenant(&self) -> String {
+        self.raw("tenant").to_owned()
+    }
+
     /// The id of a thread that this call creates if it does not exist.
     pub(crate) fn new_thread(&self, app: &AppState) -> HttpResult<ThreadId> {
         Ok(new_thread_id(self.raw("thread"), app.config.limits.id_length, "")?)

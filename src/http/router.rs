@@ -15,7 +15,7 @@ use super::problem::Problem;
 use super::routes::{
     agent_state, agents, audit, callbacks, cancel, documentation, fork, health, http_tools, index, items, keys, limits,
     login, mcp_servers, messages, offers, pause, plan, policy, process, protected_resource, release, resume, retention,
-    runs, schedules, session, state, streams, suspensions, tasks, threads, tool_calls, transfer, usage, webhooks,
+    runs, schedules, session, state, streams, suspensions, tasks, tenants, threads, tool_calls, transfer, usage, webhooks,
 };
 use super::scopes::routes;
 use super::{console, cors, doors};
@@ -104,6 +104,9 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(usage::list))
         .routes(routes!(limits::get, limits::put))
         .routes(routes!(limits::put_runs))
+        .routes(routes!(tenants::list))
+        .routes(routes!(tenants::get, tenants::remove))
+        .routes(routes!(tenants::reopen))
         .routes(routes!(audit::list))
         .routes(routes!(audit::export))
         .routes(routes!(audit::keys))

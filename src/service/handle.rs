@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use super::audit;
 use super::callbacks::PendingReports;
@@ -15,6 +16,7 @@ use super::once::KeyLocks;
 use super::readiness::Readiness;
 use super::retention;
 use super::schedules;
+use super::tenants;
 use super::transfer::RecentExports;
 use crate::a2a::directory::Directory;
 use crate::auth::AuditKey;
@@ -66,6 +68,8 @@ pub struct Inner {
     pub(super) readiness: Readiness,
     pub(super) schedules: schedules::PlannerState,
     pub(super) exports: RecentExports,
+    /// Notified when a tenant is removed.
+    pub(super) removals: Notify,
 }
 
 /// The components from which a service is built.
@@ -76,7 +80,8 @@ pub struct Parts {
 
 impl Service {
     /// Starts the runtime, which resumes every unfinished run, and the background tasks: refreshing the documents and the
-    /// agents' cards, deleting what expired, chaining the audit, retention, schedules.
+    /// agents' cards, deleting what expired and what removed tenants have, chaining the audit, retention,
+    /// schedules.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
         let Parts { runtime: parts, mcp } = parts;
         let service = Self(Arc::new(Inner {
@@ -102,6 +107,7 @@ impl Service {
             readiness: Default::default(),
             schedules: Default::default(),
             exports: Default::default(),
+            removals: Notify::new(),
         }));
         // Followed to the end of the drain: what still runs then is judged by the current policies and caps.
         let documents = service.documents.clone();
@@ -115,6 +121,7 @@ impl Service {
         service.spawn("audit", audit::run);
         service.spawn("retention", retention::run);
         service.spawn("schedules", schedules::run);
+        service.spawn("removed tenants", tenants::run);
         Ok(service)
     }
 

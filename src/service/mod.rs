@@ -34,6 +34,7 @@ pub mod schedules;
 mod settings;
 mod spending;
 pub mod suspensions;
+pub mod tenants;
 pub mod threads;
 pub mod transfer;
 pub mod usage;

@@ -102,6 +102,14 @@ pub(in crate::cli) enum ClientCommand {
         #[arg(long)]
         json: bool,
     },
+    /// List the tenants of the server; remove one, or open it again: needs a key with the scope operator
+    Tenants {
+        #[command(subcommand)]
+        command: Option<TenantCommand>,
+        /// Print the list as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the tokens and the cost of model calls
     Usage {
         /// How calls are grouped; `tenant` needs a key with the scope admin, or read and operator for all tenants
@@ -253,6 +261,23 @@ pub(in crate::cli) enum ScheduleCommand {
         /// The id of the schedule
         #[arg(value_parser = id)]
         schedule: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum TenantCommand {
+    /// Refuse all its callers, and delete its threads, keys and documents; its audit and its usage are kept
+    Rm {
+        /// The name of the tenant
+        tenant: String,
+        /// Confirm it: nothing brings back what is deleted
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Let the callers of a removed tenant in again; what was deleted does not come back
+    Reopen {
+        /// The name of the tenant
+        tenant: String,
     },
 }
 

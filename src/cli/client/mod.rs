@@ -26,6 +26,7 @@ mod screen;
 mod show;
 mod standing;
 mod stop;
+mod tenants;
 mod terminal;
 mod transfer;
 mod tree;
@@ -101,6 +102,7 @@ pub(super) async fn client(
         ClientCommand::Import(import) => transfer::import(&server, import).await,
         ClientCommand::Cancel { thread, json } => cancel(&server, &thread, json).await,
         ClientCommand::Schedules { command, json } => schedules::schedules(&server, command, json).await,
+        ClientCommand::Tenants { command, json } => tenants::tenants(&server, command, json).await,
         ClientCommand::Usage { by, json } => lists::usage(&server, by.as_deref(), json).await,
     }
 }

@@ -34,6 +34,7 @@ pub(crate) mod state;
 pub(crate) mod streams;
 pub(crate) mod suspensions;
 pub(crate) mod tasks;
+pub(crate) mod tenants;
 pub(crate) mod threads;
 pub(crate) mod tool_calls;
 pub(crate) mod transfer;

@@ -110,6 +110,31 @@ async fn shown(service: &Service, tenant: TenantPk, own: ThreadTerms) -> Result<
     Ok(Retention { own: own.terms, hold: own.hold, effective })
 }
 
+/// Refuses to delete a tenant if it, or one of its threads, is on hold.
+pub(super) async fn check_holds(service: &Service, tenant: TenantPk, name: &str) -> Result<()> {
+    const PAGE: u32 = 200;
+    if let Some(reason) = service.config.retention.hold_of(name) {
+        let ends = "remove `hold` of this tenant from the settings first";
+        return Err(Fault::new(Code::OnHold, format!("The tenant must be kept: {reason}. To delete it, {ends}.")));
+    }
+    let mut after = ThreadPk::NONE;
+    loop {
+        let page = service.store.threads_with_terms(after, PAGE).await?;
+        let Some((last, _)) = page.last() else { return Ok(()) };
+        after = *last;
+        for (pk, _) in page.into_iter().filter(|(_, owner)| *owner == tenant) {
+            let Some(hold) = own_terms(service, pk).await?.hold else { continue };
+            let Some(row) = service.store.thread_by_pk(pk).await? else { continue };
+            let detail = format!(
+                "Its thread `{}` must be kept: {}. PUT /threads/{{id}}/retention without `hold`, by a key of the tenant \
+                 with `admin`, ends the hold.",
+                row.thread_id, hold.reason
+            );
+            return Err(Fault::new(Code::OnHold, detail).with("by", hold.by).with("at", hold.at));
+        }
+    }
+}
+
 /// The row in which the terms are stored. Cores never see it.
 fn terms_row(terms: &ThreadTerms) -> Row {
     let body = serde_json::to_string(terms).expect("terms are plain data");

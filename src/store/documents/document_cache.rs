@@ -13,6 +13,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::{Document, DocumentChanges, DocumentKind, Expected};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
+use crate::domain::tenant::REMOVAL_ID;
 use crate::store::{AuditRow, IdempotencyRow, Result, Store};
 
 /// How often the cache is refreshed.
@@ -76,6 +77,11 @@ impl DocumentCache {
 
     pub fn get(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Option<Arc<Document>> {
         self.cached().by_key.get(&(tenant, kind, id.to_owned())).cloned()
+    }
+
+    /// Whether the operator removed the tenant.
+    pub fn is_removed(&self, tenant: TenantPk) -> bool {
+        self.get(tenant, DocumentKind::Removal, REMOVAL_ID).is_some()
     }
 
     /// Grows with every change of a tenant's documents of a kind that the cache has read.
@@ -191,7 +197,12 @@ impl CachedDocuments {
 
 impl Change {
     fn audit(&self) -> AuditRow {
-        let action = if self.body.is_some() { "put document" } else { "delete document" };
+        let action = match (self.kind == DocumentKind::Removal, self.body.is_some()) {
+            (true, true) => "remove tenant",
+            (true, false) => "reopen tenant",
+            (false, true) => "put document",
+            (false, false) => "delete document",
+        };
         let mut detail = json!({ "kind": self.kind.as_str(), "id": self.id });
         if let Some(why) = &self.why {
             detail["why"] = json!(why);

@@ -21,7 +21,8 @@ impl DocumentKind {
             | DocumentKind::Policy
             | DocumentKind::Schedule
             | DocumentKind::SpendCaps
-            | DocumentKind::RunLimits => None,
+            | DocumentKind::RunLimits
+            | DocumentKind::Removal => None,
         }
     }
 }

@@ -34,6 +34,8 @@ text::words! {
         SpendCaps = "spend_caps",
         /// How many runs a tenant may have, if it differs from the server's settings.
         RunLimits = "run_limits",
+        /// That the operator removed the tenant.
+        Removal = "removal",
     }
 }
 

@@ -194,6 +194,7 @@ fn a_change_that_is_on_its_way_may_have_been_made() {
         (&["import", "thread"], none, "POST /imports?dryRun=false ", "pes threads"),
         (&["schedules", "pause", "nightly"], none, "PATCH /schedules/nightly ", "pes schedules"),
         (&["schedules", "trigger", "nightly"], none, "POST /schedules/nightly/trigger ", "pes schedules"),
+        (&["tenants", "rm", "acme", "--yes"], none, "DELETE /tenants/acme ", "pes tenants"),
         (&["keys", "revoke", "key_1"], none, "DELETE /keys/key_1 ", "pes keys ls"),
     ] {
         let silent = Silent::after(answers.to_vec());

@@ -15,6 +15,7 @@ mod questions;
 mod refused;
 mod serving;
 mod shown;
+mod tenants;
 mod terminal;
 mod told;
 

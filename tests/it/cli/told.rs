@@ -160,6 +160,7 @@ fn what_would_be_ignored_is_refused() {
         2,
         "--json is for the list of schedules: leave it out.",
     );
+    stage.refused(&["tenants", "--json", "reopen", "t"], 2, "--json is for the list of tenants: leave it out.");
     for command in ["revoke", "rotate"] {
         stage.refused(&["keys", command, "../threads/t"], 2, "--help");
     }

@@ -37,6 +37,7 @@ mod process;
 mod questions;
 mod reads;
 mod ready;
+mod removed_tenants;
 mod resume;
 mod retention;
 mod rewind;
