@@ -273,6 +273,38 @@ async fn nothing_is_acknowledged_while_the_folder_is_not_where_it_was_opened() {
     refused(store.ping().await, "pes.lock");
 }
 
+/// Otherwise commits would be acknowledged and lost: they would be written to a file that no later start finds.
+#[tokio::test]
+async fn nothing_is_acknowledged_while_the_log_is_not_where_it_was_opened_and_what_was_is_in_the_database_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let [log, aside] = ["pes.db-wal", "aside"].map(|name| folder.path().join(name));
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    let refused = async |pk: i64| {
+        for answer in [store.ping().await, store.commit(creating(pk)).await.map(drop)] {
+            let told = answer.unwrap_err().to_string();
+            let gone = "the store is not available: pes.db-wal is no longer where it was opened";
+            assert!(told.starts_with(gone), "{told}");
+        }
+    };
+    assert_eq!(store.commit(creating(1)).await.unwrap(), Committed::Done);
+    std::fs::rename(&log, &aside).unwrap();
+    refused(2).await;
+    // As after kill -9 without the log.
+    let copy = tempfile::tempdir().unwrap();
+    std::fs::copy(folder.path().join("pes.db"), copy.path().join("pes.db")).unwrap();
+    let copied = Sqlite::open(copy.path(), Synchronous::Normal).await.unwrap();
+    assert!(copied.thread_by_pk(ThreadPk(1)).await.unwrap().is_some());
+    // A file of the same name is another file, also to a connection that is opened later.
+    std::fs::write(&log, "").unwrap();
+    super::Writer::close(&store.writer).await;
+    refused(2).await;
+    std::fs::rename(&aside, &log).unwrap();
+    assert_eq!(store.commit(creating(2)).await.unwrap(), Committed::Done);
+    // SQLite itself removes the log with the last connection.
+    super::Writer::close(&store.writer).await;
+    assert_eq!(store.commit(creating(3)).await.unwrap(), Committed::Done);
+}
+
 /// As on a disk that is full once its log is written. Otherwise it would get its name without what only its log has.
 #[tokio::test]
 async fn a_database_that_is_made_while_its_log_cannot_be_emptied_is_refused() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, Error, OpenFlags, Result, Transaction, TransactionBehavior, ffi};
 
+use super::damage;
 use super::fault::{Failure, failure, unavailable, unwritten};
 use super::open::{BUSY_TIMEOUT, PRAGMAS};
 use super::opened_file::OpenedFile;
@@ -27,6 +28,8 @@ pub(super) struct WriteConnection {
     file: Arc<File>,
     /// The database file and the lock file.
     opened: Vec<OpenedFile>,
+    /// The write-ahead log of the connection, which SQLite leaves where it is until the last connection is closed.
+    log: Option<OpenedFile>,
     /// One of them was not in place when it was last looked at.
     is_misplaced: bool,
     /// `None` after a failure that leaves its state unknown. The next write opens it again.
@@ -36,7 +39,7 @@ pub(super) struct WriteConnection {
 impl WriteConnection {
     /// Opens the database of this path, which is this file. Every write checks that these files are in place.
     pub fn open(path: PathBuf, file: Arc<File>, opened: Vec<OpenedFile>, synchronous: Synchronous) -> Result<Self> {
-        let mut connection = Self { path, synchronous, file, opened, is_misplaced: false, connection: None };
+        let mut connection = Self { path, synchronous, file, opened, log: None, is_misplaced: false, connection: None };
         connection.connection()?;
         Ok(connection)
     }
@@ -44,22 +47,27 @@ impl WriteConnection {
     fn connection(&mut self) -> Result<&mut Connection> {
         self.check_place()?;
         if self.connection.is_none() {
-            self.connection = Some(connect(&self.path, self.synchronous)?);
+            let connection = connect(&self.path, self.synchronous)?;
+            self.log = log_of(&connection, &self.path)?;
+            self.connection = Some(connection);
         }
         Ok(self.connection.as_mut().expect("just opened"))
     }
 
     /// Fails if a file is not in place: a write would be acknowledged and lost. Logs the first of such failures.
     fn check_place(&mut self) -> Result<()> {
-        let missing = self.opened.iter().find(|opened| !opened.is_in_place()).map(OpenedFile::name);
+        let of_database = self.opened.iter().find_map(OpenedFile::why_not_in_place);
+        let is_only_log = of_database.is_none();
+        let missing = of_database.or_else(|| self.log.as_ref()?.why_not_in_place());
         let was_misplaced = std::mem::replace(&mut self.is_misplaced, missing.is_some());
-        let Some(name) = missing else { return Ok(()) };
-        let why = format!(
-            "{name} is no longer where it was opened: it or its folder was removed, moved or replaced; put back what was \
-             there, or stop this server"
-        );
+        let Some(why) = missing else { return Ok(()) };
+        // What only the log has would be lost with the process. What a reader still needs there is copied at the next call.
+        let copied = self.connection.as_ref().filter(|_| is_only_log).map_or(Ok(true), checkpoint);
         if !was_misplaced {
             tracing::error!(path = %self.path.display(), "nothing is written any more: {why}");
+            if let Err(error) = copied {
+                tracing::error!(%error, "what was written last may be lost: it could not be copied to the database file");
+            }
         }
         Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_READONLY_DBMOVED), Some(why)))
     }
@@ -80,10 +88,9 @@ impl WriteConnection {
     pub fn empty_log(&mut self) -> Result<bool> {
         let connection = self.connection()?;
         connection.busy_timeout(READERS_TIMEOUT)?;
-        let is_busy: Result<bool> =
-            connection.query_row("PRAGMA wal_checkpoint(truncate)", [], |row| Ok(row.get::<_, i64>(0)? != 0));
+        let is_empty = checkpoint(connection);
         connection.busy_timeout(BUSY_TIMEOUT)?;
-        Ok(!is_busy?)
+        is_empty
     }
 
     /// Overwrites the remains of deleted rows in these pages of the file. `false`: open readers prevent it.
@@ -99,6 +106,9 @@ impl WriteConnection {
 
     /// Closes the connection. SQLite rolls back an open transaction.
     pub fn close(&mut self) {
+        // The next connection has another log if this was the last one. A log that is missing before that stays missing:
+        // other connections may still read it.
+        self.log = self.log.take().filter(|log| log.why_not_in_place().is_some());
         if let Some(connection) = self.connection.take()
             && let Err((_, error)) = connection.close()
         {
@@ -113,6 +123,25 @@ fn in_transaction<T>(connection: &mut Connection, write: impl FnOnce(&Transactio
     let value = write(&transaction)?;
     transaction.commit()?;
     Ok(value)
+}
+
+/// Copies the log to the database file and empties it. `false`: a reader needs data that only the log has.
+fn checkpoint(connection: &Connection) -> Result<bool> {
+    connection.query_row("PRAGMA wal_checkpoint(truncate)", [], |row| Ok(row.get::<_, i64>(0)? == 0))
+}
+
+/// The log of this connection, which has it open since it read its settings. `None`: it has none, in a restored database
+/// that was not started yet.
+fn log_of(connection: &Connection, path: &Path) -> Result<Option<OpenedFile>> {
+    let journal: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    if journal != "wal" {
+        return Ok(None);
+    }
+    let log = OpenedFile::at(damage::companion(path, "wal"));
+    log.map(Some).map_err(|error| {
+        let why = format!("its log cannot be looked at: {error}");
+        Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CANTOPEN), Some(why))
+    })
 }
 
 fn connect(path: &Path, synchronous: Synchronous) -> Result<Connection> {

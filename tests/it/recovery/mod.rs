@@ -10,6 +10,7 @@ mod housekeeping;
 mod kill;
 mod leases;
 mod listeners;
+mod missing_log;
 mod outbox;
 mod previous;
 pub mod probe;
