@@ -134,7 +134,16 @@ struct Counters {
 
 impl Committer {
     pub fn spawn<B: Batch>(writers: impl IntoIterator<Item = B>, bounds: Bounds) -> Self {
-        let shared = CommitterState::default();
+        Self::spawn_with(writers, bounds, Arc::default())
+    }
+
+    /// The same with a health that others share, who may also find the database damaged.
+    pub fn spawn_with<B: Batch>(
+        writers: impl IntoIterator<Item = B>,
+        bounds: Bounds,
+        health: Arc<CommitHealth>,
+    ) -> Self {
+        let shared = CommitterState { health, ..CommitterState::default() };
         let start = |writer| {
             let (sender, inbox) = mpsc::channel(bounds.queue);
             (sender, tokio::spawn(CommitWorker::new(writer, inbox, bounds, shared.clone()).run()))

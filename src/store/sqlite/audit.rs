@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use rusqlite::{Transaction, params};
 
 use super::Sqlite;
-use super::fault::unreadable;
 use crate::domain::ids::{TenantPk, ThreadId};
 use crate::store::audit::page_of_audit_rows;
 use crate::store::{AuditRow, AuditStore, Page, PageAsk, Result};
@@ -50,11 +49,11 @@ pub(super) fn audit_if_changed(tx: &Transaction<'_>, changed: usize, audit_row: 
 impl AuditStore for Sqlite {
     async fn audit(&self, tenant: TenantPk, thread: &ThreadId, ask: &PageAsk) -> Result<Page<AuditRow>> {
         let query = sqlx::query(OF_THREAD).bind(tenant.0).bind(thread.as_str()).bind(ask.after()?).bind(ask.rows());
-        page_of_audit_rows(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
+        page_of_audit_rows(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, ask)
     }
 
     async fn audit_of_tenant(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<AuditRow>> {
         let query = sqlx::query(OF_TENANT).bind(tenant.0).bind(ask.before()?).bind(ask.rows());
-        page_of_audit_rows(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
+        page_of_audit_rows(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, ask)
     }
 }

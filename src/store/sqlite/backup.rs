@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde_json::Value;
 
-use super::fault::{is_damaged, unreadable, unwritten, why_not_used};
+use super::fault::{is_damaged, unwritten, why_not_used};
 use super::lock::FolderLock;
 use super::open::{self, BUSY_TIMEOUT, database_of, unusable};
 use super::{Sqlite, damage, private, schedules, schema};
@@ -145,7 +145,7 @@ fn forget_mark(tx: &Transaction<'_>) -> rusqlite::Result<Option<Millis>> {
 impl BackupStore for Sqlite {
     async fn restored(&self) -> Result<Option<Millis>> {
         let query = sqlx::query_scalar("SELECT max(as_of) FROM restored");
-        query.fetch_one(&self.readers).await.map_err(unreadable)
+        query.fetch_one(&self.readers).await.map_err(self.unreadable())
     }
 
     async fn mark_restored(&self, as_of: Millis) -> Result<()> {
@@ -154,7 +154,7 @@ impl BackupStore for Sqlite {
 
     async fn unfinished_threads(&self, behind: ThreadPk, limit: u32) -> Result<Vec<ThreadPk>> {
         let query = sqlx::query_scalar(UNFINISHED).bind(behind.0).bind(limit);
-        let found: Vec<i64> = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found: Vec<i64> = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
         Ok(found.into_iter().map(ThreadPk).collect())
     }
 

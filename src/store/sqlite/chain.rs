@@ -3,7 +3,6 @@
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::fault::unreadable;
 use super::{Sqlite, audit, outbox};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
@@ -71,22 +70,22 @@ WHERE h.kind = 14 AND h.tenant = ?1 AND t.tenant = ?1 AND a.n IS NOT NULL
 #[async_trait]
 impl ChainStore for Sqlite {
     async fn tenants_to_chain(&self) -> Result<Vec<TenantPk>> {
-        let found: Vec<i64> = sqlx::query_scalar(TENANTS).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found: Vec<i64> = sqlx::query_scalar(TENANTS).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         Ok(found.into_iter().map(TenantPk).collect())
     }
 
     async fn tenants_missing(&self) -> Result<Vec<TenantPk>> {
-        let found: Vec<i64> = sqlx::query_scalar(MISSING).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found: Vec<i64> = sqlx::query_scalar(MISSING).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         Ok(found.into_iter().map(TenantPk).collect())
     }
 
     async fn unchained_lines(&self, tenant: TenantPk, limit: u32) -> Result<Vec<UnchainedLine>> {
         let query = sqlx::query(UNCHAINED).bind(tenant.0).bind(limit);
-        query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(UnchainedLine::read).collect()
+        query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(UnchainedLine::read).collect()
     }
 
     async fn chain_end(&self, tenant: TenantPk) -> Result<ChainEnd> {
-        let found = sqlx::query(END).bind(tenant.0).fetch_optional(&self.readers).await.map_err(unreadable)?;
+        let found = sqlx::query(END).bind(tenant.0).fetch_optional(&self.readers).await.map_err(self.unreadable())?;
         found.as_ref().map_or_else(|| Ok(ChainEnd::none()), ChainEnd::read)
     }
 
@@ -98,26 +97,26 @@ impl ChainStore for Sqlite {
 
     async fn chained_lines(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<ChainedLine>> {
         let query = sqlx::query(CHAINED).bind(tenant.0).bind(after).bind(limit);
-        query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(ChainedLine::read).collect()
+        query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(ChainedLine::read).collect()
     }
 
     async fn chained_lines_of_thread(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<ChainedLine>> {
         let query = sqlx::query(OF_THREAD).bind(tenant.0).bind(thread.as_str());
-        query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(ChainedLine::read).collect()
+        query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(ChainedLine::read).collect()
     }
 
     async fn checkpoints(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<Checkpoint>> {
         let query = sqlx::query(CHECKPOINTS).bind(tenant.0).bind(after).bind(limit);
-        query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(Checkpoint::read).collect()
+        query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(Checkpoint::read).collect()
     }
 
     async fn checkpoint_before(&self, tenant: TenantPk, at: Millis) -> Result<Option<Checkpoint>> {
         let query = sqlx::query(CHECKPOINT_BEFORE).bind(tenant.0).bind(at);
-        query.fetch_optional(&self.readers).await.map_err(unreadable)?.as_ref().map(Checkpoint::read).transpose()
+        query.fetch_optional(&self.readers).await.map_err(self.unreadable())?.as_ref().map(Checkpoint::read).transpose()
     }
 
     async fn first_held_line(&self, tenant: TenantPk) -> Result<Option<i64>> {
-        sqlx::query_scalar(FIRST_HELD).bind(tenant.0).fetch_one(&self.readers).await.map_err(unreadable)
+        sqlx::query_scalar(FIRST_HELD).bind(tenant.0).fetch_one(&self.readers).await.map_err(self.unreadable())
     }
 
     async fn add_line(&self, line: AuditRow) -> Result<()> {

@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use rusqlite::{OptionalExtension as _, Transaction, params};
 use serde_json::json;
 
-use super::fault::unreadable;
 use super::{Sqlite, audit, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -55,16 +54,18 @@ impl DocumentStore for Sqlite {
 
     async fn document(&self, tenant: TenantPk, kind: DocumentKind, id: &str) -> Result<Option<Document>> {
         let query = sqlx::query(ONE).bind(tenant.0).bind(kind.as_str()).bind(id);
-        query.fetch_optional(&self.readers).await.map_err(unreadable)?.as_ref().map(Document::read).transpose()
+        query.fetch_optional(&self.readers).await.map_err(self.unreadable())?.as_ref().map(Document::read).transpose()
     }
 
     async fn documents_since(&self, after: i64) -> Result<DocumentChanges> {
         let kinds = json!(DocumentKind::names()).to_string();
         // Both are read in one snapshot.
-        let mut snapshot = self.readers.begin().await.map_err(unreadable)?;
-        let forgotten: i64 = sqlx::query_scalar(FORGOTTEN).fetch_one(&mut *snapshot).await.map_err(unreadable)?;
+        let mut snapshot = self.readers.begin().await.map_err(self.unreadable())?;
+        let forgotten: i64 =
+            sqlx::query_scalar(FORGOTTEN).fetch_one(&mut *snapshot).await.map_err(self.unreadable())?;
         let from = if after < forgotten { 0 } else { after };
-        let found = sqlx::query(SINCE).bind(from).bind(kinds).fetch_all(&mut *snapshot).await.map_err(unreadable)?;
+        let found =
+            sqlx::query(SINCE).bind(from).bind(kinds).fetch_all(&mut *snapshot).await.map_err(self.unreadable())?;
         let documents = found.iter().map(Document::read).collect::<Result<_>>()?;
         Ok(DocumentChanges::of(documents, after, forgotten))
     }

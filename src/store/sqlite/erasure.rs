@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension as _, Rows, Transaction, params};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
 
-use super::fault::{unavailable, unreadable};
+use super::fault::unavailable;
 use super::remains::Layout;
 use super::{Sqlite, audit, outbox, spend, usage};
 use crate::domain::ids::ThreadPk;
@@ -97,7 +97,7 @@ impl ErasureStore for Sqlite {
     /// writing connection is reopened for that, because its cache was read before.
     async fn overwrite_erased(&self) -> Result<bool> {
         let sql = "SELECT pk FROM erased_threads WHERE is_empty = 1";
-        let erased: Vec<i64> = sqlx::query_scalar(sql).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let erased: Vec<i64> = sqlx::query_scalar(sql).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         if erased.is_empty() {
             return Ok(true);
         }

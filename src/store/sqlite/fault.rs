@@ -125,8 +125,14 @@ pub(super) fn why_unavailable(error: &rusqlite::Error) -> String {
 }
 
 /// How the open database is damaged, for the operator and for whoever asks whether the server is ready.
-pub(super) fn damage(error: &rusqlite::Error) -> String {
+pub(super) fn damage(error: &dyn Display) -> String {
     format!("the database is damaged ({error}); stop the server and {RESTORE}")
+}
+
+/// The same if it is damage why a read failed.
+pub(super) fn damage_of_read(error: &sqlx::Error) -> Option<String> {
+    let is_damage = matches!(primary_code(error), Some(code::CORRUPT | code::NOT_A_DATABASE));
+    Some(damage(&error.as_database_error().filter(|_| is_damage)?.message()))
 }
 
 /// The error of a failed read.

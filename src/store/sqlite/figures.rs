@@ -5,7 +5,6 @@ use std::path::Path;
 use async_trait::async_trait;
 
 use super::Sqlite;
-use super::fault::unreadable;
 use crate::domain::Millis;
 use crate::store::figures::FigureRows;
 use crate::store::spend::stored_periods;
@@ -47,15 +46,15 @@ WHERE period IN (?1, ?2, ?3, ?4) GROUP BY 1, 2, 3";
 #[async_trait]
 impl FigureStore for Sqlite {
     async fn figures(&self, now: Millis) -> Result<Figures> {
-        let runs = sqlx::query(RUNS).fetch_all(&self.readers).await.map_err(unreadable)?;
-        let questions = sqlx::query(QUESTIONS).fetch_all(&self.readers).await.map_err(unreadable)?;
-        let deliveries = sqlx::query(DELIVERIES).fetch_one(&self.readers).await.map_err(unreadable)?;
-        let threads = sqlx::query(THREADS).bind(now).fetch_one(&self.readers).await.map_err(unreadable)?;
+        let runs = sqlx::query(RUNS).fetch_all(&self.readers).await.map_err(self.unreadable())?;
+        let questions = sqlx::query(QUESTIONS).fetch_all(&self.readers).await.map_err(self.unreadable())?;
+        let deliveries = sqlx::query(DELIVERIES).fetch_one(&self.readers).await.map_err(self.unreadable())?;
+        let threads = sqlx::query(THREADS).bind(now).fetch_one(&self.readers).await.map_err(self.unreadable())?;
         let PastPeriods { day, month } = PastPeriods::at(now);
         let periods = [&day, &month].into_iter().flat_map(|period| stored_periods(period));
         let spent = periods.fold(sqlx::query(SPENT), |query, period| query.bind(period));
-        let spent = spent.fetch_all(&self.readers).await.map_err(unreadable)?;
-        let schedules = sqlx::query(SCHEDULES).bind(now).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let spent = spent.fetch_all(&self.readers).await.map_err(self.unreadable())?;
+        let schedules = sqlx::query(SCHEDULES).bind(now).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         let figures = FigureRows { runs, questions, deliveries, threads, spent, schedules }.read()?;
         Ok(Figures { size: size(&self.path), ..figures })
     }

@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use rusqlite::{Transaction, params};
 
 use super::Sqlite;
-use super::fault::unreadable;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::{IdempotencyRow, IdempotencyStore, Result};
@@ -45,7 +44,7 @@ pub(super) fn insert(tx: &Transaction<'_>, thread: ThreadPk, key: &IdempotencyRo
 impl IdempotencyStore for Sqlite {
     async fn idempotency(&self, tenant: TenantPk, scope: &str, key: &str) -> Result<Option<IdempotencyRow>> {
         let query = sqlx::query(ONE).bind(tenant.0).bind(scope).bind(key);
-        let found = query.fetch_optional(&self.readers).await.map_err(unreadable)?;
+        let found = query.fetch_optional(&self.readers).await.map_err(self.unreadable())?;
         found.map(|row| IdempotencyRow::read(&row, tenant, scope, key)).transpose()
     }
 

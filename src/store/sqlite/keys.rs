@@ -6,7 +6,6 @@ use serde_json::json;
 
 use super::Sqlite;
 use super::audit::{self, audit_if_changed};
-use super::fault::unreadable;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::{AuditRow, KeyAdded, KeyRow, KeyStore, Result, Rotation, TenantRenamed};
@@ -87,7 +86,7 @@ impl KeyStore for Sqlite {
 
     async fn tenant_name(&self, tenant: TenantPk) -> Result<Option<String>> {
         let query = sqlx::query_scalar("SELECT name FROM tenants WHERE pk = ?").bind(tenant.0);
-        query.fetch_optional(&self.readers).await.map_err(unreadable)
+        query.fetch_optional(&self.readers).await.map_err(self.unreadable())
     }
 
     async fn rename_tenant(&self, from: &str, to: &str, by: &str, now: Millis) -> Result<TenantRenamed> {
@@ -110,23 +109,23 @@ impl KeyStore for Sqlite {
     }
 
     async fn keys(&self) -> Result<Vec<KeyRow>> {
-        let found = sqlx::query(ALL).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = sqlx::query(ALL).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         found.iter().map(KeyRow::read).collect()
     }
 
     async fn keys_of(&self, tenant: TenantPk) -> Result<Vec<KeyRow>> {
-        let found = sqlx::query(OF_TENANT).bind(tenant.0).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = sqlx::query(OF_TENANT).bind(tenant.0).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         found.iter().map(KeyRow::read).collect()
     }
 
     async fn key(&self, key_id: &str) -> Result<Option<KeyRow>> {
-        let found = sqlx::query(BY_ID).bind(key_id).fetch_optional(&self.readers).await.map_err(unreadable)?;
+        let found = sqlx::query(BY_ID).bind(key_id).fetch_optional(&self.readers).await.map_err(self.unreadable())?;
         found.as_ref().map(KeyRow::read).transpose()
     }
 
     async fn has_keys(&self) -> Result<bool> {
         let query = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM api_keys)");
-        query.fetch_one(&self.readers).await.map_err(unreadable)
+        query.fetch_one(&self.readers).await.map_err(self.unreadable())
     }
 
     async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool> {
@@ -157,13 +156,13 @@ impl KeyStore for Sqlite {
     }
 
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>> {
-        let found = sqlx::query(BY_HASH).bind(hash).fetch_optional(&self.readers).await.map_err(unreadable)?;
+        let found = sqlx::query(BY_HASH).bind(hash).fetch_optional(&self.readers).await.map_err(self.unreadable())?;
         found.as_ref().map(KeyRow::read).transpose()
     }
 
     async fn key_by_name(&self, tenant: TenantPk, name: &str) -> Result<Option<KeyRow>> {
         let query = sqlx::query(BY_NAME).bind(tenant.0).bind(name);
-        let found = query.fetch_optional(&self.readers).await.map_err(unreadable)?;
+        let found = query.fetch_optional(&self.readers).await.map_err(self.unreadable())?;
         found.as_ref().map(KeyRow::read).transpose()
     }
 }

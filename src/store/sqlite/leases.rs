@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use rusqlite::{Transaction, params};
 use uuid::Uuid;
 
-use super::fault::unreadable;
 use super::{Sqlite, keys_of, stored_id};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -113,7 +112,7 @@ impl LeaseStore for Sqlite {
 
     async fn renew(&self, replica: Uuid, _ttl: Millis) -> Result<bool> {
         let query = sqlx::query("SELECT 1 FROM replicas WHERE id = ?").bind(replica.simple());
-        Ok(query.fetch_optional(&self.readers).await.map_err(unreadable)?.is_some())
+        Ok(query.fetch_optional(&self.readers).await.map_err(self.unreadable())?.is_some())
     }
 
     async fn unregister(&self, replica: Uuid) -> Result<()> {
@@ -128,7 +127,7 @@ impl LeaseStore for Sqlite {
     async fn claimable(&self, now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Result<Vec<Claimable>> {
         let query = sqlx::query(CLAIMABLE).bind(now).bind(i64::from(limit));
         let query = query.bind(replica.simple()).bind(lease.simple()).bind(i64::from(MAX_OVERDUE_SCANNED));
-        query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(Claimable::read).collect()
+        query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(Claimable::read).collect()
     }
 
     async fn reserve(&self, replica: Uuid, pks: &[ThreadPk]) -> Result<Vec<ThreadPk>> {
@@ -143,7 +142,7 @@ impl LeaseStore for Sqlite {
 
     async fn process_crashes(&self) -> Result<i64> {
         let query = sqlx::query_scalar("SELECT count(*) FROM crashes WHERE pk = ?").bind(PROCESS_CRASHES.0);
-        query.fetch_one(&self.readers).await.map_err(unreadable)
+        query.fetch_one(&self.readers).await.map_err(self.unreadable())
     }
 
     /// Uses a new replica id that belongs to no process, so that the crash is never withdrawn.
@@ -169,30 +168,30 @@ impl LeaseStore for Sqlite {
             .bind(replica.simple())
             .bind(i64::from(limit))
             .bind(i64::from(MAX_OVERDUE_SCANNED));
-        let found = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
         found.iter().map(|row| row.number("pk").map(ThreadPk)).collect()
     }
 
     async fn tenants_to_begin(&self) -> Result<Vec<TenantPk>> {
         let found: Vec<i64> =
-            sqlx::query_scalar(TENANTS_TO_BEGIN).fetch_all(&self.readers).await.map_err(unreadable)?;
+            sqlx::query_scalar(TENANTS_TO_BEGIN).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         Ok(found.into_iter().map(TenantPk).collect())
     }
 
     async fn threads_to_begin(&self, tenant: TenantPk, limit: u32) -> Result<Vec<ThreadPk>> {
         let query = sqlx::query_scalar(THREADS_TO_BEGIN).bind(tenant.0).bind(limit);
-        let found: Vec<i64> = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found: Vec<i64> = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
         Ok(found.into_iter().map(ThreadPk).collect())
     }
 
     async fn count_to_begin(&self, tenant: TenantPk, most: u32) -> Result<u32> {
         let query = sqlx::query_scalar(COUNT_TO_BEGIN).bind(tenant.0).bind(most);
-        query.fetch_one(&self.readers).await.map_err(unreadable)
+        query.fetch_one(&self.readers).await.map_err(self.unreadable())
     }
 
     async fn next_wake(&self) -> Result<Option<Millis>> {
         let query = sqlx::query_scalar("SELECT min(wake_at) FROM threads WHERE wake_at IS NOT NULL");
-        query.fetch_one(&self.readers).await.map_err(unreadable)
+        query.fetch_one(&self.readers).await.map_err(self.unreadable())
     }
 }
 

@@ -5,7 +5,6 @@ use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 
 use super::Sqlite;
-use super::fault::unreadable;
 use crate::domain::ids::{RunId, ThreadPk};
 use crate::domain::observation::{Observation, Recorded};
 use crate::store::log::{self, Entry};
@@ -54,6 +53,6 @@ impl LogStore for Sqlite {
 
 impl Sqlite {
     async fn entries(&self, query: Query<'_, sqlx::Sqlite, SqliteArguments>) -> Result<Vec<Entry>> {
-        query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(Entry::read).collect()
+        query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(Entry::read).collect()
     }
 }

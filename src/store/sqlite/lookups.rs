@@ -5,7 +5,6 @@ use rusqlite::{Transaction, params};
 use serde_json::{Value, json};
 
 use super::Sqlite;
-use super::fault::unreadable;
 use crate::domain::Millis;
 use crate::domain::ids::{RunId, TenantPk, ThreadPk};
 use crate::domain::lookup::{FoundRun, LookupKey};
@@ -72,7 +71,7 @@ pub(super) fn insert(
 impl LookupStore for Sqlite {
     async fn lookups(&self, tenant: TenantPk, key: &LookupKey, limit: u32) -> Result<Vec<FoundRun>> {
         let query = sqlx::query(NEWEST).bind(tenant.0).bind(key.kind).bind(&key.digest).bind(i64::from(limit));
-        query.fetch_all(&self.readers).await.map_err(unreadable)?.iter().map(read).collect()
+        query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(read).collect()
     }
 
     async fn listen_until(&self, tenant: TenantPk, key: &LookupKey, run: &RunId, until: Millis) -> Result<bool> {
@@ -92,7 +91,7 @@ impl LookupStore for Sqlite {
     ) -> Result<Forgotten<LookupPosition>> {
         let LookupPosition { at, tenant, kind, digest, run } = behind;
         let query = sqlx::query(EXAMINE).bind(before).bind(at).bind(tenant.0).bind(kind).bind(digest).bind(run);
-        let rows = query.bind(MAX_EXAMINED).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let rows = query.bind(MAX_EXAMINED).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         let Examined { deletable, next } = Examined::read(&rows, u64::from(limit), LookupPosition::read)?;
         if deletable.is_empty() {
             return Ok(Forgotten { deleted: 0, next });

@@ -50,7 +50,7 @@ use sqlx::SqlitePool;
 use uuid::Uuid;
 
 use super::committer::Committer;
-use super::{Chores, Result, Store, Traffic};
+use super::{Chores, Error, Result, Store, Traffic};
 use crate::config::Synchronous;
 use crate::domain::ids::ThreadPk;
 use writer::Writer;
@@ -123,6 +123,18 @@ impl Store for Sqlite {
         self.readers.close().await;
         if let Some(for_people) = &self.for_people {
             for_people.close().await;
+        }
+    }
+}
+
+impl Sqlite {
+    /// Makes an error of this store of that of a read, and remembers damage of the file.
+    fn unreadable(&self) -> impl Fn(sqlx::Error) -> Error {
+        |error| {
+            if let Some(damage) = fault::damage_of_read(&error) {
+                self.committer.health().record_damage(&damage);
+            }
+            fault::unreadable(error)
         }
     }
 }

@@ -17,7 +17,7 @@ use super::writer::Writer;
 use super::{Sqlite, damage, private, schema};
 use crate::config::Synchronous;
 use crate::failpoint;
-use crate::store::committer::{Bounds, Committer};
+use crate::store::committer::{Bounds, CommitHealth, Committer};
 use crate::store::{Chores, Error, OldSchema, Result};
 
 /// The pragmas of every connection. A checkpoint every 16 MB instead of every 4 MB writes fewer pages twice. Deleted content
@@ -118,8 +118,10 @@ impl Sqlite {
         let connection = WriteConnection::open(path.clone(), file.clone(), in_place, synchronous)
             .map_err(|error| unusable(&path, why_not_used(&error)))?;
         let chores = Arc::new(Chores::new());
-        let writer = Writer::start(connection, lock, chores.clone()).map_err(|error| unusable(&path, error))?;
-        let committer = Arc::new(Committer::spawn([writer.clone()], Bounds::default()));
+        let health = Arc::new(CommitHealth::default());
+        let writer = Writer::start(connection, lock, chores.clone(), health.clone());
+        let writer = writer.map_err(|error| unusable(&path, error))?;
+        let committer = Arc::new(Committer::spawn_with([writer.clone()], Bounds::default(), health));
         let for_people = Some(readers(options.clone()));
         Ok(Self { path, synchronous, file, committer, chores, writer, readers: readers(options), for_people })
     }

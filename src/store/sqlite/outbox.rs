@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use rusqlite::{OptionalExtension as _, Transaction, params};
 use serde_json::json;
 
-use super::fault::unreadable;
 use super::{Sqlite, audit, idempotency};
 use crate::domain::Millis;
 use crate::domain::ids::{DeliveryId, TenantPk, ThreadPk};
@@ -211,7 +210,7 @@ fn legible(
 impl OutboxStore for Sqlite {
     async fn tenants_due(&self, now: Millis) -> Result<Vec<TenantPk>> {
         let query = sqlx::query_scalar(TENANTS_DUE).bind(now).bind(names(TargetKind::SINGLE));
-        let found: Vec<i64> = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found: Vec<i64> = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
         Ok(found.into_iter().map(TenantPk).collect())
     }
 
@@ -256,11 +255,11 @@ impl OutboxStore for Sqlite {
 
     async fn next_single(&self) -> Result<Option<Millis>> {
         let query = sqlx::query_scalar(NEXT_SINGLE).bind(names(TargetKind::SINGLE));
-        query.fetch_one(&self.readers).await.map_err(unreadable)
+        query.fetch_one(&self.readers).await.map_err(self.unreadable())
     }
 
     async fn next_batched(&self) -> Result<Option<Millis>> {
-        sqlx::query_scalar(NEXT_BATCHED).fetch_one(&self.readers).await.map_err(unreadable)
+        sqlx::query_scalar(NEXT_BATCHED).fetch_one(&self.readers).await.map_err(self.unreadable())
     }
 
     async fn deliveries(
@@ -272,7 +271,7 @@ impl OutboxStore for Sqlite {
     ) -> Result<Page<Delivery>> {
         let query = sqlx::query(LIST).bind(tenant.0).bind(kind.as_str()).bind(target);
         let query = query.bind(ask.before()?).bind(ask.rows());
-        page_of_deliveries(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
+        page_of_deliveries(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, ask)
     }
 
     async fn deliveries_of_tenant(
@@ -284,7 +283,7 @@ impl OutboxStore for Sqlite {
     ) -> Result<Page<Delivery>> {
         let query = sqlx::query(LIST_OF_TENANT).bind(tenant.0).bind(kind.as_str());
         let query = query.bind(json!(DeliveryStatus::wanted(status)).to_string()).bind(ask.before()?).bind(ask.rows());
-        page_of_deliveries(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
+        page_of_deliveries(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, ask)
     }
 
     async fn replay_delivery(
@@ -317,7 +316,7 @@ impl OutboxStore for Sqlite {
         let &Abandonment { tenant, kind, target, why, now } = abandonment;
         let query = sqlx::query_scalar(PENDING_OF_TARGET).bind(tenant.0).bind(kind.as_str()).bind(target);
         let query = query.bind(behind).bind(ABANDONED_AT_ONCE);
-        let pending: Vec<i64> = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        let pending: Vec<i64> = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
         let next = pending.last().copied().filter(|_| pending.len() >= ABANDONED_AT_ONCE as usize);
         let (pending, why) = (json!(pending).to_string(), why.to_owned());
         let abandon = move |tx: &Transaction<'_>| tx.prepare_cached(ABANDON)?.execute(params![pending, why, now]);

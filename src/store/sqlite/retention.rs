@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::Sqlite;
 use super::erasure::MAX_PER_TRANSACTION;
-use super::fault::unreadable;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::engine::step::RowKind;
@@ -67,7 +66,7 @@ const DROP_ROWS: &str = "DELETE FROM thread_rows WHERE rowid IN (SELECT value FR
 impl RetentionStore for Sqlite {
     async fn tenants(&self) -> Result<Vec<(TenantPk, String)>> {
         let query = sqlx::query_as("SELECT pk, name FROM tenants ORDER BY name");
-        let found: Vec<(i64, String)> = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found: Vec<(i64, String)> = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
         Ok(found.into_iter().map(|(pk, name)| (TenantPk(pk), name)).collect())
     }
 
@@ -79,24 +78,25 @@ impl RetentionStore for Sqlite {
         limit: u32,
     ) -> Result<Vec<(Millis, ThreadPk)>> {
         let query = sqlx::query_as(AT_REST).bind(tenant.0).bind(before).bind(behind.0).bind(behind.1.0).bind(limit);
-        let found: Vec<(i64, i64)> = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found: Vec<(i64, i64)> = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
         Ok(found.into_iter().map(|(at, pk)| (at, ThreadPk(pk))).collect())
     }
 
     async fn threads_with_terms(&self, behind: ThreadPk, limit: u32) -> Result<Vec<(ThreadPk, TenantPk)>> {
         let query = sqlx::query_as(WITH_TERMS).bind(behind.0).bind(limit);
-        let found: Vec<(i64, i64)> = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found: Vec<(i64, i64)> = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
         Ok(found.into_iter().map(|(pk, tenant)| (ThreadPk(pk), TenantPk(tenant))).collect())
     }
 
     async fn runs_since(&self, tenant: TenantPk, behind: &RunEnd, before: Millis, limit: u32) -> Result<Vec<RunEnd>> {
         let query = sqlx::query(RUNS_SINCE).bind(tenant.0).bind(behind.at).bind(behind.run.as_str());
-        let found = query.bind(before).bind(limit).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = query.bind(before).bind(limit).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         found.iter().map(RunEnd::read).collect()
     }
 
     async fn compacted(&self, tenant: TenantPk) -> Result<RunEnd> {
-        let found = sqlx::query(COMPACTED).bind(tenant.0).fetch_optional(&self.readers).await.map_err(unreadable)?;
+        let found =
+            sqlx::query(COMPACTED).bind(tenant.0).fetch_optional(&self.readers).await.map_err(self.unreadable())?;
         found.as_ref().map_or_else(|| Ok(RunEnd::beginning()), RunEnd::read)
     }
 
@@ -109,7 +109,7 @@ impl RetentionStore for Sqlite {
 
     async fn last_entry(&self, thread: ThreadPk, upto: i64) -> Result<Option<i64>> {
         let query = sqlx::query_scalar("SELECT max(seq) FROM observations WHERE pk = ?1 AND seq <= ?2");
-        query.bind(thread.0).bind(upto).fetch_one(&self.readers).await.map_err(unreadable)
+        query.bind(thread.0).bind(upto).fetch_one(&self.readers).await.map_err(self.unreadable())
     }
 
     async fn compact(&self, compaction: Compaction) -> Result<bool> {
@@ -118,7 +118,7 @@ impl RetentionStore for Sqlite {
 
     async fn old_entries(&self, thread: ThreadPk, upto: i64, limit: u32) -> Result<Vec<(i64, String)>> {
         let query = sqlx::query_as(OLD_ENTRIES).bind(thread.0).bind(upto).bind(limit);
-        query.fetch_all(&self.readers).await.map_err(unreadable)
+        query.fetch_all(&self.readers).await.map_err(self.unreadable())
     }
 
     async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<Dropped> {
@@ -137,7 +137,7 @@ impl RetentionStore for Sqlite {
 
     async fn base(&self, thread: ThreadPk) -> Result<Option<(i64, String)>> {
         let query = sqlx::query_as("SELECT seq, body FROM bases WHERE pk = ?1").bind(thread.0);
-        query.fetch_optional(&self.readers).await.map_err(unreadable)
+        query.fetch_optional(&self.readers).await.map_err(self.unreadable())
     }
 }
 

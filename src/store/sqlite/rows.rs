@@ -8,16 +8,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use sqlx::SqliteExecutor;
+use sqlx::sqlite::SqliteRow;
 
 use super::Sqlite;
-use super::fault::unreadable;
 use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::engine::step::{Row, RowKind};
 use crate::store::columns::Columns as _;
 use crate::store::rows::{
-    self, SUSPENSIONS, TASKS, page_by_caller_status, page_by_id, page_of_rows, read_known_rows, read_row, rows_from,
-    suspensions_after, tasks_before,
+    self, SUSPENSIONS, TASKS, page_by_caller_status, page_by_id, page_of_rows, read_row, rows_from, suspensions_after,
+    tasks_before,
 };
 use crate::store::{
     FoundRow, MAX_SCANNED, Order, Page, PageAsk, Result, RowStore, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted,
@@ -202,7 +202,7 @@ WHERE pk = ?4 AND kind = 12 AND +tenant = ?1 AND ord >= ?2
     AND (?3 = '[]' OR body IN (SELECT value FROM json_each(?3)))";
 
 /// The rows that `load` returns, in its order.
-pub(super) async fn loaded_rows(db: impl SqliteExecutor<'_>, pk: ThreadPk, floor: i64) -> Result<Vec<Row>> {
+pub(super) async fn loaded_rows(db: impl SqliteExecutor<'_>, pk: ThreadPk, floor: i64) -> sqlx::Result<Vec<SqliteRow>> {
     let query = sqlx::query(
         "SELECT kind, id, ord, keep, body FROM thread_rows INDEXED BY rows_kept WHERE pk = ?1 AND keep = 1
          UNION ALL
@@ -210,50 +210,50 @@ pub(super) async fn loaded_rows(db: impl SqliteExecutor<'_>, pk: ThreadPk, floor
          WHERE pk = ?1 AND keep = 2 AND ord >= ?2
          ORDER BY kind, ord, id",
     );
-    read_known_rows(&query.bind(pk.0).bind(floor).fetch_all(db).await.map_err(unreadable)?)
+    query.bind(pk.0).bind(floor).fetch_all(db).await
 }
 
 #[async_trait]
 impl RowStore for Sqlite {
     async fn row(&self, pk: ThreadPk, kind: RowKind, id: &str) -> Result<Option<Row>> {
         let query = sqlx::query(ONE).bind(pk.0).bind(kind.code()).bind(id);
-        query.fetch_optional(&self.readers).await.map_err(unreadable)?.as_ref().map(read_row).transpose()
+        query.fetch_optional(&self.readers).await.map_err(self.unreadable())?.as_ref().map(read_row).transpose()
     }
 
     async fn find_row(&self, tenant: TenantPk, kind: RowKind, id: &str) -> Result<Option<FoundRow>> {
         let query = sqlx::query(FOUND).bind(tenant.0).bind(id).bind(kind.code());
-        query.fetch_optional(&self.readers).await.map_err(unreadable)?.as_ref().map(FoundRow::read).transpose()
+        query.fetch_optional(&self.readers).await.map_err(self.unreadable())?.as_ref().map(FoundRow::read).transpose()
     }
 
     async fn rows(&self, pk: ThreadPk, kind: RowKind, order: Order, ask: &PageAsk) -> Result<Page<Row>> {
         let from = rows_from(ask, order)?;
         let query = sqlx::query(select_page(kind, order)).bind(pk.0).bind(kind.code());
         let query = query.bind(from.at).bind(from.id).bind(ask.rows());
-        page_of_rows(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
+        page_of_rows(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, ask)
     }
 
     async fn messages(&self, pk: ThreadPk, ask: &PageAsk) -> Result<Page<Row>> {
         let from = rows_from(ask, Order::Ascending)?;
         let query = sqlx::query(MESSAGES).bind(pk.0).bind(RowKind::Message.code()).bind(from.at).bind(from.id);
-        page_of_rows(&query.bind(ask.rows()).fetch_all(&self.readers).await.map_err(unreadable)?, ask)
+        page_of_rows(&query.bind(ask.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?, ask)
     }
 
     async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>> {
         let query = sqlx::query(HISTORY).bind(pk.0).bind(before.as_str()).bind(i64::from(limit));
-        let found = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
         rows::messages(found.iter().rev())
     }
 
     async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
         let ids = serde_json::to_string(ids).expect("ids are strings");
         let query = sqlx::query(PAYLOADS).bind(pk.0).bind(RowKind::Payload.code()).bind(ids);
-        rows::payloads(&query.fetch_all(&self.readers).await.map_err(unreadable)?)
+        rows::payloads(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?)
     }
 
     async fn rows_by_id(&self, wanted: &[(ThreadPk, RowKind, String)]) -> Result<Vec<(ThreadPk, Row)>> {
         let wanted: Vec<_> = wanted.iter().map(|(pk, kind, id)| (pk.0, kind.code(), id)).collect();
         let wanted = serde_json::to_string(&wanted).expect("numbers and texts are JSON");
-        let found = sqlx::query(BY_ID).bind(wanted).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = sqlx::query(BY_ID).bind(wanted).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         found.iter().map(rows::read_row_with_pk).collect()
     }
 
@@ -263,7 +263,7 @@ impl RowStore for Sqlite {
             SuspensionsWanted::Open => {
                 let open = if thread.is_some() { OPEN_OF_THREAD } else { OPEN };
                 let query = sqlx::query(open).bind(ask.tenant.0).bind(suspensions_after(page)?).bind(thread);
-                let found = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(unreadable)?;
+                let found = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?;
                 page_by_id(&found, page)
             }
             SuspensionsWanted::OpenByExpiry => {
@@ -273,18 +273,18 @@ impl RowStore for Sqlite {
                     None => open_by_expiry!("r.tenant = ?1"),
                 };
                 let query = sqlx::query(open).bind(ask.tenant.0).bind(thread).bind(after.at).bind(after.id);
-                let found = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(unreadable)?;
+                let found = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?;
                 rows::page_by_expiry(&found, page)
             }
             SuspensionsWanted::Past { status, decided_by } => {
                 let before = rows::suspensions_before(page)?;
                 let last = sqlx::query_scalar(LAST_PAST).bind(ask.tenant.0).bind(SUSPENSIONS).bind(&before);
-                let last = last.bind(MAX_SCANNED - 1).fetch_optional(&self.readers).await.map_err(unreadable)?;
+                let last = last.bind(MAX_SCANNED - 1).fetch_optional(&self.readers).await.map_err(self.unreadable())?;
                 let last: Option<String> = last;
                 let query = sqlx::query(PAST).bind(ask.tenant.0).bind(SUSPENSIONS).bind(before);
                 let query = query.bind(last.clone().unwrap_or_default()).bind(thread);
                 let query = query.bind(status.map(|status| status.as_str())).bind(decided_by.clone());
-                let found = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(unreadable)?;
+                let found = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?;
                 rows::page_of_past(&found, page, last)
             }
         }
@@ -292,7 +292,7 @@ impl RowStore for Sqlite {
 
     async fn tasks(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<FoundRow>> {
         let query = sqlx::query(TASKS_OF).bind(tenant.0).bind(TASKS).bind(tasks_before(ask)?).bind(ask.rows());
-        page_by_id(&query.fetch_all(&self.readers).await.map_err(unreadable)?, ask)
+        page_by_id(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, ask)
     }
 
     async fn runs_by_caller_status(&self, ask: &RunsByStatusAsk) -> Result<Page<FoundRow>> {
@@ -304,7 +304,7 @@ impl RowStore for Sqlite {
         let before = ask.before()?;
         let query = sqlx::query(list).bind(ask.tenant.0).bind(ask.since()).bind(before.at).bind(before.id);
         let query = query.bind(ask.page.rows()).bind(bodies(ask)).bind(ask.thread.map(|pk| pk.0));
-        page_by_caller_status(&query.fetch_all(&self.readers).await.map_err(unreadable)?, &ask.page)
+        page_by_caller_status(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, &ask.page)
     }
 
     async fn count_by_caller_status(&self, ask: &RunsByStatusAsk) -> Result<u64> {
@@ -315,7 +315,7 @@ impl RowStore for Sqlite {
         };
         let query = sqlx::query(count).bind(ask.tenant.0).bind(ask.since()).bind(bodies(ask));
         let query = query.bind(ask.thread.map(|pk| pk.0));
-        query.fetch_one(&self.readers).await.map_err(unreadable)?.count("total")
+        query.fetch_one(&self.readers).await.map_err(self.unreadable())?.count("total")
     }
 }
 

@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use rusqlite::{Transaction, params};
 
 use super::Sqlite;
-use super::fault::unreadable;
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::store::{Fire, PlannedSchedule, Result, ScheduleMove, ScheduleState, ScheduleStore};
@@ -83,12 +82,12 @@ impl ScheduleStore for Sqlite {
     }
 
     async fn due_schedules(&self, now: Millis, limit: u32) -> Result<Vec<ScheduleState>> {
-        let found = sqlx::query(DUE).bind(now).bind(limit).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = sqlx::query(DUE).bind(now).bind(limit).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         Ok(ScheduleState::read_due(&found))
     }
 
     async fn next_schedule(&self) -> Result<Option<Millis>> {
-        sqlx::query_scalar(NEXT).fetch_one(&self.readers).await.map_err(unreadable)
+        sqlx::query_scalar(NEXT).fetch_one(&self.readers).await.map_err(self.unreadable())
     }
 
     async fn move_schedule(&self, moved: ScheduleMove) -> Result<bool> {
@@ -103,7 +102,7 @@ impl ScheduleStore for Sqlite {
 
     async fn schedule_state(&self, tenant: TenantPk, id: &str) -> Result<Option<ScheduleState>> {
         let query = sqlx::query(ONE).bind(tenant.0).bind(id);
-        let found = query.fetch_optional(&self.readers).await.map_err(unreadable)?;
+        let found = query.fetch_optional(&self.readers).await.map_err(self.unreadable())?;
         found.as_ref().map(ScheduleState::read).transpose()
     }
 

@@ -4,7 +4,6 @@ use async_trait::async_trait;
 use rusqlite::{Transaction, params};
 
 use super::Sqlite;
-use super::fault::unreadable;
 use crate::store::Result;
 use crate::store::sealed::{SealedKind, SealedRow, SealedStore};
 
@@ -32,7 +31,7 @@ impl SealedStore for Sqlite {
                 sqlx::query(RESPONSES).bind(tenant).bind(scope).bind(id)
             }
         };
-        let found = query.bind(limit).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = query.bind(limit).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         found.iter().map(|row| SealedRow::read(kind, row)).collect()
     }
 

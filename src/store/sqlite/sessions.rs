@@ -5,7 +5,6 @@ use rusqlite::{Transaction, params};
 
 use super::Sqlite;
 use super::audit::audit_if_changed;
-use super::fault::unreadable;
 use crate::domain::Millis;
 use crate::store::{AuditRow, Result, SessionRow, SessionStore};
 
@@ -36,7 +35,7 @@ impl SessionStore for Sqlite {
     }
 
     async fn session(&self, hash: &str) -> Result<Option<SessionRow>> {
-        let found = sqlx::query(ONE).bind(hash).fetch_optional(&self.readers).await.map_err(unreadable)?;
+        let found = sqlx::query(ONE).bind(hash).fetch_optional(&self.readers).await.map_err(self.unreadable())?;
         found.as_ref().map(SessionRow::read).transpose()
     }
 

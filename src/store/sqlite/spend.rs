@@ -3,7 +3,6 @@
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
-use super::fault::unreadable;
 use super::{Sqlite, outbox};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
@@ -77,7 +76,7 @@ impl SpendStore for Sqlite {
         let mut all = Vec::new();
         for key in keys {
             let query = sqlx::query(ROW).bind(key.tenant.0).bind(&key.key_name).bind(key.stored_period());
-            let found = query.fetch_optional(&self.readers).await.map_err(unreadable)?;
+            let found = query.fetch_optional(&self.readers).await.map_err(self.unreadable())?;
             all.push(found.map_or_else(|| Ok(key.unspent()), |row| Spent::read(key, &row))?);
         }
         Ok(all)

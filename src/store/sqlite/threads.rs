@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use rusqlite::Transaction;
 
-use super::fault::unreadable;
 use super::{Sqlite, erasure, keys_of, rows};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
+use crate::store::rows::read_known_rows;
 use crate::store::threads::{page_of_threads, read_title, read_version, threads_before, within_bytes};
 use crate::store::{
     Commit, Committed, Erasure, MAX_SCANNED, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow, ThreadStore,
@@ -104,51 +104,53 @@ impl ThreadStore for Sqlite {
 
     async fn thread(&self, tenant: TenantPk, id: &ThreadId) -> Result<Option<ThreadRow>> {
         let query = sqlx::query(NAMED).bind(tenant.0).bind(id.as_str());
-        let found = query.fetch_optional(&self.readers).await.map_err(unreadable)?;
+        let found = query.fetch_optional(&self.readers).await.map_err(self.unreadable())?;
         found.as_ref().map(ThreadRow::read).transpose()
     }
 
     async fn thread_by_pk(&self, pk: ThreadPk) -> Result<Option<ThreadRow>> {
-        let found = sqlx::query(BY_PK).bind(pk.0).fetch_optional(&self.readers).await.map_err(unreadable)?;
+        let found = sqlx::query(BY_PK).bind(pk.0).fetch_optional(&self.readers).await.map_err(self.unreadable())?;
         found.as_ref().map(ThreadRow::read).transpose()
     }
 
     async fn threads_by_pk(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadRow>> {
-        let found = sqlx::query(BY_PKS).bind(keys_of(pks)).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = sqlx::query(BY_PKS).bind(keys_of(pks)).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         found.iter().map(ThreadRow::read).collect()
     }
 
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>> {
-        let mut snapshot = self.readers.begin().await.map_err(unreadable)?;
-        let found = sqlx::query(BY_PK).bind(pk.0).fetch_optional(&mut *snapshot).await.map_err(unreadable)?;
+        let mut snapshot = self.readers.begin().await.map_err(self.unreadable())?;
+        let found = sqlx::query(BY_PK).bind(pk.0).fetch_optional(&mut *snapshot).await.map_err(self.unreadable())?;
         let Some(found) = found else { return Ok(None) };
         let thread = ThreadRow::read(&found)?;
-        let rows = rows::loaded_rows(&mut *snapshot, pk, thread.floor).await?;
-        Ok(Some((thread, rows)))
+        let rows = rows::loaded_rows(&mut *snapshot, pk, thread.floor).await.map_err(self.unreadable())?;
+        Ok(Some((thread, read_known_rows(&rows)?)))
     }
 
     async fn thread_versions(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadVersion>> {
-        let found = sqlx::query(VERSIONS).bind(keys_of(pks)).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found =
+            sqlx::query(VERSIONS).bind(keys_of(pks)).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         found.iter().map(ThreadVersion::read).collect()
     }
 
     async fn recent_threads(&self, tenant: TenantPk, since: Millis) -> Result<Vec<(ThreadPk, ThreadId, i64)>> {
         let query = sqlx::query(RECENT).bind(tenant.0).bind(since);
-        let found = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
         found.iter().map(read_version).collect()
     }
 
     async fn newest_activity(&self, until: Millis) -> Result<Option<Millis>> {
-        sqlx::query_scalar(NEWEST).bind(until).fetch_one(&self.readers).await.map_err(unreadable)
+        sqlx::query_scalar(NEWEST).bind(until).fetch_one(&self.readers).await.map_err(self.unreadable())
     }
 
     async fn outlines(&self, pks: &[ThreadPk]) -> Result<Vec<Outline>> {
-        let found = sqlx::query(OUTLINES).bind(keys_of(pks)).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found =
+            sqlx::query(OUTLINES).bind(keys_of(pks)).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         found.iter().map(Outline::read).collect()
     }
 
     async fn titles(&self, pks: &[ThreadPk]) -> Result<Vec<(ThreadPk, String)>> {
-        let found = sqlx::query(TITLES).bind(keys_of(pks)).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = sqlx::query(TITLES).bind(keys_of(pks)).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         found.iter().filter_map(|row| read_title(row).transpose()).collect()
     }
 
@@ -156,7 +158,7 @@ impl ThreadStore for Sqlite {
         let (at, pk) = threads_before(ask)?;
         let last: Option<(i64, i64)> = if filter.is_narrow() {
             let query = sqlx::query_as(LAST).bind(tenant.0).bind(at).bind(pk).bind(MAX_SCANNED - 1);
-            query.fetch_optional(&self.readers).await.map_err(unreadable)?
+            query.fetch_optional(&self.readers).await.map_err(self.unreadable())?
         } else {
             None
         };
@@ -166,9 +168,9 @@ impl ThreadStore for Sqlite {
             let query = sqlx::query(sql).bind(tenant.0).bind(at).bind(pk).bind(status).bind(q.clone()).bind(rows);
             query.bind(last_at).bind(last_pk)
         };
-        let sizes = listed(SIZES, ask.rows()).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let sizes = listed(SIZES, ask.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         let ask = within_bytes(ask, &sizes)?;
-        let found = listed(LIST, ask.rows()).fetch_all(&self.readers).await.map_err(unreadable)?;
+        let found = listed(LIST, ask.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         page_of_threads(&found, &ask, last)
     }
 

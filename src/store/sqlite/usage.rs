@@ -8,7 +8,6 @@ use rusqlite::{Transaction, params};
 use serde_json::{Value, json};
 use tokio::task::coop::consume_budget;
 
-use super::fault::unreadable;
 use super::{Sqlite, spend};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
@@ -73,7 +72,7 @@ impl UsageStore for Sqlite {
         let query = sqlx::query(if ask.thread.is_some() { CALLS_OF_THREAD } else { CALLS });
         let query = query.bind(ask.tenant.0).bind(ask.from).bind(ask.to).bind(ask.thread.map(|pk| pk.0));
         let mut calls = query.fetch(&self.readers);
-        while let Some(row) = calls.try_next().await.map_err(unreadable)? {
+        while let Some(row) = calls.try_next().await.map_err(self.unreadable())? {
             // Many rows may be ready at once, and other tasks need this thread, too.
             consume_budget().await;
             sums.add(&tenant, row.number("ord")?, row.text("body")?);
@@ -83,7 +82,7 @@ impl UsageStore for Sqlite {
 
     async fn latest_calls(&self, tenant: TenantPk, from: Millis, limit: u32) -> Result<Vec<ModelUse>> {
         let query = sqlx::query(LATEST).bind(tenant.0).bind(from).bind(limit);
-        read_calls(&query.fetch_all(&self.readers).await.map_err(unreadable)?)
+        read_calls(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?)
     }
 
     async fn add_usage(
@@ -117,7 +116,7 @@ impl UsageStore for Sqlite {
         }
         let query = sqlx::query(EXAMINE).bind(tenant.0).bind(before).bind(behind.at).bind(behind.thread.0);
         let query = query.bind(&behind.id).bind(MAX_EXAMINED);
-        let rows = query.fetch_all(&self.readers).await.map_err(unreadable)?;
+        let rows = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
         let Examined { deletable, next } = Examined::read(&rows, left, CallPosition::read)?;
         if deletable.is_empty() {
             return Ok(Forgotten { deleted: kept, next });

@@ -17,8 +17,8 @@ use super::fault::{Failure, damage, failure, unavailable, unwritten, why_unavail
 use super::lock::FolderLock;
 use super::shared_transaction::{self, PendingWrite, Write};
 use super::write_connection::WriteConnection;
-use crate::store::committer::{Batch, BatchError, CommitSlice, Sending};
-use crate::store::{Chores, Committed, Result};
+use crate::store::committer::{Batch, BatchError, CommitHealth, CommitSlice, Sending};
+use crate::store::{Chores, Committed, Error, Result};
 
 /// A job of the writer thread.
 enum Job {
@@ -37,16 +37,22 @@ pub(super) struct Writer {
     /// Held as long as something may still be written. `None`: another process holds the folder, and nothing is written.
     lock: Option<Arc<FolderLock>>,
     chores: Arc<Chores>,
+    health: Arc<CommitHealth>,
 }
 
 impl Writer {
     /// Starts the thread. It ends when the last clone is dropped and every write is done.
-    pub fn start(mut connection: WriteConnection, lock: Option<FolderLock>, chores: Arc<Chores>) -> io::Result<Self> {
+    pub fn start(
+        mut connection: WriteConnection,
+        lock: Option<FolderLock>,
+        chores: Arc<Chores>,
+        health: Arc<CommitHealth>,
+    ) -> io::Result<Self> {
         let (jobs, queue) = mpsc::channel();
         let of_thread = chores.clone();
         let work = move || run_jobs(&queue, &mut connection, &of_thread);
         std::thread::Builder::new().name("sqlite-writer".to_owned()).spawn(work)?;
-        Ok(Self { jobs, lock: lock.map(Arc::new), chores })
+        Ok(Self { jobs, lock: lock.map(Arc::new), chores, health })
     }
 
     /// Calls `write` in a transaction and commits it, even if the caller drops the future. After an error nothing of it is
@@ -56,7 +62,7 @@ impl Writer {
         write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T> {
         let written = self.run(move |connection| connection.transaction(write)).await;
-        written.map_err(|_| unavailable("the write panicked"))?.map_err(|error| unwritten(&error))
+        self.remember_damage(written.map_err(|_| unavailable("the write panicked"))?.map_err(|error| unwritten(&error)))
     }
 
     /// The same for a chore: other queued chores share the transaction, and its time is counted as blocking commits.
@@ -66,19 +72,28 @@ impl Writer {
     ) -> Result<T> {
         let (pending, answered) = PendingWrite::new(write, self.lock.clone());
         self.send(Job::Chore(Box::new(pending)));
-        answered.await.expect("the thread answers every job")
+        self.remember_damage(answered.await.expect("the thread answers every job"))
     }
 
     /// Checkpoints the log and empties it. `false`: readers still need it; call again.
     pub async fn empty_log(&self) -> Result<bool> {
         let emptied = self.run_chore(WriteConnection::empty_log).await;
-        emptied.map_err(|_| unavailable("the write panicked"))?.map_err(|error| unwritten(&error))
+        self.remember_damage(emptied.map_err(|_| unavailable("the write panicked"))?.map_err(|error| unwritten(&error)))
     }
 
     /// Overwrites the remains of deleted rows in these pages. `false`: open readers prevent it; call again.
     pub async fn clear_remains(&self, pages: Vec<u32>) -> Result<bool> {
         let cleared = self.run_chore(move |connection| connection.clear_remains(&pages)).await;
-        cleared.map_err(|_| unavailable("the write panicked"))?
+        self.remember_damage(cleared.map_err(|_| unavailable("the write panicked"))?)
+    }
+
+    /// Remembers that a write found the file damaged; the committer does so for batches.
+    fn remember_damage<T>(&self, written: Result<T>) -> Result<T> {
+        written.inspect_err(|error| {
+            if let Error::Unusable(damage) = error {
+                self.health.record_damage(damage);
+            }
+        })
     }
 
     pub async fn close(&self) {

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use pes::config::Synchronous;
+use pes::domain::ids::ThreadPk;
 use pes::domain::observation::ObservationType;
 use pes::store::sqlite::Sqlite;
-use pes::store::{Commit, Error};
+use pes::store::{Commit, Compaction, Error, ObservationAsk};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{ConnectOptions, Connection, Executor};
 use tempfile::TempDir;
@@ -192,9 +193,9 @@ async fn a_first_start_that_was_killed_begins_again() {
     assert_eq!(left, ["pes.db", "pes.lock"]);
 }
 
-/// The health check writes to another table, which is intact.
-#[tokio::test]
-async fn a_server_that_finds_its_database_damaged_is_not_well_any_more() {
+/// A store on a database whose log of the thread is damaged, and the thread. The health check writes to another table,
+/// which is intact.
+async fn opened_with_damaged_log() -> (TempDir, Bed, ThreadPk) {
     let (folder, database) = closed().await;
     let mut connection = SqliteConnectOptions::new().filename(&database).connect().await.unwrap();
     let root = sqlx::query_scalar("SELECT rootpage FROM sqlite_schema WHERE name = 'observations'");
@@ -205,14 +206,44 @@ async fn a_server_that_finds_its_database_damaged_is_not_well_any_more() {
     let bed = opened(folder.path()).await;
     bed.store.ping().await.unwrap();
     let pk = bed.store.thread(bed.tenant, &"t".into()).await.unwrap().expect("the thread is there").pk;
+    (folder, bed, pk)
+}
+
+fn tells_of_damage(answer: Result<(), Error>) {
+    let Err(Error::Unusable(why)) = answer else { panic!("{answer:?}") };
+    let told = "the database is damaged (database disk image is malformed); stop the server and restore the data folder \
+                from a backup";
+    assert_eq!(why, told);
+}
+
+#[tokio::test]
+async fn a_server_that_finds_its_database_damaged_is_not_well_any_more() {
+    let (_folder, bed, pk) = opened_with_damaged_log().await;
     let records = vec![record("o8", ObservationType::Intent, "r")];
     let commit = Commit { records, ..bed.next(pk).await };
     for answer in [bed.store.commit(commit).await.map(drop), bed.store.ping().await, bed.store.ping().await] {
-        let Err(Error::Unusable(why)) = answer else { panic!("{answer:?}") };
-        let told = "the database is damaged (database disk image is malformed); stop the server and restore the data \
-                    folder from a backup";
-        assert_eq!(why, told);
+        tells_of_damage(answer);
     }
+}
+
+#[tokio::test]
+async fn a_server_that_finds_its_database_damaged_outside_of_a_commit_is_not_well_any_more() {
+    let (_folder, bed, pk) = opened_with_damaged_log().await;
+    let ask = ObservationAsk { limit: 9, ..ObservationAsk::default() };
+    let read = bed.store.observations(pk, &ask).await;
+    assert!(matches!(read, Err(Error::Damaged(_))), "{read:?}");
+    tells_of_damage(bed.store.ping().await);
+
+    let (_folder, bed, pk) = opened_with_damaged_log().await;
+    let version = bed.read(pk).await.fence.version;
+    tells_of_damage(bed.store.delete_thread(bed.erasure(pk, version)).await.map(drop));
+    tells_of_damage(bed.store.ping().await);
+
+    let (_folder, bed, pk) = opened_with_damaged_log().await;
+    let shorter = Compaction { thread: pk, min_seq: 1, upto: 3, base: "{}".to_owned(), unnamed: Vec::new() };
+    assert!(bed.store.compact(shorter).await.unwrap());
+    tells_of_damage(bed.store.drop_entries(pk, 3).await.map(drop));
+    tells_of_damage(bed.store.ping().await);
 }
 
 /// The lock of the folder would not keep a server of another folder from it.
