@@ -12,8 +12,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use super::{Result, Service};
 use crate::domain::Millis;
@@ -165,38 +165,40 @@ fn replayed<T>(service: &Service, row: IdempotencyRow) -> Result<Answered<T>> {
 /// Tenant, scope and idempotency key.
 type LockKey = (TenantPk, String, String);
 
-/// One lock for each key that this process is working on, so that requests with the same key run one after another.
+/// One lock for each key that this process is working on, so that requests with the same key run one after another, in the
+/// order in which they came.
 #[derive(Clone, Default)]
-pub(crate) struct KeyLocks(Arc<Mutex<HashMap<LockKey, watch::Sender<()>>>>);
+pub(crate) struct KeyLocks(Arc<Mutex<HashMap<LockKey, Arc<Semaphore>>>>);
 
 /// A held lock. Dropping it releases the lock.
 pub(crate) struct KeyGuard {
     key: LockKey,
     locks: KeyLocks,
+    lock: Arc<Semaphore>,
+    /// `None`: it waits for the holder.
+    held: Option<OwnedSemaphorePermit>,
 }
 
 impl KeyLocks {
     /// Acquires the lock of this key. Waits at most `max_wait` for its holder.
     pub(crate) async fn lock(&self, tenant: TenantPk, scope: &str, key: &str, max_wait: Duration) -> Result<KeyGuard> {
-        let lock_key = (tenant, scope.to_owned(), key.to_owned());
-        let until = Instant::now() + max_wait;
-        loop {
-            let mut holder = match self.0.lock().entry(lock_key.clone()) {
-                std::collections::hash_map::Entry::Vacant(entry) => {
-                    entry.insert(watch::channel(()).0);
-                    return Ok(KeyGuard { key: lock_key, locks: self.clone() });
-                }
-                std::collections::hash_map::Entry::Occupied(entry) => entry.get().subscribe(),
-            };
-            // `changed` fails when the holder drops its sender: then the lock is free.
-            timeout_at(until, holder.changed()).await.map_err(|_| in_progress())?.ok();
-        }
+        let key = (tenant, scope.to_owned(), key.to_owned());
+        let lock = self.0.lock().entry(key.clone()).or_insert_with(|| Arc::new(Semaphore::new(1))).clone();
+        let mut guard = KeyGuard { key, locks: self.clone(), lock, held: None };
+        let acquired = timeout(max_wait, guard.lock.clone().acquire_owned()).await.map_err(|_| in_progress())?;
+        guard.held = Some(acquired.expect("it is never closed"));
+        Ok(guard)
     }
 }
 
 impl Drop for KeyGuard {
     fn drop(&mut self) {
-        self.locks.0.lock().remove(&self.key);
+        self.held = None;
+        let mut locks = self.locks.0.lock();
+        // Nobody else holds it or waits for it: the other reference is that of the map.
+        if Arc::strong_count(&self.lock) == 2 {
+            locks.remove(&self.key);
+        }
     }
 }
 
@@ -212,4 +214,43 @@ fn same_body(row: IdempotencyRow, key: &Idempotent) -> Result<IdempotencyRow> {
 
 fn in_progress() -> Fault {
     Fault::new(Code::RequestInProgress, "The same request is still being answered; repeat it.").retry_after(1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll, Wake, Waker};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Otherwise many requests with one key would wake each other whenever one of them is answered.
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_that_is_released_wakes_the_first_who_waits_and_is_forgotten_with_the_last() {
+        let locks = KeyLocks::default();
+        let lock = || Box::pin(locks.lock(TenantPk(1), "POST /threads", "k", MAX_WAIT));
+        let held = lock().await.unwrap();
+        assert_eq!(lock().await.err().unwrap().code, Code::RequestInProgress);
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let mut context = Context::from_waker(&waker);
+        let mut waiting = [lock(), lock()];
+        assert!(waiting.iter_mut().all(|waits| waits.as_mut().poll(&mut context).is_pending()));
+        drop(held);
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 1);
+        let Poll::Ready(Ok(next)) = waiting[0].as_mut().poll(&mut context) else { panic!("it was its turn") };
+        assert!(waiting[1].as_mut().poll(&mut context).is_pending());
+        drop(next);
+        assert_eq!(wakes.0.load(Ordering::SeqCst), 2);
+        drop(waiting);
+        assert!(locks.0.lock().is_empty());
+    }
 }
