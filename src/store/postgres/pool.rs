@@ -18,8 +18,8 @@ use crate::store::{Error, Pooled, Result};
 
 /// A connection that was idle for longer is pinged before it is used.
 pub(super) const IDLE_WITHOUT_PING: Duration = Duration::from_secs(1);
-/// How long the ping may take.
-const PING_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the ping may take: in a pool at most half of its patience, so that another connection can still be opened.
+pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An abandoned query is usually finished within this time. Then the server does not work on it any more.
 const ABANDONED_TIMEOUT: Duration = Duration::from_millis(500);
@@ -42,6 +42,7 @@ pub(super) struct Pool {
     permits: Arc<Semaphore>,
     /// How long a query waits for a connection.
     patience: Duration,
+    ping_timeout: Duration,
     session: PgConnectOptions,
     trial: Arc<Mutex<Option<Trial>>>,
 }
@@ -56,16 +57,18 @@ struct Trial {
 impl Pool {
     /// Connects on demand.
     pub fn lazy(session: PgConnectOptions, connections: u32, patience: Duration) -> Self {
+        let ping_timeout = PING_TIMEOUT.min(patience / 2);
         let options = PgPoolOptions::new()
             .max_connections(connections)
             .acquire_timeout(patience)
             .test_before_acquire(false)
-            .before_acquire(|connection, meta| {
-                Box::pin(async move { Ok(meta.idle_for < IDLE_WITHOUT_PING || answers_ping(connection).await) })
+            .before_acquire(move |connection, meta| {
+                let is_fresh = meta.idle_for < IDLE_WITHOUT_PING;
+                Box::pin(async move { Ok(is_fresh || answers_ping(connection, ping_timeout).await) })
             });
         let permits = Arc::new(Semaphore::new(usize::try_from(connections).unwrap_or(Semaphore::MAX_PERMITS)));
         let connections = options.connect_lazy_with(session.clone());
-        Self { connections, permits, patience, session, trial: Arc::default() }
+        Self { connections, permits, patience, ping_timeout, session, trial: Arc::default() }
     }
 
     pub async fn fetch_all(&self, query: PgQuery<'_>) -> Result<Vec<PgRow>> {
@@ -128,7 +131,8 @@ impl Pool {
     async fn check_out(&self) -> sqlx::Result<CheckedOut> {
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| sqlx::Error::PoolClosed)?;
         let connection = self.connections.acquire().await?;
-        Ok(CheckedOut { connection: Some(connection), permit: Some(permit), is_answered: false })
+        let ping_timeout = self.ping_timeout;
+        Ok(CheckedOut { connection: Some(connection), permit: Some(permit), ping_timeout, is_answered: false })
     }
 
     /// Why a query got no connection: the database accepts none, or others use all. Concurrent callers share one attempt.
@@ -157,9 +161,9 @@ impl Pool {
     }
 }
 
-/// Whether the database answers on this connection. It must be closed if not.
-pub(super) async fn answers_ping(connection: &mut PgConnection) -> bool {
-    matches!(timeout(PING_TIMEOUT, connection.ping()).await, Ok(Ok(())))
+/// Whether the database answers on this connection within this time. It must be closed if not.
+pub(super) async fn answers_ping(connection: &mut PgConnection, within: Duration) -> bool {
+    matches!(timeout(within, connection.ping()).await, Ok(Ok(())))
 }
 
 fn unavailable(why: &str) -> Error {
@@ -171,6 +175,7 @@ fn unavailable(why: &str) -> Error {
 struct CheckedOut {
     connection: Option<PoolConnection<Postgres>>,
     permit: Option<OwnedSemaphorePermit>,
+    ping_timeout: Duration,
     is_answered: bool,
 }
 
@@ -184,7 +189,7 @@ impl Drop for CheckedOut {
     fn drop(&mut self) {
         if let (Some(connection), Some(permit)) = (self.connection.take(), self.permit.take()) {
             if self.is_answered {
-                tokio::spawn(take_back(connection, permit));
+                tokio::spawn(take_back(connection, permit, self.ping_timeout));
             } else {
                 tokio::spawn(give_up(connection, permit));
             }
@@ -193,8 +198,8 @@ impl Drop for CheckedOut {
 }
 
 /// Returns the connection to the pool, which pings it, and drops one that does not respond.
-async fn take_back(mut connection: PoolConnection<Postgres>, permit: OwnedSemaphorePermit) {
-    let _ = timeout(PING_TIMEOUT, connection.return_to_pool()).await;
+async fn take_back(mut connection: PoolConnection<Postgres>, permit: OwnedSemaphorePermit, ping_timeout: Duration) {
+    let _ = timeout(ping_timeout, connection.return_to_pool()).await;
     drop(permit);
 }
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use super::batch::{self, outcome};
 use super::fault::{Failure, batch_error, failure};
-use super::pool::{IDLE_WITHOUT_PING, PgQuery, answers_ping};
+use super::pool::{IDLE_WITHOUT_PING, PING_TIMEOUT, PgQuery, answers_ping};
 use super::spend;
 use crate::store::Committed;
 use crate::store::committer::{Batch, BatchError, CommitSlice, PreparedCommit, Sending};
@@ -44,7 +44,7 @@ impl Writer {
         let unavailable = |error: &dyn std::fmt::Display| BatchError::Unavailable(error.to_string());
         if let Some(connection) = &mut self.connection
             && self.idle_since.elapsed() >= IDLE_WITHOUT_PING
-            && !answers_ping(connection).await
+            && !answers_ping(connection, PING_TIMEOUT).await
         {
             self.connection = None;
         }

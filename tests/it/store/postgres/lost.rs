@@ -217,6 +217,22 @@ async fn a_connection_that_is_silent_once_it_has_answered_keeps_nobody_waiting()
     assert!(soon(store.thread(TenantPk(1), &"t".into())).await.unwrap().is_none());
 }
 
+/// The pool of the lease has one connection, and waits two seconds for it.
+#[tokio::test]
+async fn a_connection_of_the_lease_that_is_silent_once_it_has_answered_leaves_time_for_another() {
+    let database = Database::fresh().await;
+    let proxy = Proxy::before(database.socket()).await;
+    let store = Postgres::open(&database.url_through(proxy.port).into(), 1).await.unwrap();
+    let replica = Uuid::new_v4();
+    store.register(registration(replica), 60_000).await.unwrap();
+    // Prepares the statement, so that the next request is the renewal itself.
+    assert!(store.renew(replica, 60_000).await.unwrap());
+    proxy.cut("last", Cut::Later);
+    assert!(soon(store.renew(replica, i64::from_be_bytes(*b"\0\0\0\0last"))).await.unwrap());
+    assert!(proxy.has_cut());
+    assert!(soon(store.renew(replica, 60_000)).await.unwrap());
+}
+
 /// A client that disconnects again and again has no more active sessions than the pool has connections.
 #[tokio::test]
 async fn reads_that_are_given_up_do_not_pile_up_in_the_server() {
