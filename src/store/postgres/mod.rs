@@ -131,7 +131,8 @@ impl Postgres {
     }
 }
 
-/// All connections of a process: two pools of the same size, the writers, and one each for the lease and health checks.
+/// All connections of a process: two pools of the same size, the writers, and one each for the lease and health checks. A
+/// writer that waits long for an answer opens another for a moment.
 fn all_connections(connections: u32) -> u32 {
     connections.div_ceil(2) * 2 + WRITERS + 2
 }

@@ -1,6 +1,7 @@
 //! A connection that writes batches. It is reopened whenever it is lost.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
@@ -17,6 +18,13 @@ use crate::store::committer::{Batch, BatchError, CommitSlice, PreparedCommit, Se
 /// Longer than the server's statement timeout: no response comes later.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(45);
 
+/// How long a batch has no answer before the server is asked whether it still works on it, and how long that may take.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long an answer may still take that the server has sent.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// How long opening a connection may take.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -27,52 +35,77 @@ const MAX_RACES: usize = 8;
 pub(super) struct Writer {
     options: PgConnectOptions,
     /// `None` after an error that leaves its state in doubt.
-    connection: Option<PgConnection>,
+    session: Option<Session>,
     /// When the last statement ended.
     idle_since: Instant,
     batches: u64,
+    /// Of the current batch.
+    sending: Sending,
+}
+
+/// An open connection.
+struct Session {
+    connection: PgConnection,
+    /// The number of its process in the server.
+    backend: i32,
+}
+
+impl Session {
+    async fn open(options: &PgConnectOptions) -> sqlx::Result<Self> {
+        let mut connection = options.connect().await?;
+        let backend = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut connection).await?;
+        Ok(Self { connection, backend })
+    }
 }
 
 impl Writer {
     pub fn new(options: PgConnectOptions) -> Self {
-        Self { options, connection: None, idle_since: Instant::now(), batches: 0 }
+        Self { options, session: None, idle_since: Instant::now(), batches: 0, sending: Sending::First }
     }
 
     /// Pings a connection that was idle, because it may have been lost without a sign: a commit that is sent over it would
-    /// wait for `ANSWER_TIMEOUT`, and its outcome would not be known.
-    async fn connection(&mut self) -> Result<&mut PgConnection, BatchError> {
+    /// wait for `LOOK_INTERVAL`, and its outcome would not be known.
+    async fn connect(&mut self) -> Result<(), BatchError> {
         let unavailable = |error: &dyn std::fmt::Display| BatchError::Unavailable(error.to_string());
-        if let Some(connection) = &mut self.connection
+        if let Some(session) = &mut self.session
             && self.idle_since.elapsed() >= IDLE_WITHOUT_PING
-            && !answers_ping(connection, PING_TIMEOUT).await
+            && !answers_ping(&mut session.connection, PING_TIMEOUT).await
         {
-            self.connection = None;
+            self.session = None;
         }
-        if self.connection.is_none() {
-            let opened = timeout(CONNECT_TIMEOUT, self.options.connect()).await.map_err(|late| unavailable(&late))?;
-            self.connection = Some(opened.map_err(|error| unavailable(&error))?);
+        if self.session.is_none() {
+            let opened = timeout(CONNECT_TIMEOUT, Session::open(&self.options)).await;
+            let opened = opened.map_err(|late| unavailable(&late))?;
+            self.session = Some(opened.map_err(|error| unavailable(&error))?);
         }
-        Ok(self.connection.as_mut().expect("just opened"))
+        Ok(())
     }
 
     async fn run(&mut self, statement: impl Fn() -> PgQuery<'static>) -> Result<Vec<PgRow>, BatchError> {
         let mut races = 0;
         loop {
-            let answer = timeout(ANSWER_TIMEOUT, statement().fetch_all(self.connection().await?)).await;
+            self.connect().await?;
+            let Session { connection, backend } = self.session.as_mut().expect("it is connected");
+            let asked = timeout(ANSWER_TIMEOUT, statement().fetch_all(connection));
+            let answer = match self.sending {
+                Sending::First => answer_or_loss(asked, &self.options, *backend).await,
+                // The request itself may take long to arrive, and looks like one that was lost until then.
+                Sending::Again => asked.await.ok(),
+            };
             self.idle_since = Instant::now();
             let error = match answer {
-                Ok(Ok(rows)) => return Ok(rows),
-                Ok(Err(error)) => error,
-                Err(late) => {
-                    self.connection = None;
-                    return Err(BatchError::Lost(late.to_string()));
+                Some(Ok(rows)) => return Ok(rows),
+                Some(Err(error)) => error,
+                None => {
+                    self.session = None;
+                    return Err(BatchError::Lost("the database does not answer".to_owned()));
                 }
             };
             match failure(&error) {
                 Failure::Raced if races < MAX_RACES => races += 1,
                 Failure::Raced | Failure::Data => return Err(batch_error(&error)),
                 Failure::Unavailable | Failure::Lost => {
-                    self.connection = None;
+                    self.session = None;
                     return Err(batch_error(&error));
                 }
             }
@@ -115,9 +148,41 @@ impl Writer {
     }
 }
 
+/// The answer. `None`: there is none in time, or none will come, because the server has nothing to do for this backend, or
+/// no longer has it. A slow server is waited for: it works on the statement. A request that arrives only after it was given
+/// up finds the version of its thread changed, and writes nothing.
+async fn answer_or_loss<T, E>(
+    asked: impl Future<Output = Result<T, E>>,
+    options: &PgConnectOptions,
+    backend: i32,
+) -> Option<T> {
+    let mut asked = pin!(asked);
+    loop {
+        match timeout(LOOK_INTERVAL, &mut asked).await {
+            Ok(answer) => return answer.ok(),
+            Err(_) if is_at_rest(options, backend).await => return timeout(ARRIVAL_TIMEOUT, asked).await.ok()?.ok(),
+            Err(_) => {}
+        }
+    }
+}
+
+/// Whether the server answers over another connection that this backend is idle or gone.
+async fn is_at_rest(options: &PgConnectOptions, backend: i32) -> bool {
+    let look = async {
+        let mut connection = options.connect().await?;
+        let state = sqlx::query_scalar("SELECT coalesce(state, '') FROM pg_stat_activity WHERE pid = $1").bind(backend);
+        let state: sqlx::Result<Option<String>> = state.fetch_optional(&mut connection).await;
+        let _ = connection.close().await;
+        state
+    };
+    let state = timeout(LOOK_TIMEOUT, look).await;
+    matches!(state, Ok(Ok(state)) if state.as_deref().is_none_or(|state| state == "idle"))
+}
+
 impl Batch for Writer {
     async fn apply(&mut self, commits: CommitSlice, sending: Sending) -> Result<Vec<Committed>, BatchError> {
         let prepared_commits = &commits[..];
+        self.sending = sending;
         self.refresh_plans().await?;
         let spent = prepared_commits.iter().flat_map(|prepared| &prepared.commit.spend);
         if spent.clone().next().is_some() {
@@ -137,12 +202,12 @@ impl Batch for Writer {
     }
 
     async fn reset(&mut self) {
-        self.connection = None;
+        self.session = None;
     }
 
     async fn close(self) {
-        if let Some(connection) = self.connection
-            && let Err(error) = connection.close().await
+        if let Some(session) = self.session
+            && let Err(error) = session.connection.close().await
         {
             tracing::debug!(%error, "the connection was not closed cleanly");
         }

@@ -1,6 +1,7 @@
 //! A proxy between a client and a server whose connection can be cut at a chosen moment.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -27,6 +28,7 @@ pub enum Cut {
 pub struct Proxy {
     pub port: u16,
     plan: Plan,
+    ended: Arc<AtomicUsize>,
     accepting: JoinHandle<()>,
 }
 
@@ -36,15 +38,19 @@ impl Proxy {
     pub async fn before(socket: PathBuf) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let plan = Plan::default();
-        let shared = plan.clone();
+        let (plan, ended) = (Plan::default(), Arc::new(AtomicUsize::new(0)));
+        let (shared, count) = (plan.clone(), ended.clone());
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = UnixStream::connect(&socket).await.unwrap();
-                tokio::spawn(carry(client, server, shared.clone()));
+                let (plan, count) = (shared.clone(), count.clone());
+                tokio::spawn(async move {
+                    carry(client, server, plan).await;
+                    count.fetch_add(1, Ordering::SeqCst);
+                });
             }
         });
-        Self { port, plan, accepting }
+        Self { port, plan, ended, accepting }
     }
 
     /// From now on connections are refused; those that are open stay so.
@@ -56,6 +62,11 @@ impl Proxy {
     /// Applies once.
     pub fn cut(&self, mark: &str, cut: Cut) {
         *self.plan.lock().unwrap() = Some((mark.as_bytes().to_vec(), cut));
+    }
+
+    /// How many connections are over.
+    pub fn ended(&self) -> usize {
+        self.ended.load(Ordering::SeqCst)
     }
 
     pub fn has_cut(&self) -> bool {

@@ -153,10 +153,32 @@ async fn a_store_is_not_well_while_a_commit_gets_no_answer_although_others_would
     pass(Duration::from_secs(6)).await;
     let ping = store.ping().await;
     assert!(matches!(&ping, Err(Error::Unavailable(why)) if why.contains("no outcome yet")), "{ping:?}");
-    pass(Duration::from_secs(45)).await;
+    // The server is asked whether it still works on it, and does not.
+    pass(Duration::from_secs(5)).await;
     assert_eq!(soon(committing).await.unwrap().unwrap(), Committed::Done);
     store.ping().await.unwrap();
     assert_eq!(said(&*store).await, ["unheard"]);
+}
+
+/// The server is asked twice whether it still works on it. If it were sent again, that would be cut.
+#[tokio::test]
+async fn a_commit_that_the_server_still_works_on_is_not_sent_again() {
+    let database = Database::fresh().await;
+    let (store, proxy) = behind_a_proxy(&database).await;
+    let (mut blocker, mut watcher) = (database.connect().await, database.connect().await);
+    let mut lock = blocker.begin().await.unwrap();
+    lock.execute("LOCK TABLE thread_rows IN SHARE MODE").await.unwrap();
+    let committing = tokio::spawn(async move { store.commit(transition(FRESH, 0, "slow")).await });
+    until("it waits", async || waiting(&mut watcher).await == 1).await;
+    proxy.cut("slow", Cut::Before);
+    for _ in 0..2 {
+        let before = proxy.ended();
+        pass(Duration::from_secs(10)).await;
+        until("the server is asked", async || proxy.ended() > before).await;
+    }
+    lock.rollback().await.unwrap();
+    assert_eq!(soon(committing).await.unwrap().unwrap(), Committed::Done);
+    assert!(!proxy.has_cut());
 }
 
 #[tokio::test]
