@@ -6,6 +6,14 @@ use super::{audit, idempotency, lookups, outbox, schedules, spend, stored_id};
 use crate::store::committer::{PreparedCommit, Sending};
 use crate::store::{Committed, Fence, NewThread};
 
+/// Inserts a row, or sets the body of the stored one. It does not change one whose `ord` or `keep` differs: setting these
+/// writes the indexes with them even if they stay as they are, and most rows that are written again only change their body.
+const WRITE_ROW: &str = "
+INSERT INTO thread_rows (pk, tenant, kind, id, ord, keep, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+ON CONFLICT (pk, kind, id) DO UPDATE SET body = excluded.body WHERE ord = excluded.ord AND keep = excluded.keep";
+
+const MOVE_ROW: &str = "UPDATE thread_rows SET ord = ?4, keep = ?5, body = ?6 WHERE pk = ?1 AND kind = ?2 AND id = ?3";
+
 pub(super) fn write(tx: &Transaction<'_>, commits: &[PreparedCommit], sending: Sending) -> Result<Vec<Committed>> {
     commits.iter().map(|prepared| write_commit(tx, prepared, sending)).collect()
 }
@@ -154,12 +162,12 @@ fn change_indexed(tx: &Transaction<'_>, prepared: &PreparedCommit, accepted: &Ac
 /// Rows and the entry of the log.
 fn write_rows(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) -> Result<()> {
     let pk = prepared.commit.pk.0;
-    let mut upsert = tx.prepare_cached(
-        "INSERT INTO thread_rows (pk, tenant, kind, id, ord, keep, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-        ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body",
-    )?;
+    let mut write = tx.prepare_cached(WRITE_ROW)?;
     for row in &prepared.commit.rows {
-        upsert.execute(params![pk, tenant, row.kind.code(), row.id, row.ord, row.keep.code(), row.body])?;
+        let (kind, keep) = (row.kind.code(), row.keep.code());
+        if write.execute(params![pk, tenant, kind, row.id, row.ord, keep, row.body])? == 0 {
+            tx.prepare_cached(MOVE_ROW)?.execute(params![pk, kind, row.id, row.ord, keep, row.body])?;
+        }
     }
     if let Some(entry) = &prepared.entry {
         tx.prepare_cached("INSERT INTO observations (pk, seq, types, body) VALUES (?1, ?2, ?3, ?4)")?

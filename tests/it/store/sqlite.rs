@@ -8,12 +8,13 @@ use std::sync::Arc;
 use pes::config::Synchronous;
 use pes::domain::observation::ObservationType;
 use pes::domain::thread::ThreadStatus;
+use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::sqlite::Sqlite;
 use pes::store::{Commit, Committed, Error, LeaseChange, Store};
 use sqlx::{Connection, Executor};
 use uuid::Uuid;
 
-use super::bed::{Bed, record};
+use super::bed::{Bed, record, row};
 use crate::support::together;
 
 async fn opened(folder: &Path) -> Bed {
@@ -68,10 +69,12 @@ async fn whoever_registers_takes_over_everything() {
     assert!(!bed.store.renew(old, 60_000).await.unwrap());
 }
 
+/// A page in the log of the database.
+const FRAME: u64 = 24 + 4096;
+
 /// The synced bytes determine the cost of a commit. An index is written whenever its columns are set, changed or not.
 #[tokio::test]
 async fn a_commit_that_changes_no_index_writes_one_page() {
-    const FRAME: u64 = 24 + 4096;
     let folder = tempfile::tempdir().unwrap();
     let bed = opened(folder.path()).await;
     let replica = Uuid::new_v4();
@@ -83,6 +86,25 @@ async fn a_commit_that_changes_no_index_writes_one_page() {
     let before = log.metadata().unwrap().len();
     bed.done(Commit { head: Some("{}".to_owned()), ..bed.next(pk).await }).await;
     assert_eq!(log.metadata().unwrap().len() - before, FRAME);
+}
+
+/// A run is in five indexes, and its body in none.
+#[tokio::test]
+async fn a_row_of_which_only_the_body_changes_is_written_without_its_indexes() {
+    let folder = tempfile::tempdir().unwrap();
+    let bed = opened(folder.path()).await;
+    let pk = bed.thread("t1").await;
+    let log = folder.path().join("pes.db-wal");
+    let mut frames = Vec::new();
+    for (ord, keep, body) in [(1, Keep::Always, "1"), (1, Keep::Always, "2"), (2, Keep::Never, "3")] {
+        let before = log.metadata().unwrap().len();
+        let run = Row { body: body.to_owned(), ..row(RowKind::Run, "run_1", ord, keep) };
+        bed.write(pk, vec![run.clone()]).await;
+        frames.push((log.metadata().unwrap().len() - before) / FRAME);
+        assert_eq!(bed.store.row(pk, RowKind::Run, "run_1").await.unwrap(), Some(run));
+    }
+    // The thread and the row; then rows_kept, rows_paged and rows_running, too.
+    assert_eq!(frames[1..], [2, 5]);
 }
 
 #[tokio::test]
