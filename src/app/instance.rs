@@ -119,10 +119,9 @@ impl Builder {
         components.sources.extend(self.sources);
         components.cores.extend(self.cores);
         components.clock = self.clock.unwrap_or(components.clock);
-        let now = components.clock.now();
         let app = App::assemble(self.config, components).await?;
         let caller = Caller {
-            tenant: app.store.tenant(OPEN_TENANT, now).await?,
+            tenant: app.store.tenant(OPEN_TENANT, app.service.now()).await?,
             tenant_name: OPEN_TENANT.to_owned(),
             name: "library".to_owned(),
             scopes: Scope::ALL.to_vec(),

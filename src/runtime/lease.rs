@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::clock::Clock;
 use crate::domain::Millis;
-use crate::store::{Registration, Result, Store};
+use crate::store::{Registration, Renewal, Result, Store};
 
 /// How often the uptime is checked: timers stand still while the machine is suspended. A lease that ended meanwhile is noticed
 /// at most this much later. Until then nothing starts, but running effects continue.
@@ -162,6 +162,7 @@ impl LeaseKeeper {
 
     async fn renew(&self, store: &dyn Store) -> bool {
         let (asked, next, known) = (Instant::now(), deadline(&*self.clock, self.ttl), self.current().clone());
+        let asked_at_uptime = self.clock.uptime();
         if !known.is_valid() {
             // It ended between two renewals: the process stood still, or the store failed each time.
             known.lose();
@@ -172,12 +173,17 @@ impl LeaseKeeper {
         histogram!("pes_lease_renew_duration_seconds").record(asked.elapsed().as_secs_f64());
         gauge!("pes_lease_margin_seconds").set(until.saturating_duration_since(Instant::now()).as_secs_f64());
         match renewed {
-            Ok(Ok(true)) if known.extend(next) => true,
+            Ok(Ok(Renewal::Renewed { database_time })) if known.extend(next) => {
+                if let Some(time) = database_time {
+                    self.clock.follow(time, asked_at_uptime);
+                }
+                true
+            }
             Ok(Err(error)) if known.is_valid() => {
                 tracing::warn!(%error, "the lease cannot be renewed");
                 false
             }
-            Ok(Ok(true | false) | Err(_)) | Err(_) => {
+            Ok(Ok(Renewal::Renewed { .. } | Renewal::Expired) | Err(_)) | Err(_) => {
                 known.lose();
                 self.begin_anew(store).await
             }

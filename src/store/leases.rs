@@ -64,6 +64,24 @@ pub struct Registration {
     pub former: Option<uuid::Uuid>,
 }
 
+/// What became of a renewal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// The registration had expired; register a new one.
+    Expired,
+    /// It holds. The time by the database's clock is that of [`LeaseStore::database_time`].
+    Renewed { database_time: Option<Millis> },
+}
+
+impl Renewal {
+    pub fn is_renewed(self) -> bool {
+        match self {
+            Renewal::Expired => false,
+            Renewal::Renewed { .. } => true,
+        }
+    }
+}
+
 /// How many of the most overdue threads a query scans to let tenants take turns. It bounds the cost of the query.
 pub(crate) const MAX_OVERDUE_SCANNED: u32 = 20_000;
 
@@ -79,8 +97,12 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// response was lost may be repeated under the same id. `Unusable` if it was registered before and another process has
     /// its name now.
     async fn register(&self, new: Registration, ttl: Millis) -> Result<()>;
-    /// Renews a registration. `false`: it had expired; register a new one.
-    async fn renew(&self, replica: uuid::Uuid, ttl: Millis) -> Result<bool>;
+    /// Renews a registration.
+    async fn renew(&self, replica: uuid::Uuid, ttl: Millis) -> Result<Renewal>;
+    /// The time by the database's own clock. `None`: it has none, because it is a file of this machine.
+    async fn database_time(&self) -> Result<Option<Millis>> {
+        Ok(None)
+    }
     /// Ends the registration; other processes may claim its threads, and no crash is counted.
     async fn unregister(&self, replica: uuid::Uuid) -> Result<()>;
     /// Ends expired registrations. In the same transaction, counts a crash for each thread that such a process owned. The

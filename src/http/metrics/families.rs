@@ -120,6 +120,11 @@ pub const COUNTED: &[Family] = &[
         "Leases that ended before they were renewed, also while the process stood still.",
     ),
     (
+        "pes_clock_skew_seconds",
+        Gauge,
+        "How far the clock of this machine is ahead of the database's, when the lease was renewed last; negative if it is behind (PostgreSQL).",
+    ),
+    (
         "pes_chore_deleted_total",
         Counter,
         "What was deleted in the background, because of its age or after its thread: thread, entry (of a log), row, answer, lookup, delivery, session, document (that was deleted), usage, spend, audit. What a request deletes itself does not count.",

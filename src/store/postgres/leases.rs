@@ -6,8 +6,9 @@ use uuid::Uuid;
 use super::{Postgres, keys_of};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
+use crate::store::columns::Columns as _;
 use crate::store::leases::MAX_OVERDUE_SCANNED;
-use crate::store::{Claimable, Error, LeaseStore, PROCESS_CRASHES, Registration, Result};
+use crate::store::{Claimable, Error, LeaseStore, PROCESS_CRASHES, Registration, Renewal, Result};
 
 /// Counts crashes for the threads that the processes in `ended` owned. A crash with many threads is attributed to none of
 /// them; but threads that were owned at two crashes before are compared only with each other.
@@ -46,8 +47,20 @@ WHERE $4 IS NULL OR NOT EXISTS (
 ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until"
 );
 
-const RENEW: &str = "
-UPDATE replicas SET alive_until = now() + $2 * interval '1 millisecond' WHERE id = $1 AND alive_until > now()";
+/// The time at which the server evaluates it, not that at which the transaction began.
+macro_rules! database_time {
+    () => {
+        "(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS database_time"
+    };
+}
+
+const RENEW: &str = concat!(
+    "UPDATE replicas SET alive_until = now() + $2 * interval '1 millisecond' WHERE id = $1 AND alive_until > now()
+RETURNING ",
+    database_time!()
+);
+
+const DATABASE_TIME: &str = concat!("SELECT ", database_time!());
 
 const END_EXPIRED: &str = concat!(
     "WITH ended AS (DELETE FROM replicas r WHERE r.alive_until <= now() RETURNING r.id), ",
@@ -120,9 +133,16 @@ impl LeaseStore for Postgres {
         }
     }
 
-    async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<bool> {
+    async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<Renewal> {
         let query = sqlx::query(RENEW).bind(replica).bind(ttl);
-        Ok(self.lease.execute(query).await? == 1)
+        match self.lease.fetch_optional(query).await? {
+            Some(row) => Ok(Renewal::Renewed { database_time: Some(row.number("database_time")?) }),
+            None => Ok(Renewal::Expired),
+        }
+    }
+
+    async fn database_time(&self) -> Result<Option<Millis>> {
+        self.lease.fetch_scalar(sqlx::query_scalar(DATABASE_TIME)).await.map(Some)
     }
 
     /// From then on nothing can be claimed for it, and its threads may be claimed by others, without a write to each of

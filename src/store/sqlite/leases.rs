@@ -10,7 +10,7 @@ use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::store::columns::Columns as _;
 use crate::store::leases::MAX_OVERDUE_SCANNED;
-use crate::store::{Claimable, LeaseStore, PROCESS_CRASHES, Registration, Result};
+use crate::store::{Claimable, LeaseStore, PROCESS_CRASHES, Registration, Renewal, Result};
 
 /// Uses the index by `wake_at`: one process owns all threads, so `replica` selects little.
 pub(super) const DUE: &str = "
@@ -110,9 +110,10 @@ impl LeaseStore for Sqlite {
         self.writer.write(move |tx| register(tx, new)).await
     }
 
-    async fn renew(&self, replica: Uuid, _ttl: Millis) -> Result<bool> {
+    async fn renew(&self, replica: Uuid, _ttl: Millis) -> Result<Renewal> {
         let query = sqlx::query("SELECT 1 FROM replicas WHERE id = ?").bind(replica.simple());
-        Ok(query.fetch_optional(&self.readers).await.map_err(self.unreadable())?.is_some())
+        let found = query.fetch_optional(&self.readers).await.map_err(self.unreadable())?;
+        Ok(found.map_or(Renewal::Expired, |_| Renewal::Renewed { database_time: None }))
     }
 
     async fn unregister(&self, replica: Uuid) -> Result<()> {

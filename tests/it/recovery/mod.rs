@@ -3,6 +3,7 @@
 mod backup;
 mod calls;
 mod carried_out;
+mod clocks;
 mod crashes;
 mod created;
 mod drain;

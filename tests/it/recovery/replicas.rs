@@ -345,10 +345,10 @@ async fn a_name_that_another_process_took_is_not_taken_back() {
     let (old, new) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
     store.register(named(old, None), LONG).await.unwrap();
     store.register(named(new, None), LONG).await.unwrap();
-    assert!(!store.renew(old, LONG).await.unwrap(), "one process of a name");
+    assert!(!store.renew(old, LONG).await.unwrap().is_renewed(), "one process of a name");
     let refused = store.register(named(uuid::Uuid::new_v4(), Some(old)), LONG).await.unwrap_err().to_string();
     assert!(refused.contains("`pes-0`") && refused.contains("PES_REPLICA"), "{refused}");
-    assert!(store.renew(new, LONG).await.unwrap());
+    assert!(store.renew(new, LONG).await.unwrap().is_renewed());
 }
 
 #[tokio::test]

@@ -94,11 +94,15 @@ async fn a_released_thread_is_unowned(bed: Bed) {
 
 async fn a_registration_is_renewed_until_it_expires(bed: Bed) {
     let replica = registered(&bed).await;
-    assert!(bed.store.renew(replica, 60_000).await.unwrap());
-    assert!(bed.store.renew(replica, -1).await.unwrap());
+    assert!(bed.store.renew(replica, 60_000).await.unwrap().is_renewed());
+    assert!(bed.store.renew(replica, -1).await.unwrap().is_renewed());
     let is_left = !bed.store.leases_expire();
-    assert_eq!(bed.store.renew(replica, 60_000).await.unwrap(), is_left, "expired is expired, where it can be");
-    assert!(!bed.store.renew(Uuid::new_v4(), 60_000).await.unwrap(), "never registered");
+    assert_eq!(
+        bed.store.renew(replica, 60_000).await.unwrap().is_renewed(),
+        is_left,
+        "expired is expired, where it can be"
+    );
+    assert!(!bed.store.renew(Uuid::new_v4(), 60_000).await.unwrap().is_renewed(), "never registered");
 }
 
 async fn ending_a_registration_frees_its_threads(bed: Bed) {
@@ -110,7 +114,7 @@ async fn ending_a_registration_frees_its_threads(bed: Bed) {
     assert!(!bed.read(pk).await.is_owned);
     bed.done(Commit { lease: claim(Uuid::new_v4()), ..bed.next(pk).await }).await;
     assert_eq!(bed.store.commit(owners_next).await.unwrap(), Committed::Stale);
-    assert!(!bed.store.renew(replica, 60_000).await.unwrap());
+    assert!(!bed.store.renew(replica, 60_000).await.unwrap().is_renewed());
     assert_eq!(bed.read(pk).await.crashes, Crashes::default(), "it took leave");
 }
 

@@ -66,7 +66,7 @@ async fn whoever_registers_takes_over_everything() {
     bed.register(new, 60_000).await;
     assert_eq!(bed.claimable(1000, 9).await, [pk]);
     assert!(!bed.read(pk).await.is_owned);
-    assert!(!bed.store.renew(old, 60_000).await.unwrap());
+    assert!(!bed.store.renew(old, 60_000).await.unwrap().is_renewed());
 }
 
 /// A page in the log of the database.

@@ -29,10 +29,10 @@ use pes::store::{
     Commit, Committed, Compaction, Dropped, Erasure, ErasureStore, Error, FigureStore, Figures, Forgotten, FoundRow,
     HeldCounts, IdempotencyRow, IdempotencyStore, KeyAdded, KeyRow, KeyStore, LeaseStore, LogStore, LookupPosition,
     LookupStore, NewImport, NewLinks, NewSpendNotice, ObservationAsk, Order, Outline, Page, PageAsk, PastPeriods,
-    PlannedSchedule, Pooled, Registration, ResponseToStore, RestoreHold, Result, RetentionStore, Rotation, RowStore,
-    RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore, SpendChange,
-    SpendKey, SpendStore, Spent, Store, SuspensionAsk, TenantRenamed, ThreadFilter, ThreadRow, ThreadStore,
-    ThreadVersion, Traffic, TransferStore, UnchainedLine, UsageAsk, UsageStore,
+    PlannedSchedule, Pooled, Registration, Renewal, ResponseToStore, RestoreHold, Result, RetentionStore, Rotation,
+    RowStore, RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore,
+    SpendChange, SpendKey, SpendStore, Spent, Store, SuspensionAsk, TenantRenamed, ThreadFilter, ThreadRow,
+    ThreadStore, ThreadVersion, Traffic, TransferStore, UnchainedLine, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;

@@ -45,7 +45,7 @@ async fn the_lease_has_a_connection_of_its_own() {
     let pinging: Vec<_> = pinging.collect();
     let _looking = looking(&store);
     until("the reads wait", async || waiting(&mut watcher).await > HALF).await;
-    assert!(soon(store.renew(replica, 60_000)).await.unwrap());
+    assert!(soon(store.renew(replica, 60_000)).await.unwrap().is_renewed());
     lock.rollback().await.unwrap();
     for ping in pinging {
         ping.await.unwrap().unwrap();

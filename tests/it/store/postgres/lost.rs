@@ -298,7 +298,7 @@ async fn what_keeps_a_process_alive_waits_behind_nobodys_reads() {
     let reader = store.clone();
     let reading = tokio::spawn(async move { reader.thread_by_pk(PK).await });
     until("the read waits", async || waiting(&mut watcher).await >= 1).await;
-    assert!(soon(store.renew(replica, 60_000)).await.unwrap());
+    assert!(soon(store.renew(replica, 60_000)).await.unwrap().is_renewed());
     soon(store.ping()).await.unwrap();
     lock.rollback().await.unwrap();
     assert!(reading.await.unwrap().unwrap().is_none());

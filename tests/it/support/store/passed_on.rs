@@ -193,17 +193,18 @@ passed_on! {
             Ok(())
         }
 
-        async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<bool> {
+        async fn renew(&self, replica: Uuid, ttl: Millis) -> Result<Renewal> {
             self.pass("renew").await?;
             let _clock = StoppedClock::begin();
             let Some(leases) = &self.leases else { return self.inner.renew(replica, ttl).await };
-            Ok(leases.send_if_modified(|leases| match leases.get_mut(&replica) {
+            let is_renewed = leases.send_if_modified(|leases| match leases.get_mut(&replica) {
                 Some(until) if *until > Instant::now() => {
                     *until = expiry(ttl);
                     true
                 }
                 Some(_) | None => false,
-            }))
+            });
+            Ok(if is_renewed { Renewal::Renewed { database_time: None } } else { Renewal::Expired })
         }
 
         async fn end_expired(&self) -> Result<()> {
@@ -218,6 +219,7 @@ passed_on! {
             Ok(())
         }
     }
+    database_time() -> Option<Millis>;
     unregister(replica: Uuid) -> ();
     claimable(now: Millis, replica: Uuid, lease: Uuid, limit: u32) -> Vec<Claimable>;
     reserve(replica: Uuid, pks: &[ThreadPk]) -> Vec<ThreadPk>;
