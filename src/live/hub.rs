@@ -102,6 +102,17 @@ impl Hub {
         }
     }
 
+    /// The log went back to an earlier state, and ends at `seq` now. Sends a gap to all subscribers: what they know of may be
+    /// there no more.
+    pub fn publish_shortened(&self, pk: ThreadPk, seq: i64) {
+        let Some(topic) = self.topic(pk) else { return };
+        let mut topic = topic.lock();
+        topic.announced_seq = seq;
+        for subscriber in &topic.subscribers {
+            subscriber.enqueue(Queue::push_gap);
+        }
+    }
+
     /// Opens a stream. Late subscribers get its text until the publisher is dropped.
     pub fn open_stream(self: &Arc<Self>, pk: ThreadPk, head: StreamHead) -> StreamPublisher {
         let stream = Arc::new(OpenStream::new(head));

@@ -245,6 +245,19 @@ fn who_has_read_the_log_is_not_told_to_read_it_again() {
     assert_eq!(frame(&mut reader), Some(json!("gap")));
 }
 
+#[test]
+fn a_log_that_went_back_is_read_again_and_so_is_what_others_add_to_it() {
+    let hub = Hub::new(1 << 18);
+    let mut reader = hub.subscribe(PK, SubscriptionFilter::default());
+    hub.publish_observation(PK, observation(9, 1));
+    frame(&mut reader).expect("it is told");
+    hub.publish_shortened(PK, 2);
+    assert_eq!(frame(&mut reader), Some(json!("gap")));
+    reader.mark_read(2);
+    hub.publish_gap_up_to(PK, 3);
+    assert_eq!(frame(&mut reader), Some(json!("gap")), "another process wrote it");
+}
+
 #[tokio::test]
 async fn a_waiting_reader_is_woken() {
     let hub = Hub::new(1 << 18);

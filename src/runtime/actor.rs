@@ -45,7 +45,7 @@ pub(super) struct Actor {
     /// The version that is compared with the store while the actor waits.
     pub(super) known_version: KnownVersion,
     /// The last version that it had in memory.
-    version: i64,
+    pub(super) version: i64,
     /// The thread as it is stored; `None`: it must be read before the next decision.
     pub(super) loaded: Option<LoadedThread>,
     /// The thread was reserved for this process before it was read for a request.

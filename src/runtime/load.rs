@@ -121,6 +121,7 @@ impl Actor {
             stored => stored,
         };
         if let Some((row, rows)) = stored {
+            self.shared.report_if_went_back(&row, self.version);
             let (receivers, trace_progress) = (Receivers::of(&rows), TraceProgress::of(&rows));
             let loaded = row.loaded_with(rows);
             // It was quarantined, and crashed the process once more while its runs were to be ended.

@@ -52,6 +52,7 @@ mod tenant_runs;
 mod transition;
 mod waiters;
 mod wakeups;
+mod went_back;
 
 use std::sync::Arc;
 

@@ -49,8 +49,16 @@ impl Shared {
         let versions = self.versions(&pks).await?;
         let before = std::mem::replace(seen, versions.iter().map(|one| (one.pk, one.version)).collect());
         for one in versions.iter().filter(|one| before.get(&one.pk) != Some(&one.version)) {
-            // Also for threads whose lease is ours: their actor does not read the store while a call runs.
-            self.hub.publish_gap_up_to(one.pk, one.last_seq);
+            match before.get(&one.pk) {
+                Some(known) if one.version < *known => {
+                    self.hub.publish_shortened(one.pk, one.last_seq);
+                    if let Some(stored) = self.store.thread_by_pk(one.pk).await? {
+                        self.report_if_went_back(&stored, *known);
+                    }
+                }
+                // Also for threads whose lease is ours: their actor does not read the store while a call runs.
+                Some(_) | None => self.hub.publish_gap_up_to(one.pk, one.last_seq),
+            }
             self.waiters.notify_thread(one.pk);
         }
         // The thread was deleted: subscribers and waiters read the store and find it gone.
@@ -61,16 +69,19 @@ impl Shared {
         Ok(())
     }
 
-    /// Wakes the actors whose thread another process wrote or deleted while they wait for what is under way. They read it again,
-    /// stop the effects that it has no more, and reply to its running calls.
+    /// Wakes the actors whose thread another process wrote or deleted, or the database has in an earlier state, while they wait
+    /// for what is under way. They read it again, stop the effects that it has no more, and reply to its running calls.
     async fn wake_outdated_actors(self: &Arc<Self>) -> Result<()> {
-        let pks: Vec<ThreadPk> = self.actors.known_versions().into_keys().collect();
+        let before = self.actors.known_versions();
+        let pks: Vec<ThreadPk> = before.keys().copied().collect();
         let stored: HashMap<ThreadPk, i64> =
             self.versions(&pks).await?.into_iter().map(|one| (one.pk, one.version)).collect();
         // Read after the store: an actor that waits by now knows its own commits that were found there.
         let known = self.actors.known_versions();
-        let is_outdated =
-            |pk: &ThreadPk| known.get(pk).is_some_and(|known| stored.get(pk).is_none_or(|version| version > known));
+        let is_outdated = |pk: &ThreadPk| {
+            let differs = |known: &i64| stored.get(pk).is_none_or(|version| version > known || *version < before[pk]);
+            known.get(pk).is_some_and(differs)
+        };
         pks.into_iter().filter(is_outdated).for_each(|pk| drop(self.wake_with_backoff(pk)));
         Ok(())
     }

@@ -23,6 +23,7 @@ use super::sweep::Alarm;
 use super::tenant_runs::TenantRuns;
 use super::waiters::Waiters;
 use super::wakeups::WakeBackoff;
+use super::went_back::WentBack;
 use crate::a2a::directory::Directory;
 use crate::config::Config;
 use crate::domain::Millis;
@@ -79,6 +80,7 @@ pub(super) struct Shared {
     pub(super) wake_backoff: WakeBackoff,
     pub(super) probation: Probation,
     pub(super) crash_watch: CrashWatch,
+    pub(super) went_back: WentBack,
     /// The runs of a restored database are being held back.
     pub(super) is_restoring: AtomicBool,
     /// Notified when a thread was deleted, so that its remains can be removed.

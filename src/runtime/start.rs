@@ -115,6 +115,7 @@ impl Runtime {
             wake_backoff: Default::default(),
             probation: Default::default(),
             crash_watch: Default::default(),
+            went_back: Default::default(),
             is_restoring: AtomicBool::new(false),
             erased: Notify::new(),
             draining: CancellationToken::new(),

@@ -49,6 +49,11 @@ pub const COUNTED: &[Family] = &[
     ),
     ("pes_run_duration_seconds", Histogram, "From the start of a run to its end."),
     ("pes_run_queue_wait_seconds", Histogram, "How long a run waited behind others of its thread."),
+    (
+        "pes_threads_went_back_total",
+        Counter,
+        "Threads that the database has in an earlier state than this process has seen, as after a failover that lost commits.",
+    ),
     ("pes_threads_quarantined_total", Counter, "Threads that crashed the process too often and were set aside."),
     (
         "pes_recovered_total",

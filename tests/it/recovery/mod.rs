@@ -24,3 +24,4 @@ mod spend;
 mod story;
 mod tenant_runs;
 mod tools;
+mod went_back;
