@@ -91,10 +91,10 @@ export function openThread({
     }
   }
 
-  /** Too slow, or the log begins later than our cursor: then reads the state before it. */
+  /** Too slow, or our cursor is not in the log: then reads the state before it. */
   function gap(fromSeq) {
     queue = [];
-    live.again(fromSeq > history.lastSeq + 1 ? beginAt(fromSeq) : null);
+    live.again(fromSeq - history.lastSeq - 1 ? beginAt(fromSeq) : null);
   }
 
   async function beginAt(minSeq) {

@@ -167,6 +167,17 @@ const stories: Record<string, () => Promise<void>> = {
     });
   },
 
+  async "whoever has more than a restored log is told to begin anew"() {
+    const again = [{ event: "gap", data: { fromSeq: 1 } }, observation(1, "a", "RUN_STARTED")];
+    const rest = [observation(2, "a", "RUN_FINISHED"), run("a", "completed")];
+    await withServer(page, async (url) => {
+      const frames = [];
+      const pes = new Pes({ url, WebSocket: sockets([again, rest]) });
+      for await (const frame of pes.events("t", { after: 71, until: "a" })) frames.push(frame);
+      assert.deepEqual(frames, [...again, ...rest]);
+    });
+  },
+
   async "text is passed through where it is asked for"() {
     const lines = '{"a": 1}\n';
     const exports: Answer = async ({ request, body }) => {

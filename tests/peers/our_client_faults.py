@@ -212,6 +212,13 @@ async def whoever_comes_again_behind_a_shortened_log_gets_a_gap() -> None:
         assert [frame async for frame in pes.events("t", after=3, until="a")] == rest
 
 
+async def whoever_has_more_than_a_restored_log_is_told_to_begin_anew() -> None:
+    again = [{"event": "gap", "data": {"fromSeq": 1}}, observation(1, "a", "RUN_STARTED")]
+    rest = [observation(2, "a", "RUN_FINISHED"), run("a", "completed")]
+    async with sockets([again, rest]) as url, Pes(url) as pes:
+        assert [frame async for frame in pes.events("t", after=71, until="a")] == again + rest
+
+
 async def text_is_passed_through_where_it_is_asked_for() -> None:
     lines = '{"a": 1}\n'
 
@@ -262,6 +269,7 @@ STORIES = (
     a_refusal_of_every_websocket_is_told,
     what_cannot_be_sent_is_refused_at_once,
     whoever_comes_again_behind_a_shortened_log_gets_a_gap,
+    whoever_has_more_than_a_restored_log_is_told_to_begin_anew,
     text_is_passed_through_where_it_is_asked_for,
     each_header_is_sent_once_in_any_case,
 )

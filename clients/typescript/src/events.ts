@@ -26,7 +26,8 @@ const OVER: RunStatus[] = ["completed", "failed", "cancelled"];
 /**
  * Frames of a thread. A connection that breaks is opened again behind the last observation that was yielded, so none is
  * missed and none comes twice; of tokens that come again only the new part is yielded. A `gap` is yielded only where
- * observations are gone for good. Ends with the run of `until`, and with the thread; a refusal is a `PesError`.
+ * observations are gone for good; if its `fromSeq` was yielded before, the log went back to an earlier state and comes again
+ * from there. Ends with the run of `until`, and with the thread; a refusal is a `PesError`.
  */
 export async function* events(http: Http, thread: string, options: EventsOptions): AsyncGenerator<LiveFrame, void> {
   const { types, tokens, until, signal } = options;
@@ -99,7 +100,7 @@ class Heard {
         this.last = Math.max(this.last, frame.data.seq);
         return frame;
       case "gap":
-        if (frame.data.fromSeq <= this.last + 1) return undefined;
+        if (frame.data.fromSeq === this.last + 1) return undefined;
         this.last = frame.data.fromSeq - 1;
         return frame;
       case "token": {

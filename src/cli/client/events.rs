@@ -192,7 +192,7 @@ impl<'s> Events<'s> {
 
     /// Whether a connection begins with a gap at the place from which it was to read: another one at once would do the same.
     fn leads_nowhere(&self, frame: &Frame) -> bool {
-        self.is_new && matches!(frame.content(), Ok(FrameContent::Gap { from_seq }) if from_seq <= self.after + 1)
+        self.is_new && matches!(frame.content(), Ok(FrameContent::Gap { from_seq }) if from_seq == self.after + 1)
     }
 
     /// Updates the cursor from the frame; `None`: the frame only concerns this reader.

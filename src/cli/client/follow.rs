@@ -171,7 +171,7 @@ impl Follower<'_> {
             FrameContent::Observation(frame) => self.observe(&frame),
             FrameContent::Token(token) => self.view.say(&token),
             FrameContent::CaughtUp => self.catch_up().await?,
-            FrameContent::Gap { from_seq } => self.begin_later(from_seq).await,
+            FrameContent::Gap { from_seq } => self.begin_anew(from_seq).await,
             FrameContent::Run(run) if run.run_id.as_str() == self.watched.run => {
                 self.status = run.status;
                 if run.status.is_terminal() {
@@ -191,11 +191,11 @@ impl Follower<'_> {
         Ok(None)
     }
 
-    /// Handles a log that begins after the requested cursor.
-    async fn begin_later(&mut self, from_seq: i64) {
+    /// Handles a log that does not go on at the requested cursor: it begins later, or went back to an earlier state.
+    async fn begin_anew(&mut self, from_seq: i64) {
         // Without the base, the plan is drawn from the log alone.
         if self.is_drawn
-            && self.view.seq < from_seq - 1
+            && self.view.seq != from_seq - 1
             && let Ok(base) = Base::of(self.server, &self.watched.thread, from_seq - 1).await
         {
             self.view.begin(&base);

@@ -58,7 +58,13 @@ pub(super) fn add(schemas: &mut Map<String, Value>) {
         ("run", reference("RunResource")),
         ("tool_started", reference("ToolStarted")),
         ("caught_up", number("seq", "The backlog up to this observation is sent; what follows is live.")),
-        ("gap", number("fromSeq", "This reader was too slow, or the log begins later: read again from here.")),
+        (
+            "gap",
+            number(
+                "fromSeq",
+                "This reader was too slow, or the log begins later or went back to an earlier state: read again from here.",
+            ),
+        ),
         ("thread", reference("Thread")),
         ("thread_deleted", thread_id()),
         ("suspension", reference("ListedSuspension")),

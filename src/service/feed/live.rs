@@ -130,12 +130,14 @@ async fn begin(
     let row = threads::row(service, caller, id).await?;
     ask.check_until(service, caller, row.pk).await?;
     let read_types = ask.read_types();
-    let cursor = match ask.after {
-        After::Seq(seq) => seq.clamp(0, row.last_seq),
-        After::Latest => row.last_seq,
+    let (cursor, is_beyond) = match ask.after {
+        // The log went back to an earlier state, and nothing that the subscriber has can be relied on.
+        After::Seq(seq) if seq > row.last_seq => (0, true),
+        After::Seq(seq) => (seq.max(0), false),
+        After::Latest => (row.last_seq, false),
     };
     let mut ready = VecDeque::new();
-    if cursor + 1 < row.min_seq {
+    if is_beyond || cursor + 1 < row.min_seq {
         ready.push_back(Arc::new(Encoded::gap(row.min_seq)));
     }
     let is_caught_up = source == FeedSource::Live;
@@ -311,12 +313,17 @@ impl Feed {
         if self.read_page().await? {
             return Ok(());
         }
-        if self.service.store.thread_versions(&[self.pk]).await?.is_empty() {
-            // The thread was deleted: no more events will follow.
+        let stored = self.service.store.thread_versions(&[self.pk]).await?;
+        let known = self.cursor.max(self.last_seq);
+        if stored.iter().all(|thread| thread.last_seq < known) {
+            // The thread was deleted, and no more events will follow; or it went back to an earlier state, and the subscriber
+            // must begin anew.
+            let row = self.service.store.thread_by_pk(self.pk).await?;
+            self.ready.extend(row.map(|row| Arc::new(Encoded::gap(row.min_seq))));
             self.source = FeedSource::Ended;
             return Ok(());
         }
-        self.cursor = self.cursor.max(self.last_seq);
+        self.cursor = known;
         self.live.mark_read(self.cursor);
         self.is_slow = false;
         if !std::mem::replace(&mut self.is_caught_up, true) {

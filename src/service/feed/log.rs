@@ -8,13 +8,14 @@ use super::folds::FoldCache;
 use super::{After, EventsPage, FeedAsk};
 use crate::domain::caller::Caller;
 use crate::domain::facts::Unreadable;
+use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::payload::{self, Payloads};
 use crate::engine::history::fold::Fold;
 use crate::runtime::inline::fetch;
 use crate::service::{self, Service, fork, threads};
-use crate::store::{self, ObservationAsk, Store};
+use crate::store::{self, ObservationAsk, Store, ThreadRow};
 
 /// Observations read at once.
 pub(crate) const CHUNK: u32 = 200;
@@ -200,6 +201,17 @@ pub(crate) async fn fold_to(service: &Service, pk: ThreadPk, seq: i64) -> store:
     Ok(fold)
 }
 
+/// Refuses a position that the log does not reach: its observations were of a state that is gone, and later ones will have their
+/// numbers.
+fn went_back(row: &ThreadRow, seq: i64) -> Fault {
+    let detail = format!(
+        "The log ends at {0}, before {seq}: the database went back to an earlier state, as after a restore. Read the state and \
+         the log again, from {1} on.",
+        row.last_seq, row.min_seq
+    );
+    Fault::new(Code::HistoryCompacted, detail).with("minSeq", row.min_seq)
+}
+
 /// A page of the log, oldest first, with payloads. If the observations are large it has fewer than `limit`.
 pub async fn page(
     service: &Service,
@@ -212,8 +224,9 @@ pub async fn page(
     ask.check_until(service, caller, row.pk).await?;
     let after = match ask.after {
         After::Seq(0) => 0,
+        After::Seq(seq) if seq > row.last_seq => return Err(went_back(&row, seq)),
         // Those observations are deleted. Refused, so that the client does not mistake later ones for them.
-        After::Seq(seq) => fork::within(&row, seq.min(row.last_seq), "?after")?,
+        After::Seq(seq) => fork::within(&row, seq, "?after")?,
         After::Latest => row.last_seq,
     };
     let mut log = LogReader::new(service, row.pk);

@@ -105,6 +105,26 @@ test('where the log begins after what is known, the state and the words before i
   }
 });
 
+test('where the log went back to an earlier state, what is known is forgotten and it is read anew', async () => {
+  const log = goldens().find(({ name }) => name === 'demo').log.map(({ observation }) => observation);
+  const one = opened();
+  one.hear(log);
+  await caughtUp(one);
+  one.api.answers = {
+    '/threads/again/state?at=0': stateBody(createHistory().last.core, { threadId: 'again', minSeq: 1 }),
+    '/threads/again/messages?limit=200': [],
+    '/threads/again/events?after=0&limit=1': { items: log.slice(0, 1) },
+  };
+  one.socket.frame('gap', { fromSeq: 1 });
+  await one.socket.ready;
+  assert.deepEqual([one.socket.again, one.socket.after()], [1, 0]);
+  one.hear(log.slice(0, 20));
+  await caughtUp(one);
+  const whole = createHistory();
+  whole.add(log);
+  assert.deepEqual(one.thread.thread().core, stateBody(whole.at(20).core, { threadId: 'again', minSeq: 1 }));
+});
+
 test('a log that cannot be folded is said to be so, and is not asked for again and again', async () => {
   const one = opened();
   one.hear(LOG.slice(0, 20));

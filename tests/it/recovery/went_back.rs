@@ -1,14 +1,31 @@
 //! A database that goes back to an earlier state while replicas run, as after a failover to a standby that lacked the last
 //! commits.
 
+use std::time::Duration;
+
 use metrics_exporter_prometheus::PrometheusBuilder;
+use pes::Instance;
+use pes::domain::fault::Code;
+use pes::domain::run::RunStatus;
+use pes::live::EncodedKind;
+use pes::service::feed::{self, After, Feed, FeedAsk};
+use pes::service::runs;
 use sqlx::Executor as _;
 
-use super::probe::{Probe, ask};
-use super::replicas::{LONG, cancel, replica};
-use crate::support::http::until;
+use super::probe::{Probe, ask, instance};
+use super::replicas::{LONG, cancel, replica, store};
+use crate::support::http::{soon, until};
 use crate::support::metrics::found;
 use crate::support::postgres::Database;
+use crate::support::store::Moody;
+
+/// Takes back the last commits of the only thread: its log ends with its first commit, which is its first version.
+async fn go_back(database: &Database) -> i64 {
+    let mut other = database.connect().await;
+    other.execute("DELETE FROM observations WHERE seq > (SELECT min(seq) FROM observations)").await.unwrap();
+    let shorter = "UPDATE threads SET version = 1, last_seq = (SELECT max(seq) FROM observations) RETURNING last_seq";
+    sqlx::query_scalar(shorter).fetch_one(&mut other).await.unwrap()
+}
 
 #[tokio::test]
 async fn each_thread_that_went_back_is_reported_once() {
@@ -26,4 +43,63 @@ async fn each_thread_that_went_back_is_reported_once() {
     other.execute("UPDATE threads SET version = version - 1").await.unwrap();
     assert_eq!(cancel(&owner).await, 1, "its owner goes on with it as it is stored");
     assert_eq!(counted(), 1.0);
+}
+
+async fn open(instance: &Instance, after: After) -> Feed {
+    let ask = FeedAsk { after, types: Vec::new(), tokens: false, until: None, ends_suspended: false };
+    feed::open(instance.service(), instance.caller(), &"t".into(), ask).await.unwrap()
+}
+
+/// The frames until this one, and it.
+async fn frames(feed: &mut Feed, last: EncodedKind) -> Vec<String> {
+    let mut frames = Vec::new();
+    loop {
+        let frame = soon(feed.next()).await.expect("it goes on");
+        frames.push(if let EncodedKind::Observation { seq, .. } = &frame.kind {
+            format!("observation {seq}")
+        } else {
+            String::from_utf8_lossy(&frame.json()).into_owned()
+        });
+        if frame.kind == last {
+            return frames;
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_has_more_than_the_log_that_went_back_is_told_to_begin_anew() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let watched = Moody::over(store(&database).await);
+    let owner = instance(watched.clone(), &probe, |config| config.runtime.lease_ms = LONG).await;
+    let run = ask(&owner, "t", "call").await;
+    let waited = runs::wait(owner.service(), owner.caller(), &run, Duration::from_secs(15)).await.unwrap();
+    assert_eq!(waited.run.status, RunStatus::Completed);
+    let mut listening = open(&owner, After::Latest).await;
+    frames(&mut listening, EncodedKind::CaughtUp).await;
+    let thread = "t".into();
+    let page = |ask| feed::page(owner.service(), owner.caller(), &thread, ask, 500);
+    let at = |seq| FeedAsk { after: After::Seq(seq), ..FeedAsk::default() };
+    let known = page(at(0)).await.unwrap().last_seq;
+    assert!(page(at(known)).await.unwrap().items.is_empty());
+    // At the second look of the watch at other replicas, the first is over.
+    watched.calls("thread_versions");
+    let mut looks = 0;
+    until("the watch knows the thread", async || {
+        looks += watched.calls("thread_versions");
+        looks >= 2
+    })
+    .await;
+
+    let last = go_back(&database).await;
+    assert!(last < known);
+    let gap = r#"{"event":"gap","data":{"fromSeq":1}}"#;
+    assert_eq!(frames(&mut listening, EncodedKind::Gap).await, [gap], "it is connected");
+    assert!(soon(listening.next()).await.is_none(), "and comes again");
+    let refused = page(at(known)).await.unwrap_err();
+    assert_eq!((refused.code, &refused.extra.unwrap()["minSeq"]), (Code::HistoryCompacted, &1.into()));
+    let told = frames(&mut open(&owner, After::Seq(known)).await, EncodedKind::CaughtUp).await;
+    let mut expected = vec![gap.to_owned()];
+    expected.extend((1..=last).map(|seq| format!("observation {seq}")));
+    expected.push(format!(r#"{{"event":"caught_up","data":{{"seq":{last}}}}}"#));
+    assert_eq!(told, expected);
 }

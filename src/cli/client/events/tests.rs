@@ -63,6 +63,16 @@ async fn a_gap_that_leads_nowhere_is_followed_by_a_pause() {
 }
 
 #[tokio::test]
+async fn a_log_that_went_back_is_read_again_at_once() {
+    let gap = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: gap\ndata: {\"fromSeq\":1}\n\n";
+    let rest = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: run\ndata: {}\n\n";
+    let server = answers(&[gap, rest]);
+    let mut events = Events::new(&server, "t", 71, None, false);
+    assert!(matches!(events.next().await, Ok(Next::Frame(next)) if next == frame("gap", r#"{"fromSeq":1}"#)));
+    assert!(matches!(events.next().await, Ok(Next::Frame(next)) if next == frame("run", "{}")));
+}
+
+#[tokio::test]
 async fn a_server_that_is_away_before_the_first_frame_is_asked_again() {
     let server = answers(&[]);
     let next = Events::new(&server, "t", 0, None, false).next().await;

@@ -1,6 +1,6 @@
 //! The log, page by page.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::app::App;
 
@@ -72,6 +72,16 @@ async fn types_are_chosen_by_name() {
         app.get(&format!("/threads/t1/events?{wrong}")).await.problem("invalid");
     }
     app.get("/threads/none/events").await.problem("not_found");
+}
+
+/// As after a restore: the numbers that the client knows will be those of other observations.
+#[tokio::test]
+async fn a_place_beyond_the_end_of_the_log_is_refused() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    let last = app.get("/threads/t1").await.expect(200)["lastSeq"].as_i64().unwrap();
+    assert_eq!(app.get(&format!("/threads/t1/events?after={last}")).await.expect(200)["items"], json!([]));
+    app.get(&format!("/threads/t1/events?after={}", last + 1)).await.problem("history_compacted");
 }
 
 #[tokio::test]
