@@ -14,10 +14,12 @@ use crate::domain::ids::TenantPk;
 /// Why the streams of a caller must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessEnd {
-    /// The credentials are no longer valid.
+    /// The key or token is no longer valid.
     Revoked,
     /// The token has expired.
     Expired,
+    /// The session was ended or has expired, or its key is no longer valid.
+    SessionOver,
 }
 
 impl AccessEnd {
@@ -26,6 +28,7 @@ impl AccessEnd {
         match self {
             Self::Revoked => "the key is not known any more",
             Self::Expired => "the time of the token is over",
+            Self::SessionOver => "the session is over",
         }
     }
 }
@@ -93,7 +96,10 @@ impl Keys {
         }
         match self.admit(pass).await {
             Ok(_) => Ok(None),
-            Err(refusal) if refusal.fault.code == Code::Unauthorized => Ok(Some(AccessEnd::Revoked)),
+            Err(refusal) if refusal.fault.code == Code::Unauthorized => Ok(Some(match &pass.0 {
+                Credential::Session(_) => AccessEnd::SessionOver,
+                Credential::None | Credential::Key(_) | Credential::Token(_) => AccessEnd::Revoked,
+            })),
             Err(refusal) => Err(refusal.fault),
         }
     }

@@ -3,7 +3,7 @@
 //! A session refers to its key by hash, so it has the key's scopes and ends as soon as the key is revoked. A session
 //! that was created from an issuer's token has that token's identity and scopes, and ends no later. One of a person who
 //! signed in at the issuer has the identity and scopes of that time for twelve hours, whatever changes at the issuer,
-//! unless an administrator ends it.
+//! unless an administrator ends it. It also ends when the settings that gave those scopes are changed.
 
 use serde_json::json;
 
@@ -97,7 +97,7 @@ impl Keys {
         ended.map_err(unavailable)
     }
 
-    /// The holder of a session that has not expired. A person whose issuer is no longer configured is not accepted.
+    /// The holder of a session that has not expired. A person is accepted only while the issuer is configured as it was.
     pub(super) async fn holder(&self, session: &str) -> Result<Option<SessionHolder>, Fault> {
         let row = self.store.session(session).await.map_err(unavailable)?;
         let Some(row) = row.filter(|row| row.expires_at > (self.now)()) else { return Ok(None) };

@@ -18,7 +18,7 @@ use url::Url;
 use super::jwks::{Key, KeySet};
 use super::jwt::Jwt;
 use super::login::Client;
-use super::{check_validity, refused};
+use super::{check_validity, refused, settings_digest};
 use crate::config::{Algorithm, OidcIssuer};
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
@@ -38,6 +38,8 @@ const MAX_DOCUMENT_BYTES: usize = 256 << 10;
 
 pub(super) struct Issuer {
     pub(super) config: OidcIssuer,
+    /// Of the settings that say who its people are and what they may do.
+    pub(super) settings_digest: String,
     /// Set if browsers can sign in at this issuer.
     pub(super) client: Option<Client>,
     url: Url,
@@ -100,8 +102,16 @@ impl Issuer {
     pub(super) fn new(config: OidcIssuer, egress: Arc<Egress>) -> Result<Self, String> {
         let url = config.issuer.parse().map_err(|error| format!("`{}` is no URL: {error}", config.issuer))?;
         let client = Client::of(&config)?;
-        let exchanges = Semaphore::new(MAX_EXCHANGES);
-        Ok(Self { config, client, url, egress, cached: Mutex::default(), fetch_lock: Arc::default(), exchanges })
+        Ok(Self {
+            settings_digest: settings_digest(&config),
+            config,
+            client,
+            url,
+            egress,
+            cached: Mutex::default(),
+            fetch_lock: Arc::default(),
+            exchanges: Semaphore::new(MAX_EXCHANGES),
+        })
     }
 
     /// The key that a token names; `None`: the issuer has no such key. Fails while there are no valid keys.

@@ -266,7 +266,7 @@ async fn identify(
     if let Some(granted) = tokens.scope.as_ref().filter(|_| scope == "scope" && !claims.0.contains_key(scope)) {
         claims.0.insert(scope.clone(), json!(granted));
     }
-    person(name, &issuer.config, &claims, now)
+    person(name, issuer, &claims, now)
 }
 
 async fn verified<'t>(

@@ -15,12 +15,14 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use self::issuer::Issuer;
 pub(super) use self::jwt::is_token;
 use self::jwt::{Claims, Jwt, RejectReason};
 pub(super) use self::login::Logins;
 pub use self::login::{LOGIN_TTL, LoginCallback};
+use super::mint::hash;
 use crate::config::OidcIssuer;
 use crate::config::auth::{check_name, is_legible};
 use crate::domain::Millis;
@@ -46,6 +48,8 @@ pub(super) struct Person {
     pub(super) groups: Vec<String>,
     /// When the token expires.
     pub(super) until: Millis,
+    /// The digest of the issuer's settings that gave these rights.
+    pub(super) settings_digest: String,
 }
 
 /// All configured issuers.
@@ -73,10 +77,9 @@ impl Issuers {
         self.0.is_empty()
     }
 
-    /// Whether the person's issuer is still configured under the same name.
+    /// Whether the person's issuer is still configured under the same name, with the settings that gave the rights.
     pub(super) fn knows(&self, person: &Person) -> bool {
-        let issuer = self.0.get(&person.provider).map(|issuer| issuer.config.issuer.as_str());
-        issuer.is_some_and(|issuer| person.name.strip_prefix(issuer).is_some_and(|rest| rest.starts_with('#')))
+        self.0.get(&person.provider).is_some_and(|issuer| issuer.settings_digest == person.settings_digest)
     }
 
     /// Whether a bearer value may be a token of these issuers, and not a key.
@@ -89,7 +92,7 @@ impl Issuers {
         let jwt = Jwt::read(token).map_err(refused)?;
         let (name, issuer) = self.of(&jwt.claims).map_err(refused)?;
         let until = issuer.verify(&jwt, now).await?;
-        person(name, &issuer.config, &jwt.claims, until)
+        person(name, issuer, &jwt.claims, until)
     }
 
     /// The issuer that a token names, if the token has its audience.
@@ -124,7 +127,8 @@ fn check_validity(claims: &Claims, now: Millis, leeway: Millis) -> Result<Millis
     Ok(until)
 }
 
-fn person(provider: &str, config: &OidcIssuer, claims: &Claims, until: Millis) -> Result<Person, Fault> {
+fn person(provider: &str, issuer: &Issuer, claims: &Claims, until: Millis) -> Result<Person, Fault> {
+    let config = &issuer.config;
     let is_subject = |subject: &&str| (1..=MAX_SUBJECT_BYTES).contains(&subject.len()) && is_legible(subject);
     let subject = claims.text(&config.name_claim).filter(is_subject);
     let subject =
@@ -146,7 +150,30 @@ fn person(provider: &str, config: &OidcIssuer, claims: &Claims, until: Millis) -
         scopes: scopes(config, &claims.words(&config.scope_claim)),
         groups: groups.map(str::to_owned).collect(),
         until,
+        settings_digest: issuer.settings_digest.clone(),
     })
+}
+
+/// Changes with every setting that may change who an issuer's people are, whom it lets in, or what they may do.
+fn settings_digest(config: &OidcIssuer) -> String {
+    let OidcIssuer {
+        issuer,
+        audience,
+        algorithms,
+        tenant,
+        tenant_claim,
+        scope_claim,
+        scope_map,
+        name_claim,
+        leeway_s: _,
+        groups_claim,
+        client_id,
+        client_secret: _,
+        login_scope,
+    } = config;
+    let token = json!([issuer, audience, algorithms, client_id, login_scope]);
+    let person = json!([name_claim, tenant, tenant_claim, scope_claim, scope_map, groups_claim]);
+    hash(&json!([token, person]).to_string())
 }
 
 /// Maps the issuer's scopes to ours; unknown ones are ignored. `operator` has no effect: see `Keys::caller_of`.

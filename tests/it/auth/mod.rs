@@ -4,6 +4,7 @@ mod bed;
 mod oidc;
 mod peers;
 mod refused;
+mod sessions;
 mod tokens;
 
 use std::sync::Arc;

@@ -8,7 +8,6 @@ use pes::auth::{AccessEnd, Keys, LoginCallback, NewKey, Pass};
 use pes::config::{Config, OidcIssuer};
 use pes::domain::caller::Scope;
 use pes::domain::fault::Code;
-use pes::store::SessionRow;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -217,25 +216,8 @@ async fn what_a_token_opened_ends_with_it() {
     now.store((NOW + 60) * 1000, Ordering::SeqCst);
     tokio::time::advance(std::time::Duration::from_secs(2)).await;
     assert_eq!(corp.ended(&pass).await, Some(AccessEnd::Expired), "whatever leeway requests have");
-    assert_eq!(corp.ended(&session).await, Some(AccessEnd::Revoked));
+    assert_eq!(corp.ended(&session).await, Some(AccessEnd::SessionOver));
     assert_eq!(corp.authenticate_pass(&session, None, || Ok(())).await.unwrap_err().code, Code::Unauthorized);
-}
-
-#[tokio::test]
-async fn nobody_becomes_an_operator_by_a_session_that_somebody_wrote() {
-    let bed = Bed::new().await;
-    let store = fresh_store().await;
-    let now = Arc::new(AtomicI64::new(NOW * 1000));
-    let corp = keys(&[("corp", OidcIssuer::new(&bed.issuer.url, "pes", "acme"))], &[], store.clone(), &now).await;
-    let person = json!({
-        "provider": "corp", "tenant": "acme", "name": format!("{}#eve", bed.issuer.url), "groups": [], "until": 0,
-        "scopes": ["operator", "admin"],
-    });
-    let (hash, expires_at) = (pes::auth::hash("written"), (NOW + 60) * 1000);
-    let row = SessionRow { hash, key_hash: String::new(), person: Some(person.to_string()), expires_at };
-    store.add_session(row, 100).await.unwrap();
-    let eve = corp.authenticate_pass(&Pass::of_session("written"), None, || Ok(())).await.unwrap();
-    assert_eq!(eve.scopes, [Scope::Admin]);
 }
 
 /// A browser that was sent to the issuer and came back.

@@ -301,7 +301,7 @@ async fn an_administrator_ends_the_sessions_of_a_person() {
     desk.ask("/whoami").header("cookie", &eve).send().await.expect(200);
 
     assert_eq!(ask("DELETE", &path, BOSS).send().await.expect(200), json!({ "ended": 2 }));
-    assert_eq!(socket.last_words().await, (1008, "the key is not known any more".to_owned()));
+    assert_eq!(socket.last_words().await, (1008, "the session is over".to_owned()));
     for cookie in [&eve, &other] {
         desk.ask("/whoami").header("cookie", cookie).send().await.problem("unauthorized");
     }
