@@ -27,7 +27,7 @@ pub(crate) use ledger::{MAX_OVERLAP, overlaps};
 #[cfg(feature = "internals")]
 pub use mint::hash;
 pub use mint::mint_key;
-pub use oidc::{Issuers, LOGIN_TTL, LoginCallback};
+pub use oidc::{FailedLogin, Issuers, LOGIN_TTL, Login, LoginCallback};
 #[cfg(feature = "internals")]
 pub use people::AccessEnd;
 #[cfg(feature = "internals")]

@@ -7,11 +7,17 @@ use axum::http::{HeaderValue, Method};
 
 use super::app_state::AppState;
 use super::remote_addr::RemoteAddr;
-use crate::auth::{LOGIN_TTL, Session};
+use crate::auth::{LOGIN_TTL, Login, Session};
 
 const NAME: &str = "pes_session";
-/// The cookie that a browser has while it signs in at an issuer.
-const LOGIN_NAME: &str = "pes_login";
+/// How the cookies begin that a browser has while it signs in at an issuer. The beginning of the login's state follows, so
+/// that logins in several tabs do not replace each other.
+const LOGIN_PREFIX: &str = "pes_login_";
+/// How much of the state: it tells logins apart, and the rest cannot be guessed.
+const LOGIN_DIGITS: usize = 16;
+/// How many logins a browser may have at a time. Beyond that the first ones are forgotten, so that their cookies fit into a
+/// request.
+const MAX_LOGINS: usize = 5;
 
 /// The session's token, if one of this server's pages sent the request.
 pub(crate) fn token<'p>(app: &AppState, parts: &'p Parts) -> Option<&'p str> {
@@ -19,9 +25,13 @@ pub(crate) fn token<'p>(app: &AppState, parts: &'p Parts) -> Option<&'p str> {
 }
 
 fn cookie<'p>(parts: &'p Parts, wanted: &str) -> Option<&'p str> {
+    cookies(parts).find(|(name, _)| *name == wanted).map(|(_, value)| value)
+}
+
+/// The names and values of all cookies.
+fn cookies(parts: &Parts) -> impl Iterator<Item = (&str, &str)> {
     let sent = parts.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut cookies = sent.flat_map(|value| value.split(';')).filter_map(|cookie| cookie.trim().split_once('='));
-    cookies.find(|(name, _)| *name == wanted).map(|(_, value)| value)
+    sent.flat_map(|value| value.split(';')).filter_map(|cookie| cookie.trim().split_once('='))
 }
 
 /// Browsers send the origin of the page with every change and every socket; otherwise they say whether the page is of
@@ -62,24 +72,36 @@ fn cookie_header(app: &AppState, parts: &Parts, token: &str, seconds: i64) -> He
     of_parts(app, &format!("{NAME}={token}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict"))
 }
 
-/// The cookie of a sign-in at an issuer. It is valid only to complete that sign-in, and is also sent when the issuer's
+/// The cookie of the login with this state. It is valid only to complete that login, and is also sent when the issuer's
 /// page leads back here.
-pub(crate) fn login(parts: &Parts) -> Option<&str> {
-    cookie(parts, LOGIN_NAME)
+pub(crate) fn login<'p>(parts: &'p Parts, state: &str) -> Option<&'p str> {
+    cookie(parts, &login_name(state)?)
 }
 
-pub(crate) fn set_login(app: &AppState, parts: &Parts, carried: &str) -> HeaderValue {
-    login_cookie_header(app, parts, carried, LOGIN_TTL / 1000)
+/// The cookies for a login that begins: its own, and those that forget the first ones if there would be too many. Browsers
+/// send the oldest first.
+pub(crate) fn set_login(app: &AppState, parts: &Parts, login: &Login) -> Vec<HeaderValue> {
+    let name = login_name(&login.state).expect("this server made the state");
+    let own = login_cookie_header(app, parts, &name, &login.carried, LOGIN_TTL / 1000);
+    let others: Vec<&str> = cookies(parts).filter_map(|(name, _)| name.strip_prefix(LOGIN_PREFIX)).collect();
+    let forgotten = &others[..(others.len() + 1).saturating_sub(MAX_LOGINS)];
+    [own].into_iter().chain(forgotten.iter().filter_map(|begin| forget_login(app, parts, begin))).collect()
 }
 
-pub(crate) fn forget_login(app: &AppState, parts: &Parts) -> HeaderValue {
-    login_cookie_header(app, parts, "", 0)
+/// Deletes the cookie of the login with this state; `None`: no login has such a state.
+pub(crate) fn forget_login(app: &AppState, parts: &Parts, state: &str) -> Option<HeaderValue> {
+    Some(login_cookie_header(app, parts, &login_name(state)?, "", 0))
 }
 
-fn login_cookie_header(app: &AppState, parts: &Parts, carried: &str, seconds: i64) -> HeaderValue {
+fn login_name(state: &str) -> Option<String> {
+    let begin = state.get(..LOGIN_DIGITS)?;
+    begin.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| format!("{LOGIN_PREFIX}{begin}"))
+}
+
+fn login_cookie_header(app: &AppState, parts: &Parts, name: &str, carried: &str, seconds: i64) -> HeaderValue {
     let path = path(app, parts);
     let rest = format!("Path={path}/session/oidc; Max-Age={seconds}; HttpOnly; SameSite=Lax");
-    of_parts(app, &format!("{LOGIN_NAME}={carried}; {rest}"))
+    of_parts(app, &format!("{name}={carried}; {rest}"))
 }
 
 /// The path of this server as the browser sees it.

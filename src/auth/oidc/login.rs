@@ -26,6 +26,7 @@ use crate::auth::refused_logins::RefusalCause;
 use crate::auth::sessions::{Session, SessionHolder};
 use crate::config::env::Variables;
 use crate::domain::Millis;
+use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::store::documents::{Owner, Sealer};
@@ -45,6 +46,24 @@ pub(super) struct Client {
 pub struct Login {
     pub to: String,
     pub carried: String,
+    /// Names the login in the parameters that the issuer sends back.
+    pub state: String,
+}
+
+/// A login that was completed.
+pub struct FinishedLogin {
+    pub session: Session,
+    /// The part of the page that the person came for.
+    pub place: Option<String>,
+}
+
+/// A login that failed.
+pub struct FailedLogin {
+    pub fault: Fault,
+    /// What the page says of it: one of the words that it knows.
+    pub problem: &'static str,
+    /// The part of the page that the person came for, if that is known.
+    pub place: Option<String>,
 }
 
 /// The parameters that the issuer sends back through the browser.
@@ -64,6 +83,8 @@ struct LoginState {
     verifier: String,
     redirect_uri: String,
     until: Millis,
+    /// The part of the page that the person came for.
+    place: Option<String>,
 }
 
 /// What logins need besides their issuers.
@@ -123,8 +144,8 @@ impl Keys {
         self.issuers.with_login().map(str::to_owned).collect()
     }
 
-    /// Starts a login; the issuer redirects the browser to `redirect_uri`.
-    pub async fn begin_login(&self, name: &str, redirect_uri: String) -> Result<Login, Fault> {
+    /// Starts a login for this part of the page; the issuer redirects the browser to `redirect_uri`.
+    pub async fn begin_login(&self, name: &str, redirect_uri: String, place: Option<String>) -> Result<Login, Fault> {
         let (issuer, client) = self.issuers.client(name)?;
         let now = (self.now)();
         let metadata = issuer.current_metadata(now).await?;
@@ -134,6 +155,7 @@ impl Keys {
             verifier: mint_session(),
             redirect_uri,
             until: now + LOGIN_TTL,
+            place,
         };
         let mut to = endpoint(issuer, metadata.authorization_endpoint.as_deref())?;
         to.query_pairs_mut()
@@ -146,7 +168,7 @@ impl Keys {
             .append_pair("code_challenge", &BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(&login.verifier)))
             .append_pair("code_challenge_method", "S256");
         let carried = self.logins()?.sealer.seal(&json!(login).to_string(), owner(name))?;
-        Ok(Login { to: to.into(), carried: BASE64_URL_SAFE_NO_PAD.encode(carried) })
+        Ok(Login { to: to.into(), carried: BASE64_URL_SAFE_NO_PAD.encode(carried), state: login.state })
     }
 
     /// Completes the login of a browser that came back from the issuer.
@@ -155,42 +177,71 @@ impl Keys {
         name: &str,
         carried: Option<&str>,
         callback: &LoginCallback,
-    ) -> Result<Session, Fault> {
-        let signed_in = self.complete_login(name, carried, callback).await;
-        if signed_in.as_ref().is_err_and(|fault| fault.code == Code::Unauthorized) {
-            self.count_refused(RefusalCause::SignIn, None);
+    ) -> Result<FinishedLogin, FailedLogin> {
+        let begun = self.begun_login(name, carried, callback);
+        let place = begun.as_ref().ok().and_then(|login| login.place.clone());
+        let signed_in = match begun {
+            Ok(login) => self.complete_login(name, &login, callback).await.inspect_err(|failed| {
+                tracing::info!(issuer = name, why = failed.fault.detail, "a person was not signed in");
+            }),
+            Err(failed) => Err(failed),
+        };
+        match signed_in {
+            Ok(session) => Ok(FinishedLogin { session, place }),
+            Err(failed) => {
+                if failed.fault.code == Code::Unauthorized {
+                    self.count_refused(RefusalCause::SignIn, None);
+                }
+                Err(FailedLogin { place, ..failed })
+            }
         }
-        signed_in
+    }
+
+    /// The login that this browser began.
+    fn begun_login(
+        &self,
+        name: &str,
+        carried: Option<&str>,
+        callback: &LoginCallback,
+    ) -> Result<LoginState, FailedLogin> {
+        self.issuers.client(name)?;
+        let (logins, now) = (self.logins()?, (self.now)());
+        let login = carried.and_then(|carried| logins.open_state(carried, name)).filter(|login| login.until > now);
+        let login = login.filter(|login| callback.state.as_deref().is_some_and(|state| equals(&login.state, state)));
+        login.ok_or_else(|| over("it began in another browser, or more than ten minutes ago"))
     }
 
     async fn complete_login(
         &self,
         name: &str,
-        carried: Option<&str>,
+        login: &LoginState,
         callback: &LoginCallback,
-    ) -> Result<Session, Fault> {
+    ) -> Result<Session, FailedLogin> {
         let ((issuer, client), logins) = (self.issuers.client(name)?, self.logins()?);
         let now = (self.now)();
-        let login = carried.and_then(|carried| logins.open_state(carried, name)).filter(|login| login.until > now);
-        let login = login.filter(|login| callback.state.as_deref().is_some_and(|state| equals(&login.state, state)));
-        let login = login.ok_or_else(|| failed("it began elsewhere, or more than ten minutes ago"))?;
         if callback.iss.as_ref().is_some_and(|iss| *iss != issuer.config.issuer) {
-            return Err(failed("another issuer answered"));
+            return Err(failed("another issuer answered").into());
         }
         let code = match (&callback.error, &callback.code) {
-            (Some(error), _) => return Err(failed(&format!("the issuer says `{}`", plain(error)))),
-            (None, None) => return Err(failed("the issuer sent no code")),
+            (Some(error), _) => {
+                let fault = failed(&format!("the issuer says `{}`", plain(error)));
+                return Err(FailedLogin { problem: "denied", ..fault.into() });
+            }
+            (None, None) => return Err(failed("the issuer sent no code").into()),
             (None, Some(code)) => code,
         };
         let _exchange = issuer.exchange_permit().await?;
         if !logins.used.lock().record_first(login.state.clone(), login.until, now) {
-            return Err(failed("it was finished before"));
+            return Err(over("it was finished before"));
         }
-        let tokens = exchange_code(issuer, client, code, &login, now).await?;
-        let mut person = identify(name, issuer, client, &tokens, &login, now).await?;
+        let tokens = exchange_code(issuer, client, code, login, now).await?;
+        let mut person = identify(name, issuer, client, &tokens, login, now).await?;
+        if person.scopes.iter().all(|scope| *scope == Scope::Operator) {
+            return Err(no_rights(issuer).into());
+        }
         // The lifetime of the id token does not limit the session.
         person.until = Millis::MAX;
-        self.add_session(&SessionHolder::Person(person)).await
+        Ok(self.add_session(&SessionHolder::Person(person)).await?)
     }
 }
 
@@ -306,6 +357,25 @@ fn no_such_login() -> Fault {
 
 fn failed(why: &str) -> Fault {
     Fault::new(Code::Unauthorized, format!("Signing in failed: {why}. Begin again."))
+}
+
+/// The login cannot be completed any more.
+fn over(why: &str) -> FailedLogin {
+    FailedLogin { problem: "over", ..failed(why).into() }
+}
+
+fn no_rights(issuer: &Issuer) -> Fault {
+    let (claim, words) = (&issuer.config.scope_claim, issuer.config.words().join(", "));
+    let detail = format!(
+        "The issuer gives this person no rights here: the claim `{claim}` has none of {words}. Ask who runs the issuer."
+    );
+    Fault::new(Code::Forbidden, detail)
+}
+
+impl From<Fault> for FailedLogin {
+    fn from(fault: Fault) -> Self {
+        Self { problem: fault.code.as_str(), fault, place: None }
+    }
 }
 
 impl Metadata {

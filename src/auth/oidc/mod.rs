@@ -21,7 +21,7 @@ use self::issuer::Issuer;
 pub(super) use self::jwt::is_token;
 use self::jwt::{Claims, Jwt, RejectReason};
 pub(super) use self::login::Logins;
-pub use self::login::{LOGIN_TTL, LoginCallback};
+pub use self::login::{FailedLogin, LOGIN_TTL, Login, LoginCallback};
 use super::mint::hash;
 use crate::config::OidcIssuer;
 use crate::config::auth::{check_name, is_legible};

@@ -1,5 +1,7 @@
 //! Browsers that sign in at an issuer, and the callback that follows.
 
+mod in_browsers;
+
 use std::collections::HashMap;
 
 use base64::Engine;
@@ -59,7 +61,12 @@ impl Desk {
     }
 
     async fn begin(&self) -> Sent {
-        let said = self.ask("/session/oidc/corp").send().await;
+        self.begin_for("").await
+    }
+
+    /// A login that begins with this query.
+    async fn begin_for(&self, query: &str) -> Sent {
+        let said = self.ask(&format!("/session/oidc/corp{query}")).send().await;
         assert_eq!(said.status, 303, "{}", said.text());
         let to: Url = said.header("location").unwrap().parse().unwrap();
         assert_eq!((to.origin().ascii_serialization(), to.path()), (self.issuer.url.clone(), "/authorize"));
@@ -131,7 +138,9 @@ async fn a_browser_signs_in_and_has_a_session_as_with_a_key() {
     let cookies = cookies(&said);
     assert!(cookies[0].starts_with("pes_session="), "{cookies:?}");
     assert!(cookies[0].ends_with("; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict"), "{cookies:?}");
-    assert_eq!(cookies[1], "pes_login=; Path=/session/oidc; Max-Age=0; HttpOnly; SameSite=Lax");
+    let login = format!("pes_login_{}", &sent.asked["state"][..16]);
+    assert!(sent.cookie.starts_with(&format!("{login}=")), "{}", sent.cookie);
+    assert_eq!(cookies[1], format!("{login}=; Path=/session/oidc; Max-Age=0; HttpOnly; SameSite=Lax"));
 
     let exchanged = desk.issuer.state.lock().exchanged.pop().expect("the code was exchanged");
     let form: HashMap<String, String> = url::form_urlencoded::parse(exchanged.as_bytes()).into_owned().collect();
@@ -153,7 +162,7 @@ async fn what_was_not_begun_here_is_not_finished() {
     let (sent, other) = (desk.begin().await, desk.begin().await);
     desk.grant(&sent, &json!({}));
     let good = Desk::good(&sent);
-    let elsewhere = "it began elsewhere";
+    let elsewhere = "it began in another browser";
     desk.refused("theme=dark", &good, elsewhere).await;
     desk.refused(&other.cookie, &good, elsewhere).await;
     desk.refused(&sent.cookie, "code=c0de", elsewhere).await;
