@@ -32,6 +32,7 @@ page_core=(
     tests/e2e/pages/leaver.test.mjs
     tests/e2e/pages/hostile.test.mjs
     tests/e2e/pages/later.test.mjs
+    tests/e2e/pages/signin.test.mjs
 )
 
 # test_page LOG FILE...: sets up tests/e2e/, and runs these files and folders of it against the server that cargo builds.

@@ -75,10 +75,22 @@ function Prompts({ ctx, start, off }) {
 /** Only addresses of this page. */
 const safe = (hash) => (hash?.startsWith('#/') && !hash.startsWith('#/login') ? hash : '#/');
 
+/** Why a sign-in at an issuer failed, by the server's word for it. */
+const FAILED = new Map([
+  ['denied', 'Your issuer did not sign you in, or you stopped there. Sign in again.'],
+  ['over', 'That sign-in was finished before, took more than ten minutes, or began in another browser. Sign in again.'],
+  ['forbidden', 'Your issuer gave you no rights here, or no tenant. Ask who runs this server.'],
+  ['issuer_unavailable', 'Your issuer does not answer. Sign in again in half a minute.'],
+  ['too_many_requests', 'Too many sign-ins from your network failed. Wait a minute, then sign in again.'],
+]);
+
 /** A server with keys: exchanges the key for a session, and does not keep it. Users of an issuer sign in there. */
 export function Login({ ctx, route }) {
   const [state, set] = useState({ key: '', busy: false, problem: null });
   const [issuers, setIssuers] = useState([]);
+  const to = safe(route.query.get('to'));
+  const failed = route.query.get('problem');
+  const problem = state.problem ?? (failed && { detail: FAILED.get(failed) ?? 'You were not signed in. Sign in again, or ask who runs this server.' });
   useEffect(() => {
     ctx.api.get('/session/oidc').then((found) => setIssuers(found.names), () => {});
   }, []);
@@ -92,7 +104,7 @@ export function Login({ ctx, route }) {
       // Nothing is shown before it is known whose it is.
       await ctx.signedIn();
       set({ key: '', busy: false, problem: null });
-      ctx.go(safe(route.query.get('to')), { replace: true });
+      ctx.go(to, { replace: true });
     } catch (problem) {
       set({ key: '', busy: false, problem });
     }
@@ -107,9 +119,9 @@ export function Login({ ctx, route }) {
     <label class="stack"><span>Key</span><input class="f mono" type="password" placeholder="pes_…"
         autocomplete="off" spellcheck=${false} autofocus data-testid="key"
       value=${state.key} onInput=${(event) => set({ ...state, key: event.currentTarget.value })} /></label>
-    <${Refusal} problem=${state.problem} id="login-problem" />
+    <${Refusal} problem=${problem} id="login-problem" />
     <button type="submit" class="b main" data-testid="sign-in"
         disabled=${state.busy || state.key.trim() === ''}>${state.busy ? 'Signing in …' : 'Sign in'}</button>
-    ${issuers.map((name) => html`<a class="b" href="session/oidc/${name}">Sign in with ${name}</a>`)}
+    ${issuers.map((name) => html`<a class="b" href="session/oidc/${name}?to=${enc(to)}">Sign in with ${name}</a>`)}
   </form></main>`;
 }

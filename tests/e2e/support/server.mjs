@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -25,8 +25,8 @@ process.once('exit', () => {
 });
 
 export class Server {
-  /** `env` adds to the environment; `script` names a file of `scripts/` for the demo model, `says` is one itself. */
-  static async start({ env = {}, script = null, says = null } = {}) {
+  /** `env` adds to the environment; `script` names a file of `scripts/` for the demo model, `says` is one itself; `settings` is TOML. */
+  static async start({ env = {}, script = null, says = null, settings = null } = {}) {
     const server = new Server();
     server.folder = mkdtempSync(path.join(tmpdir(), 'pes-e2e-'));
     server.env = { PES_DEMO_PACE: '1', RUST_LOG: 'warn', ...env };
@@ -34,6 +34,10 @@ export class Server {
     if (says) {
       server.env.PES_DEMO_SCRIPT = path.join(server.folder, 'says.toml');
       writeFileSync(server.env.PES_DEMO_SCRIPT, says);
+    }
+    if (settings) {
+      mkdirSync(path.join(server.folder, 'config'));
+      writeFileSync(path.join(server.folder, 'config/local.toml'), settings);
     }
     server.port = 0;
     await server.launch();
