@@ -34,4 +34,4 @@ pub use people::AccessEnd;
 pub use refused_logins::AUDIT_INTERVAL;
 #[cfg(feature = "internals")]
 pub use sessions::SESSION_TTL;
-pub use sessions::Session;
+pub use sessions::{PersonSession, Session};

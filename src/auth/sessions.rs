@@ -5,15 +5,16 @@
 //! signed in at the issuer has the identity and scopes of that time for twelve hours, whatever changes at the issuer,
 //! unless an administrator ends it. It also ends when the settings that gave those scopes are changed.
 
+use serde::Serialize;
 use serde_json::json;
 
 use super::keys::{Credential, Keys, Pass, unavailable};
 use super::mint::{hash, mint_session};
 use super::oidc::Person;
 use crate::domain::Millis;
-use crate::domain::caller::Caller;
+use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
-use crate::store::{AuditRow, SessionRow};
+use crate::store::{AuditRow, Page, PageAsk, SessionRow};
 
 /// How long a session lasts.
 pub const SESSION_TTL: Millis = 12 * 3_600_000;
@@ -33,6 +34,18 @@ pub(super) enum SessionHolder {
 pub struct Session {
     pub token: String,
     pub seconds: i64,
+}
+
+/// A session of a person who signed in at an issuer or with a token.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PersonSession {
+    /// The person: `iss#sub`.
+    name: String,
+    /// The name of the issuer in the settings.
+    issuer: String,
+    scopes: Vec<Scope>,
+    expires_at: Millis,
 }
 
 impl Keys {
@@ -85,6 +98,35 @@ impl Keys {
         self.store.end_session(session).await.map_err(unavailable)?;
         self.clear_cached_callers();
         Ok(())
+    }
+
+    /// Whether this may be the name of somebody who has sessions.
+    pub fn may_be_person(&self, name: &str) -> bool {
+        self.issuers.may_have(name)
+    }
+
+    /// The sessions of the people of the caller's tenant, or of one of them, by person.
+    pub async fn sessions_of_people(
+        &self,
+        caller: &Caller,
+        name: Option<&str>,
+        page: &PageAsk,
+    ) -> Result<Page<PersonSession>, Fault> {
+        let tenant = json!(caller.tenant_name);
+        // Quotes within a value are escaped, so nothing else in the JSON of a person has this text.
+        let containing = match name {
+            None => format!(r#""tenant":{tenant},"#),
+            Some(name) => format!(r#""tenant":{tenant},"name":{},"#, json!(name)),
+        };
+        let found = self.store.sessions_of_people(&containing, (self.now)(), page).await.map_err(unavailable)?;
+        let shown = |row: SessionRow| {
+            let person =
+                serde_json::from_str::<Person>(&row.person?).ok().filter(|person| self.issuers.knows(person))?;
+            let Person { provider: issuer, name, mut scopes, .. } = person;
+            scopes.retain(|scope| *scope != Scope::Operator);
+            Some(PersonSession { name, issuer, scopes, expires_at: row.expires_at })
+        };
+        Ok(Page { items: found.items.into_iter().filter_map(shown).collect(), next_cursor: found.next_cursor })
     }
 
     /// Ends all sessions of a person of the caller's tenant, on every replica within two seconds. Returns how many there

@@ -115,7 +115,7 @@ fn documented() -> OpenApiRouter<AppState> {
         .routes(routes!(policy::audit))
         .routes(routes!(session::whoami))
         .routes(routes!(session::begin, session::end))
-        .routes(routes!(session::end_of_person))
+        .routes(routes!(session::list_of_people, session::end_of_person))
         .routes(routes!(protected_resource::get))
         .routes(routes!(protected_resource::get_of_mcp))
         .routes(routes!(login::list))

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::columns::Columns;
+use super::page::{Cursor, Page, PageAsk, page_of};
 use super::{AuditRow, Result};
 use crate::domain::Millis;
 
@@ -26,6 +27,9 @@ pub trait SessionStore: Send + Sync + 'static {
     async fn add_session(&self, session: SessionRow, at_most: u32) -> Result<()>;
     /// The session with this hash, expired or not.
     async fn session(&self, hash: &str) -> Result<Option<SessionRow>>;
+    /// The sessions of people in whose JSON this text occurs, and which expire after `now`. Those of one person are next to
+    /// each other. Reads all sessions.
+    async fn sessions_of_people(&self, containing: &str, now: Millis, page: &PageAsk) -> Result<Page<SessionRow>>;
     /// Deletes a session. Idempotent.
     async fn end_session(&self, hash: &str) -> Result<()>;
     /// Deletes all sessions with this `key_hash` and, if there were any, adds the audit row, in one transaction. Returns
@@ -44,4 +48,18 @@ impl SessionRow {
             expires_at: row.number("expires_at")?,
         })
     }
+}
+
+/// The `key_hash` and `hash` after which the page begins.
+pub(crate) fn beginning_of(page: &PageAsk) -> Result<(String, String)> {
+    let last = Cursor::of(page)?.map(|cursor| cursor.id).unwrap_or_default();
+    let (key_hash, hash) = last.split_once(' ').unwrap_or_default();
+    Ok((key_hash.to_owned(), hash.to_owned()))
+}
+
+/// A page of sessions, in the order of `key_hash` and `hash`.
+pub(crate) fn page_of_sessions(rows: &[impl Columns], page: &PageAsk) -> Result<Page<SessionRow>> {
+    page_of(rows, page, SessionRow::read, |_, session| {
+        Ok(Cursor::new(session.expires_at, format!("{} {}", session.key_hash, session.hash)))
+    })
 }

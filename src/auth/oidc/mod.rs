@@ -36,7 +36,7 @@ const MAX_SUBJECT_BYTES: usize = 255;
 const MAX_GROUPS: usize = 1_000;
 const MAX_GROUP_BYTES: usize = 256;
 
-/// The holder of a token.
+/// The holder of a token. It is stored as JSON in this order, see `Keys::sessions_of_people`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Person {
     /// The name of the issuer in the configuration.
@@ -80,6 +80,13 @@ impl Issuers {
     /// Whether the person's issuer is still configured under the same name, with the settings that gave the rights.
     pub(super) fn knows(&self, person: &Person) -> bool {
         self.0.get(&person.provider).is_some_and(|issuer| issuer.settings_digest == person.settings_digest)
+    }
+
+    /// Whether one of these issuers may have a person with this name.
+    pub(super) fn may_have(&self, name: &str) -> bool {
+        let mut subjects =
+            self.0.values().filter_map(|issuer| name.strip_prefix(&issuer.config.issuer)?.strip_prefix('#'));
+        subjects.any(is_subject)
     }
 
     /// Whether a bearer value may be a token of these issuers, and not a key.
@@ -129,8 +136,7 @@ fn check_validity(claims: &Claims, now: Millis, leeway: Millis) -> Result<Millis
 
 fn person(provider: &str, issuer: &Issuer, claims: &Claims, until: Millis) -> Result<Person, Fault> {
     let config = &issuer.config;
-    let is_subject = |subject: &&str| (1..=MAX_SUBJECT_BYTES).contains(&subject.len()) && is_legible(subject);
-    let subject = claims.text(&config.name_claim).filter(is_subject);
+    let subject = claims.text(&config.name_claim).filter(|subject| is_subject(subject));
     let subject =
         subject.ok_or_else(|| refused(format!("does not say who somebody is in its claim `{}`", config.name_claim)))?;
     let tenant = match (&config.tenant, &config.tenant_claim) {
@@ -152,6 +158,10 @@ fn person(provider: &str, issuer: &Issuer, claims: &Claims, until: Millis) -> Re
         until,
         settings_digest: issuer.settings_digest.clone(),
     })
+}
+
+fn is_subject(subject: &str) -> bool {
+    (1..=MAX_SUBJECT_BYTES).contains(&subject.len()) && is_legible(subject)
 }
 
 /// Changes with every setting that may change who an issuer's people are, whom it lets in, or what they may do.

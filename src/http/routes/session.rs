@@ -8,10 +8,12 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use crate::auth::PersonSession;
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::http::app_state::AppState;
 use crate::http::caller::{Authenticated, MayAdmin, pass};
+use crate::http::page::Listed;
 use crate::http::params::{NoParams, Params, wrong};
 use crate::http::problem::HttpResult;
 use crate::http::session_cookie;
@@ -73,6 +75,35 @@ pub(crate) async fn end(
     Ok((cookie(session_cookie::forget(&app, &parts)), StatusCode::NO_CONTENT).into_response())
 }
 
+/// The sessions of people who signed in at an issuer or with a token, those of one person next to each other: of all people
+/// of the caller's tenant, or of one.
+///
+/// A page may have fewer sessions than `limit`. The sessions of keys are not listed: they end with the key.
+#[utoipa::path(get, path = "/sessions", operation_id = "listSessionsOfPeople", tag = "keys",
+    params(("name" = Option<String>, Query, description = "the person: `iss#sub`"),
+        ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = Listed<PersonSession>)))]
+pub(crate) async fn list_of_people(
+    MayAdmin(caller): MayAdmin,
+    State(app): State<AppState>,
+    mut params: Params,
+) -> HttpResult<Json<Listed<PersonSession>>> {
+    let (name, page) = (person(&app, &mut params)?, params.page()?);
+    params.finish()?;
+    Ok(Json(app.keys.sessions_of_people(&caller, name.as_deref(), &page).await?.into()))
+}
+
+/// The parameter that names a person.
+fn person(app: &AppState, params: &mut Params) -> Result<Option<String>, Fault> {
+    let name = params.text("name");
+    let is_no_person = name.as_ref().is_some_and(|name| !app.keys.may_be_person(name));
+    if is_no_person {
+        Err(wrong("name", "must be a person of a configured issuer: `iss#sub`, with `%23` for `#`"))
+    } else {
+        Ok(name)
+    }
+}
+
 /// How many sessions were ended.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct EndedSessions {
@@ -91,7 +122,7 @@ pub(crate) async fn end_of_person(
     State(app): State<AppState>,
     mut params: Params,
 ) -> HttpResult<Json<EndedSessions>> {
-    let name = params.text("name").ok_or_else(|| wrong("name", "is missing"))?;
+    let name = person(&app, &mut params)?.ok_or_else(|| wrong("name", "is missing"))?;
     params.finish()?;
     Ok(Json(EndedSessions { ended: app.keys.end_sessions_of(&caller, &name).await? }))
 }

@@ -6,7 +6,8 @@ use sqlx::{Connection as _, PgConnection};
 use super::Postgres;
 use super::fault::error;
 use crate::domain::Millis;
-use crate::store::{AuditRow, Result, SessionRow, SessionStore};
+use crate::store::sessions::{beginning_of, page_of_sessions};
+use crate::store::{AuditRow, Page, PageAsk, Result, SessionRow, SessionStore};
 
 const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at, person) VALUES ($1, $2, $3, $4)";
 
@@ -18,6 +19,10 @@ DELETE FROM sessions WHERE hash IN (
     FOR UPDATE SKIP LOCKED)";
 
 const ONE: &str = "SELECT hash, key_hash, expires_at, person FROM sessions WHERE hash = $1";
+
+const OF_PEOPLE: &str = "
+SELECT hash, key_hash, expires_at, person FROM sessions
+WHERE strpos(person, $1) > 0 AND expires_at > $2 AND (key_hash, hash) > ($3, $4) ORDER BY key_hash, hash LIMIT $5";
 
 const END: &str = "DELETE FROM sessions WHERE hash = $1";
 
@@ -48,6 +53,12 @@ impl SessionStore for Postgres {
         let query = sqlx::query(ONE).bind(hash);
         let found = self.pool.fetch_optional(query).await?;
         found.as_ref().map(SessionRow::read).transpose()
+    }
+
+    async fn sessions_of_people(&self, containing: &str, now: Millis, page: &PageAsk) -> Result<Page<SessionRow>> {
+        let (key_hash, hash) = beginning_of(page)?;
+        let query = sqlx::query(OF_PEOPLE).bind(containing).bind(now).bind(key_hash).bind(hash).bind(page.rows());
+        page_of_sessions(&self.pool.fetch_all(query).await?, page)
     }
 
     async fn end_session(&self, hash: &str) -> Result<()> {

@@ -6,7 +6,8 @@ use rusqlite::{Transaction, params};
 use super::Sqlite;
 use super::audit::audit_if_changed;
 use crate::domain::Millis;
-use crate::store::{AuditRow, Result, SessionRow, SessionStore};
+use crate::store::sessions::{beginning_of, page_of_sessions};
+use crate::store::{AuditRow, Page, PageAsk, Result, SessionRow, SessionStore};
 
 const ADD: &str = "INSERT INTO sessions (hash, key_hash, expires_at, person) VALUES (?1, ?2, ?3, ?4)";
 
@@ -15,6 +16,10 @@ pub(super) const END_FIRST: &str = "DELETE FROM sessions WHERE hash IN
     (SELECT hash FROM sessions WHERE key_hash = ?1 ORDER BY expires_at DESC, hash LIMIT -1 OFFSET ?2)";
 
 const ONE: &str = "SELECT hash, key_hash, expires_at, person FROM sessions WHERE hash = ?";
+
+const OF_PEOPLE: &str = "
+SELECT hash, key_hash, expires_at, person FROM sessions
+WHERE instr(person, ?) > 0 AND expires_at > ? AND (key_hash, hash) > (?, ?) ORDER BY key_hash, hash LIMIT ?";
 
 const END: &str = "DELETE FROM sessions WHERE hash = ?1";
 
@@ -37,6 +42,12 @@ impl SessionStore for Sqlite {
     async fn session(&self, hash: &str) -> Result<Option<SessionRow>> {
         let found = sqlx::query(ONE).bind(hash).fetch_optional(&self.readers).await.map_err(self.unreadable())?;
         found.as_ref().map(SessionRow::read).transpose()
+    }
+
+    async fn sessions_of_people(&self, containing: &str, now: Millis, page: &PageAsk) -> Result<Page<SessionRow>> {
+        let (key_hash, hash) = beginning_of(page)?;
+        let query = sqlx::query(OF_PEOPLE).bind(containing).bind(now).bind(key_hash).bind(hash).bind(page.rows());
+        page_of_sessions(&query.fetch_all(&self.readers).await.map_err(unreadable)?, page)
     }
 
     async fn end_session(&self, hash: &str) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Browsers that sign in at an issuer, and the callback that follows.
 
 mod in_browsers;
+mod sessions;
 
 use std::collections::HashMap;
 

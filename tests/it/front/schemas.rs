@@ -12,7 +12,7 @@ use crate::support::app::App;
 use crate::support::http::Said;
 
 /// Responses that are not compared with the document here, and why.
-const NOT_HELD: [(&str, &str); 11] = [
+const NOT_HELD: [(&str, &str); 12] = [
     ("/.well-known/oauth-protected-resource", "it is there only beside an issuer: `front::people`"),
     ("/.well-known/oauth-protected-resource/mcp", "it is there only beside an issuer: `front::people`"),
     ("/api/chat/{thread}/stream", "events of another wire: `ai_sdk`"),
@@ -23,6 +23,7 @@ const NOT_HELD: [(&str, &str); 11] = [
     ("/session/oidc", "it is empty without an issuer: `front::login`"),
     ("/session/oidc/{name}", "it sends a browser elsewhere: `front::login`"),
     ("/session/oidc/{name}/callback", "it sends a browser elsewhere: `front::login`"),
+    ("/sessions", "it is empty without an issuer: `front::login`"),
     ("/threads/{thread}/export", "lines of JSON: `front::transfer`"),
 ];
 

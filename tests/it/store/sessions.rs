@@ -8,6 +8,7 @@ use super::bed::Bed;
 
 super::on_every_store!(
     a_session_is_there_until_it_is_ended,
+    the_sessions_of_people_are_found_by_a_text_in_pages,
     the_sessions_of_one_holder_end_together,
     a_holder_has_so_many_sessions_and_those_that_end_first_go,
     sessions_that_are_over_are_forgotten_a_few_at_a_time
@@ -27,6 +28,28 @@ async fn a_session_is_there_until_it_is_ended(bed: Bed) {
     bed.store.end_session("s1").await.unwrap();
     assert_eq!(bed.store.session("s1").await.unwrap(), None);
     assert_eq!(bed.store.session("s2").await.unwrap(), Some(of_person));
+}
+
+async fn the_sessions_of_people_are_found_by_a_text_in_pages(bed: Bed) {
+    let of = |hash: &str, key_hash: &str, person: &str, expires_at: i64| SessionRow {
+        key_hash: key_hash.to_owned(),
+        person: Some(person.to_owned()),
+        ..session(hash, expires_at)
+    };
+    let (ann, bob, eve) = (r#"{"tenant":"one\u0000%"}"#, r#"{"tenant":"one\u0000%","b":"_"}"#, r#"{"tenant":"one"}"#);
+    let found = [of("s3", "ann", ann, 20), of("s5", "ann", ann, 11), of("s1", "bob", bob, 12)];
+    for row in
+        [&found[2], &found[1], &of("s2", "bob", bob, 10), &of("s4", "eve", eve, 20), &session("s6", 20), &found[0]]
+    {
+        bed.store.add_session(row.clone(), 9).await.unwrap();
+    }
+    let mut ask = PageAsk { cursor: None, limit: 2 };
+    let page = async |ask: &PageAsk| bed.store.sessions_of_people(r#""tenant":"one\u0000%""#, 10, ask).await.unwrap();
+    let first = page(&ask).await;
+    assert_eq!(first.items, found[..2]);
+    ask.cursor = first.next_cursor;
+    let second = page(&ask).await;
+    assert_eq!((second.items.as_slice(), second.next_cursor), (&found[2..], None));
 }
 
 async fn the_sessions_of_one_holder_end_together(bed: Bed) {

@@ -171,6 +171,7 @@ passed_on! {
     SessionStore {}
     add_session(session: SessionRow, at_most: u32) -> ();
     session(hash: &str) -> Option<SessionRow>;
+    sessions_of_people(containing: &str, now: Millis, page: &PageAsk) -> Page<SessionRow>;
     end_session(hash: &str) -> ();
     end_sessions(key_hash: &str, audit: AuditRow) -> u64;
     forget_sessions(before: Millis, limit: u32) -> u64;
