@@ -229,7 +229,7 @@ struct Browser {
 
 impl Browser {
     async fn sent_by(corp: &Keys) -> Self {
-        let login = corp.begin_login("corp", "https://pes.example/back".to_owned()).await.unwrap();
+        let login = corp.begin_login("corp", "https://pes.example/back".to_owned(), None).await.unwrap();
         let to: url::Url = login.to.parse().unwrap();
         let asked = |name: &str| to.query_pairs().find(|(known, _)| known == name).unwrap().1.into_owned();
         let (code, state) = (Some("c0de".to_owned()), Some(asked("state")));

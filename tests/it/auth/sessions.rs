@@ -100,7 +100,8 @@ async fn a_session_ends_with_the_settings_that_gave_its_rights() {
         assert_eq!(scopes(&keys, &corp.session).await, None, "change {nr}");
     }
     // With the former settings it counts again: nothing was deleted.
-    assert!(scopes(&corp.restarted(|_| {}).await, &corp.session).await.is_some());
+    let keys = corp.restarted(|_| {}).await;
+    assert!(scopes(&keys, &corp.session).await.is_some());
 }
 
 #[tokio::test]
