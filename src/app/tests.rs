@@ -45,7 +45,7 @@ async fn begins_at(times: &[i64]) -> i64 {
     for (pk, ahead) in (1..).zip(times) {
         let (thread_id, created_at) = (format!("t{pk}").into(), system + ahead);
         let new = NewThread { tenant, thread_id, core: "pes".into(), created_at, created_by: "ann".into() };
-        store.create_thread(ThreadPk(pk), new, ThreadProfile::default(), None).await.unwrap();
+        store.create_thread(ThreadPk(pk), new, ThreadProfile::default(), Vec::new(), None).await.unwrap();
     }
     let components = Components { store: Some(store), ..Components::of(&config).unwrap() };
     let clock = components.clock.clone();

@@ -3,7 +3,7 @@
 //! wrote the thread meanwhile.
 
 use super::actor::Actor;
-use super::command::{AuditedAction, CommandError, CommitExtras, ProfileEdit};
+use super::command::{AuditedAction, CommandError, CommitExtras, EditedProfile, ProfileEdit};
 use super::load::{MAX_ATTEMPTS, contended};
 use crate::domain::Millis;
 use crate::domain::fault::Fault;
@@ -14,7 +14,8 @@ impl Actor {
     /// Commits the profile that `edit` returns. A refusal is final only if it is about the newest version of the thread.
     pub(super) async fn edit_profile(&mut self, edit: &ProfileEdit) -> Result<(), CommandError> {
         self.commit_change(None, |thread, now, commit| {
-            let (profile, audit) = edit(thread, now)?;
+            let EditedProfile { profile, row, audit } = edit(thread, now)?;
+            commit.rows.extend(row);
             commit.audit.extend(audit);
             commit.profile = Some(Box::new(profile));
             Ok(())

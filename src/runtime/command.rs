@@ -54,6 +54,8 @@ pub(crate) struct CommitExtras {
     pub(crate) create: Option<(NewThread, ThreadProfile)>,
     /// The answer under the request's `Idempotency-Key`.
     pub(crate) idempotency: Option<IdempotencyRowFn>,
+    /// Rows of the thread that no decision writes.
+    pub(crate) rows: Vec<Row>,
     /// The lookup keys of the requested run.
     pub(crate) lookups: Option<RunLookups>,
     /// The push receivers of the run that is begun or continued.
@@ -90,9 +92,15 @@ impl RunLookups {
 /// Makes the row with the answer under an `Idempotency-Key`, from the decision and its time.
 pub(crate) type IdempotencyRowFn = Box<dyn Fn(&DecisionResult, Millis) -> IdempotencyRow + Send + Sync>;
 
-/// Makes the changed profile from the stored thread, with an audit row; or refuses the change.
-pub(crate) type ProfileEdit =
-    Box<dyn Fn(&ThreadRow, Millis) -> Result<(ThreadProfile, Option<AuditRow>), Fault> + Send + Sync>;
+/// Makes the changed profile from the stored thread, or refuses the change.
+pub(crate) type ProfileEdit = Box<dyn Fn(&ThreadRow, Millis) -> Result<EditedProfile, Fault> + Send + Sync>;
+
+/// A changed profile, and what is stored with it.
+pub(crate) struct EditedProfile {
+    pub(crate) profile: ThreadProfile,
+    pub(crate) row: Option<Row>,
+    pub(crate) audit: Option<AuditRow>,
+}
 
 /// The result of a decision that is durable.
 #[derive(Clone, Debug, Default)]

@@ -48,6 +48,7 @@ impl LoadedThread {
         commit.wake_at = step.wake_at;
         commit.floor = step.floor;
         commit.rows = std::mem::take(&mut step.rows);
+        commit.rows.extend(extras.rows.iter().cloned());
         commit.records = std::mem::take(&mut step.records);
         // A title that a person gave stays.
         if let (Some(title), None) = (&step.title, &self.row.profile.title) {

@@ -72,11 +72,13 @@ async fn copy(
         },
         shapers: shapers_of_copy(service, caller, &row, &fold, at).await?,
     });
+    let writers = threads::prompt_writers(service, &row).await?;
     let new = threads::new_thread(service, caller, new_id, row.core);
     let profile = ThreadProfile { forked_from: Some(from), title, ..row.profile };
     let new_thread = Thread { items, ..threads::fresh(&new, &profile) };
     let extras = CommitExtras {
         idempotency: key.cloned().map(|key| stored_response(caller, key, &new_thread)),
+        rows: writers.iter().map(|writer| threads::row_of(writer, new.created_at)).collect(),
         create: Some((new, profile)),
         ..CommitExtras::audited(caller.name.clone(), "fork", serde_json::json!({ "from": id, "at": at }))
     };

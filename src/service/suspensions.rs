@@ -30,7 +30,7 @@ pub struct ListedSuspension {
     pub thread_title: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item_description: Option<String>,
-    /// The names of the keys that asked for the run, steered it or edited its plan.
+    /// The names of the keys that asked for the run, steered it, edited its plan or wrote the instructions of its thread.
     pub asked_by: Vec<String>,
     /// Absent where it is over.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -82,15 +82,16 @@ pub const MAX_PAGE_BYTES: i64 = 4 << 20;
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait ThreadStore: Send + Sync + 'static {
-    /// Creates an idle thread. `Done`: it is durable. `Exists`: the id is taken, and nothing was written.
+    /// Creates an idle thread with these rows. `Done`: it is durable. `Exists`: the id is taken, and nothing was written.
     async fn create_thread(
         &self,
         pk: ThreadPk,
         new: NewThread,
         profile: ThreadProfile,
+        rows: Vec<Row>,
         idempotency: Option<IdempotencyRow>,
     ) -> Result<Committed> {
-        self.commit(Commit::creating(pk, new, profile, idempotency)).await
+        self.commit(Commit { rows, ..Commit::creating(pk, new, profile, idempotency) }).await
     }
 
     /// Applies one transition. After `Ok(Done)` all of it is durable and readable by everybody; otherwise nothing of it

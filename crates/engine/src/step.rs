@@ -101,10 +101,12 @@ pub enum RowKind {
     Traced = 16,
     /// The thread's next run waits for admission; `ord` is the time since when, 0: it does not wait. The id is empty.
     WaitsToBegin = 17,
+    /// Somebody who wrote instructions in the thread's `config`; the id is the name, `ord` the time. No core writes it.
+    PromptWriter = 18,
 }
 
 impl RowKind {
-    pub const ALL: [RowKind; 17] = [
+    pub const ALL: [RowKind; 18] = [
         RowKind::Run,
         RowKind::Message,
         RowKind::Item,
@@ -122,6 +124,7 @@ impl RowKind {
         RowKind::ImportedUsage,
         RowKind::Traced,
         RowKind::WaitsToBegin,
+        RowKind::PromptWriter,
     ];
 
     pub fn code(self) -> i16 {

@@ -102,6 +102,10 @@ async fn accept_run(
             None => (service.runtime.new_pk(), &service.config.agent.core, &no_config),
         };
         let settings = settings::of_run(service, caller, core, config, &ask.options)?;
+        let writers = match &row {
+            Some(row) => threads::prompt_writers(service, row).await?,
+            None => Vec::new(),
+        };
         // A schedule's run counts against the caps of the key that wrote the schedule last, which is the first in `shaped_by`.
         let payer = Payer { tenant: caller.tenant, key: ask.shaped_by.first().unwrap_or(&caller.name) };
         let _place = admission::check(service, payer, &settings, &ask.query, ask.fire.is_some()).await?;
@@ -113,7 +117,7 @@ async fn accept_run(
             (true, None) => Some(EarlySubscription::of_new(&service.hub, pk)),
             (false, _) => None,
         };
-        let asked = ask_of(&ask, trace_id.clone(), trace.clone(), caller, settings);
+        let asked = ask_of(&ask, trace_id.clone(), trace.clone(), caller, writers, settings);
         let event = Event::Asked { run: run.clone(), message: message.clone(), ask: Box::new(asked), rewind };
         let new = row.is_none().then(|| threads::new_thread(service, caller, id.clone(), core.clone()));
         let extras = CommitExtras {
@@ -138,8 +142,15 @@ async fn accept_run(
     Err(CommandError::Gone)
 }
 
-/// The query as the engine gets it.
-fn ask_of(ask: &ProcessAsk, trace_id: String, trace: TraceOrigin, caller: &Caller, settings: RunSettings) -> Ask {
+/// The query as the engine gets it. `writers` wrote the instructions of its thread.
+fn ask_of(
+    ask: &ProcessAsk,
+    trace_id: String,
+    trace: TraceOrigin,
+    caller: &Caller,
+    writers: Vec<String>,
+    settings: RunSettings,
+) -> Ask {
     Ask {
         query: ask.query.clone(),
         metadata: ask.metadata.clone(),
@@ -149,7 +160,7 @@ fn ask_of(ask: &ProcessAsk, trace_id: String, trace: TraceOrigin, caller: &Calle
         trace,
         on_busy: ask.on_busy,
         requested_by: caller.name.clone(),
-        shaped_by: ask.shaped_by.clone(),
+        shaped_by: ask.shaped_by.iter().cloned().chain(writers).collect(),
         history: ask.history.clone(),
         settings,
     }

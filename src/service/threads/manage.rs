@@ -4,11 +4,13 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
+use super::prompt_writers::new_writer;
 use super::tool_policy::signed;
 use super::{NewThreadAsk, profile};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{ThreadId, ThreadPk};
+use crate::domain::settings::ThreadConfig;
 use crate::domain::thread::{ItemCounts, Thread, ThreadProfile, ThreadStatus};
 use crate::domain::usage::usd;
 use crate::engine::event::{Event, SystemEvent};
@@ -48,8 +50,9 @@ async fn make(
     let new = new_thread(service, caller, id.clone(), core);
     let fresh = fresh(&new, &profile);
     let kept = key.map(|key| key.row(caller.tenant, fresh.created_at, answer(&fresh)));
-    let pk = service.runtime.new_pk();
-    match service.store.create_thread(pk, new, profile.clone(), kept).await? {
+    let writer = new_writer(&ThreadConfig::default(), &profile.config, &caller.name, fresh.created_at);
+    let (pk, rows) = (service.runtime.new_pk(), writer.into_iter().collect());
+    match service.store.create_thread(pk, new, profile.clone(), rows, kept).await? {
         Committed::Done => {
             service.hub.publish_change(caller.tenant, pk, &fresh.thread_id);
             Ok((fresh, true))

@@ -3,6 +3,7 @@
 mod manage;
 mod profile;
 mod prompt;
+mod prompt_writers;
 mod tool_policy;
 mod view;
 
@@ -18,6 +19,7 @@ pub use view::{agent_state, messages, newest_messages, put_agent_state, state, t
 pub(in crate::service) use manage::is_valid_id;
 pub(crate) use manage::{all_shown, answer, check_id, fresh, new_thread, pk_of, row};
 pub(in crate::service) use profile::check_size;
+pub(in crate::service) use prompt_writers::{new_writer, prompt_writers, row_of};
 pub(in crate::service) use tool_policy::signed;
 pub(crate) use view::metadata_with_payloads;
 

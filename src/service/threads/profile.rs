@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::prompt_writers::new_writer;
 use super::tool_policy::signed;
 use crate::config::Environment;
 use crate::domain::Millis;
@@ -12,8 +13,8 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::pointer::Pointer;
 use crate::domain::thread::ThreadProfile;
 use crate::domain::typed::typed;
-use crate::runtime::ProfileEdit;
 use crate::runtime::audit::audit_row;
+use crate::runtime::{EditedProfile, ProfileEdit};
 use crate::service::Result;
 use crate::store::{AuditRow, ThreadRow};
 
@@ -27,8 +28,9 @@ const MAX_TITLE_BYTES: usize = 1 << 10;
 pub(super) fn edit(patch: Value, by: Caller, environment: Environment) -> ProfileEdit {
     Box::new(move |row, now| {
         let profile = patched(row, &patch, &by, environment)?;
+        let writer = new_writer(&row.profile.config, &profile.config, &by.name, now);
         let audit = audit_line(row, &profile, now, &by.name);
-        Ok((profile, audit))
+        Ok(EditedProfile { profile, row: writer, audit })
     })
 }
 

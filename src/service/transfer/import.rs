@@ -19,6 +19,7 @@ use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::model::Usage;
 use crate::domain::observation::{ObservationType, Record};
 use crate::domain::run::RunStatus;
+use crate::domain::settings::ThreadConfig;
 use crate::domain::thread::{ForkedFrom, ThreadProfile};
 use crate::engine::event::{Event, PersonEvent};
 use crate::engine::history::ShownPlan;
@@ -163,6 +164,7 @@ fn new_import(service: &Service, caller: &Caller, tools: &Toolset, archive: Arch
     let mut rows = step.rows;
     rows.extend(archive.rows);
     rows.push(retention::imported_terms_row());
+    rows.extend(threads::new_writer(&ThreadConfig::default(), &profile.config, &caller.name, new.created_at));
     let commit = Commit { head: step.head, rows, audit, ..Commit::creating(pk, new, profile, None) };
     let imported = Imported { thread_id: id, min_seq, last_seq: end, messages, cancelled, dry_run: false };
     Ok((NewImport { commit, log, min_seq, last_seq: end, base: archive.base }, imported))

@@ -61,7 +61,8 @@ fn select_page(kind: RowKind, order: Order) -> &'static str {
         | RowKind::Retention
         | RowKind::ImportedUsage
         | RowKind::Traced
-        | RowKind::WaitsToBegin => [select_page!("+?2", ">", "ASC"), select_page!("+?2", "<", "DESC")],
+        | RowKind::WaitsToBegin
+        | RowKind::PromptWriter => [select_page!("+?2", ">", "ASC"), select_page!("+?2", "<", "DESC")],
     };
     match order {
         Order::Ascending => ascending,

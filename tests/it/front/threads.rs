@@ -203,7 +203,8 @@ async fn create(store: &dyn Store, n: i64, bytes: usize) {
         created_by: "ann".to_owned(),
     };
     let metadata = json!({ "one": "x".repeat(bytes) }).as_object().unwrap().clone();
-    store.create_thread(ThreadPk(n), new, ThreadProfile { metadata, ..ThreadProfile::default() }, None).await.unwrap();
+    let profile = ThreadProfile { metadata, ..ThreadProfile::default() };
+    store.create_thread(ThreadPk(n), new, profile, Vec::new(), None).await.unwrap();
 }
 
 #[tokio::test]

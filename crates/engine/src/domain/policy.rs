@@ -177,7 +177,7 @@ impl From<&str> for Answerer {
 pub enum Barred {
     /// Its rule names other approvers.
     NotNamed,
-    /// They asked for the run, steered it or edited its plan.
+    /// They asked for the run, steered it, edited its plan or wrote the instructions of its thread.
     Asked,
     /// They edited the arguments.
     Edited,

@@ -209,7 +209,7 @@ pub struct Run {
     /// The caller's trace context, besides the trace id.
     #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub trace: TraceOrigin,
-    /// The names of the keys that asked for it, steered it or edited its plan.
+    /// The names of the keys that asked for it, steered it, edited its plan or wrote the instructions of its thread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requested_by: Vec<String>,
     #[serde(default, rename = "standing")]

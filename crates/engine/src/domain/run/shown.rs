@@ -69,7 +69,7 @@ pub struct RunResource {
     pub client_trace_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
-    /// The names of the keys that asked for it, steered it or edited its plan.
+    /// The names of the keys that asked for it, steered it, edited its plan or wrote the instructions of its thread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requested_by: Vec<String>,
     pub model: String,

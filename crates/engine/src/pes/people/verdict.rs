@@ -117,7 +117,7 @@ fn check_terms(state: &State, open: &Suspension, terms: &Terms, lets_run: bool, 
             Err(fault.with("approvers", terms.approvers.clone()))
         }
         Some(Barred::Asked) => {
-            let detail = "You asked for this run, steered it or edited its plan; somebody else must approve.";
+            let detail = "You asked for this run, steered it, edited its plan or wrote its instructions; somebody else must approve.";
             Err(Fault::new(Code::FourEyes, detail))
         }
         Some(Barred::Edited) => {

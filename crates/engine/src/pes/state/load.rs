@@ -92,7 +92,8 @@ impl ParsedRows {
             | RowKind::Retention
             | RowKind::ImportedUsage
             | RowKind::Traced
-            | RowKind::WaitsToBegin => {}
+            | RowKind::WaitsToBegin
+            | RowKind::PromptWriter => {}
         }
         Ok(())
     }
@@ -226,7 +227,8 @@ pub(crate) fn load_runs(loaded: Loaded) -> State {
             | RowKind::Retention
             | RowKind::ImportedUsage
             | RowKind::Traced
-            | RowKind::WaitsToBegin => {}
+            | RowKind::WaitsToBegin
+            | RowKind::PromptWriter => {}
         }
     }
     let head = parsed.rebuild_head("whoever rebuilds the thread crashes", loaded.last_seq);
