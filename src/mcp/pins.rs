@@ -155,8 +155,17 @@ impl Pins {
 
     /// Deletes the approvals of a tenant's server that was removed.
     pub(super) async fn delete(&self, tenant: TenantPk, server: &str, by: &str, now: Millis) -> store::Result<()> {
-        let change =
-            Change { tenant, kind: KIND, id: server.to_owned(), body: None, by: by.to_owned(), why: None, now };
+        let change = Change {
+            tenant,
+            kind: KIND,
+            id: server.to_owned(),
+            body: None,
+            former: None,
+            by: by.to_owned(),
+            by_tenant: None,
+            why: None,
+            now,
+        };
         self.documents.write(change, Expected::Any).await.map(drop)
     }
 
@@ -197,7 +206,17 @@ impl Pins {
                 return Ok(());
             }
             let body = Some(serde_json::to_value(&pinned).expect("definitions are JSON"));
-            let change = Change { tenant, kind: KIND, id: server.to_owned(), body, by: by.to_owned(), why: None, now };
+            let change = Change {
+                tenant,
+                kind: KIND,
+                id: server.to_owned(),
+                body,
+                former: None,
+                by: by.to_owned(),
+                by_tenant: None,
+                why: None,
+                now,
+            };
             if self.documents.write(change, expected).await?.is_some() {
                 return Ok(());
             }

@@ -135,7 +135,10 @@ async fn put(
     service.runtime.accepting()?;
     let tenant = tenant_of(service, caller, tenant).await?;
     let (id, by) = (id.to_owned(), caller.name.clone());
-    let change = Change { tenant, kind, id, body: Some(body), by, why: None, now: service.now() };
+    // An operator's name may be another person's in that tenant.
+    let by_tenant = (tenant != caller.tenant).then(|| caller.tenant_name.clone());
+    let change =
+        Change { tenant, kind, id, body: Some(body), former: None, by, by_tenant, why: None, now: service.now() };
     service.documents.write(change, Expected::Any).await?;
     Ok(tenant)
 }

@@ -93,6 +93,7 @@ async fn change<R: Resource>(
             return Err(Fault::new(Code::PreconditionRequired, why).into());
         }
         let tools = service.tools.toolset(caller.tenant).await;
+        let former = known.body.clone();
         let mut next = Document { body: Some(body(&tools, &known)?), ..known };
         let answer = match &key {
             Some(_) => Some(R::view_of(service, caller, &next)?),
@@ -101,7 +102,7 @@ async fn change<R: Resource>(
         let stored_response = key.as_ref().zip(answer.as_ref());
         let stored_response =
             stored_response.map(|(key, answer)| once::sealed(service, caller, key, 200, answer)).transpose()?;
-        let change = change_by(service, caller, R::KIND, id, next.body.clone());
+        let change = Change { former, ..change_by(service, caller, R::KIND, id, next.body.clone()) };
         let Some(version) = service.documents.write_once(change, expected, stored_response).await? else {
             return Err(Fault::new(Code::PreconditionFailed, R::CONFLICT).into());
         };
@@ -141,7 +142,7 @@ async fn stored<R: Resource>(service: &Service, caller: &Caller, id: &str) -> Re
 /// A change by this caller, now. Without a `body` it deletes.
 fn change_by(service: &Service, caller: &Caller, kind: DocumentKind, id: &str, body: Option<Value>) -> Change {
     let (id, by) = (id.to_owned(), caller.name.clone());
-    Change { tenant: caller.tenant, kind, id, body, by, why: None, now: service.now() }
+    Change { tenant: caller.tenant, kind, id, body, former: None, by, by_tenant: None, why: None, now: service.now() }
 }
 
 /// The specification of `known` after a merge patch.

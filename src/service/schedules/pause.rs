@@ -25,7 +25,8 @@ pub(super) async fn pause(service: &Service, document: &Document, why: &str) -> 
     body["pausedBecause"] = Value::from(why);
     let (tenant, id, by) = (document.tenant, document.id.clone(), format!("{SCHEDULE_PREFIX}{}", document.id));
     let (kind, why) = (DocumentKind::Schedule, Some(why.to_owned()));
-    let change = Change { tenant, kind, id, body: Some(body), by, why, now: service.now() };
+    let change =
+        Change { tenant, kind, id, body: Some(body), former: None, by, by_tenant: None, why, now: service.now() };
     let written = service.documents.write(change, Expected::Version(document.version)).await?;
     counter!("pes_schedule_fires_total", "outcome" => "paused").increment(u64::from(written.is_some()));
     Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -14,7 +14,7 @@ use super::{Document, DocumentChanges, DocumentKind, Expected};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
 use crate::domain::tenant::REMOVAL_ID;
-use crate::store::{AuditRow, IdempotencyRow, Result, Store};
+use crate::store::{IdempotencyRow, Result, Store};
 
 /// How often the cache is refreshed.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
@@ -27,8 +27,12 @@ pub struct Change {
     pub id: String,
     /// `None` deletes.
     pub body: Option<Value>,
+    /// What it replaces, if that is known; for the audit.
+    pub former: Option<Value>,
     /// Who does it, for the audit.
     pub by: String,
+    /// The tenant of whoever does it, if that is another than the document's.
+    pub by_tenant: Option<String>,
     /// The reason, if the server makes the change by itself; for the audit.
     pub why: Option<String>,
     pub now: Millis,
@@ -192,27 +196,5 @@ impl CachedDocuments {
             Some(_) => self.by_key.insert(key, Arc::new(document)),
             None => self.by_key.remove(&key),
         };
-    }
-}
-
-impl Change {
-    fn audit(&self) -> AuditRow {
-        let action = match (self.kind == DocumentKind::Removal, self.body.is_some()) {
-            (true, true) => "remove tenant",
-            (true, false) => "reopen tenant",
-            (false, true) => "put document",
-            (false, false) => "delete document",
-        };
-        let mut detail = json!({ "kind": self.kind.as_str(), "id": self.id });
-        if let Some(why) = &self.why {
-            detail["why"] = json!(why);
-        }
-        // Limits are numbers without secrets, and only the audit keeps earlier ones.
-        if let Some(body) =
-            self.body.as_ref().filter(|_| matches!(self.kind, DocumentKind::SpendCaps | DocumentKind::RunLimits))
-        {
-            detail["body"] = body.clone();
-        }
-        AuditRow::of_tenant(self.tenant, self.now, &self.by, action, detail)
     }
 }

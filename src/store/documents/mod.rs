@@ -1,5 +1,6 @@
 //! Documents: what a tenant configures over REST, and each process's cache of them.
 
+mod audited;
 mod document_cache;
 mod document_secrets;
 mod key;

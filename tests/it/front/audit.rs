@@ -132,6 +132,42 @@ async fn a_change_is_told(app: App) {
     assert_eq!(details, [denied, allowed, json!({ "changed": ["/metadata"] })]);
 }
 
+/// Rules have no secrets. A URL may be one, and so may the text of a schedule.
+#[tokio::test]
+async fn the_audit_says_what_of_a_document_was_changed() {
+    let store = fresh_store().await;
+    let app = App::of(store.clone(), keys).await.key(BOSS);
+    let tool = |class: &str| {
+        json!({ "name": "pay", "description": "Pays.", "inputSchema": { "type": "object" }, "class": class,
+            "url": "https://pay.example.com:8443/hook/s3cret?token=s3cret", "secret": "s3cret" })
+    };
+    app.post("/http-tools", tool("external")).await.expect(201);
+    app.ask("PUT", "/http-tools/pay").json(&tool("read")).send().await.expect(200);
+    let rule =
+        |id: &str, action: &str| json!({ "id": id, "tool": "mail__*", "action": action, "reason": "r".repeat(9_000) });
+    let first = json!({ "rules": [rule("a", "ask"), rule("b", "ask")] });
+    let second = json!({ "rules": [rule("a", "deny"), rule("c", "ask")] });
+    for policy in [&first, &second] {
+        app.ask("PUT", "/policy").header("if-match", "*").json(policy).send().await.expect(200);
+    }
+    let lines = app.get("/audit").await.expect(200);
+    assert!(!lines.to_string().contains("s3cret"), "{lines:#}");
+    let details: Vec<&Value> = lines["items"].as_array().unwrap().iter().map(|line| &line["detail"]).collect();
+    let large = |policy: &Value, rules: Value| json!({ "kind": "policy", "id": "rules", "digest": pes::domain::digest::of(policy), "rules": rules });
+    assert_eq!(*details[0], large(&second, json!({ "added": ["c"], "changed": ["a"], "removed": ["b"] })));
+    assert_eq!(*details[1], large(&first, json!({ "added": ["a", "b"], "changed": [], "removed": [] })));
+    for (detail, class) in details[2..].iter().zip(["read", "external"]) {
+        let (kind, url) = ("http_tool", "https://pay.example.com:8443");
+        let digest = &detail["digest"];
+        assert_eq!(**detail, json!({ "kind": kind, "id": "pay", "digest": digest, "url": url, "class": class }));
+        assert_eq!(digest.as_str().map(str::len), Some(64), "{detail:#}");
+    }
+    assert_ne!(details[2]["digest"], details[3]["digest"]);
+    chain(&*store, None, 7).await.unwrap();
+    let found = verify(&*store, &VerifyAsk::default()).await.unwrap();
+    assert!(found.iter().all(|tenant| tenant.broken.is_none()), "{found:?}");
+}
+
 /// A reader of docs/AUDIT.md can recompute it.
 #[tokio::test]
 async fn the_chain_is_exported_and_can_be_followed() {

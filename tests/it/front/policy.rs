@@ -37,7 +37,7 @@ async fn a_tenant_writes_its_rules_and_nobody_overwrites_what_they_did_not_read(
     let lines = app.get("/audit").await.expect(200);
     assert_eq!(lines["items"].as_array().unwrap().len(), 2, "{lines:#}");
     assert_eq!(lines["items"][0]["actor"], "admin-a");
-    assert_eq!(lines["items"][0]["detail"], json!({ "kind": "policy", "id": "rules" }));
+    assert_eq!(lines["items"][0]["detail"], json!({ "kind": "policy", "id": "rules", "body": rules("ask") }));
 
     let wrong = json!({ "rules": [{ "action": "ask", "when": [{ "pointer": "x", "op": "eq" }] }] });
     let problem = put(&app, Some("*"), &wrong).await.problem("invalid");

@@ -89,8 +89,10 @@ async fn the_operator_sees_the_caps_of_a_tenant_and_the_audit_keeps_them() {
     assert_eq!(shown, [caps("tenantMonthTokens", 500_000), caps("tenantDayTokens", 300_000)]);
     let audit = app.ask("GET", "/audit").key(ANN).send().await.expect(200);
     let put = audit["items"].as_array().unwrap().iter().filter(|line| line["action"] == "put document");
-    let put: Vec<&Value> = put.map(|line| &line["detail"]["body"]).collect();
-    assert_eq!(put, [&second, &first], "the newest first");
+    let put: Vec<_> =
+        put.map(|line| (&line["actor"], &line["detail"]["actorTenant"], &line["detail"]["body"])).collect();
+    let (ops, theirs) = (json!("ops"), json!("ops"));
+    assert_eq!(put, [(&ops, &theirs, &second), (&ops, &theirs, &first)], "the newest first");
 }
 
 #[tokio::test]

@@ -37,7 +37,8 @@ pub struct PolicyRule {
     /// the scope `approve`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvers: Vec<String>,
-    /// Whoever shaped the call (asked for the run, steered it, edited its plan or the arguments) may not approve it.
+    /// Whoever shaped the call (asked for the run, steered it, edited its plan or the arguments, or wrote the instructions of
+    /// its thread) may not approve it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub four_eyes: bool,
     /// How long the question stays open; absent = as in the run's settings.
