@@ -1,6 +1,7 @@
 //! People of issuers as callers: callers with a token or with a session that was created from one, and when their
 //! streams end.
 
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::keys::{CACHE_TTL, Credential, Keys, MAX_CACHED, Pass, unavailable};
@@ -10,6 +11,7 @@ use super::refused_logins::{Refusal, RefusalCause};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
+use crate::store::AuditRow;
 
 /// Why the streams of a caller must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,14 @@ impl Keys {
         let Person { tenant: tenant_name, name, mut scopes, groups, .. } = person;
         scopes.retain(|scope| *scope != Scope::Operator);
         Ok(Caller { tenant, tenant_name, name, scopes, groups })
+    }
+
+    /// Records that the person signed in with a browser, in the audit of their tenant.
+    pub(super) async fn audit_sign_in(&self, person: &Person) -> Result<(), Fault> {
+        let Caller { tenant, name, scopes, .. } = self.caller_of(person.clone()).await?;
+        let detail = json!({ "issuer": person.provider, "scopes": scopes });
+        let line = AuditRow::of_tenant(tenant, (self.now)(), &name, "sign in", detail);
+        self.store.add_line(line).await.map_err(unavailable)
     }
 
     /// The tenant with this name. Cached only briefly, because tenants can be renamed.

@@ -241,6 +241,7 @@ impl Keys {
         }
         // The lifetime of the id token does not limit the session.
         person.until = Millis::MAX;
+        self.audit_sign_in(&person).await?;
         Ok(self.add_session(&SessionHolder::Person(person)).await?)
     }
 }

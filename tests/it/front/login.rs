@@ -323,6 +323,10 @@ async fn an_administrator_ends_the_sessions_of_a_person() {
     assert_eq!(lines.len(), 1, "{audit:#}");
     let name = format!("{}#eve", desk.issuer.url);
     assert_eq!((&lines[0]["actor"], &lines[0]["detail"]), (&json!("boss"), &json!({ "name": name })));
+    let all = audit["items"].as_array().unwrap().iter();
+    let sign_ins: Vec<_> = all.filter(|l| l["action"] == "sign in").map(|l| (&l["actor"], &l["detail"])).collect();
+    let (bob, by) = (json!(format!("{}#bob", desk.issuer.url)), json!({ "issuer": "corp", "scopes": ["read", "run"] }));
+    assert_eq!(sign_ins, [(&bob, &by), (&json!(name), &by), (&json!(name), &by)], "the newest first");
 }
 
 /// Anybody can begin a login and come back with any code. One that succeeds does not count.
