@@ -34,7 +34,7 @@ pub struct KeyRotation {
     /// rotated only without an overlap, which ends both old keys at once.
     #[serde(default)]
     pub overlap_ms: Millis,
-    /// Absent = as before.
+    /// Absent = as before. A key that has expired needs it, and is valid again with its new value only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Millis>,
 }
@@ -196,27 +196,40 @@ pub async fn revoke(store: &dyn Store, key_id: &str, by: &str, now: Millis) -> R
 #[derive(Debug)]
 pub enum RotationResult {
     Made(Issued),
-    /// There is no such valid key.
+    /// There is no such key, or it was revoked.
     NoKey,
+    /// It expired at this time; only a rotation with a new end and without an overlap makes it valid again.
+    Expired(Millis),
+    /// It has expired, and the tenant has as many valid keys as it may.
+    TooMany,
     /// The previous key is valid until this time and may be in use.
     Overlaps(Millis),
 }
 
-/// Replaces a valid key, after the rotation was checked.
+/// Replaces a key that was not revoked, after the rotation was checked.
 pub async fn rotate(
     store: &dyn Store,
     key_id: &str,
     rotation: &KeyRotation,
+    max_keys: usize,
     by: &str,
     now: Millis,
 ) -> Result<RotationResult> {
-    let Some(row) = store.key(key_id).await? else { return Ok(RotationResult::NoKey) };
+    let row = store.key(key_id).await?.filter(|key| key.revoked_at.is_none());
+    let Some(row) = row else { return Ok(RotationResult::NoKey) };
+    // With an overlap, a value that has expired would be accepted again.
+    if let Some(end) = row.expires_at.filter(|end| *end <= now)
+        && (rotation.expires_at.is_none() || rotation.overlap_ms > 0)
+    {
+        return Ok(RotationResult::Expired(end));
+    }
     let issued = Issued { key_id: key_id.to_owned(), key: mint_key() };
     let replacement = Rotation {
         key_id: key_id.to_owned(),
         hash: hash(&issued.key),
         former_until: now + rotation.overlap_ms,
         expires_at: rotation.expires_at,
+        max_keys,
         now,
     };
     let mut line = with_end(audit_line(&row, "rotate key", by, now), rotation.expires_at.or(row.expires_at));
@@ -224,14 +237,33 @@ pub async fn rotate(
     if store.rotate_key(replacement, line).await? {
         return Ok(RotationResult::Made(issued));
     }
-    let stored = store.key(key_id).await?.filter(|key| is_valid(key, now));
-    let former = stored.and_then(|key| key.former_until).filter(|until| *until > now);
-    Ok(former.map_or(RotationResult::NoKey, RotationResult::Overlaps))
+    let stored = store.key(key_id).await?.filter(|key| key.revoked_at.is_none());
+    Ok(match stored {
+        Some(key) if !is_valid(&key, now) => RotationResult::TooMany,
+        stored => {
+            let former = stored.and_then(|key| key.former_until).filter(|until| *until > now);
+            former.map_or(RotationResult::NoKey, RotationResult::Overlaps)
+        }
+    })
+}
+
+/// The fault for a rotation that does not make a key valid again.
+pub(crate) fn expired(end: Millis) -> Fault {
+    let detail = format!(
+        "This key expired at {}. Rotate it with a new `expiresAt` and without an overlap: it is valid again then, with its new \
+         value only.",
+        time(end)
+    );
+    Fault::new(Code::Invalid, detail).at("/expiresAt", "must be given, and no overlapMs")
+}
+
+fn time(at: Millis) -> jiff::Timestamp {
+    jiff::Timestamp::from_millisecond(at).unwrap_or(jiff::Timestamp::MAX)
 }
 
 /// The fault for a rotation that would end the previous key before its overlap.
 pub(crate) fn overlaps(until: Millis) -> Fault {
-    let until = jiff::Timestamp::from_millisecond(until).unwrap_or(jiff::Timestamp::MAX);
+    let until = time(until);
     let detail = format!(
         "The former value of this key is valid until {until} (formerUntil). Rotate it again after that; or without an \
          overlap, which ends both values at once; or revoke it."

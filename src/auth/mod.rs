@@ -23,7 +23,7 @@ pub(crate) use keys::{name_taken, too_many_keys};
 pub use ledger::{
     ApiKey, IssueResult, Issued, KeyRotation, NewKey, RotationResult, check_tenant, issue, list, revoke, rotate,
 };
-pub(crate) use ledger::{MAX_OVERLAP, overlaps};
+pub(crate) use ledger::{MAX_OVERLAP, expired, overlaps};
 #[cfg(feature = "internals")]
 pub use mint::hash;
 pub use mint::mint_key;

@@ -257,10 +257,13 @@ impl KeysLocation {
     async fn rotate(&self, key_id: &str, how: &KeyRotation) -> Result<Issued, Error> {
         match self {
             KeysLocation::Server(server) => server.rotate(key_id, how).await,
-            KeysLocation::Store(store, _) => {
-                match auth::rotate(&**store, key_id, how, LOCAL, System::default().now()).await? {
+            KeysLocation::Store(store, config) => {
+                let (max_keys, now) = (config.limits.keys_per_tenant, System::default().now());
+                match auth::rotate(&**store, key_id, how, max_keys, LOCAL, now).await? {
                     RotationResult::Made(issued) => Ok(issued),
                     RotationResult::NoKey => Err(no_key(key_id)),
+                    RotationResult::Expired(end) => Err(Error::Failed(auth::expired(end).detail)),
+                    RotationResult::TooMany => Err(Error::Failed(auth::too_many_keys(max_keys).detail)),
                     RotationResult::Overlaps(until) => Err(Error::Conflict(auth::overlaps(until).detail)),
                 }
             }

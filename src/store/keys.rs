@@ -61,7 +61,16 @@ pub struct Rotation {
     pub former_until: Millis,
     /// `None`: as before.
     pub expires_at: Option<Millis>,
+    /// How many valid keys the tenant may have: a key that has expired becomes one more.
+    pub max_keys: usize,
     pub now: Millis,
+}
+
+impl Rotation {
+    /// The number as the database compares it.
+    pub(super) fn max_keys(&self) -> i64 {
+        i64::try_from(self.max_keys).unwrap_or(i64::MAX)
+    }
 }
 
 /// A part of every [`Store`](super::Store).
@@ -85,8 +94,9 @@ pub trait KeyStore: Send + Sync + 'static {
     async fn has_keys(&self) -> Result<bool>;
     /// Revokes a key, with its audit line. `false`: there is no such active key, and nothing is stored.
     async fn revoke_key(&self, key_id: &str, now: Millis, audit: AuditRow) -> Result<bool>;
-    /// Rotates a key, with its audit line. `false`, and nothing is stored: there is no such valid key, or its previous
-    /// secret is still valid and would end although this rotation has an overlap of its own.
+    /// Rotates a key, with its audit line; one that has expired is valid again if it gets a new end. `false`, and nothing is
+    /// stored: there is no such key, it was revoked, it has expired and gets no new end or would be one valid key too many, or
+    /// its previous secret is still valid and would end although this rotation has an overlap of its own.
     async fn rotate_key(&self, rotation: Rotation, audit: AuditRow) -> Result<bool>;
     /// Records that the key was used now, unless a use after `since` is recorded; with this audit line, if given.
     async fn touch_key(&self, key_id: &str, now: Millis, since: Millis, audit: Option<AuditRow>) -> Result<()>;

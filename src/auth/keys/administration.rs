@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::super::ledger::{self, ApiKey, IssueResult, Issued, KeyRotation, NewKey, RotationResult, overlaps};
+use super::super::ledger::{self, ApiKey, IssueResult, Issued, KeyRotation, NewKey, RotationResult, expired, overlaps};
 use super::{Keys, unavailable};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
@@ -65,19 +65,23 @@ impl Keys {
         Err(Fault::not_found("active key"))
     }
 
-    /// Replaces a stored key of the caller's tenant by a new one. The old one stays valid until the overlap has passed.
+    /// Replaces a stored key of the caller's tenant by a new one. The old one stays valid until the overlap has passed. One that
+    /// has expired is valid again if it gets a new end.
     pub async fn rotate(&self, caller: &Caller, key_id: &str, rotation: &KeyRotation) -> Result<Issued, Fault> {
         let now = (self.now)();
         rotation.check(now)?;
         if !self.is_own(caller, key_id).await? {
             return Err(Fault::not_found("active key"));
         }
-        match ledger::rotate(&*self.store, key_id, rotation, &caller.name, now).await.map_err(unavailable)? {
+        let rotated = ledger::rotate(&*self.store, key_id, rotation, self.max_keys, &caller.name, now).await;
+        match rotated.map_err(unavailable)? {
             RotationResult::Made(issued) => {
                 self.clear_cached_callers();
                 Ok(issued)
             }
             RotationResult::NoKey => Err(Fault::not_found("active key")),
+            RotationResult::Expired(end) => Err(expired(end)),
+            RotationResult::TooMany => Err(too_many_keys(self.max_keys)),
             RotationResult::Overlaps(until) => Err(overlaps(until)),
         }
     }

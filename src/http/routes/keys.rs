@@ -39,7 +39,7 @@ pub(crate) async fn create(
 /// Replace a key with a new one of the same id, name and scopes.
 ///
 /// The new key is shown only in this response. The old one stays valid for `overlapMs`; during that time the key is not
-/// rotated again with an overlap.
+/// rotated again with an overlap. A key that has expired is valid again if it gets a new `expiresAt`.
 #[utoipa::path(post, path = "/keys/{key}/rotate", operation_id = "rotateKey", tag = "keys",
     request_body = Option<KeyRotation>, responses((status = 200, body = Issued)))]
 pub(crate) async fn rotate(

@@ -45,8 +45,11 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, name) DO NOTHING";
 
 const ROTATE: &str = "
 UPDATE api_keys SET former_hash = hash, former_until = $3, hash = $2, expires_at = coalesce($4, expires_at)
-WHERE key_id = $1 AND revoked_at IS NULL AND coalesce(expires_at, $5 + 1) > $5
-AND ($3 <= $5 OR coalesce(former_until, $5) <= $5)";
+WHERE key_id = $1 AND revoked_at IS NULL AND coalesce($4, expires_at, $5 + 1) > $5
+AND ($3 <= $5 OR coalesce(former_until, $5) <= $5)
+AND (coalesce(expires_at, $5 + 1) > $5 OR $6 > (
+    SELECT count(*) FROM api_keys o
+    WHERE o.tenant = api_keys.tenant AND o.revoked_at IS NULL AND coalesce(o.expires_at, $5 + 1) > $5))";
 
 const TOUCH: &str = "UPDATE api_keys SET used_at = $2 WHERE key_id = $1 AND (used_at IS NULL OR used_at <= $3)";
 
@@ -140,12 +143,14 @@ impl KeyStore for Postgres {
     }
 
     async fn rotate_key(&self, rotation: Rotation, audit: AuditRow) -> Result<bool> {
+        let max_keys = rotation.max_keys();
         let rotate = sqlx::query(ROTATE)
             .bind(rotation.key_id)
             .bind(rotation.hash)
             .bind(rotation.former_until)
             .bind(rotation.expires_at)
-            .bind(rotation.now);
+            .bind(rotation.now)
+            .bind(max_keys);
         Ok(self.change_with_audit(rotate, &audit).await? > 0)
     }
 

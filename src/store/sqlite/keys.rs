@@ -66,8 +66,11 @@ const BY_NAME: &str = select_key!("WHERE k.tenant = ?1 AND k.name = ?2");
 
 const ROTATE: &str = "
 UPDATE api_keys SET former_hash = hash, former_until = ?3, hash = ?2, expires_at = coalesce(?4, expires_at)
-WHERE key_id = ?1 AND revoked_at IS NULL AND coalesce(expires_at, ?5 + 1) > ?5
-AND (?3 <= ?5 OR coalesce(former_until, ?5) <= ?5)";
+WHERE key_id = ?1 AND revoked_at IS NULL AND coalesce(?4, expires_at, ?5 + 1) > ?5
+AND (?3 <= ?5 OR coalesce(former_until, ?5) <= ?5)
+AND (coalesce(expires_at, ?5 + 1) > ?5 OR ?6 > (
+    SELECT count(*) FROM api_keys o
+    WHERE o.tenant = api_keys.tenant AND o.revoked_at IS NULL AND coalesce(o.expires_at, ?5 + 1) > ?5))";
 
 const TOUCH: &str = "UPDATE api_keys SET used_at = ?2 WHERE key_id = ?1 AND (used_at IS NULL OR used_at <= ?3)";
 
@@ -139,8 +142,9 @@ impl KeyStore for Sqlite {
 
     async fn rotate_key(&self, rotation: Rotation, audit: AuditRow) -> Result<bool> {
         let rotate = move |tx: &Transaction<'_>| {
-            let Rotation { key_id, hash, former_until, expires_at, now } = rotation;
-            let rotated = tx.execute(ROTATE, params![key_id, hash, former_until, expires_at, now])?;
+            let max_keys = rotation.max_keys();
+            let Rotation { key_id, hash, former_until, expires_at, now, .. } = rotation;
+            let rotated = tx.execute(ROTATE, params![key_id, hash, former_until, expires_at, now, max_keys])?;
             audit_if_changed(tx, rotated, &audit)
         };
         self.writer.write(rotate).await

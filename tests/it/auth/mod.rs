@@ -297,7 +297,22 @@ async fn a_key_that_has_ended_lets_nobody_in_any_more() {
     clock.store(1_000, Ordering::SeqCst);
     tokio::time::advance(Duration::from_secs(5)).await;
     assert_eq!(keys.authenticate(Some(&issued.key)).await.unwrap_err().code, Code::Unauthorized);
-    assert_eq!(keys.rotate(&boss, &issued.key_id, &KeyRotation::default()).await.unwrap_err().code, Code::NotFound);
+    for how in [KeyRotation::default(), KeyRotation { overlap_ms: 1, expires_at: Some(2_000) }] {
+        let fault = keys.rotate(&boss, &issued.key_id, &how).await.unwrap_err();
+        assert_eq!((fault.code, fault.errors[0].pointer.as_str()), (Code::Invalid, "/expiresAt"));
+        assert!(fault.detail.starts_with("This key expired at 1970-01-01T00:00:01Z."), "{fault:?}");
+    }
+    let how = KeyRotation { overlap_ms: 0, expires_at: Some(2_000) };
+    let again = keys.rotate(&boss, &issued.key_id, &how).await.unwrap();
+    assert_eq!(keys.authenticate(Some(&again.key)).await.unwrap().name, "ci");
+    assert_eq!(keys.authenticate(Some(&issued.key)).await.unwrap_err().code, Code::Unauthorized, "its former value");
+    clock.store(2_000, Ordering::SeqCst);
+    let keys = keys.with_max_keys(1);
+    keys.issue(&boss, &NewKey { name: "other".to_owned(), ..new_key(&[Scope::Read]) }).await.unwrap();
+    let how = KeyRotation { overlap_ms: 0, expires_at: Some(3_000) };
+    assert_eq!(keys.rotate(&boss, &issued.key_id, &how).await.unwrap_err().code, Code::TooManyDocuments);
+    keys.revoke(&boss, &issued.key_id).await.unwrap();
+    assert_eq!(keys.rotate(&boss, &issued.key_id, &how).await.unwrap_err().code, Code::NotFound);
 }
 
 #[tokio::test(start_paused = true)]

@@ -216,6 +216,7 @@ async fn a_key_is_rotated_while_it_counts_and_its_use_is_written_once_an_hour(be
         hash: format!("new hash of {key_id} at {now}"),
         former_until: now + 10,
         expires_at: None,
+        max_keys: 1,
         now,
     };
     let rotate = async |rotation| bed.store.rotate_key(rotation, line(&bed, "rotate key")).await.unwrap();
@@ -236,6 +237,10 @@ async fn a_key_is_rotated_while_it_counts_and_its_use_is_written_once_an_hour(be
     assert!(rotate(Rotation { former_until: 100, ..rotation("k1", 100) }).await, "all before it shall end");
     assert_eq!(bed.store.key_by_hash("new hash of k1 at 20").await.unwrap(), None);
     assert!(!rotate(rotation("k1", 500)).await, "it has ended");
+    let new_end = || Rotation { former_until: 500, expires_at: Some(900), ..rotation("k1", 500) };
+    assert!(!rotate(Rotation { max_keys: 0, ..new_end() }).await, "it would be one too many");
+    assert!(rotate(new_end()).await, "it has a new end");
+    assert_eq!(bed.store.key_by_hash("new hash of k1 at 500").await.unwrap().unwrap().expires_at, Some(900));
     assert!(add(&bed, key(&bed, "k2")).await && revoke(&bed, "k2", 9).await);
     assert!(!rotate(rotation("k2", 10)).await && !rotate(rotation("k3", 10)).await);
     assert_eq!(bed.store.key_by_hash("hash of k2").await.unwrap().unwrap().former_hash, None);
