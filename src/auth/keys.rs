@@ -26,6 +26,7 @@ use crate::domain::ids::TenantPk;
 use crate::store::documents::DocumentCache;
 use crate::store::{self, KeyRow, Store};
 
+pub use administration::ConfiguredApiKey;
 pub(crate) use administration::{name_taken, too_many_keys};
 
 /// The tenant of a server that needs no keys.

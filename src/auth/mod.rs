@@ -18,7 +18,7 @@ mod wrong_key_throttle;
 pub use audit_key::{AuditKey, PublicKey, Signed, VerifyingKey, signer};
 #[cfg(feature = "internals")]
 pub use keys::Now;
-pub use keys::{Keys, OPEN_TENANT, Pass, RECHECK_INTERVAL};
+pub use keys::{ConfiguredApiKey, Keys, OPEN_TENANT, Pass, RECHECK_INTERVAL};
 pub(crate) use keys::{name_taken, too_many_keys};
 pub use ledger::{
     ApiKey, IssueResult, Issued, KeyRotation, NewKey, RotationResult, check_tenant, issue, list, revoke, rotate,

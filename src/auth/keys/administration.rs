@@ -2,10 +2,19 @@
 
 use std::sync::atomic::Ordering;
 
+use serde::Serialize;
+
 use super::super::ledger::{self, ApiKey, IssueResult, Issued, KeyRotation, NewKey, RotationResult, expired, overlaps};
 use super::{Keys, unavailable};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
+
+/// A key in the settings of the server (`PES_API_KEYS`). It is not rotated or revoked here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+pub struct ConfiguredApiKey {
+    pub name: String,
+    pub scopes: Vec<Scope>,
+}
 
 impl Keys {
     /// Bounds the valid keys that a tenant may have in the store. Without it their number is not limited.
@@ -46,6 +55,12 @@ impl Keys {
     /// The stored keys of the caller's tenant.
     pub async fn list(&self, caller: &Caller) -> Result<Vec<ApiKey>, Fault> {
         ledger::list_of(&*self.store, caller.tenant).await.map_err(unavailable)
+    }
+
+    /// The configured keys of the caller's tenant, in the order of the settings.
+    pub fn list_configured(&self, caller: &Caller) -> Vec<ConfiguredApiKey> {
+        let own = self.configured.iter().filter(|(_, key)| key.tenant == caller.tenant);
+        own.map(|(_, key)| ConfiguredApiKey { name: key.name.clone(), scopes: key.scopes.clone() }).collect()
     }
 
     async fn is_own(&self, caller: &Caller, key_id: &str) -> Result<bool, Fault> {

@@ -3,25 +3,34 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use serde::Serialize;
 
-use crate::auth::{ApiKey, Issued, KeyRotation, NewKey};
+use crate::auth::{ApiKey, ConfiguredApiKey, Issued, KeyRotation, NewKey};
 use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
 use crate::http::ids::Ids;
 use crate::http::json::{JsonBody, OptionalJsonBody};
-use crate::http::page::Listed;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 
-/// All keys, also revoked ones, oldest first, without the secrets themselves.
+/// The keys of a tenant.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct ApiKeyList {
+    /// Those that were created, oldest first.
+    items: Vec<ApiKey>,
+    /// Those in the settings of the server.
+    configured: Vec<ConfiguredApiKey>,
+}
+
+/// All keys, also revoked ones, without the secrets themselves.
 #[utoipa::path(get, path = "/keys", operation_id = "listKeys",
-    tag = "keys", responses((status = 200, body = Listed<ApiKey>)))]
+    tag = "keys", responses((status = 200, body = ApiKeyList)))]
 pub(crate) async fn list(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,
     _: NoParams,
-) -> HttpResult<Json<Listed<ApiKey>>> {
-    Ok(Json(Listed::whole(app.keys.list(&caller).await?)))
+) -> HttpResult<Json<ApiKeyList>> {
+    Ok(Json(ApiKeyList { items: app.keys.list(&caller).await?, configured: app.keys.list_configured(&caller) }))
 }
 
 /// Create a key. It is shown only in this response.

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::support::store::{Moody, fresh_store};
-use pes::auth::{IssueResult, Issued, KeyRotation, Keys, NewKey, Pass, issue, list, mint_key, revoke};
+use pes::auth::{
+    ConfiguredApiKey, IssueResult, Issued, KeyRotation, Keys, NewKey, Pass, issue, list, mint_key, revoke,
+};
 use pes::config::{Auth, ConfiguredKey};
 use pes::domain::caller::Scope;
 use pes::domain::fault::Code;
@@ -125,11 +127,13 @@ async fn an_open_server_makes_no_first_key_without_admin_and_stays_open() {
 #[tokio::test]
 async fn keys_are_made_listed_and_revoked_within_a_tenant() {
     let store = fresh_store().await;
-    let keys = Keys::open(&configured(&["acme:admin:a", "zeta:admin:z"]), store, Arc::new(|| 1)).await.unwrap();
+    let keys = Keys::open(&configured(&["acme/ann:admin:a", "zeta:admin:z"]), store, Arc::new(|| 1)).await.unwrap();
     let (acme, zeta) = (keys.authenticate(Some("a")).await.unwrap(), keys.authenticate(Some("z")).await.unwrap());
     let issued = keys.issue(&acme, &new_key(&[Scope::Read])).await.unwrap();
     assert_eq!(keys.issue(&zeta, &new_key(&[Scope::Read])).await.unwrap_err().code, Code::Forbidden);
     assert!(keys.list(&zeta).await.unwrap().is_empty());
+    let ann = ConfiguredApiKey { name: "ann".to_owned(), scopes: vec![Scope::Admin] };
+    assert_eq!(keys.list_configured(&acme), [ann]);
     assert_eq!(keys.revoke(&zeta, &issued.key_id).await.unwrap_err().code, Code::NotFound);
     keys.revoke(&acme, &issued.key_id).await.unwrap();
     assert_eq!(keys.list(&acme).await.unwrap()[0].revoked_at, Some(1));
