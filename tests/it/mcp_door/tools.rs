@@ -51,6 +51,8 @@ const TWO: &str = "two-0123456789abcdef0123456789";
 #[tokio::test]
 async fn who_may_use_no_tool_is_refused_the_list() {
     let app = with_two("approve").await.key(TWO);
+    assert_eq!(names(&listed(&app).await), ["answer"]);
+    let app = with_two("operator").await.key(TWO);
     let refused = OLD.request(&app, "tools/list", json!({})).send().await.expect(403);
     assert_eq!(refused["error"]["data"]["code"], "forbidden");
 }

@@ -56,7 +56,10 @@ async fn answer(app: &AppState, request: Request, id: &mut Value) -> Result<Resp
         "server/discover" => done(&discovered(&ctx)),
         "ping" if !ctx.client.is_modern => done(&json!({})),
         "tools/list" => {
-            permit(&ctx.caller, Scope::Read).or_else(|_| permit(&ctx.caller, Scope::Run))?;
+            // Each of these scopes permits a tool.
+            if !ctx.caller.may(Scope::Run) && !ctx.caller.may(Scope::Approve) {
+                permit(&ctx.caller, Scope::Read)?;
+            }
             done(&ctx.client.cacheable_result(json!({ "tools": tools::listed(&app.config.a2a, &ctx.caller) })))
         }
         "tools/call" => match call(&ctx, request.params).await? {
