@@ -84,6 +84,8 @@ async fn a_response_comes_whole_and_can_be_had_again() {
     assert_eq!(items["data"][0]["content"][0]["text"], "count");
     app.get(&format!("{RESPONSES}/resp_run_1_1")).await.expect(404);
     app.get(&format!("{RESPONSES}/nothing")).await.expect(404);
+    let unknown = app.get(&format!("{RESPONSES}/resp_run_1_1/input_items")).await.expect(404);
+    assert_eq!(unknown["error"]["message"], "There is no such response; check the id.");
     let deleted = app.ask("DELETE", &format!("{RESPONSES}/{id}")).send().await.expect(400);
     assert_eq!(deleted["error"]["code"], "unsupported");
 }

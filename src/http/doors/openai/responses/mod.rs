@@ -105,7 +105,7 @@ pub(crate) async fn input_items(
     ids: Ids,
 ) -> Result<Json<Value>, OpenAiError> {
     let id = named(&ids)?;
-    let run = runs::get(&app.service, &caller, &id.run).await?;
+    let run = runs::get(&app.service, &caller, &id.run).await.map_err(read::of_response)?;
     let item = json!({
         "id": format!("msg_{}", run.run_id), "type": "message", "role": "user", "status": "completed",
         "content": [{ "type": "input_text", "text": run.query }],

@@ -32,10 +32,13 @@ const ANSWER_TYPES: [ObservationType; 3] =
     [ObservationType::StateUpdate, ObservationType::AgentResumed, ObservationType::SuspensionTimeout];
 
 pub(super) async fn thread_of(ctx: &DoorRequest, id: &ResponseId) -> Result<ThreadId, OpenAiError> {
-    match runs::get(&ctx.app.service, &ctx.caller, &id.run).await {
-        Err(fault) if fault.code == Code::NotFound => Err(Fault::not_found("response").into()),
-        run => Ok(run?.thread_id),
-    }
+    let run = runs::get(&ctx.app.service, &ctx.caller, &id.run).await;
+    Ok(run.map_err(of_response)?.thread_id)
+}
+
+/// The same fault about the response, not about its run.
+pub(super) fn of_response(fault: Fault) -> Fault {
+    if fault.code == Code::NotFound { Fault::not_found("response") } else { fault }
 }
 
 /// The response as an HTTP response.
