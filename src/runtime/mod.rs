@@ -57,7 +57,8 @@ mod went_back;
 use std::sync::Arc;
 
 pub(crate) use command::{
-    AuditedAction, CommandError, CommitExtras, DecisionResult, EditedProfile, IdempotencyRowFn, NewReceiver, ProfileEdit,
+    AuditedAction, CommandError, CommitExtras, DecisionResult, EditedProfile, IdempotencyRowFn, NewReceiver,
+    ProfileEdit,
 };
 pub(crate) use shared::{find_core, stopping};
 pub(crate) use snapshot::ThreadSnapshot;

@@ -185,7 +185,17 @@ async fn an_mcp_server_at_a_hostile_url_is_never_reached() {
     for (at, url) in hostile.iter().enumerate() {
         let (id, kind) = (format!("s{at}"), DocumentKind::McpServer);
         let body = Some(json!({ "name": id, "url": url }));
-        let change = Change { tenant: caller().tenant, kind, id, body, by: "ann".to_owned(), why: None, now: 0 };
+        let change = Change {
+            tenant: caller().tenant,
+            kind,
+            id,
+            body,
+            by: "ann".to_owned(),
+            former: None,
+            by_tenant: None,
+            why: None,
+            now: 0,
+        };
         documents.write(change, Expected::Absent).await.unwrap();
     }
     let catalog = Catalog::start(Parts { config: Mcp::default(), documents, egress, now: Arc::new(|| 0) });

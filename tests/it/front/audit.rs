@@ -153,7 +153,10 @@ async fn the_audit_says_what_of_a_document_was_changed() {
     let lines = app.get("/audit").await.expect(200);
     assert!(!lines.to_string().contains("s3cret"), "{lines:#}");
     let details: Vec<&Value> = lines["items"].as_array().unwrap().iter().map(|line| &line["detail"]).collect();
-    let large = |policy: &Value, rules: Value| json!({ "kind": "policy", "id": "rules", "digest": pes::domain::digest::of(policy), "rules": rules });
+    let large = |policy: &Value, rules: Value| {
+        let digest = pes::domain::digest::of(policy);
+        json!({ "kind": "policy", "id": "rules", "digest": digest, "rules": rules })
+    };
     assert_eq!(*details[0], large(&second, json!({ "added": ["c"], "changed": ["a"], "removed": ["b"] })));
     assert_eq!(*details[1], large(&first, json!({ "added": ["a", "b"], "changed": [], "removed": [] })));
     for (detail, class) in details[2..].iter().zip(["read", "external"]) {

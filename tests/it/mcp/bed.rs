@@ -102,7 +102,8 @@ impl Bed {
 
     pub async fn write(&self, tenant: TenantPk, kind: DocumentKind, id: &str, body: Value) {
         let (id, by) = (id.to_owned(), "ann".to_owned());
-        let change = Change { tenant, kind, id, body: Some(body), by, why: None, now: 0 };
+        let change =
+            Change { tenant, kind, id, body: Some(body), by, former: None, by_tenant: None, why: None, now: 0 };
         self.documents.write(change, Expected::Any).await.expect("a store");
     }
 

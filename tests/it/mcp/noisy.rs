@@ -90,7 +90,7 @@ async fn catalog(own: String, shared: String) -> Arc<Catalog> {
     let documents = DocumentCache::open(fresh_store().await).await.expect("a store");
     let (kind, id, by) = (DocumentKind::McpServer, "own".to_owned(), "ann".to_owned());
     let body = Some(json!({ "name": "own", "url": own }));
-    let change = Change { tenant: TENANT, kind, id, body, by, why: None, now: 0 };
+    let change = Change { tenant: TENANT, kind, id, body, by, former: None, by_tenant: None, why: None, now: 0 };
     documents.write(change, Expected::Any).await.expect("a store");
     let rules = EgressRules { allow: Allow::parse(&["127.0.0.1"]).unwrap(), ..EgressRules::default() };
     let egress = Arc::new(Egress::with_rules(Duration::from_secs(5), rules));

@@ -151,6 +151,8 @@ async fn another_replica_sees_what_was_written(bed: Bed) {
         id: id.into(),
         body,
         by: "ann".into(),
+        former: None,
+        by_tenant: None,
         why: None,
         now: 50,
     };
@@ -203,6 +205,8 @@ async fn what_was_written_is_no_failure_if_it_cannot_be_read_again(bed: Bed) {
         id: "a".into(),
         body: Some(json!({})),
         by: "ann".into(),
+        former: None,
+        by_tenant: None,
         why: None,
         now: 1,
     };

@@ -132,7 +132,17 @@ async fn a_change_counts_at_once_and_what_cannot_be_read_denies() {
     let policies = Policies::of_server(&config, documents.clone()).unwrap();
     let write = async |body: Value| {
         let (tenant, kind, id) = (TenantPk(1), DocumentKind::Policy, POLICY_ID.to_owned());
-        let change = Change { tenant, kind, id, body: Some(body), by: "ann".to_owned(), why: None, now: 1 };
+        let change = Change {
+            tenant,
+            kind,
+            id,
+            body: Some(body),
+            by: "ann".to_owned(),
+            former: None,
+            by_tenant: None,
+            why: None,
+            now: 1,
+        };
         documents.write(change, Expected::Any).await.unwrap();
         rule_of(&policies.of(TenantPk(1)))
     };
