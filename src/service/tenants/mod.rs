@@ -65,7 +65,8 @@ async fn write(
     expected: Expected,
 ) -> Result<()> {
     let (kind, id, by) = (DocumentKind::Removal, REMOVAL_ID.to_owned(), caller.name.clone());
-    let change = Change { tenant, kind, id, body, by, why: None, now: service.now() };
+    let by_tenant = Some(caller.tenant_name.clone());
+    let change = Change { tenant, kind, id, body, former: None, by, by_tenant, why: None, now: service.now() };
     service.documents.write(change, expected).await?;
     Ok(())
 }

@@ -9,8 +9,8 @@ use tokio::time::timeout;
 use super::super::Service;
 use super::super::chore_metrics::count_deleted;
 use crate::auth;
+use crate::domain::actor::ServerActor;
 use crate::domain::ids::TenantPk;
-use crate::domain::tenant::TenantRemoval;
 use crate::runtime::CommandError;
 use crate::store::documents::{Change, Document, DocumentKind, Expected};
 use crate::store::{self, Pace, PageAsk, ThreadFilter, ThreadRow};
@@ -42,71 +42,61 @@ pub(in crate::service) async fn run(service: Service) {
 /// Deletes everything that removed tenants have now.
 pub async fn sweep(service: &Service) -> store::Result<()> {
     for document in service.documents.all(DocumentKind::Removal) {
-        // The operator is named in the audit even if the document cannot be read.
-        let by = document.legible().map_or_else(|_| "server".to_owned(), |removal: TenantRemoval| removal.by);
-        let removed = RemovedTenant { tenant: document.tenant, by };
-        removed.revoke_keys(service).await?;
-        removed.delete_documents(service).await?;
-        removed.delete_threads(service).await?;
+        revoke_keys(service, document.tenant).await?;
+        delete_documents(service, document.tenant).await?;
+        delete_threads(service, document.tenant).await?;
     }
     Ok(())
 }
 
-struct RemovedTenant {
-    tenant: TenantPk,
-    /// Who removed it, for the audit.
-    by: String,
+async fn revoke_keys(service: &Service, tenant: TenantPk) -> store::Result<()> {
+    for key in service.store.keys_of(tenant).await?.into_iter().filter(|key| key.revoked_at.is_none()) {
+        auth::revoke(&*service.store, &key.key_id, ServerActor::Server.as_str(), service.now()).await?;
+    }
+    Ok(())
 }
 
-impl RemovedTenant {
-    async fn revoke_keys(&self, service: &Service) -> store::Result<()> {
-        for key in service.store.keys_of(self.tenant).await?.into_iter().filter(|key| key.revoked_at.is_none()) {
-            auth::revoke(&*service.store, &key.key_id, &self.by, service.now()).await?;
+async fn delete_documents(service: &Service, tenant: TenantPk) -> store::Result<()> {
+    let own = |document: &Document| document.tenant == tenant && document.kind != DocumentKind::Removal;
+    for document in service.documents.of_all().into_iter().filter(|document| own(document)) {
+        let (kind, id, by) = (document.kind, document.id.clone(), ServerActor::Server.as_str().to_owned());
+        let (why, now) = (Some("the tenant was removed".to_owned()), service.now());
+        let change = Change { tenant, kind, id, body: None, former: None, by, by_tenant: None, why, now };
+        service.documents.write(change, Expected::Any).await?;
+        if kind == DocumentKind::Schedule {
+            service.store.forget_schedule(tenant, &document.id).await?;
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    async fn delete_documents(&self, service: &Service) -> store::Result<()> {
-        let own = |document: &Document| document.tenant == self.tenant && document.kind != DocumentKind::Removal;
-        for document in service.documents.of_all().into_iter().filter(|document| own(document)) {
-            let (tenant, kind, id) = (document.tenant, document.kind, document.id.clone());
-            let why = Some("the tenant was removed".to_owned());
-            let change = Change { tenant, kind, id, body: None, by: self.by.clone(), why, now: service.now() };
-            service.documents.write(change, Expected::Any).await?;
-            if kind == DocumentKind::Schedule {
-                service.store.forget_schedule(tenant, &document.id).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn delete_threads(&self, service: &Service) -> store::Result<()> {
-        let mut ask = PageAsk { limit: PAGE, ..PageAsk::default() };
-        loop {
-            let page = service.store.threads(self.tenant, &ThreadFilter::default(), &ask).await?;
-            for some in page.items.chunks(CONCURRENCY) {
-                if !service.documents.is_removed(self.tenant) {
-                    return Ok(());
-                }
-                let pace = Pace::begin();
-                join_all(some.iter().map(|thread| self.delete_thread(service, thread))).await;
-                pace.rest(&*service.store).await;
-            }
-            if page.next_cursor.is_none() {
+/// Stops if the tenant is opened again.
+async fn delete_threads(service: &Service, tenant: TenantPk) -> store::Result<()> {
+    let mut ask = PageAsk { limit: PAGE, ..PageAsk::default() };
+    loop {
+        let page = service.store.threads(tenant, &ThreadFilter::default(), &ask).await?;
+        for some in page.items.chunks(CONCURRENCY) {
+            if !service.documents.is_removed(tenant) {
                 return Ok(());
             }
-            ask.cursor = page.next_cursor;
+            let pace = Pace::begin();
+            join_all(some.iter().map(|thread| delete_thread(service, thread))).await;
+            pace.rest(&*service.store).await;
         }
+        if page.next_cursor.is_none() {
+            return Ok(());
+        }
+        ask.cursor = page.next_cursor;
     }
+}
 
-    /// A thread that cannot be deleted now is left for the next sweep.
-    async fn delete_thread(&self, service: &Service, thread: &ThreadRow) {
-        match service.runtime.delete(thread.pk, self.by.clone()).await {
-            Ok(()) => count_deleted("thread", 1),
-            Err(CommandError::Gone) => {}
-            Err(refusal) => {
-                tracing::warn!(threadId = %thread.thread_id, ?refusal, "a thread of a removed tenant is kept a while longer");
-            }
+/// A thread that cannot be deleted now is left for the next sweep.
+async fn delete_thread(service: &Service, thread: &ThreadRow) {
+    match service.runtime.delete(thread.pk, ServerActor::Server.as_str().to_owned()).await {
+        Ok(()) => count_deleted("thread", 1),
+        Err(CommandError::Gone) => {}
+        Err(refusal) => {
+            tracing::warn!(threadId = %thread.thread_id, ?refusal, "a thread of a removed tenant is kept a while longer");
         }
     }
 }

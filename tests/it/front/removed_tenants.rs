@@ -82,10 +82,16 @@ async fn the_callers_of_a_removed_tenant_are_refused_and_what_it_had_is_deleted(
     let revoked = app.ask("GET", "/threads").key(joe).send().await.problem("unauthorized");
     assert_eq!(revoked["detail"], "This key is not known, was revoked or has expired.");
     let audit = get(&app, ANN, "/audit?limit=200").await;
-    let by_ops = audit["items"].as_array().unwrap().iter().filter(|line| line["actor"] == "ops");
-    let mut actions: Vec<&str> = by_ops.map(|line| line["action"].as_str().unwrap()).collect();
-    actions.sort_unstable();
-    assert_eq!(actions, ["delete document", "remove tenant", "reopen tenant", "revoke key"]);
+    let lines = audit["items"].as_array().unwrap();
+    let by = |actor: &str| {
+        let by = lines.iter().filter(|line| line["actor"] == actor);
+        let mut actions: Vec<&str> = by.map(|line| line["action"].as_str().unwrap()).collect();
+        actions.sort_unstable();
+        actions
+    };
+    assert_eq!(by("ops"), ["remove tenant", "reopen tenant"]);
+    assert_eq!(by("server"), ["delete document", "revoke key"]);
+    assert!(lines.iter().filter(|line| line["actor"] == "ops").all(|line| line["detail"]["actorTenant"] == "ops"));
     for thread in ["ended", "waits"] {
         let lines = get(&app, ANN, &format!("/threads/{thread}/audit")).await;
         assert!(lines["items"].as_array().unwrap().iter().any(|line| line["action"] == "delete thread"), "{lines:#}");
