@@ -80,8 +80,10 @@ function search(all, text) {
 
 const PAGE = 200;
 
-/** What the server is asked for. It does not filter by results. */
-const STATUSES = { All: [''], Asks: ['suspended', 'running'], Busy: ['running', 'suspended', 'waiting'], Failed: ['failed', 'quarantined'] };
+/** What the server is asked for. */
+const STATUSES = {
+  All: [''], Asks: ['suspended', 'running'], Busy: ['running', 'suspended', 'waiting'], Failed: ['failed', 'quarantined', 'idle&resultStatus=partial'],
+};
 
 /** Threads beyond the list, as the server finds them; `rows`: those shown of the list. */
 export function OlderThreads({ ctx, route, text, filter, rows }) {
@@ -102,6 +104,6 @@ export function OlderThreads({ ctx, route, text, filter, rows }) {
   return html`${shown.length > 0 && html`<h3>Older</h3>`}
     ${shown.map((row) => html`<${Row} key=${row.threadId} ctx=${ctx} row=${row} isShown=${route.id === row.threadId} />`)}
     ${problem ? html`<p class="fact wrong" data-testid="search-refused">Only threads of this list were searched: ${show(wordsOf(problem))}</p>`
-      : all && !rows.length && !shown.length && html`<p class="fact dim">${NONE}${filter === 'Failed' && ` Partial ones are looked for among the newest ${PAGE} only.`}</p>`}
+      : all && !rows.length && !shown.length && html`<p class="fact dim">${NONE}</p>`}
     ${all?.some(({ more }) => more) && html`<p class="fact"><button type="button" class="b small" data-testid="more-threads" onClick=${() => setMost(most + PAGE)}>Show more</button></p>`}`;
 }

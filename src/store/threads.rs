@@ -8,6 +8,7 @@ use super::{Commit, Committed, Crashes, Erasure, Fence, IdempotencyRow, NewThrea
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::plan::ItemStatus;
+use crate::domain::run::ResultStatus;
 use crate::domain::thread::{ItemCounts, LastRun, ThreadProfile, ThreadStatus};
 use crate::domain::usage::Nanos;
 use crate::engine::step::Row;
@@ -64,12 +65,14 @@ pub struct ThreadFilter {
     pub status: Option<ThreadStatus>,
     /// Part of the title or the id, without regard to case.
     pub q: Option<String>,
+    /// The result of the newest run.
+    pub result: Option<ResultStatus>,
 }
 
 impl ThreadFilter {
     /// Whether it excludes threads, so that more rows are scanned than found.
     pub(crate) fn is_narrow(&self) -> bool {
-        self.status.is_some() || self.q.is_some()
+        self.status.is_some() || self.q.is_some() || self.result.is_some()
     }
 }
 

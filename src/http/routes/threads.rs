@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::domain::fault::{Code, Fault};
 use crate::domain::pointer::Pointer;
+use crate::domain::run::ResultStatus;
 use crate::domain::settings::ThreadConfig;
 use crate::domain::thread::{Thread, ThreadStatus};
 use crate::http::app_state::AppState;
@@ -71,10 +72,11 @@ pub(crate) fn created(preferences: &ReplyPreferences, thread: ReplyValue<Thread>
 
 /// Threads, newest activity first.
 ///
-/// With `q` or `status` a limited number of threads is examined for one page, so a page may have fewer items than
+/// With a filter a limited number of threads is examined for one page, so a page may have fewer items than
 /// `limit`, or none, and still a `nextCursor`.
 #[utoipa::path(get, path = "/threads", operation_id = "listThreads", tag = "threads",
     params(("status" = Option<ThreadStatus>, Query), ("q" = Option<String>, Query, description = "part of id or title"),
+        ("resultStatus" = Option<ResultStatus>, Query, description = "of the last run"),
         ("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<Thread>)))]
 pub(crate) async fn list(
@@ -85,6 +87,7 @@ pub(crate) async fn list(
     let filter = ThreadFilter {
         status: params.one_of("status", &ThreadStatus::ALL, |status| status.as_str())?,
         q: params.text("q"),
+        result: params.one_of("resultStatus", &ResultStatus::ALL, |result| result.as_str())?,
     };
     let (page, list) = params.page()?;
     params.finish()?;

@@ -97,6 +97,9 @@ macro_rules! listed {
         "WHERE t.tenant = $1 AND (t.updated_at, t.pk) < ($2, $3) AND (t.updated_at, t.pk) >= ($7, $8)
             AND ($4::text IS NULL OR t.status = $4)
             AND ($5::text IS NULL OR strpos(lower(t.thread_id), $5) > 0 OR strpos(t.title, $5) > 0)
+            AND ($9::text IS NULL OR $9 = (
+                SELECT pes_json(r.body) -> 'outcome' ->> 'status' FROM thread_rows r
+                WHERE r.pk = t.pk AND r.kind = 1 AND r.kind <= 2 ORDER BY r.ord DESC, r.id DESC LIMIT 1))
         ORDER BY t.updated_at DESC, t.pk DESC LIMIT $6"
     };
 }
@@ -172,7 +175,7 @@ impl ThreadStore for Postgres {
         let (status, q) = (filter.status.map(|status| status.as_str()), filter.q.as_deref().map(text::folded));
         let listed = |sql: &'static str, rows: i64| {
             let query = sqlx::query(sql).bind(tenant.0).bind(at).bind(pk).bind(status).bind(q.clone()).bind(rows);
-            query.bind(last_at).bind(last_pk)
+            query.bind(last_at).bind(last_pk).bind(filter.result.map(|result| result.as_str()))
         };
         let query = listed(SIZES, ask.rows());
         let sizes = self.pool.fetch_all(query).await?;

@@ -85,10 +85,15 @@ ORDER BY updated_at DESC, pk DESC LIMIT 1 OFFSET ?4";
 
 macro_rules! listed {
     () => {
-        "WHERE tenant = ?1 AND (updated_at, pk) < (?2, ?3) AND (updated_at, pk) >= (?7, ?8)
-         AND (?4 IS NULL OR status = ?4)
-         AND (?5 IS NULL OR instr(title, ?5) > 0 OR instr(lower(thread_id), ?5) > 0)
-         ORDER BY updated_at DESC, pk DESC LIMIT ?6"
+        concat!(
+            "WHERE tenant = ?1 AND (updated_at, pk) < (?2, ?3) AND (updated_at, pk) >= (?7, ?8)
+             AND (?4 IS NULL OR status = ?4)
+             AND (?5 IS NULL OR instr(title, ?5) > 0 OR instr(lower(thread_id), ?5) > 0)
+             AND (?9 IS NULL OR ?9 = (SELECT ",
+            member!("l", "$.outcome.status"),
+            " FROM thread_rows l WHERE l.pk = t.pk AND l.kind = 1 ORDER BY l.ord DESC, l.id DESC LIMIT 1))
+             ORDER BY updated_at DESC, pk DESC LIMIT ?6"
+        )
     };
 }
 
@@ -166,7 +171,7 @@ impl ThreadStore for Sqlite {
         let (status, q) = (filter.status.map(|status| status.as_str()), filter.q.as_deref().map(text::folded));
         let listed = |sql: &'static str, rows: i64| {
             let query = sqlx::query(sql).bind(tenant.0).bind(at).bind(pk).bind(status).bind(q.clone()).bind(rows);
-            query.bind(last_at).bind(last_pk)
+            query.bind(last_at).bind(last_pk).bind(filter.result.map(|result| result.as_str()))
         };
         let sizes = listed(SIZES, ask.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         let ask = within_bytes(ask, &sizes)?;

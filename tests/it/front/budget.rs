@@ -45,6 +45,13 @@ async fn a_run_over_its_budget_ends_with_what_was_done() {
     }
     let said = count(&app, "enough", json!({ "budget": { "maxTokens": 1_000_000, "maxCostUsd": 1_000 } })).await;
     assert_eq!(said.expect(200)["metadata"]["status"], "success");
+    for (result, expected) in
+        [("partial", json!(["money", "tokens", "calls"])), ("success", json!(["enough"])), ("error", json!([]))]
+    {
+        let found = app.get(&format!("/threads?status=idle&resultStatus={result}")).await.expect(200);
+        let ids: Vec<&Value> = found["items"].as_array().unwrap().iter().map(|thread| &thread["threadId"]).collect();
+        assert_eq!(json!(ids), expected, "{result}");
+    }
 }
 
 #[tokio::test]

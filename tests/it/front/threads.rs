@@ -75,7 +75,16 @@ async fn threads_are_listed_a_page_at_a_time() {
     let found = app.get("/threads?q=ABOUT%20t2&status=idle").await.expect(200);
     assert_eq!(found["items"][0]["threadId"], "t2");
     assert_eq!(app.get("/threads?status=running").await.expect(200)["items"], json!([]));
-    for wrong in ["limit=0", "limit=1001", "limit=x", "status=asleep", "colour=red", "limit=1&limit=2", "cursor=%20"] {
+    for wrong in [
+        "limit=0",
+        "limit=1001",
+        "limit=x",
+        "status=asleep",
+        "resultStatus=bad",
+        "colour=red",
+        "limit=1&limit=2",
+        "cursor=%20",
+    ] {
         let refused = app.get(&format!("/threads?{wrong}")).await.problem("invalid");
         let name = wrong.split('=').next().unwrap();
         assert_eq!(refused["errors"][0]["pointer"], format!("?{name}"), "{refused:#}");

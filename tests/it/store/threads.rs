@@ -15,6 +15,7 @@ super::on_every_store!(
     a_list_is_paged_to_its_end,
     a_page_of_large_threads_has_fewer_of_them,
     status_narrows_the_list,
+    the_result_of_the_newest_run_narrows_the_list,
     titles_and_ids_are_searched_without_case,
     a_search_looks_at_so_many_threads_and_goes_on_at_its_cursor,
     a_thread_version_moves_with_every_commit,
@@ -144,7 +145,7 @@ async fn a_page_of_large_threads_has_fewer_of_them(bed: Bed) {
         let profile = Some(Box::new(ThreadProfile { metadata, ..ThreadProfile::default() }));
         bed.done(Commit { now: 100 + n, profile, ..bed.next(pk).await }).await;
     }
-    for filter in [ThreadFilter::default(), ThreadFilter { status: Some(ThreadStatus::Idle), q: None }] {
+    for filter in [ThreadFilter::default(), ThreadFilter { status: Some(ThreadStatus::Idle), ..Default::default() }] {
         let (mut pages, mut ask) = (Vec::new(), page(100));
         loop {
             let found = bed.store.threads(bed.tenant, &filter, &ask).await.unwrap();
@@ -188,8 +189,37 @@ async fn status_narrows_the_list(bed: Bed) {
             ThreadStatus::Suspended => &["b"],
             ThreadStatus::Idle | ThreadStatus::Waiting | ThreadStatus::Failed | ThreadStatus::Quarantined => &[],
         };
-        assert_eq!(listed(&bed, ThreadFilter { status: Some(status), q: None }).await, expected);
+        assert_eq!(listed(&bed, ThreadFilter { status: Some(status), ..Default::default() }).await, expected);
     }
+}
+
+async fn the_result_of_the_newest_run_narrows_the_list(bed: Bed) {
+    let run = |id: &str, ord, body: &str| Row { body: body.to_owned(), ..row(RowKind::Run, id, ord, Keep::Never) };
+    let ended = |result| json!({ "status": "completed", "outcome": { "status": result } }).to_string();
+    let (partial, success) = (ended("partial"), ended("success"));
+    let no_outcome = r#"{"status":"queued"}"#;
+    for (id, bodies) in [
+        ("first", vec![&*partial]),
+        ("again", vec![&success, &partial]),
+        ("better", vec![&partial, &success]),
+        ("queued", vec![&partial, no_outcome]),
+        ("unreadable", vec![&partial, "not json"]),
+        ("none", vec![]),
+    ] {
+        let pk = bed.thread(id).await;
+        let runs = bodies.iter().zip(1..).map(|(body, n)| run(&format!("run_{n}"), n, body));
+        bed.write(pk, runs.collect()).await;
+    }
+    for result in ResultStatus::ALL {
+        let expected: &[&str] = match result {
+            ResultStatus::Success => &["better"],
+            ResultStatus::Partial => &["again", "first"],
+            ResultStatus::Error => &[],
+        };
+        assert_eq!(listed(&bed, ThreadFilter { result: Some(result), ..Default::default() }).await, expected);
+    }
+    let none = ThreadFilter { status: Some(ThreadStatus::Running), result: Some(ResultStatus::Partial), q: None };
+    assert_eq!(listed(&bed, none).await, Vec::<String>::new());
 }
 
 async fn titles_and_ids_are_searched_without_case(bed: Bed) {
@@ -198,7 +228,7 @@ async fn titles_and_ids_are_searched_without_case(bed: Bed) {
         let profile = ThreadProfile { title: Some(title.into()), ..ThreadProfile::default() };
         bed.done(Commit { profile: Some(Box::new(profile)), ..bed.next(pk).await }).await;
     }
-    let q = |q: &str| ThreadFilter { status: None, q: Some(q.into()) };
+    let q = |q: &str| ThreadFilter { q: Some(q.into()), ..Default::default() };
     assert_eq!(listed(&bed, q("plan")).await, ["x", "plan-2", "Plan-1"]);
     assert_eq!(listed(&bed, q("ÜBERBLICK")).await, ["Plan-1"]);
     assert_eq!(listed(&bed, q("%")).await, ["Plan-1"], "a percent sign is just that");
@@ -214,8 +244,9 @@ async fn a_search_looks_at_so_many_threads_and_goes_on_at_its_cursor(bed: Bed) {
     }))
     .await;
     for filter in [
-        ThreadFilter { status: None, q: Some("need".into()) },
-        ThreadFilter { status: Some(ThreadStatus::Running), q: None },
+        ThreadFilter { q: Some("need".into()), ..Default::default() },
+        ThreadFilter { status: Some(ThreadStatus::Running), ..Default::default() },
+        ThreadFilter { result: Some(ResultStatus::Partial), ..Default::default() },
     ] {
         let first = bed.store.threads(bed.tenant, &filter, &page(10)).await.unwrap();
         assert_eq!(first.items, []);

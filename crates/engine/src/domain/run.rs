@@ -131,18 +131,18 @@ impl CallerStatus {
     }
 }
 
-/// The `metadata.status` of a final response. `success`: the run completed, and nothing of the following holds.
-/// `partial`: it completed, but an item failed or was cancelled other than by an edit of the plan, a tool's last call in
-/// an item was an error (in a completed item, that of an unknown or disabled tool does not count), a message that arrived
-/// meanwhile was not considered, new items were left out because the plan was full, or its plan or answer was cut short;
-/// `metadata.errors` lists which. `error`: it failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum ResultStatus {
-    Success,
-    Partial,
-    Error,
+words! {
+    /// The `metadata.status` of a final response. `success`: the run completed, and nothing of the following holds.
+    /// `partial`: it completed, but an item failed or was cancelled other than by an edit of the plan, a tool's last call in
+    /// an item was an error (in a completed item, that of an unknown or disabled tool does not count), a message that arrived
+    /// meanwhile was not considered, new items were left out because the plan was full, or its plan or answer was cut short;
+    /// `metadata.errors` lists which. `error`: it failed.
+    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+    pub enum ResultStatus {
+        Success = "success",
+        Partial = "partial",
+        Error = "error",
+    }
 }
 
 /// A caller's request, resolved: the body of `process`, who sent it, and its settings.
