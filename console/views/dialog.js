@@ -1,12 +1,13 @@
-// A native dialog, which takes the focus and returns it, and its contents: the confirmation of a cancel, the keys, and an
-// observation as the server sent it.
+// A native dialog, which takes the focus and returns it, and its contents: the confirmation of a cancel, a thread's name and
+// deletion, the keys, and an observation as the server sent it.
 
 import { enc } from '../api.js';
 import { areKeysOn, switchKeys } from '../browser.js';
 import { count, fullTime } from '../format.js';
+import { show } from '../text.js';
 import { html, useLayoutEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { asCurl, Json } from './code.js';
-import { Button, Copy, Kbd, useFork } from './parts.js';
+import { Button, Copy, Kbd, Refusal, useFork } from './parts.js';
 
 export function Dialog({ label, close, cls = '', children }) {
   const element = useRef(null);
@@ -39,6 +40,41 @@ export function CancelDialog({ thread, close, cancel }) {
     <div class="acts"><${Button} cls="bad" label="Cancel the run" onClick=${cancel} id="cancel-yes" /><${Button} label="Keep it running" onClick=${close} /></div>
   </${Dialog}>`;
 }
+
+/** What is done with a thread: `send` sends it. */
+function Asked({ label, yes, cls, send, close, children }) {
+  const [{ busy, problem }, set] = useState({});
+  const submit = (event) => {
+    event.preventDefault();
+    set({ busy: true });
+    send().then(close, (refused) => set({ problem: refused }));
+  };
+  return html`<${Dialog} label=${label} close=${close}><form class="args" onSubmit=${submit}>
+    <h1>${label}</h1>${children}<${Refusal} problem=${problem} />
+    <div class="acts"><button class="b ${cls}" disabled=${busy} data-testid="thread-yes">${yes}</button>
+      <${Button} label="Leave it as it is" onClick=${close} autofocus /></div>
+  </form></${Dialog}>`;
+}
+
+function Rename({ ctx, thread, close }) {
+  const [title, setTitle] = useState(thread.title);
+  const send = () => ctx.api.patch(`/threads/${enc(thread.id)}`, { title: title.trim() });
+  return html`<${Asked} label="Rename this thread" yes="Rename it" cls="main" send=${send} close=${close}>
+    <input class="f" aria-label="Title" value=${title} required pattern=".*\\S.*" onInput=${(event) => setTitle(event.target.value)} autofocus data-testid="title" />
+  </${Asked}>`;
+}
+
+function Delete({ ctx, thread, close }) {
+  const gone = () => ctx.goOn('#/new');
+  // Not found: an earlier request was taken, and its answer lost.
+  const send = () => ctx.api.delete(`/threads/${enc(thread.id)}`).catch((problem) => problem.status === 404 || Promise.reject(problem)).then(gone);
+  return html`<${Asked} label="Delete this thread?" yes="Delete it" cls="bad" send=${send} close=${close}>
+    <p><b>${show(thread.title)}</b> <span class="mono dim">${show(thread.id)}</span></p>
+    <p>${thread.core.runId && 'Its run is stopped. '}Its plan, log and answers are erased for good; only its audit is kept.</p>
+  </${Asked}>`;
+}
+
+export const ThreadDialog = ({ what, ...props }) => html`<${what === 'Rename' ? Rename : Delete} ...${props} />`;
 
 const KEYS = [
   ['Next, previous row', 'j k'], ['Open, close branch', '→ ←'], ['Open details', '↵'], ['Plan as graph, list', 'g l'],

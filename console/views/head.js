@@ -6,7 +6,7 @@ import { count, dollars, duration, tokens } from '../format.js';
 import { Shape, Sign, WORD } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
-import { CancelDialog } from './later.js';
+import { CancelDialog, ThreadDialog } from './later.js';
 import { Button, Refusal, useFork, usePress } from './parts.js';
 
 export function Head({ ctx, route, thread }) {
@@ -89,6 +89,7 @@ function RunPicker({ ctx, thread, run }) {
 function useActs(ctx, thread, run) {
   const [asked, ask] = useState(null);
   const [stopping, setStopping] = useState(null);
+  const [what, setWhat] = useState(null);
   const { press, problem } = usePress(ctx);
   const { runId } = thread.core;
   const isOpen = !thread.replay && runId != null;
@@ -108,17 +109,20 @@ function useActs(ctx, thread, run) {
     p: (event) => (!event.repeat && canPause && !whyNot ? pause() : false),
     c: () => (isOpen && !whyNot && !isStopping ? ask(runId) : false),
   });
-  const dialog = asked && html`<${CancelDialog} ctx=${ctx} thread=${thread} close=${() => ask(null)} cancel=${cancel} />`;
-  return { fork, pause, ask: () => ask(runId), isOpen, canPause, isStopping, whyNot, dialog, problem: problem ?? forking.problem, replay: thread.replay, whyForkNot: forking.why };
+  const dialog = asked ? html`<${CancelDialog} ctx=${ctx} thread=${thread} close=${() => ask(null)} cancel=${cancel} />`
+    : what && html`<${ThreadDialog} ctx=${ctx} thread=${thread} what=${what} close=${() => setWhat(null)} />`;
+  return { fork, pause, ask: () => ask(runId), setWhat, isOpen, canPause, isStopping, whyNot, dialog, problem: problem ?? forking.problem, replay: thread.replay, whyForkNot: forking.why };
 }
 
 function Acts({ acts }) {
   if (acts.isStopping) return html`<span class="mid t1" role="status">stopping; nothing new starts</span>`;
-  const all = [
-    html`<${Button} key="fork" cls="small" label=${acts.replay ? 'Fork here' : 'Fork'} k="f" why=${acts.whyForkNot} onClick=${acts.fork} id="fork" />`,
-    acts.canPause && html`<${Button} key="pause" cls="small" label="Pause" k="p" why=${acts.whyNot} onClick=${acts.pause} id="pause" />`,
-    acts.isOpen && html`<${Button} key="cancel" cls="small bad" label="Cancel…" k="c" why=${acts.whyNot} onClick=${acts.ask} id="cancel" />`,
+  const all = (cls) => [
+    html`<${Button} key="fork" cls=${cls} label=${acts.replay ? 'Fork here' : 'Fork'} k="f" why=${acts.whyForkNot} onClick=${acts.fork} id="fork" />`,
+    acts.canPause && html`<${Button} key="pause" cls=${cls} label="Pause" k="p" why=${acts.whyNot} onClick=${acts.pause} id="pause" />`,
+    acts.isOpen && html`<${Button} key="cancel" cls=${`${cls} bad`} label="Cancel…" k="c" why=${acts.whyNot} onClick=${acts.ask} id="cancel" />`,
   ];
-  return html`<div class="row hide">${all}</div>
-    <details class="menu only-narrow"><summary class="b small quiet" aria-label="Fork, pause, cancel"><${Sign} name="more" /></summary><div class="menu-list">${all}</div></details>`;
+  const more = (label, cls = '') => html`<${Button} cls=${`small ${cls}`} label=${`${label} thread…`} why=${acts.whyNot} onClick=${() => acts.setWhat(label)} />`;
+  return html`<div class="row">${all('small hide')}
+    <details class="menu"><summary class="b small quiet" aria-label="More"><${Sign} name="more" /></summary><div class="menu-list">${all('small only-narrow')}
+      ${more('Rename')}${more('Delete', 'bad')}</div></details></div>`;
 }

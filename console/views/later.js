@@ -96,4 +96,5 @@ export const QuestionTab = later('QuestionTab', styled(() => import('./question/
 export const CancelDialog = later('CancelDialog', styled(() => import('./dialog.js')), nothing);
 export const KeysDialog = later('KeysDialog', styled(() => import('./dialog.js')), nothing);
 export const Palette = later('Palette', styled(() => import('./palette.js')), nothing);
+export const ThreadDialog = later('ThreadDialog', styled(() => import('./dialog.js')), nothing);
 export const RawDialog = later('RawDialog', styled(() => import('./dialog.js')), nothing);
