@@ -67,11 +67,19 @@ function list(lines, at, depth) {
     const width = entry[1].length + entry[2].length + Math.min(entry[3].length, 4);
     const end = entryEnd(lines, to + 1, width);
     const inside = [entry[4], ...lines.slice(to + 1, end).map((line) => outdent(line, width))];
-    entries.push(parse(inside.join('\n'), depth + 1));
+    entries.push(tasked(parse(inside.join('\n'), depth + 1)));
     to = end;
     while (to < lines.length && lines[to].trim() === '' && ENTRY.test(lines[to + 1] ?? '')) to += 1;
   }
   return { to, block: { kind: 'list', ordered, start: ordered ? Number.parseInt(first[2], 10) : 1, entries } };
+}
+
+/** An item of a task list: its paragraph is `done` or not. */
+function tasked(blocks) {
+  const [first] = blocks;
+  const box = first?.kind === 'paragraph' && /^\[([ x])\]\s+/i.exec(first.text);
+  if (box) Object.assign(first, { done: box[1] !== ' ', text: first.text.slice(box[0].length) });
+  return blocks;
 }
 
 function entryEnd(lines, from, width) {
@@ -253,9 +261,11 @@ function blockNode(found) {
       return found.ordered ? html`<ol start=${found.start}>${entries}</ol>` : html`<ul>${entries}</ul>`;
     }
     case 'table': return tableNode(found);
-    default: return html`<p>${line(found.text)}</p>`;
+    default: return html`<p>${boxNode(found)}${line(found.text)}</p>`;
   }
 }
+
+const boxNode = ({ done }) => done !== undefined && html`<input type="checkbox" disabled checked=${done} aria-label=${done ? 'Done' : 'To do'} />`;
 
 // Headings of an answer are below the page's.
 const headingNode = ({ level, text }) => html`

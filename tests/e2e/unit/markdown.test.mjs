@@ -26,6 +26,15 @@ test('blocks', () => {
   assert.equal(parse('3. c')[0].start, 3);
 });
 
+test('a task list has boxes that nobody can press', () => {
+  const boxes = (node) => [node].flat(9).flatMap((one) => (one?.props ? [...(one.type === 'input' ? [one.props] : []), ...boxes(one.props.children)] : []));
+  const of = (text) => boxes(markdown(text)).map(({ type, disabled, checked, 'aria-label': label }) => [type, disabled, checked, label]);
+  const [done, open] = [['checkbox', true, true, 'Done'], ['checkbox', true, false, 'To do']];
+  assert.deepEqual(of('- [ ] a\n- [x] b\n  - [X] c\n\n1. [ ] d'), [open, done, done, open]);
+  assert.equal(walk(markdown('- [x] **b** and\n  more')).text.trim().replace(/\s+/g, ' '), 'b and more');
+  for (const text of ['[ ] no list', '- [x](https://a.example)', '- [y] a', '- [x]a', '- a [x] b', '- # [x] a', '- `[x] a`']) assert.deepEqual(of(text), [], text);
+});
+
 test('emphasis, code and breaks; signs that mean nothing stay', () => {
   assert.deepEqual(inline('**b** _i_ ***x*** `c*` ~~s~~').map((part) => part.kind ?? part),
     ['strong', ' ', 'em', ' ', 'em', ' ', 'code', ' ', 'del']);
