@@ -152,6 +152,21 @@ for (const [name, size] of [['a phone on its side', { width: 844, height: 390 }]
   });
 }
 
+test('on a page of 900 pixels the name of a tool is whole', async () => {
+  const page = await thread({ width: 900 });
+  const label = page.locator('.tl-row[data-kind=call] .label');
+  const [name, room] = await label.evaluate((one) => {
+    const range = document.createRange();
+    const text = document.createTreeWalker(one, NodeFilter.SHOW_TEXT).nextNode();
+    range.setStart(text, 0);
+    // With the space, in whose place “…” stands.
+    range.setEnd(text, text.data.indexOf(' ') + 1);
+    return [range.getBoundingClientRect().right, one.getBoundingClientRect().right];
+  });
+  assert.ok(name < room, `${name} of ${room}`);
+  await done(page);
+});
+
 test('Tab leads first past the threads to the content', async () => {
   const page = await thread({});
   await page.keyboard.press('Tab');
