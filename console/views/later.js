@@ -19,6 +19,8 @@ let reading = 0;
 /** Whether a view to be shown is still loading: it is not painted before. */
 export const isReading = () => reading > 0;
 
+const nothing = () => null;
+
 /** What closes the dialogs that are loading. */
 const closing = new Set();
 
@@ -26,7 +28,7 @@ export const loadingDialog = () => [...closing].at(-1);
 
 function later(name, load, meanwhile = (shown) => shown) {
   let View = null;
-  return function Later(props) {
+  function Later(props) {
     const [state, set] = useState(View ? 'read' : 'reading');
     const { close, ctx: { conn, paint } } = props;
     const isAwaited = state === 'reading' && conn !== 'held';
@@ -51,7 +53,10 @@ function later(name, load, meanwhile = (shown) => shown) {
     if (isAwaited) return meanwhile(html`<${Loading} rows=${8} />`);
     return meanwhile(state === 'missing' ? html`<${Missing} />` : html`<p class="fact dim" data-testid="not-yet">This part of the page
       is read as soon as the server answers.</p>`);
-  };
+  }
+  /** Requests it before it is shown. */
+  Later.early = () => load().catch(nothing);
+  return Later;
 }
 
 /** Browsers do not retry a failed import, and parts of two versions may not fit: the page has to be reloaded. */
@@ -64,7 +69,6 @@ export const Upgraded = () => html`<div class="strip bad" role="status" data-tes
 
 export const stage = (shown) => html`<main class="stage">${shown}</main>`;
 export const wide = (shown) => html`<main class="stage wide">${shown}</main>`;
-const nothing = () => null;
 
 /* Pages. */
 export const Compare = later('Compare', styled(() => import('./compare.js')), stage);

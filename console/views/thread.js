@@ -28,7 +28,10 @@ export function ThreadPage({ ctx, route, thread }) {
     E: () => (thread?.replay ? false : ctx.go(ctx.to({ view: 'edit' }))),
     Escape: () => (thread?.replay ? ctx.go(ctx.to({ at: null })) : false),
   });
-  if (!thread || thread.status === 'loading') return html`<main class="stage"><${Loading} rows=${10} /></main>`;
+  if (!thread || thread.status === 'loading') {
+    if (thread?.row?.openQuestions) QuestionTab.early();
+    return html`<main class="stage"><${Loading} rows=${10} /></main>`;
+  }
   if (thread.status === 'failed') {
     return html`<main class="stage"><div class="page">
       <${FailurePanel} ctx=${ctx} thread=${thread} problem=${thread.problem} />

@@ -1,14 +1,28 @@
 // A thread's questions: the tab, and their merge from the log and the list of all questions.
 
+// What these import is named too, so that all of it is requested at once.
+import '../../answer.js';
+import '../../diff.js';
+import '../../form.js';
 import { count } from '../../format.js';
 import { useKeys } from '../../browser.js';
 import { byUrgency } from '../../lists.js';
+import '../../outlook.js';
+import '../../remedies.js';
 import { KIND_SHAPE, Shape } from '../../shapes.js';
 import { plain, show } from '../../text.js';
 import { html, useState } from '../../vendor/preact-htm.js';
+import '../../words.js';
+import '../code.js';
+import '../forecast-table.js';
 import { keptAt, SeqLink } from '../parts.js';
+import '../section.js';
 import { Answered } from './answered.js';
+import './approval.js';
 import { draftKey, QuestionCard, useShown } from './card.js';
+import './fields.js';
+import './kinds.js';
+import './parts.js';
 
 export function QuestionTab({ ctx, thread, cameByItself }) {
   const { open, over } = questionsOf(ctx, thread);

@@ -38,6 +38,27 @@ test('every view that is asked for later is exported where it says', () => {
   assert.deepEqual(named.filter(([, name, from]) => !exported(path.join(ROOT, 'views', from)).has(name)).map(([all]) => all), []);
 });
 
+const imported = (file) => [...read(file).matchAll(/^(?:import|\} from)[^;(]*?'([^']+)';$/gm)].map(([, from]) => path.join(path.dirname(file), from));
+
+/** The modules that run before this one does. */
+function before(file) {
+  const found = new Set([file]);
+  for (const one of found) for (const next of one.includes('vendor') ? [] : imported(one)) found.add(next);
+  return [...found].slice(1).map((one) => path.relative(ROOT, one)).sort();
+}
+
+test('index.html names all modules of the first view, so that they are requested at once', () => {
+  const preloaded = [...read(path.join(ROOT, 'index.html')).matchAll(/<link rel="modulepreload" href="console\/([^"]+)">/g)].map(([, file]) => file);
+  assert.deepEqual(preloaded.sort(), before(path.join(ROOT, 'app.js')));
+});
+
+test('the tab of a question names all that it needs beside them, for the same reason', () => {
+  const tab = path.join(ROOT, 'views/question/tab.js');
+  const first = [...before(path.join(ROOT, 'app.js')), 'app.js'];
+  const named = imported(tab).map((file) => path.relative(ROOT, file));
+  assert.deepEqual(named.filter((file) => !first.includes(file)).sort(), before(tab).filter((file) => !first.includes(file)));
+});
+
 test('index.html names what there is, and no more than is needed to begin', () => {
   const page = read(path.join(ROOT, 'index.html'));
   const named = [...page.matchAll(/(?:href|src)="console\/([^"]+)"/g)].map((match) => match[1]);
