@@ -59,12 +59,6 @@ export function tokens(n) {
   return n < 1_000_000 ? `${(n / 1000).toFixed(1)}k` : `${(n / 1_000_000).toFixed(1)}M`;
 }
 
-/** 1.2 MB */
-export function bytes(n) {
-  if (n < 1000) return `${n} B`;
-  return n < 1_000_000 ? `${(n / 1000).toFixed(1)} kB` : `${(n / 1_000_000).toFixed(1)} MB`;
-}
-
 /** 1 question, 2 questions */
 export function count(n, one, many = `${one}s`) {
   return `${grouped.format(n)} ${n === 1 ? one : many}`;

@@ -135,7 +135,6 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
   };
 }
 
-/** The address of a thread's events, or of those of all threads. */
 export function eventsUrl(threadId, after, place = globalThis.location) {
   const scheme = place.protocol === 'https:' ? 'wss' : 'ws';
   const path = threadId == null ? '/events' : `/threads/${enc(threadId)}/events?after=${after}`;

@@ -44,7 +44,6 @@ function decode(text) {
   }
 }
 
-/** The hash of a thread's route. */
 export function threadHash(route) {
   const query = new URLSearchParams();
   for (const name of ['run', 'at', 'sel', 'tab', 'part', 'row']) {
@@ -86,7 +85,6 @@ export function createAddress({ history = globalThis.history, now = () => perfor
     }
   }
 
-  /** Writes the pending one. */
   function settle() {
     if (waiting !== null) write('replaceState', waiting);
     waiting = null;

@@ -2,7 +2,6 @@
 
 import { html } from './vendor/preact-htm.js';
 
-/** What a status is called. */
 export const WORD = {
   pending: 'pending', in_progress: 'running', running: 'running', completed: 'done', success: 'done', failed: 'failed',
   error: 'failed', partial: 'partly done', cancelled: 'cancelled', ask: 'asks a person', suspended: 'asks a person',
@@ -33,7 +32,6 @@ const SAME = {
   running: 'in_progress', suspended: 'ask', quarantined: 'failed', success: 'completed', error: 'failed', none: 'idle',
 };
 
-/** The shape of a kind of question. */
 export const KIND_SHAPE = { in_doubt: 'doubt', peer_input: 'waiting', peer_auth: 'waiting' };
 
 /** The shape of a status. `at`: x, y, size within a drawing. */
@@ -60,7 +58,6 @@ function inside(name) {
     stroke-dasharray=${dash} />`;
 }
 
-/** Signs other than statuses. */
 const SIGN = {
   model: 'M3 12V4l5 5 5-5v8',
   call: 'M10 2.5a3.6 3.6 0 0 0-3.2 5L2.4 12l1.8 1.8 4.4-4.4a3.6 3.6 0 0 0 5-3.2L11.2 8.4 8.4 7.6 7.6 4.8z',

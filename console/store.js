@@ -294,7 +294,6 @@ class Thread {
     return seq > this.seq ? undefined : this.log[seq - this.minSeq];
   }
 
-  /** The newest run in the shown part of the log. */
   get newestRun() {
     const id = this.view.runOrder.at(-1);
     return id ? this.view.runs.get(id) : null;
@@ -343,7 +342,6 @@ export function createHistory({ minSeq = 1, base = null, messages = [] } = {}) {
       }
       return true;
     },
-    /** The state as of an observation. */
     at(seq) {
       if (seq >= last.seq) return last;
       const nearest = kept[Math.max(0, Math.floor((seq - minSeq + 1) / EVERY))] ?? first;

@@ -61,7 +61,6 @@ export function shown(text) {
 
 const LONG = 2_000;
 
-/** The text as a node. */
 export function show(text, name = 'arg') {
   if (String(text ?? '').length > LONG) return html`<${Long} text=${text} name=${name} />`;
   return html`<bdi class=${name}>${shown(text ?? '')}</bdi>`;

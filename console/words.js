@@ -41,6 +41,10 @@ export const KIND = {
   peer_input: 'agent asks', peer_auth: 'agent wants a sign-in', plan_review: 'plan review', pause: 'paused',
 };
 
+/** The last change of the plan that brought the item, as it may be removed and added again; going back makes no item. */
+export const addedBy = (view, itemId) => view.revisions.findLast(({ source, changes }) => (
+  source !== 'rewind' && changes.added.some((change) => change.itemId === itemId)));
+
 /** Who changed the plan: of `view.revisions`. */
 export function authorText({ source, by, itemId }) {
   switch (source) {

@@ -7,7 +7,6 @@
 export const OVER = new Set(['completed', 'failed', 'cancelled']);
 export const TASK_OVER = new Set(['completed', 'failed', 'rejected', 'canceled', 'lost']);
 
-/** A thread without observations. */
 export function empty(seq = 0) {
   return {
     seq, intent: '', title: '', plan: '', planVersion: 0,

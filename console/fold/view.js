@@ -7,7 +7,6 @@ import { answered, asked, messageTold, planCopied, planTold, takeBack, taskTold 
 import * as spans from './spans.js';
 import { addCosts, addUsage, noCosts } from './spans.js';
 
-/** A thread without observations after `seq`; `messages` came before. */
 export function emptyView(seq = 0, messages = []) {
   return {
     seq,
@@ -33,11 +32,6 @@ export function emptyView(seq = 0, messages = []) {
 /** The spans of an item, one for each run. */
 export const spansOf = (view, itemId) => (view.itemSpans.get(itemId) ?? []).map((id) => view.spans.get(id)).filter(Boolean);
 
-/** The last change of the plan that brought the item, as it may be removed and added again; going back makes no item. */
-export const addedBy = (view, itemId) => view.revisions.findLast(({ source, changes }) => (
-  source !== 'rewind' && changes.added.some((change) => change.itemId === itemId)));
-
-/** Applies observations in order. */
 export function foldView(view, batch) {
   if (batch.length === 0) return view;
   const draft = new Draft(view);
@@ -108,7 +102,6 @@ class Draft {
     this.edited = new Set();
   }
 
-  /** A map or list for writing. */
   write(name) {
     const mine = this.own[name];
     if (mine) return mine;
@@ -133,7 +126,6 @@ class Draft {
     return entry;
   }
 
-  /** Adds a child to a span. */
   child(parent, id) {
     const span = this.spans.edit(parent);
     if (span) span.children = [...span.children, id];

@@ -2,13 +2,18 @@
 
 import { basePath } from '../api.js';
 import { diffLines } from '../diff.js';
-import { bytes } from '../format.js';
 import { pieces, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
 import { Button, copied } from './parts.js';
 
 const MOST_BYTES = 20_000;
 const MOST_LINES = 400;
+
+/** 1.2 MB */
+export function bytes(n) {
+  if (n < 1000) return `${n} B`;
+  return n < 1_000_000 ? `${(n / 1000).toFixed(1)} kB` : `${(n / 1_000_000).toFixed(1)} MB`;
+}
 
 /** JSON as text. A large one is cut, with a button for all. */
 export function Json({ value, label = 'JSON' }) {

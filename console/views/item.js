@@ -2,14 +2,14 @@
 
 import { enc } from '../api.js';
 import { OVER } from '../fold/core.js';
-import { addedBy, spansOf } from '../fold/view.js';
+import { spansOf } from '../fold/view.js';
 import { waited } from '../fold/waits.js';
 import { dollars, duration, ruleName } from '../format.js';
 import { gist } from '../markdown.js';
 import { Shape, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
-import { authorText } from '../words.js';
+import { addedBy, authorText } from '../words.js';
 import { asCurl, countHidden, hiddenNote, Json } from './code.js';
 import { Button, Copy, Refusal, SeqLink, usePress } from './parts.js';
 import { useComposer } from './talk.js';

@@ -1,6 +1,6 @@
 // The plan as a list with lanes: the text form of the graph.
 
-import { addedBy, spansOf } from '../fold/view.js';
+import { spansOf } from '../fold/view.js';
 import { dollars, duration, placed } from '../format.js';
 import { gist } from '../markdown.js';
 import { lanes } from '../plan/lanes.js';
@@ -8,7 +8,7 @@ import { shapeOf, weightOf } from '../plan/layout.js';
 import { Shape, Sign, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useMemo } from '../vendor/preact-htm.js';
-import { authorText } from '../words.js';
+import { addedBy, authorText } from '../words.js';
 import { irreversible, pure } from './parts.js';
 import { useInSight } from './sight.js';
 import { ruleText, waitText } from './timeline/row.js';

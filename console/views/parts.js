@@ -9,7 +9,6 @@ import { Component, h, html, useEffect, useLayoutEffect, useRef, useState } from
 /** What ⌘ is called on this computer. */
 const MOD = /Mac|iP/.test(globalThis.navigator?.platform) ? '⌘' : 'Ctrl+';
 
-/** A key beside a button's label. */
 export function Kbd({ k }) {
   return k ? html`<kbd aria-hidden="true">${k.replace('⌘', MOD)}</kbd>` : null;
 }
@@ -118,7 +117,6 @@ export function useKept(key, initial) {
   return [kept.get(key), set];
 }
 
-/** The current state; undefined if none. */
 export const keptAt = (key) => kept.get(key);
 
 /** The time left until `at`; updated by the clock. */
@@ -128,7 +126,6 @@ export const Left = ({ at, now }) => html`<span class="num" data-tick=${`left:${
 
 export const wordsOf = (problem) => problem.detail ?? problem.title;
 
-/** The refusal in the server's words. */
 export const Refusal = ({ problem, id }) => (problem ? html`<p class="wrong" role="alert" data-testid=${id}>${show(wordsOf(problem))}</p>` : null);
 
 /** Whether a request may have been taken. `again`: an earlier answer was lost. */
@@ -163,7 +160,6 @@ export function usePress(ctx) {
 
 /* Forks from an earlier observation into a new thread. */
 
-/** `{at(seq), why, problem}` */
 export function useFork(ctx, thread) {
   const { press, problem } = usePress(ctx);
   const at = async (seq = null) => {

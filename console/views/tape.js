@@ -98,13 +98,14 @@ function nextStatus(thread, by) {
   return null;
 }
 
-const KIND = {
-  ITEM_STATUS_CHANGE: 'done', TOOL_CALL: 'idle', TOOL_EXECUTION: 'idle', AGENT_SUSPENDED: 'ask', AGENT_RESUMED: 'ask', SUSPENSION_TIMEOUT: 'ask',
-  A2A_TASK: 'agent', ERROR: 'fail', LLM_STREAM_ERROR: 'fail', RUN_STARTED: 'ink', RUN_FINISHED: 'ink', STATE_UPDATE: 'ink', FINAL_RESPONSE: 'done',
+/** A bar's colour is that of a status; a run's and a person's are ink. */
+const STATUS = {
+  ITEM_STATUS_CHANGE: 'completed', TOOL_CALL: 'idle', TOOL_EXECUTION: 'idle', AGENT_SUSPENDED: 'ask', AGENT_RESUMED: 'ask', SUSPENSION_TIMEOUT: 'ask',
+  A2A_TASK: 'waiting', ERROR: 'failed', LLM_STREAM_ERROR: 'failed', RUN_STARTED: 'ink', RUN_FINISHED: 'ink', STATE_UPDATE: 'ink', FINAL_RESPONSE: 'completed',
 };
-const kindOf = (told) => (told.type === 'TOOL_EXECUTION' && told.content.status === 'error' ? 'fail' : KIND[told.type] ?? 'model');
+const statusOf = (told) => (told.type === 'TOOL_EXECUTION' && told.content.status === 'error' ? 'failed' : STATUS[told.type] ?? 'running');
 
-/** One bar per pixel column, one path per kind. */
+/** One bar per pixel column, one path per colour. */
 function columns(log, count, width) {
   const wide = Math.max(1, Math.min(6, Math.floor(width / Math.max(1, count))));
   const bars = Math.min(count, Math.floor(width / wide)) || 1;
@@ -114,13 +115,13 @@ function columns(log, count, width) {
     const ms = i === 0 ? 0 : log[i].timestamp - log[i - 1].timestamp;
     const height = Math.min(24, 4 + 4 * Math.log10(1 + ms));
     const had = tallest[column];
-    if (!had || height > had.height) tallest[column] = { height, kind: kindOf(log[i]) };
+    if (!had || height > had.height) tallest[column] = { height, status: statusOf(log[i]) };
   }
   const paths = new Map();
   tallest.forEach((bar, column) => {
     if (!bar) return;
     const x = ((column + 0.5) / bars) * width;
-    paths.set(bar.kind, `${paths.get(bar.kind) ?? ''}M${x.toFixed(1)} ${HEIGHT - 1}v${-bar.height.toFixed(1)}`);
+    paths.set(bar.status, `${paths.get(bar.status) ?? ''}M${x.toFixed(1)} ${HEIGHT - 1}v${-bar.height.toFixed(1)}`);
   });
   return { paths: [...paths], stroke: Math.max(1, (width / bars) * 0.75) };
 }
@@ -147,10 +148,10 @@ function Strip({ thread, width, set }) {
   };
   return html`<svg viewBox=${`0 0 ${width} ${HEIGHT}`} preserveAspectRatio="none" role="slider" tabindex="0" aria-label="Observation" aria-valuemin=${first}
       aria-valuemax=${thread.lastSeq} aria-valuenow=${thread.seq} aria-valuetext=${spoken(thread)} onPointerDown=${drag} onPointerMove=${drag} onKeyDown=${keys}>
-    ${paths.map(([kind, d]) => html`<path key=${kind} class="bar-${kind}" d=${d} stroke-width=${stroke} />`)}
+    ${paths.map(([status, d]) => html`<path key=${status} class="c-${status}" d=${d} stroke-width=${stroke} />`)}
     ${thread.replay ? html`<rect class="veil" x=${place} y="10" width=${Math.max(0, width - place)} height="30" />` : null}
     <${Marks} marks=${thread.lastView.marks} x=${x} />
-    <path class="hand" d=${`M${place} 0V${HEIGHT}`} stroke-width="2" /><path class="hand-head" d=${`M${place - 6} 0h12l-6 7z`} />
+    <path d=${`M${place} 0V${HEIGHT}`} stroke-width="2" /><path class="mark" d=${`M${place - 6} 0h12l-6 7z`} />
   </svg>`;
 }
 
@@ -170,12 +171,12 @@ function useSlow(value, ms) {
 }
 
 const MARK = {
-  error: (x) => `M${x - 4} 2h8v8h-8z`, ask: (x) => `M${x} 0l6 6-6 6-6-6z`, agent: (x) => `M${x - 4} 1h8l4 5-4 5h-8l-4-5z`,
-  person: (x) => `M${x - 5} 2h10l-5 9z`, plan: (x) => `M${x - 5} 2h10l-5 9z`, restart: (x) => `M${x} 0V${HEIGHT}`,
+  error: ['failed', (x) => `${x - 4} 2h8v8h-8z`], ask: ['ask', (x) => `${x} 0l6 6-6 6-6-6z`], agent: ['waiting', (x) => `${x - 4} 1h8l4 5-4 5h-8l-4-5z`],
+  person: ['ink', (x) => `${x - 5} 2h10l-5 9z`], plan: ['running', (x) => `${x - 5} 2h10l-5 9z`], restart: ['failed restart', (x) => `${x} 0V${HEIGHT}`],
 };
 
 function Marks({ marks, x }) {
-  return marks.map(({ seq, kind }) => html`<path key=${`${seq}${kind}`} class="mark-${kind}" d=${MARK[kind](x(seq))} />`);
+  return marks.map(({ seq, kind }) => html`<path key=${`${seq}${kind}`} class="mark c-${MARK[kind][0]}" d=${`M${MARK[kind][1](x(seq))}`} />`);
 }
 
 function spoken(thread) {

@@ -3,10 +3,9 @@
 import * as answer from '../../answer.js';
 import { useKeys } from '../../browser.js';
 import * as form from '../../form.js';
-import { bytes } from '../../format.js';
 import { show } from '../../text.js';
 import { html, useMemo } from '../../vendor/preact-htm.js';
-import { countHidden, Diff, hiddenNote } from '../code.js';
+import { bytes, countHidden, Diff, hiddenNote } from '../code.js';
 import { EditFields, ReadFields } from './fields.js';
 import { Decide, keysOf, pressed, Reason, ReasonField, useArmed, withReason } from './parts.js';
 

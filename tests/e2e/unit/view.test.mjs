@@ -2,13 +2,14 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { addedBy, emptyView, foldView } from '../../../console/fold/view.js';
+import { emptyView, foldView } from '../../../console/fold/view.js';
 import { waited } from '../../../console/fold/waits.js';
 import { stateBody } from '../../../console/fold/core.js';
 import { createHistory } from '../../../console/store.js';
 import { costOf } from '../../../console/views/timeline/row.js';
 import { timelineRows, windowOf } from '../../../console/views/timeline/rows.js';
 import { goldens } from '../support/golden.mjs';
+import { addedBy } from '../../../console/words.js';
 
 const logs = new Map(goldens().map(({ name, log }) => [name, log.map(({ observation }) => observation)]));
 const plain = (view) => JSON.stringify({
