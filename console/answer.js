@@ -17,7 +17,6 @@ export const approval = (question, form, reason) => reply(question, {
 
 export const rejection = (question, reason) => reply(question, { approved: false, ...reasonOf(reason) });
 
-/** The member `reason`, unless it is blank. */
 export const reasonOf = (reason) => (reason.trim() ? { reason: reason.trim() } : {});
 
 /** An answer by other members: `value`, `action`. */
@@ -67,7 +66,6 @@ function undelivered(problem) {
   return { kind: problem.retryable ? 'again' : 'no', text: problem.detail ?? problem.title, todo };
 }
 
-/** Who may answer. */
 export const who = (approvers, isForAnother = false) => (
   approvers?.length ? approvers.join(' or ') : `${isForAnother ? 'Somebody else with' : 'Whoever has'} the scope approve`);
 

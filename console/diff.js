@@ -49,7 +49,6 @@ export function diffLines(was, now) {
   });
 }
 
-/** The value at a path, or undefined. */
 export function at(value, path) {
   return path.reduce((inside, step) => (
     inside !== null && typeof inside === 'object' && Object.hasOwn(inside, step) ? inside[step] : undefined), value);
@@ -68,7 +67,6 @@ export function put(value, path, now) {
     : [...known, [step, next]]);
 }
 
-/** The value without the member at a path. */
 export function without(value, path) {
   const [step, ...rest] = path;
   if (rest.length > 0) return put(value, [step], without(value[step], rest));

@@ -68,7 +68,6 @@ export function moveRow(draft, key, step) {
   return { ...draft, rows };
 }
 
-/** The wanted item of a row. */
 function wanted(row) {
   if (!row.item) return { id: row.id, description: row.description.trim(), ...lists({}, row) };
   if (row.lock) return row.item;

@@ -37,7 +37,6 @@ export function fieldsOf(schema, value, base = value, root = schema, path = []) 
   });
 }
 
-/** The keys of fields with a value. */
 export const keysOf = (fields) => fields.flatMap((one) => (one.fields ? keysOf(one.fields) : one.absent ? [] : one.key));
 
 function field(schema, value, base, root, path, { required = false, unknown = false }) {
@@ -167,7 +166,6 @@ export function hasRounded(value) {
   return value !== null && typeof value === 'object' && Object.values(value).some(hasRounded);
 }
 
-/** The text in a field's control. */
 export function written(control, value) {
   switch (control) {
     case 'lines': return value.join('\n');
@@ -194,7 +192,6 @@ export const typeOptional = (form, field, text) => {
   return at(form.value, field.path) === undefined ? { ...form, ...cleared(form, field) } : leaveOut(form, field);
 };
 
-/** A value was chosen. */
 export function choose(form, field, value) {
   const { [field.key]: _, ...errors } = form.errors;
   return { ...form, value: put(form.value, field.path, value), errors };
@@ -221,7 +218,6 @@ function ruleAt(schema, path) {
 
 export const hasErrors = (form) => Object.keys(form.errors).length > 0;
 
-/** What the person changed. */
 export const changes = (form) => diff(form.base, form.value);
 
 /** `{was}` of a changed field, without `was` if new; null if unchanged. */

@@ -5,7 +5,6 @@ import { conditionText } from './words.js';
 
 const OPEN = new Set(['pending', 'in_progress', 'waiting']);
 
-/** The open items. */
 export const openItems = (forecast) => forecast.items.filter((item) => OPEN.has(item.status));
 
 const rulings = (tool) => [tool.policy, ...(tool.conditions ?? []).map((one) => one.policy)];
@@ -71,7 +70,6 @@ export function costText({ lowUsd, highUsd, atMostUsd, basis }) {
   return low === high ? `about ${low}` : `${low} – ${high}`;
 }
 
-/** The basis of the cost. */
 export function basisText({ provider, model, items, highUsd, atMostUsd, basis }) {
   const name = `${provider}:${model}`;
   const within = `in the last ${basis.days} days`;

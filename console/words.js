@@ -29,7 +29,6 @@ export const SCOPE = { default: '', server: 'of this server', tenant: 'of this t
 /** The effect of a question's expiry. */
 export const ON_EXPIRY = { deny: 'then it is refused', fail: 'then the run fails', remind: 'then you are reminded' };
 
-/** The outcome of an expired question. */
 export const EXPIRED = {
   deny: 'Nobody answered in time: it was refused, and the model was told.',
   fail: 'Nobody answered in time: the run failed.',

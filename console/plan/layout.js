@@ -118,7 +118,6 @@ function barycentre(neighbours, fallback) {
   return neighbours.reduce((sum, node) => sum + node.place, 0) / neighbours.length;
 }
 
-/** The number of edge crossings between neighbouring layers. */
 export function crossings(layers) {
   let count = 0;
   for (const layer of layers.slice(1)) {

@@ -41,7 +41,6 @@ export const copyCurl = (path) => copied(asCurl('GET', path));
 /** The remedy, names in it as code. */
 export const Todo = ({ text }) => html`${text.split('`').map((part, i) => (i % 2 ? html`<code>${show(part)}</code>` : show(part)))}.`;
 
-/** The difference as lines of JSON. */
 export function Diff({ was, now }) {
   const lines = diffLines(was, now);
   if (lines.length === 0) return null;
@@ -50,7 +49,6 @@ export function Diff({ was, now }) {
   </div>`;
 }
 
-/** What is wrong with members of a request. */
 export const Mistakes = ({ errors }) => errors?.map(({ pointer, detail }) => html`<p><code>${show(pointer)}</code> ${show(detail)}</p>`);
 
 /** The number of hidden characters or sequences in a text, or in a JSON value. */

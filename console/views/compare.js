@@ -126,7 +126,6 @@ function Item({ one, mine, core }) {
     <td class="n mid">${costUsd === null ? '–' : dollars(costUsd)}</td></tr>`;
 }
 
-/** Chooses the second thread. */
 function Pick({ ctx, a }) {
   const others = (ctx.threads ?? []).filter((row) => row.threadId !== a);
   const origin = ctx.threads?.find((row) => row.threadId === a)?.forkedFrom?.threadId;

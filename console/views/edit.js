@@ -99,7 +99,6 @@ async function rebase(draft, read, set) {
   }
 }
 
-/** The server's errors by row. */
 function errorsOf(draft, problem) {
   const errors = new Map();
   for (const { pointer, detail } of problem.errors) {

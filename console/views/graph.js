@@ -55,7 +55,6 @@ function useSteps(count) {
   return drawn;
 }
 
-/** The critical path in words. */
 export function Decides({ thread }) {
   const items = thread.core.todoList;
   if (!items.length || thread.core.runId == null) return null;

@@ -45,7 +45,6 @@ function statusOf(thread, run) {
   return thread.runStatus;
 }
 
-/** Other activity. */
 function Besides({ thread, items, status }) {
   const now = items.map((item) => thread.shown(item));
   const of = (name) => now.filter((one) => one === name).length;

@@ -30,7 +30,6 @@ export function Copy({ text, label, cls = '', id }) {
   return html`<${Button} cls=${`small ${cls}`} id=${id} label=${said ?? label} onClick=${copy} />`;
 }
 
-/** The item's tools that cannot be undone. */
 export const irreversible = (ctx, item) => (item.requiredTools ?? []).filter((name) => ctx.tools.get(name)?.class === 'irreversible');
 
 /** A `seq`: to look at, replay to, or fork from. */

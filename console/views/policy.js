@@ -12,7 +12,6 @@ import { FailurePanel } from './failure.js';
 import { Button, Loading, wordsOf } from './parts.js';
 import { away, Table, useAgain } from './section.js';
 
-/** The rules of the tenant, the server and the defaults. */
 async function readPolicy(api) {
   const { body, etag } = await api.read('/policy?effective=true');
   return { ...body, etag };

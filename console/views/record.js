@@ -8,7 +8,6 @@ import { authorText } from '../words.js';
 import { SeqLink } from './parts.js';
 import { useInSight } from './sight.js';
 
-/** The changes of the plan: what, who, and why. */
 export function Changes({ ctx, thread }) {
   const revisions = [...thread.view.revisions].reverse();
   if (revisions.length === 0) {
@@ -66,7 +65,6 @@ function line(item) {
   return show(`${item.id}  ${item.description}${after}${tools}`);
 }
 
-/** The log, one line for each observation. */
 export function Log({ ctx, route, thread, openRaw }) {
   const box = useRef(null);
   const { height } = useSize(box);

@@ -9,7 +9,6 @@ import { Todo } from './code.js';
 import { Loading, Refusal, wordsOf } from './parts.js';
 import { pressedOnce, useArmed } from './question/parts.js';
 
-/** A table that scrolls if it is too wide. */
 export const Table = ({ label, heads, cls = '', id, children }) => html`<div class="scrollx" tabindex="0" role="group" aria-label=${label}>
   <table class="data ${cls}" data-testid=${id}><thead><tr>${heads.map((head) => (typeof head === 'string'
     ? html`<th>${head || html`<span class="sr">Status</span>`}</th>` : head))}</tr></thead><tbody>${children}</tbody></table></div>`;
@@ -45,7 +44,6 @@ export function useAgain() {
 export const ReadAgain = () => html`<button type="button" class="b small" data-testid="read-again"
   onClick=${() => dispatchEvent(new Event('focus'))}>Read again</button>`;
 
-/** A list's `items`. */
 export const useList = (ctx, path) => useRead(ctx, [path, useAgain()], (signal) => ctx.api.all(path, { signal }));
 
 /** `number`: how many there are, if the list is of something else. */
@@ -65,7 +63,6 @@ function Refused({ problem }) {
   return html`<p class="wrong">${show(wordsOf(problem))}${todo && html` <span class="mid"><${Todo} text=${todo} /></span>`}</p>`;
 }
 
-/** The shape and word of a row. */
 export const Status = ({ shape, word }) => html`<td class="nowrap"><${Shape} status=${shape} small label=${false} /> ${show(word)}</td>`;
 
 /** A row's button: sends its action once, and shows a refusal beside it. */

@@ -12,7 +12,6 @@ import { ReadAgain, Table, useAgain, useRead } from './section.js';
 
 const size = (row) => row.costUsd || 0;
 const weight = (row) => row.inputTokens + row.outputTokens;
-/** The rows that are shown. */
 const dearest = (rows) => [...rows].sort((a, b) => size(b) - size(a) || weight(b) - weight(a)).slice(0, 50);
 
 const GROUPS = [['day', 'Day'], ['model', 'Model'], ['run', 'Run'], ['item', 'Item']];

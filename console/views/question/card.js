@@ -110,7 +110,6 @@ function HiddenNote({ text }) {
   return note && html`<p class="c-ask note">${note}</p>`;
 }
 
-/** The outcome of a press. */
 function Note({ note }) {
   return html`<div class="answer-note" role="alert" data-testid="answer-note" data-kind=${note.kind}>
     <p>${show(note.text)}</p><${Mistakes} errors=${note.errors} />

@@ -4,7 +4,6 @@ import * as form from '../../form.js';
 import { brief, plain, show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
 
-/** A value as text. */
 function Value({ value }) {
   if (typeof value === 'string') return value === '' ? html`<span class="dim">empty text</span>` : show(value);
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
@@ -17,7 +16,6 @@ function Value({ value }) {
   return html`<pre class="json whole">${show(JSON.stringify(value, null, 2))}</pre>`;
 }
 
-/** All present fields, read-only. */
 export function ReadFields({ fields }) {
   return fields.filter((field) => !field.absent).map((field) => (field.fields
     ? html`<fieldset key=${field.key}><legend><${Name} field=${field} /></legend><${ReadFields} fields=${field.fields} /></fieldset>`

@@ -131,7 +131,6 @@ export function peerAuth(props) {
         no=${['refuse', 'I will not', () => press('refuse', rejection(question, draft.reason))]} />`];
 }
 
-/** The run was paused by somebody. */
 export function pause({ question, draft, press, whyNot }) {
   return [html`<p class="mid">What is under way comes to its end; nothing new starts.</p>`,
     html`<${YesNo} draft=${draft} whyNot=${whyNot}

@@ -77,7 +77,6 @@ export function pressed(draft, off, act) {
   };
 }
 
-/** Why nothing can be pressed. */
 export const Reason = ({ text }) => text && html`<p class="off-reason" data-testid="why-not">${text}</p>`;
 
 /**

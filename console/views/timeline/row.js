@@ -170,7 +170,6 @@ const tail = ({ text, thinking }) => (text || thinking).slice(-TAIL);
 
 const STOPPED = { plan_review: 'waits for the plan to be reviewed', pause: 'the run is paused', budget: 'the budget is spent' };
 
-/** An open item's wait in words. */
 export function waitText(thread, item) {
   const shown = thread.shown(item);
   if (OVER.has(item.status)) return WORD[shown];
