@@ -167,6 +167,13 @@ test('on a page of 900 pixels the name of a tool is whole', async () => {
   await done(page);
 });
 
+test('a page without the rail takes its place', async () => {
+  const page = await open(server, '#/system');
+  await at(page, 'system').waitFor();
+  assert.equal((await page.locator('main').boundingBox()).x, 0);
+  await done(page);
+});
+
 test('Tab leads first past the threads to the content', async () => {
   const page = await thread({});
   await page.keyboard.press('Tab');
