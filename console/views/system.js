@@ -2,7 +2,7 @@
 
 import { enc, newKey } from '../api.js';
 import { TASK_OVER } from '../fold/core.js';
-import { age, count, duration, fullTime } from '../format.js';
+import { age, count, dollars, duration, fullTime, placed, tokens } from '../format.js';
 import { threadHash } from '../router.js';
 import { Sign } from '../shapes.js';
 import { plain, show } from '../text.js';
@@ -24,7 +24,7 @@ export function System({ ctx }) {
         ${ready.durability?.detail && html` (${show(ready.durability.detail)})`}`}</span><span class="right"><${ReadAgain} /></span></div>
     <div class="grid2">
       <${Models} ctx=${ctx} /><${McpServers} ctx=${ctx} /><${Agents} ctx=${ctx} />
-      <${Webhooks} ctx=${ctx} /><${Keys} ctx=${ctx} /><${Tools} ctx=${ctx} />
+      <${Webhooks} ctx=${ctx} /><${Keys} ctx=${ctx} /><${Limits} ctx=${ctx} /><${Tools} ctx=${ctx} />
     </div></div></main>`;
 }
 
@@ -245,6 +245,30 @@ function Make({ ctx, load }) {
       : html`<p><button type="button" class="b small" data-testid="make-key" disabled=${why !== null}
           onClick=${() => put({ isOpen: true, made: null, scopes: fresh.scopes })}>Make a key…</button>
         ${why && html` <span class="off-reason">${why}</span>`}</p>`}`;
+}
+
+const WHOSE = { server: 'All tenants', tenant: 'This tenant', key: 'This key' };
+
+/** `tenantDayTokens` and its like; `held`: what calls under way may take. */
+function capOf({ cap, capUsd, usedUsd, heldUsd, capTokens, usedTokens, heldTokens, endsAt }) {
+  const [whose, period] = cap.split(/(?=[A-Z])/);
+  const what = `${WHOSE[whose] ?? whose}, this ${period.toLowerCase()}`;
+  return capUsd === undefined ? { what, used: usedTokens, held: heldTokens, most: capTokens, say: (n) => `${tokens(n)} tokens`, endsAt }
+    : { what, used: usedUsd, held: heldUsd, most: capUsd, say: dollars, endsAt };
+}
+
+function Limits({ ctx }) {
+  const list = useRead(ctx, [useAgain()], async (signal) => {
+    const { spend, runs } = await ctx.api.get('/limits', { signal });
+    const running = { what: 'Runs under way', used: runs.running, most: runs.runningMost };
+    return { items: [...spend.map(capOf), running, { what: 'Runs in the queue', used: runs.queued, most: runs.queuedMost }] };
+  });
+  const now = ctx.clock.now();
+  return html`<${Section} name="Limits" from="[limits], PUT /limits" list=${list} heads=${['What', 'Used', 'Of', 'Anew in']}>
+    ${list.items?.map(({ what, used, held = 0, most, say = tokens, endsAt }, i) => html`<tr key=${i}><td>${what}
+        ${most !== undefined && used > 0 && html`<div class="hbar ${used + held < most ? '' : 'full'}" ...${placed({ width: `${Math.min(1, used / most) * 100}%` })}></div>`}</td>
+      <td>${say(used)}${held > 0 && html` <span class="dim nowrap">+ ${say(held)} held</span>`}</td><td>${most === undefined ? 'no limit' : say(most)}</td>
+      <td>${endsAt && html`<${Left} at=${endsAt} now=${now} />`}</td></tr>`)}</${Section}>`;
 }
 
 function Tools({ ctx }) {

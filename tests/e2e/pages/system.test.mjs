@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { open } from '../support/browser.mjs';
+import { open, serious } from '../support/browser.mjs';
 import { INVITE } from '../support/demo.mjs';
 import { bearer } from '../support/keys.mjs';
 import { at, done } from '../support/people.mjs';
@@ -34,6 +34,30 @@ test('every table is there, and says what it is when it is empty', async () => {
     assert.match(await at(page, `section-${name}`).innerText(), words);
   }
   assert.match(await at(page, 'ready').innerText(), /pes \d+\.\d+\.\d+ · ready/);
+  await done(page);
+});
+
+test('the limits are there, with what is used of them', async () => {
+  const cap = (caps) => server.ask('PUT', '/limits', caps);
+  await cap({ tenantDayTokens: 1_000_000, keyMonthTokens: 1_000_000 });
+  await server.run('spends', INVITE);
+  const { spend: [{ usedTokens: used }], runs } = await server.get('/limits');
+  await cap({ tenantDayTokens: used, keyMonthTokens: 4 * used });
+  const page = await open(server, '#/system');
+  const rows = at(page, 'section-limits').locator('tbody tr');
+  await rows.first().waitFor();
+  const [said, bars] = await rows.evaluateAll((all) => [
+    all.map((row) => [...row.cells].slice(0, 3).map((cell) => cell.innerText.trim())),
+    all.map((row) => row.querySelector('.hbar')).map((bar) => bar && [bar.style.width, bar.matches('.full')]),
+  ]);
+  const tokens = (n) => `${n < 10_000 ? n.toLocaleString('en') : `${(n / 1000).toFixed(1)}k`} tokens`;
+  assert.deepEqual(said, [
+    ['This tenant, this day', tokens(used), tokens(used)], ['This key, this month', tokens(used), tokens(4 * used)],
+    ['Runs under way', '0', 'no limit'], ['Runs in the queue', '0', runs.queuedMost.toLocaleString('en')],
+  ]);
+  assert.deepEqual(bars, [['100%', true], ['25%', false], null, null]);
+  assert.deepEqual(await serious(page), []);
+  await cap({});
   await done(page);
 });
 
