@@ -11,7 +11,7 @@ import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { isHigh, KIND, resolutionText } from '../words.js';
 import { FailurePanel } from './failure.js';
 import { Left, Loading, pure, useInView } from './parts.js';
-import { QuestionCard, useShown } from './question/card.js';
+import { NOBODY, QuestionCard, useShown } from './question/card.js';
 import { ASK_USER } from './question/kinds.js';
 import { useRead } from './section.js';
 
@@ -98,7 +98,7 @@ function Title({ ctx, filter, rows }) {
 function Rows({ ctx, rows, shown, filter }) {
   if (rows.length === 0) {
     return html`<p class="fact dim">${filter === 'answered' ? 'Nothing was answered yet.'
-      : html`Nobody is asked anything. When a rule says ask, it stands here: see <a href="#/policy">Policy</a>.`}</p>`;
+      : NOBODY}</p>`;
   }
   const { clock } = ctx;
   const minute = Math.floor(clock.now() / 60_000);

@@ -13,6 +13,7 @@ import { addedBy, authorText } from '../words.js';
 import { asCurl, countHidden, hiddenNote, Json } from './code.js';
 import { Button, Copy, Refusal, SeqLink, usePress } from './parts.js';
 import { useComposer } from './talk.js';
+import { statusOf } from './timeline/row.js';
 
 const VALIDATED = { passed: 'tools checked: passed', failed: 'tools checked: failed', skipped: 'tools not checked' };
 
@@ -110,7 +111,7 @@ function decided(thread, span) {
 }
 
 function Task({ ctx, span }) {
-  return html`<div class=${`call c-${span.end === null ? 'waiting' : span.status === 'completed' ? 'completed' : 'failed'}`} data-testid="task">
+  return html`<div class=${`call c-${statusOf(null, { kind: 'task', span })}`} data-testid="task">
     <header><${SeqLink} ctx=${ctx} seq=${span.seq} /><b>${show(span.agentId)}</b><span class="mono">${show(span.taskType ?? '')}</span>
       <span class="tag agent">${show(span.status)}</span></header>
     ${(span.message || span.reason) && html`<p class="pad">${show(span.message ?? span.reason)}</p>`}</div>`;

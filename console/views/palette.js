@@ -7,7 +7,7 @@ import { show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
 import { Dialog } from './dialog.js';
 import { wordsOf } from './parts.js';
-import { facts, FILTERS, NONE, Row, titleOf } from './rail.js';
+import { facts, NONE, ofFilter, rowsOf, titleOf } from './rail.js';
 import { useRead } from './section.js';
 
 const MOST = 12;
@@ -100,9 +100,9 @@ export function OlderThreads({ ctx, route, text, filter, rows }) {
   const older = new Map(all?.flatMap(({ items }) => items).map((row) => [row.threadId, row]));
   for (const row of ctx.threads) if (older.has(row.threadId)) older.set(row.threadId, row);
   for (const { threadId } of rows) older.delete(threadId);
-  const shown = [...older.values()].map(facts).filter(FILTERS[filter]).sort((a, b) => b.updatedAt - a.updatedAt);
+  const shown = ofFilter([...older.values()], filter);
   return html`${shown.length > 0 && html`<h3>Older</h3>`}
-    ${shown.map((row) => html`<${Row} key=${row.threadId} ctx=${ctx} row=${row} isShown=${route.id === row.threadId} />`)}
+    ${rowsOf(ctx, route, shown)}
     ${problem ? html`<p class="fact wrong" data-testid="search-refused">Only threads of this list were searched: ${show(wordsOf(problem))}</p>`
       : all && !rows.length && !shown.length && html`<p class="fact dim">${NONE}</p>`}
     ${all?.some(({ more }) => more) && html`<p class="fact"><button type="button" class="b small" data-testid="more-threads" onClick=${() => setMost(most + PAGE)}>Show more</button></p>`}`;

@@ -10,7 +10,7 @@ import { Loading, useInView } from './parts.js';
 
 export const BUSY = ['running', 'suspended', 'waiting', 'queued'];
 
-export const FILTERS = {
+const FILTERS = {
   All: () => true,
   Asks: (row) => row.asks > 0 || row.status === 'suspended',
   Busy: (row) => BUSY.includes(row.status),
@@ -25,7 +25,7 @@ export function Rail({ ctx, route, only = false }) {
   const [filter, setFilter] = useState('All');
   const asked = text.trim();
   const isCut = Boolean(asked || ctx.moreThreads);
-  const rows = matching(ctx.threads ?? [], asked).map(facts).filter(FILTERS[filter]).sort((a, b) => b.updatedAt - a.updatedAt);
+  const rows = ofFilter(matching(ctx.threads ?? [], asked), filter);
   return html`<aside class="rail ${only ? 'only' : ''}" aria-label="Threads">
     <header>
       <div class="row">
@@ -66,11 +66,15 @@ function list(ctx, route, rows, isAll, isCut) {
   if (rows.length === 0) {
     return !isCut && html`<p class="fact dim">${isAll ? 'Threads stand here once there are any: ask for something under +.' : NONE}</p>`;
   }
-  const part = (title, some) => (some.length ? [html`<h3 key=${title}>${title}</h3>`, ...some.map((row) => html`<${Row} key=${row.threadId} ctx=${ctx} row=${row} isShown=${route.id === row.threadId} />`)] : []);
+  const part = (title, some) => (some.length ? [html`<h3 key=${title}>${title}</h3>`, ...rowsOf(ctx, route, some)] : []);
   return [...part('Busy', rows.filter(FILTERS.Busy)), ...part('At rest', rows.filter((row) => !FILTERS.Busy(row)))];
 }
 
-export function Row({ ctx, row, isShown }) {
+export const ofFilter = (threads, filter) => threads.map(facts).filter(FILTERS[filter]).sort((a, b) => b.updatedAt - a.updatedAt);
+
+export const rowsOf = (ctx, route, rows) => rows.map((row) => html`<${Row} key=${row.threadId} ctx=${ctx} row=${row} isShown=${route.id === row.threadId} />`);
+
+function Row({ ctx, row, isShown }) {
   const { asks, shape } = row;
   const title = titleOf(row);
   const cost = dollars(row.costUsd || null);

@@ -119,6 +119,8 @@ function Note({ note }) {
 
 /* An answer being sent: its key, its refusals, and what the card shows of them. */
 
+export const NOBODY = html`Nobody is asked anything. When a rule says ask, it stands here: see <a href="#/policy">Policy</a>.`;
+
 export const draftKey = (question) => `question ${question.suspensionId}`;
 
 const fresh = ({ suspensionId: id }) => ({

@@ -19,7 +19,7 @@ import { keptAt, SeqLink } from '../parts.js';
 import '../section.js';
 import { Answered } from './answered.js';
 import './approval.js';
-import { draftKey, QuestionCard, useShown } from './card.js';
+import { draftKey, NOBODY, QuestionCard, useShown } from './card.js';
 import './fields.js';
 import './kinds.js';
 import './parts.js';
@@ -57,7 +57,7 @@ function nothing(ctx, thread, over) {
   if (thread.replay) return over.length ? 'Nothing is asked at this point.' : 'Nobody was asked anything yet at this point.';
   const elsewhere = ctx.questions?.length ?? 0;
   if (elsewhere > 0) return html`This thread asks nothing. <a href="#/questions">${elsewhere} elsewhere</a>.`;
-  return html`Nobody is asked anything. When a rule says ask, it stands here: see <a href="#/policy">Policy</a>.`;
+  return NOBODY;
 }
 
 function Chooser({ open, shown, choose }) {
