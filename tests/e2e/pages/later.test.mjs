@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { connected, open, painted, seqOf } from '../support/browser.mjs';
-import { DINNER } from '../support/demo.mjs';
+import { DINNER, INVITE } from '../support/demo.mjs';
 import { Server } from '../support/server.mjs';
 import { serve } from '../support/setup.mjs';
 
@@ -34,6 +34,19 @@ test('a thread is opened without what it does not show', async () => {
   await page.locator('[data-testid=policy]').waitFor();
   assert.ok(files.includes('views/policy.js') && files.includes('css/pages.css'));
   assert.equal(await page.locator('.title').evaluate((title) => getComputedStyle(title).display), 'flex', 'its styles are there');
+  assert.deepEqual(page.wrong, []);
+});
+
+test('what a question needs is requested before the log of its thread has been read', async () => {
+  await server.run('asks', INVITE);
+  const page = await open(server, '#/new');
+  await page.locator('[data-testid=first-ask]').waitFor();
+  // The server never sends the log.
+  await page.routeWebSocket(/asks/, () => {});
+  const requested = Promise.all(['tab', 'card', 'fields'].map((name) => page.waitForRequest(`**/question/${name}.js`)));
+  await page.evaluate(() => { location.hash = '#/t/asks'; });
+  await requested;
+  assert.equal(await page.locator('[data-testid=head]').count(), 0);
   assert.deepEqual(page.wrong, []);
 });
 
