@@ -197,17 +197,18 @@ async fn the_result_of_the_newest_run_narrows_the_list(bed: Bed) {
     let run = |id: &str, ord, body: &str| Row { body: body.to_owned(), ..row(RowKind::Run, id, ord, Keep::Never) };
     let ended = |result| json!({ "status": "completed", "outcome": { "status": result } }).to_string();
     let (partial, success) = (ended("partial"), ended("success"));
+    let (partial, success) = (partial.as_str(), success.as_str());
     let no_outcome = r#"{"status":"queued"}"#;
     for (id, bodies) in [
-        ("first", vec![&*partial]),
-        ("again", vec![&success, &partial]),
-        ("better", vec![&partial, &success]),
-        ("queued", vec![&partial, no_outcome]),
-        ("unreadable", vec![&partial, "not json"]),
+        ("first", vec![partial]),
+        ("again", vec![success, partial]),
+        ("better", vec![partial, success]),
+        ("queued", vec![partial, no_outcome]),
+        ("unreadable", vec![partial, "not json"]),
         ("none", vec![]),
     ] {
         let pk = bed.thread(id).await;
-        let runs = bodies.iter().zip(1..).map(|(body, n)| run(&format!("run_{n}"), n, body));
+        let runs = bodies.into_iter().zip(1..).map(|(body, n)| run(&format!("run_{n}"), n, body));
         bed.write(pk, runs.collect()).await;
     }
     for result in ResultStatus::ALL {
