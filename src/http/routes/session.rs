@@ -88,9 +88,10 @@ pub(crate) async fn list_of_people(
     State(app): State<AppState>,
     mut params: Params,
 ) -> HttpResult<Json<Listed<PersonSession>>> {
-    let (name, page) = (person(&app, &mut params)?, params.page()?);
+    let name = person(&app, &mut params)?;
+    let (page, list) = params.page()?;
     params.finish()?;
-    Ok(Json(app.keys.sessions_of_people(&caller, name.as_deref(), &page).await?.into()))
+    Ok(Json(list.page(app.keys.sessions_of_people(&caller, name.as_deref(), &page).await?)))
 }
 
 /// The parameter that names a person.

@@ -47,7 +47,7 @@ impl SessionStore for Sqlite {
     async fn sessions_of_people(&self, containing: &str, now: Millis, page: &PageAsk) -> Result<Page<SessionRow>> {
         let (key_hash, hash) = beginning_of(page)?;
         let query = sqlx::query(OF_PEOPLE).bind(containing).bind(now).bind(key_hash).bind(hash).bind(page.rows());
-        page_of_sessions(&query.fetch_all(&self.readers).await.map_err(unreadable)?, page)
+        page_of_sessions(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, page)
     }
 
     async fn end_session(&self, hash: &str) -> Result<()> {

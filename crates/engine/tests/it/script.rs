@@ -76,12 +76,8 @@ impl Tools {
             fails
         });
         let result = if fails {
-            Err(ToolError {
-                code: self.failure_code.unwrap_or("failed").into(),
-                message: "it broke".into(),
-                pointer: None,
-                retry_after_ms: self.retry_after_ms,
-            })
+            let error = ToolError::new(self.failure_code.unwrap_or("failed"), "it broke");
+            Err(ToolError { retry_after_ms: self.retry_after_ms, ..error })
         } else {
             Ok(self.output.clone().unwrap_or_else(|| json!({ "tool": name, "of": arguments.clone() })))
         };
@@ -110,12 +106,7 @@ impl Toolbox for Tools {
     }
 
     fn judge(&self, call: &Proposal<'_>) -> Judgement {
-        let error = |code: &str| ToolError {
-            code: code.into(),
-            message: code.into(),
-            pointer: Some("/x".into()),
-            retry_after_ms: None,
-        };
+        let error = |code: &str| ToolError::new(code, code).at("/x");
         if call.arguments.get("bad").is_some() {
             return Verdict::Refuse(error("invalid_arguments")).into();
         }

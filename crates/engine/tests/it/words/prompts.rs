@@ -86,12 +86,7 @@ fn returned_result(output: Result<Value, ToolError>) -> Box<ToolResult> {
 }
 
 fn refused() -> ToolError {
-    ToolError {
-        code: "invalid_arguments".into(),
-        message: "a string is needed".into(),
-        pointer: Some("/expression".into()),
-        retry_after_ms: None,
-    }
+    ToolError::new("invalid_arguments", "a string is needed").at("/expression")
 }
 
 fn results() -> Vec<StepResult> {
