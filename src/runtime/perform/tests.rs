@@ -183,7 +183,7 @@ async fn the_time_of_a_call_stands_still_while_a_person_is_asked() {
     let (shared, _folder) = shared(&Arc::new(Counted::default())).await;
     let (asks, mut asked) = mpsc::channel(1);
     let call = tokio::spawn(run(&shared, "inquire", lasting(), asks).perform());
-    let Some(CallMessage::Asked(asking)) = asked.recv().await else { panic!("it asks") };
+    let Some(CallMessage::Asked(asking)) = asked.recv().await else { panic!("it does not ask") };
     tokio::time::sleep(Duration::from_secs(3_600)).await;
     asking.reply.send(Reply::Accepted { value: json!("yes") }).expect("it still waits");
     let Some(Event::Tool(ToolEvent::Returned { outcome, .. })) = call.await.expect("it does not panic") else {
@@ -198,7 +198,7 @@ async fn a_call_asks_one_question_at_a_time_and_another_is_declined() {
     let (shared, _folder) = shared(&Arc::new(Counted::default())).await;
     let (asks, mut asked) = mpsc::channel(2);
     let call = tokio::spawn(run(&shared, "insist", lasting(), asks).perform());
-    let asking = asked.recv().await.expect("it asks");
+    let Some(CallMessage::Asked(asking)) = asked.recv().await else { panic!("it does not ask") };
     asking.reply.send(Reply::Accepted { value: json!("yes") }).expect("it waits");
     let ended = tokio::time::timeout(Duration::from_secs(60), call).await.expect("nothing waits for its turn");
     let Some(Event::Tool(ToolEvent::Returned { outcome, .. })) = ended.expect("it does not panic") else {
