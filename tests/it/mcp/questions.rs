@@ -60,12 +60,7 @@ async fn the_person_of_the_call_is_asked_with_a_form_and_the_server_is_told() {
     assert_eq!((&schema["type"], &schema["properties"]["colour"]["type"]), (&json!("object"), &json!("string")));
     assert_eq!(told(&bed, TENANT, &Person::who(Ok(Reply::Declined))).await["action"], "decline");
     assert_eq!(told(&bed, TENANT, &Person::who(Ok(Reply::Cancelled))).await["action"], "cancel");
-    let nobody = ToolError {
-        code: "invalid_arguments".to_owned(),
-        message: "no".to_owned(),
-        pointer: None,
-        retry_after_ms: None,
-    };
+    let nobody = ToolError::new("invalid_arguments", "no");
     assert_eq!(told(&bed, TENANT, &Person::who(Err(nobody))).await["code"], -32602);
 }
 

@@ -248,11 +248,11 @@ async fn a_connection_of_the_lease_that_is_silent_once_it_has_answered_leaves_ti
     let replica = Uuid::new_v4();
     store.register(registration(replica), 60_000).await.unwrap();
     // Prepares the statement, so that the next request is the renewal itself.
-    assert!(store.renew(replica, 60_000).await.unwrap());
+    assert!(store.renew(replica, 60_000).await.unwrap().is_renewed());
     proxy.cut("last", Cut::Later);
-    assert!(soon(store.renew(replica, i64::from_be_bytes(*b"\0\0\0\0last"))).await.unwrap());
+    assert!(soon(store.renew(replica, i64::from_be_bytes(*b"\0\0\0\0last"))).await.unwrap().is_renewed());
     assert!(proxy.has_cut());
-    assert!(soon(store.renew(replica, 60_000)).await.unwrap());
+    assert!(soon(store.renew(replica, 60_000)).await.unwrap().is_renewed());
 }
 
 /// A client that disconnects again and again has no more active sessions than the pool has connections.
