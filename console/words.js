@@ -61,7 +61,7 @@ export const isHigh = (risk) => risk === 'high' || risk === 'critical';
 /** Why somebody may not answer: the refusal's code in words. */
 export function barredText(why, policy) {
   if (why === 'not_an_approver') return `Only ${policy?.approvers?.join(' or ') || 'those whom the rule names'} may answer.`;
-  if (why === 'four_eyes') return 'You asked for this run, steered it, or edited its plan or these arguments: somebody else must approve it.';
+  if (why === 'four_eyes') return 'You asked for this run, steered it, or edited its instructions, plan or arguments: somebody else must approve it.';
   return 'This key may not answer: use one with the scope approve.';
 }
 
