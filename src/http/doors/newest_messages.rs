@@ -90,6 +90,23 @@ impl<'a> NewestMessages<'a> {
         Ok(found)
     }
 
+    /// The position before the first of the user's messages that follow the one at `previous`, if a client that shows
+    /// none of them has removed them. `None` if there are none, if it may not remove them (see [`first_removed`]), or
+    /// if the thread is not at rest: what still runs may have been asked in another tab, which this client does not
+    /// show.
+    pub(super) async fn before_removed(
+        &mut self,
+        previous: usize,
+        has_client_id: impl Fn(&ConversationMessage) -> bool,
+    ) -> Result<Option<ContinueAt>, Fault> {
+        let removed = self.beginnings(0..previous).await?;
+        let Some(first) = first_removed(&self.read, &removed, &self.ctx.caller.name, has_client_id) else {
+            return Ok(None);
+        };
+        let thread = threads::get(&self.ctx.app.service, &self.ctx.caller, self.thread).await?;
+        if thread.status.is_at_rest() { self.before(first).await.map(Some) } else { Ok(None) }
+    }
+
     async fn read_on(&mut self, limit: u32) -> Result<(), Fault> {
         let (service, caller) = (&self.ctx.app.service, &self.ctx.caller);
         let before = self.read.last().map(|oldest| &oldest.message_id);
@@ -99,6 +116,22 @@ impl<'a> NewestMessages<'a> {
         self.read.extend(page);
         Ok(())
     }
+}
+
+/// The first of the removed messages, whose indices are given. Nobody removes what others said, or what came by a way on
+/// which it got no id of a client.
+pub(super) fn first_removed(
+    newest: &[ConversationMessage],
+    removed: &[usize],
+    caller: &str,
+    has_client_id: impl Fn(&ConversationMessage) -> bool,
+) -> Option<usize> {
+    // The client may not know a message that came by another way.
+    let has_known = removed.iter().all(|at| has_client_id(&newest[*at]));
+    let first = *removed.last().filter(|_| has_known)?;
+    let is_own = |message: &ConversationMessage| message.requested_by.as_deref() == Some(caller);
+    let mut said = newest[..=first].iter().filter(|message| message.role == MessageRole::User);
+    said.all(is_own).then_some(first)
 }
 
 /// Whether the first of these messages, which are in order, newest first, is the only one of its run, or came without

@@ -47,6 +47,11 @@ async fn ids(app: &App) -> Vec<String> {
     shown(app, "t").await.iter().map(|message| message["id"].as_str().unwrap().to_owned()).collect()
 }
 
+/// The ids of the user's messages.
+async fn users(app: &App) -> Vec<String> {
+    ids(app).await.into_iter().filter(|id| id.starts_with("mine-")).collect()
+}
+
 #[tokio::test]
 async fn another_answer_takes_the_place_of_the_one_before() {
     let (app, mut wire) = start(["Apples.", "Pears.", "Plums.", "Grapes.", "Figs."].map(answers).into()).await;
@@ -89,6 +94,79 @@ async fn a_message_that_was_changed_takes_its_own_place() {
     let messages = shown(&app, "t").await;
     assert_eq!(ids(&app).await, ["mine-first", &edited.run]);
     assert_eq!(messages[0]["parts"][0]["text"], "other");
+}
+
+fn agent(run: &str) -> Value {
+    json!({ "id": run, "role": "assistant", "parts": [{ "type": "text", "text": "…" }] })
+}
+
+/// An editor may set the message and then ask for another answer, also under a new id.
+#[tokio::test]
+async fn another_answer_is_to_the_message_as_it_is_shown() {
+    let (app, mut wire) = start(["Apples.", "Pears.", "Plums.", "Figs.", "Dates."].map(answers).into()).await;
+    for text in ["first", "second"] {
+        told(&app, &body("t", &[user(text)])).await;
+        prompt(&mut wire).await;
+    }
+    let mut changed = user("other");
+    changed["id"] = json!("mine-first");
+    let edited = told(&app, &regenerate("t", &[changed.clone()], None)).await;
+    assert_eq!(edited.text(), "Plums.");
+    let seen = prompt(&mut wire).await;
+    assert!(seen.contains("other") && !seen.contains("first") && !seen.contains("Pears."), "{seen}");
+    assert_eq!(ids(&app).await, ["mine-first", &edited.run]);
+    assert_eq!(shown(&app, "t").await[0]["parts"][0]["text"], "other");
+    let next = told(&app, &body("t", &[changed.clone(), agent(&edited.run), user("next")])).await;
+    assert_eq!(ids(&app).await, ["mine-first", &edited.run, "mine-next", &next.run]);
+    let renamed = told(&app, &regenerate("t", &[user("renamed")], None)).await;
+    assert_eq!(renamed.text(), "Dates.");
+    assert_eq!(ids(&app).await, ["mine-renamed", &renamed.run]);
+}
+
+/// An editor may remove a message with all that follows it, and then send a new one.
+#[tokio::test]
+async fn a_new_message_takes_the_place_of_those_that_are_shown_no_more() {
+    let (app, mut wire) = start(["Apples.", "Pears.", "Plums.", "Figs.", "Dates."].map(answers).into()).await;
+    let first = told(&app, &body("t", &[user("first")])).await;
+    let second = told(&app, &body("t", &[user("first"), agent(&first.run), user("second")])).await;
+    assert_eq!(ids(&app).await, ["mine-first", &first.run, "mine-second", &second.run]);
+    let third = told(&app, &body("t", &[user("first"), agent(&first.run), user("third")])).await;
+    for _ in 0..2 {
+        prompt(&mut wire).await;
+    }
+    let seen = prompt(&mut wire).await;
+    assert!(seen.contains("Apples.") && seen.contains("third") && !seen.contains("second"), "{seen}");
+    assert_eq!(ids(&app).await, ["mine-first", &first.run, "mine-third", &third.run]);
+    // One that is sent alone, or follows what the chat does not have, goes to the end.
+    let fourth = told(&app, &body("t", &[user("fourth")])).await;
+    let fifth = told(&app, &body("t", &[user("never came"), user("fifth")])).await;
+    let end = ["mine-fourth", &fourth.run, "mine-fifth", &fifth.run];
+    assert_eq!(ids(&app).await[4..], end);
+}
+
+#[tokio::test]
+async fn a_new_message_takes_back_nothing_that_others_said() {
+    let (own, other) = ("key-a-0123456789abcdef0123456789", "key-c-0123456789abcdef0123456789");
+    let app = App::with_keys_and(|config| config.auth.keys.push(format!("one/other:admin:{other}").parse().unwrap()));
+    let app = app.await.key(own);
+    let first = told(&app, &body("t", &[user("hello")])).await;
+    let app = app.key(other);
+    told(&app, &body("t", &[user("hello"), agent(&first.run), user("count")])).await;
+    let app = app.key(own);
+    let renamed = regenerate("t", &[user("hello"), agent(&first.run), user("renamed")], None);
+    chat(&app, &renamed).send().await.problem("invalid");
+    told(&app, &body("t", &[user("hello"), agent(&first.run), user("calls")])).await;
+    assert_eq!(users(&app).await, ["mine-hello", "mine-count", "mine-calls"]);
+}
+
+#[tokio::test]
+async fn a_new_message_takes_back_nothing_that_still_runs() {
+    let app = App::start().await;
+    let first = told(&app, &body("t", &[user("hello")])).await;
+    told(&app, &body("t", &[user("hello"), agent(&first.run), user("send")])).await;
+    let late = body("t", &[user("hello"), agent(&first.run), user("count")]);
+    chat(&app, &late).send().await.problem("thread_busy");
+    assert_eq!(users(&app).await, ["mine-hello", "mine-send"]);
 }
 
 #[tokio::test]

@@ -56,14 +56,9 @@ pub(super) async fn of_query(ctx: &DoorRequest, thread: &ThreadId, query: &AguiQ
         // The active run answers a message that is superseded.
         return Ok(QueryPosition { continue_at: resent, on_busy: OnBusy::Interrupt, ..QueryPosition::default() });
     }
-    let removed = match previous {
-        Some(previous) => of_new(&mut newest, previous, &ctx.caller.name).await?,
+    let continue_at = match previous {
+        Some(previous) => newest.before_removed(previous, |message| client_id(message).is_some()).await?,
         None => None,
-    };
-    // What still runs may have been asked in another tab, which this client does not show.
-    let continue_at = match removed {
-        Some(at) if is_at_rest(ctx, thread).await? => Some(at),
-        Some(_) | None => None,
     };
     Ok(QueryPosition { continue_at, ..QueryPosition::default() })
 }
@@ -75,10 +70,6 @@ pub(super) async fn is_in_thread(ctx: &DoorRequest, thread: &ThreadId, query: &A
     let is_shown = |message: &ConversationMessage| shown.is_query(message) || shown.is_earlier(message);
     let found = newest.find(shown.most_searched(), is_shown).await?;
     Ok(found.is_some_and(|at| shown.is_query(&newest.read()[at])))
-}
-
-async fn is_at_rest(ctx: &DoorRequest, thread: &ThreadId) -> Result<bool, Fault> {
-    Ok(threads::get(&ctx.app.service, &ctx.caller, thread).await?.status.is_at_rest())
 }
 
 /// The ids of the user's messages in the client's conversation.
@@ -123,25 +114,6 @@ async fn of_first(ctx: &DoorRequest, thread: &ThreadId, shown: &ShownIds<'_>) ->
     let Some(first) = first.filter(|at| shown.is_query(&page.items[*at])) else { return Ok(None) };
     let before = first.checked_sub(1).map(|before| page.items[before].message_id.clone());
     Ok(Some(before.map_or(ContinueAt::Start, ContinueAt::After)))
-}
-
-/// The position of a new message whose client has removed the messages after the one before it.
-async fn of_new(newest: &mut NewestMessages<'_>, previous: usize, caller: &str) -> Result<Option<ContinueAt>, Fault> {
-    let removed = newest.beginnings(0..previous).await?;
-    match first_removed(newest.read(), &removed, caller) {
-        Some(first) => Ok(Some(newest.before(first).await?)),
-        None => Ok(None),
-    }
-}
-
-/// The first of the removed messages. Nobody removes what others said.
-fn first_removed(newest: &[ConversationMessage], removed: &[usize], caller: &str) -> Option<usize> {
-    // The client may not know a message that came by another way.
-    let has_known = removed.iter().all(|at| client_id(&newest[*at]).is_some());
-    let first = *removed.last().filter(|_| has_known)?;
-    let is_own = |message: &ConversationMessage| message.requested_by.as_deref() == Some(caller);
-    let mut said = newest[..=first].iter().filter(|message| message.role == MessageRole::User);
-    said.all(is_own).then_some(first)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::calls::KnownCall;
-use super::request::{AiSdkRequest, Answers, MessageAction, PartAnswer, Pes};
+use super::request::{AiSdkRequest, Answers, ChatQuery, MessageAction, PartAnswer, Pes};
 use super::rewind;
 use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
@@ -43,8 +43,13 @@ pub(super) async fn accept(
     key: Option<Idempotent>,
 ) -> Result<AcceptedChat, Fault> {
     match sent.action {
-        MessageAction::Query(query) => {
-            let run_query = RunQuery { metadata: query.metadata(), text: query.text, continue_at: None };
+        MessageAction::Query(last) => {
+            let continue_at = if is_repeat(ctx, key.as_ref()).await? {
+                None
+            } else {
+                rewind::position_of_new(ctx, &sent.thread, &last).await?
+            };
+            let run_query = RunQuery { continue_at, ..RunQuery::at_end(last.query) };
             ask(ctx, sent.thread, run_query, sent.pes, key).await
         }
         MessageAction::Rewind(rewind) => {
@@ -66,9 +71,18 @@ pub(super) struct RunQuery {
     pub(super) metadata: Option<Map<String, Value>>,
     /// The position in the chat to continue from. `None` means its end.
     pub(super) continue_at: Option<ContinueAt>,
+    /// What happens to the active run, unless the page says it.
+    pub(super) on_busy: OnBusy,
 }
 
-/// Starts a run. A run that goes back in the chat interrupts the current one, which answers a superseded message.
+impl RunQuery {
+    pub(super) fn at_end(query: ChatQuery) -> Self {
+        let metadata = query.metadata();
+        Self { text: query.text, metadata, continue_at: None, on_busy: OnBusy::default() }
+    }
+}
+
+/// Starts a run.
 async fn ask(
     ctx: &DoorRequest,
     thread: ThreadId,
@@ -77,9 +91,8 @@ async fn ask(
     key: Option<Idempotent>,
 ) -> Result<AcceptedChat, Fault> {
     let (service, caller) = (&ctx.app.service, &ctx.caller);
-    let is_rewind = run_query.continue_at.is_some();
     if pes.on_busy.is_none()
-        && !is_rewind
+        && run_query.on_busy != OnBusy::Interrupt
         && !is_repeat(ctx, key.as_ref()).await?
         && !open_questions(ctx, &thread).await?.is_empty()
     {
@@ -92,7 +105,7 @@ async fn ask(
         user_id: pes.user_id,
         session_id: pes.session_id,
         trace: Some(ctx.preferences.trace.clone()),
-        on_busy: pes.on_busy.unwrap_or(if is_rewind { OnBusy::Interrupt } else { OnBusy::default() }),
+        on_busy: pes.on_busy.unwrap_or(run_query.on_busy),
         continue_at: run_query.continue_at,
         options: pes.options,
         ..ProcessAsk::default()

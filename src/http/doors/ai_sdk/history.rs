@@ -84,11 +84,15 @@ fn ui_messages(messages: &[ConversationMessage], answers: &HashMap<RunId, UiMess
 pub(super) fn id_of(message: &ConversationMessage) -> &str {
     let own = message.message_id.as_str();
     if message.role == MessageRole::User {
-        let kept = message.metadata.as_ref().and_then(|metadata| metadata.get(METADATA_KEY)?["id"].as_str());
-        kept.unwrap_or(own)
+        client_id(message).unwrap_or(own)
     } else {
         message.run_id.as_ref().map_or(own, RunId::as_str)
     }
+}
+
+/// The id that a client of this protocol gave to the user's message.
+pub(super) fn client_id(message: &ConversationMessage) -> Option<&str> {
+    message.metadata.as_ref().and_then(|metadata| metadata.get(METADATA_KEY)?["id"].as_str())
 }
 
 fn of_user(message: &ConversationMessage) -> Value {

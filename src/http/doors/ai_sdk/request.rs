@@ -53,7 +53,7 @@ pub(super) struct AiSdkRequest {
 /// What the last message does.
 #[derive(Debug)]
 pub(super) enum MessageAction {
-    Query(ChatQuery),
+    Query(LastMessage),
     /// Sends an earlier message again, unchanged or edited.
     Rewind(RewindRequest),
     Answers(Answers),
@@ -65,16 +65,18 @@ pub(super) struct RewindRequest {
     /// The client's id of that message: one of the user's messages, or the agent's answer to it. `None` means the last
     /// one.
     pub(super) message: Option<String>,
-    /// The edited message. `None` if it is unchanged.
-    pub(super) edited: Option<ChatQuery>,
-    /// The last message. If the server does not know it and nothing followed it, it is asked as a new one.
-    pub(super) unsent: Option<UnsentMessage>,
+    /// Another answer is wanted, to the message as the client shows it; else that message was edited.
+    pub(super) is_regenerated: bool,
+    /// The last message, if it is the user's. It may never have reached the server.
+    pub(super) last: Option<LastMessage>,
 }
 
-/// A message that the client shows and that may never have reached the server.
+/// The user's message at the end of what the client shows.
 #[derive(Debug)]
-pub(super) struct UnsentMessage {
+pub(super) struct LastMessage {
     pub(super) query: ChatQuery,
+    /// No message is shown before it.
+    pub(super) is_first: bool,
     /// The id of the message before it.
     pub(super) previous_id: Option<String>,
 }
@@ -110,20 +112,17 @@ pub(super) fn read(app: &AppState, body: Body) -> Result<AiSdkRequest, Fault> {
     let action = match last["role"].as_str() {
         Some("user") => {
             let query = query(app, last, parts, &place)?;
+            let previous = body.messages.len().checked_sub(2).map(|at| &body.messages[at]);
+            let previous_id = previous.and_then(|previous| previous["id"].as_str()).map(str::to_owned);
+            let last = LastMessage { query, is_first: previous.is_none(), previous_id };
             if is_regenerated || body.message_id.is_some() {
-                let before = body.messages.len().checked_sub(2).and_then(|at| body.messages[at]["id"].as_str());
-                let unsent = UnsentMessage { query: query.clone(), previous_id: before.map(str::to_owned) };
-                MessageAction::Rewind(RewindRequest {
-                    message: body.message_id,
-                    edited: (!is_regenerated).then_some(query),
-                    unsent: Some(unsent),
-                })
+                MessageAction::Rewind(RewindRequest { message: body.message_id, is_regenerated, last: Some(last) })
             } else {
-                MessageAction::Query(query)
+                MessageAction::Query(last)
             }
         }
         Some("assistant") if is_regenerated => {
-            MessageAction::Rewind(RewindRequest { message: body.message_id, edited: None, unsent: None })
+            MessageAction::Rewind(RewindRequest { message: body.message_id, is_regenerated, last: None })
         }
         Some("assistant") => MessageAction::Answers(answers(parts, &place)?),
         Some(_) | None => return Err(Fault::invalid(&format!("{place}/role"), "must be `user` or `assistant`")),

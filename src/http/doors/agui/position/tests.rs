@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::http::doors::agui::request::EarlierMessage;
+use crate::http::doors::newest_messages;
 
 fn message(id: &str, role: &str, run: &str, metadata: Value) -> ConversationMessage {
     let message = json!({
@@ -57,6 +58,9 @@ fn messages_of_the_user_are_recognised_by_the_clients_ids() {
 #[test]
 fn only_known_messages_of_the_caller_are_removed() {
     let mut stored = stored();
+    let first_removed = |stored: &[ConversationMessage], removed: &[usize], caller| {
+        newest_messages::first_removed(stored, removed, caller, |message| client_id(message).is_some())
+    };
     assert_eq!(first_removed(&stored, &[], "me"), None);
     assert_eq!(first_removed(&stored, &[1], "me"), Some(1));
     assert_eq!(first_removed(&stored, &[1, 4], "me"), Some(4));
