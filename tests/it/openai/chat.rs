@@ -1,5 +1,7 @@
 //! `POST /v1/chat/completions`: turns, functions of the client, questions to a person, and disconnects.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{CHAT, Streamed, chat, said, stands, streamed, with};
@@ -185,6 +187,12 @@ fn calls(message: &Value) -> Vec<(String, Value)> {
     calls.map(call).collect()
 }
 
+/// The ids of the open questions.
+async fn suspensions(app: &App) -> Vec<String> {
+    let open = app.get("/suspensions").await.expect(200);
+    open["items"].as_array().unwrap().iter().map(|open| open["suspensionId"].as_str().unwrap().to_owned()).collect()
+}
+
 #[tokio::test]
 async fn the_clients_own_functions_are_called_and_their_results_taken() {
     let app = App::start().await;
@@ -194,6 +202,10 @@ async fn the_clients_own_functions_are_called_and_their_results_taken() {
     let message = completion["choices"][0]["message"].clone();
     assert_eq!(completion["choices"][0]["finish_reason"], "tool_calls");
     let asked = calls(&message);
+    // Some clients give calls other ids whose ids do not begin like this.
+    let suspensions = suspensions(&app).await;
+    let ids: Vec<String> = suspensions.iter().map(|id| id.replace("sus_", "call_").replace('-', "")).collect();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>(), asked.iter().map(|(id, _)| id).collect());
     assert_eq!((&asked[0].1, &asked[1].1), (&json!({ "precision": "city" }), &json!({ "precision": "street" })));
     let result = |at: usize, text: &str| json!({ "role": "tool", "tool_call_id": asked[at].0, "content": text });
     let turn = |more: &[Value]| {
@@ -201,6 +213,11 @@ async fn the_clients_own_functions_are_called_and_their_results_taken() {
         let messages = [&[user, message.clone()], more].concat();
         with(locate(), json!({ "messages": messages }))
     };
+    let unknown = json!({ "role": "tool", "tool_call_id": "call_1", "content": "Rome" });
+    let refused = chat(&app, &turn(&[unknown])).send().await;
+    assert_eq!(refused.status, 400);
+    let words = "No call of these ids waits for a result here. Send each result under the id that its call had.";
+    assert_eq!(refused.json()["error"]["message"], words);
     // Only one is answered: the other is requested again, together with a person's question.
     let answer = chat(&app, &turn(&[result(0, "9400111899223344556677")])).send().await;
     assert_eq!(answer.header("x-pes-thread"), Some(thread.as_str()), "found by the id of the call");
@@ -226,8 +243,9 @@ async fn a_result_is_taken_where_it_was_asked_for_whatever_the_request_calls_its
     let app = App::start().await;
     let first = chat(&app, &locate()).send().await;
     let message = first.expect(200)["choices"][0]["message"].clone();
-    let results =
-        calls(&message).into_iter().map(|(id, _)| json!({ "role": "tool", "tool_call_id": id, "content": "Rome" }));
+    // As the server showed calls before.
+    let ids = suspensions(&app).await;
+    let results = ids.into_iter().map(|id| json!({ "role": "tool", "tool_call_id": id, "content": "Rome" }));
     let before = [json!({ "role": "user", "content": "locate" }), message.clone()];
     let messages: Vec<Value> = before.into_iter().chain(results).collect();
     let second = chat(&app, &with(locate(), json!({ "messages": messages })))

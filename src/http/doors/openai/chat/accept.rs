@@ -185,7 +185,7 @@ impl Acceptance<'_> {
     }
 }
 
-/// The results of the client's calls, by their ids.
+/// The results of the client's calls, by their suspension ids.
 fn results(news: &[Said]) -> HashMap<String, String> {
     let results = news.iter().filter_map(|said| match said {
         Said::ToolResult { call, text } => Some((call.clone(), text.clone())),
@@ -208,6 +208,7 @@ fn no_open_call(is_known: bool) -> OpenAiError {
         let message = "The calls were answered already, or their run is over.";
         Fault::new(Code::AlreadyResolved, message).at("/messages", message).into()
     } else {
-        OpenAiError::bad_request("invalid", "messages", "No call of these ids waits for a result here.")
+        let message = "No call of these ids waits for a result here. Send each result under the id that its call had.";
+        OpenAiError::bad_request("invalid", "messages", message)
     }
 }

@@ -12,6 +12,7 @@ use crate::domain::model::Usage;
 use crate::domain::observation::ObservationType;
 use crate::domain::run::RunStatus;
 use crate::http::doors::frames::{DecodedObservation, ObservationContent, RunFrame};
+use crate::http::doors::openai::questions;
 use crate::http::doors::openai::sources::{self, Citation};
 use crate::http::doors::progress::ProgressLines;
 use crate::http::doors::question;
@@ -42,7 +43,6 @@ pub(super) enum CompletionPart {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClientCall {
-    /// The suspension id, which is enough to find the thread again.
     pub(super) id: String,
     pub(super) name: String,
     /// JSON.
@@ -344,7 +344,7 @@ fn call(open: &AskedQuestion) -> Option<ClientCall> {
         return None;
     }
     Some(ClientCall {
-        id: open.suspension_id.to_string(),
+        id: questions::call_id(&open.suspension_id),
         name: open.tool_name.clone()?,
         arguments: question::arguments(open),
     })

@@ -9,6 +9,7 @@ use crate::domain::which_thread::Said;
 use crate::http::doors::openai::content;
 use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::models::NamedModel;
+use crate::http::doors::openai::questions;
 use crate::http::doors::openai::tools;
 
 /// The body. Members that are not listed here belong to the front end.
@@ -132,13 +133,14 @@ fn read_messages(sent: &[SentMessage]) -> Result<(Vec<Said>, Vec<String>), OpenA
             "user" => said.push(Said::User(text)),
             "assistant" => {
                 let calls = message.tool_calls.iter().flatten();
-                let calls = calls.filter_map(|call| call["id"].as_str()).map(str::to_owned).collect();
+                let calls = calls.filter_map(|call| call["id"].as_str()).map(questions::suspension_id).collect();
                 said.push(Said::Assistant { text, calls });
             }
             "tool" => {
                 let missing =
                     || OpenAiError::bad_request("invalid", format!("{place}.tool_call_id"), "It names no call.");
-                said.push(Said::ToolResult { call: message.tool_call_id.clone().ok_or_else(missing)?, text });
+                let call = message.tool_call_id.as_deref().ok_or_else(missing)?;
+                said.push(Said::ToolResult { call: questions::suspension_id(call), text });
             }
             other => {
                 let known = "system, developer, user, assistant and tool";

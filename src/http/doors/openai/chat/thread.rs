@@ -80,7 +80,7 @@ impl TargetThread {
 pub(super) struct ThreadFinder<'a> {
     pub(super) conversation: &'a SentConversation<'a>,
     pub(super) named: Option<&'a ThreadId>,
-    /// By the ids of the calls.
+    /// By the suspension ids of the calls.
     pub(super) results: &'a HashMap<String, String>,
     /// The request was accepted before under its Idempotency-Key.
     pub(super) is_repeated: bool,

@@ -14,6 +14,7 @@ use crate::domain::which_thread::Said;
 use crate::http::doors::openai::content;
 use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::models::NamedModel;
+use crate::http::doors::openai::questions;
 use crate::http::doors::openai::run_request::{Approval, Approvals};
 use crate::http::doors::openai::tools;
 
@@ -213,7 +214,7 @@ impl ResponseInput {
         match item["type"].as_str().unwrap_or("message") {
             "message" => self.message(place, item)?,
             "function_call_output" => {
-                let call = text("call_id").ok_or_else(|| missing("call_id"))?;
+                let call = questions::suspension_id(&text("call_id").ok_or_else(|| missing("call_id"))?);
                 let output = content::text(&format!("{place}.output"), item.get("output"))?;
                 self.said.push(Said::ToolResult { call: call.clone(), text: output.clone() });
                 self.has_news = true;
@@ -233,10 +234,11 @@ impl ResponseInput {
             | "mcp_approval_request"
             | "reasoning"
             | "mcp_list_tools" => {
-                if let Some(call) = text("call_id") {
+                let call = text("call_id").as_deref().map(questions::suspension_id);
+                if let Some(call) = call.clone() {
                     self.said.push(Said::Assistant { text: String::new(), calls: vec![call] });
                 }
-                self.agent_item(text("call_id").or_else(|| text("id")));
+                self.agent_item(call.or_else(|| text("id")));
                 if item["type"] == "mcp_approval_request" {
                     self.asked_last.extend(text("id").map(SuspensionId::from));
                 }
