@@ -81,7 +81,7 @@ async fn a_response_to_what_is_no_answer_asks_again_although_the_tool_keeps_runn
     let first = respond(&app, &input("ask", json!({}))).await;
     let question = text(&first);
     assert!(question.starts_with("evil__elicit asks: Your colour?"), "{question}");
-    let thread = first["conversation"]["id"].as_str().unwrap();
+    let thread = first["metadata"]["pes_thread"].as_str().unwrap();
     // The client was shown something else last, so its text answers nothing.
     let turn = |role: &str, content: &str| json!({ "role": role, "content": content });
     let said = json!([turn("user", "ask"), turn("assistant", "Something else."), turn("user", RED)]);

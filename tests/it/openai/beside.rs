@@ -115,14 +115,14 @@ async fn nor_is_it_lost_in_a_response() {
     let input = json!([output, { "role": "user", "content": MORE }]);
     let second = respond(json!({ "input": input, "previous_response_id": first["id"] })).await;
     assert_eq!(second["status"], "completed", "{second:#}");
-    let thread = second["conversation"]["id"].as_str().unwrap();
+    let thread = second["metadata"]["pes_thread"].as_str().unwrap();
     assert_eq!(users(&app, thread).await, ["where", MORE]);
     let expected =
         [("planning", false), ("execution", false), ("planning", true), ("execution", true), ("synthesis", true)];
     assert_eq!(seen(&app, thread, MORE).await, phases(&expected));
     // A later response that continues this one finds where it ended.
     let third = respond(json!({ "input": "thanks", "previous_response_id": second["id"] })).await;
-    assert_eq!(third["conversation"]["id"], thread, "{third:#}");
+    assert_eq!(third["metadata"]["pes_thread"], thread, "{third:#}");
 }
 
 /// It repeats the results of earlier turns, which answer nothing any more. Some clients leave out the ids of items.
@@ -151,9 +151,9 @@ async fn a_client_that_sends_the_whole_conversation_goes_on_after_its_results() 
         input.extend(shown(&second));
         input.push(json!({ "role": "user", "content": "thanks" }));
         let third = respond(&input).await;
-        assert_eq!(third["conversation"]["id"], first["conversation"]["id"], "{third:#}");
+        assert_eq!(third["metadata"]["pes_thread"], first["metadata"]["pes_thread"], "{third:#}");
         assert_eq!(third["output"].as_array().unwrap().last().unwrap()["content"][0]["text"], "Any time.", "{third:#}");
-        let thread = third["conversation"]["id"].as_str().unwrap();
+        let thread = third["metadata"]["pes_thread"].as_str().unwrap();
         assert_eq!(users(&app, thread).await, [format!("where, {has_ids}"), "thanks".to_owned()]);
     }
 }

@@ -363,7 +363,7 @@ async fn responses_without_ids_go_on_where_they_were() {
     let respond = async |items: Value| {
         let body = json!({ "model": "pes", "input": items });
         let response = app.ask("POST", "/v1/responses").json(&body).send().await.expect(200);
-        response["conversation"]["id"].as_str().unwrap().to_owned()
+        response["metadata"]["pes_thread"].as_str().unwrap().to_owned()
     };
     let item = |role: &str, text: &str| json!({ "role": role, "content": text });
     let thread = respond(json!("hello")).await;

@@ -54,7 +54,7 @@ async fn what_the_system_says_in_the_input_of_a_response_is_told_to_the_model() 
     ] {
         let body = json!({ "model": "pes", "input": input, "instructions": instructions });
         let response = app.ask("POST", "/v1/responses").json(&body).send().await.expect(200);
-        let thread = response["conversation"]["id"].as_str().unwrap();
+        let thread = response["metadata"]["pes_thread"].as_str().unwrap();
         let calls = app.observed(thread, "LLM_STREAM_START").await;
         let call = calls[0]["content"]["streamId"].as_str().unwrap();
         let prompt = app.get(&format!("/threads/{thread}/streams/{call}")).await.expect(200).to_string();

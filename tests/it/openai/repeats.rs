@@ -81,7 +81,7 @@ async fn a_response_that_is_asked_for_again_is_the_same_to_the_byte() {
     let second = ask(&answers).send().await;
     assert_eq!(again(ask(&answers)).await.text(), second.text());
     assert!(second.text().contains("response.completed"), "{}", second.text());
-    let thread = first["conversation"]["id"].as_str().unwrap();
+    let thread = first["metadata"]["pes_thread"].as_str().unwrap();
     assert_eq!(runs(&app, thread).await.len(), 1);
     let earlier = json!([{ "role": "user", "content": "a" }, { "role": "assistant", "content": "b" }]);
     let with_history =

@@ -113,13 +113,13 @@ async fn a_turn_goes_on_from_the_response_that_it_names() {
     let first = respond(&app, &input("hello")).await;
     let more = |id: &Value| with(input("count"), json!({ "previous_response_id": id }));
     let second = respond(&app, &more(&first["id"])).await;
-    assert_eq!(second["conversation"], first["conversation"]);
+    assert_eq!(second["metadata"]["pes_thread"], first["metadata"]["pes_thread"]);
     assert_eq!(second["previous_response_id"], first["id"]);
     // Another turn after the first one is another conversation: the continued one does not change.
     let other = respond(&app, &more(&first["id"])).await;
-    assert_ne!(other["conversation"], first["conversation"]);
+    assert_ne!(other["metadata"]["pes_thread"], first["metadata"]["pes_thread"]);
     let said = async |response: &Value| {
-        let thread = response["conversation"]["id"].as_str().unwrap();
+        let thread = response["metadata"]["pes_thread"].as_str().unwrap();
         app.get(&format!("/threads/{thread}/messages")).await.expect(200)["items"].as_array().unwrap().len()
     };
     assert_eq!((said(&second).await, said(&other).await), (4, 4));
@@ -127,11 +127,13 @@ async fn a_turn_goes_on_from_the_response_that_it_names() {
     let message = second["output"].as_array().unwrap().last().unwrap().clone();
     let items = json!([{ "role": "user", "content": "count" }, message, { "role": "user", "content": "hello" }]);
     let third = respond(&app, &input(items)).await;
-    assert_eq!(third["conversation"], first["conversation"]);
+    assert_eq!(third["metadata"]["pes_thread"], first["metadata"]["pes_thread"]);
     let unknown = app.post(RESPONSES, more(&json!("resp_run_x_1"))).await.expect(400);
     assert_eq!(unknown["error"]["code"], "previous_response_not_found");
     let named = respond(&app, &with(input("hello"), json!({ "conversation": "mine" }))).await;
-    assert_eq!(named["conversation"]["id"], "mine");
+    assert_eq!((&named["conversation"], &named["metadata"]["pes_thread"]), (&json!({ "id": "mine" }), &json!("mine")));
+    // Some clients continue a conversation instead of the response, if the response has one.
+    assert_eq!(third.get("conversation"), Some(&Value::Null));
 }
 
 /// All of them look at the thread before the first one continues it.
@@ -149,14 +151,14 @@ async fn turns_that_go_on_from_one_response_at_once_do_not_mix() {
     let mut threads = BTreeSet::new();
     for answer in all {
         let response = answer.await.unwrap().expect(200);
-        let thread = response["conversation"]["id"].as_str().unwrap().to_owned();
+        let thread = response["metadata"]["pes_thread"].as_str().unwrap().to_owned();
         let said = app.get(&format!("/threads/{thread}/messages")).await.expect(200);
         let said = said["items"].as_array().unwrap().iter().map(|it| it["content"].clone()).collect::<Value>();
         assert_eq!(said, json!(["hello", "Hello there.", "count", "Two and two are four."]));
         threads.insert(thread);
     }
     assert_eq!(threads.len(), 4);
-    assert!(threads.contains(first["conversation"]["id"].as_str().unwrap()));
+    assert!(threads.contains(first["metadata"]["pes_thread"].as_str().unwrap()));
 }
 
 /// Pages of the log that contain only the ends of other runs are no reason to stop or to read them again.
@@ -175,7 +177,7 @@ async fn a_turn_goes_on_from_a_response_that_began_before_many_other_runs_ended(
     assert!(log["items"].as_array().unwrap().iter().all(|it| it["type"] == "RUN_FINISHED"), "{log:#}");
     let (run, _) = last["id"].as_str().unwrap().rsplit_once('_').unwrap();
     let more = with(input("count"), json!({ "previous_response_id": format!("{run}_{start}") }));
-    assert_eq!(soon(respond(&app, &more)).await["conversation"]["id"], "t1");
+    assert_eq!(soon(respond(&app, &more)).await["metadata"]["pes_thread"], "t1");
 }
 
 /// The answers to everything that the response asks.
@@ -198,7 +200,7 @@ async fn a_turn_after_a_response_that_was_answered_since_is_a_copy_as_of_its_end
     let app = App::start().await;
     let after = |first: &Value, body: Value| with(body, json!({ "previous_response_id": first["id"] }));
     let said = async |response: &Value| {
-        let thread = response["conversation"]["id"].as_str().unwrap();
+        let thread = response["metadata"]["pes_thread"].as_str().unwrap();
         let messages = app.get(&format!("/threads/{thread}/messages")).await.expect(200);
         messages["items"].as_array().unwrap().iter().map(|it| it["content"].clone()).collect::<Vec<_>>()
     };
@@ -212,20 +214,20 @@ async fn a_turn_after_a_response_that_was_answered_since_is_a_copy_as_of_its_end
         let second = respond(&app, &after(&first, with(asks.clone(), json!({ "input": reply })))).await;
         assert_eq!(text(&second), last);
         let other = respond(&app, &after(&first, input("hello"))).await;
-        assert_ne!(other["conversation"], first["conversation"], "{last}");
+        assert_ne!(other["metadata"]["pes_thread"], first["metadata"]["pes_thread"], "{last}");
         assert_eq!(said(&other).await[..2], [asks["input"].clone(), json!("hello")]);
         let next = respond(&app, &after(&second, input("hello"))).await;
-        assert_eq!(next["conversation"], first["conversation"], "{last}");
+        assert_eq!(next["metadata"]["pes_thread"], first["metadata"]["pes_thread"], "{last}");
         assert!(said(&next).await.contains(&json!(last)));
     }
     // What somebody approved elsewhere is part of the conversation: its client was told of no other response.
     let first = respond(&app, &mail).await;
-    let thread = first["conversation"]["id"].as_str().unwrap();
+    let thread = first["metadata"]["pes_thread"].as_str().unwrap();
     let open = app.get("/suspensions").await.expect(200)["items"][0]["suspensionId"].clone();
     let resume = app.ask("POST", &format!("/threads/{thread}/resume")).header("prefer", "wait=30");
     resume.json(&json!({ "suspensionId": open, "approved": true })).send().await.expect(200);
     let next = respond(&app, &after(&first, input("hello"))).await;
-    assert_eq!(next["conversation"], first["conversation"]);
+    assert_eq!(next["metadata"]["pes_thread"], first["metadata"]["pes_thread"]);
     assert_eq!(said(&next).await[..3], [json!("send"), json!("The mail is dealt with."), json!("hello")]);
 }
 
@@ -312,7 +314,7 @@ async fn of_two_approvals_one_is_taken_and_the_other_is_asked_for_again() {
     let second = respond(&app, &body).await;
     let left: Vec<Value> = asked(&second).iter().map(|it| it["id"].clone()).collect();
     assert_eq!(left, [both[1]["id"].clone()], "{second:#}");
-    let thread = first["conversation"]["id"].as_str().unwrap();
+    let thread = first["metadata"]["pes_thread"].as_str().unwrap();
     let log = app.observed(thread, "AGENT_RESUMED").await;
     assert_eq!(log.len(), 1, "{log:#?}");
 }

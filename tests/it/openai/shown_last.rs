@@ -72,7 +72,7 @@ async fn a_yes_goes_on_from_the_response_that_asked() {
     let app = App::with(gate).await;
     let respond = async |input: &str, previous: &Value| respond_to(&app, input, previous).await;
     let first = respond("in turn", &Value::Null).await;
-    let thread = first["conversation"]["id"].as_str().unwrap();
+    let thread = first["metadata"]["pes_thread"].as_str().unwrap();
     let second = respond("yes", &first["id"]).await;
     assert_ne!(text(&first), text(&second));
     let again = respond("yes", &first["id"]).await;
@@ -119,7 +119,7 @@ async fn a_yes_behind_a_response_is_for_the_first_that_it_asked() {
     let app = gated_twice().await;
     let respond = async |input: &str, previous: &Value| respond_to(&app, input, previous).await;
     let both = respond("sums", &Value::Null).await;
-    let thread = both["conversation"]["id"].as_str().unwrap();
+    let thread = both["metadata"]["pes_thread"].as_str().unwrap();
     let second = respond("yes", &both["id"]).await;
     assert!(text(&second).contains("2 + 2"), "{second:#}");
     let again = respond("yes", &both["id"]).await;
@@ -144,7 +144,7 @@ async fn a_yes_behind_approvals_is_for_the_first_that_was_asked_for() {
     };
     let (query, yes) = (json!({ "role": "user", "content": "sums" }), json!({ "role": "user", "content": "yes" }));
     let both = respond(std::slice::from_ref(&query)).await;
-    let thread = both["conversation"]["id"].as_str().unwrap();
+    let thread = both["metadata"]["pes_thread"].as_str().unwrap();
     let mut input = vec![query];
     input.extend(asked(&both));
     input.push(yes.clone());

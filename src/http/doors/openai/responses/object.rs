@@ -70,6 +70,10 @@ impl ResponseHead {
     /// The member of `stored` with the format of a JSON answer.
     pub(super) const FORMAT: &str = "format";
 
+    /// The member of `stored` that is there if the request named a conversation. Some clients continue the conversation
+    /// of a response, if it has one, instead of the response.
+    pub(super) const CONVERSATION: &str = "conversation";
+
     /// The head of a response of this run. `metadata` is that of the run's message.
     pub(super) fn of(id: ResponseId, run: &RunResource, metadata: Option<&Map<String, Value>>) -> Self {
         let stored = metadata.and_then(|metadata| metadata.get(METADATA_KEY)?.as_object().cloned()).unwrap_or_default();
@@ -124,7 +128,7 @@ impl ResponseHead {
             "output": state.output,
             "parallel_tool_calls": true,
             "previous_response_id": stored_member("previous_response_id"),
-            "conversation": { "id": self.thread },
+            "conversation": self.stored.contains_key(Self::CONVERSATION).then(|| json!({ "id": self.thread })),
             "reasoning": { "effort": stored_member("reasoning")["effort"], "summary": null },
             "store": true,
             "temperature": stored_member("temperature"),

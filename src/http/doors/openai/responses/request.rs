@@ -132,6 +132,7 @@ impl Sent {
         if options.answer_schema.is_some() {
             stored.insert(ResponseHead::FORMAT.to_owned(), json!(format));
         }
+        stored.extend(conversation.iter().map(|id| (ResponseHead::CONVERSATION.to_owned(), json!(id))));
         stored.extend(self.tool_choice.clone().map(|choice| ("tool_choice".to_owned(), choice)));
         for name in ["temperature", "top_p", "max_output_tokens", "reasoning"] {
             stored.extend(self.others.get(name).map(|value| (name.to_owned(), value.clone())));
