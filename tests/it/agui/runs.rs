@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{all, ask, input, interrupts, text, told, user, with};
+use crate::openai::beside::LOCATES;
 use crate::support::app::App;
 use crate::support::wire::{Wire, end, event, event_stream};
 
@@ -204,6 +205,29 @@ async fn calls_of_the_client_alone_are_left_to_it() {
         let call = app.get(&format!("/threads/t/tool-calls/{}", call.as_str().unwrap())).await.expect(200);
         assert_eq!(call["result"]["output"], output, "{call:#}");
     }
+}
+
+/// As the client of Microsoft's Agent Framework sends them.
+#[tokio::test]
+async fn names_in_snake_case_are_taken_as_well() {
+    let app = App::scripted(LOCATES, |_| {}).await;
+    let tools = json!([{ "name": "get_location", "description": "Where.", "parameters": { "type": "object" } }]);
+    let sent = |run: &str, messages: &[Value], name: &str, value: Value| {
+        let sent = json!({ "thread_id": "t", "run_id": run, "protocol_version": "1.0", "messages": messages });
+        with(with(sent, "tools", tools.clone()), name, value)
+    };
+    let reviewed = json!({ "pes": { "executionConfig": { "planReview": "always" } } });
+    let asked = told(ask(&app, &sent("r1", &[user("where")], "forwarded_props", reviewed))).await;
+    assert_eq!(interrupts(&asked).len(), 1, "{asked:#?}");
+    let approved = json!([{
+        "interrupt_id": interrupts(&asked)[0]["id"], "status": "resolved", "payload": { "approved": true },
+    }]);
+    let asked = told(ask(&app, &sent("r2", &[user("where")], "resume", approved))).await;
+    let call = asked.last().unwrap()["outcome"]["pendingToolCallIds"][0].clone();
+    let result = json!({ "id": "m", "role": "tool", "tool_call_id": call, "content": "Rome" });
+    let done = told(ask(&app, &sent("r3", &[user("where"), result], "context", json!([])))).await;
+    assert_eq!(text(&done), "You are in Rome.", "{done:#?}");
+    assert_eq!(all(&done, "TOOL_CALL_RESULT"), [&Value::Null; 0], "the client has its message");
 }
 
 #[tokio::test]

@@ -16,12 +16,16 @@ use crate::domain::tool::ClientTool;
 use crate::http::app_state::AppState;
 use crate::http::ids::new_thread_id;
 
-/// The body of a request. Members that are not listed here belong to the client and are ignored.
+/// The body of a request. Members that are not listed here belong to the client and are ignored. Names in snake case are
+/// taken as well, as by the types of AG-UI for Python.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunAgentInput {
+    #[serde(alias = "thread_id")]
     thread_id: String,
+    #[serde(alias = "run_id")]
     run_id: String,
+    #[serde(alias = "protocol_version")]
     protocol_version: Option<String>,
     messages: Vec<Value>,
     #[serde(default)]
@@ -30,7 +34,7 @@ pub(crate) struct RunAgentInput {
     context: Option<Vec<Context>>,
     #[serde(default)]
     resume: Option<Vec<Resume>>,
-    #[serde(default)]
+    #[serde(default, alias = "forwarded_props")]
     forwarded_props: Option<Value>,
 }
 
@@ -52,6 +56,7 @@ struct Context {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Resume {
+    #[serde(alias = "interrupt_id")]
     pub(super) interrupt_id: String,
     pub(super) status: ResumeStatus,
     #[serde(default)]
@@ -140,7 +145,7 @@ pub(super) fn client(app: &AppState, input: &RunAgentInput) -> Result<ClientRun,
     }
     let speaks_v1 = input.protocol_version.as_deref().is_some_and(|version| !version.starts_with("0."));
     let results = input.messages.iter().filter(|message| message["role"] == "tool");
-    let results = results.filter_map(|message| message["toolCallId"].as_str().map(str::to_owned)).collect();
+    let results = results.filter_map(|message| call_id(message).map(str::to_owned)).collect();
     Ok(ClientRun { thread, id: input.run_id.clone(), speaks_v1, results })
 }
 
@@ -229,9 +234,14 @@ fn user_query(message: &Value, place: &str, before: &[Value]) -> Result<AguiQuer
     Ok(AguiQuery { text, message_id, earlier: before.iter().filter_map(earlier_message).collect() })
 }
 
+/// The id of the call whose result the message is.
+fn call_id(message: &Value) -> Option<&str> {
+    message["toolCallId"].as_str().or_else(|| message["tool_call_id"].as_str())
+}
+
 fn result(message: &Value, place: &str) -> Result<ToolMessage, Fault> {
-    let call = message["toolCallId"].as_str();
-    let call = call.ok_or_else(|| Fault::invalid(&format!("{place}/toolCallId"), "must be text"))?.to_owned();
+    let call =
+        call_id(message).ok_or_else(|| Fault::invalid(&format!("{place}/toolCallId"), "must be text"))?.to_owned();
     let (place, content) = (format!("{place}/content"), message["content"].clone());
     Ok(ToolMessage { call, pointer: place, content, error: message["error"].as_str().map(str::to_owned) })
 }
