@@ -138,7 +138,9 @@ async fn the_page_makes_its_own_calls() {
     assert_eq!(done.text(), "You are here.");
     let outputs: Vec<&Value> = done.all("tool-output-available").iter().map(|chunk| &chunk["output"]).collect();
     assert!(outputs.contains(&&json!("Rome")), "{outputs:?}");
-    assert!(done.one("tool-output-error")["errorText"].as_str().unwrap().contains("no satellite"));
+    let failed = done.one("tool-output-error");
+    assert!(failed["errorText"].as_str().unwrap().contains("no satellite"), "{failed}");
+    assert_eq!(failed.get("dynamic"), None, "the page knows its own tools");
 }
 
 #[tokio::test]

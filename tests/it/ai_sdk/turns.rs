@@ -27,7 +27,8 @@ async fn two_turns_are_one_conversation() {
     let input = first.one("tool-input-available");
     assert_eq!((&input["toolName"], &input["input"]), (&json!("calculator"), &json!({ "expression": "2 + 2" })));
     assert_eq!((&input["dynamic"], &input["providerExecuted"]), (&json!(true), &json!(true)));
-    assert_eq!(first.one("tool-output-available")["toolCallId"], input["toolCallId"]);
+    let output = first.one("tool-output-available");
+    assert_eq!((&output["toolCallId"], &output["dynamic"]), (&input["toolCallId"], &json!(true)));
     let finish = first.one("finish");
     assert_eq!((&finish["finishReason"], &finish["messageMetadata"]["status"]), (&json!("stop"), &json!("success")));
     assert!(finish["messageMetadata"]["usage"]["totalTokens"].as_u64().unwrap() > 0);

@@ -206,11 +206,11 @@ impl ToolPart {
     }
 
     fn output_chunk(&self, result: &ToolResult) -> Chunk {
-        let tool_call_id = result.call_id.to_string();
+        let (tool_call_id, dynamic) = (result.call_id.to_string(), self.is_dynamic);
         let is_rejected = result.error.as_ref().is_some_and(|error| error.has(CallCode::Rejected));
         match result.status {
             ToolStatus::Success => {
-                Chunk::ToolOutputAvailable { tool_call_id, output: result.output.clone().unwrap_or_default() }
+                Chunk::ToolOutputAvailable { tool_call_id, output: result.output.clone().unwrap_or_default(), dynamic }
             }
             ToolStatus::Error | ToolStatus::Skipped if is_rejected && !self.is_of_page => {
                 Chunk::ToolOutputDenied { tool_call_id }
@@ -218,7 +218,7 @@ impl ToolPart {
             ToolStatus::Error | ToolStatus::Skipped => {
                 let message = result.error.as_ref().map(|error| error.message.clone());
                 let error_text = message.unwrap_or_else(|| "The call was not made.".to_owned());
-                Chunk::ToolOutputError { tool_call_id, error_text }
+                Chunk::ToolOutputError { tool_call_id, error_text, dynamic }
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The chunks of a UI message stream, for versions 6 and 7 of the AI SDK. Their schema is a closed union, so no other
-//! type may ever be sent.
+//! The chunks of a UI message stream, for versions 6 and 7 of the AI SDK, and version 5, which has no approvals. Their
+//! schema is a closed union, so no other type may ever be sent.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -60,10 +60,15 @@ pub(super) enum Chunk {
     ToolOutputAvailable {
         tool_call_id: String,
         output: Value,
+        /// As in its [`ToolHead`]: version 5 looks for the call only among those of its kind.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        dynamic: bool,
     },
     ToolOutputError {
         tool_call_id: String,
         error_text: String,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        dynamic: bool,
     },
     ToolOutputDenied {
         tool_call_id: String,

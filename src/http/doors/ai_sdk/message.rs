@@ -48,11 +48,11 @@ impl UiMessage {
                 part["state"] = json!("approval-requested");
                 part["approval"] = json!({ "id": approval_id });
             }),
-            Chunk::ToolOutputAvailable { tool_call_id, output } => self.update_call(&tool_call_id, |part| {
+            Chunk::ToolOutputAvailable { tool_call_id, output, .. } => self.update_call(&tool_call_id, |part| {
                 part["state"] = json!("output-available");
                 part["output"] = output;
             }),
-            Chunk::ToolOutputError { tool_call_id, error_text } => self.update_call(&tool_call_id, |part| {
+            Chunk::ToolOutputError { tool_call_id, error_text, .. } => self.update_call(&tool_call_id, |part| {
                 part["state"] = json!("output-error");
                 part["errorText"] = json!(error_text);
             }),
