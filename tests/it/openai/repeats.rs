@@ -90,6 +90,29 @@ async fn a_response_that_is_asked_for_again_is_the_same_to_the_byte() {
     assert_eq!(again(ask(&with_history)).await.expect(200), first);
 }
 
+/// Codex sends back what it got of a stream that broke off, and nothing new.
+#[tokio::test]
+async fn a_response_of_which_a_client_got_the_beginning_is_sent_again() {
+    let app = App::start().await;
+    let respond =
+        async |more: Value| app.ask("POST", "/v1/responses").json(&with(json!({ "model": "pes" }), more)).send().await;
+    let whole = respond(json!({ "input": "count" })).await.expect(200);
+    assert_eq!(whole["output"][0]["type"], "reasoning");
+    let input = json!([{ "role": "user", "content": "count" }, whole["output"][0]]);
+    assert_eq!(respond(json!({ "input": input })).await.expect(200), whole);
+    let streamed = respond(json!({ "input": input, "stream": true })).await;
+    let read = app.get(&format!("/v1/responses/{}?stream=true", whole["id"].as_str().unwrap())).await;
+    assert_eq!(streamed.text(), read.text());
+    assert_eq!(runs(&app, whole["metadata"]["pes_thread"].as_str().unwrap()).await.len(), 1);
+    assert_eq!(count_threads(&app).await, 1);
+    for (last, status) in [
+        (json!({ "role": "assistant", "content": "b" }), 400),
+        (json!({ "type": "reasoning", "id": "rs_run_x_1_0" }), 404),
+    ] {
+        respond(json!({ "input": [input[0], last] })).await.expect(status);
+    }
+}
+
 async fn count_threads(app: &App) -> usize {
     app.get("/threads?limit=200").await.expect(200)["items"].as_array().unwrap().len()
 }

@@ -5,12 +5,14 @@ use serde_json::{Map, Value};
 use super::object::{ResponseHead, ResponseId};
 use super::read;
 use super::request::{ResponseRequest, no_previous};
+use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::Suspension;
 use crate::domain::ids::{SuspensionId, ThreadId};
 use crate::domain::lookup::LookupKey;
 use crate::domain::run::OnBusy;
 use crate::domain::which_thread;
+use crate::http::caller::permit;
 use crate::http::doors::conversation::open_questions;
 use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::matched_thread::{MatchedThread, SentConversation};
@@ -46,11 +48,7 @@ pub(super) async fn accept(
 ) -> Result<AcceptedResponse, OpenAiError> {
     let input = &request.input;
     if input.text.trim().is_empty() && input.answered == 0 {
-        return Err(OpenAiError::bad_request(
-            "invalid",
-            "input",
-            "It must say something that is new, or answer something.",
-        ));
+        return last_shown(ctx, request).await;
     }
     questions::check_count(input.answered, "input")?;
     check_user(&ctx.app, request.user.as_deref())?;
@@ -62,6 +60,17 @@ pub(super) async fn accept(
         Err(error) if error.has_code(Code::PreconditionFailed) => attempt(ctx, identity, model, request, key).await,
         accepted => accepted,
     }
+}
+
+/// The response to a request that says nothing new: the one whose item it sends back last. Its client got only the
+/// beginning of that response, as Codex does if a stream breaks off.
+async fn last_shown(ctx: &DoorRequest, request: &ResponseRequest) -> Result<AcceptedResponse, OpenAiError> {
+    let Some(id) = request.input.ours.last().and_then(|id| ResponseId::of_item(id)) else {
+        let message = "It must say something that is new, or answer something.";
+        return Err(OpenAiError::bad_request("invalid", "input", message));
+    };
+    permit(&ctx.caller, Scope::Read)?;
+    Ok(AcceptedResponse { thread: read::thread_of(ctx, &id).await?, id, start: None })
 }
 
 /// The response to the first of the same requests.
