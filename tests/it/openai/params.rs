@@ -117,6 +117,14 @@ async fn what_a_front_end_asks_for_itself_is_no_part_of_a_conversation() {
     }
     let streamed = named("hello").header("x-pes-task", "tags").json(&with(said("hello"), json!({ "stream": true })));
     assert!(super::Streamed::of(&streamed.send().await).is_done);
+    // As opencode asks for a title.
+    let message = |role: &str, text: &str| json!({ "role": role, "content": text });
+    let title = json!([
+        message("system", "You are a title generator. You output ONLY a thread title."),
+        message("user", "Generate a title for this conversation:\n"),
+        message("user", "count\n"),
+    ]);
+    assert!(super::streamed(&app, json!({ "model": "pes", "messages": title })).await.is_done);
     let threads = app.get("/threads").await.expect(200);
     assert_eq!(threads["items"].as_array().unwrap().len(), 1, "{threads:#}");
     let said = app.get("/threads/c/messages").await.expect(200);

@@ -10,6 +10,7 @@ use super::request::ChatRequest;
 use super::thread::without_placeholder;
 use crate::domain::ids::ThreadId;
 use crate::domain::lookup::LookupKey;
+use crate::domain::prompt::SystemPrompt;
 use crate::domain::run::OnBusy;
 use crate::domain::settings::ThreadConfig;
 use crate::domain::which_thread::{self, Said};
@@ -31,14 +32,32 @@ const CORE: &str = "react";
 const OPEN_WEBUI_PREFIX: &str = "### Task:";
 const CONVERSATION_MARKER: &str = "<chat_history>";
 
+/// How the system's message and the first one of the user begin where opencode asks for a title.
+const OPENCODE_SYSTEM_PREFIX: &str = "You are a title generator.";
+const OPENCODE_PREFIX: &str = "Generate a title for this conversation:";
+
 /// Whether the request is such a task.
 pub(super) fn is_task(headers: &HeaderMap, request: &ChatRequest) -> bool {
     let is_named = headers.get(HEADER).and_then(|name| without_placeholder(name.to_str().ok()?)).is_some();
+    is_named || is_of_open_webui(request) || is_of_opencode(request)
+}
+
+fn is_of_open_webui(request: &ChatRequest) -> bool {
     let is_known = match &request.said[..] {
         [Said::User(text)] => text.starts_with(OPEN_WEBUI_PREFIX) && text.contains(CONVERSATION_MARKER),
         _ => false,
     };
-    is_named || (is_known && !request.is_streamed)
+    is_known && !request.is_streamed
+}
+
+fn is_of_opencode(request: &ChatRequest) -> bool {
+    let is_known = match (&request.options.system_prompt, &request.said[..]) {
+        (Some(SystemPrompt::Text(system)), [Said::User(first), ..]) => {
+            system.starts_with(OPENCODE_SYSTEM_PREFIX) && first.starts_with(OPENCODE_PREFIX)
+        }
+        (_, _) => false,
+    };
+    is_known && request.options.client_tools.is_empty()
 }
 
 /// Starts the run. `text` is the user's message.
