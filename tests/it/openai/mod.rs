@@ -11,6 +11,7 @@ mod models;
 mod params;
 mod peer;
 mod refused;
+mod renamed_calls;
 mod repeats;
 mod responses;
 mod shortened;

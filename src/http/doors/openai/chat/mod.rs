@@ -2,6 +2,7 @@
 
 mod accept;
 mod events;
+mod renamed_calls;
 mod request;
 mod stream;
 mod task;
