@@ -8,6 +8,7 @@ use pes::runtime::clock::{Clock, Manual, System};
 use pes::service::{retention, runs, threads};
 use serde_json::{Value, json};
 
+use super::beside::LOCATES;
 use super::{chat, said, with};
 use crate::support::app::App;
 use crate::support::demo;
@@ -134,6 +135,28 @@ async fn what_a_front_end_asks_for_itself_is_no_part_of_a_conversation() {
     assert_eq!(about.header("x-pes-thread"), Some("c"));
     let unfilled = named("hello").header("x-pes-task", "{{TASK}}").send().await;
     assert_eq!(unfilled.header("x-pes-thread"), Some("c"));
+}
+
+/// As Codex declares those of its sub-agents.
+#[tokio::test]
+async fn a_function_of_a_namespace_is_called_with_the_namespace() {
+    let app = App::scripted(LOCATES, |_| {}).await;
+    let function = json!({ "type": "function", "name": "get_location", "parameters": { "type": "object" } });
+    let namespace = |tool: &Value| json!({ "type": "namespace", "name": "places", "tools": [tool] });
+    let respond = |input: Value, tool: &Value| {
+        let body = json!({ "model": "pes", "input": input, "tools": [tool] });
+        app.ask("POST", "/v1/responses").json(&body).send()
+    };
+    for (tool, name) in [(namespace(&function), json!("places")), (function.clone(), Value::Null)] {
+        let asked = respond(json!("where"), &tool).await.expect(200);
+        let call = asked["output"].as_array().unwrap().iter().find(|item| item["type"] == "function_call").unwrap();
+        assert_eq!((&call["name"], &call["namespace"]), (&json!("get_location"), &name));
+        let result = json!({ "type": "function_call_output", "call_id": call["call_id"], "output": "Rome" });
+        let done = respond(json!([{ "role": "user", "content": "where" }, call, result]), &tool).await.expect(200);
+        assert_eq!(done["output"].as_array().unwrap().last().unwrap()["content"][0]["text"], "You are in Rome.");
+    }
+    let refused = respond(json!("where"), &namespace(&json!({ "type": "web_search" }))).await.expect(400);
+    assert_eq!(refused["error"]["param"], "tools[0].tools[0]");
 }
 
 /// A plan of one item, followed by the answer.

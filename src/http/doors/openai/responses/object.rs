@@ -74,6 +74,9 @@ impl ResponseHead {
     /// of a response, if it has one, instead of the response.
     pub(super) const CONVERSATION: &str = "conversation";
 
+    /// The type of a tool that is a list of functions under a name.
+    pub(super) const NAMESPACE: &str = "namespace";
+
     /// The head of a response of this run. `metadata` is that of the run's message.
     pub(super) fn of(id: ResponseId, run: &RunResource, metadata: Option<&Map<String, Value>>) -> Self {
         let stored = metadata.and_then(|metadata| metadata.get(METADATA_KEY)?.as_object().cloned()).unwrap_or_default();
@@ -92,6 +95,16 @@ impl ResponseHead {
     pub(super) fn item_id(&self, prefix: &str, index: usize) -> String {
         let id = self.id.to_string();
         format!("{prefix}_{}_{index}", id.trim_start_matches("resp_"))
+    }
+
+    /// The namespace in which the client declared this function. A client finds the function only with it.
+    pub(super) fn namespace_of(&self, function: &str) -> Option<&str> {
+        let tools = self.stored.get("tools")?.as_array()?;
+        let has_function = |tool: &&Value| {
+            let functions = tool["tools"].as_array().filter(|_| tool["type"] == Self::NAMESPACE);
+            functions.is_some_and(|functions| functions.iter().any(|one| one["name"] == function))
+        };
+        tools.iter().find(has_function)?["name"].as_str()
     }
 
     pub(super) fn is_background(&self) -> bool {

@@ -156,7 +156,12 @@ impl Sent {
         for (at, tool) in self.tools.iter().flatten().enumerate() {
             match tool["type"].as_str().unwrap_or_default() {
                 "function" if is_offered => functions.push(tools::client_tool(&format!("tools[{at}]"), tool)?),
-                "function" => {}
+                ResponseHead::NAMESPACE if is_offered => {
+                    for (inner, tool) in tool["tools"].as_array().into_iter().flatten().enumerate() {
+                        functions.push(function_of_namespace(&format!("tools[{at}].tools[{inner}]"), tool)?);
+                    }
+                }
+                "function" | ResponseHead::NAMESPACE => {}
                 "mcp" if tool["server_label"] == LABEL => takes_approvals = true,
                 "mcp" => {
                     let message = format!(
@@ -164,14 +169,22 @@ impl Sent {
                     );
                     return Err(OpenAiError::unsupported(format!("tools[{at}].server_label"), message));
                 }
-                other => {
-                    let message = format!("Tools of the type `{other}` are not known; declare functions.");
-                    return Err(OpenAiError::unsupported(format!("tools[{at}]"), message));
-                }
+                other => return Err(unknown_tool(format!("tools[{at}]"), other)),
             }
         }
         Ok((functions, takes_approvals))
     }
+}
+
+fn function_of_namespace(place: &str, tool: &Value) -> Result<ClientTool, OpenAiError> {
+    match tool["type"].as_str().unwrap_or_default() {
+        "function" => tools::client_tool(place, tool),
+        other => Err(unknown_tool(place.to_owned(), other)),
+    }
+}
+
+fn unknown_tool(place: String, kind: &str) -> OpenAiError {
+    OpenAiError::unsupported(place, format!("Tools of the type `{kind}` are not known; declare functions."))
 }
 
 pub(super) fn no_previous(id: &str) -> OpenAiError {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ResponseEvents, merged};
+use super::{ResponseEvents, ResponseHead, merged};
 use crate::domain::hitl::AskedQuestion;
 use crate::domain::tool::{ToolResult, ToolStatus};
 use crate::http::doors::question;
@@ -60,11 +60,16 @@ impl ResponseEvents {
     pub(super) fn function_call(&mut self, asked: &AskedQuestion) {
         let arguments = question::arguments(asked);
         let name = asked.tool_name.clone().unwrap_or_default();
+        let namespace = self.head.namespace_of(&name).map(str::to_owned);
         let item = |id: &str, arguments: &str, status: &str| {
-            json!({
+            let mut item = json!({
                 "type": "function_call", "id": id, "call_id": asked.suspension_id, "name": name,
                 "arguments": arguments, "status": status,
-            })
+            });
+            if let Some(namespace) = &namespace {
+                item[ResponseHead::NAMESPACE] = json!(namespace);
+            }
+            item
         };
         let id = self.item_added("fc", |id| item(id, "", "in_progress"));
         let place = json!({ "item_id": id, "output_index": self.state.index() });
