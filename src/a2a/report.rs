@@ -5,7 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::types::{Artifact, Content, Message, Part, Task, TaskState, TaskStatus};
+use super::types::{Artifact, Content, Message, Part, Role, Task, TaskState, TaskStatus};
 use crate::domain::Millis;
 use crate::domain::forecast::PlanForecast;
 use crate::domain::hitl::FeedbackSchema;
@@ -76,7 +76,10 @@ pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> PeerRe
         patience_ms,
     };
     match state {
-        PeerState::Completed => with_output(report, output(&task.artifacts, said), bytes),
+        PeerState::Completed => {
+            let answer = if has_output(task) { said.cloned() } else { answer_in_history(task) };
+            with_output(report, output(&task.artifacts, answer.as_ref()), bytes)
+        }
         PeerState::Working
         | PeerState::InputRequired
         | PeerState::AuthRequired
@@ -84,6 +87,27 @@ pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> PeerRe
         | PeerState::Rejected
         | PeerState::Canceled => report,
     }
+}
+
+/// Whether it has ended with a result that only its history can have, and came without that.
+pub fn is_answer_elsewhere(task: &Task) -> bool {
+    state(task.status.state) == PeerState::Completed && !has_output(task) && task.history.is_empty()
+}
+
+/// Whether a result is where the protocol wants it: in artifacts, or in the message of the status.
+fn has_output(task: &Task) -> bool {
+    let said = task.status.message.as_ref();
+    !task.artifacts.is_empty() || said.is_some_and(|said| !said.parts.is_empty())
+}
+
+/// What the agent said after our last message, as one message. Some agents say their answer while they work, and then end
+/// the task without another word.
+fn answer_in_history(task: &Task) -> Option<Message> {
+    let said = task.history.iter().rev().take_while(|message| message.role == Role::Agent).cloned();
+    said.reduce(|later, mut earlier| {
+        earlier.parts.extend(later.parts);
+        earlier
+    })
 }
 
 /// An agent that answers immediately returns a message instead of a task.

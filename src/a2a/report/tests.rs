@@ -50,18 +50,44 @@ fn a_result_that_is_too_large_is_a_failure_with_its_size() {
     assert!(report.message.unwrap().contains("1000"));
 }
 
-/// A task that asks this.
-fn asking(parts: Vec<Part>) -> Task {
-    let said = Message {
+fn said(role: Role, parts: Vec<Part>) -> Message {
+    Message {
         message_id: "m".into(),
         context_id: None,
         task_id: None,
-        role: Role::Agent,
+        role,
         parts,
         metadata: Metadata::new(),
         extensions: Vec::new(),
         reference_task_ids: Vec::new(),
-    };
+    }
+}
+
+/// What an agent says while it works is its answer if nothing else is.
+#[test]
+fn an_answer_that_only_the_history_has_is_what_was_said_after_our_last_message() {
+    let agent = |text: &str| said(Role::Agent, vec![Part::text(text)]);
+    let ours = || said(Role::User, vec![Part::text("ours")]);
+    let mut task = Task { artifacts: Vec::new(), ..task(TaskState::Completed, Vec::new()) };
+    assert!(is_answer_elsewhere(&task));
+    task.history = vec![ours(), agent("Which one?"), ours(), agent("The answer"), agent("is four.")];
+    assert!(!is_answer_elsewhere(&task), "there is nothing more to be read");
+    let expected =
+        json!({ "text": "The answer\nis four.", "message": [{ "text": "The answer" }, { "text": "is four." }] });
+    assert_eq!(of_task(&task, 1_000, None).output, expected);
+    task.history.push(ours());
+    assert_eq!(of_task(&task, 1_000, None).output, json!({}), "it said nothing after that");
+    task.history.push(agent("Looking."));
+    task.status.message = Some(agent("Done."));
+    assert_eq!(of_task(&task, 1_000, None).output["text"], "Done.");
+    task.status.state = TaskState::Working;
+    (task.status.message, task.history) = (None, Vec::new());
+    assert!(!is_answer_elsewhere(&task));
+}
+
+/// A task that asks this.
+fn asking(parts: Vec<Part>) -> Task {
+    let said = said(Role::Agent, parts);
     let mut asking = task(TaskState::InputRequired, Vec::new());
     asking.status.message = Some(said);
     asking

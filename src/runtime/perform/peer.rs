@@ -14,7 +14,9 @@ use crate::a2a::{callback, fault};
 use crate::domain::digest;
 use crate::domain::hitl::SuspensionKind;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::domain::task::{self, PeerFailure, PeerFailureKind, PeerReport, RemoteQuestion, Task, TaskActionKind};
+use crate::domain::task::{
+    self, PeerFailure, PeerFailureKind, PeerReport, PeerState, RemoteQuestion, Task, TaskActionKind,
+};
 use crate::engine::PeerCallInput;
 use crate::engine::event::{Event, PeerEvent};
 use crate::failpoint;
@@ -115,7 +117,11 @@ impl PeerAttempt {
         }
         failpoint::reached("peer.sent");
         let report = match sent? {
-            SendResult::Task(task) => self.report(to, &task),
+            SendResult::Task(task) => {
+                // An answer that cannot be read now is read by a poll.
+                let later = PeerReport { state: PeerState::Working, ..self.report(to, &task) };
+                self.with_answer(to, task).await.map_or(later, |task| self.report(to, &task))
+            }
             SendResult::Message(message) => report::of_message(&message, self.bytes(), to.peer.timeout_ms),
         };
         if !accepts_push {
@@ -144,7 +150,18 @@ impl PeerAttempt {
         }
         let unknown = || Error::Unknown("the agent cannot tell whether it has it".to_owned());
         let theirs = self.found(to).await.map_err(retryable)?.ok_or_else(unknown)?;
+        let theirs = self.with_answer(to, theirs).await.map_err(retryable)?;
         Ok(self.report(to, &theirs))
+    }
+
+    /// The task with its history, if its answer can only be there.
+    async fn with_answer(&self, to: &PeerConnection<'_>, theirs: types::Task) -> Result<types::Task, Error> {
+        if !report::is_answer_elsewhere(&theirs) {
+            return Ok(theirs);
+        }
+        let read = to.client().task(&to.peer, &to.interface, &theirs.id, HISTORY_LENGTH).await;
+        let is_nowhere = matches!(read, Err(Error::TooLarge(_) | Error::Fault(_)));
+        if is_nowhere { Ok(theirs) } else { read }
     }
 
     /// The task that our message began, if the agent lists it.
@@ -164,6 +181,7 @@ impl PeerAttempt {
             Some(id) => to.client().task(&to.peer, &to.interface, id, 0).await?,
             None => self.found(to).await?.ok_or_else(|| Error::Fault(fault::Fault::no_task()))?,
         };
+        let theirs = self.with_answer(to, theirs).await?;
         Ok(self.report(to, &theirs))
     }
 

@@ -124,13 +124,27 @@ async fn an_answer_that_comes_too_late_does_not_end_the_task() {
     peer.says("INPUT_REQUIRED");
     assert_eq!(peer.reports(0).await.status, 202);
     let asked = app.asked("t").await;
-    peer.becomes(|told| (told.state, told.is_answered) = ("COMPLETED", true));
+    peer.becomes(|told| (told.state, told.refuses_answers) = ("COMPLETED", Some((-32004, "it asks nothing"))));
     let late = json!({ "suspensionId": asked["suspensionId"], "value": "the blue one" });
     app.post("/threads/t/resume", late).await.expect(202);
     assert_eq!(ended(&app, &run).await["status"], "completed");
     let results = results(&app, "t").await;
     assert_eq!((results.len(), &results[0]["output"]["text"]), (1, &json!("done by helper")), "{results:#?}");
     assert_eq!(peer.told().cancelled, [""; 0], "it is not told to stop");
+}
+
+/// The agent says its answer while it works, and ends the task without another word.
+#[tokio::test]
+async fn an_answer_that_only_the_history_has_is_the_result() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    peer.becomes(|told| told.ends_without_a_word = true);
+    let app = app(&peer, NEVER).await;
+    let (run, _) = delegated(&app, "t").await;
+    peer.says("COMPLETED");
+    assert_eq!(peer.reports(0).await.status, 202);
+    assert_eq!(ended(&app, &run).await["status"], "completed");
+    let expected = json!({ "text": "said by helper", "message": [{ "text": "said by helper" }] });
+    assert_eq!(results(&app, "t").await[0]["output"], expected);
 }
 
 #[tokio::test]

@@ -1,6 +1,5 @@
 //! A scripted agent: it accepts messages, replies as the test sets it, and records what it received.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -15,7 +14,13 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+pub use told::Told;
+
 use crate::support::http::{Ask, Said, soon};
+
+// Named because a benchmark includes this file from elsewhere.
+#[path = "peer/told.rs"]
+mod told;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Dialect {
@@ -23,60 +28,6 @@ pub enum Dialect {
     JsonRpc03,
     Rest1,
     Rest03,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct Told {
-    /// The parameters of `SendMessage` calls, in order.
-    pub sent: Vec<Value>,
-    /// The ids of its tasks, by the ids of the messages that started them.
-    pub begun: BTreeMap<String, String>,
-    /// The ids of later messages, with their tasks' ids.
-    pub replies: Vec<(String, String)>,
-    pub asked: usize,
-    pub cancelled: Vec<String>,
-    /// The `Authorization` of the last call.
-    pub authorization: Option<String>,
-    /// How many messages it accepts without a response.
-    pub silent: usize,
-    /// Requests are to be retried after this many seconds.
-    pub busy: Option<u32>,
-    /// Its redirect target, and the address in its card.
-    pub moved: Option<SocketAddr>,
-    /// It accepts no key.
-    pub locked: bool,
-    /// How many requests it redirected or refused.
-    pub refused: usize,
-    pub elsewhere: Option<SocketAddr>,
-    /// The status of all its tasks, as in 1.0 without the prefix.
-    pub state: &'static str,
-    /// The `If-None-Match` headers of requests for its card.
-    pub cards: Vec<Option<String>>,
-    /// Streams of its tasks: all that were started, and those still open.
-    pub streams: (usize, usize),
-    /// It cannot call back, but streams its tasks.
-    pub can_stream: bool,
-    /// Its streams end after their first event.
-    pub cuts: bool,
-    /// How many responses to messages are lost, though the messages are accepted.
-    pub loses: usize,
-    /// The tenant that its card names: its tasks exist for no other.
-    pub tenant: Option<&'static str>,
-    /// How often its tasks were listed.
-    pub listed: usize,
-    /// Its tasks come without their history, which the protocol allows.
-    pub has_no_history: bool,
-    /// It asks something else after every answer.
-    pub asks_on: bool,
-    /// Somebody else answered it: it takes no answer.
-    pub is_answered: bool,
-    /// What it says of all its tasks.
-    pub says: &'static str,
-    /// It knows no task any more, and refuses messages with a push address: with a status and a message, as agents of 0.3 do.
-    pub forgets: bool,
-    pub takes_no_address: bool,
-    /// The size of its results, if they are not a few words.
-    pub result_bytes: usize,
 }
 
 #[derive(Clone)]
@@ -185,12 +136,18 @@ impl Peer {
         let (user, agent) = if is_kind { ("user", "agent") } else { ("ROLE_USER", "ROLE_AGENT") };
         let parts = if self.dialect == Dialect::Rest03 { "content" } else { "parts" };
         let said = |message| json!({ "messageId": message, "role": user, parts: [] });
-        let history = (!told.has_no_history).then(|| begun.chain(replies).map(said).collect::<Vec<_>>());
+        let mut history = (!told.has_no_history).then(|| begun.chain(replies).map(said).collect::<Vec<_>>());
+        let is_silent = told.ends_without_a_word && told.state == "COMPLETED";
+        if let Some(history) = history.as_mut().filter(|_| is_silent) {
+            history.push(json!({ "messageId": "r", "role": agent, parts: [part("said by helper")] }));
+        }
+        let says = (!is_silent).then(|| json!({ "messageId": "m", "role": agent, parts: [part(told.says)] }));
         json!({
             "kind": "task", "id": id, "contextId": format!("context-{id}"),
-            "status": { "state": state, "message": { "messageId": "m", "role": agent, parts: [part(told.says)] } },
+            "status": { "state": state, "message": says },
             "history": history,
             "artifacts": match told.state {
+                "COMPLETED" if is_silent => json!([]),
                 "COMPLETED" if told.result_bytes > 0 => json!([{ "artifactId": "a", "parts": [part(&"x".repeat(told.result_bytes))] }]),
                 "COMPLETED" => json!([{ "artifactId": "a", "parts": [part("done by helper")] }]),
                 _ => json!([]),
@@ -321,8 +278,10 @@ async fn answer(State(peer): State<Peer>, method: Method, uri: Uri, headers: Hea
         peer.becomes(|told| told.refused += 1);
         return said(StatusCode::NOT_IMPLEMENTED);
     }
-    if told.is_answered && !body["params"]["message"]["taskId"].is_null() {
-        let error = json!({ "code": -32004, "message": "it asks nothing" });
+    if let Some((code, why)) = told.refuses_answers
+        && !body["params"]["message"]["taskId"].is_null()
+    {
+        let error = json!({ "code": code, "message": why });
         return axum::Json(json!({ "jsonrpc": "2.0", "id": body["id"], "error": error })).into_response();
     }
     let found = match (&peer.dialect, path) {
@@ -343,7 +302,7 @@ async fn answer(State(peer): State<Peer>, method: Method, uri: Uri, headers: Hea
             let id = params["id"].as_str().unwrap_or_default();
             let result = match body["method"].as_str().unwrap() {
                 "SendMessage" | "message/send" => peer.sent(params).ok_or_else(lost),
-                "GetTask" | "tasks/get" => peer.asked(id).map_err(busy),
+                "GetTask" | "tasks/get" => peer.asked(id).map_err(busy).map(|task| as_far(task, &told, params)),
                 "ListTasks" => Ok(peer.listed(params["includeArtifacts"] == true)),
                 "CancelTask" | "tasks/cancel" => Ok(peer.cancelled(id)),
                 "SubscribeToTask" | "tasks/resubscribe" => Err(peer.streamed(id)),
@@ -368,6 +327,14 @@ async fn answer(State(peer): State<Peer>, method: Method, uri: Uri, headers: Hea
         return std::future::pending().await;
     }
     found.map_or_else(|other| other, |found| axum::Json(found).into_response())
+}
+
+/// The task without its history, if that was not asked for: only an agent that answers in its history makes a difference.
+fn as_far(mut task: Value, told: &Told, params: &Value) -> Value {
+    if told.ends_without_a_word && params["historyLength"] == 0 {
+        task["history"] = json!([]);
+    }
+    task
 }
 
 fn lost() -> Response {
