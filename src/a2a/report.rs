@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::types::{Artifact, Content, Message, Part, Role, Task, TaskState, TaskStatus};
 use crate::domain::Millis;
 use crate::domain::forecast::PlanForecast;
-use crate::domain::hitl::FeedbackSchema;
+use crate::domain::hitl::{FeedbackSchema, InputType};
 use crate::domain::task::{PeerReport, PeerState, RemoteQuestion, RemoteSubject};
 use crate::tool::answer;
 
@@ -56,7 +56,7 @@ impl Progress {
 
     pub fn of_status(status: &TaskStatus) -> Self {
         let said = status.message.as_ref();
-        Self::new(state(status.state), said.and_then(message), said.and_then(question))
+        Self::new(state(status.state), said.and_then(asked_text), said.and_then(question))
     }
 }
 
@@ -64,11 +64,12 @@ impl Progress {
 pub fn of_task(task: &Task, bytes: usize, patience_ms: Option<Millis>) -> PeerReport {
     let said = task.status.message.as_ref();
     let state = state(task.status.state);
+    let is_waiting = matches!(state, PeerState::InputRequired | PeerState::AuthRequired);
     let report = PeerReport {
         state,
         remote_task_id: Some(task.id.clone()),
         remote_context_id: Some(task.context_id.clone()).filter(|id| !id.is_empty()),
-        message: said.and_then(message),
+        message: said.and_then(if is_waiting { asked_text } else { message }),
         form: said.and_then(form),
         question: said.and_then(question),
         subject: said.and_then(|said| subject(said, bytes)),
@@ -224,6 +225,30 @@ fn words(message: &Message) -> String {
     data.collect::<Vec<_>>().join("\n").chars().take(MAX_CHARS).collect()
 }
 
+/// What a question says: its texts, and the data beside them, which may be what it is about.
+fn asked_text(said: &Message) -> Option<String> {
+    let texts = texts_of(said);
+    let data: Vec<String> = other_data(said).iter().map(ToString::to_string).collect();
+    if texts.trim().is_empty() || data.is_empty() {
+        return message(said);
+    }
+    Some(format!("{texts}\n{}", data.join("\n")).chars().take(MAX_CHARS).collect())
+}
+
+/// The data of a message of a server that is not of this kind. The text of such a server says what its data does.
+fn other_data(message: &Message) -> Vec<&Value> {
+    let is_form = |form: Option<&Value>| form.is_some_and(|form| form.get("inputType").is_some());
+    let is_ours = |data: &Value| {
+        data.get("suspensionId").is_some() || is_form(data.get("feedbackSchema")) || is_form(data.get("schema"))
+    };
+    let data = message.parts.iter().filter_map(|part| match &part.content {
+        Content::Data(data) => Some(data),
+        Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
+    });
+    let data: Vec<&Value> = data.collect();
+    if data.iter().any(|data| is_ours(data)) { Vec::new() } else { data }
+}
+
 /// The texts of a message. A question of a server of this kind about its own call or plan repeats these in its text;
 /// they are shown apart.
 fn texts_of(message: &Message) -> String {
@@ -281,15 +306,24 @@ fn member<T: DeserializeOwned>(value: &Value) -> Option<T> {
 }
 
 /// The form of the expected answer, if a data part describes it like this server's own questions. Nobody could answer a
-/// question whose form cannot be used, so it is asked as text.
+/// question whose form cannot be used, so it is asked as text. Other data is answered by a text or an object.
 fn form(message: &Message) -> Option<FeedbackSchema> {
-    message.parts.iter().find_map(|part| match &part.content {
+    let given = message.parts.iter().find_map(|part| match &part.content {
         Content::Data(data) => {
             let schema = data.get("feedbackSchema").or_else(|| data.get("schema"))?;
             serde_json::from_value(schema.clone()).ok().filter(|form| answer::check_form(form).is_ok())
         }
         Content::Text(_) | Content::Raw(_) | Content::Url(_) => None,
-    })
+    });
+    given.or_else(|| text_or_object(message))
+}
+
+/// The answer to a question with data: agents that ask so may take only data. It may not name a question: behind the agent
+/// may be a server of this kind, where it would answer another question than a person was shown.
+fn text_or_object(message: &Message) -> Option<FeedbackSchema> {
+    let prompt = asked_text(message).filter(|_| !other_data(message).is_empty())?;
+    let object = json!({ "type": "object", "properties": { "suspensionId": false } });
+    Some(FeedbackSchema { custom_schema: Some(object), ..FeedbackSchema::new(InputType::Text, prompt) })
 }
 
 #[cfg(test)]

@@ -41,7 +41,8 @@ pub fn check_form(form: &FeedbackSchema) -> Result<(), ToolError> {
     }
 }
 
-/// Checks that `value` is a valid answer; the fault points into the request's `value`.
+/// Checks that `value` is a valid answer; the fault points into the request's `value`. A question that takes text also
+/// takes the objects of its schema, if it has one.
 pub fn check(form: &FeedbackSchema, value: &Value) -> Result<(), Fault> {
     if exceeds(value, MOST_DEPTH) {
         let detail = format!("Objects and arrays in the answer nest deeper than {MOST_DEPTH}.");
@@ -49,6 +50,7 @@ pub fn check(form: &FeedbackSchema, value: &Value) -> Result<(), Fault> {
     }
     let fits = match form.input_type {
         InputType::Boolean | InputType::Confirm => value.is_boolean(),
+        InputType::Text if value.is_object() && form.custom_schema.is_some() => return check_custom(form, value),
         InputType::Text => value.is_string(),
         InputType::Number => value.is_number(),
         InputType::Select => is_option(form, value),

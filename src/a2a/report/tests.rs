@@ -115,9 +115,41 @@ fn a_question_without_a_kind_or_with_a_long_id_has_no_id() {
 fn a_question_without_text_is_asked_with_its_data() {
     let said = |parts| of_task(&asking(parts), 1_000, None).message;
     assert_eq!(said(vec![Part::data(json!({ "size": ["s", "m"] }))]).as_deref(), Some(r#"{"size":["s","m"]}"#));
-    assert_eq!(said(vec![Part::text("Size?"), Part::data(json!({ "size": 1 }))]).as_deref(), Some("Size?"));
     assert_eq!(said(vec![Part::data("x".repeat(5_000).into())]).unwrap().len(), MAX_CHARS);
     assert_eq!(said(vec![Part::new(Content::Url("https://x/y".into()))]), None);
+}
+
+/// An agent that interrupts its work so asks by a text and a data part, and takes only data (Strands).
+#[test]
+fn a_question_with_text_and_data_shows_both_and_takes_a_text_or_an_object() {
+    let interrupt = json!({ "interrupts": [{ "interruptId": "i1", "name": "confirm" }] });
+    let task = asking(vec![Part::text("Order it?"), Part::data(interrupt.clone())]);
+    let report = of_task(&task, 1_000, None);
+    let shown = r#"Order it?
+{"interrupts":[{"interruptId":"i1","name":"confirm"}]}"#;
+    assert_eq!(report.message.as_deref(), Some(shown));
+    assert_eq!(Progress::of_report(&report), Progress::of_status(&task.status));
+    let form = report.form.unwrap();
+    assert_eq!((form.input_type, &*form.prompt), (InputType::Text, shown));
+    let takes = |value: Value| answer::check(&form, &value).is_ok();
+    assert!(takes(json!("yes")) && takes(json!({ "interruptResponse": { "interruptId": "i1", "response": "yes" } })));
+    assert!(!takes(json!(["yes"])) && !takes(json!(5)));
+    assert!(!takes(json!({ "suspensionId": "sus_9", "approved": true })), "that is an answer to another question");
+    let long = of_task(&asking(vec![Part::text("Order it?"), Part::data("x".repeat(5_000).into())]), 1_000, None);
+    assert_eq!(long.message.unwrap().len(), MAX_CHARS);
+    let mut ours = asked(json!({ "kind": "input" }));
+    ours.push(Part::data(interrupt));
+    let report = of_task(&asking(ours), 1_000, None);
+    assert_eq!(report.message.as_deref(), Some("Send it?"), "nothing of a data part can look like a question of ours");
+    assert_eq!(report.form.unwrap().custom_schema, None);
+}
+
+/// Such data is part of no other message.
+#[test]
+fn a_failure_says_its_text() {
+    let mut task = asking(vec![Part::text("It broke."), Part::data(json!({ "trace": 1 }))]);
+    task.status.state = TaskState::Failed;
+    assert_eq!(of_task(&task, 1_000, None).message.as_deref(), Some("It broke."));
 }
 
 #[test]

@@ -377,6 +377,8 @@ mod tests {
         let value = json!({ "suspensionId": "sus_theirs", "value": { "approved": 7 } });
         let given = reply_part(Some(&question(SuspensionKind::Input)), json!({ "approved": 7 }));
         assert_eq!(given.content, Content::Data(value));
+        // So is one to a question without an id.
+        assert_eq!(reply_part(None, json!({ "approved": 7 })).content, Content::Data(json!({ "approved": 7 })));
     }
 
     #[test]

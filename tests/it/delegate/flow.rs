@@ -133,6 +133,35 @@ async fn an_answer_that_comes_too_late_does_not_end_the_task() {
     assert_eq!(peer.told().cancelled, [""; 0], "it is not told to stop");
 }
 
+/// The agent waits still, so the next answer may be right.
+#[tokio::test]
+async fn an_answer_that_the_agent_refuses_with_an_error_is_asked_for_again_with_its_reason() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    let app = app(&peer, NEVER).await;
+    let (run, _) = delegated(&app, "t").await;
+    peer.says("INPUT_REQUIRED");
+    let mut socket = app.socket("/threads/t/events?after=latest").await;
+    assert_eq!(peer.reports(0).await.status, 202);
+    peer.becomes(|told| told.refuses_answers = Some((-32602, "Say a colour.")));
+    let mut answer = async |message: &str| {
+        status(&mut socket, "input_required").await;
+        let open = app.get("/suspensions").await.expect(200)["items"].clone();
+        assert_eq!((open.as_array().map(Vec::len), &open[0]["message"]), (Some(1), &json!(message)));
+        let answer = json!({ "suspensionId": open[0]["suspensionId"], "value": "blue" });
+        app.post("/threads/t/resume", answer).await.expect(202);
+    };
+    answer("which one?").await;
+    peer.until(|told| told.refused == 1).await;
+    peer.becomes(|told| told.refuses_answers = None);
+    answer("which one?\nhelper refused the last answer: Say a colour.").await;
+    peer.until(|told| told.replies.len() == 1).await;
+    status(&mut socket, "working").await;
+    peer.says("COMPLETED");
+    assert_eq!(peer.reports(0).await.status, 202);
+    assert_eq!(ended(&app, &run).await["status"], "completed");
+    assert_eq!(peer.told().sent[1]["message"]["parts"], json!([{ "text": "blue" }]));
+}
+
 /// The agent says its answer while it works, and ends the task without another word.
 #[tokio::test]
 async fn an_answer_that_only_the_history_has_is_the_result() {

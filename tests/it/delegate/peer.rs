@@ -281,6 +281,7 @@ async fn answer(State(peer): State<Peer>, method: Method, uri: Uri, headers: Hea
     if let Some((code, why)) = told.refuses_answers
         && !body["params"]["message"]["taskId"].is_null()
     {
+        peer.becomes(|told| told.refused += 1);
         let error = json!({ "code": code, "message": why });
         return axum::Json(json!({ "jsonrpc": "2.0", "id": body["id"], "error": error })).into_response();
     }

@@ -30,7 +30,7 @@ pub struct FeedbackSchema {
     pub options: Vec<SelectOption>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_modify_args: bool,
-    /// JSON Schema of `value`, for `custom`.
+    /// JSON Schema of `value`, for `custom`; for `text`, of the objects that are taken, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_schema: Option<Value>,
 }

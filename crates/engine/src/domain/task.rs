@@ -126,6 +126,9 @@ pub struct Task {
     /// What the agent asked in its last report, if that question has an id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_question: Option<RemoteQuestion>,
+    /// Why the agent refused a person's last answer, while it waits for another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
     /// What a person answered to the agent's last demand to authorise it, if that gave no id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_answer: Option<AuthAnswer>,

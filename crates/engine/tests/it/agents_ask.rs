@@ -31,7 +31,7 @@ fn says_that_it_is(sim: &mut Sim, state: PeerState) {
 }
 
 /// The agent is polled, and asks this, under this id if it gives one.
-fn asks(sim: &mut Sim, message: &str, id: Option<&str>) {
+pub fn asks(sim: &mut Sim, message: &str, id: Option<&str>) {
     asked(sim);
     reports(sim, &question(message, id));
 }
@@ -50,7 +50,7 @@ pub fn report(state: PeerState) -> PeerReport {
     }
 }
 
-fn question(message: &str, id: Option<&str>) -> PeerReport {
+pub fn question(message: &str, id: Option<&str>) -> PeerReport {
     let question = id.map(|id| RemoteQuestion { suspension_id: id.into(), kind: SuspensionKind::Input });
     PeerReport { message: Some(message.to_owned()), question, ..report(PeerState::InputRequired) }
 }

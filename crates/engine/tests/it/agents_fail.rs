@@ -1,12 +1,14 @@
 //! Agents whose answers are no use: when their task ends, and what a person is told.
 
+use pes_engine::domain::hitl::SuspensionKind;
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::task::{PeerFailure, PeerFailureKind, PeerState, TaskStatus};
 use pes_engine::effect::Effect;
 use pes_engine::event::{Event, PeerEvent};
 use pes_engine::step::RowKind;
+use rstest::rstest;
 
-use super::agents_ask::{asked, report, reports, waiting};
+use super::agents_ask::{asked, asks, question, report, reports, waiting};
 use super::delegate::error_code;
 use super::sim::*;
 
@@ -62,4 +64,63 @@ fn a_task_that_cannot_be_read_three_times_in_a_row_ends_its_call_with_the_reason
     assert!(sim.in_flight.iter().any(|effect| matches!(effect, Effect::CancelPeer { .. })), "it is told to stop");
     let call = sim.rows().find(|row| row.kind == RowKind::Call).expect("the delegation");
     assert!(call.body.contains(r#""lost":"it has no state""#), "the agent may have done it: {}", call.body);
+}
+
+/// A person answers, and the agent refuses the answer with an error.
+fn refuses_an_answer(sim: &mut Sim, why: &str) {
+    sim.answer(0, |answer| answer.value = Some("the first".into())).unwrap();
+    fails(sim, PeerFailureKind::Refused, why);
+}
+
+/// It waits still, so the answer is not the end.
+#[rstest]
+#[case::that_gives_questions_no_ids(None)]
+#[case::that_gives_them_ids(Some("sus_1"))]
+fn an_agent_that_refuses_an_answer_with_an_error_gets_another_to_the_same_question(#[case] id: Option<&str>) {
+    let mut sim = waiting();
+    asks(&mut sim, "Which one?", id);
+    for why in ["Say a number.", "Say a small number."] {
+        refuses_an_answer(&mut sim, why);
+        reports(&mut sim, &question("Which one?", id));
+        let open = sim.suspensions();
+        let message = format!("Which one?\naway refused the last answer: {why}");
+        assert_eq!((open.len(), open[0].kind, &*open[0].message), (1, SuspensionKind::PeerInput, &*message));
+        assert_eq!(open[0].feedback_schema.prompt, message);
+        asks(&mut sim, "Which one?", id);
+        assert_eq!(sim.suspensions()[0].suspension_id, open[0].suspension_id, "it is the same question");
+    }
+    sim.answer(0, |answer| answer.value = Some("1".into())).unwrap();
+    reports(&mut sim, &report(PeerState::Working));
+    asks(&mut sim, "Which one?", id);
+    assert_eq!(&*sim.suspensions()[0].message, "Which one?", "that is another one");
+}
+
+/// Two programs that never agree come to an end.
+#[test]
+fn an_agent_that_refuses_every_answer_is_given_up_after_fifty_questions() {
+    let mut sim = waiting();
+    asks(&mut sim, "Which one?", None);
+    for n in 1..=50 {
+        assert_eq!(sim.suspensions().len(), 1, "{n}");
+        refuses_an_answer(&mut sim, "Say a number.");
+        reports(&mut sim, &question("Which one?", None));
+    }
+    assert_eq!((error_code(&sim), sim.suspensions().len()), ("peer_failed".into(), 0));
+    assert!(sim.in_flight.iter().any(|effect| matches!(effect, Effect::CancelPeer { .. })), "it is told to stop");
+}
+
+/// As with a key that was revoked after the question.
+#[test]
+fn an_agent_that_refuses_an_answer_and_the_poll_after_it_ends_the_call_with_the_reason() {
+    let mut sim = waiting();
+    asks(&mut sim, "Which one?", None);
+    refuses_an_answer(&mut sim, "Say a number.");
+    reports(&mut sim, &question("Which one?", None));
+    poll_fails(&mut sim, PeerFailureKind::Refused);
+    assert_eq!((sim.tasks()[0].status, sim.suspensions().len()), (TaskStatus::InputRequired, 1), "a person is asked");
+    refuses_an_answer(&mut sim, "The key is not valid.");
+    fails(&mut sim, PeerFailureKind::Refused, "not valid");
+    assert_eq!(error_code(&sim), "peer_refused");
+    let told = sim.contents(ObservationType::ToolExecution);
+    assert_eq!(told[0]["error"]["message"], "The key is not valid.");
 }

@@ -59,6 +59,15 @@ impl PeerQuestion {
         Self { kind, message, form, remote: report.question, subject: Some(subject) }
     }
 
+    /// The question once more, with the reason for which the agent refused the last answer.
+    pub(super) fn after_refusal(self, task: &Task, why: Option<String>) -> Self {
+        let Some(why) = why else { return self };
+        let message = format!("{}\n{} refused the last answer: {why}", self.message, task.agent_id);
+        let is_same = self.form.prompt == self.message;
+        let prompt = if is_same { message.clone() } else { self.form.prompt };
+        Self { message, form: FeedbackSchema { prompt, ..self.form }, ..self }
+    }
+
     /// Whether a person answered this already: a demand without an id, which the agent repeats.
     pub(super) fn is_answered_by(&self, answer: &AuthAnswer, now: Millis) -> bool {
         self.remote.is_none() && countdown::is_same(&answer.question, &self.message, now - answer.asked_at)

@@ -23,6 +23,8 @@ const MAX_SENDS: u32 = 6;
 const MAX_NEGATIVE_REPLIES: u32 = 3;
 /// After this many replies that cannot be read, the call of the task ends.
 const MAX_UNREADABLE_REPLIES: u32 = 3;
+/// How much of the reason for which an agent refused an answer is kept.
+const MAX_REFUSAL_CHARS: usize = 1_000;
 
 /// The agent reported the state of its task.
 pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: PeerReport) -> TaskOutcome {
@@ -32,6 +34,8 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
         return TaskOutcome::Continues;
     }
     let is_news = task.remote_task_id.is_none() && report.remote_task_id.is_some();
+    let waits = matches!(report.state, PeerState::InputRequired | PeerState::AuthRequired);
+    let refusal = task.refusal.clone().filter(|_| waits && report.question == task.remote_question);
     tx.change_task(id, |task| {
         task.action = None;
         (task.negative_replies, task.unreadable_replies) = (0, 0);
@@ -39,6 +43,7 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
         task.remote_task_id = task.remote_task_id.take().or(report.remote_task_id.take());
         task.remote_context_id = report.remote_context_id.take().or(task.remote_context_id.take());
         task.remote_question = report.question.clone();
+        task.refusal = refusal.clone();
         // Whether an answer that had to be looked for has arrived is not certain: a person is asked once more.
         if report.state != PeerState::AuthRequired || what == TaskActionKind::Resend {
             task.auth_answer = None;
@@ -70,7 +75,7 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
         }
         PeerState::InputRequired => {
             task_continues(tx, id, TaskStatus::InputRequired, message, is_news);
-            let asked = PeerQuestion::of_waiting(&task, report);
+            let asked = PeerQuestion::of_waiting(&task, report).after_refusal(&task, refusal);
             return question::ask_a_person(tx, &task, asked);
         }
         PeerState::AuthRequired => {
@@ -89,7 +94,7 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
             }
             tx.change_task(id, |task| task.auth_answer = None);
             task_continues(tx, id, TaskStatus::AuthRequired, message, is_news);
-            return question::ask_a_person(tx, &task, asked);
+            return question::ask_a_person(tx, &task, asked.after_refusal(&task, refusal));
         }
     };
     tx.change_task(id, |task| task.message = message);
@@ -150,6 +155,11 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
         PeerFailureKind::Unreachable if has_arrived(task) => ask_at_once(tx, task),
         PeerFailureKind::Unsupported if is_answer_to_task(task) => ask_at_once(tx, task),
         PeerFailureKind::Refused if is_auth_answer(task) => ask_at_once(tx, task),
+        PeerFailureKind::Refused if is_answer_to_task(task) => {
+            let why = failure.message.chars().take(MAX_REFUSAL_CHARS).collect();
+            tx.change_task(id, |task| task.refusal = Some(why));
+            ask_at_once(tx, task)
+        }
         PeerFailureKind::Unreachable if task.tries + 1 < MAX_SENDS => {
             tx.change_task(id, |task| task.may_have_arrived = may_be_working(task));
             send::schedule_action(tx, id, TaskActionKind::Send, failure.retry_after_ms);
@@ -185,7 +195,8 @@ fn has_arrived(task: &Task) -> bool {
 }
 
 /// Whether our message is a person's answer to what the agent asked. If the agent asks nothing any more, because somebody
-/// else answered it, the answer is void and the task goes on.
+/// else answered it, the answer is void and the task goes on. If it refuses the answer and still waits, a person is asked
+/// again with its reason.
 fn is_answer_to_task(task: &Task) -> bool {
     task.remote_task_id.is_some() && task.reply.is_some()
 }
@@ -301,10 +312,15 @@ fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome
                 return end_unreadable(tx, task, failure.message);
             }
         }
-        PeerFailureKind::Unreachable
-        | PeerFailureKind::Unknown
-        | PeerFailureKind::Refused
-        | PeerFailureKind::Unsupported => {}
+        PeerFailureKind::Refused | PeerFailureKind::Unsupported => {
+            // It refused our answer before, and does not say whether it still waits: there is nothing to ask a person.
+            if task.status == TaskStatus::Sending
+                && let Some(why) = task.refusal.clone()
+            {
+                return end_undeliverable(tx, task, CallCode::PeerRefused, why);
+            }
+        }
+        PeerFailureKind::Unreachable | PeerFailureKind::Unknown => {}
     }
     send::schedule_action(tx, &task.task_id, TaskActionKind::Ask, failure.retry_after_ms);
     TaskOutcome::Continues

@@ -55,6 +55,7 @@ pub(crate) fn hand_over(tx: &mut Tx<'_>, id: &CallId, delegation: Delegation, ep
         remote_task_id: None,
         remote_context_id: None,
         remote_question: None,
+        refusal: None,
         auth_answer: None,
         action: None,
         attempt: 0,
@@ -170,6 +171,7 @@ fn send_reply(tx: &mut Tx<'_>, call: &CallId, reply: Value) {
     tx.change_task(&id, |task| {
         task.message_id = message_id;
         task.reply = Some(reply);
+        task.refusal = None;
     });
     send_again(tx, call);
 }
