@@ -23,16 +23,17 @@ pub const ANSWER: &str = "answer";
 pub const QUESTIONS: &str = "urn:pes:a2a:questions:1";
 
 /// `open` are the run's open suspensions, oldest first; `messages` its messages in order; `urls` the links to its
-/// questions.
+/// questions. An answer that is an artifact is no part of the history: clients join the two.
 pub fn task(run: &Run, open: &[Suspension], messages: &[ConversationMessage], urls: Option<&ConsoleUrls>) -> Task {
     let answer = answer_of(run, messages);
-    let is_answered = run.status == RunStatus::Completed;
+    let delivered = answer.filter(|_| run.status == RunStatus::Completed);
+    let is_delivered = |said: &&ConversationMessage| delivered.is_some_and(|it| it.message_id == said.message_id);
     Task {
         id: run.run_id.to_string(),
         context_id: run.thread_id.to_string(),
         status: status(run, open, answer, urls),
-        artifacts: answer.filter(|_| is_answered).map(artifacts).unwrap_or_default(),
-        history: messages.iter().map(message).collect(),
+        artifacts: delivered.map(artifacts).unwrap_or_default(),
+        history: messages.iter().filter(|said| !is_delivered(said)).map(message).collect(),
         metadata: Metadata::new(),
     }
 }

@@ -108,7 +108,7 @@ async fn artifacts_and_history_come_as_far_as_they_are_asked_for() {
             let page = binding.list(&app, &query).await.unwrap();
             (page.tasks[0].artifacts.len(), page.tasks[0].history.len())
         };
-        assert_eq!(shown(false, None).await, (0, 2));
+        assert_eq!(shown(false, None).await, (0, 1));
         assert_eq!(shown(false, Some(0)).await, (0, 0));
         assert_eq!(shown(true, Some(0)).await, (1, 0));
         assert_eq!(shown(true, Some(1)).await, (1, 1));

@@ -6,7 +6,7 @@ use pes::a2a::wire::Method;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::binding::{BINDINGS, NEW, at_once, says, text};
+use super::binding::{BINDINGS, NEW, about, at_once, says, text};
 use crate::support::app::App;
 use crate::support::ws::is;
 
@@ -21,7 +21,7 @@ async fn a_message_becomes_a_task_whose_answer_is_an_artifact() {
         assert_eq!(task.artifacts.len(), 1, "{binding:?}");
         assert_eq!(text(&task.artifacts[0].parts[0]), "Two and two are four.");
         let said: Vec<&str> = task.history.iter().map(|message| text(&message.parts[0])).collect();
-        assert_eq!(said, ["count", "Two and two are four."]);
+        assert_eq!(said, ["count"], "clients that join the history and the artifacts show the answer once");
         assert_eq!(task.history[0].message_id, format!("m{nth}"));
         assert_eq!(task.history[0].task_id.as_ref(), Some(&task.id));
         for other in BINDINGS {
@@ -71,7 +71,8 @@ async fn a_failed_run_is_a_failed_task_that_says_why() {
 #[tokio::test]
 async fn the_history_is_as_long_as_was_asked_for() {
     let app = App::start().await;
-    let task = NEW.send(&app, &says("m1", "hello")).await.unwrap();
+    let asking = NEW.send(&app, &says("m1", "ask")).await.unwrap();
+    let task = NEW.send(&app, &about(&asking, says("m2", "blue"))).await.unwrap();
     for binding in BINDINGS {
         for (asked, shown) in [(None, 2), (Some(0), 0), (Some(1), 1), (Some(9), 2)] {
             let query = TaskQuery { id: task.id.clone(), history_length: asked, ..TaskQuery::default() };
@@ -81,9 +82,11 @@ async fn the_history_is_as_long_as_was_asked_for() {
             assert_eq!(seen.artifacts, task.artifacts);
         }
     }
-    let mut brief = says("m2", "hello");
+    let asking = NEW.send(&app, &says("m3", "ask")).await.unwrap();
+    let mut brief = about(&asking, says("m4", "blue"));
     brief.configuration.history_length = Some(1);
-    assert_eq!(NEW.send(&app, &brief).await.unwrap().history.len(), 1);
+    let shown = NEW.send(&app, &brief).await.unwrap().history;
+    assert_eq!(shown.iter().map(|message| &*message.message_id).collect::<Vec<_>>(), ["m4"]);
 }
 
 #[tokio::test]
