@@ -3,13 +3,14 @@
 
 #![expect(deprecated, reason = "sampling and roots are refused for as long as servers ask for them")]
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ConstString, CreateMessageRequestMethod, CreateMessageRequestParams,
-    CreateMessageResult, CustomRequest, CustomResult, ElicitRequestParams, ElicitResult, ElicitationCapability,
-    ElicitationCreateRequestMethod, ErrorCode, FormElicitationCapability, Implementation, ListRootsRequestMethod,
-    ListRootsResult, LoggingMessageNotificationParam, ProgressNotificationParam,
+    ClientCapabilities, ClientConfig, ConstString, CreateMessageRequestParams, CreateMessageResult, CustomRequest,
+    CustomResult, ElicitRequestParams, ElicitResult, ElicitationCapability, ElicitationCreateRequestMethod, ErrorCode,
+    FormElicitationCapability, Implementation, ListRootsResult, LoggingMessageNotificationParam,
+    ProgressNotificationParam,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
@@ -36,6 +37,11 @@ impl Handler {
     }
 }
 
+/// Servers hand the words on to whoever called their tool.
+fn refusal(why: impl Into<Cow<'static, str>>) -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None)
+}
+
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let form = FormElicitationCapability::new().with_schema_validation(true);
@@ -50,11 +56,11 @@ impl ClientHandler for Handler {
         _: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
         tracing::warn!(server = &*self.server, "an MCP server asked for a model call; it is refused");
-        Err(ErrorData::method_not_found::<CreateMessageRequestMethod>())
+        Err(refusal("This client makes no model calls for servers."))
     }
 
     async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
-        Err(ErrorData::method_not_found::<ListRootsRequestMethod>())
+        Err(refusal("This client has no roots to list."))
     }
 
     async fn create_elicitation(
@@ -72,7 +78,7 @@ impl ClientHandler for Handler {
         context: RequestContext<RoleClient>,
     ) -> Result<CustomResult, ErrorData> {
         if request.method != ElicitationCreateRequestMethod::VALUE {
-            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None));
+            return Err(refusal(format!("This client does not know the method `{}`.", request.method)));
         }
         let asked = request.params.unwrap_or_default();
         let answer = self.questions.ask_in_other_form(&asked, &context.ct).await;

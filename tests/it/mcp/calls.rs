@@ -99,7 +99,9 @@ async fn a_call_that_is_dropped_is_cancelled_at_the_server() {
 async fn a_server_gets_no_model_call_out_of_us() {
     let bed = Bed::new(|_| ()).await;
     let refused = bed.call("sample", json!({})).await.unwrap().output;
-    assert!(refused.as_str().unwrap().contains("-32601"), "{refused}");
+    let refused: serde_json::Value = serde_json::from_str(refused.as_str().unwrap()).unwrap();
+    let words = "This client makes no model calls for servers.";
+    assert_eq!((&refused["code"], &refused["message"]), (&json!(-32601), &json!(words)));
 }
 
 #[tokio::test]
