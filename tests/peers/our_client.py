@@ -14,7 +14,7 @@ from threading import Thread
 from typing import Any
 
 from pes_client import Pes, PesError, PesUnreachable
-from pes_client.types import AgentSuspendedObservation, LiveFrame, Observation
+from pes_client.types import AgentSuspendedObservation, HistoryMessage, LiveFrame, Observation
 
 Decide = Callable[[AgentSuspendedObservation], Awaitable[Any]]
 Look = Callable[[LiveFrame], Awaitable[Any]]
@@ -79,6 +79,21 @@ async def turns(pes: Pes) -> None:
         run = await pes.settled(receipt["runId"])
         assert run["result"]["response"]["content"] == text, run
     assert [it["role"] for it in await collected(pes.messages("turns"))] == ["USER", "AI", "USER", "AI"]
+
+
+async def elsewhere(pes: Pes) -> None:
+    earlier: list[HistoryMessage] = [{"role": "user", "content": "We are 14."}, {"role": "assistant", "content": "Noted."}]
+    receipt = await pes.process(
+        "elsewhere", "hello", history=earlier, user_id="u1", session_id="s1", trace_id="mine"
+    )
+    run = await pes.settled(receipt["runId"])
+    assert (run["userId"], run["clientTraceId"]) == ("u1", "mine"), run
+    said = await collected(pes.messages("elsewhere"))
+    assert [it["content"] for it in said][:3] == ["We are 14.", "Noted.", "hello"], said
+    receipt = await pes.process("elsewhere", "count", after=said[1]["messageId"])
+    await pes.settled(receipt["runId"])
+    again = await collected(pes.messages("elsewhere"))
+    assert [it["content"] for it in again][1:] == ["Noted.", "count", "Two and two are four."], again
 
 
 async def decisions(pes: Pes) -> None:
@@ -237,7 +252,7 @@ async def speaking(pes: Pes) -> None:
 
 async def main() -> None:
     async with Pes(sys.argv[1]) as pes:
-        for story in (turns, decisions, refusals, cancelled, broken, breath, later, killed, speaking):
+        for story in (turns, elsewhere, decisions, refusals, cancelled, broken, breath, later, killed, speaking):
             await story(pes)
     print("done")
 

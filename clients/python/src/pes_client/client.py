@@ -12,6 +12,7 @@ from .types import (
     CallOptions,
     CancelReceipt,
     ConversationMessage,
+    HistoryMessage,
     ListedSuspension,
     LiveFrame,
     ObservationType,
@@ -58,17 +59,33 @@ class Pes:
         thread: str,
         query: str,
         *,
+        after: str | None = None,
+        history: list[HistoryMessage] | None = None,
         on_busy: OnBusy | None = None,
         options: CallOptions | None = None,
+        session_id: str | None = None,
+        trace_id: str | None = None,
         user_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> Receipt:
-        """Asks. Returns when the request is durable: from then on the run goes on, whatever happens to this client."""
+        """Asks. Returns when the request is durable: from then on the run goes on, whatever happens to this client.
+
+        `after` names a message to which the thread goes back first, or `start`; `history` is a conversation from
+        elsewhere with which a new thread begins.
+        """
         ask: AgentProps = {"query": query}
+        if after is not None:
+            ask["after"] = after
+        if history is not None:
+            ask["history"] = history
         if on_busy is not None:
             ask["onBusy"] = on_busy
         if options is not None:
             ask["options"] = options
+        if session_id is not None:
+            ask["sessionId"] = session_id
+        if trace_id is not None:
+            ask["traceId"] = trace_id
         if user_id is not None:
             ask["userId"] = user_id
         receipt: Receipt = await self._post(f"{at(thread)}/process", ask, idempotency_key)
