@@ -217,10 +217,14 @@ impl Keys {
             Credential::Token(token) => self.admit_token(token).await?,
             Credential::Session(session) => self.admit_session(session).await?,
         };
-        if self.documents.as_ref().is_some_and(|documents| documents.is_removed(caller.tenant)) {
-            return Err(tenant_removed(&caller.tenant_name).into());
+        if self.is_removed(caller.tenant) {
+            return Err(Fault::new(Code::Unauthorized, removed(&caller.tenant_name)).into());
         }
         Ok(caller)
+    }
+
+    pub(super) fn is_removed(&self, tenant: TenantPk) -> bool {
+        self.documents.as_ref().is_some_and(|documents| documents.is_removed(tenant))
     }
 
     async fn admit_session(&self, session: &str) -> Result<Caller, Refusal> {
@@ -366,8 +370,8 @@ fn unknown_key() -> Fault {
     Fault::new(Code::Unauthorized, "This key is not known, was revoked or has expired.")
 }
 
-fn tenant_removed(name: &str) -> Fault {
-    Fault::new(Code::Unauthorized, format!("The tenant `{name}` was removed; only the operator can open it again."))
+pub(super) fn removed(tenant: &str) -> String {
+    format!("The tenant `{tenant}` was removed; only the operator can open it again.")
 }
 
 fn session_expired() -> Fault {

@@ -4,7 +4,7 @@
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::keys::{CACHE_TTL, Credential, Keys, MAX_CACHED, Pass, unavailable};
+use super::keys::{CACHE_TTL, Credential, Keys, MAX_CACHED, Pass, removed, unavailable};
 use super::mint::hash;
 use super::oidc::{self, Issuers, Person};
 use super::refused_logins::{Refusal, RefusalCause};
@@ -65,9 +65,12 @@ impl Keys {
         Ok(Caller { tenant, tenant_name, name, scopes, groups })
     }
 
-    /// Records that the person signed in with a browser, in the audit of their tenant.
+    /// Records that the person signed in with a browser, in the audit of their tenant. Refused if that was removed.
     pub(super) async fn audit_sign_in(&self, person: &Person) -> Result<(), Fault> {
-        let Caller { tenant, name, scopes, .. } = self.caller_of(person.clone()).await?;
+        let Caller { tenant, tenant_name, name, scopes, .. } = self.caller_of(person.clone()).await?;
+        if self.is_removed(tenant) {
+            return Err(Fault::new(Code::Forbidden, removed(&tenant_name)));
+        }
         let detail = json!({ "issuer": person.provider, "scopes": scopes });
         let line = AuditRow::of_tenant(tenant, (self.now)(), &name, "sign in", detail);
         self.store.add_line(line).await.map_err(unavailable)

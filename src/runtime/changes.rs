@@ -14,8 +14,8 @@ impl Actor {
     /// Commits the profile that `edit` returns. A refusal is final only if it is about the newest version of the thread.
     pub(super) async fn edit_profile(&mut self, edit: &ProfileEdit) -> Result<(), CommandError> {
         self.commit_change(None, |thread, now, commit| {
-            let EditedProfile { profile, row, audit } = edit(thread, now)?;
-            commit.rows.extend(row);
+            let EditedProfile { profile, rows, audit } = edit(thread, now)?;
+            commit.rows.extend(rows);
             commit.audit.extend(audit);
             commit.profile = Some(Box::new(profile));
             Ok(())

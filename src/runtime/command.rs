@@ -98,7 +98,7 @@ pub(crate) type ProfileEdit = Box<dyn Fn(&ThreadRow, Millis) -> Result<EditedPro
 /// A changed profile, and what is stored with it.
 pub(crate) struct EditedProfile {
     pub(crate) profile: ThreadProfile,
-    pub(crate) row: Option<Row>,
+    pub(crate) rows: Vec<Row>,
     pub(crate) audit: Option<AuditRow>,
 }
 

@@ -174,7 +174,8 @@ pub(crate) struct KeyLocks(Arc<Mutex<HashMap<LockKey, Arc<Semaphore>>>>);
 pub(crate) struct KeyGuard {
     key: LockKey,
     locks: KeyLocks,
-    lock: Arc<Semaphore>,
+    /// `None`: it is being dropped.
+    lock: Option<Arc<Semaphore>>,
     /// `None`: it waits for the holder.
     held: Option<OwnedSemaphorePermit>,
 }
@@ -184,8 +185,8 @@ impl KeyLocks {
     pub(crate) async fn lock(&self, tenant: TenantPk, scope: &str, key: &str, max_wait: Duration) -> Result<KeyGuard> {
         let key = (tenant, scope.to_owned(), key.to_owned());
         let lock = self.0.lock().entry(key.clone()).or_insert_with(|| Arc::new(Semaphore::new(1))).clone();
-        let mut guard = KeyGuard { key, locks: self.clone(), lock, held: None };
-        let acquired = timeout(max_wait, guard.lock.clone().acquire_owned()).await.map_err(|_| in_progress())?;
+        let mut guard = KeyGuard { key, locks: self.clone(), lock: Some(lock.clone()), held: None };
+        let acquired = timeout(max_wait, lock.acquire_owned()).await.map_err(|_| in_progress())?;
         guard.held = Some(acquired.expect("it is never closed"));
         Ok(guard)
     }
@@ -195,8 +196,9 @@ impl Drop for KeyGuard {
     fn drop(&mut self) {
         self.held = None;
         let mut locks = self.locks.0.lock();
-        // Nobody else holds it or waits for it: the other reference is that of the map.
-        if Arc::strong_count(&self.lock) == 2 {
+        // Under the lock of the map, so that of several guards the last one sees that only the map refers to it.
+        self.lock = None;
+        if locks.get(&self.key).is_some_and(|lock| Arc::strong_count(lock) == 1) {
             locks.remove(&self.key);
         }
     }

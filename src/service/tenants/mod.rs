@@ -18,7 +18,7 @@ use crate::store::{PageAsk, ThreadFilter};
 
 pub(super) use removal::run;
 #[cfg(feature = "internals")]
-pub use removal::sweep;
+pub use removal::{Progress, sweep};
 
 /// All tenants, by name, also removed ones.
 pub async fn list(service: &Service) -> Result<Vec<Tenant>> {

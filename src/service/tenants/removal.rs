@@ -1,5 +1,7 @@
-//! Deletes what removed tenants have: keys, documents, threads. It works in small batches with pauses between them, so that
-//! no request of another tenant waits for it, and can be interrupted at any point.
+//! Deletes what removed tenants have: keys and schedules first, then threads with their runs, and when no thread is left,
+//! whose runs follow the tenant's policy and caps, the other documents. It works in small batches with pauses between them,
+//! so that no request of another tenant waits for it, and can be interrupted at any point. It stops if the tenant is opened
+//! again.
 
 use std::time::Duration;
 
@@ -12,23 +14,36 @@ use crate::auth;
 use crate::domain::actor::ServerActor;
 use crate::domain::ids::TenantPk;
 use crate::runtime::CommandError;
-use crate::store::documents::{Change, Document, DocumentKind, Expected};
-use crate::store::{self, Pace, PageAsk, ThreadFilter, ThreadRow};
+use crate::store::documents::{Change, DocumentKind, Expected};
+use crate::store::{self, DeliveryStatus, Pace, PageAsk, TargetKind, ThreadFilter, ThreadRow};
 
-/// How often the tenants that were removed are looked through again: a request that was under way at the removal may have
-/// left a thread.
+/// How often the removed tenants are looked through if nothing was left of them.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(3_600);
-/// The pause after a failed sweep.
+/// The pause after something was deleted: requests that were under way, and other processes, which notice a removal within
+/// two seconds, may have added something.
+const PAUSE: Duration = Duration::from_secs(10);
+/// The pause after something could not be deleted.
 const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// How many threads are read at once, and how many of these are deleted concurrently.
 const PAGE: u32 = 100;
 const CONCURRENCY: usize = 16;
 
+/// What a sweep did. Of several, the last in this order counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Progress {
+    NothingFound,
+    Deleted,
+    /// Something could not be deleted.
+    Left,
+}
+
 /// Deletes after each removal, and periodically, until the server drains.
 pub(in crate::service) async fn run(service: Service) {
     loop {
         let pause = match sweep(&service).await {
-            Ok(()) => SWEEP_INTERVAL,
+            Ok(Progress::NothingFound) => SWEEP_INTERVAL,
+            Ok(Progress::Deleted) => PAUSE,
+            Ok(Progress::Left) => RETRY_INTERVAL,
             Err(error) => {
                 tracing::warn!(%error, "what removed tenants have could not be deleted; retrying in a minute");
                 RETRY_INTERVAL
@@ -39,26 +54,62 @@ pub(in crate::service) async fn run(service: Service) {
     }
 }
 
-/// Deletes everything that removed tenants have now.
-pub async fn sweep(service: &Service) -> store::Result<()> {
+/// Takes the next step of deleting what each removed tenant has.
+pub async fn sweep(service: &Service) -> store::Result<Progress> {
+    let mut progress = Progress::NothingFound;
     for document in service.documents.all(DocumentKind::Removal) {
-        revoke_keys(service, document.tenant).await?;
-        delete_documents(service, document.tenant).await?;
-        delete_threads(service, document.tenant).await?;
+        progress = progress.max(delete_next(service, document.tenant).await?);
     }
-    Ok(())
+    Ok(progress)
 }
 
-async fn revoke_keys(service: &Service, tenant: TenantPk) -> store::Result<()> {
+async fn delete_next(service: &Service, tenant: TenantPk) -> store::Result<Progress> {
+    let keys = revoke_keys(service, tenant).await?;
+    let schedules = delete_documents(service, tenant, |kind| kind == DocumentKind::Schedule).await?;
+    let threads = delete_threads(service, tenant).await?;
+    let progress = keys.max(schedules).max(threads);
+    if progress > Progress::NothingFound {
+        return Ok(progress);
+    }
+    // Agents that worked for deleted threads are told to stop.
+    let pending = PageAsk::first(1);
+    let pending =
+        service.store.deliveries_of_tenant(tenant, TargetKind::Agent, Some(DeliveryStatus::Pending), &pending).await?;
+    let are_agents_told = pending.items.is_empty();
+    let others = delete_documents(service, tenant, |kind| are_agents_told || kind != DocumentKind::Agent).await?;
+    Ok(if are_agents_told { others } else { Progress::Left })
+}
+
+/// As of now, whatever other processes did.
+async fn is_removed(service: &Service, tenant: TenantPk) -> store::Result<bool> {
+    service.documents.refresh().await?;
+    Ok(service.documents.is_removed(tenant))
+}
+
+async fn revoke_keys(service: &Service, tenant: TenantPk) -> store::Result<Progress> {
+    let mut progress = Progress::NothingFound;
     for key in service.store.keys_of(tenant).await?.into_iter().filter(|key| key.revoked_at.is_none()) {
+        if !is_removed(service, tenant).await? {
+            break;
+        }
         auth::revoke(&*service.store, &key.key_id, ServerActor::Server.as_str(), service.now()).await?;
+        progress = Progress::Deleted;
     }
-    Ok(())
+    Ok(progress)
 }
 
-async fn delete_documents(service: &Service, tenant: TenantPk) -> store::Result<()> {
-    let own = |document: &Document| document.tenant == tenant && document.kind != DocumentKind::Removal;
-    for document in service.documents.of_all().into_iter().filter(|document| own(document)) {
+/// Deletes the tenant's documents of these kinds, except for the removal itself.
+async fn delete_documents(
+    service: &Service,
+    tenant: TenantPk,
+    is_meant: impl Fn(DocumentKind) -> bool,
+) -> store::Result<Progress> {
+    let mut progress = Progress::NothingFound;
+    let documents = service.documents.of_all().into_iter().filter(|document| document.tenant == tenant);
+    for document in documents.filter(|document| document.kind != DocumentKind::Removal && is_meant(document.kind)) {
+        if !is_removed(service, tenant).await? {
+            break;
+        }
         let (kind, id, by) = (document.kind, document.id.clone(), ServerActor::Server.as_str().to_owned());
         let (why, now) = (Some("the tenant was removed".to_owned()), service.now());
         let change = Change { tenant, kind, id, body: None, former: None, by, by_tenant: None, why, now };
@@ -66,37 +117,67 @@ async fn delete_documents(service: &Service, tenant: TenantPk) -> store::Result<
         if kind == DocumentKind::Schedule {
             service.store.forget_schedule(tenant, &document.id).await?;
         }
+        progress = Progress::Deleted;
     }
-    Ok(())
+    Ok(progress)
 }
 
-/// Stops if the tenant is opened again.
-async fn delete_threads(service: &Service, tenant: TenantPk) -> store::Result<()> {
-    let mut ask = PageAsk { limit: PAGE, ..PageAsk::default() };
+/// Deletes the tenant's threads, until it finds none that can be deleted: one that changes meanwhile may escape a pass.
+async fn delete_threads(service: &Service, tenant: TenantPk) -> store::Result<Progress> {
+    let mut has_deleted = false;
+    loop {
+        let pass = delete_threads_once(service, tenant).await?;
+        has_deleted |= pass.deleted > 0;
+        if pass.deleted == 0 {
+            return Ok(match pass.left {
+                0 if has_deleted => Progress::Deleted,
+                0 => Progress::NothingFound,
+                _ => Progress::Left,
+            });
+        }
+    }
+}
+
+/// How many threads a pass deleted, and how many it could not delete.
+#[derive(Default)]
+struct Pass {
+    deleted: usize,
+    left: usize,
+}
+
+async fn delete_threads_once(service: &Service, tenant: TenantPk) -> store::Result<Pass> {
+    let (mut pass, mut ask) = (Pass::default(), PageAsk::first(PAGE));
     loop {
         let page = service.store.threads(tenant, &ThreadFilter::default(), &ask).await?;
         for some in page.items.chunks(CONCURRENCY) {
-            if !service.documents.is_removed(tenant) {
-                return Ok(());
+            if !is_removed(service, tenant).await? {
+                return Ok(pass);
             }
             let pace = Pace::begin();
-            join_all(some.iter().map(|thread| delete_thread(service, thread))).await;
+            let tried = join_all(some.iter().map(|thread| delete_thread(service, thread))).await;
+            let deleted = tried.into_iter().filter(|is_deleted| *is_deleted).count();
+            pass.deleted += deleted;
+            pass.left += some.len() - deleted;
             pace.rest(&*service.store).await;
         }
         if page.next_cursor.is_none() {
-            return Ok(());
+            return Ok(pass);
         }
         ask.cursor = page.next_cursor;
     }
 }
 
-/// A thread that cannot be deleted now is left for the next sweep.
-async fn delete_thread(service: &Service, thread: &ThreadRow) {
+/// `false`: it cannot be deleted now.
+async fn delete_thread(service: &Service, thread: &ThreadRow) -> bool {
     match service.runtime.delete(thread.pk, ServerActor::Server.as_str().to_owned()).await {
-        Ok(()) => count_deleted("thread", 1),
-        Err(CommandError::Gone) => {}
+        Ok(()) => {
+            count_deleted("thread", 1);
+            true
+        }
+        Err(CommandError::Gone) => true,
         Err(refusal) => {
             tracing::warn!(threadId = %thread.thread_id, ?refusal, "a thread of a removed tenant is kept a while longer");
+            false
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::prompt_writers::new_writer;
+use super::prompt_writers::{new_writer, row_of_unrecorded};
 use super::tool_policy::signed;
 use super::{NewThreadAsk, profile};
 use crate::domain::caller::{Caller, Scope};
@@ -100,7 +100,9 @@ pub async fn patch(service: &Service, caller: &Caller, id: &ThreadId, merge_patc
     if merge_patch.get("config").is_some() {
         settings::check(service, caller, &row.core, &profile.config)?;
     }
-    service.runtime.edit_profile(row.pk, profile::edit(merge_patch, caller.clone(), service.config.env)).await?;
+    let unrecorded = row_of_unrecorded(service, &row).await?;
+    let edit = profile::edit(merge_patch, caller.clone(), service.config.env, unrecorded);
+    service.runtime.edit_profile(row.pk, edit).await?;
     get(service, caller, id).await
 }
 

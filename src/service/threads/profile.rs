@@ -13,6 +13,7 @@ use crate::domain::fault::{Code, Fault};
 use crate::domain::pointer::Pointer;
 use crate::domain::thread::ThreadProfile;
 use crate::domain::typed::typed;
+use crate::engine::step::Row;
 use crate::runtime::audit::audit_row;
 use crate::runtime::{EditedProfile, ProfileEdit};
 use crate::service::Result;
@@ -24,13 +25,15 @@ pub(super) const MAX_PROFILE_BYTES: usize = 64 << 10;
 /// The maximum size of a title in a profile that exceeds the bound already.
 const MAX_TITLE_BYTES: usize = 1 << 10;
 
-/// The patch as a function that the thread's actor applies to the current profile.
-pub(super) fn edit(patch: Value, by: Caller, environment: Environment) -> ProfileEdit {
+/// The patch as a function that the thread's actor applies to the current profile. `unrecorded`: the row of a writer of the
+/// instructions before, if none is recorded.
+pub(super) fn edit(patch: Value, by: Caller, environment: Environment, unrecorded: Option<Row>) -> ProfileEdit {
     Box::new(move |row, now| {
         let profile = patched(row, &patch, &by, environment)?;
         let writer = new_writer(&row.profile.config, &profile.config, &by.name, now);
         let audit = audit_line(row, &profile, now, &by.name);
-        Ok(EditedProfile { profile, row: writer, audit })
+        let unrecorded = writer.as_ref().and(unrecorded.clone());
+        Ok(EditedProfile { profile, rows: unrecorded.into_iter().chain(writer).collect(), audit })
     })
 }
 

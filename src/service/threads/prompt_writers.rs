@@ -29,19 +29,34 @@ pub(in crate::service) fn row_of(writer: &str, now: Millis) -> Row {
     Row { kind: RowKind::PromptWriter, id: writer.to_owned(), ord: now, keep: Keep::Never, body }
 }
 
-/// The names of everybody who wrote any part of the thread's instructions; none if it has no instructions. Those of a thread
-/// of a release that recorded no writers count as written by who created the thread.
+/// The names of everybody who wrote any part of the thread's instructions; none if it has no instructions.
 pub(in crate::service) async fn prompt_writers(service: &Service, thread: &ThreadRow) -> Result<Vec<String>> {
+    let mut names = recorded_writers(service, thread).await?;
+    if names.is_empty() {
+        names.extend(unrecorded_writer(thread).map(str::to_owned));
+    }
+    Ok(names)
+}
+
+/// The same as a row, if no writer is recorded yet: the first change of such instructions stores it beside its own.
+pub(super) async fn row_of_unrecorded(service: &Service, thread: &ThreadRow) -> Result<Option<Row>> {
+    let Some(writer) = unrecorded_writer(thread) else { return Ok(None) };
+    Ok(recorded_writers(service, thread).await?.is_empty().then(|| row_of(writer, thread.created_at)))
+}
+
+/// Instructions of a release that recorded no writers count as written by who created the thread.
+fn unrecorded_writer(thread: &ThreadRow) -> Option<&str> {
     let config = &thread.profile.config;
-    if config.system_prompt.is_none() && config.persona.is_none() {
+    (config.system_prompt.is_some() || config.persona.is_some()).then_some(thread.created_by.as_str())
+}
+
+/// The names in the thread's rows. They count only while it has instructions.
+async fn recorded_writers(service: &Service, thread: &ThreadRow) -> Result<Vec<String>> {
+    if unrecorded_writer(thread).is_none() {
         return Ok(Vec::new());
     }
     let rows = Entries::from(PageAsk::first(CHUNK), |page| async move {
         service.store.rows(thread.pk, RowKind::PromptWriter, Order::Ascending, &page).await
     });
-    let mut names: Vec<String> = rows.all().await?.into_iter().map(|row| row.id).collect();
-    if names.is_empty() {
-        names.push(thread.created_by.clone());
-    }
-    Ok(names)
+    Ok(rows.all().await?.into_iter().map(|row| row.id).collect())
 }

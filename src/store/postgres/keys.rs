@@ -33,7 +33,8 @@ const BY_HASH: &str = select_key!("WHERE k.hash = $1 OR k.former_hash = $1 ORDER
 
 const BY_NAME: &str = select_key!("WHERE k.tenant = $1 AND k.name = $2");
 
-/// Keys of one tenant are added one after another, so that each is counted by the next. References to the tenant go on.
+/// Keys of one tenant are added, and expired ones made valid again, one after another, so that each is counted by the next.
+/// References to the tenant go on.
 const LOCK_TENANT: &str = "SELECT pk FROM tenants WHERE pk = $1 FOR NO KEY UPDATE";
 
 const COUNT_VALID: &str = "
@@ -143,15 +144,7 @@ impl KeyStore for Postgres {
     }
 
     async fn rotate_key(&self, rotation: Rotation, audit: AuditRow) -> Result<bool> {
-        let max_keys = rotation.max_keys();
-        let rotate = sqlx::query(ROTATE)
-            .bind(rotation.key_id)
-            .bind(rotation.hash)
-            .bind(rotation.former_until)
-            .bind(rotation.expires_at)
-            .bind(rotation.now)
-            .bind(max_keys);
-        Ok(self.change_with_audit(rotate, &audit).await? > 0)
+        self.pool.with_connection(async |connection| rotate(connection, rotation, &audit).await).await
     }
 
     async fn touch_key(&self, key_id: &str, now: Millis, since: Millis, audit: Option<AuditRow>) -> Result<()> {
@@ -173,6 +166,26 @@ impl KeyStore for Postgres {
         let found = self.pool.fetch_optional(query).await?;
         found.as_ref().map(KeyRow::read).transpose()
     }
+}
+
+async fn rotate(connection: &mut PgConnection, rotation: Rotation, audit: &AuditRow) -> Result<bool> {
+    let max_keys = rotation.max_keys();
+    // Dropped without a commit, it is rolled back.
+    let mut transaction = connection.begin().await.map_err(error)?;
+    sqlx::query(LOCK_TENANT).bind(audit.tenant.0).execute(&mut *transaction).await.map_err(error)?;
+    let rotate = sqlx::query(ROTATE)
+        .bind(rotation.key_id)
+        .bind(rotation.hash)
+        .bind(rotation.former_until)
+        .bind(rotation.expires_at)
+        .bind(rotation.now)
+        .bind(max_keys);
+    if rotate.execute(&mut *transaction).await.map_err(error)?.rows_affected() == 0 {
+        return Ok(false);
+    }
+    insert(&mut transaction, audit).await?;
+    transaction.commit().await.map_err(error)?;
+    Ok(true)
 }
 
 async fn add(connection: &mut PgConnection, key: KeyRow, max_keys: usize, audit: &AuditRow) -> Result<KeyAdded> {

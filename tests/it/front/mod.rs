@@ -34,6 +34,7 @@ mod plan;
 mod plan_review;
 mod policy;
 mod process;
+mod prompt_writers;
 mod questions;
 mod reads;
 mod ready;
