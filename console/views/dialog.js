@@ -70,7 +70,7 @@ function Delete({ ctx, thread, close }) {
   const send = () => ctx.api.delete(`/threads/${enc(thread.id)}`).catch((problem) => problem.status === 404 || Promise.reject(problem)).then(gone);
   return html`<${Asked} label="Delete this thread?" yes="Delete it" cls="bad" send=${send} close=${close}>
     <p><b>${show(thread.title)}</b> <span class="mono dim">${show(thread.id)}</span></p>
-    <p>${thread.core.runId && 'Its run is stopped. '}Its plan, log and answers are erased for good; only its audit is kept.</p>
+    <p>${thread.core.runId && 'Its run is stopped. '}Its plan, log and answers are erased for good; only its audit and its usage are kept.</p>
   </${Asked}>`;
 }
 

@@ -30,7 +30,7 @@ pub struct Tenant {
 pub struct TenantInUse {
     #[serde(flatten)]
     pub tenant: Tenant,
-    /// When one of its threads changed last; absent: it has none, so that the deletion of a removed tenant is done.
+    /// When one of its threads changed last; absent: it has none, or none any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used_at: Option<Millis>,
 }

@@ -56,6 +56,7 @@ pub(in crate::service) async fn run(service: Service) {
 
 /// Takes the next step of deleting what each removed tenant has.
 pub async fn sweep(service: &Service) -> store::Result<Progress> {
+    service.documents.refresh().await?;
     let mut progress = Progress::NothingFound;
     for document in service.documents.all(DocumentKind::Removal) {
         progress = progress.max(delete_next(service, document.tenant).await?);

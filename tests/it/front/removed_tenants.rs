@@ -79,6 +79,11 @@ async fn the_callers_of_a_removed_tenant_are_refused_and_what_it_had_is_deleted(
     for path in ["/threads", "/schedules", "/suspensions"] {
         assert_eq!(get(&app, ANN, path).await["items"], json!([]), "{path}");
     }
+    // What it has anew stays when another tenant is removed.
+    app.ask("POST", "/schedules").key(ANN).json(&schedule).send().await.expect(201);
+    app.ask("DELETE", "/tenants/two").key(OPS).send().await.expect(202);
+    emptied(&app, "two").await;
+    assert_eq!(get(&app, ANN, "/schedules").await["items"][0]["id"], "yearly");
     let revoked = app.ask("GET", "/threads").key(joe).send().await.problem("unauthorized");
     assert_eq!(revoked["detail"], "This key is not known, was revoked or has expired.");
     let audit = get(&app, ANN, "/audit?limit=200").await;

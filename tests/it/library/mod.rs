@@ -16,6 +16,7 @@ mod lookups;
 mod outage;
 mod reading;
 mod refolded;
+mod removed_tenants;
 mod restored;
 mod retention;
 mod schedules;

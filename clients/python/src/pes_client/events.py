@@ -31,7 +31,8 @@ async def events(
 
     A connection that breaks is opened again behind the last observation that was yielded, so none is missed and none comes
     twice; of tokens that come again only the new part is yielded. A `gap` is yielded only where observations are gone for
-    good; if its `fromSeq` was yielded before, the log went back to an earlier state and comes again from there. Ends with the run of `until`, and with the thread; a refusal is a `PesError`.
+    good; if its `fromSeq` was yielded before, the log went back to an earlier state and comes again from there. Ends with
+    the run of `until`, and with the thread; a refusal is a `PesError`.
     """
     path = f"/threads/{quote(thread, safe='')}/events"
     if after == "latest":
