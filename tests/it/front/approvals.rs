@@ -204,8 +204,8 @@ async fn who_wrote_the_instructions_of_a_thread_may_not_approve_what_its_runs_as
     }
     let app = app.key(OTHER);
     for ((thread, question), writer) in questions.iter().zip(["other", "boss", "other"]) {
-        let run = app.get(&format!("/runs/{}", question["runId"].as_str().unwrap())).await.expect(200);
-        assert_eq!(run["requestedBy"], json!(["asker", writer]), "{thread}");
+        let runs = app.get(&format!("/threads/{thread}/runs")).await.expect(200);
+        assert_eq!(runs["items"][0]["requestedBy"], json!(["asker", writer]), "{thread}");
         let said = app.post(&format!("/threads/{thread}/resume"), approval(question)).await;
         if writer == "other" {
             said.problem("four_eyes");

@@ -136,7 +136,11 @@ async fn a_change_is_told(app: App) {
 #[tokio::test]
 async fn the_audit_says_what_of_a_document_was_changed() {
     let store = fresh_store().await;
-    let app = App::of(store.clone(), keys).await.key(BOSS);
+    let app = App::of(store.clone(), |config| {
+        keys(config);
+        config.auth.sealing_key = Some("what nobody guesses".into());
+    });
+    let app = app.await.key(BOSS);
     let tool = |class: &str| {
         json!({ "name": "pay", "description": "Pays.", "inputSchema": { "type": "object" }, "class": class,
             "url": "https://pay.example.com:8443/hook/s3cret?token=s3cret", "secret": "s3cret" })

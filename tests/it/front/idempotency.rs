@@ -222,6 +222,7 @@ const KEYLESS: [(&str, &str); 15] = [
     ("/policy/dry-run", "nothing is changed"),
     ("/session", "a session whose answer was lost is over in time, and another begun"),
     ("/tasks/{task}/cancel", "twice is once"),
+    ("/tenants/{tenant}/reopen", "twice is once"),
     ("/threads/{thread}/plan/forecast", "nothing is changed"),
     ("/threads/{thread}/release", "a second one is refused"),
     ("/v1/responses/{response}/cancel", "twice is once"),

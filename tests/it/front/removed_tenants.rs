@@ -95,7 +95,7 @@ async fn the_callers_of_a_removed_tenant_are_refused_and_what_it_had_is_deleted(
         actions
     };
     assert_eq!(by("ops"), ["remove tenant", "reopen tenant"]);
-    assert_eq!(by("server"), ["delete document", "revoke key"]);
+    assert_eq!(by("server"), ["delete document", "delete thread", "delete thread", "revoke key"]);
     assert!(lines.iter().filter(|line| line["actor"] == "ops").all(|line| line["detail"]["actorTenant"] == "ops"));
     for thread in ["ended", "waits"] {
         let lines = get(&app, ANN, &format!("/threads/{thread}/audit")).await;

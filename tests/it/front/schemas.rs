@@ -205,7 +205,8 @@ async fn what_was_done(held: &Held, run: &str, call: &str) {
     let (_, task) = delegated(&held.app, "t3").await;
     held.get("/threads/t3/tasks", "/threads/{thread}/tasks").await;
     held.get(&format!("/tasks/{task}"), "/tasks/{task}").await;
-    for path in ["/threads", "/runs", "/tasks", "/usage", "/audit", "/deliveries"] {
+    held.get("/tenants/default", "/tenants/{tenant}").await;
+    for path in ["/threads", "/runs", "/tasks", "/usage", "/audit", "/deliveries", "/tenants"] {
         held.get(path, path).await;
     }
 }

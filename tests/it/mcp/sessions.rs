@@ -301,6 +301,8 @@ async fn a_call_that_is_refused_or_reaches_nobody_is_not_lost() {
         let error = bed.call("plain").await.unwrap_err();
         assert_eq!((error.code.as_str(), error.retry_after_ms), ("failed", wait), "{status}: {error:?}");
     }
+    bed.change(|state| state.refuses = None);
+    bed.call("plain").await.unwrap();
     assert_eq!(bed.until(|view| view.health == Health::Ready).await.restarts, 0, "the session is the same");
     bed.change(|state| state.refuses = Some(StatusCode::BAD_GATEWAY));
     let error = bed.call("plain").await.unwrap_err();
