@@ -15,7 +15,8 @@ use crate::domain::actor::ServerActor;
 use crate::domain::ids::TenantPk;
 use crate::runtime::CommandError;
 use crate::store::documents::{Change, DocumentKind, Expected};
-use crate::store::{self, DeliveryStatus, Pace, PageAsk, TargetKind, ThreadFilter, ThreadRow};
+use crate::store::outbox::{DeliveryStatus, TargetKind};
+use crate::store::{self, Pace, PageAsk, ThreadFilter, ThreadRow};
 
 /// How often the removed tenants are looked through if nothing was left of them.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(3_600);
