@@ -48,13 +48,12 @@ impl Shared {
         pks.dedup();
         let versions = self.versions(&pks).await?;
         let before = std::mem::replace(seen, versions.iter().map(|one| (one.pk, one.version)).collect());
+        let mut went_back = Vec::new();
         for one in versions.iter().filter(|one| before.get(&one.pk) != Some(&one.version)) {
             match before.get(&one.pk) {
                 Some(known) if one.version < *known => {
                     self.hub.publish_shortened(one.pk, one.last_seq);
-                    if let Some(stored) = self.store.thread_by_pk(one.pk).await? {
-                        self.report_if_went_back(&stored, *known);
-                    }
+                    went_back.push((one.pk, *known));
                 }
                 // Also for threads whose lease is ours: their actor does not read the store while a call runs.
                 Some(_) | None => self.hub.publish_gap_up_to(one.pk, one.last_seq),
@@ -65,6 +64,12 @@ impl Shared {
         for pk in pks.iter().filter(|pk| !seen.contains_key(pk)) {
             self.hub.publish_gap(*pk);
             self.waiters.notify_thread(*pk);
+        }
+        // Last, because the store may fail now: nobody would be told of these changes later.
+        for (pk, known) in went_back {
+            if let Some(stored) = self.store.thread_by_pk(pk).await? {
+                self.report_if_went_back(&stored, known);
+            }
         }
         Ok(())
     }

@@ -17,9 +17,13 @@ use super::replicas::{LONG, cancel, replica, store};
 use crate::support::http::{soon, until};
 use crate::support::metrics::found;
 use crate::support::postgres::Database;
-use crate::support::store::Moody;
+use crate::support::store::{Mood, Moody};
 
-/// Takes back the last commits of the only thread: its log ends with its first commit, which is its first version.
+/// Tells a listener that all it has is gone.
+const GAP: &str = r#"{"event":"gap","data":{"fromSeq":1}}"#;
+
+/// Takes back the last commits of all threads: their logs end with their first commits, which are their first versions.
+/// Returns the last seq of one of them.
 async fn go_back(database: &Database) -> i64 {
     let mut other = database.connect().await;
     other.execute("DELETE FROM observations WHERE seq > (SELECT min(seq) FROM observations)").await.unwrap();
@@ -45,9 +49,30 @@ async fn each_thread_that_went_back_is_reported_once() {
     assert_eq!(counted(), 1.0);
 }
 
-async fn open(instance: &Instance, after: After) -> Feed {
+async fn open(instance: &Instance, thread: &str, after: After) -> Feed {
     let ask = FeedAsk { after, types: Vec::new(), tokens: false, until: None, ends_suspended: false };
-    feed::open(instance.service(), instance.caller(), &"t".into(), ask).await.unwrap()
+    feed::open(instance.service(), instance.caller(), &thread.into(), ask).await.unwrap()
+}
+
+/// Has a run of this thread carried out, and listens to it from then on.
+async fn listen(instance: &Instance, thread: &str) -> Feed {
+    let run = ask(instance, thread, "call").await;
+    let waited = runs::wait(instance.service(), instance.caller(), &run, Duration::from_secs(15)).await.unwrap();
+    assert_eq!(waited.run.status, RunStatus::Completed);
+    let mut listening = open(instance, thread, After::Latest).await;
+    frames(&mut listening, EncodedKind::CaughtUp).await;
+    listening
+}
+
+/// Waits until the watch at other replicas knows the threads that are listened to: at its second look, the first is over.
+async fn are_watched(store: &Moody) {
+    store.calls("thread_versions");
+    let mut looks = 0;
+    until("the watch knows the threads", async || {
+        looks += store.calls("thread_versions");
+        looks >= 2
+    })
+    .await;
 }
 
 /// The frames until this one, and it.
@@ -71,35 +96,38 @@ async fn whoever_has_more_than_the_log_that_went_back_is_told_to_begin_anew() {
     let (database, probe) = (Database::fresh().await, Probe::new());
     let watched = Moody::over(store(&database).await);
     let owner = instance(watched.clone(), &probe, |config| config.runtime.lease_ms = LONG).await;
-    let run = ask(&owner, "t", "call").await;
-    let waited = runs::wait(owner.service(), owner.caller(), &run, Duration::from_secs(15)).await.unwrap();
-    assert_eq!(waited.run.status, RunStatus::Completed);
-    let mut listening = open(&owner, After::Latest).await;
-    frames(&mut listening, EncodedKind::CaughtUp).await;
+    let mut listening = listen(&owner, "t").await;
     let thread = "t".into();
     let page = |ask| feed::page(owner.service(), owner.caller(), &thread, ask, 500);
     let at = |seq| FeedAsk { after: After::Seq(seq), ..FeedAsk::default() };
     let known = page(at(0)).await.unwrap().last_seq;
     assert!(page(at(known)).await.unwrap().items.is_empty());
-    // At the second look of the watch at other replicas, the first is over.
-    watched.calls("thread_versions");
-    let mut looks = 0;
-    until("the watch knows the thread", async || {
-        looks += watched.calls("thread_versions");
-        looks >= 2
-    })
-    .await;
+    are_watched(&watched).await;
 
     let last = go_back(&database).await;
     assert!(last < known);
-    let gap = r#"{"event":"gap","data":{"fromSeq":1}}"#;
-    assert_eq!(frames(&mut listening, EncodedKind::Gap).await, [gap], "it is connected");
+    assert_eq!(frames(&mut listening, EncodedKind::Gap).await, [GAP], "it is connected");
     assert!(soon(listening.next()).await.is_none(), "and comes again");
     let refused = page(at(known)).await.unwrap_err();
     assert_eq!((refused.code, &refused.extra.unwrap()["minSeq"]), (Code::HistoryCompacted, &1.into()));
-    let told = frames(&mut open(&owner, After::Seq(known)).await, EncodedKind::CaughtUp).await;
-    let mut expected = vec![gap.to_owned()];
+    let told = frames(&mut open(&owner, "t", After::Seq(known)).await, EncodedKind::CaughtUp).await;
+    let mut expected = vec![GAP.to_owned()];
     expected.extend((1..=last).map(|seq| format!("observation {seq}")));
     expected.push(format!(r#"{{"event":"caught_up","data":{{"seq":{last}}}}}"#));
     assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn all_who_listen_are_told_although_a_thread_that_went_back_cannot_be_read() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let watched = Moody::over(store(&database).await);
+    let owner = instance(watched.clone(), &probe, |config| config.runtime.lease_ms = LONG).await;
+    let mut listening = [listen(&owner, "t").await, listen(&owner, "u").await];
+    are_watched(&watched).await;
+    // The watch reads one of the threads to report it.
+    watched.set("thread_by_pk", Mood::FailsOnce);
+    go_back(&database).await;
+    for feed in &mut listening {
+        assert_eq!(frames(feed, EncodedKind::Gap).await, [GAP]);
+    }
 }
