@@ -27,7 +27,7 @@ pub(crate) use stored::begin_at_stored_times;
 
 /// How far another clock, or a stored time, may be off to be followed. A clock that was set in a wrong time zone is less than a
 /// day off. By a time that is further ahead, everything would look old and be deleted.
-const MAX_OFF: Millis = 24 * 3_600_000;
+pub(crate) const MAX_OFF: Millis = 24 * 3_600_000;
 
 /// Where time and seeds come from.
 pub trait Clock: Send + Sync + 'static {

@@ -11,6 +11,7 @@ use super::Service;
 use super::chore_metrics::{count_deleted, set_lag};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
+use crate::runtime::clock::MAX_OFF;
 use crate::store::{self, LookupPosition, Pace};
 
 /// How long the response stored for an `Idempotency-Key` is kept.
@@ -111,7 +112,8 @@ async fn delete_expired(service: &Service, kind: ExpiredKind) -> store::Result<(
             ExpiredKind::Deliveries => {
                 service.store.forget_deliveries(now - service.outbox.timing.retention, BATCH).await?
             }
-            ExpiredKind::Sessions => service.store.forget_sessions(now, BATCH).await?,
+            // They expire by the clocks of the machines, which may be behind this time. Expired ones are refused until then.
+            ExpiredKind::Sessions => service.store.forget_sessions(now - MAX_OFF, BATCH).await?,
             ExpiredKind::Documents => service.store.forget_documents(now - DELETED_DOCUMENT_RETENTION, BATCH).await?,
         };
         count_deleted(kind.label(), count);

@@ -12,9 +12,8 @@ use pes::service::housekeeping;
 use pes::service::once::{Answered, Idempotent};
 use pes::service::resources::{self, Schedules, Webhooks};
 use pes::service::runs::{self, ProcessAsk};
-use pes::store::PageAsk;
-use pes::store::Store;
 use pes::store::outbox::{DeliveryStatus, TargetKind};
+use pes::store::{PageAsk, SessionRow, Store};
 use serde_json::json;
 
 use crate::support::clocked::{Clocked, DAY, HOUR};
@@ -130,5 +129,21 @@ async fn that_a_document_was_deleted_is_told_for_thirty_days() {
     assert_eq!(told().await, 1);
     passes(&clocked, 2 * DAY).await;
     assert_eq!(told().await, 0);
+    clocked.instance.close().await;
+}
+
+/// Sessions expire by the system's clock, which is behind the server's time here.
+#[tokio::test]
+async fn a_session_is_not_deleted_before_it_has_expired() {
+    let clocked = clocked(|_| {}).await;
+    clocked.clock.put_forward(-2 * HOUR);
+    let expires_at = clocked.clock.wall() + HOUR;
+    let session = SessionRow { hash: "h".to_owned(), key_hash: "k".to_owned(), person: None, expires_at };
+    clocked.store.add_session(session, 9).await.unwrap();
+    let is_there = async || clocked.store.session("h").await.unwrap().is_some();
+    passes(&clocked, 0).await;
+    assert!(is_there().await);
+    passes(&clocked, 26 * HOUR).await;
+    assert!(!is_there().await);
     clocked.instance.close().await;
 }
