@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::actor::Actor;
 use super::audit;
+use super::clock::Clock;
 use super::command::CommandError;
 use super::load::{MAX_ATTEMPTS, contended};
 use super::perform::{PeerConnection, RemoteTaskRef};
@@ -36,7 +37,7 @@ use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
 use crate::store::{self, Erasure, ThreadRow};
 
 /// A cancel for each task among the rows that an agent may be working on. Ended tasks are not among the loaded rows.
-pub(super) fn remote_cancels(rows: &[Row], mut mint: Mint) -> store::Result<Vec<NewDelivery>> {
+pub(super) fn remote_cancels(rows: &[Row], clock: &dyn Clock, mut mint: Mint) -> store::Result<Vec<NewDelivery>> {
     let mut remote_cancels = Vec::new();
     for row in rows.iter().filter(|row| row.kind == RowKind::Task) {
         let task: Task = read(row)?;
@@ -44,7 +45,7 @@ pub(super) fn remote_cancels(rows: &[Row], mut mint: Mint) -> store::Result<Vec<
             remote_cancels.push(NewDelivery {
                 id: mint.delivery(),
                 kind: TargetKind::Agent,
-                body: json!(RemoteTaskRef::of(&task)).to_string(),
+                body: json!(RemoteTaskRef::of(&task, clock)).to_string(),
                 target: task.agent_id,
                 ordering_key: None,
                 event: "cancel".to_owned(),
@@ -114,7 +115,7 @@ impl Actor {
             if !is_allowed(&row) {
                 return Ok(false);
             }
-            let deliveries = remote_cancels(&rows, self.shared.mint())?;
+            let deliveries = remote_cancels(&rows, &*self.shared.clock, self.shared.mint())?;
             let (version, now) = (row.fence.version, self.shared.now());
             let thread = self.pk;
             let audit = audit::erasure_row(&row, now, by);

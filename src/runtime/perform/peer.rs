@@ -190,7 +190,7 @@ impl PeerAttempt {
     }
 
     fn task_ref(&self) -> RemoteTaskRef {
-        RemoteTaskRef::of(&self.peer_call_input.task)
+        RemoteTaskRef::of(&self.peer_call_input.task, &*self.shared.clock)
     }
 
     async fn request(&self, to: &PeerConnection<'_>) -> Result<SendRequest, Error> {

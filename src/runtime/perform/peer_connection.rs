@@ -11,6 +11,7 @@ use crate::a2a::types::{self, AgentCard, ListQuery};
 use crate::domain::Millis;
 use crate::domain::ids::{MessageId, TenantPk};
 use crate::domain::task::Task;
+use crate::runtime::clock::Clock;
 
 /// The length of a task's history in which our message is searched.
 pub(super) const HISTORY_LENGTH: u32 = 50;
@@ -35,18 +36,25 @@ pub(in crate::runtime) struct RemoteTaskRef {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::runtime) remote_task_id: Option<String>,
     message_id: MessageId,
+    /// The task is not older, by the clock of the machine.
     since: Millis,
 }
 
 impl RemoteTaskRef {
-    pub(in crate::runtime) fn of(task: &Task) -> Self {
-        let remote_task_id = task.remote_task_id.clone();
-        Self { remote_task_id, message_id: task.message_id.clone(), since: task.created_at }
+    pub(in crate::runtime) fn of(task: &Task, clock: &dyn Clock) -> Self {
+        let (remote_task_id, message_id) = (task.remote_task_id.clone(), task.message_id.clone());
+        Self { remote_task_id, message_id, since: since(task.created_at, clock) }
     }
 
     pub(super) fn is_in(&self, theirs: &types::Task) -> bool {
         theirs.history.iter().any(|message| message.message_id == self.message_id.as_str())
     }
+}
+
+/// `created_at`, or a time that is earlier by as much as our time, which follows the database's clock, is ahead of the clock of
+/// the machine. Agents do not go by the database's.
+fn since(created_at: Millis, clock: &dyn Clock) -> Millis {
+    created_at - (clock.now() - clock.wall()).max(0)
 }
 
 impl<'d> PeerConnection<'d> {
@@ -119,4 +127,20 @@ impl<'d> PeerConnection<'d> {
 pub(super) fn is_about_key(error: &Error) -> bool {
     let Error::Fault(fault) = error else { return false };
     matches!(fault.error, fault::Error::Unauthenticated | fault::Error::PermissionDenied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::clock::Manual;
+
+    #[test]
+    fn a_task_is_searched_from_an_earlier_time_on_while_our_time_is_ahead() {
+        let clock = Manual::at(1_000_000);
+        assert_eq!(since(900_000, &clock), 900_000);
+        clock.put_forward(-600_000);
+        assert_eq!(since(900_000, &clock), 300_000);
+        clock.put_forward(1_200_000);
+        assert_eq!(since(900_000, &clock), 900_000, "the clock of the machine is ahead");
+    }
 }
