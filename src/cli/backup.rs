@@ -19,6 +19,7 @@ use crate::domain::caller::LOCAL;
 use crate::domain::{Millis, hex};
 use crate::runtime::clock::{Clock, System};
 use crate::store::sqlite::{self, DatabaseAction, RestoreMode};
+use crate::store::{self, Store};
 
 const FORMAT: &str = "pes-backup/1";
 
@@ -152,12 +153,18 @@ fn put_back(config: &Config, from: &Path, resumes: bool) -> Result<(), Error> {
 
 /// Takes over a database that other tools restored.
 async fn adopt(config: &Config) -> Result<(), Error> {
-    let store = crate::store::open_existing(&config.store).await?;
-    let (marked, place) = (store.mark_restored(System::default().now()).await, store.describe());
+    let store = store::open_existing(&config.store).await?;
+    let (marked, place) = (mark(&*store).await, store.describe());
     store.close().await;
     marked?;
     print(&format!("adopted {place}: at the next start, runs that were not over wait for a person (`pes questions`)"))?;
     print(UNDONE_BY_RESTORE)
+}
+
+/// Marks the database as restored now, by the clock by which servers date deliveries on it.
+async fn mark(store: &dyn Store) -> store::Result<()> {
+    let time = store.database_time().await?;
+    store.mark_restored(time.unwrap_or_else(|| System::default().now())).await
 }
 
 fn manifest_of(file: &Path) -> PathBuf {
