@@ -2,9 +2,14 @@
 
 use std::process::Output;
 
+use pes::runtime::clock::{Clock as _, System};
+use sqlx::Executor as _;
+
 use super::run;
 use super::serving::{serve, text};
+use crate::support::clocked::{HOUR, MINUTE};
 use crate::support::postgres::Database;
+use crate::support::store::migrated;
 
 #[track_caller]
 fn refused(output: &Output, code: i32, expected: &str) {
@@ -57,6 +62,26 @@ async fn a_command_about_a_database_makes_no_tables_on_postgresql() {
     said(&pes(&["keys", "new"]));
     let adopted = said(&pes(&["restore", "--adopt"]));
     assert!(adopted.starts_with("adopted postgres"), "{adopted}");
+}
+
+#[tokio::test]
+async fn a_postgresql_is_adopted_as_of_the_time_of_its_own_clock() {
+    let (folder, database) = (tempfile::tempdir().unwrap(), migrated().await);
+    let mut other = database.connect().await;
+    // From then on its clock is ahead.
+    for statement in [
+        "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql
+            AS $$ SELECT pg_catalog.clock_timestamp() + interval '1 hour' $$",
+        "DO $$ BEGIN
+            EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database());
+        END $$",
+    ] {
+        other.execute(statement).await.unwrap();
+    }
+    said(&run(folder.path(), &["restore", "--adopt"], &[("DATABASE_URL", database.url().as_str())]));
+    let as_of: i64 = sqlx::query_scalar("SELECT as_of FROM restored").fetch_one(&mut other).await.unwrap();
+    let ahead = as_of - System::default().now();
+    assert!((ahead - HOUR).abs() < MINUTE, "{ahead}");
 }
 
 #[test]
