@@ -140,6 +140,40 @@ fn a_planner_that_answers_instead_ends_the_run() {
     }
 }
 
+/// The step writes, and is skipped before it ends.
+#[test]
+fn a_planner_that_answers_instead_does_not_hide_what_a_skipped_step_did() {
+    let mut refinements = 0;
+    let mut sim = Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("both", &[], &["write", "gated"])]),
+        "refinement" => {
+            refinements += 1;
+            if refinements == 1 {
+                plan(&[("both", &[], &["write", "gated"]), ("read", &[], &["read"])])
+            } else {
+                says(r#"{"answer":"then I leave it","todoList":[]}"#)
+            }
+        }
+        "both.1" => calls(&[("write", json!({ "x": "1" }))]),
+        "both.2" => calls(&[("gated", json!({ "x": "1" }))]),
+        _ => does_it(request),
+    });
+    asked(&mut sim, PlanReview::Always);
+    approve(&mut sim);
+    sim.ask_with("and look", OnBusy::Steer, RunSettings::default()).unwrap();
+    sim.go();
+    sim.apply(Event::Person(PersonEvent::ItemSkipped { item: "both".into(), by: "ann".into() })).unwrap();
+    sim.go();
+    reject(&mut sim, "leave it");
+    assert!(sim.is_idle());
+    assert_eq!(
+        (ran(&sim), statuses(&sim)),
+        (vec!["write:1".to_owned()], vec!["both:cancelled".to_owned(), "read:cancelled".to_owned()])
+    );
+    let answer = &sim.contents(ObservationType::FinalResponse)[0]["message"]["content"];
+    assert_eq!(answer, "the answer", "that of the synthesis, which is told of the step");
+}
+
 #[test]
 fn an_edited_plan_is_what_runs_and_its_editor_shaped_it() {
     let mut sim = two_steps();

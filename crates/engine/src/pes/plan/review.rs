@@ -211,9 +211,11 @@ pub(crate) fn drop_rejected(tx: &mut Tx<'_>) -> bool {
     is_nothing_done
 }
 
-/// Whether nothing of this run's plans was carried out, nor is under way.
+/// Whether nothing of this run's plans was carried out, nor is under way. A step that was cancelled may have made calls before.
 fn is_nothing_done(state: &State) -> bool {
-    !state.list.is_any_open() && state.settled_now().all(|item| item.progress.status == ItemStatus::Cancelled)
+    let mut settled = state.settled_now();
+    !state.list.is_any_open()
+        && settled.all(|item| item.progress.status == ItemStatus::Cancelled && item.calls.is_empty())
 }
 
 /// Reads the whole list that a person sends in place of the plan's.
