@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::call_questions::CallMessage;
+use super::call_questions::{CallMessage, QuestionsOfCall};
 use super::results::peer_failed;
 use super::{ModelAttempt, RunningEffects, ToolAttempt};
 use crate::a2a::directory::Directory;
@@ -34,7 +34,7 @@ use crate::runtime::shared::Shared;
 use crate::runtime::{Parts, Runtime};
 use crate::store::documents::{DocumentCache, KeySource, Sealer};
 use crate::store::sqlite::Sqlite;
-use crate::tool::{Registry, Tool, ToolContext, ToolOutput};
+use crate::tool::{People, Registry, Tool, ToolContext, ToolOutput};
 
 /// Counts how often it is called, as a tool and as a model.
 #[derive(Default)]
@@ -206,6 +206,34 @@ async fn a_call_asks_one_question_at_a_time_and_another_is_declined() {
     };
     let said = outcome.result.expect("it ends");
     assert!(said.as_str().is_some_and(|said| said.ends_with("Ok(Declined)") && said.contains("yes")), "{said}");
+}
+
+#[tokio::test]
+async fn a_withdrawn_question_is_told_by_its_number_and_the_next_one_has_another() {
+    let (shared, _folder) = shared(&Arc::new(Counted::default())).await;
+    let mut effects = RunningEffects::new(CancellationToken::new());
+    let questions = QuestionsOfCall {
+        shared,
+        lease: lasting(),
+        pk: ThreadPk(1),
+        call: "call".into(),
+        attempt: 1,
+        messages: effects.message_sender(),
+        is_asking: watch::channel(false).0,
+        asked: Default::default(),
+    };
+    for expected in [1, 2] {
+        let asked = tokio::select! {
+            _ = questions.ask(question()) => panic!("nobody answers"),
+            asked = effects.next() => asked,
+        };
+        let Event::Tool(ToolEvent::Asked { number, .. }) = asked else { panic!("it does not ask") };
+        assert_eq!(number, expected);
+        questions.withdraw().await;
+        let told = tokio::time::timeout(Duration::from_secs(60), effects.next()).await.expect("it is told at once");
+        let Event::Tool(ToolEvent::Withdrew { call, attempt, number }) = told else { panic!("it does not withdraw") };
+        assert_eq!((call.as_str(), attempt, number), ("call", 1, expected));
+    }
 }
 
 fn run(shared: &Arc<Shared>, tool: &str, lease: Lease, messages: mpsc::Sender<CallMessage>) -> ToolAttempt {
