@@ -30,6 +30,8 @@ async fn a_key_ends_by_the_systems_clock() {
     clock.put_forward(HOUR);
     app.keys.authenticate(Some(&short.key)).await.unwrap_err();
     app.keys.authenticate(Some(&long.key)).await.unwrap();
+    let figures = crate::service::figures::read(&app.service).await.unwrap();
+    assert_eq!(figures.next_key_end, Some(NOW + 2 * HOUR), "the other one has ended");
     app.close().await;
 }
 

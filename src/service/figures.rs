@@ -32,7 +32,7 @@ pub async fn read(service: &Service) -> Option<Figures> {
             return figures.clone();
         }
     }
-    let figures = match timeout(READ_TIMEOUT, service.reads.figures(service.now())).await {
+    let figures = match timeout(READ_TIMEOUT, service.reads.figures(service.now(), service.wall())).await {
         Ok(Ok(figures)) => Some(figures),
         Ok(Err(error)) => {
             tracing::warn!(%error, "what is open cannot be counted");

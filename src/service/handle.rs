@@ -175,6 +175,11 @@ impl Service {
         self.runtime.now()
     }
 
+    /// The time by the clock of the machine, by which keys expire.
+    pub fn wall(&self) -> Millis {
+        self.runtime.wall()
+    }
+
     /// Exports the spans of requests, if a collector of traces is configured.
     pub(crate) fn traces(&self) -> Option<&Arc<Traces>> {
         self.runtime.traces()

@@ -94,8 +94,9 @@ pub struct OpenQuestions {
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait FigureStore: Send + Sync + 'static {
-    /// Counts open and due work of all tenants. Uses indexes, so that the cost does not depend on how much is finished.
-    async fn figures(&self, now: Millis) -> Result<Figures>;
+    /// Counts open and due work of all tenants. Uses indexes, so that the cost does not depend on how much is finished. `wall`:
+    /// the time by the clock of the machine, by which keys expire.
+    async fn figures(&self, now: Millis, wall: Millis) -> Result<Figures>;
     /// The current state of its connection pools.
     fn pools(&self) -> Vec<Pooled>;
 }

@@ -43,7 +43,7 @@ pub(crate) async fn values(app: &AppState) -> Vec<MetricValue> {
         ("pes_ready", vec![("check", name.to_owned())], f64::from(u8::from(is_well)))
     }));
     if let Some(figures) = figures {
-        values.extend(open(&figures, service.now()));
+        values.extend(open(&figures, service.now(), service.wall()));
         values.extend(stored(&figures.size));
         values.push(("pes_schedule_lag_seconds", Vec::new(), schedules::lag(service, &figures) as f64 / 1_000.0));
         let used = figures::used_of_caps(service, &figures).into_iter();
@@ -64,7 +64,7 @@ fn pooled(pools: &[Pooled]) -> Vec<MetricValue> {
     connections.chain(limits).collect()
 }
 
-fn open(figures: &Figures, now: Millis) -> Vec<MetricValue> {
+fn open(figures: &Figures, now: Millis, wall: Millis) -> Vec<MetricValue> {
     let age = |since: Option<Millis>| since.map_or(0.0, |since| (now - since).max(0) as f64 / 1000.0);
     let runs = OPEN.iter().map(|status| {
         let of = figures.runs.iter().find(|(known, _)| known == status).map_or(0, |(_, count)| *count);
@@ -83,7 +83,7 @@ fn open(figures: &Figures, now: Millis) -> Vec<MetricValue> {
         ("pes_run_no_progress_seconds", age(threads.running_since)),
         ("pes_threads_overdue", threads.due as f64),
         ("pes_thread_overdue_seconds", age(threads.due_since)),
-        ("pes_auth_key_expiry_seconds", figures.next_key_end.map_or(f64::INFINITY, |end| (end - now) as f64 / 1000.0)),
+        ("pes_auth_key_expiry_seconds", figures.next_key_end.map_or(f64::INFINITY, |end| (end - wall) as f64 / 1000.0)),
         ("pes_outbox_waiting", figures.deliveries as f64),
         ("pes_outbox_oldest_due_seconds", age(figures.oldest_due)),
     ];

@@ -40,7 +40,7 @@ SELECT count(*) AS count, min(wake_at) AS since,
         SELECT substring(o.body FROM '"timestamp":([0-9]{1,15})')::bigint
         FROM observations o WHERE o.pk = t.pk AND o.seq = t.last_seq)))
     FROM threads t WHERE t.status = 'running') AS running,
-    (SELECT min(expires_at) FROM api_keys WHERE revoked_at IS NULL AND expires_at > $1) AS key_end
+    (SELECT min(expires_at) FROM api_keys WHERE revoked_at IS NULL AND expires_at > $2) AS key_end
 FROM threads WHERE wake_at <= $1"#;
 
 /// The index has only schedules that have a next time.
@@ -56,11 +56,11 @@ WHERE period IN ($1, $2, $3, $4) GROUP BY 1, 2, 3";
 
 #[async_trait]
 impl FigureStore for Postgres {
-    async fn figures(&self, now: Millis) -> Result<Figures> {
+    async fn figures(&self, now: Millis, wall: Millis) -> Result<Figures> {
         let runs = self.pool.fetch_all(sqlx::query(RUNS)).await?;
         let questions = self.pool.fetch_all(sqlx::query(QUESTIONS)).await?;
         let deliveries = self.pool.fetch_one(sqlx::query(DELIVERIES)).await?;
-        let threads = sqlx::query(THREADS).bind(now);
+        let threads = sqlx::query(THREADS).bind(now).bind(wall);
         let threads = self.pool.fetch_one(threads).await?;
         let PastPeriods { day, month } = PastPeriods::at(now);
         let periods = [&day, &month].into_iter().flat_map(|period| stored_periods(period));

@@ -33,7 +33,7 @@ SELECT count(*) AS count, min(wake_at) AS since,
         SELECT CASE WHEN json_valid(o.body) THEN CAST(o.body ->> '$.timestamp' AS INTEGER) END
         FROM observations o WHERE o.pk = t.pk AND o.seq = t.last_seq), 0)))
     FROM threads t WHERE t.status = 'running') AS running,
-    (SELECT min(expires_at) FROM api_keys WHERE revoked_at IS NULL AND expires_at > ?1) AS key_end
+    (SELECT min(expires_at) FROM api_keys WHERE revoked_at IS NULL AND expires_at > ?2) AS key_end
 FROM threads WHERE wake_at <= ?1";
 
 /// The index has only schedules that have a next time.
@@ -45,11 +45,12 @@ WHERE period IN (?1, ?2, ?3, ?4) GROUP BY 1, 2, 3";
 
 #[async_trait]
 impl FigureStore for Sqlite {
-    async fn figures(&self, now: Millis) -> Result<Figures> {
+    async fn figures(&self, now: Millis, wall: Millis) -> Result<Figures> {
         let runs = sqlx::query(RUNS).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         let questions = sqlx::query(QUESTIONS).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         let deliveries = sqlx::query(DELIVERIES).fetch_one(&self.readers).await.map_err(self.unreadable())?;
-        let threads = sqlx::query(THREADS).bind(now).fetch_one(&self.readers).await.map_err(self.unreadable())?;
+        let threads = sqlx::query(THREADS).bind(now).bind(wall);
+        let threads = threads.fetch_one(&self.readers).await.map_err(self.unreadable())?;
         let PastPeriods { day, month } = PastPeriods::at(now);
         let periods = [&day, &month].into_iter().flat_map(|period| stored_periods(period));
         let spent = periods.fold(sqlx::query(SPENT), |query, period| query.bind(period));

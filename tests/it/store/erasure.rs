@@ -99,7 +99,7 @@ async fn counted(bed: &Bed) -> [u64; 4] {
     let running = RunsByStatusAsk { statuses: vec![CallerStatus::Running], ..all.clone() };
     let runs = bed.store.count_by_caller_status(&all).await.unwrap();
     let of_status = bed.store.count_by_caller_status(&running).await.unwrap();
-    let figures = bed.store.figures(10).await.unwrap();
+    let figures = bed.store.figures(10, 10).await.unwrap();
     let questions = figures.questions.iter().map(|questions| questions.count).sum();
     [runs, of_status, figures.runs.iter().map(|(_, count)| count).sum(), questions]
 }

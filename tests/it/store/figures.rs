@@ -4,13 +4,15 @@ use pes::domain::ids::ThreadPk;
 use pes::domain::observation::{ObservationType, Record};
 use pes::domain::thread::ThreadStatus;
 use pes::engine::step::{Keep, RowKind};
-use pes::store::{Commit, Due, DueSchedule, PlannedSchedule, ScheduleMove};
+use pes::store::{Commit, Due, DueSchedule, KeyRow, PlannedSchedule, ScheduleMove};
 
 use super::bed::{Bed, record, row};
+use super::keys::{add, key};
 
 super::on_every_store!(
     a_running_thread_is_as_old_as_its_last_commit,
     a_schedule_is_due_until_its_time_had_a_run_however_often_it_is_postponed,
+    the_next_key_to_expire_is_told_by_the_clock_of_the_machine,
 );
 
 /// A step of the thread: no message, and no change of its profile.
@@ -22,7 +24,7 @@ async fn step(bed: &Bed, pk: ThreadPk, status: ThreadStatus, now: i64) {
 }
 
 async fn a_running_thread_is_as_old_as_its_last_commit(bed: Bed) {
-    let since = async || bed.store.figures(10_000).await.unwrap().threads.running_since;
+    let since = async || bed.store.figures(10_000, 10_000).await.unwrap().threads.running_since;
     let (busy, hung, idle) = (bed.thread("busy").await, bed.thread("hung").await, bed.thread("idle").await);
     step(&bed, idle, ThreadStatus::Idle, 200).await;
     assert_eq!(since().await, None);
@@ -42,7 +44,7 @@ async fn a_running_thread_is_as_old_as_its_last_commit(bed: Bed) {
 }
 
 async fn a_schedule_is_due_until_its_time_had_a_run_however_often_it_is_postponed(bed: Bed) {
-    let due = async |now| bed.store.figures(now).await.unwrap().schedules;
+    let due = async |now| bed.store.figures(now, now).await.unwrap().schedules;
     for (id, next) in [("s", Some(100)), ("later", Some(5_000)), ("never", None)] {
         let (timing, next) = ("t".to_owned(), next.map(|due| Due { due, look_at: due + 5 }));
         let planned = PlannedSchedule { tenant: bed.tenant, id: id.into(), version: 1, timing, next };
@@ -60,4 +62,14 @@ async fn a_schedule_is_due_until_its_time_had_a_run_however_often_it_is_postpone
     assert_eq!(due(4_999).await, late);
     moves(Due { due: 6_000, look_at: 6_000 }).await;
     assert_eq!(due(4_999).await, []);
+}
+
+async fn the_next_key_to_expire_is_told_by_the_clock_of_the_machine(bed: Bed) {
+    for (id, end) in [("k1", 500), ("k2", 900)] {
+        assert!(add(&bed, KeyRow { expires_at: Some(end), ..key(&bed, id) }).await);
+    }
+    let next = async |now, wall| bed.store.figures(now, wall).await.unwrap().next_key_end;
+    assert_eq!(next(1_000, 499).await, Some(500));
+    assert_eq!(next(100, 500).await, Some(900));
+    assert_eq!(next(100, 900).await, None);
 }

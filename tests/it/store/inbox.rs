@@ -243,7 +243,7 @@ async fn what_is_open_is_counted_over_all_tenants(bed: Bed) {
         ];
         bed.write(pk, rows).await;
     }
-    let figures = bed.store.figures(1_000).await.unwrap();
+    let figures = bed.store.figures(1_000, 1_000).await.unwrap();
     assert_eq!(figures.runs, [(RunStatus::Suspended, 2)]);
     assert_eq!(figures.questions, [OpenQuestions { kind: SuspensionKind::Approval, count: 2, since: 20 }]);
     assert_eq!((figures.deliveries, figures.oldest_due), (0, None));

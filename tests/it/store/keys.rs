@@ -43,7 +43,7 @@ pub fn line(bed: &Bed, action: &str) -> AuditRow {
     AuditRow { action: action.into(), ..bed.audit_line(ThreadPk::NONE, "ann") }
 }
 
-async fn add(bed: &Bed, key: KeyRow) -> bool {
+pub async fn add(bed: &Bed, key: KeyRow) -> bool {
     match bed.store.add_key(key, usize::MAX, line(bed, "make key")).await.unwrap() {
         KeyAdded::Stored => true,
         KeyAdded::NameTaken => false,

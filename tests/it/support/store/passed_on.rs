@@ -255,7 +255,7 @@ passed_on! {
             self.inner.pools()
         }
     }
-    figures(now: Millis) -> Figures;
+    figures(now: Millis, wall: Millis) -> Figures;
 }
 
 passed_on! {
