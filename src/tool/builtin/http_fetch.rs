@@ -81,7 +81,7 @@ impl Tool for HttpFetch {
     }
 
     async fn call(&self, arguments: Value, context: ToolContext) -> Result<ToolOutput, ToolError> {
-        // A failed GET or HEAD is never in doubt: it had no effect.
+        // If a GET or HEAD fails, neither this attempt nor a lost one before it is in doubt: none had an effect.
         if is_read_only(&arguments) {
             self.fetch(arguments, context, ToolClass::Read).await.map_err(ToolError::without_effect)
         } else {
