@@ -46,15 +46,30 @@ pub(super) struct Writer {
 /// An open connection.
 struct Session {
     connection: PgConnection,
-    /// The number of its process in the server.
-    backend: i32,
+    backend: Backend,
 }
+
+/// The process of a connection in the server.
+#[derive(Clone, Copy)]
+struct Backend {
+    pid: i32,
+    /// In microseconds since 1970. After a failover, or later, another process may have the same number.
+    started_at: i64,
+}
+
+const BACKEND: &str = "SELECT pid, (extract(epoch FROM backend_start) * 1000000)::bigint
+    FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+
+/// Ends this backend if it is idle, and waits up to a second for its end. `false`: it works, or has not ended yet. No row:
+/// there is none.
+const END_IF_IDLE: &str = "SELECT CASE WHEN state = 'idle' THEN pg_terminate_backend(pid, 1000) ELSE false END
+    FROM pg_stat_activity WHERE pid = $1 AND (extract(epoch FROM backend_start) * 1000000)::bigint = $2";
 
 impl Session {
     async fn open(options: &PgConnectOptions) -> sqlx::Result<Self> {
         let mut connection = options.connect().await?;
-        let backend = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut connection).await?;
-        Ok(Self { connection, backend })
+        let (pid, started_at) = sqlx::query_as::<_, (i32, i64)>(BACKEND).fetch_one(&mut connection).await?;
+        Ok(Self { connection, backend: Backend { pid, started_at } })
     }
 }
 
@@ -90,7 +105,13 @@ impl Writer {
             let answer = match self.sending {
                 Sending::First => answer_or_loss(asked, &self.options, *backend).await,
                 // The request itself may take long to arrive, and looks like one that was lost until then.
-                Sending::Again => asked.await.ok(),
+                Sending::Again => match asked.await {
+                    Ok(answer) => Some(answer),
+                    Err(_) => {
+                        end_if_idle(&self.options, *backend).await;
+                        None
+                    }
+                },
             };
             self.idle_since = Instant::now();
             let error = match answer {
@@ -148,35 +169,34 @@ impl Writer {
     }
 }
 
-/// The answer. `None`: there is none in time, or none will come, because the server has nothing to do for this backend, or
-/// no longer has it. A slow server is waited for: it works on the statement. A request that arrives only after it was given
-/// up finds the version of its thread changed, and writes nothing.
+/// The answer. `None`: there is none in time, or none will come, because the backend was idle, and was ended, or there is
+/// none any more. A slow server is waited for: it works on the statement. A request whose backend has ended is not stored
+/// later. One whose backend could not be ended, because the server cannot be reached, may still arrive.
 async fn answer_or_loss<T, E>(
     asked: impl Future<Output = Result<T, E>>,
     options: &PgConnectOptions,
-    backend: i32,
+    backend: Backend,
 ) -> Option<T> {
     let mut asked = pin!(asked);
     loop {
         match timeout(LOOK_INTERVAL, &mut asked).await {
             Ok(answer) => return answer.ok(),
-            Err(_) if is_at_rest(options, backend).await => return timeout(ARRIVAL_TIMEOUT, asked).await.ok()?.ok(),
+            Err(_) if end_if_idle(options, backend).await => return timeout(ARRIVAL_TIMEOUT, asked).await.ok()?.ok(),
             Err(_) => {}
         }
     }
 }
 
-/// Whether the server answers over another connection that this backend is idle or gone.
-async fn is_at_rest(options: &PgConnectOptions, backend: i32) -> bool {
+/// Ends this backend over another connection if it is idle. Whether the server answers that it has ended, or is gone.
+async fn end_if_idle(options: &PgConnectOptions, backend: Backend) -> bool {
     let look = async {
         let mut connection = options.connect().await?;
-        let state = sqlx::query_scalar("SELECT coalesce(state, '') FROM pg_stat_activity WHERE pid = $1").bind(backend);
-        let state: sqlx::Result<Option<String>> = state.fetch_optional(&mut connection).await;
+        let ended = sqlx::query_scalar(END_IF_IDLE).bind(backend.pid).bind(backend.started_at);
+        let ended: sqlx::Result<Option<bool>> = ended.fetch_optional(&mut connection).await;
         let _ = connection.close().await;
-        state
+        ended
     };
-    let state = timeout(LOOK_TIMEOUT, look).await;
-    matches!(state, Ok(Ok(state)) if state.as_deref().is_none_or(|state| state == "idle"))
+    matches!(timeout(LOOK_TIMEOUT, look).await, Ok(Ok(None | Some(true))))
 }
 
 impl Batch for Writer {

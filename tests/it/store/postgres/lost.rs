@@ -160,6 +160,27 @@ async fn a_store_is_not_well_while_a_commit_gets_no_answer_although_others_would
     assert_eq!(said(&*store).await, ["unheard"]);
 }
 
+/// Else the server could still receive the commit, after another sending of it was refused.
+#[tokio::test]
+async fn the_server_ends_the_connection_on_which_a_commit_did_not_arrive() {
+    const WROTE: &str = "SELECT pid FROM pg_stat_activity
+        WHERE application_name = 'pes' AND datname = current_database() AND query LIKE 'WITH %'";
+    let database = Database::fresh().await;
+    let (store, proxy) = behind_a_proxy(&database).await;
+    let store = Arc::new(store);
+    proxy.cut("unheard", Cut::Silently);
+    let committer = store.clone();
+    let committing = tokio::spawn(async move { committer.commit(transition(FRESH, 0, "unheard")).await });
+    until("it is swallowed", async || proxy.has_cut()).await;
+    let mut watcher = database.connect().await;
+    let before: Vec<i32> = sqlx::query_scalar(WROTE).fetch_all(&mut watcher).await.unwrap();
+    pass(Duration::from_secs(11)).await;
+    assert_eq!(soon(committing).await.unwrap().unwrap(), Committed::Done);
+    let left = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1)";
+    let left: i64 = sqlx::query_scalar(left).bind(&before).fetch_one(&mut watcher).await.unwrap();
+    assert_eq!(left, before.len() as i64 - 1, "of {before:?}");
+}
+
 /// The server is asked twice whether it still works on it. If it were sent again, that would be cut.
 #[tokio::test]
 async fn a_commit_that_the_server_still_works_on_is_not_sent_again() {
