@@ -305,6 +305,19 @@ async fn nothing_is_acknowledged_while_the_log_is_not_where_it_was_opened_and_wh
     assert_eq!(store.commit(creating(3)).await.unwrap(), Committed::Done);
 }
 
+/// The reader needs the log, so not all of it can be copied.
+#[tokio::test]
+async fn a_reader_of_a_log_that_is_missing_keeps_no_refusal_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path(), Synchronous::Normal).await.unwrap();
+    let reader = rusqlite::Connection::open(folder.path().join("pes.db")).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM threads").unwrap();
+    assert_eq!(store.commit(creating(1)).await.unwrap(), Committed::Done);
+    std::fs::rename(folder.path().join("pes.db-wal"), folder.path().join("aside")).unwrap();
+    let refused = tokio::time::timeout(super::open::BUSY_TIMEOUT / 2, store.commit(creating(2))).await;
+    assert!(matches!(refused, Ok(Err(Error::Unavailable(_)))), "{refused:?}");
+}
+
 /// As on a disk that is full once its log is written. Otherwise it would get its name without what only its log has.
 #[tokio::test]
 async fn a_database_that_is_made_while_its_log_cannot_be_emptied_is_refused() {

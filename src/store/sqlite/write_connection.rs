@@ -65,8 +65,15 @@ impl WriteConnection {
         let copied = self.connection.as_ref().filter(|_| is_only_log).map_or(Ok(true), checkpoint);
         if !was_misplaced {
             tracing::error!(path = %self.path.display(), "nothing is written any more: {why}");
-            if let Err(error) = copied {
-                tracing::error!(%error, "what was written last may be lost: it could not be copied to the database file");
+            match copied {
+                Ok(true) => {}
+                Ok(false) => tracing::error!(
+                    "what was written last may not be in the database file yet, because a reader needs the log: it is \
+                     copied at the next write or health check"
+                ),
+                Err(error) => {
+                    tracing::error!(%error, "what was written last may be lost: it could not be copied to the database file");
+                }
             }
         }
         Err(Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_READONLY_DBMOVED), Some(why)))
@@ -86,11 +93,7 @@ impl WriteConnection {
 
     /// Checkpoints the log and empties it. `false`: a reader needs data that only the log has.
     pub fn empty_log(&mut self) -> Result<bool> {
-        let connection = self.connection()?;
-        connection.busy_timeout(READERS_TIMEOUT)?;
-        let is_empty = checkpoint(connection);
-        connection.busy_timeout(BUSY_TIMEOUT)?;
-        is_empty
+        checkpoint(self.connection()?)
     }
 
     /// Overwrites the remains of deleted rows in these pages of the file. `false`: open readers prevent it.
@@ -127,7 +130,10 @@ fn in_transaction<T>(connection: &mut Connection, write: impl FnOnce(&Transactio
 
 /// Copies the log to the database file and empties it. `false`: a reader needs data that only the log has.
 fn checkpoint(connection: &Connection) -> Result<bool> {
-    connection.query_row("PRAGMA wal_checkpoint(truncate)", [], |row| Ok(row.get::<_, i64>(0)? == 0))
+    connection.busy_timeout(READERS_TIMEOUT)?;
+    let is_empty = connection.query_row("PRAGMA wal_checkpoint(truncate)", [], |row| Ok(row.get::<_, i64>(0)? == 0));
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    is_empty
 }
 
 /// The log of this connection, which has it open since it read its settings. `None`: it has none, in a restored database
