@@ -101,6 +101,21 @@ async fn a_message_that_is_sent_again_takes_back_what_was_asked_about_it() {
     assert_eq!(users(&app, "t").await, ["hello"]);
 }
 
+/// Between them it would have to be looked for in all of the thread, and so would every new message that is sent alone.
+#[tokio::test]
+async fn a_message_that_is_sent_again_alone_is_looked_for_at_both_ends_of_its_thread() {
+    let app = App::scripted(ECHO, |_| {}).await;
+    let say = async |run: &str, text: &str| told(ask(&app, &input("t", run, &[user(text)]))).await;
+    let texts: Vec<String> = (0..10).map(|at| format!("q{at}")).collect();
+    for text in &texts {
+        say(text, text).await;
+    }
+    say("between", "q1").await;
+    assert_eq!(users(&app, "t").await, [&texts[..], &texts[1..2]].concat());
+    say("first", "q0").await;
+    assert_eq!(users(&app, "t").await, ["q0"]);
+}
+
 /// As CopilotKit does for its suggestions.
 #[tokio::test]
 async fn a_new_thread_begins_with_the_conversation_that_is_sent() {

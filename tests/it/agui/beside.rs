@@ -73,6 +73,20 @@ async fn a_message_that_the_thread_has_is_not_said_again_with_an_answer() {
     assert_eq!(phases, ["planning", "execution", "execution", "synthesis"], "the plan is not made anew");
 }
 
+#[tokio::test]
+async fn nor_is_the_first_message_of_a_long_thread() {
+    let app = App::start().await;
+    let hello = |at: u8| with(user("hello"), "id", json!(format!("m{at}")));
+    for at in 0..9 {
+        told(ask(&app, &input("t", &format!("r{at}"), &[hello(at)]))).await;
+    }
+    let asked = told(ask(&app, &input("t", "asks", &[user("send")]))).await;
+    let approved =
+        json!([{ "interruptId": interrupts(&asked)[0]["id"], "status": "resolved", "payload": { "approved": true } }]);
+    told(ask(&app, &with(input("t", "answers", &[hello(0)]), "resume", approved))).await;
+    assert_eq!(users(&app, "t").await, [vec!["hello"; 9], vec!["send"]].concat());
+}
+
 /// A pause cannot be rejected, so nothing is answered and nothing would be done with the message.
 #[tokio::test]
 async fn what_is_said_beside_no_answer_is_refused() {

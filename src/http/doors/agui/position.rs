@@ -49,8 +49,7 @@ pub(super) async fn of_query(ctx: &DoorRequest, thread: &ThreadId, query: &AguiQ
             }
         }
         Some(at) => (None, Some(at)),
-        None if shown.earlier.is_empty() && !newest.is_whole() => (of_first(ctx, thread, &shown).await?, None),
-        None => (None, None),
+        None => (of_first(ctx, thread, &newest, &shown).await?, None),
     };
     if resent.is_some() {
         // The active run answers a message that is superseded.
@@ -69,7 +68,10 @@ pub(super) async fn is_in_thread(ctx: &DoorRequest, thread: &ThreadId, query: &A
     let shown = ShownIds::of(query);
     let is_shown = |message: &ConversationMessage| shown.is_query(message) || shown.is_earlier(message);
     let found = newest.find(shown.most_searched(), is_shown).await?;
-    Ok(found.is_some_and(|at| shown.is_query(&newest.read()[at])))
+    Ok(match found {
+        Some(at) => shown.is_query(&newest.read()[at]),
+        None => of_first(ctx, thread, &newest, &shown).await?.is_some(),
+    })
 }
 
 /// The ids of the user's messages in the client's conversation.
@@ -94,8 +96,8 @@ impl<'q> ShownIds<'q> {
         id_of_user(stored).is_some_and(|id| self.earlier.contains(id))
     }
 
-    /// How many of the thread's messages to search. A client that shows nothing before its query sends only what is
-    /// new, or its first message.
+    /// How many of the thread's messages to search. A client that shows nothing before its query mostly sends only what
+    /// is new, or its first message. To look for each of these in the whole thread would take longer the older it is.
     fn most_searched(&self) -> usize {
         if self.earlier.is_empty() { 0 } else { MAX_SEARCHED }
     }
@@ -107,8 +109,17 @@ fn id_of_user(stored: &ConversationMessage) -> Option<&str> {
     Some(id).filter(|id| stored.role == MessageRole::User && !id.is_empty())
 }
 
-/// The position of the thread's first message, if the query sends that again.
-async fn of_first(ctx: &DoorRequest, thread: &ThreadId, shown: &ShownIds<'_>) -> Result<Option<ContinueAt>, Fault> {
+/// The position of the thread's first message, if the query sends that again, nothing is shown before it, and it is older
+/// than what was searched.
+async fn of_first(
+    ctx: &DoorRequest,
+    thread: &ThreadId,
+    newest: &NewestMessages<'_>,
+    shown: &ShownIds<'_>,
+) -> Result<Option<ContinueAt>, Fault> {
+    if newest.is_whole() || !shown.earlier.is_empty() {
+        return Ok(None);
+    }
     let page = threads::messages(&ctx.app.service, &ctx.caller, thread, PageAsk::first(FIRST_PAGE)).await?;
     let first = page.items.iter().position(|message| message.role == MessageRole::User);
     let Some(first) = first.filter(|at| shown.is_query(&page.items[*at])) else { return Ok(None) };
