@@ -209,7 +209,7 @@ async fn an_agent_is_changed_once_and_the_same_answer_is_given_again() {
 }
 
 /// Why a POST needs no key.
-const KEYLESS: [(&str, &str); 15] = [
+const KEYLESS: [(&str, &str); 16] = [
     ("/a2a", "the protocol has its own: a message has an id"),
     ("/a2a/callbacks/{task}", "a report is a reason to ask, and twice is once"),
     ("/agui", "the protocol has its own: a run has an id"),

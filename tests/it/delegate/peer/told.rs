@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use serde_json::Value;
+
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     /// The parameters of `SendMessage` calls, in order.
