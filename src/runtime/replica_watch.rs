@@ -65,7 +65,7 @@ impl Shared {
             self.hub.publish_gap(*pk);
             self.waiters.notify_thread(*pk);
         }
-        // Last, because the store may fail now: nobody would be told of these changes later.
+        // Last, because the store may fail now, and these changes are not noticed again.
         for (pk, known) in went_back {
             if let Some(stored) = self.store.thread_by_pk(pk).await? {
                 self.report_if_went_back(&stored, known);

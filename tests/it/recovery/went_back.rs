@@ -64,13 +64,14 @@ async fn listen(instance: &Instance, thread: &str) -> Feed {
     listening
 }
 
-/// Waits until the watch at other replicas knows the threads that are listened to: at its second look, the first is over.
+/// Waits until the watch at other replicas knows the threads that are listened to. It reads versions once or twice at each look:
+/// at the third time from now on, a look that has begun since is over.
 async fn are_watched(store: &Moody) {
     store.calls("thread_versions");
-    let mut looks = 0;
+    let mut reads = 0;
     until("the watch knows the threads", async || {
-        looks += store.calls("thread_versions");
-        looks >= 2
+        reads += store.calls("thread_versions");
+        reads >= 3
     })
     .await;
 }
