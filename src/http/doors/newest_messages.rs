@@ -77,15 +77,25 @@ impl<'a> NewestMessages<'a> {
 
     /// The indices of the user's messages among these that began their run, or came without one. A message may also be
     /// sent while a run works.
-    pub(super) async fn beginnings(&self, among: Range<usize>) -> Result<Vec<usize>, Fault> {
+    pub(super) async fn beginnings(&mut self, among: Range<usize>) -> Result<Vec<usize>, Fault> {
         let may_begin = |at: &usize| self.read[*at].role == MessageRole::User && is_first_of_run(&self.read[*at..]);
         let mut found: Vec<usize> = among.filter(may_begin).collect();
         // An earlier message of the run may not have been read.
         let runs: Vec<RunId> = found.iter().filter_map(|at| self.read[*at].run_id.clone()).collect();
         if !self.is_whole && !runs.is_empty() {
             let first = runs::first_messages(&self.ctx.app.service, &self.ctx.caller, self.thread, &runs).await?;
+            // A copy of a thread has the messages of its runs, but not the runs.
+            let is_of_copied_run = |message: &ConversationMessage| {
+                message.run_id.as_ref().is_some_and(|run| runs.contains(run) && !first.contains_key(run))
+            };
+            while !self.is_whole && self.read.last().is_some_and(is_of_copied_run) {
+                self.read_on(PAGE_SIZE).await?;
+            }
             let first_of = |at: &usize| first.get(self.read[*at].run_id.as_ref()?);
-            found.retain(|at| first_of(at).is_none_or(|first| *first == self.read[*at].message_id));
+            found.retain(|at| match first_of(at) {
+                Some(first) => *first == self.read[*at].message_id,
+                None => is_first_of_run(&self.read[*at..]),
+            });
         }
         Ok(found)
     }

@@ -239,3 +239,30 @@ async fn what_was_said_while_the_agent_worked_is_not_said_again() {
     assert!(problem["detail"].as_str().unwrap().contains("while the agent worked"), "{problem:#}");
     app.post("/threads/t/cancel", json!({})).await.expect(202);
 }
+
+/// A copy has the messages of its runs, but not the runs. This message is the oldest one that is read at first.
+#[tokio::test]
+async fn nor_is_it_in_a_copy_of_the_thread() {
+    let app = App::start().await;
+    for _ in 0..20 {
+        app.post("/threads/t/process", json!({ "query": "hang", "onBusy": "steer" })).await.expect(202);
+    }
+    app.post("/threads/t/fork", json!({ "threadId": "copy" })).await.expect(201);
+    let said = async || app.get("/threads/copy/messages").await.expect(200)["items"].as_array().unwrap().clone();
+    let messages = said().await;
+    assert_eq!(messages.len(), 20, "{messages:#?}");
+    let again = |at: usize| {
+        let id = messages[at]["messageId"].as_str().unwrap();
+        let mut message = user("hang");
+        message["id"] = json!(id);
+        edit("copy", &[message], id)
+    };
+    let problem = chat(&app, &again(4)).send().await.problem("invalid");
+    assert!(problem["detail"].as_str().unwrap().contains("while the agent worked"), "{problem:#}");
+    let mut first = chat(&app, &again(0)).events().await;
+    first.next().await.unwrap();
+    assert_eq!(said().await.len(), 1);
+    for thread in ["t", "copy"] {
+        app.post(&format!("/threads/{thread}/cancel"), json!({})).await.expect(202);
+    }
+}
