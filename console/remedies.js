@@ -49,7 +49,7 @@ export const TITLES = {
   synthesis_failed: 'The work is done, its summary is not, or was cut off for its length',
   quarantined: 'The run\'s thread was set aside after repeated crashes',
   unreadable_state: 'The run\'s row, its thread\'s head or other rows cannot be read',
-  prompt_too_long: 'The prompt is longer than the model takes, a shortened one too',
+  prompt_too_long: 'The prompt is longer than the model takes, and so is a shortened one, or nothing of it can be shortened',
   reply_too_large: 'The model\'s reply is larger than models.reply_bytes',
   budget_exceeded: 'The run\'s budget is spent',
   plan_rejected: 'The run\'s plan was rejected without a reason or too often, or not reviewed in time',

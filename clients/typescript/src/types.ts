@@ -165,10 +165,12 @@ export interface ApiKey {
   tenant: string;
 }
 
-/** `nextCursor` is absent on the last page. */
+/** The keys of a tenant. */
 export interface ApiKeyList {
+  /** Those in the settings of the server. */
+  configured: ConfiguredApiKey[];
+  /** Those that were created, oldest first. */
   items: ApiKey[];
-  nextCursor?: string;
 }
 
 /** The definition of a tool that is approved. */
@@ -398,6 +400,12 @@ export interface ConditionalRuling {
   when: Condition[];
 }
 
+/** A key in the settings of the server (`PES_API_KEYS`). It is not rotated or revoked here. */
+export interface ConfiguredApiKey {
+  name: string;
+  scopes: Scope[];
+}
+
 export interface ConversationMessage {
   content: string;
   messageId: MessageId;
@@ -623,7 +631,7 @@ export type ExpiryPolicy = "deny" | "fail" | "remind";
 /** The form of an answer; a client can render it. */
 export interface FeedbackSchema {
   allowModifyArgs?: boolean;
-  /** JSON Schema of `value`, for `custom`. */
+  /** JSON Schema of `value`, for `custom`; for `text`, of the objects that are taken, too. */
   customSchema?: unknown;
   inputType: InputType;
   options?: SelectOption[];
@@ -680,7 +688,7 @@ export interface ForkedFrom {
 export interface GapFrame {
   event: "gap";
   data: {
-    /** This reader was too slow, or the log begins later: read again from here. */
+    /** This reader was too slow, or the log begins later or went back to an earlier state: read again from here. */
     fromSeq: number;
   };
 }
@@ -904,7 +912,7 @@ export type Kept = number | Forever;
 
 /** How a key is replaced by another that is the same to everybody else: id, name and scopes stay. */
 export interface KeyRotation {
-  /** Absent = as before. */
+  /** Absent = as before. A key that has expired needs it, and is valid again with its new value only. */
   expiresAt?: number;
   /**
    * How long the old key stays valid, in milliseconds: at most 30 days. While an earlier overlap lasts, the key can be
@@ -965,7 +973,7 @@ export interface Limits {
 
 /** A question as lists show it: with what it is about, and what the caller may do. */
 export type ListedSuspension = Suspension & {
-  /** The names of the keys that asked for the run, steered it or edited its plan. */
+  /** The names of the keys that asked for the run, steered it, edited its plan or wrote the instructions of its thread. */
   askedBy: string[];
   itemDescription?: string;
   /** Absent where it is over. */
@@ -1418,6 +1426,22 @@ export interface PendingQuestion {
   suspensionId: SuspensionId;
 }
 
+/** A session of a person who signed in at an issuer or with a token. */
+export interface PersonSession {
+  expiresAt: number;
+  /** The name of the issuer in the settings. */
+  issuer: string;
+  /** The person: `iss#sub`. */
+  name: string;
+  scopes: Scope[];
+}
+
+/** `nextCursor` is absent on the last page. */
+export interface PersonSessionList {
+  items: PersonSession[];
+  nextCursor?: string;
+}
+
 /** Who the agent is, and what it is told at each stage. */
 export interface Persona {
   name?: string;
@@ -1502,7 +1526,10 @@ export interface PolicyRule {
   approvers?: string[];
   /** How long the question stays open; absent = as in the run's settings. */
   expiresAfterMs?: number;
-  /** Whoever shaped the call (asked for the run, steered it, edited its plan or the arguments) may not approve it. */
+  /**
+   * Whoever shaped the call (asked for the run, steered it, edited its plan or the arguments, or wrote the
+   * instructions of its thread) may not approve it.
+   */
   fourEyes?: boolean;
   /** The name of the rule in decisions; absent = that of its tool. */
   id?: string;
@@ -1888,7 +1915,7 @@ export interface RunResource {
   query: string;
   /** Why it is queued, if it does not wait for the thread's active run. */
   reason?: QueuedReason;
-  /** The names of the keys that asked for it, steered it or edited its plan. */
+  /** The names of the keys that asked for it, steered it, edited its plan or wrote the instructions of its thread. */
   requestedBy?: string[];
   result?: AgentFinalResponse;
   runId: RunId;
@@ -2322,6 +2349,13 @@ export interface TaskResourceList {
 /** The status of a task. A terminal status is written once. */
 export type TaskStatus = "sending" | "working" | "input_required" | "auth_required" | "in_doubt" | "completed" | "failed" | "rejected" | "canceled" | "lost";
 
+/** A tenant, as operators see it. */
+export interface Tenant {
+  name: string;
+  /** Its callers are refused, and what it had is being deleted; absent: it was not removed. */
+  removed?: TenantRemoval;
+}
+
 /** What a tenant may spend; what is absent is as in the server's settings. */
 export interface TenantCaps {
   keyDayTokens?: number;
@@ -2337,6 +2371,25 @@ export interface TenantCaps {
   tenantMonthTokens?: number;
   /** In a month. */
   tenantMonthUsd?: number;
+}
+
+/** A tenant, and whether it is in use. */
+export type TenantInUse = Tenant & {
+  /** When one of its threads changed last; absent: it has none, or none any more. */
+  lastUsedAt?: number;
+};
+
+/** `nextCursor` is absent on the last page. */
+export interface TenantList {
+  items: Tenant[];
+  nextCursor?: string;
+}
+
+/** Since when a tenant is removed, and by whom. */
+export interface TenantRemoval {
+  at: number;
+  /** The name of the operator's key. */
+  by: string;
 }
 
 /** How many runs a tenant may have; what is absent is as in the server's settings. */

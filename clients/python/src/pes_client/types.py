@@ -343,10 +343,12 @@ class ApiKey(TypedDict):
 
 
 class ApiKeyList(TypedDict):
-    """`nextCursor` is absent on the last page."""
+    """The keys of a tenant."""
 
+    # Those in the settings of the server.
+    configured: list[ConfiguredApiKey]
+    # Those that were created, oldest first.
     items: list[ApiKey]
-    nextCursor: NotRequired[str]
 
 
 class Approval(TypedDict):
@@ -552,6 +554,13 @@ class ConditionalRuling(TypedDict):
     policy: Ruling
     # All must hold.
     when: list[Condition]
+
+
+class ConfiguredApiKey(TypedDict):
+    """A key in the settings of the server (`PES_API_KEYS`). It is not rotated or revoked here."""
+
+    name: str
+    scopes: list[Scope]
 
 
 class ConversationMessage(TypedDict):
@@ -794,7 +803,7 @@ class FeedbackSchema(TypedDict):
     """The form of an answer; a client can render it."""
 
     allowModifyArgs: NotRequired[bool]
-    # JSON Schema of `value`, for `custom`.
+    # JSON Schema of `value`, for `custom`; for `text`, of the objects that are taken, too.
     customSchema: NotRequired[Any]
     inputType: InputType
     options: NotRequired[list[SelectOption]]
@@ -856,7 +865,7 @@ class ForkedFrom(TypedDict):
 
 
 class GapFrameData(TypedDict):
-    # This reader was too slow, or the log begins later: read again from here.
+    # This reader was too slow, or the log begins later or went back to an earlier state: read again from here.
     fromSeq: int
 
 
@@ -1083,7 +1092,7 @@ class IterationMessage(TypedDict):
 class KeyRotation(TypedDict):
     """How a key is replaced by another that is the same to everybody else: id, name and scopes stay."""
 
-    # Absent = as before.
+    # Absent = as before. A key that has expired needs it, and is valid again with its new value only.
     expiresAt: NotRequired[int]
     # How long the old key stays valid, in milliseconds: at most 30 days. While an earlier overlap lasts, the key
     # can be rotated only without an overlap, which ends both old keys at once.
@@ -1648,6 +1657,24 @@ class PendingQuestion(TypedDict):
     suspensionId: SuspensionId
 
 
+class PersonSession(TypedDict):
+    """A session of a person who signed in at an issuer or with a token."""
+
+    expiresAt: int
+    # The name of the issuer in the settings.
+    issuer: str
+    # The person: `iss#sub`.
+    name: str
+    scopes: list[Scope]
+
+
+class PersonSessionList(TypedDict):
+    """`nextCursor` is absent on the last page."""
+
+    items: list[PersonSession]
+    nextCursor: NotRequired[str]
+
+
 class Persona(TypedDict):
     """Who the agent is, and what it is told at each stage."""
 
@@ -1725,7 +1752,8 @@ class PolicyRule(TypedDict):
     approvers: NotRequired[list[str]]
     # How long the question stays open; absent = as in the run's settings.
     expiresAfterMs: NotRequired[int]
-    # Whoever shaped the call (asked for the run, steered it, edited its plan or the arguments) may not approve it.
+    # Whoever shaped the call (asked for the run, steered it, edited its plan or the arguments, or wrote the
+    # instructions of its thread) may not approve it.
     fourEyes: NotRequired[bool]
     # The name of the rule in decisions; absent = that of its tool.
     id: NotRequired[str]
@@ -2123,7 +2151,7 @@ class RunResource(TypedDict):
     query: str
     # Why it is queued, if it does not wait for the thread's active run.
     reason: NotRequired[QueuedReason]
-    # The names of the keys that asked for it, steered it or edited its plan.
+    # The names of the keys that asked for it, steered it, edited its plan or wrote the instructions of its thread.
     requestedBy: NotRequired[list[str]]
     result: NotRequired[AgentFinalResponse]
     runId: RunId
@@ -2531,6 +2559,14 @@ class TaskResourceList(TypedDict):
     nextCursor: NotRequired[str]
 
 
+class Tenant(TypedDict):
+    """A tenant, as operators see it."""
+
+    name: str
+    # Its callers are refused, and what it had is being deleted; absent: it was not removed.
+    removed: NotRequired[TenantRemoval]
+
+
 class TenantCaps(TypedDict):
     """What a tenant may spend; what is absent is as in the server's settings."""
 
@@ -2547,6 +2583,31 @@ class TenantCaps(TypedDict):
     tenantMonthTokens: NotRequired[int]
     # In a month.
     tenantMonthUsd: NotRequired[float]
+
+
+class TenantInUse(TypedDict):
+    """A tenant, and whether it is in use."""
+
+    name: str
+    # Its callers are refused, and what it had is being deleted; absent: it was not removed.
+    removed: NotRequired[TenantRemoval]
+    # When one of its threads changed last; absent: it has none, or none any more.
+    lastUsedAt: NotRequired[int]
+
+
+class TenantList(TypedDict):
+    """`nextCursor` is absent on the last page."""
+
+    items: list[Tenant]
+    nextCursor: NotRequired[str]
+
+
+class TenantRemoval(TypedDict):
+    """Since when a tenant is removed, and by whom."""
+
+    at: int
+    # The name of the operator's key.
+    by: str
 
 
 class TenantRunLimits(TypedDict):
