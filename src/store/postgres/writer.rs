@@ -46,7 +46,8 @@ pub(super) struct Writer {
 /// An open connection.
 struct Session {
     connection: PgConnection,
-    backend: Backend,
+    /// `None`: the role may not ask for it.
+    backend: Option<Backend>,
 }
 
 /// The process of a connection in the server.
@@ -68,8 +69,13 @@ const END_IF_IDLE: &str = "SELECT CASE WHEN state = 'idle' THEN pg_terminate_bac
 impl Session {
     async fn open(options: &PgConnectOptions) -> sqlx::Result<Self> {
         let mut connection = options.connect().await?;
-        let (pid, started_at) = sqlx::query_as::<_, (i32, i64)>(BACKEND).fetch_one(&mut connection).await?;
-        Ok(Self { connection, backend: Backend { pid, started_at } })
+        let backend = match sqlx::query_as::<_, (i32, i64)>(BACKEND).fetch_one(&mut connection).await {
+            Ok((pid, started_at)) => Some(Backend { pid, started_at }),
+            // Roles may be kept from reading what the server does.
+            Err(sqlx::Error::Database(_)) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { connection, backend })
     }
 }
 
@@ -175,7 +181,7 @@ impl Writer {
 async fn answer_or_loss<T, E>(
     asked: impl Future<Output = Result<T, E>>,
     options: &PgConnectOptions,
-    backend: Backend,
+    backend: Option<Backend>,
 ) -> Option<T> {
     let mut asked = pin!(asked);
     loop {
@@ -188,7 +194,8 @@ async fn answer_or_loss<T, E>(
 }
 
 /// Ends this backend over another connection if it is idle. Whether the server answers that it has ended, or is gone.
-async fn end_if_idle(options: &PgConnectOptions, backend: Backend) -> bool {
+async fn end_if_idle(options: &PgConnectOptions, backend: Option<Backend>) -> bool {
+    let Some(backend) = backend else { return false };
     let look = async {
         let mut connection = options.connect().await?;
         let ended = sqlx::query_scalar(END_IF_IDLE).bind(backend.pid).bind(backend.started_at);

@@ -33,6 +33,18 @@ async fn a_role_that_may_change_no_table_serves_a_schema_that_is_complete() {
     assert_eq!(store.commit(creation()).await.unwrap(), Committed::Done);
 }
 
+/// Some servers keep roles from reading what the others do.
+#[tokio::test]
+async fn a_role_that_may_not_read_what_the_server_does_commits_all_the_same() {
+    let database = Database::fresh().await;
+    process(&database).await.close().await;
+    let url = for_rows_only(&database).await;
+    let hide = "REVOKE ALL ON pg_catalog.pg_stat_activity FROM PUBLIC";
+    database.connect().await.execute(hide).await.unwrap();
+    let store = Postgres::open(&url.into(), 1).await.unwrap();
+    assert_eq!(store.commit(creation()).await.unwrap(), Committed::Done);
+}
+
 #[tokio::test]
 async fn a_role_that_may_change_no_table_is_told_so_before_a_migration() {
     let database = Database::fresh().await;
