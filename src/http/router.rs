@@ -15,7 +15,8 @@ use super::problem::Problem;
 use super::routes::{
     agent_state, agents, audit, callbacks, cancel, documentation, fork, health, http_tools, index, items, keys, limits,
     login, mcp_servers, messages, offers, pause, plan, policy, process, protected_resource, release, resume, retention,
-    runs, schedules, session, state, streams, suspensions, tasks, tenants, threads, tool_calls, transfer, usage, webhooks,
+    runs, schedules, session, state, streams, suspensions, tasks, tenants, threads, tool_calls, transfer, usage,
+    webhooks,
 };
 use super::scopes::routes;
 use super::{console, cors, doors};
