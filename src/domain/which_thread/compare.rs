@@ -55,12 +55,6 @@ impl ShownUntil {
         Self { count: count.min(all.len()), all }
     }
 
-    /// The same without the calls.
-    #[must_use]
-    pub fn without_calls(&self) -> Self {
-        self.as_slice().iter().filter(|shown| !matches!(shown, Shown::Call(_))).cloned().collect::<Vec<_>>().into()
-    }
-
     pub fn as_slice(&self) -> &[Shown] {
         &self.all[..self.count]
     }
@@ -98,13 +92,6 @@ impl SentBack {
             Said::User(_) | Said::ToolResult { .. } => None,
         });
         Self(sent.collect())
-    }
-
-    /// Without the calls.
-    pub fn of_texts(said: &[Said]) -> Self {
-        let Self(mut sent) = Self::of(said);
-        sent.iter_mut().for_each(|sent| sent.calls.clear());
-        Self(sent)
     }
 
     /// The approximate number of steps to compare this with all candidates.

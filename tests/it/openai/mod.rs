@@ -11,7 +11,6 @@ mod models;
 mod params;
 mod peer;
 mod refused;
-mod renamed_calls;
 mod repeats;
 mod responses;
 mod shortened;

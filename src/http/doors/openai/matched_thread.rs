@@ -56,43 +56,19 @@ impl SentConversation<'_> {
         let sent = if keys.is_empty() { SentBack::default() } else { SentBack::of(self.said) };
         let sent = Arc::new(sent);
         for key in keys {
-            let (candidates, places) = self.candidates_of(&key).await?.into_iter().unzip();
+            let mut candidates = Vec::new();
+            for found in lookups::find(&self.ctx.app.service, &self.ctx.caller, &key, MAX_RUNS).await? {
+                match self.candidates(&found.thread_id, &found.run_id).await {
+                    Err(fault) if fault.code == Code::NotFound => {}
+                    more => candidates.extend(more?),
+                }
+            }
+            let (candidates, places) = candidates.into_iter().unzip();
             if let Some(found) = choose_offloaded(&sent, candidates, places).await? {
                 return Ok(Some(found));
             }
         }
         Ok(None)
-    }
-
-    /// The thread whose texts the client sends back, and whose run still asks something. Calls are not compared, because
-    /// the client names them by ids of its own. `None` if there is none, or more than one.
-    pub(super) async fn find_asking(&self) -> Result<Option<ThreadId>, Fault> {
-        let sent = Arc::new(SentBack::of_texts(self.said));
-        for key in which_thread::keys_before(self.sender(), self.said) {
-            let mut found = self.candidates_of(&key).await?;
-            found.retain(|(_, place)| matches!(place, MatchedThread::AfterQuestion(_)));
-            found.iter_mut().for_each(|(candidate, _)| candidate.shown = candidate.shown.without_calls());
-            let (candidates, places): (Vec<_>, Vec<_>) = found.iter().cloned().unzip();
-            if let Some(MatchedThread::AfterQuestion(thread)) = choose_offloaded(&sent, candidates, places).await? {
-                found.retain(|(candidate, _)| candidate.thread != thread);
-                let (others, places) = found.into_iter().unzip();
-                let other = choose_offloaded(&sent, others, places).await?;
-                return Ok(other.is_none().then_some(thread));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The candidates of the runs that are found under this key.
-    async fn candidates_of(&self, key: &LookupKey) -> Result<Vec<(Candidate, MatchedThread)>, Fault> {
-        let mut candidates = Vec::new();
-        for found in lookups::find(&self.ctx.app.service, &self.ctx.caller, key, MAX_RUNS).await? {
-            match self.candidates(&found.thread_id, &found.run_id).await {
-                Err(fault) if fault.code == Code::NotFound => {}
-                more => candidates.extend(more?),
-            }
-        }
-        Ok(candidates)
     }
 
     /// The positions at which the client may have last seen this run, and how the conversation continues from each.

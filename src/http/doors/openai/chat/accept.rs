@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use axum::http::HeaderMap;
 use serde_json::{Map, Value};
 
-use super::renamed_calls;
 use super::request::ChatRequest;
 use super::task;
 use super::thread::{ThreadFinder, named};
@@ -114,13 +113,12 @@ impl Acceptance<'_> {
             Some(key) => once::is_repeat(&ctx.app.service, &ctx.caller, key).await?,
             None => false,
         };
-        let (named, results, called) = (self.named.as_ref(), &self.results, request.called.as_slice());
-        let target = ThreadFinder { conversation: &conversation, named, results, called, is_repeated }.find().await?;
+        let (named, results) = (self.named.as_ref(), &self.results);
+        let target = ThreadFinder { conversation: &conversation, named, results, is_repeated }.find().await?;
         let (begins, answers) = (self.identity.begins.clone(), self.identity.answers.clone());
         let open = if target.is_new { Vec::new() } else { open_questions(ctx, &target.thread).await? };
         if let Some(oldest) = open.first() {
             let run = oldest.run_id.clone();
-            let results = &renamed_calls::by_suspension_id(results, called, &open);
             let (approvals, lookups) = (&HashMap::new(), &[conversation.key(), answers.clone()]);
             let asked = questions_for_people(&open, approvals);
             let may_answer =

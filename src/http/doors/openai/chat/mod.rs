@@ -2,7 +2,6 @@
 
 mod accept;
 mod events;
-mod renamed_calls;
 mod request;
 mod stream;
 mod task;

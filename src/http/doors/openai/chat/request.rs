@@ -3,7 +3,6 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::renamed_calls::SentCall;
 use crate::domain::prompt::SystemPrompt;
 use crate::domain::settings::CallOptions;
 use crate::domain::which_thread::Said;
@@ -62,8 +61,6 @@ pub(super) struct ChatRequest {
     /// The model's name as the client sent it.
     pub(super) model: String,
     pub(super) said: Vec<Said>,
-    /// The calls in the agent's messages, oldest first.
-    pub(super) called: Vec<SentCall>,
     pub(super) is_streamed: bool,
     pub(super) with_usage: bool,
     pub(super) user: Option<String>,
@@ -92,7 +89,7 @@ impl Sent {
                 return Err(OpenAiError::unsupported(name, format!("`{name}` is not supported here.")));
             }
         }
-        let ReadMessages { said, called, system } = read_messages(&self.messages)?;
+        let (said, system) = read_messages(&self.messages)?;
         let (llm_params, synthesis_params) = tools::params(&self.others);
         let options = CallOptions {
             provider_config: named.provider.clone(),
@@ -115,7 +112,6 @@ impl Sent {
         Ok(ChatRequest {
             model: self.model,
             said,
-            called,
             is_streamed,
             with_usage: self.stream_options.and_then(|options| options.include_usage).unwrap_or(false),
             user: self.user.or(self.safety_identifier),
@@ -125,15 +121,9 @@ impl Sent {
     }
 }
 
-/// The conversation, with the calls in it, and separately the system's messages.
-struct ReadMessages {
-    said: Vec<Said>,
-    called: Vec<SentCall>,
-    system: Vec<String>,
-}
-
-fn read_messages(sent: &[SentMessage]) -> Result<ReadMessages, OpenAiError> {
-    let (mut said, mut called, mut system) = (Vec::new(), Vec::new(), Vec::new());
+/// The conversation, and separately the system's messages.
+fn read_messages(sent: &[SentMessage]) -> Result<(Vec<Said>, Vec<String>), OpenAiError> {
+    let (mut said, mut system) = (Vec::new(), Vec::new());
     for (at, message) in sent.iter().enumerate() {
         let place = format!("messages[{at}]");
         let text = content::text(&format!("{place}.content"), message.content.as_ref())?;
@@ -143,12 +133,8 @@ fn read_messages(sent: &[SentMessage]) -> Result<ReadMessages, OpenAiError> {
             "user" => said.push(Said::User(text)),
             "assistant" => {
                 let calls = message.tool_calls.iter().flatten();
-                let calls: Vec<SentCall> = calls
-                    .filter_map(|call| Some(SentCall::of(questions::suspension_id(call["id"].as_str()?), call)))
-                    .collect();
-                let ids = calls.iter().map(|call| call.id.clone()).collect();
-                called.extend(calls);
-                said.push(Said::Assistant { text, calls: ids });
+                let calls = calls.filter_map(|call| call["id"].as_str()).map(questions::suspension_id).collect();
+                said.push(Said::Assistant { text, calls });
             }
             "tool" => {
                 let missing =
@@ -163,5 +149,5 @@ fn read_messages(sent: &[SentMessage]) -> Result<ReadMessages, OpenAiError> {
             }
         }
     }
-    Ok(ReadMessages { said, called, system })
+    Ok((said, system))
 }

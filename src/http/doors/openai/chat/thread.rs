@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use axum::http::HeaderMap;
 use serde_json::{Map, Value};
 
-use super::renamed_calls::{self, SentCall};
 use super::request::ChatRequest;
 use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
@@ -14,14 +13,13 @@ use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::run::OnBusy;
 use crate::domain::which_thread::{self, Normal, ResumePoint};
 use crate::http::app_state::AppState;
-use crate::http::doors::conversation::open_questions;
+use crate::http::doors::DoorRequest;
 use crate::http::doors::newest_messages::{FIRST_PAGE, MAX_SEARCHED, NewestMessages};
 use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::matched_thread::{MatchedThread, SentConversation};
 use crate::http::doors::openai::questions;
 use crate::http::doors::openai::shown::find_thread;
 use crate::http::doors::openai::temporary_thread::TemporaryThread;
-use crate::http::doors::{DoorRequest, is_suspension_id};
 use crate::http::ids::new_thread_id;
 use crate::service::runs::ContinueAt;
 use crate::service::threads;
@@ -84,8 +82,6 @@ pub(super) struct ThreadFinder<'a> {
     pub(super) named: Option<&'a ThreadId>,
     /// By the suspension ids of the calls.
     pub(super) results: &'a HashMap<String, String>,
-    /// The calls that the client sends back.
-    pub(super) called: &'a [SentCall],
     /// The request was accepted before under its Idempotency-Key.
     pub(super) is_repeated: bool,
 }
@@ -102,11 +98,8 @@ impl ThreadFinder<'_> {
             return Ok(target);
         }
         if !self.results.is_empty() {
-            let thread = match self.thread_of_results().await? {
-                None => self.thread_of_renamed_calls().await?,
-                found => found,
-            };
-            return Ok(thread.map_or_else(|| begins(self.new_id()), TargetThread::end_of));
+            let thread_of_results = self.thread_of_results().await?;
+            return Ok(thread_of_results.map_or_else(|| begins(self.new_id()), TargetThread::end_of));
         }
         let found = self.conversation.find().await?;
         let copied = match (found, self.named) {
@@ -160,18 +153,6 @@ impl ThreadFinder<'_> {
     /// The thread whose run made one of the calls. The client knows a call by its suspension id.
     async fn thread_of_results(&self) -> Result<Option<ThreadId>, Fault> {
         questions::thread_of(self.conversation.ctx, self.results.keys().map(String::as_str)).await
-    }
-
-    /// The thread that the client sends back and that waits for one of these results, all of which the client names by
-    /// ids of its own.
-    async fn thread_of_renamed_calls(&self) -> Result<Option<ThreadId>, Fault> {
-        if self.called.is_empty() || self.results.keys().any(|id| is_suspension_id(id)) {
-            return Ok(None);
-        }
-        let Some(thread) = self.conversation.find_asking().await? else { return Ok(None) };
-        let open = open_questions(self.conversation.ctx, &thread).await?;
-        let results = renamed_calls::by_suspension_id(self.results, self.called, &open);
-        Ok(results.keys().any(|id| is_suspension_id(id)).then_some(thread))
     }
 }
 
