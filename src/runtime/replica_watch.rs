@@ -65,13 +65,19 @@ impl Shared {
             self.hub.publish_gap(*pk);
             self.waiters.notify_thread(*pk);
         }
-        // Last, because the store may fail now, and these changes are not noticed again.
+        // Last, because the store may fail now.
+        let mut failed = None;
         for (pk, known) in went_back {
-            if let Some(stored) = self.store.thread_by_pk(pk).await? {
-                self.report_if_went_back(&stored, known);
+            match self.store.thread_by_pk(pk).await {
+                Ok(stored) => stored.iter().for_each(|stored| self.report_if_went_back(stored, known)),
+                Err(error) => {
+                    // It is compared with this version again.
+                    seen.insert(pk, known);
+                    failed = Some(error);
+                }
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// Wakes the actors whose thread another process wrote or deleted, or the database has in an earlier state, while they wait

@@ -4,7 +4,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::sync::Notify;
 
 use super::audit;
 use super::callbacks::PendingReports;
@@ -68,8 +67,6 @@ pub struct Inner {
     pub(super) readiness: Readiness,
     pub(super) schedules: schedules::PlannerState,
     pub(super) exports: RecentExports,
-    /// Notified when a tenant is removed.
-    pub(super) removals: Notify,
 }
 
 /// The components from which a service is built.
@@ -107,7 +104,6 @@ impl Service {
             readiness: Default::default(),
             schedules: Default::default(),
             exports: Default::default(),
-            removals: Notify::new(),
         }));
         // Followed to the end of the drain: what still runs then is judged by the current policies and caps.
         let documents = service.documents.clone();

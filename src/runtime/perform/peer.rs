@@ -160,7 +160,9 @@ impl PeerAttempt {
             return Ok(theirs);
         }
         let read = to.client().task(&to.peer, &to.interface, &theirs.id, HISTORY_LENGTH).await;
-        let is_nowhere = matches!(read, Err(Error::TooLarge(_) | Error::Fault(_)));
+        // The task itself was read before.
+        let is_nowhere =
+            matches!(read, Err(Error::TooLarge(_) | Error::Fault(_) | Error::NotCarriedOut(_) | Error::Unreadable(_)));
         if is_nowhere { Ok(theirs) } else { read }
     }
 

@@ -43,7 +43,6 @@ pub async fn remove(service: &Service, caller: &Caller, name: &str) -> Result<Te
     retention::check_holds(service, tenant, name).await?;
     let body = json!(TenantRemoval { by: caller.name.clone(), at: service.now() });
     write(service, caller, tenant, Some(body), Expected::Absent).await?;
-    service.removals.notify_one();
     shown(service, tenant, name).await
 }
 

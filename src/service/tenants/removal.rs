@@ -14,7 +14,7 @@ use crate::auth;
 use crate::domain::actor::ServerActor;
 use crate::domain::ids::TenantPk;
 use crate::runtime::CommandError;
-use crate::store::documents::{Change, DocumentKind, Expected};
+use crate::store::documents::{Change, Document, DocumentKind, Expected};
 use crate::store::outbox::{DeliveryStatus, TargetKind};
 use crate::store::{self, Pace, PageAsk, ThreadFilter, ThreadRow};
 
@@ -38,9 +38,11 @@ pub enum Progress {
     Left,
 }
 
-/// Deletes after each removal, and periodically, until the server drains.
+/// Deletes after each removal, whichever process it was made by, and periodically, until the server drains.
 pub(in crate::service) async fn run(service: Service) {
+    let mut changes = service.documents.changes();
     loop {
+        let removed = removed_tenants(&service);
         let pause = match sweep(&service).await {
             Ok(Progress::NothingFound) => SWEEP_INTERVAL,
             Ok(Progress::Deleted) => PAUSE,
@@ -50,28 +52,51 @@ pub(in crate::service) async fn run(service: Service) {
                 RETRY_INTERVAL
             }
         };
-        // The timeout means that no tenant was removed in the meantime.
-        let _ = timeout(pause, service.removals.notified()).await;
+        let another_is_removed =
+            async { while removed_tenants(&service) == removed && changes.changed().await.is_ok() {} };
+        // The timeout means that no other was removed in the meantime.
+        let _ = timeout(pause, another_is_removed).await;
     }
+}
+
+fn removed_tenants(service: &Service) -> Vec<TenantPk> {
+    service.documents.all(DocumentKind::Removal).iter().map(|removal| removal.tenant).collect()
 }
 
 /// Takes the next step of deleting what each removed tenant has.
 pub async fn sweep(service: &Service) -> store::Result<Progress> {
     service.documents.refresh().await?;
     let mut progress = Progress::NothingFound;
-    for document in service.documents.all(DocumentKind::Removal) {
-        progress = progress.max(delete_next(service, document.tenant).await?);
+    for removal in service.documents.all(DocumentKind::Removal) {
+        progress = progress.max(left_if_damaged(delete_next(service, &removal).await, removal.tenant)?);
     }
     Ok(progress)
 }
 
-async fn delete_next(service: &Service, tenant: TenantPk) -> store::Result<Progress> {
-    let keys = revoke_keys(service, tenant).await?;
+/// Data that cannot be read delays neither other tenants nor the next step.
+fn left_if_damaged(done: store::Result<Progress>, tenant: TenantPk) -> store::Result<Progress> {
+    match done {
+        Err(error) if error.is_of_data() => {
+            tracing::error!(tenant = tenant.0, %error, "a removed tenant has something that cannot be read, which stays");
+            Ok(Progress::Left)
+        }
+        done => done,
+    }
+}
+
+async fn delete_next(service: &Service, removal: &Document) -> store::Result<Progress> {
+    let tenant = removal.tenant;
+    let keys = left_if_damaged(revoke_keys(service, tenant).await, tenant)?;
     let schedules = delete_documents(service, tenant, |kind| kind == DocumentKind::Schedule).await?;
     let threads = delete_threads(service, tenant).await?;
     let progress = keys.max(schedules).max(threads);
     if progress > Progress::NothingFound {
         return Ok(progress);
+    }
+    // A request that was admitted before may still begin a run, whose body may take that long.
+    let last_request = Duration::from_millis(service.config.limits.body_timeout_ms) + PAUSE;
+    if service.now() - removal.updated_at < i64::try_from(last_request.as_millis()).unwrap_or(i64::MAX) {
+        return Ok(Progress::Deleted);
     }
     // Agents that worked for deleted threads are told to stop.
     let pending = PageAsk::first(1);
@@ -130,13 +155,14 @@ async fn delete_threads(service: &Service, tenant: TenantPk) -> store::Result<Pr
     loop {
         let pass = delete_threads_once(service, tenant).await?;
         has_deleted |= pass.deleted > 0;
-        if pass.deleted == 0 {
-            return Ok(match pass.left {
-                0 if has_deleted => Progress::Deleted,
-                0 => Progress::NothingFound,
-                _ => Progress::Left,
-            });
+        if pass.deleted > 0 {
+            continue;
         }
+        if pass.left > 0 {
+            tracing::warn!(tenant = tenant.0, threads = pass.left, "threads of a removed tenant cannot be deleted now");
+            return Ok(Progress::Left);
+        }
+        return Ok(if has_deleted { Progress::Deleted } else { Progress::NothingFound });
     }
 }
 
@@ -178,7 +204,7 @@ async fn delete_thread(service: &Service, thread: &ThreadRow) -> bool {
         }
         Err(CommandError::Gone) => true,
         Err(refusal) => {
-            tracing::warn!(threadId = %thread.thread_id, ?refusal, "a thread of a removed tenant is kept a while longer");
+            tracing::debug!(threadId = %thread.thread_id, ?refusal, "a thread of a removed tenant is kept a while longer");
             false
         }
     }

@@ -32,7 +32,7 @@ pub(super) fn edit(patch: Value, by: Caller, environment: Environment, unrecorde
         let profile = patched(row, &patch, &by, environment)?;
         let writer = new_writer(&row.profile.config, &profile.config, &by.name, now);
         let audit = audit_line(row, &profile, now, &by.name);
-        let unrecorded = writer.as_ref().and(unrecorded.clone());
+        let unrecorded = writer.as_ref().and(unrecorded.clone()).filter(|row| row.id != by.name);
         Ok(EditedProfile { profile, rows: unrecorded.into_iter().chain(writer).collect(), audit })
     })
 }

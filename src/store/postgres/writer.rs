@@ -177,7 +177,7 @@ impl Writer {
 
 /// The answer. `None`: there is none in time, or none will come, because the backend was idle, and was ended, or there is
 /// none any more. A slow server is waited for: it works on the statement. A request whose backend has ended is not stored
-/// later. One whose backend could not be ended, because the server cannot be reached, may still arrive.
+/// later. One whose backend could not be ended, because the server cannot be reached or the role may not, may still arrive.
 async fn answer_or_loss<T, E>(
     asked: impl Future<Output = Result<T, E>>,
     options: &PgConnectOptions,

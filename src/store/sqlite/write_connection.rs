@@ -32,6 +32,8 @@ pub(super) struct WriteConnection {
     log: Option<OpenedFile>,
     /// One of them was not in place when it was last looked at.
     is_misplaced: bool,
+    /// When that was seen last, nothing was only in a log that is missing.
+    has_copied: bool,
     /// `None` after a failure that leaves its state unknown. The next write opens it again.
     connection: Option<Connection>,
 }
@@ -39,7 +41,16 @@ pub(super) struct WriteConnection {
 impl WriteConnection {
     /// Opens the database of this path, which is this file. Every write checks that these files are in place.
     pub fn open(path: PathBuf, file: Arc<File>, opened: Vec<OpenedFile>, synchronous: Synchronous) -> Result<Self> {
-        let mut connection = Self { path, synchronous, file, opened, log: None, is_misplaced: false, connection: None };
+        let mut connection = Self {
+            path,
+            synchronous,
+            file,
+            opened,
+            log: None,
+            is_misplaced: false,
+            has_copied: true,
+            connection: None,
+        };
         connection.connection()?;
         Ok(connection)
     }
@@ -54,7 +65,8 @@ impl WriteConnection {
         Ok(self.connection.as_mut().expect("just opened"))
     }
 
-    /// Fails if a file is not in place: a write would be acknowledged and lost. Logs the first of such failures.
+    /// Fails if a file is not in place: a write would be acknowledged and lost. Logs the first of such failures, and whether what
+    /// only the log has is in the database file, whenever that changes.
     fn check_place(&mut self) -> Result<()> {
         let of_database = self.opened.iter().find_map(OpenedFile::why_not_in_place);
         let is_only_log = of_database.is_none();
@@ -62,10 +74,21 @@ impl WriteConnection {
         let was_misplaced = std::mem::replace(&mut self.is_misplaced, missing.is_some());
         let Some(why) = missing else { return Ok(()) };
         // What only the log has would be lost with the process. What a reader still needs there is copied at the next call.
-        let copied = self.connection.as_ref().filter(|_| is_only_log).map_or(Ok(true), checkpoint);
+        let copied = match &self.connection {
+            _ if !is_only_log => Ok(true),
+            Some(connection) => checkpoint(connection),
+            None => Err(Error::SqliteFailure(
+                ffi::Error::new(ffi::SQLITE_CANTOPEN),
+                Some("the connection was closed after a failure, and its log with it".to_owned()),
+            )),
+        };
+        let had_copied = std::mem::replace(&mut self.has_copied, matches!(copied, Ok(true)));
         if !was_misplaced {
             tracing::error!(path = %self.path.display(), "nothing is written any more: {why}");
+        }
+        if !was_misplaced || self.has_copied != had_copied {
             match copied {
+                Ok(true) if was_misplaced => tracing::error!("what was written last is in the database file now"),
                 Ok(true) => {}
                 Ok(false) => tracing::error!(
                     "what was written last may not be in the database file yet, because a reader needs the log: it is \
