@@ -7,7 +7,7 @@
 
 #[cfg(any(test, feature = "internals"))]
 mod manual;
-#[cfg(any(test, feature = "internals"))]
+#[cfg(feature = "internals")]
 mod shifted;
 mod steady;
 mod stored;
@@ -20,7 +20,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::domain::Millis;
 #[cfg(any(test, feature = "internals"))]
 pub use manual::Manual;
-#[cfg(any(test, feature = "internals"))]
+#[cfg(feature = "internals")]
 pub use shifted::Shifted;
 use steady::SteadyTime;
 pub(crate) use stored::begin_at_stored_times;

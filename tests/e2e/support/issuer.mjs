@@ -38,8 +38,14 @@ export async function startIssuer() {
       response.end(links.map(([name, more]) => `<a href="${back(searchParams, more).replaceAll('&', '&amp;')}">${name}</a>`).join(' '));
       return;
     }
+    const answer = answers[pathname];
+    if (!answer) {
+      // As for the icon, which a browser asks for by itself.
+      response.writeHead(404).end();
+      return;
+    }
     response.setHeader('content-type', 'application/json');
-    response.end(JSON.stringify(answers[pathname](new URLSearchParams(body))));
+    response.end(JSON.stringify(answer(new URLSearchParams(body))));
   });
   issuer.url = url;
   issuer.settings = `[auth.oidc.corp]\nissuer = "${url}"\naudience = "pes"\ntenant = "default"\nclient_id = "console"\nlogin_scope = "openid read run"\n`;
