@@ -33,6 +33,7 @@ const CONCURRENCY: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Progress {
     NothingFound,
+    /// Something was deleted, or requests that were under way may still add something.
     Deleted,
     /// Something could not be deleted.
     Left,
