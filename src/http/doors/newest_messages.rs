@@ -1,6 +1,7 @@
 //! The newest messages of a thread, read from its end, page by page, as far back as they are wanted. So what a query
 //! reads does not grow with the age of its thread.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::DoorRequest;
@@ -78,8 +79,9 @@ impl<'a> NewestMessages<'a> {
     /// The indices of the user's messages among these that began their run, or came without one. A message may also be
     /// sent while a run works.
     pub(super) async fn beginnings(&mut self, among: Range<usize>) -> Result<Vec<usize>, Fault> {
-        let may_begin = |at: &usize| self.read[*at].role == MessageRole::User && is_first_of_run(&self.read[*at..]);
-        let mut found: Vec<usize> = among.filter(may_begin).collect();
+        let is_of_user = |at: &usize| self.read[*at].role == MessageRole::User;
+        let oldest = oldest_of_runs(&self.read);
+        let mut found: Vec<usize> = among.filter(|at| oldest.contains(at) && is_of_user(at)).collect();
         // An earlier message of the run may not have been read.
         let runs: Vec<RunId> = found.iter().filter_map(|at| self.read[*at].run_id.clone()).collect();
         if !self.is_whole && !runs.is_empty() {
@@ -92,9 +94,10 @@ impl<'a> NewestMessages<'a> {
                 self.read_on(PAGE_SIZE).await?;
             }
             let first_of = |at: &usize| first.get(self.read[*at].run_id.as_ref()?);
+            let oldest = oldest_of_runs(&self.read);
             found.retain(|at| match first_of(at) {
                 Some(first) => *first == self.read[*at].message_id,
-                None => is_first_of_run(&self.read[*at..]),
+                None => oldest.contains(at),
             });
         }
         Ok(found)
@@ -144,9 +147,10 @@ pub(super) fn first_removed(
     said.all(is_own).then_some(first)
 }
 
-/// Whether the first of these messages, which are in order, newest first, is the only one of its run, or came without
-/// one.
-fn is_first_of_run(newest: &[ConversationMessage]) -> bool {
-    let run = &newest[0].run_id;
-    run.is_none() || newest[1..].iter().all(|older| older.run_id != *run)
+/// The indices of those of these messages, newest first, that are the oldest ones of their runs, or came without one.
+fn oldest_of_runs(newest: &[ConversationMessage]) -> HashSet<usize> {
+    let mut runs = HashSet::new();
+    let from_oldest = newest.iter().enumerate().rev();
+    let oldest = from_oldest.filter(|(_, message)| message.run_id.as_ref().is_none_or(|run| runs.insert(run)));
+    oldest.map(|(at, _)| at).collect()
 }
