@@ -140,15 +140,21 @@ async fn a_connection_of_a_writer_that_became_silent_while_idle_keeps_no_commit_
     assert_eq!(said(&store).await, ["answered", "next"]);
 }
 
-#[tokio::test]
-async fn a_store_is_not_well_while_a_commit_gets_no_answer_although_others_would() {
-    let database = Database::fresh().await;
-    let (store, proxy) = behind_a_proxy(&database).await;
+/// The proxy drops a commit, and the process waits for its answer.
+async fn swallowed_commit(database: &Database) -> (Arc<Postgres>, JoinHandle<Result<Committed, Error>>) {
+    let (store, proxy) = behind_a_proxy(database).await;
     let store = Arc::new(store);
     proxy.cut("unheard", Cut::Silently);
     let committer = store.clone();
     let committing = tokio::spawn(async move { committer.commit(transition(FRESH, 0, "unheard")).await });
     until("it is swallowed", async || proxy.has_cut()).await;
+    (store, committing)
+}
+
+#[tokio::test]
+async fn a_store_is_not_well_while_a_commit_gets_no_answer_although_others_would() {
+    let database = Database::fresh().await;
+    let (store, committing) = swallowed_commit(&database).await;
     store.ping().await.unwrap();
     pass(Duration::from_secs(6)).await;
     let ping = store.ping().await;
@@ -166,12 +172,7 @@ async fn the_server_ends_the_connection_on_which_a_commit_did_not_arrive() {
     const WROTE: &str = "SELECT pid FROM pg_stat_activity
         WHERE application_name = 'pes' AND datname = current_database() AND query LIKE 'WITH %'";
     let database = Database::fresh().await;
-    let (store, proxy) = behind_a_proxy(&database).await;
-    let store = Arc::new(store);
-    proxy.cut("unheard", Cut::Silently);
-    let committer = store.clone();
-    let committing = tokio::spawn(async move { committer.commit(transition(FRESH, 0, "unheard")).await });
-    until("it is swallowed", async || proxy.has_cut()).await;
+    let (store, committing) = swallowed_commit(&database).await;
     let mut watcher = database.connect().await;
     let before: Vec<i32> = sqlx::query_scalar(WROTE).fetch_all(&mut watcher).await.unwrap();
     pass(Duration::from_secs(11)).await;
@@ -220,7 +221,7 @@ async fn sessions_that_the_server_ends_are_opened_again() {
 }
 
 /// The proxy drops a read, on the only connection for reads.
-async fn swallowed(database: &Database) -> (Arc<Postgres>, JoinHandle<Result<Option<ThreadRow>, Error>>) {
+async fn swallowed_read(database: &Database) -> (Arc<Postgres>, JoinHandle<Result<Option<ThreadRow>, Error>>) {
     let proxy = Proxy::before(database.socket()).await;
     let store = Arc::new(Postgres::open(&database.url_through(proxy.port).into(), 1).await.unwrap());
     assert_eq!(store.commit(creation()).await.unwrap(), Committed::Done);
@@ -234,7 +235,7 @@ async fn swallowed(database: &Database) -> (Arc<Postgres>, JoinHandle<Result<Opt
 #[tokio::test]
 async fn a_read_whose_answer_never_comes_ends_and_the_next_one_is_answered() {
     let database = Database::fresh().await;
-    let (store, reading) = swallowed(&database).await;
+    let (store, reading) = swallowed_read(&database).await;
     pass(Duration::from_secs(60)).await;
     let read = soon(reading).await.unwrap();
     assert!(matches!(read, Err(Error::Unavailable(_))), "{read:?}");
@@ -244,7 +245,7 @@ async fn a_read_whose_answer_never_comes_ends_and_the_next_one_is_answered() {
 #[tokio::test]
 async fn a_read_that_is_given_up_leaves_no_connection_behind_that_nobody_can_use() {
     let database = Database::fresh().await;
-    let (store, reading) = swallowed(&database).await;
+    let (store, reading) = swallowed_read(&database).await;
     reading.abort();
     assert!(soon(store.thread(TenantPk(1), &"t".into())).await.unwrap().is_some());
 }
