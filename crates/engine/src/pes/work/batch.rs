@@ -170,9 +170,6 @@ pub(crate) fn on_tool_returned(tx: &mut Tx<'_>, id: &CallId, attempt: u32, outco
 /// Why a call whose last attempt failed with this error may have had its effect, in that attempt or in an earlier one.
 /// `None`: it is not in doubt.
 fn why_in_doubt(state: &State, id: &CallId, error: &ToolError) -> Option<String> {
-    if error.has_no_effect {
-        return None;
-    }
     if error.is_lost() {
         return Some(error.message.clone());
     }
