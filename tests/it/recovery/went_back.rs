@@ -120,6 +120,10 @@ async fn whoever_has_more_than_the_log_that_went_back_is_told_to_begin_anew() {
 
 #[tokio::test]
 async fn all_who_listen_are_told_although_a_thread_that_went_back_cannot_be_read() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let metrics = recorder.handle();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let counted = || found(&metrics.render(), "pes_threads_went_back_total").unwrap_or_default();
     let (database, probe) = (Database::fresh().await, Probe::new());
     let watched = Moody::over(store(&database).await);
     let owner = instance(watched.clone(), &probe, |config| config.runtime.lease_ms = LONG).await;
@@ -131,4 +135,5 @@ async fn all_who_listen_are_told_although_a_thread_that_went_back_cannot_be_read
     for feed in &mut listening {
         assert_eq!(frames(feed, EncodedKind::Gap).await, [GAP]);
     }
+    until("both are reported in the end", async || counted() == 2.0).await;
 }
