@@ -94,6 +94,19 @@ async fn nobody_is_signed_in_to_whom_the_issuer_gives_no_rights() {
 }
 
 #[tokio::test]
+async fn nobody_is_signed_in_to_a_tenant_that_was_removed() {
+    const OPS: &str = "key-o-0123456789abcdef0123456789";
+    let desk = Desk::with(|config| config.auth.keys.push(format!("ops/ops:operator:{OPS}").parse().unwrap())).await;
+    let sent = desk.begin().await;
+    desk.grant(&sent, &json!({}));
+    assert_eq!(desk.shown(&sent.cookie, &Desk::good(&sent)).await.header("location"), Some("/"));
+    desk.app.ask("DELETE", "/tenants/one").key(OPS).send().await.expect(202);
+    let sent = desk.begin_for("?to=%23%2Fusage").await;
+    desk.grant(&sent, &json!({}));
+    desk.fails(&sent, &Desk::good(&sent), "forbidden").await;
+}
+
+#[tokio::test]
 async fn logins_in_several_tabs_do_not_replace_each_other() {
     let desk = Desk::open().await;
     let tabs = [desk.begin().await, desk.begin().await];
