@@ -155,5 +155,11 @@ async fn a_client_that_sends_the_whole_conversation_goes_on_after_its_results() 
         assert_eq!(third["output"].as_array().unwrap().last().unwrap()["content"][0]["text"], "Any time.", "{third:#}");
         let thread = third["metadata"]["pes_thread"].as_str().unwrap();
         assert_eq!(users(&app, thread).await, ["where", "thanks"]);
+        if has_ids {
+            *input.last_mut().unwrap() = json!({ "role": "user", "content": "where" });
+            let other = respond(&input).await;
+            assert_ne!(other["metadata"]["pes_thread"], thread, "it went back to before that, and has a copy");
+            assert_eq!(users(&app, thread).await, ["where", "thanks"]);
+        }
     }
 }
