@@ -172,7 +172,7 @@ async fn the_server_ends_the_connection_on_which_a_commit_did_not_arrive() {
     const WROTE: &str = "SELECT pid FROM pg_stat_activity
         WHERE application_name = 'pes' AND datname = current_database() AND query LIKE 'WITH %'";
     let database = Database::fresh().await;
-    let (store, committing) = swallowed_commit(&database).await;
+    let (_, committing) = swallowed_commit(&database).await;
     let mut watcher = database.connect().await;
     let before: Vec<i32> = sqlx::query_scalar(WROTE).fetch_all(&mut watcher).await.unwrap();
     pass(Duration::from_secs(11)).await;
