@@ -79,7 +79,7 @@ const safe = (hash) => (hash?.startsWith('#/') && !hash.startsWith('#/login') ? 
 const FAILED = new Map([
   ['denied', 'Your issuer did not sign you in, or you stopped there. Sign in again.'],
   ['over', 'That sign-in was finished before, took more than ten minutes, or began in another browser. Sign in again.'],
-  ['forbidden', 'Your issuer gave you no rights here, or no tenant. Ask who runs this server.'],
+  ['forbidden', 'Your issuer gave you no rights here, or no tenant that you may use. Ask who runs this server.'],
   ['issuer_unavailable', 'Your issuer does not answer. Sign in again in half a minute.'],
   ['too_many_requests', 'Too many sign-ins from your network failed. Wait a minute, then sign in again.'],
 ]);

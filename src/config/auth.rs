@@ -38,11 +38,12 @@ section! {
         #[serde(with = "super::secret")]
         audit_key: Option<SecretString> = None, named("PES_AUDIT_KEY").secret().example("\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"");
         /// OpenID Connect issuers whose people may call with their tokens. Each is a table `[auth.oidc.NAME]` with a
-        /// name of your choice: `issuer` and `audience` as in its tokens, `tenant` or `tenant_claim`, and `algorithms`
-        /// (RS256, ES256, EdDSA), `scope_claim` ("scope"), `scope_map`, `name_claim` ("sub"), `groups_claim`,
-        /// `leeway_s` (30). With `client_id` (and `client_secret`, which may be `env:NAME` or `file:PATH`) people can
-        /// sign in on the server's page, with the scopes in `login_scope` ("openid"). Its keys are fetched from the URL
-        /// in its metadata; if that is on another host, `egress` must allow it.
+        /// name of your choice: `issuer` and `audience` as in its tokens, `tenant` or `tenant_claim` (with `tenants`, the
+        /// names that the claim may have, or their beginnings with a `*`; absent = any), and `algorithms` (RS256, ES256,
+        /// EdDSA), `scope_claim` ("scope"), `scope_map`, `name_claim` ("sub"), `groups_claim`, `leeway_s` (30). With
+        /// `client_id` (and `client_secret`, which may be `env:NAME` or `file:PATH`) people can sign in on the server's
+        /// page, with the scopes in `login_scope` ("openid"). Its keys are fetched from the URL in its metadata; if that
+        /// is on another host, `egress` must allow it.
         oidc: BTreeMap<String, OidcIssuer> = BTreeMap::new(), file_only().example(
             "{ corp = { issuer = \"https://login.example\", audience = \"pes\", tenant = \"acme\", \
              scope_map = { \"pes.use\" = [\"read\", \"run\"] } } }");

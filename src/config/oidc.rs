@@ -27,6 +27,9 @@ pub struct OidcIssuer {
     /// Or the claim with the tenant's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_claim: Option<String>,
+    /// The tenants that this claim may name: names, or beginnings of names with a `*` at the end. Absent = any tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenants: Option<Vec<String>>,
     /// The claim with the scopes: words separated by spaces, or a list of words.
     #[serde(default = "scope_claim")]
     pub scope_claim: String,
@@ -95,6 +98,7 @@ impl OidcIssuer {
             algorithms: all_algorithms(),
             tenant: Some(tenant.to_owned()),
             tenant_claim: None,
+            tenants: None,
             scope_claim: scope_claim(),
             scope_map: BTreeMap::new(),
             name_claim: name_claim(),
@@ -104,6 +108,14 @@ impl OidcIssuer {
             client_secret: None,
             login_scope: login_scope(),
         }
+    }
+
+    /// Whether its tokens may name this tenant in their claim.
+    pub(crate) fn may_name(&self, tenant: &str) -> bool {
+        let is_meant = |pattern: &String| {
+            pattern.strip_suffix('*').map_or(tenant == pattern, |beginning| tenant.starts_with(beginning))
+        };
+        self.tenants.as_ref().is_none_or(|patterns| patterns.iter().any(is_meant))
     }
 
     /// Its words that map to scopes.
@@ -145,6 +157,7 @@ impl OidcIssuer {
                 return Err("set tenant, or tenant_claim: the claim that names the tenant".to_owned());
             }
         }
+        self.check_tenants()?;
         if self.scope_map.values().flatten().any(|scope| *scope == Scope::Operator) {
             return Err("scope_map: nobody from an issuer is an operator; configure a key for that".to_owned());
         }
@@ -163,6 +176,25 @@ impl OidcIssuer {
         }
         if self.leeway_s > MAX_LEEWAY_S {
             return Err(format!("leeway_s: at most {MAX_LEEWAY_S}; set the clocks right"));
+        }
+        Ok(())
+    }
+
+    fn check_tenants(&self) -> Result<(), String> {
+        let Some(patterns) = &self.tenants else { return Ok(()) };
+        if self.tenant_claim.is_none() {
+            return Err("tenants: it says which tenants a tenant_claim may name, and there is none".to_owned());
+        }
+        if patterns.is_empty() {
+            return Err("tenants: name one; without this setting the claim may name any tenant".to_owned());
+        }
+        for pattern in patterns {
+            check_name(pattern).map_err(|how| format!("tenants: `{pattern}` {how}"))?;
+            if pattern.strip_suffix('*').unwrap_or(pattern).contains('*') {
+                return Err(format!(
+                    "tenants: `{pattern}` has a * before its end; write a name, or a beginning and one *"
+                ));
+            }
         }
         Ok(())
     }

@@ -94,7 +94,8 @@ impl Issuers {
         !self.is_empty() && is_token(bearer)
     }
 
-    /// The holder of this token. `unauthorized`: the token is not accepted; `forbidden`: it names no tenant.
+    /// The holder of this token. `unauthorized`: the token is not accepted; `forbidden`: it names no tenant, or one
+    /// that its issuer may not name.
     pub(super) async fn person(&self, token: &str, now: Millis) -> Result<Person, Fault> {
         let jwt = Jwt::read(token).map_err(refused)?;
         let (name, issuer) = self.of(&jwt.claims).map_err(refused)?;
@@ -144,7 +145,11 @@ fn person(provider: &str, issuer: &Issuer, claims: &Claims, until: Millis) -> Re
         (None, claim) => {
             let claim = claim.as_deref().unwrap_or_default();
             let named = claims.one_text(claim).filter(|tenant| check_name(tenant).is_ok());
-            named.ok_or_else(|| no_tenant(claim))?
+            let named = named.ok_or_else(|| no_tenant(claim))?;
+            if !config.may_name(named) {
+                return Err(other_tenant(claim, named));
+            }
+            named
         }
     };
     let groups = config.groups_claim.as_deref().map(|claim| claims.list(claim)).unwrap_or_default();
@@ -172,6 +177,7 @@ fn settings_digest(config: &OidcIssuer) -> String {
         algorithms,
         tenant,
         tenant_claim,
+        tenants,
         scope_claim,
         scope_map,
         name_claim,
@@ -183,7 +189,10 @@ fn settings_digest(config: &OidcIssuer) -> String {
     } = config;
     let token = json!([issuer, audience, algorithms, client_id, login_scope]);
     let person = json!([name_claim, tenant, tenant_claim, scope_claim, scope_map, groups_claim]);
-    hash(&json!([token, person]).to_string())
+    let mut settings = vec![token, person];
+    // Without it the digest is that of releases before this setting, whose sessions go on.
+    settings.extend(tenants.as_ref().map(|tenants| json!(tenants)));
+    hash(&json!(settings).to_string())
 }
 
 /// Maps the issuer's scopes to ours; unknown ones are ignored. `operator` has no effect: see `Keys::caller_of`.
@@ -210,5 +219,13 @@ fn refused(why: RejectReason) -> Fault {
 
 fn no_tenant(claim: &str) -> Fault {
     let detail = format!("The token does not name a tenant in its claim `{claim}`; ask who runs the issuer for it.");
+    Fault::new(Code::Forbidden, detail)
+}
+
+fn other_tenant(claim: &str, tenant: &str) -> Fault {
+    let detail = format!(
+        "The token names the tenant `{tenant}` in its claim `{claim}`, which is none of the `tenants` that this issuer may \
+         name; ask who runs this server."
+    );
     Fault::new(Code::Forbidden, detail)
 }

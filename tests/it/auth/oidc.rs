@@ -325,6 +325,11 @@ async fn where_there_is_an_issuer_nobody_is_let_in_without_a_token_or_a_key() {
 
 type Change = fn(&mut OidcIssuer);
 
+fn names(issuer: &mut OidcIssuer, tenants: &[&str]) {
+    (issuer.tenant, issuer.tenant_claim) = (None, Some("org".to_owned()));
+    issuer.tenants = Some(tenants.iter().map(|&tenant| tenant.to_owned()).collect());
+}
+
 #[tokio::test]
 async fn an_issuer_is_configured_soundly_or_not_at_all() {
     let refused = async |change: Change| {
@@ -337,13 +342,20 @@ async fn an_issuer_is_configured_soundly_or_not_at_all() {
         let said = pes::app::App::build(config).await.err().map(|error| error.to_string());
         said.expect("it must be refused")
     };
-    let changes: [(Change, &str); 8] = [
+    let changes: [(Change, &str); 12] = [
         (|issuer| issuer.issuer = "login.example".to_owned(), "is no URL"),
         (|issuer| issuer.issuer = "https://login.example/?a=b".to_owned(), "no query"),
         (|issuer| issuer.audience = String::new(), "audience"),
         (|issuer| issuer.algorithms.clear(), "algorithms"),
         (|issuer| issuer.tenant = None, "set tenant"),
         (|issuer| issuer.tenant_claim = Some("org".to_owned()), "set one of them"),
+        (
+            |issuer| issuer.tenants = Some(vec!["acme".to_owned()]),
+            "tenants: it says which tenants a tenant_claim may name",
+        ),
+        (|issuer| names(issuer, &[]), "tenants: name one"),
+        (|issuer| names(issuer, &["acme", "te*m"]), "tenants: `te*m` has a * before its end"),
+        (|issuer| names(issuer, &[" acme"]), "tenants: ` acme` must have 1 to 128 bytes"),
         (|issuer| issuer.name_claim = "email".to_owned(), "may be somebody else's"),
         (|issuer| drop(issuer.scope_map.insert("x".to_owned(), vec![Scope::Operator])), "operator"),
     ];

@@ -16,6 +16,7 @@ use crate::support::store::fresh_store;
 
 struct Corp {
     issuer: Issuer,
+    signer: Signer,
     configured: OidcIssuer,
     store: Arc<dyn Store>,
     now: Arc<AtomicI64>,
@@ -35,7 +36,7 @@ impl Corp {
         let first = keys(&[("corp", configured.clone())], &[], store.clone(), &now).await;
         let token = signer.token(&issuer.claims("ann", NOW + 3600));
         let session = first.begin_session(&Pass::of(Some(&token))).await.unwrap().expect("a token was shown").token;
-        Self { issuer, configured, store, now, session }
+        Self { issuer, signer, configured, store, now, session }
     }
 
     /// The server after a restart with other settings of the issuer.
@@ -102,6 +103,29 @@ async fn a_session_ends_with_the_settings_that_gave_its_rights() {
     // With the former settings it counts again: nothing was deleted.
     let keys = corp.restarted(|_| {}).await;
     assert!(scopes(&keys, &corp.session).await.is_some());
+}
+
+#[tokio::test]
+async fn a_session_ends_with_the_list_of_tenants_that_its_issuer_may_name() {
+    let corp = Corp::new().await;
+    let with = async |tenants: Option<&str>| {
+        let named = tenants.map(|tenants| tenants.split(' ').map(str::to_owned).collect());
+        corp.restarted(|corp| {
+            (corp.tenant, corp.tenant_claim) = (None, Some("org".to_owned()));
+            corp.tenants = named;
+        })
+        .await
+    };
+    let mut claims = corp.issuer.claims("ann", NOW + 3600);
+    claims["org"] = json!("acme");
+    let begun = with(Some("acme beta")).await;
+    let session = begun.begin_session(&Pass::of(Some(&corp.signer.token(&claims)))).await.unwrap().unwrap().token;
+    let again = with(Some("acme beta")).await;
+    assert!(scopes(&again, &session).await.is_some());
+    for other in [Some("beta"), Some("acme"), Some("acme gamma"), None] {
+        let keys = with(other).await;
+        assert_eq!(scopes(&keys, &session).await, None, "{other:?}");
+    }
 }
 
 #[tokio::test]

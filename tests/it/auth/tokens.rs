@@ -3,6 +3,7 @@
 use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
+use pes::auth::Pass;
 use pes::config::Algorithm;
 use pes::domain::caller::Scope;
 use pes::domain::fault::Code;
@@ -171,6 +172,29 @@ async fn the_tenant_is_that_of_the_issuer_or_of_the_claim() {
     {
         assert_eq!(of(wrong.clone()).await.unwrap_err().code, Code::Forbidden, "{wrong}");
     }
+}
+
+#[tokio::test]
+async fn an_issuer_lets_people_into_no_tenant_that_it_may_not_name() {
+    let bed = Bed::with(|issuer| {
+        (issuer.tenant, issuer.tenant_claim) = (None, Some("org".to_owned()));
+        issuer.tenants = Some(vec!["acme".to_owned(), "team-*".to_owned()]);
+    })
+    .await;
+    let of = async |org: Value| bed.authenticate(&bed.signer.token(&bed.ann_but(json!({ "org": org })))).await;
+    for tenant in ["acme", "team-", "team-a", "team-*"] {
+        assert_eq!(of(json!(tenant)).await.unwrap().tenant_name, tenant);
+    }
+    for other in ["ops", "acm", "acme2", "Acme", "team", "a team-a", "*"] {
+        let fault = of(json!(other)).await.unwrap_err();
+        assert_eq!(fault.code, Code::Forbidden, "{other}");
+        let said = format!("The token names the tenant `{other}` in its claim `org`, which is none of the `tenants`");
+        assert!(fault.detail.starts_with(&said), "{}", fault.detail);
+    }
+    assert!(of(json!(null)).await.unwrap_err().detail.contains("does not name a tenant"));
+    // It begins no session there either.
+    let pass = Pass::of(Some(&bed.signer.token(&bed.ann_but(json!({ "org": "ops" })))));
+    assert_eq!(bed.keys.begin_session(&pass).await.err().map(|fault| fault.code), Some(Code::Forbidden));
 }
 
 /// As Keycloak has them.

@@ -107,6 +107,22 @@ async fn nobody_is_signed_in_to_a_tenant_that_was_removed() {
 }
 
 #[tokio::test]
+async fn nobody_is_signed_in_to_a_tenant_that_the_issuer_may_not_name() {
+    let desk = Desk::with(|config| {
+        let corp = config.auth.oidc.get_mut("corp").unwrap();
+        (corp.tenant, corp.tenant_claim) = (None, Some("org".to_owned()));
+        corp.tenants = Some(vec!["team-*".to_owned()]);
+    })
+    .await;
+    let sent = desk.begin_for("?to=%23%2Fusage").await;
+    desk.grant(&sent, &json!({ "org": "ops" }));
+    desk.fails(&sent, &Desk::good(&sent), "forbidden").await;
+    let sent = desk.begin().await;
+    desk.grant(&sent, &json!({ "org": "team-a" }));
+    assert_eq!(desk.shown(&sent.cookie, &Desk::good(&sent)).await.header("location"), Some("/"));
+}
+
+#[tokio::test]
 async fn logins_in_several_tabs_do_not_replace_each_other() {
     let desk = Desk::open().await;
     let tabs = [desk.begin().await, desk.begin().await];
