@@ -108,7 +108,15 @@ impl AppState {
         tokio::select! {
             biased;
             done = work => Ok(done),
-            ended = ended => Err(Fault::new(Code::Unauthorized, format!("The request was ended: {}.", ended.why()))),
+            ended = ended => Err(no_longer_admitted(ended.why())),
+        }
+    }
+
+    /// Refuses a caller that was admitted with these credentials, if they are no longer valid.
+    pub(crate) async fn check_still_admitted(&self, pass: &Pass) -> Result<(), Fault> {
+        match self.keys.check_again(pass).await? {
+            Some(ended) => Err(no_longer_admitted(ended.why())),
+            None => Ok(()),
         }
     }
 
@@ -126,6 +134,10 @@ impl AppState {
             None => runs::wait_for(&self.service, caller, id, what, Duration::ZERO).await,
         }
     }
+}
+
+fn no_longer_admitted(why: &str) -> Fault {
+    Fault::new(Code::Unauthorized, format!("The request was ended: {why}."))
 }
 
 impl Deref for AppState {

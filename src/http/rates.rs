@@ -23,8 +23,8 @@ const REMAINING: HeaderName = HeaderName::from_static("ratelimit");
 /// How many callers are stored before those without recent requests are removed.
 const MIN_STORED: usize = 1_024;
 
-/// The rate limit headers of a response, and the caller's tenant. Set once, when the caller is authenticated. While any
-/// clone exists, the request counts as one of its key's concurrent requests.
+/// The rate limit headers of a response, the caller's tenant, and when the caller was admitted. Set once, when the caller is
+/// authenticated. While any clone exists, the request counts as one of its key's concurrent requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RateNotice(Arc<NoticeContent>);
 
@@ -32,7 +32,7 @@ pub(crate) struct RateNotice(Arc<NoticeContent>);
 struct NoticeContent {
     left: OnceLock<Vec<Quota>>,
     slot: OnceLock<RequestSlot>,
-    tenant: OnceLock<TenantPk>,
+    admitted: OnceLock<(TenantPk, Instant)>,
 }
 
 impl RateNotice {
@@ -40,9 +40,9 @@ impl RateNotice {
         self.0.slot.get().is_some()
     }
 
-    /// The caller's tenant, once it is known.
-    pub(crate) fn tenant(&self) -> Option<TenantPk> {
-        self.0.tenant.get().copied()
+    /// The caller's tenant and when the caller was admitted, once they are known.
+    pub(crate) fn admitted(&self) -> Option<(TenantPk, Instant)> {
+        self.0.admitted.get().copied()
     }
 
     /// Writes the headers of draft-ietf-httpapi-ratelimit-headers.
@@ -104,11 +104,12 @@ impl Rates {
 
     /// Counts a request of this caller. Fails if it exceeds a limit. The notice has what is left in both cases.
     pub(crate) fn count(&self, caller: &Caller, notice: Option<&RateNotice>) -> Result<(), Fault> {
-        let (left, counted) = self.count_at(caller, Instant::now());
+        let now = Instant::now();
+        let (left, counted) = self.count_at(caller, now);
         // A socket's ops belong to the request that opened it, and have no notice.
         let Some(notice) = notice else { return counted };
         // A request has only one caller.
-        let _ = notice.0.tenant.set(caller.tenant);
+        let _ = notice.0.admitted.set((caller.tenant, now));
         if !left.is_empty() {
             let _ = notice.0.left.set(left);
         }

@@ -20,6 +20,7 @@ use crate::config::Limits;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
 use crate::http::app_state::AppState;
+use crate::http::caller::pass;
 use crate::http::problem::Problem;
 use crate::http::rates::RateNotice;
 
@@ -55,7 +56,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<AppState> for JsonBody<T>
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &AppState) -> Result<Self, Problem> {
-        Ok(Self(read_json(request, &app.config.limits, typed).await?))
+        Ok(Self(read_json(request, app, typed).await?))
     }
 }
 
@@ -66,7 +67,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<AppState> for OptionalJso
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &AppState) -> Result<Self, Problem> {
-        Ok(Self(read_optional_json(request, &app.config.limits, typed).await?))
+        Ok(Self(read_optional_json(request, app, typed).await?))
     }
 }
 
@@ -86,7 +87,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<AppState> for KeyedBody<T
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &AppState) -> Result<Self, Problem> {
-        Ok(read_json(request, &app.config.limits, Self::of).await?)
+        Ok(read_json(request, app, Self::of).await?)
     }
 }
 
@@ -97,27 +98,27 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<AppState> for OptionalKey
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &AppState) -> Result<Self, Problem> {
-        Ok(Self(read_optional_json(request, &app.config.limits, KeyedBody::of).await?))
+        Ok(Self(read_optional_json(request, app, KeyedBody::of).await?))
     }
 }
 
 async fn read_json<T: Send + 'static>(
     request: Request,
-    limits: impl Into<BodyLimits>,
+    app: &AppState,
     convert: impl FnOnce(Value) -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {
-    let (limits, (parts, body)) = (limits.into(), request.into_parts());
+    let (limits, (parts, body)) = (BodyLimits::from(&app.config.limits), request.into_parts());
     check_media_type(&parts.headers, &["application/json"])?;
-    parsed(read(&parts, body, limits).await?, limits.json_depth, convert).await
+    parsed(read(app, &parts, body, limits).await?, limits.json_depth, convert).await
 }
 
 async fn read_optional_json<T: Send + 'static>(
     request: Request,
-    limits: impl Into<BodyLimits>,
+    app: &AppState,
     convert: impl FnOnce(Value) -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {
-    let (limits, (parts, body)) = (limits.into(), request.into_parts());
-    let arrived = read(&parts, body, limits).await?;
+    let (limits, (parts, body)) = (BodyLimits::from(&app.config.limits), request.into_parts());
+    let arrived = read(app, &parts, body, limits).await?;
     if arrived.bytes.is_empty() {
         return convert(Value::Object(Map::new()));
     }
@@ -132,24 +133,26 @@ pub(crate) struct JsonValue {
 }
 
 pub(crate) async fn read_value(
+    app: &AppState,
     request: Request,
     limits: impl Into<BodyLimits>,
     types: &[&'static str],
 ) -> Result<JsonValue, Fault> {
     let (limits, (parts, body)) = (limits.into(), request.into_parts());
     let media_type = check_media_type(&parts.headers, types)?;
-    let arrived = read(&parts, body, limits).await?;
+    let arrived = read(app, &parts, body, limits).await?;
     Ok(JsonValue { value: parsed(arrived, limits.json_depth, Ok).await?, media_type })
 }
 
 /// The same, but `None` if the body is empty.
 pub(crate) async fn read_any(
+    app: &AppState,
     request: Request,
     limits: impl Into<BodyLimits>,
     types: &[&'static str],
 ) -> Result<Option<Value>, Fault> {
     let (limits, (parts, body)) = (limits.into(), request.into_parts());
-    let arrived = read(&parts, body, limits).await?;
+    let arrived = read(app, &parts, body, limits).await?;
     if arrived.bytes.is_empty() {
         return Ok(None);
     }
@@ -213,23 +216,39 @@ fn check_media_type(headers: &HeaderMap, types: &[&'static str]) -> Result<&'sta
 
 /// Reads a body that is not JSON, of this media type and at most `most` bytes.
 pub(crate) async fn read_text(
+    app: &AppState,
     request: Request,
-    limits: &Limits,
     media_type: &'static str,
     most: usize,
 ) -> Result<Bytes, Fault> {
     let (parts, body) = request.into_parts();
     check_media_type(&parts.headers, &[media_type])?;
-    Ok(read(&parts, body, BodyLimits::from(limits).with_length(most, None)).await?.bytes)
+    let limits = BodyLimits::from(&app.config.limits).with_length(most, None);
+    Ok(read(app, &parts, body, limits).await?.bytes)
 }
 
-async fn read(parts: &Parts, body: Body, limits: BodyLimits) -> Result<ReceivedBody, Fault> {
+/// A body that arrives as late as this after its caller was admitted is read only for a caller that is still admitted: a
+/// key that was revoked meanwhile does nothing any more, however slowly its requests are sent.
+const LATE: Duration = Duration::from_secs(1);
+
+async fn read(app: &AppState, parts: &Parts, body: Body, limits: BodyLimits) -> Result<ReceivedBody, Fault> {
+    let arrived = arrived(parts, body, limits).await?;
+    let admitted = parts.extensions.get().and_then(RateNotice::admitted);
+    if admitted.is_some_and(|(_, at)| at.elapsed() >= LATE) {
+        // Boxed, because it is rare, and every request that has a body would have room for it.
+        Box::pin(app.check_still_admitted(&pass(app, parts)?)).await?;
+    }
+    Ok(arrived)
+}
+
+async fn arrived(parts: &Parts, body: Body, limits: BodyLimits) -> Result<ReceivedBody, Fault> {
     let announced = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if announced.is_some_and(|length| length > limits.most) {
         return Err(too_large(limits));
     }
-    let tenant = parts.extensions.get().and_then(RateNotice::tenant);
-    collect(body, ExpectedBody { limits, announced, tenant }, &ARRIVING).await
+    let admitted = parts.extensions.get().and_then(RateNotice::admitted);
+    let expected = ExpectedBody { limits, announced, tenant: admitted.map(|(tenant, _)| tenant) };
+    collect(body, expected, &ARRIVING).await
 }
 
 /// The limits of a body, its declared length, and its tenant.

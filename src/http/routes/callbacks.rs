@@ -30,7 +30,7 @@ pub(crate) async fn report(
     callbacks::check(&app.service, &id, &token)?;
     let types = ["application/json", "application/a2a+json"];
     // The content does not matter: a report only triggers a request for the task's state.
-    let read = read_value(request, &app.config.limits, &types).await;
+    let read = read_value(&app, request, &app.config.limits, &types).await;
     callbacks::report(&app.service, &id, &token, read.ok().and_then(|read| their_id(&read.value))).await?;
     Ok(StatusCode::ACCEPTED)
 }

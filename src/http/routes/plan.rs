@@ -87,7 +87,7 @@ pub(crate) async fn forecast_edit(
 }
 
 async fn read_patch(request: Request, app: &AppState) -> Result<JsonValue, Fault> {
-    read_value(request, &app.config.limits, &[JSON_PATCH, MERGE_PATCH]).await
+    read_value(app, request, &app.config.limits, &[JSON_PATCH, MERGE_PATCH]).await
 }
 
 fn patch_of(sent: JsonValue) -> Result<PlanPatch, Fault> {

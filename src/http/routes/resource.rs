@@ -105,7 +105,7 @@ where
 {
     let on = IfMatch::of(request.headers());
     let types = ["application/merge-patch+json", "application/json"];
-    let patch = read_value(request, &app.config.limits, &types).await?.value;
+    let patch = read_value(app, request, &app.config.limits, &types).await?.value;
     let key = key.with(fingerprint(&patch));
     let patched = resources::patch::<R>(&app.service, caller, id, typed(patch)?, &on, key).await?;
     Ok(changed(patched)?)

@@ -119,7 +119,7 @@ pub(crate) async fn patch(
 ) -> HttpResult<Json<Thread>> {
     let id = ids.thread()?;
     let types = ["application/merge-patch+json", "application/json"];
-    let patch = read_value(request, &app.config.limits, &types).await?.value;
+    let patch = read_value(&app, request, &app.config.limits, &types).await?.value;
     check_patch(&patch)?;
     Ok(Json(threads::patch(&app.service, &caller, &id, patch).await?))
 }

@@ -54,7 +54,7 @@ pub(crate) async fn import(
     let dry_run = params.flag("dryRun", false)?;
     params.finish()?;
     let turn = ImportTurn::wait(&app.service, &caller).await?;
-    let text = read_text(request, &app.config.limits, json_lines::MEDIA_TYPE, MAX_FILE_BYTES).await?;
+    let text = read_text(&app, request, json_lines::MEDIA_TYPE, MAX_FILE_BYTES).await?;
     let imported = transfer::import(&app.service, &caller, turn, text, ImportAsk { thread_id, dry_run }).await?;
     if dry_run {
         return Ok(Json(imported).into_response());

@@ -71,7 +71,7 @@ async fn answer(app: &AppState, path: &str, request: Request) -> Result<Response
     let mut params = query(parts.uri.query().unwrap_or_default());
     if parts.method == Verb::POST {
         let types = ["application/json", MEDIA_TYPE];
-        match read_any(Request::from_parts(parts, body), app.a2a_limits(&ctx.caller), &types).await? {
+        match read_any(app, Request::from_parts(parts, body), app.a2a_limits(&ctx.caller), &types).await? {
             Some(Value::Object(members)) => params.extend(members),
             Some(_) => return Err(Fault::invalid("", "The body is one JSON object.").into()),
             None => {}

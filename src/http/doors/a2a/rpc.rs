@@ -72,7 +72,7 @@ async fn answer(app: &AppState, request: Request, id: &mut Value) -> Result<Resp
 
 /// The method is in the body, so the scope is not known yet. The limits of the caller's key keep a large body out.
 async fn read(app: &AppState, caller: &Caller, request: Request) -> Result<Value, A2aError> {
-    let read = read_value(request, app.a2a_limits(caller), &["application/json", "application/a2a+json"]).await;
+    let read = read_value(app, request, app.a2a_limits(caller), &["application/json", "application/a2a+json"]).await;
     read.map(|read| read.value).map_err(|fault| {
         if fault.code == Code::Malformed { Fault::new(Error::Parse, fault.detail).into() } else { fault.into() }
     })

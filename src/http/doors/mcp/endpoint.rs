@@ -44,7 +44,7 @@ async fn answer(app: &AppState, request: Request, id: &mut Value) -> Result<Resp
     let caller = authenticate(app, &parts).await?;
     let ctx = authenticated_request(app, &mut parts, caller).await?;
     let request = Request::from_parts(parts.clone(), body);
-    let read = read_value(request, &app.config.limits, &["application/json"]).await?;
+    let read = read_value(app, request, &app.config.limits, &["application/json"]).await?;
     let request = match envelope::read(read.value, id)? {
         RpcMessage::Notification => return Ok(StatusCode::ACCEPTED.into_response()),
         RpcMessage::Request(request) => request,
