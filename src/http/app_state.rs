@@ -120,6 +120,14 @@ impl AppState {
         }
     }
 
+    /// The same for a response that is being sent, which must not wait for the store: see [`Keys::ended`].
+    pub(crate) async fn check_stream(&self, pass: &Pass) -> Result<(), Fault> {
+        match self.keys.ended(pass).await {
+            Some(ended) => Err(no_longer_admitted(ended.why())),
+            None => Ok(()),
+        }
+    }
+
     /// Waits for what `what` says, at most `at_most` and not longer than the server runs, and returns the run's state
     /// then.
     pub(crate) async fn wait_run(

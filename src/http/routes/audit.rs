@@ -12,6 +12,7 @@ use crate::http::json_lines;
 use crate::http::page::Listed;
 use crate::http::params::{NoParams, OnlyPage, Params};
 use crate::http::problem::HttpResult;
+use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::audit::{self, AuditLine, PublicKeys};
 
 /// Decisions of people, of the policy and of the timer, oldest first.
@@ -35,6 +36,7 @@ pub(crate) async fn list(
 pub(crate) async fn export(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,
+    preferences: ReplyPreferences,
     mut params: Params,
 ) -> HttpResult<Response> {
     let after = params.seq("after")?.unwrap_or(0);
@@ -43,7 +45,7 @@ pub(crate) async fn export(
     let lines = stream::try_unfold(export, |mut export| async move {
         export.next().await.map(|next| next.map(|lines| (lines, export)))
     });
-    Ok(json_lines::response(lines).await?)
+    Ok(json_lines::response(&app, preferences.pass, lines).await?)
 }
 
 /// The keys that verify audit checkpoints and receipts: a JSON Web Key Set, empty if nothing is signed.

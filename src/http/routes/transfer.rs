@@ -26,13 +26,14 @@ pub(crate) async fn export(
     MayRead(caller): MayRead,
     State(app): State<AppState>,
     ids: Ids,
+    preferences: ReplyPreferences,
     _: NoParams,
 ) -> HttpResult<Response> {
     let export = transfer::export(&app.service, &caller, &ids.thread()?).await?;
     let lines = stream::try_unfold(export, |mut export| async move {
         export.next().await.map(|next| next.map(|lines| (lines, export)))
     });
-    Ok(json_lines::response(lines).await?)
+    Ok(json_lines::response(&app, preferences.pass, lines).await?)
 }
 
 /// Create an idle thread from an export, whole or not at all. Unfinished runs are cancelled; nothing is announced, and
