@@ -209,11 +209,11 @@ impl Issuer {
         let _ = fetched.await;
     }
 
-    /// Whether the minimum interval between fetches has passed; then a new one starts now. A clock that was set back
-    /// causes no delay.
+    /// Whether the minimum interval between fetches has passed; then a new one starts now. A request that began a moment
+    /// before the last fetch causes no other one, and a clock that was set back a delay of twice the interval at most.
     fn start_fetch(&self, now: Millis) -> bool {
         let mut cached = self.cached.lock();
-        let is_due = cached.fetched_at.is_none_or(|at| !(0..MIN_FETCH_INTERVAL).contains(&(now - at)));
+        let is_due = cached.fetched_at.is_none_or(|at| (now - at).abs() >= MIN_FETCH_INTERVAL);
         if is_due {
             cached.fetched_at = Some(now);
         }
@@ -313,10 +313,23 @@ mod tests {
 
     use super::*;
 
+    fn issuer() -> Issuer {
+        let config = OidcIssuer::new("https://login.example", "pes", "one");
+        Issuer::new(config, Arc::new(Egress::new(CALL_TIMEOUT))).unwrap()
+    }
+
+    /// Requests do not get the lock in the order in which they read the clock.
+    #[test]
+    fn a_request_that_began_before_the_last_fetch_causes_no_other() {
+        let issuer = issuer();
+        assert!(issuer.start_fetch(1_000));
+        assert!(!issuer.start_fetch(999));
+        assert!(issuer.start_fetch(1_000 - MIN_FETCH_INTERVAL), "the clock was set back");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn beyond_thirty_two_exchanges_a_login_waits_for_five_seconds_at_most() {
-        let config = OidcIssuer::new("https://login.example", "pes", "one");
-        let issuer = Issuer::new(config, Arc::new(Egress::new(CALL_TIMEOUT))).unwrap();
+        let issuer = issuer();
         let held = issuer.exchanges.acquire_many(32).await.unwrap();
         let began = Instant::now();
         let fault = issuer.exchange_permit().await.expect_err("no exchange ended");
