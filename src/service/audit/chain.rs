@@ -109,14 +109,26 @@ impl<'a> Chainer<'a> {
     async fn sign_ends(&self) -> store::Result<bool> {
         let mut has_signed = false;
         for (tenant, name) in self.store.tenants().await? {
-            let ChainEnd { n, hash, jws } = self.store.chain_end(tenant).await?;
-            if n > 0 && jws.as_deref().and_then(signer).as_deref() != self.key.map(AuditKey::id) {
-                // If the chain has grown in the meantime, its new end was signed when it was added.
-                self.add(tenant, &name, n, Vec::new(), Checkpoint { n, hash, at: self.now(), jws: None }).await?;
-                has_signed = true;
+            match self.sign_end(tenant, &name).await {
+                Err(error) if error.is_of_data() => {
+                    let tenant = tenant.0;
+                    tracing::error!(%error, tenant, "the end of the tenant's audit is not signed: it cannot be read");
+                }
+                is_new => has_signed |= is_new?,
             }
         }
         Ok(has_signed)
+    }
+
+    /// Signs the end of the tenant's chain, and returns whether this key had not signed it.
+    async fn sign_end(&self, tenant: TenantPk, name: &str) -> store::Result<bool> {
+        let ChainEnd { n, hash, jws } = self.store.chain_end(tenant).await?;
+        if n == 0 || jws.as_deref().and_then(signer).as_deref() == self.key.map(AuditKey::id) {
+            return Ok(false);
+        }
+        // If the chain has grown in the meantime, its new end was signed when it was added.
+        self.add(tenant, name, n, Vec::new(), Checkpoint { n, hash, at: self.now(), jws: None }).await?;
+        Ok(true)
     }
 
     async fn of_tenant(&self, tenant: TenantPk) -> store::Result<()> {

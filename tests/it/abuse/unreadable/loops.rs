@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use pes::Instance;
+use pes::auth::AuditKey;
 use pes::config::Synchronous;
 use pes::domain::caller::Caller;
 use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::runtime::clock::Manual;
-use pes::service::audit::chain;
+use pes::service::audit::{chain, sign_ends};
 use pes::service::resources::{self, Schedules};
 use pes::service::schedules;
 use pes::store::sqlite::Sqlite;
@@ -82,16 +83,21 @@ async fn what_cannot_be_read_of_a_schedule_delays_no_other(#[case] sql: &'static
     assert_eq!(runs, [0, 1]);
 }
 
+/// Two tenants, each with a line in its audit.
+async fn hurt_and_well(store: &Sqlite) -> [TenantPk; 2] {
+    let mut tenants = [TenantPk::NONE; 2];
+    for (tenant, name) in tenants.iter_mut().zip(["hurt", "well"]) {
+        *tenant = store.tenant(name, TODAY).await.unwrap();
+        add_key(store, *tenant, name, name).await;
+    }
+    tenants
+}
+
 #[tokio::test]
 async fn a_line_that_cannot_be_read_leaves_the_audits_of_others_chained() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder).await;
-    let mut tenants = Vec::new();
-    for name in ["hurt", "well"] {
-        let tenant = store.tenant(name, TODAY).await.unwrap();
-        add_key(&store, tenant, name, name).await;
-        tenants.push(tenant);
-    }
+    let tenants = hurt_and_well(&store).await;
     damage(&folder, "UPDATE audit SET actor = CAST(x'ff' AS TEXT) WHERE tenant = (SELECT min(pk) FROM tenants)").await;
     chain(&*store, None, TODAY).await.unwrap();
     let mut chained = Vec::new();
@@ -99,4 +105,19 @@ async fn a_line_that_cannot_be_read_leaves_the_audits_of_others_chained() {
         chained.push(store.chain_end(tenant).await.unwrap().n);
     }
     assert_eq!(chained, [0, 1]);
+}
+
+#[tokio::test]
+async fn an_end_that_cannot_be_read_leaves_those_of_others_signed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder).await;
+    let [_, well] = hurt_and_well(&store).await;
+    chain(&*store, None, TODAY).await.unwrap();
+    let of_the_first =
+        "UPDATE audit_checkpoints SET hash = CAST(x'ff' AS TEXT) WHERE tenant = (SELECT min(pk) FROM tenants)";
+    damage(&folder, of_the_first).await;
+    let key = AuditKey::of(&"0123456789abcdef".repeat(4).into()).unwrap();
+    assert!(sign_ends(&*store, &key, TODAY).await.unwrap());
+    assert!(store.chain_end(well).await.unwrap().jws.is_some());
+    assert!(!sign_ends(&*store, &key, TODAY).await.unwrap(), "all that can be read are signed");
 }
