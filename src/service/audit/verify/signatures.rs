@@ -9,7 +9,8 @@ pub(in crate::service) struct Signatures<'a> {
     /// The key that signs now.
     current: Option<&'a VerifyingKey>,
     former: &'a [VerifyingKey],
-    /// What was signed, in words, and the tenant that the signature names.
+    /// The tenants that signatures name, each with what was signed first for it, in words. A long chain has millions of
+    /// signatures, and its tenant few names.
     names: Vec<(String, String)>,
 }
 
@@ -57,7 +58,10 @@ impl<'a> Signatures<'a> {
         let signed = key.open(what, jws);
         let is_same = |signed: &Value| members.iter().all(|member| signed[member] == payload[member]);
         let Some(signed) = signed.filter(is_same) else { return Err(format!("the signature of {of} is wrong")) };
-        self.names.push((of, signed["tenant"].as_str().unwrap_or_default().to_owned()));
+        let tenant = signed["tenant"].as_str().unwrap_or_default();
+        if !self.names.iter().any(|(_, known)| known == tenant) {
+            self.names.push((of, tenant.to_owned()));
+        }
         let is_current = self.current.is_some_and(|current| current.id() == key.id());
         Ok(if is_current { SignedBy::Current } else { SignedBy::Former })
     }
@@ -71,5 +75,27 @@ impl<'a> Signatures<'a> {
     pub fn of_others(&self, names: &[String]) -> Option<String> {
         let (of, name) = self.names.iter().find(|(_, name)| !names.contains(name))?;
         Some(format!("{of} was signed for the tenant {name}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::auth::AuditKey;
+
+    #[test]
+    fn of_a_long_chain_only_the_names_are_kept() {
+        let key = AuditKey::of(&"0123456789abcdef".repeat(4).into()).unwrap();
+        let mut signatures = Signatures::new(Some(key.verifying()), &[]);
+        for (n, tenant) in (1..).zip(["one", "two", "one", "two"]) {
+            let payload = json!({ "tenant": tenant, "n": n, "hash": "", "at": 0 });
+            let jws = key.sign(Signed::Checkpoint, &payload);
+            assert_eq!(signatures.checkpoint(n, Some(&jws), &payload), Ok(SignedBy::Current));
+        }
+        assert_eq!(signatures.names.len(), 2);
+        let other = signatures.of_others(&["one".to_owned()]);
+        assert_eq!(other.as_deref(), Some("checkpoint 2 was signed for the tenant two"));
     }
 }
