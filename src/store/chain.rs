@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::columns::Columns;
 use super::outbox::NewDelivery;
+use super::page::{Cursor, Page, PageAsk, page_of};
 use super::{AuditRow, Result};
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::domain::{Millis, digest, hex};
@@ -81,8 +82,13 @@ pub trait ChainStore: Send + Sync + 'static {
     async fn add_links(&self, new: NewLinks) -> Result<bool>;
     /// At most `limit` chained lines with a number above `after`.
     async fn chained_lines(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<ChainedLine>>;
-    /// The chained lines of the threads that have or had this id.
-    async fn chained_lines_of_thread(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<ChainedLine>>;
+    /// The chained lines of the threads that have or had this id, oldest first.
+    async fn chained_lines_of_thread(
+        &self,
+        tenant: TenantPk,
+        thread: &ThreadId,
+        page: &PageAsk,
+    ) -> Result<Page<ChainedLine>>;
     /// At most `limit` checkpoints with a number above `after`.
     async fn checkpoints(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<Checkpoint>>;
     /// The last checkpoint before the first that was made at this time or later, in the order of the chain. Its lines are
@@ -143,6 +149,11 @@ impl ChainedLine {
         let hash = row.text_or_none("hash")?.unwrap_or_default().to_owned();
         Ok(Self { n: row.number("n")?, hash, line: AuditRow::read(row)? })
     }
+}
+
+/// A page of chained lines; `id` is in the order in which they were written.
+pub(crate) fn page_of_chained_lines(rows: &[impl Columns], ask: &PageAsk) -> Result<Page<ChainedLine>> {
+    page_of(rows, ask, ChainedLine::read, |row, _| Ok(Cursor::new(row.number("id")?, "")))
 }
 
 impl UnchainedLine {

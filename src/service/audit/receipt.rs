@@ -148,16 +148,29 @@ impl Proofs<'_> {
     /// Each line with the hashes that lead from it to a checkpoint.
     async fn of(&self, lines: &[AuditRow]) -> Result<Vec<Value>> {
         let mut proven = Vec::new();
-        let chained = self.service.store.chained_lines_of_thread(self.caller.tenant, &self.thread.thread_id).await?;
-        for line in lines {
-            let found = chained.iter().find(|chained| chained.line == *line);
+        for (line, found) in lines.iter().zip(self.chained(lines).await?) {
             proven.push(match found {
-                Some(chained) => self.proof(chained).await?,
+                Some(chained) => self.proof(&chained).await?,
                 // Another process is chaining it now.
                 None => json!({ "line": line.canonical() }),
             });
         }
         Ok(proven)
+    }
+
+    /// The places of these lines in the chain. A page of the thread's lines is in memory at a time: it may have a great many.
+    async fn chained(&self, lines: &[AuditRow]) -> Result<Vec<Option<ChainedLine>>> {
+        let (store, tenant, id) = (&self.service.store, self.caller.tenant, &self.thread.thread_id);
+        let mut of_thread = Entries::from(PageAsk::first(PAGE), |page| async move {
+            store.chained_lines_of_thread(tenant, id, &page).await
+        });
+        let mut found = vec![None; lines.len()];
+        while let Some(chained) = of_thread.next().await? {
+            for (place, _) in found.iter_mut().zip(lines).filter(|(_, line)| chained.line == **line) {
+                place.get_or_insert_with(|| chained.clone());
+            }
+        }
+        Ok(found)
     }
 
     async fn proof(&self, chained: &ChainedLine) -> Result<Value> {

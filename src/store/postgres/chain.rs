@@ -8,7 +8,10 @@ use super::nul::escaped;
 use super::{Postgres, audit, outbox};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
-use crate::store::{AuditRow, ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Result, UnchainedLine};
+use crate::store::chain::page_of_chained_lines;
+use crate::store::{
+    AuditRow, ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Page, PageAsk, Result, UnchainedLine,
+};
 
 const TENANTS: &str = "SELECT DISTINCT tenant FROM audit WHERE n IS NULL ORDER BY tenant";
 
@@ -44,8 +47,8 @@ SELECT n, hash, pk, tenant, thread_id, at, actor, action, detail FROM audit
 WHERE tenant = $1 AND n > $2 ORDER BY n LIMIT $3";
 
 const OF_THREAD: &str = "
-SELECT n, hash, pk, tenant, thread_id, at, actor, action, detail FROM audit
-WHERE tenant = $1 AND thread_id = $2 AND n IS NOT NULL ORDER BY n";
+SELECT id, n, hash, pk, tenant, thread_id, at, actor, action, detail FROM audit
+WHERE tenant = $1 AND thread_id = $2 AND n IS NOT NULL AND id > $3 ORDER BY id LIMIT $4";
 
 const CHECKPOINTS: &str =
     "SELECT n, hash, at, jws FROM audit_checkpoints WHERE tenant = $1 AND n > $2 ORDER BY n LIMIT $3";
@@ -104,10 +107,15 @@ impl ChainStore for Postgres {
         found.iter().map(ChainedLine::read).collect()
     }
 
-    async fn chained_lines_of_thread(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<ChainedLine>> {
+    async fn chained_lines_of_thread(
+        &self,
+        tenant: TenantPk,
+        thread: &ThreadId,
+        page: &PageAsk,
+    ) -> Result<Page<ChainedLine>> {
         let query = sqlx::query(OF_THREAD).bind(tenant.0).bind(escaped(thread.as_str()));
-        let found = self.pool.fetch_all(query).await?;
-        found.iter().map(ChainedLine::read).collect()
+        let query = query.bind(page.after()?).bind(page.rows());
+        page_of_chained_lines(&self.pool.fetch_all(query).await?, page)
     }
 
     async fn checkpoints(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<Checkpoint>> {

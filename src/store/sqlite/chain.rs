@@ -6,7 +6,10 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use super::{Sqlite, audit, outbox};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
-use crate::store::{AuditRow, ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Result, UnchainedLine};
+use crate::store::chain::page_of_chained_lines;
+use crate::store::{
+    AuditRow, ChainEnd, ChainStore, ChainedLine, Checkpoint, NewLinks, Page, PageAsk, Result, UnchainedLine,
+};
 
 const TENANTS: &str = "SELECT DISTINCT tenant FROM audit INDEXED BY audit_unchained WHERE n IS NULL";
 
@@ -46,8 +49,8 @@ SELECT n, hash, pk, tenant, thread_id, at, actor, action, detail FROM audit INDE
 WHERE tenant = ? AND n > ? ORDER BY n LIMIT ?";
 
 const OF_THREAD: &str = "
-SELECT n, hash, pk, tenant, thread_id, at, actor, action, detail FROM audit INDEXED BY audit_of_thread
-WHERE tenant = ? AND thread_id = ? AND n IS NOT NULL ORDER BY n";
+SELECT rowid AS id, n, hash, pk, tenant, thread_id, at, actor, action, detail FROM audit INDEXED BY audit_of_thread
+WHERE tenant = ? AND thread_id = ? AND n IS NOT NULL AND rowid > ? ORDER BY rowid LIMIT ?";
 
 const CHECKPOINTS: &str =
     "SELECT n, hash, at, jws FROM audit_checkpoints WHERE tenant = ? AND n > ? ORDER BY n LIMIT ?";
@@ -100,9 +103,14 @@ impl ChainStore for Sqlite {
         query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(ChainedLine::read).collect()
     }
 
-    async fn chained_lines_of_thread(&self, tenant: TenantPk, thread: &ThreadId) -> Result<Vec<ChainedLine>> {
-        let query = sqlx::query(OF_THREAD).bind(tenant.0).bind(thread.as_str());
-        query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(ChainedLine::read).collect()
+    async fn chained_lines_of_thread(
+        &self,
+        tenant: TenantPk,
+        thread: &ThreadId,
+        page: &PageAsk,
+    ) -> Result<Page<ChainedLine>> {
+        let query = sqlx::query(OF_THREAD).bind(tenant.0).bind(thread.as_str()).bind(page.after()?).bind(page.rows());
+        page_of_chained_lines(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, page)
     }
 
     async fn checkpoints(&self, tenant: TenantPk, after: i64, limit: u32) -> Result<Vec<Checkpoint>> {

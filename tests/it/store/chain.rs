@@ -4,7 +4,7 @@ use pes::domain::ids::{TenantPk, ThreadPk};
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::service::audit::chain;
 use pes::store::chain::{NO_HASH, link};
-use pes::store::{AuditRow, ChainedLine, Checkpoint, Commit, KeyAdded, KeyRow, NewLinks, TenantRenamed};
+use pes::store::{AuditRow, ChainedLine, Checkpoint, Commit, KeyAdded, KeyRow, NewLinks, PageAsk, TenantRenamed};
 use serde_json::{Value, json};
 
 use super::bed::{Bed, row};
@@ -20,6 +20,7 @@ super::on_every_store!(
     more_lines_than_are_chained_at_once_have_more_checkpoints,
     a_checkpoint_of_a_slow_clock_makes_no_earlier_line_old,
     the_first_line_of_a_thread_on_hold_is_found,
+    the_chained_lines_of_a_thread_come_in_pages,
 );
 
 /// Writes a line for each actor, in one commit each.
@@ -97,6 +98,22 @@ async fn the_first_line_of_a_thread_on_hold_is_found(bed: Bed) {
     bed.write(a, vec![Row { body: "{".to_owned(), ..row(RowKind::Retention, "", 0, Keep::Never) }]).await;
     assert_eq!(bed.store.first_held_line(bed.tenant).await.unwrap(), Some(1), "what cannot be read may be a hold");
     assert_eq!(bed.store.first_held_line(other.tenant).await.unwrap(), Some(1));
+}
+
+async fn the_chained_lines_of_a_thread_come_in_pages(bed: Bed) {
+    let (t, other) = (bed.thread("t").await, bed.thread("other").await);
+    for (pk, id, actor) in [(t, "t", "ann"), (other, "other", "bob"), (t, "t", "eve"), (t, "t", "dan")] {
+        let line = AuditRow { thread_id: Some(id.into()), ..bed.audit_line(pk, actor) };
+        bed.done(Commit { audit: vec![line], ..bed.next(pk).await }).await;
+        if actor == "eve" {
+            chain(&*bed.store, None, 50).await.unwrap();
+        }
+    }
+    let page = async |ask: &PageAsk| bed.store.chained_lines_of_thread(bed.tenant, &"t".into(), ask).await.unwrap();
+    let first = page(&PageAsk::first(1)).await;
+    assert_eq!(actors(&first.items), [(1, "ann")]);
+    let next = page(&PageAsk { cursor: first.next_cursor, limit: 2 }).await;
+    assert_eq!((actors(&next.items), next.next_cursor), (vec![(3, "eve")], None), "the last line is not chained");
 }
 
 async fn of_many_that_chain_at_once_one_wins(bed: Bed) {

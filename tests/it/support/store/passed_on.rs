@@ -99,7 +99,7 @@ passed_on! {
     chain_end(tenant: TenantPk) -> ChainEnd;
     add_links(new: NewLinks) -> bool;
     chained_lines(tenant: TenantPk, after: i64, limit: u32) -> Vec<ChainedLine>;
-    chained_lines_of_thread(tenant: TenantPk, thread: &ThreadId) -> Vec<ChainedLine>;
+    chained_lines_of_thread(tenant: TenantPk, thread: &ThreadId, page: &PageAsk) -> Page<ChainedLine>;
     checkpoints(tenant: TenantPk, after: i64, limit: u32) -> Vec<Checkpoint>;
     checkpoint_before(tenant: TenantPk, at: Millis) -> Option<Checkpoint>;
     first_held_line(tenant: TenantPk) -> Option<i64>;
