@@ -168,7 +168,7 @@ pub const LOOKED_UP: &[Family] = &[
     (
         "pes_provider_breaker_open",
         Gauge,
-        "1 while a provider gets no calls because it failed too often, and until one succeeds; without calls at most eight times models.gate.breaker_ms after the last failure.",
+        "1 while a provider gets no calls because it failed too often, and until one is answered; without calls at most eight times models.gate.breaker_ms after the last failure.",
     ),
     (
         "pes_spend_cap_used_ratio",

@@ -1,4 +1,4 @@
-//! The circuit breaker: after a number of consecutive failures no calls are sent until a probe call succeeds. Pure.
+//! The circuit breaker: after a number of consecutive failures no calls are sent until a probe call is answered. Pure.
 
 use std::time::Duration;
 
@@ -27,7 +27,8 @@ pub(super) struct Breaker {
     /// Consecutive failures.
     failures: u32,
     open_until: Option<Instant>,
-    is_probing: bool,
+    /// When the last probe call was sent, until it ends.
+    probing_since: Option<Instant>,
 }
 
 /// The role of a call for the breaker.
@@ -65,21 +66,29 @@ impl Outcome {
 
 impl Breaker {
     pub(super) fn new(max_failures: u32, open_for: Duration) -> Self {
-        Self { max_failures, open_for, failures: 0, open_until: None, is_probing: false }
+        Self { max_failures, open_for, failures: 0, open_until: None, probing_since: None }
     }
 
     /// `Err`: the minimum time for which no call is sent.
     pub(super) fn start_call(&mut self, now: Instant) -> Result<CallRole, Duration> {
         match self.state(now) {
             BreakerState::Closed => Ok(CallRole::Regular),
-            BreakerState::HalfOpen if !self.is_probing => {
-                self.is_probing = true;
+            // A probe may wait for minutes: for a connection that hangs, or for a model that thinks.
+            BreakerState::HalfOpen if self.probing_since.is_none_or(|since| now >= since + self.open_for) => {
+                self.probing_since = Some(now);
                 Ok(CallRole::Probe)
             }
             // The probe of another call needs time.
             BreakerState::HalfOpen => Err(Duration::from_secs(1).min(self.open_for)),
             BreakerState::Open => Err(self.check_open(now).err().unwrap_or(self.open_for)),
         }
+    }
+
+    /// The reply to a probe has begun. It may take minutes, so other calls are sent from now on; the next failure in a row
+    /// opens the breaker again. The probe is a regular call now.
+    pub(super) fn on_probe_answered(&mut self) {
+        (self.open_until, self.probing_since) = (None, None);
+        self.failures = self.max_failures.saturating_sub(1);
     }
 
     /// `Err`: the time until a call may be sent.
@@ -91,7 +100,9 @@ impl Breaker {
     }
 
     pub(super) fn end_call(&mut self, role: CallRole, outcome: Outcome, now: Instant) {
-        self.is_probing &= role == CallRole::Regular;
+        if role == CallRole::Probe {
+            self.probing_since = None;
+        }
         match (outcome, role) {
             (Outcome::Success, CallRole::Probe) => {
                 self.open_until = None;
@@ -174,5 +185,15 @@ mod tests {
         assert_eq!(breaker.start_call(later + OPEN_FOR), Ok(CallRole::Probe));
         breaker.end_call(CallRole::Probe, Outcome::Success, later + OPEN_FOR);
         assert_eq!(breaker.start_call(later + OPEN_FOR), Ok(CallRole::Regular));
+    }
+
+    #[tokio::test]
+    async fn a_try_that_hangs_keeps_others_from_trying_only_for_a_while() {
+        let later = Instant::now() + OPEN_FOR;
+        let mut breaker = opened(later - OPEN_FOR);
+        assert_eq!(breaker.start_call(later), Ok(CallRole::Probe));
+        assert!(breaker.start_call(later + OPEN_FOR / 2).is_err());
+        assert_eq!(breaker.start_call(later + OPEN_FOR), Ok(CallRole::Probe));
+        assert!(breaker.start_call(later + OPEN_FOR).is_err());
     }
 }

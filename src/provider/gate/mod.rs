@@ -116,8 +116,8 @@ impl Gates {
         })
     }
 
-    /// Whether the provider failed too often in a row, the last time recently, and no call has succeeded since. One that was
-    /// not called yet, or has no gate, does not.
+    /// Whether the provider failed too often in a row, the last time recently, and no call has been answered since. One that
+    /// was not called yet, or has no gate, does not.
     pub fn is_failing(&self, provider: &str) -> bool {
         self.gate(provider).is_some_and(|gate| gate.breaker().is_failing(Instant::now()))
     }
@@ -204,6 +204,14 @@ impl ActiveCall {
         *self.gate.last_error.lock() = None;
     }
 
+    /// Content of the reply has arrived.
+    fn answered(&mut self) {
+        if self.role == CallRole::Probe {
+            self.role = CallRole::Regular;
+            self.gate.breaker().on_probe_answered();
+        }
+    }
+
     fn failed(&mut self, failure: &ModelFailure) {
         self.outcome = Outcome::of(failure);
         if self.outcome == Outcome::Failure {
@@ -229,9 +237,10 @@ impl Stream for MonitoredStream {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = self.deltas.poll_next_unpin(context);
         match &next {
+            Poll::Ready(Some(Ok(Delta::Text(_) | Delta::Thinking(_) | Delta::ToolCall { .. }))) => self.call.answered(),
             Poll::Ready(Some(Ok(Delta::Stop(_)))) => self.call.succeeded(),
             Poll::Ready(Some(Err(failure))) => self.call.failed(failure),
-            Poll::Ready(Some(Ok(_)) | None) | Poll::Pending => {}
+            Poll::Ready(Some(Ok(Delta::WasThinking | Delta::Replay(_) | Delta::Usage(_))) | None) | Poll::Pending => {}
         }
         next
     }

@@ -169,6 +169,27 @@ async fn a_provider_that_keeps_failing_is_left_alone_until_one_call_succeeds() {
     assert!(call(&gates, &model, tenant(2)).await.is_ok());
 }
 
+/// A reply may take minutes, after which runs would have given up their calls.
+#[tokio::test(start_paused = true)]
+async fn while_the_first_reply_after_an_outage_still_comes_others_are_called() {
+    let (gates, model) = (gates(|_| ()), Model::default());
+    *model.fails.lock().unwrap() = Some(FailureKind::Unreachable);
+    for _ in 0..2 {
+        assert_eq!(call(&gates, &model, tenant(1)).await.err(), Some(FailureKind::Unreachable));
+    }
+    tokio::time::advance(std::time::Duration::from_millis(5_000)).await;
+    *model.fails.lock().unwrap() = None;
+    let mut first = call(&gates, &model, tenant(1)).await.ok().unwrap();
+    assert_eq!(call(&gates, &model, tenant(2)).await.err(), Some(FailureKind::BreakerOpen));
+    assert!(first.next().await.is_some_and(|word| word.is_ok()));
+    let _second = call(&gates, &model, tenant(2)).await.ok().unwrap();
+    let health = gates.health("openai", 1_000).unwrap();
+    assert_eq!((health.breaker, health.running), (BreakerState::Closed, 2));
+    *model.fails.lock().unwrap() = Some(FailureKind::Unreachable);
+    assert_eq!(call(&gates, &model, tenant(3)).await.err(), Some(FailureKind::Unreachable));
+    assert_eq!(call(&gates, &model, tenant(3)).await.err(), Some(FailureKind::BreakerOpen), "one failure is enough");
+}
+
 /// Without calls nothing would close the breaker: an alert on it would never end.
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_nobody_calls_does_not_count_as_failing_for_ever() {
