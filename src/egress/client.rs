@@ -87,16 +87,14 @@ impl Egress {
     }
 
     /// Sends the request and follows up to three redirects, each checked like the first URL. The bounds apply to all
-    /// requests together. Returns the final URL with the response. If the request was processed but its result cannot be
-    /// fetched, the redirect is the response.
+    /// requests together. Returns the final URL with the response.
     pub async fn follow(&self, request: OutgoingRequest) -> Result<(Url, IncomingResponse), Error> {
-        let mut processed = None;
-        let followed = self.follow_all(request, &mut processed).await;
-        followed.or_else(|error| processed.ok_or(error))
+        self.follow_processed(request, &mut None).await
     }
 
-    /// Stores the redirect of a request that was processed in `processed`.
-    async fn follow_all(
+    /// The same. Stores the redirect of a request that may have an effect and was processed in `processed`, because the
+    /// final response, or the error, says only what became of fetching its result.
+    pub(crate) async fn follow_processed(
         &self,
         mut request: OutgoingRequest,
         processed: &mut Option<(Url, IncomingResponse)>,

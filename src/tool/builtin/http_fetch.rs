@@ -103,15 +103,28 @@ impl HttpFetch {
             // A larger body is truncated, not refused.
             bounds: Bounds { headers: TOTAL_TIMEOUT, stall: STALL_TIMEOUT, total: TOTAL_TIMEOUT, bytes: usize::MAX },
         };
-        let (url, mut answer) = self.egress.follow(request).await.map_err(|error| call_error(&error, class))?;
-        let (body, is_truncated) = read_beginning(&mut answer).await.map_err(|error| call_error(&error, class))?;
-        if let Some(lost) = lost_error(answer.status(), &body, class) {
-            return Err(lost);
+        let mut processed = None;
+        let result = match self.egress.follow_processed(request, &mut processed).await {
+            Ok((url, answer)) => output(url, answer, class).await,
+            Err(error) => Err(call_error(&error, class)),
+        };
+        match processed {
+            // The request was carried out, and only its result could not be fetched.
+            Some((url, redirect)) if result.is_err() => output(url, redirect, class).await,
+            Some(_) | None => result,
         }
-        let source = json!({ "sourceName": url.host_str().unwrap_or_default(), "url": url.as_str() });
-        let metadata = Some(json!({ "sources": [source] }));
-        Ok(ToolOutput { output: output_of(&url, &answer, body, is_truncated), metadata, state_patch: None })
     }
+}
+
+/// What a response tells.
+async fn output(url: Url, mut answer: IncomingResponse, class: ToolClass) -> Result<ToolOutput, ToolError> {
+    let (body, is_truncated) = read_beginning(&mut answer).await.map_err(|error| call_error(&error, class))?;
+    if let Some(lost) = lost_error(answer.status(), &body, class) {
+        return Err(lost);
+    }
+    let source = json!({ "sourceName": url.host_str().unwrap_or_default(), "url": url.as_str() });
+    let metadata = Some(json!({ "sources": [source] }));
+    Ok(ToolOutput { output: output_of(&url, &answer, body, is_truncated), metadata, state_patch: None })
 }
 
 fn is_read_only(arguments: &Value) -> bool {

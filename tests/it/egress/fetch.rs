@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use super::{egress, fickle};
 use crate::support::tool::context;
-use crate::support::wire::{Wire, answer};
+use crate::support::wire::{Step, Wire, answer};
 
 #[tokio::test]
 async fn text_is_told_with_its_status_and_a_few_headers() {
@@ -86,6 +86,21 @@ async fn a_write_whose_redirect_leads_nowhere_is_answered_by_the_redirect() {
     for (location, code) in &away {
         let error = fetch.call(json!({ "url": url }), context()).await.unwrap_err();
         assert_eq!(error.code, *code, "a look is not answered: {location}");
+    }
+}
+
+/// Where the redirect leads, a gateway loses the service, or the connection breaks in the middle of the body.
+#[tokio::test]
+async fn a_write_whose_result_was_lost_is_answered_by_the_redirect() {
+    let half = Step::Raw(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf".to_vec());
+    for lost in [answer("504 Gateway Timeout", "", "late"), vec![half, Step::Cut]] {
+        let host = Wire::serve(vec![answer("303 See Other", "location: /orders/7\r\n", "done"), lost]).await;
+        let egress = egress(&[&host.address.to_string()], fickle(&["127.0.0.1"]));
+        let url = format!("http://{}/orders", host.address);
+        let asked = json!({ "url": url, "method": "POST", "body": "{}" });
+        let told = builtin::calling_out(&egress).remove(0).call(asked, context()).await.unwrap();
+        let seen = ["url", "status", "body"].map(|name| &told.output[name]);
+        assert_eq!((seen, host.waiting()), ([&json!(url), &json!(303), &json!("done")], 2));
     }
 }
 
