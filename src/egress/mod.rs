@@ -40,6 +40,7 @@ pub use allow::Allow;
 pub use client::{Egress, EgressRules};
 #[cfg(feature = "internals")]
 pub use guard::{DnsLookup, SystemDns};
+pub(crate) use redirect::is_processed;
 pub use response::IncomingResponse;
 pub(crate) use retry_after::{MAX_RETRY_AFTER, retry_after};
 pub use signature::{SigningSecret, sign};

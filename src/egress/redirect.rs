@@ -40,7 +40,7 @@ pub(super) fn next(request: &OutgoingRequest, response: &IncomingResponse) -> Re
 
 /// Whether a request that may have an effect was processed, so that its result is fetched with GET. Browsers understand
 /// these statuses so.
-pub(super) fn is_processed(method: &Method, status: StatusCode) -> bool {
+pub(crate) fn is_processed(method: &Method, status: StatusCode) -> bool {
     !matches!(*method, Method::GET | Method::HEAD) && is_after_processing(status)
 }
 

@@ -1,10 +1,10 @@
 //! Errors and bodies of tools that make HTTP calls.
 
-use http::StatusCode;
 use http::header::LOCATION;
+use http::{Method, StatusCode};
 
 use crate::domain::tool::{CallCode, ToolClass, ToolError};
-use crate::egress::{Error, IncomingResponse, retry_after};
+use crate::egress::{Error, IncomingResponse, is_processed, retry_after};
 
 /// How much of a response's body goes into an error message.
 const MAX_BODY_IN_MESSAGE: usize = 1_000;
@@ -29,7 +29,8 @@ pub(super) fn call_error(error: &Error, class: ToolClass) -> ToolError {
 }
 
 /// The error of a response that is no success, with the beginning of its body. A response that a proxy made after it
-/// lost the service is reported as lost, because the call may have had its effect.
+/// lost the service is reported as lost, because the call may have had its effect. So may one that was answered with a
+/// redirect to its result.
 pub(super) async fn status_error(mut answer: IncomingResponse, class: ToolClass) -> ToolError {
     let status = answer.status();
     let retry_after_ms = is_retryable(status).then(|| retry_after(answer.headers()).unwrap_or(0));
@@ -41,7 +42,11 @@ pub(super) async fn status_error(mut answer: IncomingResponse, class: ToolClass)
         (None, None) => ToolError::new(CallCode::Failed, status_message(status, &body)),
         (None, Some(location)) => {
             let message = format!("The service answered {status}, and redirects to {location}, which is not followed.");
-            ToolError::new(CallCode::Failed, message)
+            if class != ToolClass::Read && is_processed(&Method::POST, status) {
+                ToolError::new(CallCode::InvalidOutput, format!("{message} It may have carried the call out."))
+            } else {
+                ToolError::new(CallCode::Failed, message)
+            }
         }
     };
     ToolError { retry_after_ms, ..error }

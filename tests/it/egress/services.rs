@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::untrusted;
+use super::{egress, fickle, untrusted};
 use crate::support::app::App;
 use crate::support::tool::{context, spec};
 use crate::support::wire::{Step, Wire, answer};
@@ -196,6 +196,28 @@ async fn a_service_that_says_itself_that_it_is_not_there_has_failed() {
     let app = App::with(|config| config.tools.http.push(tool)).await;
     app.finish("t", "order").await;
     assert_eq!(call(&app).await["result"]["error"]["code"], "failed");
+}
+
+/// Many services answer so what they have carried out: the code keeps it from being ordered again. Others say with it where
+/// the tool is now.
+#[rstest]
+#[case("301 Moved Permanently", ToolClass::Write, "invalid_output")]
+#[case("303 See Other", ToolClass::External, "invalid_output")]
+#[case("303 See Other", ToolClass::Read, "failed")]
+#[case("308 Permanent Redirect", ToolClass::Write, "failed")]
+#[tokio::test]
+async fn a_write_that_was_answered_with_a_redirect_may_have_been_carried_out(
+    #[case] status: &str,
+    #[case] class: ToolClass,
+    #[case] code: &str,
+) {
+    let wire = Wire::serve(vec![answer(status, "location: /orders/7\r\n", "")]).await;
+    let egress = egress(&[&wire.address.to_string()], fickle(&["127.0.0.1"]));
+    let spec = ToolSpec { class, timeout_ms: 10_000, ..spec("order") };
+    let to = untrusted(&wire.url()).unwrap();
+    let tool = pes::tool::http::HttpTool::new(spec, to, Ok(Vec::new()), egress, 1_000);
+    let error = tool.call(json!({}), context()).await.unwrap_err();
+    assert!(error.code == code && error.message.contains("/orders/7"), "{error:?}");
 }
 
 /// Cut, broken, busy: each is retried under the same key if the call is idempotent.
