@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep, timeout};
 
 use super::client::broken;
 use super::connection::Connection;
-use super::pool::Pool;
+use super::pool::{Pool, max_idle};
 use super::{Bounds, Error};
 
 /// Dropping it aborts the call, unless the body was read to its end.
@@ -87,7 +87,7 @@ impl IncomingResponse {
             Poll::Ready(Some(Err(error))) => Poll::Ready(Err(broken(&error))),
             Poll::Ready(None) => {
                 if let Some(connection) = self.connection.take() {
-                    self.pool.put(&self.origin, connection);
+                    self.pool.put(&self.origin, connection, max_idle(&self.headers));
                 }
                 Poll::Ready(Ok(None))
             }

@@ -89,6 +89,22 @@ async fn a_write_whose_redirect_leads_nowhere_is_answered_by_the_redirect() {
     }
 }
 
+/// A request on it could meet the close, and then nobody knows whether it was processed.
+#[tokio::test]
+async fn a_connection_that_its_host_is_about_to_close_is_not_used_again() {
+    for (seconds, connections) in [(1, 2), (20, 1)] {
+        let kept = answer("200 OK", &format!("keep-alive: timeout={seconds}\r\n"), "in");
+        let host = Wire::serve(vec![kept.clone(), kept]).await;
+        let egress = egress(&[&host.address.to_string()], fickle(&["127.0.0.1"]));
+        let fetch = builtin::calling_out(&egress).remove(0);
+        for _ in 0..2 {
+            let asked = json!({ "url": format!("http://{}/", host.address) });
+            assert_eq!(fetch.call(asked, context()).await.unwrap().output["body"], "in");
+        }
+        assert_eq!(host.connections(), connections, "it is kept for {seconds} s");
+    }
+}
+
 /// Where the redirect leads, a gateway loses the service, or the connection breaks in the middle of the body.
 #[tokio::test]
 async fn a_write_whose_result_was_lost_is_answered_by_the_redirect() {
