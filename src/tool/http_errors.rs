@@ -29,8 +29,8 @@ pub(super) fn call_error(error: &Error, class: ToolClass) -> ToolError {
 }
 
 /// The error of a response that is no success, with the beginning of its body. A response that a proxy made after it
-/// lost the service is reported as lost, because the call may have had its effect. So may one that was answered with a
-/// redirect to its result.
+/// lost the service is reported as lost, because the call may have had its effect. The code of one that was answered with a
+/// redirect, which may lead to its result, says so, too.
 pub(super) async fn status_error(mut answer: IncomingResponse, class: ToolClass) -> ToolError {
     let status = answer.status();
     let retry_after_ms = is_retryable(status).then(|| retry_after(answer.headers()).unwrap_or(0));
@@ -66,7 +66,7 @@ fn status_message(status: StatusCode, body: &[u8]) -> String {
 
 /// Whether a proxy answered for a service that it lost. Cloudflare has status codes of its own for that, other proxies
 /// use 598 and 599; Envoy sends a 503 with a text of its own.
-fn is_outcome_unknown(status: StatusCode, body: &[u8]) -> bool {
+pub(crate) fn is_outcome_unknown(status: StatusCode, body: &[u8]) -> bool {
     match status.as_u16() {
         408 | 502 | 504 | 520..=524 | 598 | 599 => true,
         503 => body.trim_ascii_start().starts_with(b"upstream connect error"),

@@ -28,6 +28,7 @@ use crate::domain::thread::AgentState;
 use crate::domain::tool::{CallCode, ToolClass, ToolError, ToolSpec};
 use crate::domain::trace::CallTrace;
 
+pub(crate) use http_errors::is_outcome_unknown;
 pub use registry::Registry;
 pub use toolset::Toolset;
 

@@ -14,7 +14,10 @@ use super::interface::Request;
 use super::{ChosenInterface, Client, Error};
 use crate::domain::{Millis, depth};
 use crate::egress::{self, Bounds, IncomingResponse, OutgoingRequest, insert_trace_headers};
+use crate::tool::is_outcome_unknown;
 
+/// How much is read of what a proxy may have said in place of the agent.
+const MAX_PROXY_BYTES: usize = 1_024;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 impl Client {
@@ -29,7 +32,12 @@ impl Client {
         let (status, retry_after_ms) = (answer.status(), egress::retry_after(answer.headers()));
         let location = answer.headers().get(LOCATION).and_then(|to| place(&interface.url, to));
         if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE {
-            return Err(Error::Unreachable { why: format!("the agent answers HTTP {status}"), retry_after_ms });
+            let said = answer.read_up_to(MAX_PROXY_BYTES).await;
+            return Err(if is_outcome_unknown(status, &said) {
+                Error::Unknown(fault::said_over_http(status.as_u16(), &Value::Null))
+            } else {
+                Error::Unreachable { why: format!("the agent answers HTTP {status}"), retry_after_ms }
+            });
         }
         let bytes = match answer.read_all().await.map_err(of_egress) {
             Err(Error::TooLarge(why)) if !status.is_success() => return Err(Error::Unknown(why)),

@@ -45,13 +45,22 @@ async fn a_message_that_http_refuses_was_not_carried_out(#[case] status: &str, #
 }
 
 #[rstest]
-#[case::of_a_gateway("502 Bad Gateway", "The answer is HTTP 502")]
-#[case::after_a_time_out("408 Request Timeout", "The answer is HTTP 408")]
-#[case::that_leads_elsewhere("303 See Other", "The answer is HTTP 303")]
+#[case::of_a_gateway("502 Bad Gateway", "", "The answer is HTTP 502")]
+#[case::of_a_gateway_that_lost_it(
+    "503 Service Unavailable",
+    "upstream connect error or disconnect/reset before headers. reset reason: connection termination",
+    "The answer is HTTP 503"
+)]
+#[case::after_a_time_out("408 Request Timeout", "", "The answer is HTTP 408")]
+#[case::that_leads_elsewhere("303 See Other", "", "The answer is HTTP 303")]
 #[tokio::test]
-async fn whether_a_message_arrived_is_asked_with_what_was_answered_first(#[case] status: &str, #[case] why: &str) {
+async fn whether_a_message_arrived_is_asked_with_what_was_answered_first(
+    #[case] status: &str,
+    #[case] said: &str,
+    #[case] why: &str,
+) {
     let unknown = r#"{"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "no such method"}}"#;
-    let answers = [answer(status, "", ""), answer("200 OK", "content-type: application/json\r\n", unknown)];
+    let answers = [answer(status, "", said), answer("200 OK", "content-type: application/json\r\n", unknown)];
     let (app, _peer, _wire) = app(answers.to_vec()).await;
     let asked = app.suspend("t", "delegate").await;
     let doubt = "the agent cannot tell whether it has it. `delegate_to_agent` may have had its effect.";
