@@ -30,6 +30,13 @@ const SHOWN_HEADERS: [&str; 9] = [
     "location",
     "retry-after",
 ];
+/// The characters of Windows-1252 from 0x80 on, where Latin-1 has controls.
+const WINDOWS_1252: [char; 32] = [
+    '\u{20AC}', '\u{81}', '\u{201A}', '\u{192}', '\u{201E}', '\u{2026}', '\u{2020}', '\u{2021}', '\u{2C6}', '\u{2030}',
+    '\u{160}', '\u{2039}', '\u{152}', '\u{8D}', '\u{17D}', '\u{8F}', '\u{90}', '\u{2018}', '\u{2019}', '\u{201C}',
+    '\u{201D}', '\u{2022}', '\u{2013}', '\u{2014}', '\u{2DC}', '\u{2122}', '\u{161}', '\u{203A}', '\u{153}', '\u{9D}',
+    '\u{17E}', '\u{178}',
+];
 
 pub(super) struct HttpFetch {
     spec: Arc<ToolSpec>,
@@ -182,11 +189,15 @@ fn output_of(url: &Url, answer: &IncomingResponse, body: Vec<u8>, is_truncated: 
     output
 }
 
-/// The body as text, if it is text: UTF-8, or Latin-1 if the response says so.
+/// The body as text, if it is text: UTF-8, or Windows-1252 if the response says that or Latin-1, which browsers take for
+/// the same.
 fn text(content_type: &str, mut body: Vec<u8>, is_truncated: bool) -> Option<String> {
+    if body.contains(&0) {
+        return None;
+    }
     let content_type = content_type.to_ascii_lowercase();
     if content_type.contains("iso-8859-1") || content_type.contains("windows-1252") {
-        return Some(body.iter().map(|byte| char::from(*byte)).collect());
+        return Some(body.into_iter().map(windows_1252).collect());
     }
     if let (true, Err(error)) = (is_truncated, std::str::from_utf8(&body))
         && error.error_len().is_none()
@@ -194,13 +205,17 @@ fn text(content_type: &str, mut body: Vec<u8>, is_truncated: bool) -> Option<Str
         // The truncation split a character.
         body.truncate(error.valid_up_to());
     }
-    if body.contains(&0) {
-        return None;
-    }
     match String::from_utf8(body) {
         Ok(text) => Some(text),
         Err(error) if content_type.starts_with("text/") => Some(String::from_utf8_lossy(error.as_bytes()).into_owned()),
         Err(_) => None,
+    }
+}
+
+fn windows_1252(byte: u8) -> char {
+    match byte {
+        0x80..=0x9F => WINDOWS_1252[usize::from(byte - 0x80)],
+        byte => char::from(byte),
     }
 }
 
@@ -218,9 +233,11 @@ mod tests {
         assert_eq!(of("application/json", b"{}").as_deref(), Some("{}"));
         assert_eq!(of("", "grün".as_bytes()).as_deref(), Some("grün"));
         assert_eq!(of("text/html; charset=ISO-8859-1", b"gr\xFCn").as_deref(), Some("grün"));
+        assert_eq!(of("text/plain; charset=windows-1252", b"\x80 5 \x96 \x9F").as_deref(), Some("€ 5 – Ÿ"));
         assert_eq!(of("text/plain", b"gr\xFCn").as_deref(), Some("gr\u{FFFD}n"));
         assert_eq!(of("image/png", b"\x89PNG\r\n\x1a\n"), None);
         assert_eq!(of("text/plain", b"a\0b"), None);
+        assert_eq!(of("image/png; charset=ISO-8859-1", b"\x89PNG\0\0\0\r"), None);
         assert_eq!(
             text("", "grü".as_bytes()[..3].to_vec(), true).as_deref(),
             Some("gr"),
