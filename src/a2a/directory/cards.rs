@@ -22,6 +22,8 @@ use crate::egress::{Bounds, Egress, OutgoingRequest};
 
 /// The age after which a card is requested again.
 pub(super) const MAX_AGE: Duration = Duration::from_secs(300);
+/// How long an outdated card is used after a request for it that failed: every call to its agent would wait for another.
+const RETRY_PAUSE: Duration = Duration::from_secs(30);
 const MAX_CARD_BYTES: usize = 1 << 20;
 
 type CardKey = (Option<TenantPk>, String, i64);
@@ -29,7 +31,13 @@ type CardKey = (Option<TenantPk>, String, i64);
 struct CachedCard {
     card: Arc<AgentCard>,
     etag: Option<HeaderValue>,
-    since: Instant,
+    fresh_until: Instant,
+}
+
+impl CachedCard {
+    fn new(card: Arc<AgentCard>, etag: Option<HeaderValue>) -> Self {
+        Self { card, etag, fresh_until: Instant::now() + MAX_AGE }
+    }
 }
 
 pub(super) struct Cards {
@@ -52,7 +60,7 @@ impl Cards {
 
     pub async fn get(&self, peer: &Peer) -> Result<Arc<AgentCard>, Error> {
         let fresh = match self.kept.lock().get(&key(peer)) {
-            Some(kept) if kept.since.elapsed() < MAX_AGE => Some(kept.card.clone()),
+            Some(kept) if Instant::now() < kept.fresh_until => Some(kept.card.clone()),
             Some(_) | None => None,
         };
         match fresh {
@@ -70,20 +78,24 @@ impl Cards {
         match self.fetch(peer, etag.clone()).await {
             Ok(None) => {
                 let card = known.ok_or_else(|| Error::Refused("its card is empty".to_owned()))?;
-                self.store(peer, CachedCard { card: card.clone(), etag, since: Instant::now() });
+                self.store(peer, CachedCard::new(card.clone(), etag));
                 Ok(card)
             }
             Ok(Some((card, etag))) => {
                 let card = Arc::new(card);
                 let is_news = known.is_none_or(|known| known != card);
-                self.store(peer, CachedCard { card: card.clone(), etag, since: Instant::now() });
+                self.store(peer, CachedCard::new(card.clone(), etag));
                 if is_news {
                     self.generation.fetch_add(1, Ordering::SeqCst);
                 }
                 Ok(card)
             }
             // An outdated card is better than none.
-            Err(error) => known.ok_or(error),
+            Err(error) => {
+                let card = known.ok_or(error)?;
+                self.postpone(peer);
+                Ok(card)
+            }
         }
     }
 
@@ -126,6 +138,12 @@ impl Cards {
         self.kept.lock().insert(key(peer), card);
     }
 
+    fn postpone(&self, peer: &Peer) {
+        if let Some(kept) = self.kept.lock().get_mut(&key(peer)) {
+            kept.fresh_until = kept.fresh_until.max(Instant::now() + RETRY_PAUSE);
+        }
+    }
+
     /// Drops the cards of all other agents: of removed ones, and of earlier versions of these.
     pub fn retain(&self, peers: &[Peer]) {
         let known: HashSet<CardKey> = peers.iter().map(key).collect();
@@ -135,4 +153,46 @@ impl Cards {
 
 fn key(peer: &Peer) -> CardKey {
     (peer.owner, peer.id.clone(), peer.version)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::domain::trace::CallTrace;
+
+    #[tokio::test]
+    async fn an_outdated_card_that_cannot_be_had_is_not_asked_for_at_every_call() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let card = format!("http://{}/card", listener.local_addr().unwrap()).parse().unwrap();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = asked.clone();
+        tokio::spawn(async move {
+            while listener.accept().await.is_ok() {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let peer = Peer {
+            id: "helper".to_owned(),
+            card,
+            owner: None,
+            tenant: TenantPk::NONE,
+            token: Ok(None),
+            dedupes: false,
+            trace: CallTrace::default(),
+            timeout_ms: None,
+            version: 0,
+        };
+        let cards = Cards::new(Arc::new(Egress::new(Duration::from_secs(5))), Duration::from_secs(5));
+        assert!(cards.get(&peer).await.is_err());
+        let known = Arc::new(AgentCard::default());
+        cards.store(&peer, CachedCard { fresh_until: Instant::now(), ..CachedCard::new(known.clone(), None) });
+        for _ in 0..3 {
+            assert_eq!(cards.get(&peer).await, Ok(known.clone()));
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 2, "once without a card, and once with an outdated one");
+    }
 }
