@@ -11,6 +11,9 @@ type Rule = (&'static str, fn(&Value) -> bool, &'static str);
 /// No model writes longer replies; the bound also keeps sums of token limits from overflowing.
 const MAX_TOKENS: u64 = 10_000_000;
 
+/// What thinking leaves of a requested length for the reply itself, but at most half of the length.
+const MIN_ANSWER: u64 = 4_096;
+
 const KNOWN: [Rule; 8] = [
     ("temperature", |value| within(value, 0.0, 2.0), "a number from 0 to 2"),
     ("topP", |value| within(value, 0.0, 1.0), "a number from 0 to 1"),
@@ -40,6 +43,11 @@ pub(crate) fn check(params: &Map<String, Value>) -> Result<(), Fault> {
         }
     }
     if fault.errors.is_empty() { Ok(()) } else { Err(fault) }
+}
+
+/// How much of a reply of this length may be thinking, where the vendor counts both.
+pub(crate) fn room_for_thinking(length: u64) -> u64 {
+    length - (length / 2).min(MIN_ANSWER)
 }
 
 /// A valid parameter that this provider or model does not support.

@@ -11,7 +11,7 @@ use crate::domain::tokens;
 use crate::domain::tool::ToolSpec;
 use crate::provider::tool_schema::{self, Rules};
 use crate::provider::turns::{Conversation, Part, Speaker, Turn};
-use crate::provider::{ModelFacts, replay};
+use crate::provider::{ModelFacts, params, replay};
 
 /// The output limit if nothing is known about the model.
 const MAX_OUTPUT: u64 = 8_192;
@@ -19,8 +19,6 @@ const MAX_OUTPUT: u64 = 8_192;
 const MIN_OUTPUT: u64 = 1_024;
 /// The smallest thinking budget that the API accepts.
 const MIN_THINKING: u64 = 1_024;
-/// What thinking leaves of a requested length for the reply itself, but at most half of the length.
-const MIN_ANSWER: u64 = 4_096;
 
 /// The output limit: what the model can write, within the room that the prompt leaves in the context window. The API
 /// rejects a larger value instead of reducing it.
@@ -67,7 +65,7 @@ pub(super) fn body(request: &ModelRequest, most_output: u64) -> Value {
     if !output.is_empty() {
         body["output_config"] = Value::Object(output);
     }
-    params(&request.params, &mut body);
+    add_params(&request.params, &mut body);
     body
 }
 
@@ -97,7 +95,7 @@ fn thinking(request: &ModelRequest, conversation: &Conversation<'_>, most_output
         _ => 32_768,
     };
     let room = match asked_output(request).map(|asked| asked.min(most_output)) {
-        Some(length) => length - (length / 2).min(MIN_ANSWER),
+        Some(length) => params::room_for_thinking(length),
         None => most_output / 2,
     };
     let budget = budget.min(room);
@@ -179,7 +177,7 @@ fn tool(spec: &ToolSpec) -> Value {
     json!({ "name": spec.name, "description": spec.description, "input_schema": schema })
 }
 
-fn params(params: &Map<String, Value>, body: &mut Value) {
+fn add_params(params: &Map<String, Value>, body: &mut Value) {
     for (name, value) in params {
         match name.as_str() {
             "temperature" => body["temperature"] = value.clone(),

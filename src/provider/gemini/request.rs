@@ -6,11 +6,14 @@ use super::{WIRE, schema};
 use crate::domain::model::ModelRequest;
 use crate::domain::prompt::PromptCall;
 use crate::domain::tool::ToolSpec;
-use crate::provider::replay;
 use crate::provider::turns::{Conversation, Part, Speaker, Turn};
+use crate::provider::{params, replay};
 
 /// The documented placeholder for the signature of a call that another model made.
 const FOREIGN_SIGNATURE: &str = "skip_thought_signature_validator";
+
+/// The smallest budget, other than none, that every model with budgets accepts.
+const MIN_THINKING: u64 = 512;
 
 /// How a model's thinking is controlled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +120,8 @@ fn config(request: &ModelRequest) -> Map<String, Value> {
         config.insert(name.to_owned(), value.clone());
     }
     let effort = request.params.get("reasoningEffort").and_then(Value::as_str);
-    if let Some(thinking) = thinking(&request.model, effort) {
+    let length = request.params.get("maxTokens").and_then(Value::as_u64);
+    if let Some(thinking) = thinking(&request.model, effort, length) {
         config.insert("thinkingConfig".to_owned(), thinking);
     }
     if let Some(form) = request.response_schema.as_ref().filter(|_| request.tools.is_empty()) {
@@ -127,25 +131,29 @@ fn config(request: &ModelRequest) -> Map<String, Value> {
     config
 }
 
-/// Thoughts are requested wherever the model has any.
-fn thinking(model: &str, effort: Option<&str>) -> Option<Value> {
+/// Thoughts are requested wherever the model has any. `length`: the requested length of the reply, which includes them.
+fn thinking(model: &str, effort: Option<&str>, length: Option<u64>) -> Option<Value> {
     let mut thinking = json!({ "includeThoughts": true });
     match (thinks(model), effort) {
         (Thinks::Not, _) => return None,
         (Thinks::Budgeted | Thinks::Levelled, None) => {}
         (Thinks::Levelled, Some("none" | "minimal" | "low")) => thinking["thinkingLevel"] = "low".into(),
         (Thinks::Levelled, Some(_)) => thinking["thinkingLevel"] = "high".into(),
-        (Thinks::Budgeted, Some(effort)) => {
-            thinking["thinkingBudget"] = match effort {
-                // Thinking cannot be turned off in the larger model.
-                "none" if model.contains("pro") => 128.into(),
-                "none" => 0.into(),
-                "minimal" => 512.into(),
-                "low" => 1_024.into(),
-                "medium" => 8_192.into(),
-                _ => 24_576.into(),
-            };
-        }
+        (Thinks::Budgeted, Some(effort)) => thinking["thinkingBudget"] = budget(model, effort, length).into(),
     }
     Some(thinking)
+}
+
+fn budget(model: &str, effort: &str, length: Option<u64>) -> u64 {
+    // Thinking cannot be turned off in the larger model.
+    let least = if model.contains("pro") { 128 } else { 0 };
+    let wanted = match effort {
+        "none" => return least,
+        "minimal" => MIN_THINKING,
+        "low" => 1_024,
+        "medium" => 8_192,
+        _ => 24_576,
+    };
+    let room = length.map_or(wanted, params::room_for_thinking);
+    if room < MIN_THINKING { least } else { wanted.min(room) }
 }

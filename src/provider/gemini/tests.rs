@@ -45,6 +45,7 @@ fn a_call_of_another_model_is_marked_as_such_where_signatures_are_asked_for() {
 fn effort_becomes_a_budget_or_a_level() {
     let thinking = |model: &str, effort: &str| {
         let mut request = asked(model);
+        request.params.shift_remove("maxTokens");
         request.params.insert("reasoningEffort".into(), effort.into());
         request::body(&request)["generationConfig"].get("thinkingConfig").cloned().unwrap_or(Value::Null)
     };
@@ -53,6 +54,27 @@ fn effort_becomes_a_budget_or_a_level() {
     assert_eq!(thinking("gemini-2.5-pro", "high")["thinkingBudget"], 24_576);
     assert_eq!(thinking("gemini-3-pro", "high")["thinkingLevel"], "high");
     assert_eq!(thinking("gemini-2.0-flash", "high"), Value::Null);
+}
+
+/// Else a reply could be nothing but thinking.
+#[test]
+fn thinking_leaves_a_part_of_the_length_that_is_asked_for() {
+    let table = [
+        ("gemini-2.5-flash", 100_000, "high", 24_576),
+        ("gemini-2.5-flash", 24_576, "high", 20_480),
+        ("gemini-2.5-flash", 2_048, "low", 1_024),
+        ("gemini-2.5-flash", 2_000, "low", 1_000),
+        ("gemini-2.5-flash", 1_022, "minimal", 0),
+        ("gemini-2.5-pro", 1_022, "high", 128),
+    ];
+    for (model, length, effort, budget) in table {
+        let mut request = asked(model);
+        request.params.insert("maxTokens".into(), length.into());
+        request.params.insert("reasoningEffort".into(), effort.into());
+        let config = request::body(&request)["generationConfig"].clone();
+        let sent = (&config["maxOutputTokens"], &config["thinkingConfig"]["thinkingBudget"]);
+        assert_eq!(sent, (&json!(length), &json!(budget)), "{model} {effort}");
+    }
 }
 
 #[test]
