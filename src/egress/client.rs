@@ -175,7 +175,10 @@ impl Client {
                     return Ok(IncomingResponse::new(response, connection, pooled, bounds, deadline));
                 }
                 Err(SendError::Unsent(unsent)) if !is_new => request = *unsent,
-                Err(SendError::Unsent(_)) => return Err(Error::Cut("it closed the connection at once".to_owned())),
+                Err(SendError::Unsent(_)) => {
+                    let place = connect::host_and_port(url);
+                    return Err(Error::Unreachable(format!("{place}: it closed the connection at once")));
+                }
                 Err(SendError::Broken(error)) => return Err(broken(&error)),
             }
         }

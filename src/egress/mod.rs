@@ -100,7 +100,7 @@ pub enum Error {
     /// The call, or an address that it was redirected to, is not allowed: nothing was processed.
     #[error("refused: {0}")]
     Refused(String),
-    /// No connection: name resolution, routing, TLS, or the connect timeout.
+    /// No connection: name resolution, routing, TLS, or the connect timeout; or one that was closed before anything was sent.
     #[error("cannot reach {0}")]
     Unreachable(String),
     /// The connection broke before the response or in the middle of it.

@@ -171,6 +171,25 @@ async fn a_call_that_found_no_connection_in_its_time_was_not_sent(#[case] timeou
     assert_eq!((error.code.as_str(), began.elapsed().as_millis() / 10), ("failed", waited / 10), "{error:?}");
 }
 
+/// As by a load balancer without a backend.
+#[tokio::test]
+async fn a_call_whose_connection_was_closed_at_once_was_not_sent() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = untrusted(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+    let (close, closed) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        drop(listener.accept());
+        close.send(()).unwrap();
+    });
+    let spec = ToolSpec { class: ToolClass::External, idempotent: false, timeout_ms: 10_000, ..spec("find_order") };
+    let egress = egress(&["127.0.0.1"], fickle(&["127.0.0.1"]));
+    let tool = pes::tool::http::HttpTool::new(spec, to, Ok(Vec::new()), egress, 1_000);
+    // The call has begun to connect, and this thread does nothing else until the connection is closed.
+    let (called, ()) = tokio::join!(tool.call(json!({}), context()), async { closed.recv().unwrap() });
+    let error = called.unwrap_err();
+    assert!(error.code == "failed" && error.message.ends_with("it closed the connection at once"), "{error:?}");
+}
+
 #[rstest]
 #[case("408 Request Timeout", "")]
 #[case("502 Bad Gateway", "")]
