@@ -207,7 +207,9 @@ impl Actor {
                 .map(drop);
         }
         let is_lost = running.iter().any(|effect| !self.effects.contains(effect) && !self.is_uncommitted(effect));
-        let is_quarantined = loaded.row.status == ThreadStatus::Quarantined && loaded.machine.run().is_some();
+        // A run that waits for admission must not begin either.
+        let has_runs = loaded.machine.run().is_some() || loaded.machine.waits_to_begin();
+        let is_quarantined = loaded.row.status == ThreadStatus::Quarantined && has_runs;
         if !(is_lost || is_quarantined) || self.lease_for_commit(loaded, ClaimMode::IfFree).epoch.is_none() {
             return Ok(());
         }

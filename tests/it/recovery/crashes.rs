@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::probe::{Probe, ask, equipped, instance};
 use crate::store::bed::registration;
-use crate::support::http::soon;
+use crate::support::http::{soon, until};
 use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody, fresh_store, store_on};
 use pes::service::threads;
@@ -194,6 +194,27 @@ async fn a_thread_that_breaks_its_task_is_set_aside_and_no_other_notices() {
     assert_eq!(probe.tally().begun, 1 + 3);
     let again = ask(&instance, "s", "call").await;
     assert_eq!(ended(&instance, &again).await, (RunStatus::Completed, None));
+}
+
+/// It is rebuilt without a crash: what crashed processes was the beginning of its run.
+#[tokio::test]
+async fn a_thread_whose_run_only_waits_to_begin_is_set_aside_with_it() {
+    let (store, probe) = (fresh_store().await, Probe::new());
+    let process = instance(store.clone(), &probe, |config| config.limits.tenant.running_runs = Some(1)).await;
+    let first = ask(&process, "s", "wait").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    let waiting = ask(&process, "t", "call").await;
+    let (service, caller) = (process.service(), process.caller());
+    let row = store.thread(caller.tenant, &"t".into()).await.unwrap().unwrap();
+    for _ in 0..3 {
+        store.count_crash(row.pk).await.unwrap();
+    }
+    until("the waiting thread has left the memory", async || service.active_threads() == 1).await;
+    probe.release();
+    assert_eq!(ended(&process, &first).await, (RunStatus::Completed, None));
+    assert_eq!(ended(&process, &waiting).await, (RunStatus::Failed, Some(Code::Quarantined)));
+    assert_eq!(threads::get(service, caller, &"t".into()).await.unwrap().status.as_str(), "quarantined");
+    assert_eq!((refused(&process, "t").await, probe.tally().begun), (Code::ThreadQuarantined, 1));
 }
 
 /// The due threads are listed as running here, so that no store reports them as due.
