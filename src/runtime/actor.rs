@@ -114,6 +114,7 @@ impl Actor {
                     None => return,
                 },
                 () = sleep(idle.unwrap_or_default()), if idle.is_some() => {
+                    self.leave_timers_to_others().await;
                     if shared.actors.remove_if_idle(self.pk, &self.mailbox) {
                         return;
                     }
@@ -142,6 +143,16 @@ impl Actor {
         self.uncommitted.clear();
         self.retry = None;
         self.lease = None;
+    }
+
+    /// Releases the lease of a thread that waits for its time, if this process drains: it would start nothing when that comes.
+    async fn leave_timers_to_others(&mut self) {
+        let is_leaving = self.shared.store.is_shared() && self.shared.draining.is_cancelled();
+        let Some(loaded) = self.loaded.as_ref().filter(|loaded| is_leaving && self.is_ours(loaded)) else { return };
+        let commit = loaded.commit(LeaseChange::Release, self.shared.now());
+        if let Err(refusal) = self.write(commit).await {
+            tracing::warn!(threadPk = self.pk.0, ?refusal, "a thread stays with this process until it has drained");
+        }
     }
 
     fn halt(mut self) {

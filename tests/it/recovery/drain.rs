@@ -1,7 +1,12 @@
 //! On a stop the running step is recorded and nothing new starts; the next start continues.
 
+use std::time::Duration;
+
 use pes::domain::fault::Code;
+use pes::domain::observation::ObservationType;
 use pes::domain::run::RunStatus;
+use pes::live::EncodedKind;
+use pes::service::feed::{self, After, FeedAsk};
 use pes::service::if_match::IfMatch;
 use pes::service::policy::Policy;
 use pes::service::{offers, resources, runs, threads};
@@ -172,6 +177,27 @@ async fn a_call_that_is_judged_during_the_drain_is_judged_by_the_rules_of_then()
         moody.set("commit", Mood::Well);
     };
     soon(async { tokio::join!(owner.service().drain(), writing) }).await;
-    let waited = runs::wait(other.service(), other.caller(), &run, std::time::Duration::from_secs(15)).await.unwrap();
+    let waited = runs::wait(other.service(), other.caller(), &run, Duration::from_secs(15)).await.unwrap();
     assert_eq!((waited.run.status, probe.tally().begun), (RunStatus::Completed, 0));
+}
+
+/// Its first model call has failed and is tried again later.
+#[tokio::test]
+async fn a_thread_that_waits_for_its_time_when_a_process_drains_is_anothers_at_once() {
+    let (database, probe) = (Database::fresh().await, Probe::new());
+    let (draining, next) = (replica(&database, &probe, LONG).await, replica(&database, &probe, LONG).await);
+    ask(&draining, "holding-up", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    let types = vec![ObservationType::LlmStreamError];
+    let run = ask(&draining, "t", "retry").await;
+    let failures = FeedAsk { after: After::Seq(0), types, ..FeedAsk::default() };
+    let mut failures = feed::open(draining.service(), draining.caller(), &"t".into(), failures).await.unwrap();
+    while !matches!(soon(failures.next()).await.unwrap().kind, EncodedKind::Observation { .. }) {}
+    tokio::select! {
+        biased;
+        () = draining.service().drain() => panic!("the thread had to wait for the whole drain"),
+        waited = runs::wait(next.service(), next.caller(), &run, Duration::from_secs(20)) => {
+            assert_eq!(waited.unwrap().run.status, RunStatus::Completed);
+        }
+    }
 }
