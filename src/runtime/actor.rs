@@ -304,8 +304,8 @@ impl Actor {
         }
     }
 
-    /// After a wake-up that found nothing to do: postpones the timer, or takes or releases the lease, so that the sweeper does
-    /// not find the thread again at once.
+    /// After a wake-up that found nothing to do: postpones the timer, takes or releases the lease, or stores that no run waits
+    /// to begin, so that the sweeper does not find the thread again at once.
     async fn postpone(&mut self) -> Result<(), CommandError> {
         let Some(loaded) = &self.loaded else { return Ok(()) };
         let now = self.shared.now();
@@ -313,10 +313,12 @@ impl Actor {
         let is_kept = loaded.machine.is_active() || lease.epoch.is_none();
         let lease = if is_kept { lease.change } else { loaded.lease_when_idle() };
         let is_due = loaded.row.wake_at.is_some_and(|at| at <= now);
-        if !is_due && lease == LeaseChange::Keep {
+        let outdated_wait = self.outdated_wait(loaded).await?;
+        if !is_due && lease == LeaseChange::Keep && outdated_wait.is_none() {
             return Ok(());
         }
         let mut commit = loaded.commit(lease, now);
+        commit.rows.extend(outdated_wait);
         if is_due {
             commit.wake_at = Some(now + WAKE_POSTPONEMENT);
         }

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::actor::Actor;
+use super::loaded::LoadedThread;
 use super::shared::Shared;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::run::RunStatus;
 use crate::domain::run_limits::{RUN_LIMITS_ID, TenantRunLimits};
 use crate::engine::RunAdmission;
 use crate::engine::event::Event;
+use crate::engine::step::{Row, RowKind};
 use crate::store;
 use crate::store::documents::DocumentKind;
 
@@ -168,6 +170,16 @@ impl Actor {
         if waiting.is_some_and(|loaded| has_room(loaded.row.tenant)) {
             self.shared.alarm.set(self.shared.now());
         }
+    }
+
+    /// The row to store if the stored one says that the thread's next run waits, and none does: an older release, which does not
+    /// know such rows, ended that run. The thread would be woken for ever, in the place of one that waits.
+    pub(super) async fn outdated_wait(&self, loaded: &LoadedThread) -> store::Result<Option<Row>> {
+        if loaded.machine.waits_to_begin() {
+            return Ok(None);
+        }
+        let stored = self.shared.store.row(self.pk, RowKind::WaitsToBegin, "").await?;
+        Ok(stored.filter(|row| row.ord > 0).map(|row| Row { ord: 0, ..row }))
     }
 }
 

@@ -1,12 +1,22 @@
-//! Runs that wait for the tenant's limit each start once, although the process is killed.
+//! Runs that wait for the tenant's limit each start once, although the process is killed, or an older release ended others.
 
+use std::time::Duration;
+
+use pes::domain::ids::ThreadPk;
+use pes::domain::run::RunStatus;
+use pes::domain::thread::ThreadProfile;
+use pes::engine::step::{Keep, Row, RowKind};
+use pes::service::runs;
+use pes::store::NewThread;
 use rstest::rstest;
 use serde_json::{Value, json};
 
+use super::probe::{Probe, ask as asked, instance};
 use super::story;
 use crate::support::demo::SCRIPT;
-use crate::support::http::{Ask, soon};
+use crate::support::http::{Ask, soon, until};
 use crate::support::process::{Address, Place, Server};
+use crate::support::store::fresh_store;
 use crate::support::together;
 
 const RUNS: usize = 12;
@@ -71,4 +81,22 @@ async fn each_begins_once_after_a_restart(#[case] failpoint: &str) {
 #[tokio::test]
 async fn so_does_it_on_postgresql(#[case] failpoint: &str, #[case] has_other: bool, #[case] bound: usize) {
     survives(Place::postgres(SCRIPT).await, failpoint, has_other, bound).await;
+}
+
+/// The older release knows no such limit, so it left the row that says that the run waits.
+#[tokio::test]
+async fn a_thread_whose_waiting_run_an_older_release_cancelled_is_in_the_way_of_no_other() {
+    let (store, probe) = (fresh_store().await, Probe::new());
+    let tenant = store.tenant("default", 1).await.unwrap();
+    let (thread_id, core, created_by) = ("old".into(), "pes".into(), "ann".into());
+    let new = NewThread { tenant, thread_id, core, created_at: 1, created_by };
+    let (kind, id, body) = (RowKind::WaitsToBegin, String::new(), "null".to_owned());
+    let row = Row { kind, id, ord: 1, keep: Keep::Never, body };
+    store.create_thread(ThreadPk(1), new, ThreadProfile::default(), vec![row], None).await.unwrap();
+    let process = instance(store.clone(), &probe, |config| config.limits.tenant.running_runs = Some(1)).await;
+    let run = asked(&process, "t", "call").await;
+    let at_most = Duration::from_secs(30);
+    let waited = soon(runs::wait(process.service(), process.caller(), &run, at_most)).await.unwrap();
+    assert_eq!(waited.run.status, RunStatus::Completed);
+    until("no thread waits", async || store.tenants_to_begin().await.unwrap().is_empty()).await;
 }
