@@ -78,11 +78,11 @@ impl Runtime {
         find_core(&parts.cores, &parts.config.agent.core)?;
         let runtime = &parts.config.runtime;
         let name = runtime.replica.clone();
-        let lease_keeper = LeaseKeeper::begin(&*parts.store, runtime.lease_ms, name, parts.clock.clone()).await?;
         let mut keyed = HashMap::new();
         for name in parts.config.models.tenant_keys.keys() {
             keyed.insert(parts.store.tenant(name, parts.clock.now()).await?, name.clone());
         }
+        let lease_keeper = LeaseKeeper::begin(&*parts.store, runtime.lease_ms, name, parts.clock.clone()).await?;
         let shared = Arc::new(Shared {
             keyed,
             limits: parts.config.of_threads(),
@@ -128,8 +128,12 @@ impl Runtime {
         if let Some((base, is_public)) = parts.base {
             runtime.set_base_url(base, is_public);
         }
-        runtime.0.look_for_crashes().await?;
-        runtime.0.hold_back_restored().await?;
+        if let Err(error) = runtime.0.prepare().await {
+            // Nothing crashed: the next start finds no registration of this one.
+            runtime.halt();
+            runtime.release_leases().await;
+            return Err(error.into());
+        }
         runtime.0.spawn_background_tasks();
         Ok(runtime)
     }
@@ -188,6 +192,12 @@ impl Runtime {
 }
 
 impl Shared {
+    /// What comes before anything else may start.
+    async fn prepare(self: &Arc<Self>) -> store::Result<()> {
+        self.look_for_crashes().await?;
+        self.hold_back_restored().await
+    }
+
     /// The drain waits for the tasks that begin work of their own; the other two go on until it has ended.
     fn spawn_background_tasks(self: &Arc<Self>) {
         let shared = self.clone();

@@ -124,12 +124,14 @@ async fn nothing_starts_before_all_of_it_is_held_back() {
     let refused = Instance::build(Config::default()).store(moody).open().await.map(drop).unwrap_err();
     assert!(refused.to_string().contains("not held back yet"), "{refused}");
     assert_eq!(store.restored().await.unwrap(), Some(1), "the next start does it");
+    let crashes = store.process_crashes().await.unwrap();
 
     let probe = Probe::new();
     let instance = instance(store.clone(), &probe, |_| {}).await;
     let row = pes::service::threads::state(instance.service(), instance.caller(), &"t".into(), None).await.unwrap();
     assert_eq!(row["suspensions"][0]["kind"], "pause");
     assert_eq!((probe.tally().begun, store.restored().await.unwrap()), (0, None));
+    assert_eq!(store.process_crashes().await.unwrap(), crashes, "the start that failed is no crash");
     instance.close().await;
 }
 
