@@ -32,7 +32,7 @@ struct CrashState {
 
 impl CrashWatch {
     /// Whether a process crashed within the last hour.
-    fn is_on(&self) -> bool {
+    pub(super) fn is_on(&self) -> bool {
         self.0.lock().is_some_and(|state| state.crashes > 0)
     }
 

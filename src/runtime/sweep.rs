@@ -77,7 +77,7 @@ impl Shared {
         let is_any_found = !found.is_empty();
         let is_any_woken = self.wake_all(found).await;
         // The runs that were woken first count by now.
-        let begins = self.threads_to_begin().await?;
+        let begins = self.threads_to_begin().await?.sound;
         if !is_any_found && begins.is_empty() {
             let next = self.store.next_wake().await?.unwrap_or(Millis::MAX);
             // The lease of another process may end at any time.
@@ -99,8 +99,8 @@ impl Shared {
         }
     }
 
-    /// Reserves threads without an owner for this process before they are read. If reading one crashes the process, the crash is
-    /// counted against it.
+    /// Reserves threads without an owner for this process before they are read, suspects whose runs may begin among them. If
+    /// reading one crashes the process, the crash is counted against it.
     async fn reserve_unowned(&self, lease: &Lease, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
         self.store.end_expired().await?;
         self.look_for_crashes().await?;
@@ -108,6 +108,9 @@ impl Shared {
         let limit = limit.saturating_add(waiting);
         let mut found = self.store.claimable(now, lease.replica, lease.id, limit).await?;
         found.retain(|thread| self.wake_backoff.may_wake(thread.pk));
+        if self.crash_watch.is_on() {
+            found.extend(self.threads_to_begin().await?.suspects);
+        }
         let AdmittedThreads { pks, cleared } = self.probation.admit(found, |pk| self.actors.is_live(pk));
         let reserved = self.reserve(lease, &pks, &cleared).await;
         let kept: HashSet<ThreadPk> = reserved.iter().flatten().copied().collect();

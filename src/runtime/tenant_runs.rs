@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::actor::Actor;
 use super::loaded::LoadedThread;
+use super::probation::CRASHES_OF_SUSPECT;
 use super::shared::Shared;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::run::RunStatus;
@@ -15,8 +16,8 @@ use crate::domain::run_limits::{RUN_LIMITS_ID, TenantRunLimits};
 use crate::engine::RunAdmission;
 use crate::engine::event::Event;
 use crate::engine::step::{Row, RowKind};
-use crate::store;
 use crate::store::documents::DocumentKind;
+use crate::store::{self, Claimable, ThreadRow};
 
 /// Bounds the runs of a tenant that one look begins.
 const MAX_BEGUN: usize = 256;
@@ -31,6 +32,13 @@ pub(crate) struct RunLimits {
     pub(crate) running: Option<usize>,
     /// Threads whose next run waits to begin.
     pub(crate) queued: u32,
+}
+
+/// Threads whose next run may begin.
+pub(super) struct ThreadsToBegin {
+    pub(super) sound: Vec<ThreadPk>,
+    /// Those that are suspected of crashing processes (see `probation.rs`): which of them are read now is decided there.
+    pub(super) suspects: Vec<Claimable>,
 }
 
 #[derive(Default)]
@@ -195,8 +203,8 @@ impl Shared {
         }
     }
 
-    /// Threads whose next run has waited and may begin now.
-    pub(super) async fn threads_to_begin(&self) -> store::Result<Vec<ThreadPk>> {
+    /// Threads whose next run has waited and may begin now. While no process has crashed lately, there are no suspects.
+    pub(super) async fn threads_to_begin(&self) -> store::Result<ThreadsToBegin> {
         let before = self.tenant_runs.announcements();
         let tenants = self.store.tenants_to_begin().await?;
         self.tenant_runs.sync(&tenants, before);
@@ -210,7 +218,17 @@ impl Shared {
                 found.extend(waiting.into_iter().filter(|pk| self.wake_backoff.may_wake(*pk)).take(room));
             }
         }
-        Ok(found)
+        if found.is_empty() || !self.crash_watch.is_on() {
+            return Ok(ThreadsToBegin { sound: found, suspects: Vec::new() });
+        }
+        let rows = self.store.threads_by_pk(&found).await;
+        // A row that cannot be read must not stop the sweeper.
+        let rows = rows.or_else(|error| if error.is_of_data() { Ok(Vec::new()) } else { Err(error) })?;
+        let is_suspect = |row: &&ThreadRow| row.crashes.times >= CRASHES_OF_SUSPECT;
+        let claimable = |row: &ThreadRow| Claimable { pk: row.pk, crashes: row.crashes };
+        let suspects: Vec<Claimable> = rows.iter().filter(is_suspect).map(claimable).collect();
+        found.retain(|pk| suspects.iter().all(|suspect| suspect.pk != *pk));
+        Ok(ThreadsToBegin { sound: found, suspects })
     }
 }
 

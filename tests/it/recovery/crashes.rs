@@ -217,6 +217,43 @@ async fn a_thread_whose_run_only_waits_to_begin_is_set_aside_with_it() {
     assert_eq!((refused(&process, "t").await, probe.tally().begun), (Code::ThreadQuarantined, 1));
 }
 
+/// Both were loaded at two crashes, so a third must point at one of them.
+#[tokio::test]
+async fn a_suspect_whose_run_waits_to_begin_is_read_after_the_others() {
+    let (inner, probe, mut dead) = (fresh_store().await, Probe::new(), Vec::new());
+    let limited = |runs| {
+        move |config: &mut Config| {
+            config.limits.tenant.running_runs = Some(runs);
+            config.runtime.crash_limit = 100;
+        }
+    };
+    let store = Moody::over(inner.clone());
+    let process = instance(store.clone(), &probe, limited(1)).await;
+    ask(&process, "s", "hang").await;
+    probe.reaches(|tally| tally.begun == 1).await;
+    let waiting = ask(&process, "t", "call").await;
+    for thread in ["s", "t", "t"] {
+        let row = inner.thread(process.caller().tenant, &thread.into()).await.unwrap().unwrap();
+        inner.count_crash(row.pk).await.unwrap();
+    }
+    die(&store, process, &mut dead);
+    let store = Moody::over(inner.clone());
+    store.set("load", Mood::Hangs);
+    let process = instance(store.clone(), &probe, limited(2)).await;
+    let (mut loads, mut looks) = (0, 0);
+    until("the sweeper has looked again while one is read", async || {
+        loads += store.calls("load");
+        looks += store.calls("tenants_to_begin") * loads.min(1);
+        looks >= 4
+    })
+    .await;
+    assert_eq!(loads, 1);
+    store.set("load", Mood::Well);
+    probe.reaches(|tally| tally.begun == 2).await;
+    runs::cancel_thread(process.service(), process.caller(), &"s".into(), None).await.unwrap();
+    assert_eq!(ended(&process, &waiting).await, (RunStatus::Completed, None));
+}
+
 /// The due threads are listed as running here, so that no store reports them as due.
 #[tokio::test]
 async fn a_thread_that_breaks_its_task_at_each_wake_up_is_set_aside_too() {
