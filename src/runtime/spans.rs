@@ -26,7 +26,7 @@ use crate::engine::step::{Keep, Row, RowKind, Step};
 use crate::outbox::{AttemptOutcome, AttemptResult};
 use crate::store;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
-use crate::traces::{ExportResult, LogRange, Spans, Traces, count_spans, is_no_work};
+use crate::traces::{ExportResult, LogRange, Spans, Traces, count_spans, is_no_work, needs_texts};
 
 /// The bounds of a group of spans that is sent together. A group is sent when it reaches one of them.
 const MAX_GROUP_SPANS: usize = 2_048;
@@ -171,13 +171,16 @@ impl Shared {
         traces.spans(&range, &log).map_err(|why| (AttemptOutcome::Undeliverable, why))
     }
 
-    /// The run's log up to the end of the range, with payloads if spans contain them. Empty if the log was shortened meanwhile.
+    /// The run's log up to the end of the range, with the payloads that its spans contain. Empty if the log was shortened
+    /// meanwhile.
     async fn log_of(&self, traces: &Traces, pk: ThreadPk, range: &LogRange) -> store::Result<Vec<Recorded>> {
         let log = self.store.facts(pk, &range.run_id, range.until).await?;
         if !traces.has_content() {
             return Ok(log);
         }
-        let (contents, mut known) = (log.iter().map(|recorded| recorded.fact.content()), Payloads::new());
+        // Not those of a long run that were exported before: all together may be very large.
+        let shown = log.iter().filter(|recorded| needs_texts(&recorded.fact, recorded.seq <= range.exported_until));
+        let (contents, mut known) = (shown.map(|recorded| recorded.fact.content()), Payloads::new());
         self.fetch(pk, &contents.collect::<Vec<_>>(), &mut known).await?;
         let whole = |recorded: Recorded| Recorded { fact: recorded.fact.inlined(&known), ..recorded };
         Ok(log.into_iter().map(whole).collect())

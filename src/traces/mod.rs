@@ -32,7 +32,7 @@ use crate::domain::trace::{TraceOrigin, is_trace_id};
 use crate::egress::{Bounds, Destination, Egress, OutgoingRequest};
 pub use followed::FollowedRun;
 use partial_success::PartialSuccess;
-pub use project::is_no_work;
+pub use project::{is_no_work, needs_texts};
 use requests::Ring;
 pub use requests::{RequestInfo, RequestSpan};
 use span::{Attributes, Span};

@@ -59,3 +59,31 @@ pub fn is_no_work(fact: &Fact) -> bool {
         | Fact::RunFinished(_) => false,
     }
 }
+
+/// Whether spans to export may contain texts of this fact, if spans contain texts. `is_exported`: the spans that ended with it
+/// were exported before.
+pub fn needs_texts(fact: &Fact, is_exported: bool) -> bool {
+    match fact {
+        // Every activation has the query, and a call that goes on its arguments.
+        Fact::RunStarted(_) | Fact::ToolCall(_) => true,
+        Fact::LlmStreamEnd(_) | Fact::ToolExecution(_) => !is_exported,
+        Fact::Intent(_)
+        | Fact::Title(_)
+        | Fact::Plan(_)
+        | Fact::PlanUpdate(_)
+        | Fact::ItemStatusChange(_)
+        | Fact::LlmStreamStart(_)
+        | Fact::LlmStreamMetadata(_)
+        | Fact::LlmStreamError(_)
+        | Fact::Thoughts(_)
+        | Fact::A2aTask(_)
+        | Fact::AgentSuspended(_)
+        | Fact::AgentResumed(_)
+        | Fact::SuspensionTimeout(_)
+        | Fact::StateUpdate(_)
+        | Fact::Synthesis(_)
+        | Fact::FinalResponse(_)
+        | Fact::Error(_)
+        | Fact::RunFinished(_) => false,
+    }
+}

@@ -12,7 +12,7 @@ use super::projection::{MAX_TEXT_BYTES, Projection, value_of};
 use crate::domain::facts::Fact;
 use crate::domain::observation::{Observation, ObservationType};
 use crate::traces::span::{Attribute, Span, SpanId};
-use crate::traces::{LogRange, names};
+use crate::traces::{LogRange, names, needs_texts};
 
 fn log(name: &str) -> Vec<Observation> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/console/{name}.ndjson"));
@@ -251,6 +251,35 @@ fn without_content_no_span_holds_a_sentence_of_it(#[values("hostile", "failed", 
         assert_eq!(holds(&told(false)), [""; 0], "{name}");
         assert!(!holds(&told(true)).is_empty(), "{name}: the same search finds what is there");
     }
+}
+
+/// Of a long run, an export need not read again what was exported before.
+#[rstest]
+fn only_the_texts_that_its_spans_contain_are_read_for_a_range(
+    #[values("again", "demo", "doubt")] name: &str,
+    #[values(0, 3)] rest: usize,
+) {
+    let (log, mut spared) = (log(name), 0);
+    for subject in subjects(&log) {
+        let subject = Subject { with_content: true, ..subject };
+        for range in ranges(&subject, &log, rest, 1) {
+            let mut read = log.clone();
+            for seen in &mut read {
+                let is_exported = seen.seq <= range.exported_until;
+                if fact(seen).is_none_or(|fact| needs_texts(&fact, is_exported)) {
+                    continue;
+                }
+                match seen.kind {
+                    ObservationType::LlmStreamEnd => seen.content["text"] = "not read".into(),
+                    ObservationType::ToolExecution => seen.content["output"] = "not read".into(),
+                    _ => continue,
+                }
+                spared += 1;
+            }
+            assert_eq!(spans_of(&subject, &read, &range), spans_of(&subject, &log, &range), "{range:?}");
+        }
+    }
+    assert!(spared > 0, "{name}: nothing is left out");
 }
 
 /// `gen_ai.output.messages` has a schema of its own, which requires the reason of the end.
