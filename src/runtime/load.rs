@@ -19,7 +19,7 @@ use crate::engine::effect::Effect;
 use crate::engine::event::{CancelEvent, Event, SystemEvent};
 use crate::engine::pes::runs_only;
 use crate::engine::step::RowKind;
-use crate::store::{Commit, Crashes, Fence, LeaseChange, NewThread, ThreadRow};
+use crate::store::{Commit, Committed, Crashes, Fence, LeaseChange, NewThread, ThreadRow};
 
 /// What a commit does to the thread's lease, and under which epoch it is made.
 pub(super) struct CommitLease {
@@ -152,7 +152,10 @@ impl Actor {
             ..row.commit(LeaseChange::Release, self.shared.now())
         };
         // A stale commit is no error: another process quarantined the thread or continued it.
-        self.shared.store.commit(commit).await.map(drop).map_err(CommandError::from)
+        if self.shared.store.commit(commit).await? == Committed::Done {
+            self.shared.hub.publish_change(row.tenant, row.pk, &row.thread_id);
+        }
+        Ok(())
     }
 
     fn new_row(&self, new: &NewThread, profile: ThreadProfile) -> ThreadRow {

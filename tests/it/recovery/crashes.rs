@@ -14,6 +14,8 @@ use pes::engine::step::Step;
 use pes::engine::{
     Core, Invocation, Loaded, Machine, PeerCallInput, Prompt, PromptMaterial, PromptNeeds, Stamp, World,
 };
+use pes::live::EncodedKind;
+use pes::service::changes;
 use pes::service::runs::{self, ProcessAsk};
 use pes::store::Store;
 use pes::{AgentProps, Config, Instance};
@@ -307,10 +309,14 @@ async fn a_thread_that_kills_whoever_reads_it_for_a_request_is_set_aside() {
     }
     let store = Moody::over(inner.clone());
     let process = instance(store.clone(), &probe, |_| {}).await;
+    let (service, caller) = (process.service(), process.caller());
+    let mut changes = changes::open(service, caller).await.unwrap();
+    changes.next().await;
     store.set("load", Mood::Fails);
     assert_eq!(refused(&process, "t").await, Code::ThreadQuarantined, "it is not even read");
+    let told = soon(changes.next()).await;
+    assert!(told.iter().any(|frame| frame.kind == EncodedKind::Thread), "whoever watches its tenant is told: {told:?}");
     store.set("load", Mood::Well);
-    let (service, caller) = (process.service(), process.caller());
     assert_eq!(threads::get(service, caller, &"t".into()).await.unwrap().status.as_str(), "quarantined");
     threads::release(service, caller, &"t".into()).await.unwrap();
     for thread in ["s", "t"] {
