@@ -27,7 +27,7 @@ pub(super) trait Projection: Send {
 
 /// From where a stream is read.
 pub(super) enum RunStart {
-    /// A subscription from before the run started, or went on: everything from there.
+    /// A subscription from before the run started: everything from there.
     Live(EarlySubscription),
     /// Everything after this position of the log.
     After(After),

@@ -100,6 +100,36 @@ async fn what_a_user_says_beside_a_result_is_told_to_the_model() {
     }
 }
 
+/// The run is still suspended after the first result, with which the text comes.
+#[tokio::test]
+async fn what_a_user_says_beside_several_results_ends_no_completion() {
+    let script = r#"
+        [[reply]]
+        when = { query = "where", iteration = 1 }
+        calls = [{ tool = "get_location", arguments = {} }, { tool = "get_time", arguments = {} }]
+
+        [[reply]]
+        when = { query = "where" }
+        text = "You are in Rome, at noon."
+    "#;
+    let app = App::scripted(script, |_| {}).await;
+    let tools = ["get_location", "get_time"]
+        .map(|name| json!({ "type": "function", "function": { "name": name, "parameters": parameters() } }));
+    let sent = |messages: Value| with(said(""), json!({ "model": "react", "tools": tools, "messages": messages }));
+    let user = |text: &str| json!({ "role": "user", "content": text });
+    let called = chat(&app, &sent(json!([user("where")]))).send().await.expect(200);
+    let message = &called["choices"][0]["message"];
+    let result = |at: usize, content: &str| {
+        let call = &message["tool_calls"][at]["id"];
+        json!({ "role": "tool", "tool_call_id": call, "content": content })
+    };
+    let turn = json!([user("where"), message, result(0, "Rome"), result(1, "noon"), user(MORE)]);
+    let answer = chat(&app, &sent(turn)).send().await;
+    let thread = answer.header("x-pes-thread").unwrap().to_owned();
+    assert_eq!(answer.expect(200)["choices"][0]["message"]["content"], "You are in Rome, at noon.");
+    assert_eq!(users(&app, &thread).await, ["where", MORE]);
+}
+
 #[tokio::test]
 async fn nor_is_it_lost_in_a_response() {
     let app = App::scripted(LOCATES, |_| {}).await;

@@ -14,7 +14,7 @@ use crate::domain::hitl::{Answer, Suspension, SuspensionKind};
 use crate::domain::ids::{RunId, SuspensionId, ThreadId};
 use crate::domain::lookup::{LookupKey, RunLookups};
 use crate::domain::message::HistoryMessage;
-use crate::domain::run::{OnBusy, RunStatus};
+use crate::domain::run::OnBusy;
 use crate::domain::settings::{CallOptions, ThreadConfig};
 use crate::domain::which_thread::{self, Said};
 use crate::http::app_state::AppState;
@@ -206,9 +206,8 @@ impl RunReply<'_> {
     /// answer has changed the run.
     pub(super) async fn submit(self, key: Option<Idempotent>) -> Result<SubmittedReply, OpenAiError> {
         let (service, caller) = (&self.ctx.app.service, &self.ctx.caller);
-        let early = feed::subscribe(service, caller, self.thread).await?;
-        let after = early.after();
-        let (mut status, mut given) = (None, 0);
+        let after = feed::subscribe(service, caller, self.thread).await?.after();
+        let mut given = 0;
         let answers = self.answers()?;
         let is_text_answer = answers.iter().any(|(open, _)| self.is_answered_by_text(open));
         for (at, (open, answer)) in answers.into_iter().enumerate() {
@@ -230,20 +229,14 @@ impl RunReply<'_> {
                 runs::resume_with_lookups(service, caller, self.thread, answer, found, key).await
             };
             match answered {
-                Ok(answered) => {
-                    status = Some(answered.into_value()?.status);
-                    given += 1;
-                }
+                Ok(_) => given += 1,
                 Err(_) if given > 0 => {}
                 Err(fault) => return Err(fault.into()),
             }
         }
-        let start = match status {
-            // The run is still suspended, so no further event will come; the log has its open questions.
-            Some(RunStatus::Suspended) => Some(RunStart::After(after)),
-            Some(_) => Some(RunStart::Live(early)),
-            None => None,
-        };
+        // Read from the log: a subscription from before the answers may have received that the run was still suspended
+        // after one of them, which would end the answer before the run goes on.
+        let start = (given > 0).then_some(RunStart::After(after));
         Ok(SubmittedReply { start, after, given })
     }
 
