@@ -244,6 +244,8 @@ impl ResponseEvents {
             Fact::LlmStreamError(body) if self.answer_streams.contains(&body.stream_id) => {
                 self.attempt_failed(body.code)
             }
+            // They come after the text of the answer. An item of their own would cut its message in two.
+            Fact::Thoughts(body) if self.answer_streams.contains(&body.stream_id) => {}
             Fact::Thoughts(body) => self.reasoning(body.text.as_str().unwrap_or_default().trim()),
             Fact::ToolExecution(result) if !self.own_calls.contains(&result.call_id) => self.call_ended(result),
             Fact::Error(body) => {

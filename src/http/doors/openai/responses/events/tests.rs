@@ -164,6 +164,20 @@ proptest! {
     }
 }
 
+/// In the log, the thoughts of a model follow its reply.
+#[test]
+fn an_answer_that_a_model_thought_about_is_one_message() {
+    let text = "one two three";
+    let mut log = answering(text, 0);
+    let thoughts = json!({ "streamId": "s0", "phase": "synthesis", "text": "I count." });
+    log.insert(2, observed(3, "THOUGHTS", thoughts));
+    let again = replayed(&log, 0);
+    assert_eq!(heard(&log, text, &[5, text.len()], None), again);
+    let response = &data(again.last().unwrap())["response"];
+    let [message] = &response["output"].as_array().unwrap()[..] else { panic!("{response:#}") };
+    assert_eq!((&message["status"], &message["content"][0]["text"]), (&json!("completed"), &json!(text)));
+}
+
 #[test]
 fn a_run_that_goes_on_after_a_question_is_another_response() {
     let log = of_every_type();
