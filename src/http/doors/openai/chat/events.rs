@@ -253,7 +253,14 @@ impl CompletionEvents {
         let rest = usize::try_from(received).ok().and_then(|received| text.get(received..)).unwrap_or_default();
         self.end_thoughts(&body.stream_id);
         let rest = rest.trim_end();
-        if rest.is_empty() && received == 0 { Vec::new() } else { vec![CompletionPart::Reasoning(format!("{rest}\n"))] }
+        // Clients show thoughts after the text of the answer as a block of its own, also if they are only a line break.
+        let has_answered =
+            |(stream, _, text): &(StreamId, u64, AnswerText)| *stream == body.stream_id && !text.sent().is_empty();
+        let is_answered = self.streamed.as_ref().is_some_and(has_answered);
+        if rest.is_empty() && (received == 0 || is_answered) {
+            return Vec::new();
+        }
+        vec![CompletionPart::Reasoning(format!("{rest}\n"))]
     }
 
     fn end_thoughts(&mut self, stream: &StreamId) {

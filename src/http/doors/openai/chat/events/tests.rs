@@ -90,6 +90,18 @@ fn thoughts_of_two_streams_do_not_mix_and_are_told_once() {
     assert_eq!(told, [r#"Reasoning("one ")"#, r#"Reasoning("more")"#, r#"Reasoning("two\n")"#, r#"Reasoning("\n")"#]);
 }
 
+#[test]
+fn thoughts_that_came_before_an_answer_leave_nothing_to_tell_after_it() {
+    let mut events = events(Vec::new());
+    let mut pieces = events.token(&token("s1", 0, "Two and two.", "SYNTHESIS_LLM_THINKING"));
+    pieces.extend(events.token(&token("s1", 0, "Four.", "SYNTHESIS_LLM_RESPONSE")));
+    let body = json!({ "streamId": "s1", "phase": "synthesis", "text": "Two and two." });
+    pieces.extend(events.observation(&observation("THOUGHTS", body)));
+    pieces.extend(events.observation(&answer("Four.")));
+    let expected = [CompletionPart::Reasoning("Two and two.".to_owned()), CompletionPart::Content("Four.".to_owned())];
+    assert_eq!(pieces, expected);
+}
+
 /// The questions that were read before the log was may be in the part of it that follows.
 #[tokio::test]
 async fn a_question_of_a_running_tool_ends_a_completion_also_from_before_it_and_is_asked_once() {
