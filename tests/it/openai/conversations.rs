@@ -61,6 +61,19 @@ async fn a_conversation_goes_on_and_one_that_is_asked_again_or_edited_is_a_copy(
 }
 
 #[tokio::test]
+async fn a_thread_begins_with_the_newest_of_the_messages_that_are_sent() {
+    let app = App::with(|config| config.limits.history_messages = 2).await;
+    let sent = turns(&["hello", "Good day.", "calls", "Three sums.", "count"]);
+    let (chat, answer) = ask(&app, &sent).await;
+    assert_eq!(answer, COUNT);
+    let sent = json!({ "model": "pes", "input": sent["messages"] });
+    let response = app.ask("POST", "/v1/responses").json(&sent).send().await.expect(200);
+    for thread in [chat.as_str(), response["metadata"]["pes_thread"].as_str().unwrap()] {
+        assert_eq!(conversation(&app, thread).await, ["calls", "Three sums.", "count", COUNT]);
+    }
+}
+
+#[tokio::test]
 async fn an_answer_that_was_edited_begins_a_thread_with_what_was_sent() {
     let app = App::start().await;
     let (thread, _) = ask(&app, &turns(&["hello"])).await;

@@ -116,8 +116,11 @@ impl NewRun {
         begun
     }
 
-    async fn process(self, ctx: &DoorRequest, key: Option<Idempotent>) -> Result<StartedRun, OpenAiError> {
+    async fn process(mut self, ctx: &DoorRequest, key: Option<Idempotent>) -> Result<StartedRun, OpenAiError> {
         let (service, caller) = (&ctx.app.service, &ctx.caller);
+        // The newest ones, as many as a thread may begin with.
+        let most = ctx.app.config.limits.history_messages;
+        self.history.drain(..self.history.len().saturating_sub(most));
         let ask = ProcessAsk {
             query: self.query,
             metadata: self.metadata,
