@@ -62,8 +62,8 @@ pub(super) struct ResponseEvents {
     arguments: HashMap<CallId, Value>,
     /// Calls of the client's functions, whose results the client knows.
     own_calls: Vec<CallId>,
-    /// The streams that write the answer.
-    answer_streams: Vec<StreamId>,
+    /// The stream that writes the answer. `None` unless one is being written.
+    answer_stream: Option<StreamId>,
     message: Option<OpenMessage>,
     failure: Option<String>,
     is_cut: bool,
@@ -128,7 +128,7 @@ impl ResponseEvents {
             progress: ProgressLines::default(),
             arguments: HashMap::new(),
             own_calls: Vec::new(),
-            answer_streams: Vec::new(),
+            answer_stream: None,
             message: None,
             failure: None,
             is_cut: false,
@@ -235,17 +235,19 @@ impl ResponseEvents {
         match fact {
             Fact::LlmStreamStart(body) if body.phase == Phase::Synthesis && body.purpose.is_none() => {
                 self.close("incomplete");
-                self.answer_streams.extend((!self.head.is_json()).then(|| body.stream_id.clone()));
+                self.answer_stream = (!self.head.is_json()).then(|| body.stream_id.clone());
             }
             Fact::LlmStreamMetadata(body) => self.state.usage.add(&body.usage()),
-            Fact::LlmStreamEnd(body) if self.answer_streams.contains(&body.stream_id) => {
+            Fact::LlmStreamEnd(body) if self.is_answer_stream(&body.stream_id) => {
+                self.answer_stream = None;
                 self.whole_text(body.text.as_str().unwrap_or_default());
             }
-            Fact::LlmStreamError(body) if self.answer_streams.contains(&body.stream_id) => {
-                self.attempt_failed(body.code)
+            Fact::LlmStreamError(body) if self.is_answer_stream(&body.stream_id) => {
+                self.answer_stream = None;
+                self.attempt_failed(body.code);
             }
             // They come after the text of the answer. An item of their own would cut its message in two.
-            Fact::Thoughts(body) if self.answer_streams.contains(&body.stream_id) => {}
+            Fact::Thoughts(body) if body.phase == Phase::Synthesis && !self.head.is_json() => {}
             Fact::Thoughts(body) => self.reasoning(body.text.as_str().unwrap_or_default().trim()),
             Fact::ToolExecution(result) if !self.own_calls.contains(&result.call_id) => self.call_ended(result),
             Fact::Error(body) => {
@@ -275,6 +277,11 @@ impl ResponseEvents {
             | Fact::StateUpdate(_)
             | Fact::Synthesis(_) => {}
         }
+    }
+
+    /// Whether this stream writes the answer now.
+    fn is_answer_stream(&self, stream: &StreamId) -> bool {
+        self.answer_stream.as_ref() == Some(stream)
     }
 
     /// Ends the response with the open questions, because the run waits for an answer.

@@ -53,10 +53,11 @@ impl OpenMessage {
 }
 
 impl ResponseEvents {
-    /// Handles a token of the answer. If a token was lost, the rest is sent when the whole answer is known.
+    /// Handles a token of the answer. If a token was lost, the rest is sent when the whole answer is known. A reader that
+    /// subscribed during an attempt may receive its tokens after its end, which it has read from the log.
     pub(super) fn token(&mut self, token: &Token) {
         let is_of_answer = token.token_type == TokenType::SynthesisResponse && token.run_id == self.head.run;
-        if !is_of_answer || self.is_finished() || !self.answer_streams.contains(&token.stream_id) {
+        if !is_of_answer || self.is_finished() || !self.is_answer_stream(&token.stream_id) {
             return;
         }
         if token.offset == 0 && self.message.is_none() {

@@ -164,6 +164,19 @@ proptest! {
     }
 }
 
+/// A reader that subscribed during the attempt has read its end from the log.
+#[test]
+fn tokens_of_an_attempt_that_is_over_say_nothing() {
+    let log = answering("one two", 1);
+    let mut events = events_from(0);
+    log[..3].iter().for_each(|observation| events.observation(&decode(observation)));
+    events.take();
+    events.token(&token("s0", 0, "half an answer"));
+    assert_eq!(events.take(), []);
+    events.token(&token("s1", 0, "one two"));
+    assert_eq!(text_of(&events.take()), "one ");
+}
+
 /// In the log, the thoughts of a model follow its reply.
 #[test]
 fn an_answer_that_a_model_thought_about_is_one_message() {
