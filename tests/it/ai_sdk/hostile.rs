@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{body, chat, shown, told, user};
 use crate::support::app::App;
+use crate::support::store::Moody;
 
 #[tokio::test]
 async fn what_does_not_fit_is_refused_at_its_place() {
@@ -86,4 +87,20 @@ async fn what_belongs_to_others_is_neither_shown_nor_answered() {
     let app = app.key("reader-0123456789abcdef0123456789");
     assert_eq!(shown(&app, "t").await.len(), 2);
     chat(&app, &body("t", &[user("hello")])).send().await.problem("forbidden");
+}
+
+#[tokio::test]
+async fn few_of_the_answers_that_a_page_invents_are_looked_for() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    told(&app, &body("t", &[user("hello")])).await;
+    let part = |at: usize| {
+        let call = format!("call_{at}");
+        json!({ "type": "tool-x", "toolCallId": call, "state": "output-available", "input": {}, "output": at })
+    };
+    let parts: Vec<Value> = (0..1_000).map(part).collect();
+    let sent = body("t", &[json!({ "id": "run", "role": "assistant", "parts": parts })]);
+    store.calls("idempotency");
+    chat(&app, &sent).header("idempotency-key", "k").send().await.problem("already_resolved");
+    assert_eq!(store.calls("idempotency"), 64);
 }

@@ -21,6 +21,9 @@ use crate::service::once::{self, Idempotent};
 use crate::service::runs::{self, ContinueAt, ProcessAsk, Receipt};
 use crate::service::suspensions;
 
+/// How many answers of a repeated request are looked up, the newest first.
+const MAX_LOOKUPS: usize = 64;
+
 /// The run to stream, and from where.
 pub(super) struct AcceptedChat {
     pub(super) thread: ThreadId,
@@ -178,7 +181,7 @@ async fn accepted_before(
     answers: &Answers,
     key: Option<Idempotent>,
 ) -> Result<AcceptedChat, Fault> {
-    for given in &answers.given {
+    for given in answers.given.iter().rev().take(MAX_LOOKUPS) {
         let Some(key) = key.as_ref().map(|key| answer_key(key, given)) else { break };
         if let Some(answered) = once::answered::<Receipt>(&ctx.app.service, &ctx.caller, &key).await? {
             return Ok(AcceptedChat { thread, run: answered.into_value()?.run_id, from: MessageStart::Whole });
