@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{ask, input, told, user, with};
 use crate::support::app::App;
+use crate::support::store::Moody;
 
 #[tokio::test]
 async fn what_does_not_fit_is_refused_at_its_place() {
@@ -75,4 +76,19 @@ async fn who_may_not_approve_decides_nothing() {
     ask(&app, &with(input("t", "r2", &[]), "resume", json!(resumes))).send().await.problem("forbidden");
     let open = app.get("/suspensions").await.expect(200);
     assert_eq!(open["items"].as_array().unwrap().len(), 3, "nor was what it may say");
+}
+
+#[tokio::test]
+async fn few_of_the_results_that_a_page_invents_are_looked_for() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    let result = |at: usize| {
+        let call = format!("call_{at}");
+        json!({ "id": call, "role": "tool", "toolCallId": call, "content": "1" })
+    };
+    let results: Vec<Value> = (0..1_000).map(result).collect();
+    store.calls("idempotency");
+    let problem = ask(&app, &input("t", "r", &results)).send().await.problem("invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/messages");
+    assert_eq!(store.calls("idempotency"), 64);
 }
