@@ -125,3 +125,21 @@ async fn who_listens_to_a_server_that_stops_is_told_so() {
         }
     }
 }
+
+#[tokio::test]
+async fn who_listens_to_a_thread_that_is_erased_is_told_so() {
+    let app = App::start().await;
+    let streams = streams(&app, None).await;
+    let threads = app.get("/threads?limit=200").await.expect(200);
+    for thread in threads["items"].as_array().unwrap() {
+        let path = format!("/threads/{}", thread["threadId"].as_str().unwrap());
+        assert_eq!(app.ask("DELETE", &path).send().await.status, 204);
+    }
+    for (path, last) in ends(streams).await {
+        match path {
+            // The call then has a result for the model.
+            "/mcp" => assert_eq!((&last["id"], &last["result"]["isError"]), (&json!(1), &json!(true)), "{last:#}"),
+            path => is_error_of(path, &last, "erased"),
+        }
+    }
+}
