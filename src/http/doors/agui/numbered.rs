@@ -124,7 +124,8 @@ impl NumberedEvents {
         observation.apply_to(&mut self.activity);
         if observation.seq <= self.segment.start {
             self.events.replay(observation);
-            return Vec::new();
+            // The run has no such stream, as after the restore of a backup from before it.
+            return if self.is_finished() { self.fail_lost_cursor() } else { Vec::new() };
         }
         let mut all = self.begin(None);
         if let Some((EventPosition::InObservation { seq, .. }, texts)) = &self.resume_at

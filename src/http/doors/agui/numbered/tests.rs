@@ -214,8 +214,11 @@ fn who_was_never_there_is_told_so() {
     // A finished run, and a suspended one.
     for log in [&demo[..], &asked[..=asks]] {
         let run = runs(log).remove(0);
-        let events = behind(log, &format!("{run}:r:0:0:0:w:99999:1"));
-        assert_eq!((events.len(), &events[0].data["code"]), (1, &json!("invalid")));
+        // An event, and a whole stream, that the log does not reach.
+        for start in [0, 99_998] {
+            let events = behind(log, &format!("{run}:r:{start}:0:0:w:99999:1"));
+            assert_eq!(events.iter().map(|event| &event.data["code"]).collect::<Vec<_>>(), [&json!("invalid")]);
+        }
     }
 }
 
