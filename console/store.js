@@ -91,10 +91,11 @@ export function openThread({
     }
   }
 
-  /** Too slow, or our cursor is not in the log: then reads the state before it. */
+  /** Too slow, or our cursor is not in the log: then reads the state before it. What is not folded yet is known, too. */
   function gap(fromSeq) {
+    const known = queue.findLast(Boolean)?.seq ?? history.lastSeq;
     queue = [];
-    live.again(fromSeq - history.lastSeq - 1 ? beginAt(fromSeq) : null);
+    live.again(fromSeq - known - 1 ? beginAt(fromSeq) : null);
   }
 
   async function beginAt(minSeq) {

@@ -105,6 +105,20 @@ test('where the log begins after what is known, the state and the words before i
   }
 });
 
+test('a reader that is too slow to fold what it was sent loses nothing of the log', async () => {
+  const one = opened();
+  one.hear(LOG.slice(0, 20));
+  await caughtUp(one);
+  one.hear(LOG.slice(20, 30));
+  one.socket.frame('gap', { fromSeq: 31 });
+  assert.deepEqual([one.socket.again, one.socket.ready], [1, null]);
+  await one.settled();
+  one.hear(LOG.slice(one.socket.after()));
+  await caughtUp(one);
+  const { log, minSeq } = one.thread.thread();
+  assert.deepEqual([log, minSeq], [LOG, 1]);
+});
+
 test('where the log went back to an earlier state, what is known is forgotten and it is read anew', async () => {
   const log = goldens().find(({ name }) => name === 'demo').log.map(({ observation }) => observation);
   const one = opened();
