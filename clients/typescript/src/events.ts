@@ -43,11 +43,13 @@ export async function* events(http: Http, thread: string, options: EventsOptions
     const query = { after: heard.last, types: types?.join(), tokens, until };
     const socket = new Socket(http, http.address(path, query), signal);
     let pause: number | undefined;
+    let isFirst = true;
     try {
       for await (const frame of socket.frames()) {
         if (frame.event === "draining") pause = frame.data.retryInMs;
         if (heard.isBroken(frame)) break;
-        const fresh = heard.take(frame);
+        const fresh = heard.take(frame, isFirst);
+        isFirst = false;
         if (fresh === undefined) continue;
         failures = -1;
         yield fresh;
@@ -85,8 +87,8 @@ class Heard {
     return this.isWhole && frame.event === "observation" && frame.data.seq > this.last + 1;
   }
 
-  /** The frame as far as it is new. */
-  take(frame: LiveFrame): LiveFrame | undefined {
+  /** The frame as far as it is new. `isFirst`: of its connection. */
+  take(frame: LiveFrame, isFirst: boolean): LiveFrame | undefined {
     switch (frame.event) {
       case "observation":
         if (frame.data.seq <= this.last) return undefined;
@@ -99,10 +101,13 @@ class Heard {
       case "caught_up":
         this.last = Math.max(this.last, frame.data.seq);
         return frame;
-      case "gap":
-        if (frame.data.fromSeq === this.last + 1) return undefined;
-        this.last = frame.data.fromSeq - 1;
-        return frame;
+      case "gap": {
+        const { fromSeq } = frame.data;
+        // Later in a connection, what lies between is there, but of types that are not wanted: this reader was too slow.
+        const isNothingGone = fromSeq === this.last + 1 || (!this.isWhole && !isFirst && fromSeq > this.last);
+        this.last = fromSeq - 1;
+        return isNothingGone ? undefined : frame;
+      }
       case "token": {
         const data = this.rest(frame.data);
         return data && { event: "token", data };

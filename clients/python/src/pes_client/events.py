@@ -44,7 +44,7 @@ async def events(
     while failures < MOST_FAILURES:
         wanted = {"after": heard.last, "types": ",".join(types or []), "tokens": str(tokens).lower(), "until": until}
         query = urlencode({name: value for name, value in wanted.items() if value not in (None, "")})
-        error, pause, is_cut = None, None, False
+        error, pause, is_cut, is_first = None, None, False, True
         try:
             async with aclosing(connection(http, f"{path}?{query}")) as frames:
                 async for frame in frames:
@@ -52,7 +52,8 @@ async def events(
                         pause = frame["data"]["retryInMs"] / 1000
                     if heard.is_broken(frame):
                         break
-                    fresh = heard.take(frame)
+                    fresh = heard.take(frame, is_first)
+                    is_first = False
                     if fresh is None:
                         continue
                     failures = 0
@@ -109,8 +110,8 @@ class Heard:
         """Whether an observation is missing before this one that nobody said is gone."""
         return self.is_whole and frame["event"] == "observation" and frame["data"]["seq"] > self.last + 1
 
-    def take(self, frame: LiveFrame) -> LiveFrame | None:
-        """The frame as far as it is new."""
+    def take(self, frame: LiveFrame, is_first: bool) -> LiveFrame | None:
+        """The frame as far as it is new. `is_first`: of its connection."""
         if frame["event"] == "observation":
             if frame["data"]["seq"] <= self.last:
                 return None
@@ -123,9 +124,11 @@ class Heard:
         elif frame["event"] == "caught_up":
             self.last = max(self.last, frame["data"]["seq"])
         elif frame["event"] == "gap":
-            if frame["data"]["fromSeq"] == self.last + 1:
+            from_seq, last = frame["data"]["fromSeq"], self.last
+            self.last = from_seq - 1
+            # Later in a connection, what lies between is there, but of types that are not wanted: this reader was too slow.
+            if from_seq == last + 1 or (not self.is_whole and not is_first and from_seq > last):
                 return None
-            self.last = frame["data"]["fromSeq"] - 1
         elif frame["event"] == "token":
             rest = self.rest(frame["data"])
             return None if rest is None else {"event": "token", "data": rest}
