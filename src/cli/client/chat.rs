@@ -66,7 +66,7 @@ async fn send_next(
         ask("> ");
     }
     let Ok(typed) = unless_stopped(input.line(), interrupts, None).await else { return Ok(None) };
-    let Some(query) = typed.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()) else {
+    let Some(query) = typed?.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()) else {
         return Ok(None);
     };
     let here = match here {

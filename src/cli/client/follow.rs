@@ -146,7 +146,7 @@ impl Follower<'_> {
                 },
                 due = ticks.tick(), if self.is_drawn && !asks => if !is_late(due) { self.draw() },
                 typed = self.input.line(), if asks => {
-                    if let Some(ended) = self.typed(typed, &mut interrupts).await? {
+                    if let Some(ended) = self.typed(typed?, &mut interrupts).await? {
                         return Ok(ended);
                     }
                 }

@@ -1,7 +1,7 @@
 //! Lines typed at the terminal. The whole command has one reader. Each caller borrows it, so a line whose caller stopped
 //! waiting goes to the next caller.
 
-use std::io::{ErrorKind, IsTerminal as _, PipeReader, PipeWriter, pipe, read_to_string, stdin};
+use std::io::{self, ErrorKind, IsTerminal as _, PipeReader, PipeWriter, pipe, read_to_string, stdin};
 use std::sync::mpsc;
 use std::thread;
 
@@ -13,17 +13,24 @@ use crate::cli::Error;
 
 /// All text on stdin.
 pub(super) fn all_of_stdin() -> Result<String, Error> {
-    read_to_string(stdin()).map_err(|error| match error.kind() {
+    read_to_string(stdin()).map_err(|error| unreadable(&error))
+}
+
+fn unreadable(error: &io::Error) -> Error {
+    match error.kind() {
         ErrorKind::InvalidData => Error::Usage("What is on stdin is not UTF-8.".to_owned()),
         _ => Error::Failed(format!("stdin cannot be read: {error}")),
-    })
+    }
 }
+
+/// `None`: the input is closed.
+type Line = Result<Option<String>, Error>;
 
 /// Reads only on demand, so that an editor has the terminal to itself.
 pub(super) struct Input {
     asks: mpsc::Sender<()>,
-    /// One entry per request; `None`: the input is closed.
-    lines: UnboundedReceiver<Option<String>>,
+    /// One entry per request.
+    lines: UnboundedReceiver<Line>,
     /// Whether a requested line has not been handed over yet.
     is_asked: bool,
     /// Closed when the input is given up.
@@ -36,17 +43,17 @@ impl Input {
         let (held, holds) = stdin().is_terminal().then(pipe).and_then(Result::ok).unzip();
         let input = Self::of(move || {
             if held.as_ref().is_some_and(|held| !has_line(held)) {
-                return None;
+                return Ok(None);
             }
             let mut text = String::new();
-            let read = stdin().read_line(&mut text);
-            read.is_ok_and(|bytes| bytes > 0).then_some(text)
+            let bytes = stdin().read_line(&mut text).map_err(|error| unreadable(&error))?;
+            Ok((bytes > 0).then_some(text))
         });
         Self { holds, ..input }
     }
 
     /// An input from the results of `read`, which may block.
-    pub(super) fn of(mut read: impl FnMut() -> Option<String> + Send + 'static) -> Self {
+    pub(super) fn of(mut read: impl FnMut() -> Line + Send + 'static) -> Self {
         let (asks, asked) = mpsc::channel();
         let (tell, lines) = unbounded_channel();
         // The thread is never joined: a terminal read cannot be cancelled.
@@ -60,13 +67,15 @@ impl Input {
         Self { asks, lines, is_asked: false, holds: None }
     }
 
-    /// The next line; `None`: the input is closed. Cancel safe: no line is lost.
-    pub async fn line(&mut self) -> Option<String> {
+    /// The next line. Cancel safe: no line is lost.
+    pub async fn line(&mut self) -> Line {
         if !self.is_asked {
-            self.asks.send(()).ok()?;
+            if self.asks.send(()).is_err() {
+                return Ok(None);
+            }
             self.is_asked = true;
         }
-        let line = self.lines.recv().await.flatten();
+        let line = self.lines.recv().await.unwrap_or(Ok(None));
         self.is_asked = false;
         line
     }

@@ -54,7 +54,7 @@ pub(super) async fn offer(
     let place = server.shown();
     ask(&format!("No server answers at {place}. Start one here? [Y/n] "));
     let started = async {
-        match input.line().await.map(|text| text.trim().to_lowercase()).as_deref() {
+        match input.line().await?.map(|text| text.trim().to_lowercase()).as_deref() {
             Some("" | "y" | "yes") => start(server, config, &flags.as_arguments(), variables).await,
             Some(_) | None => Err(Error::NoServer("Nothing was started. Try: pes serve".to_owned())),
         }

@@ -50,7 +50,7 @@ pub(super) async fn understood(
         (SuspensionKind::InDoubt, "s" | "skip") => Typed::Answer(json!({ "action": "skip" })),
         (SuspensionKind::InDoubt, "b" | "abort") => Typed::Answer(json!({ "action": "abort" })),
         (SuspensionKind::InDoubt, "d" | "done") => {
-            let Some(result) = more("Its result: ", input).await else { return Ok(nothing_sent()) };
+            let Some(result) = more("Its result: ", input).await? else { return Ok(nothing_sent()) };
             match card::result(&result) {
                 Ok(value) => Typed::Answer(json!({ "action": "done", "value": value })),
                 Err(why) => Typed::Again(format!("This is no result: {why}.")),
@@ -61,9 +61,9 @@ pub(super) async fn understood(
         (SuspensionKind::Pause, _) => Typed::Again("Type a or l.".to_owned()),
         (_, "a" | "approve" | "y" | "yes") => Typed::Answer(json!({ "approved": true })),
         (_, "x" | "reject" | "n" | "no") => {
-            let mut said = more("Why not? ", input).await;
+            let mut said = more("Why not? ", input).await?;
             if let Some(again) = without_reason(asked.kind).filter(|_| said.as_deref() == Some("")) {
-                said = more(&format!("{again} Why not? "), input).await;
+                said = more(&format!("{again} Why not? "), input).await?;
             }
             let Some(reason) = said else { return Ok(nothing_sent()) };
             Typed::Answer(json!({ "approved": false, "reason": reason }))
@@ -115,9 +115,9 @@ fn nothing_sent() -> Typed {
 }
 
 /// `None`: the input was closed, which is no answer.
-async fn more(question: &str, input: &mut Input) -> Option<String> {
+async fn more(question: &str, input: &mut Input) -> Result<Option<String>, Error> {
     ask(question);
-    input.line().await.map(|text| text.trim().to_owned())
+    Ok(input.line().await?.map(|text| text.trim().to_owned()))
 }
 
 #[cfg(test)]

@@ -203,6 +203,10 @@ fn what_is_not_text_is_no_query_and_no_list_of_threads() {
         let said = (output.status.code(), text(&output.stderr));
         assert_eq!(said, (Some(2), "pes: What is on stdin is not UTF-8.\n".to_owned()), "{asks}");
     }
+    let talk = stage.fed(&["chat"], b"d\xe9p\xf4t\nAnd then?\n");
+    let said = text(&talk.stderr);
+    assert!(talk.status.code() == Some(2) && said.ends_with("pes: What is on stdin is not UTF-8.\n"), "{said}");
+    assert_eq!(stage.said(&["threads"]), "");
 }
 
 #[test]

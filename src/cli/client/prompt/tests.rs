@@ -17,7 +17,7 @@ fn asked(kind: &str) -> AskedQuestion {
 /// What is sent if this is typed at a question and the input then closes; `None`: the question is asked again.
 async fn sent(kind: &str, letter: &str, lines: &[&str]) -> Option<Value> {
     let mut lines: VecDeque<String> = lines.iter().map(|line| format!("{line}\n")).collect();
-    let mut input = Input::of(move || lines.pop_front());
+    let mut input = Input::of(move || Ok(lines.pop_front()));
     match understood(&asked(kind), letter, &mut input, &mut None).await {
         Ok(Typed::Answer(answer)) => Some(answer),
         Ok(Typed::Again(why)) => {
@@ -41,7 +41,7 @@ async fn an_input_that_ends_where_more_is_asked_for_is_no_answer() {
 #[tokio::test]
 async fn a_mistyped_result_is_not_sent_as_text() {
     let mut lines = VecDeque::from(["{bad\n".to_owned()]);
-    let mut input = Input::of(move || lines.pop_front());
+    let mut input = Input::of(move || Ok(lines.pop_front()));
     let understood = understood(&asked("in_doubt"), "d", &mut input, &mut None).await;
     assert!(matches!(understood, Ok(Typed::Again(why)) if why.starts_with("This is no result: it begins like JSON: ")));
     assert_eq!(sent("in_doubt", "d", &["sent"]).await, Some(json!({ "action": "done", "value": "sent" })));
