@@ -255,7 +255,7 @@ impl Follower<'_> {
             let size = size();
             let canvas = tree::Canvas { now: now(), size, style: self.style, turn: self.turn };
             let lines = tree::draw(&self.view, &line(&self.watched.thread), canvas);
-            self.screen.draw(lines, size.columns);
+            self.screen.draw(lines, size);
         }
     }
 

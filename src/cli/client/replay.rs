@@ -136,7 +136,7 @@ pub(super) async fn replay(server: &Server, arguments: ReplayArguments) -> Resul
         let size = size();
         let canvas = tree::Canvas { now: view.at, size, style, turn: view.seq.unsigned_abs() as usize };
         let lines = tree::draw(view, &line(&thread), canvas);
-        screen.draw(lines, size.columns);
+        screen.draw(lines, size);
     };
     if let Some(base) = &base {
         view.begin(base);

@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
-use super::terminal::HiddenInput;
+use super::terminal::{HiddenInput, Size};
 
 /// The interval between redraws.
 pub(super) const DRAW_EVERY: Duration = Duration::from_millis(100);
@@ -43,15 +43,15 @@ impl Screen {
     }
 
     /// Replaces the lines of the last call. After a stop of the process it draws below what others wrote meanwhile.
-    pub fn draw(&mut self, lines: Vec<String>, columns: usize) {
+    pub fn draw(&mut self, lines: Vec<String>, size: Size) {
         if self.was_stopped() {
             self.leave();
         }
         if self.hides_input && self.hidden.is_none() {
             self.hidden = Some(HiddenInput::new());
         }
-        // After a resize the terminal has rewrapped the old lines, so their position is unknown.
-        if std::mem::replace(&mut self.columns, columns) != columns {
+        // After a resize the position of the old lines is unknown: the terminal has rewrapped them, or has no rows for all.
+        if std::mem::replace(&mut self.columns, size.columns) != size.columns || self.drawn.len() >= size.rows {
             self.drawn.clear();
         }
         if lines == self.drawn {

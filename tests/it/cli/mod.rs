@@ -13,6 +13,7 @@ mod long;
 mod open_files;
 mod questions;
 mod refused;
+mod resized;
 mod serving;
 mod shown;
 mod tenants;

@@ -25,7 +25,7 @@ impl Terminal {
     }
 
     #[track_caller]
-    fn tmux(&self, arguments: &[&str]) -> String {
+    pub(super) fn tmux(&self, arguments: &[&str]) -> String {
         let socket = self.folder.path().join("socket");
         let mut command = Command::new("tmux");
         let output = command.arg("-S").arg(socket).args(["-f", "/dev/null"]).args(arguments).output();
