@@ -219,8 +219,13 @@ impl Follower<'_> {
 
     fn take_standing(&mut self, standing: &Standing) {
         (self.status, self.ahead) = (standing.status, standing.ahead.clone());
+        // A log that went back to an earlier state tells of no end of the questions that it no longer has.
+        self.view.questions.clear();
         for open in &standing.open {
             self.view.add_open(open);
+        }
+        if self.asking.take_if(|asked| !self.view.is_open(&asked.suspension_id)).is_some() {
+            self.tell_below("This is not asked any more.");
         }
         self.is_caught_up = true;
         self.view.notice = None;
@@ -240,9 +245,7 @@ impl Follower<'_> {
         {
             tell(&told);
         }
-        let is_open = |id: &SuspensionId| self.view.questions.iter().any(|one| one.asked.suspension_id == *id);
-        if self.asking.as_ref().is_some_and(|asked| !is_open(&asked.suspension_id)) {
-            self.asking = None;
+        if self.asking.take_if(|asked| !self.view.is_open(&asked.suspension_id)).is_some() {
             let by = frame.content["decidedBy"].as_str().map(line).unwrap_or_else(|| "time".to_owned());
             let decision = frame.content["decision"].as_str().unwrap_or("it ended");
             self.tell_below(&format!("Answered: {decision} by {by}."));
@@ -346,7 +349,10 @@ impl Follower<'_> {
                     Some(draft) => draft.settle(sent, &mut self.kept),
                     None => sent,
                 };
-                self.settle(asked, sent)?;
+                match sent {
+                    Ok(()) => self.sent.push(asked.suspension_id),
+                    Err(error) => self.ask_again(asked, &error.to_string()),
+                }
                 Ok(None)
             }
             Err(stopped) => {
@@ -356,16 +362,6 @@ impl Follower<'_> {
                 self.leave(stopped, interrupts).await.map(Some)
             }
         }
-    }
-
-    /// Closes the question, or asks it again together with the refusal.
-    fn settle(&mut self, asked: AskedQuestion, sent: Result<(), Error>) -> Result<(), Error> {
-        match sent {
-            Ok(()) => self.sent.push(asked.suspension_id),
-            Err(Error::OutputClosed) => return Err(Error::OutputClosed),
-            Err(error) => self.ask_again(asked, &error.to_string()),
-        }
-        Ok(())
     }
 
     fn ask_again(&mut self, asked: AskedQuestion, why: &str) {

@@ -245,6 +245,10 @@ impl PlanView {
         }
     }
 
+    pub fn is_open(&self, suspension: &SuspensionId) -> bool {
+        self.questions.iter().any(|question| question.asked.suspension_id == *suspension)
+    }
+
     pub fn question_of(&self, item: &ItemId) -> Option<&AskedQuestion> {
         self.questions.iter().find(|question| question.item.as_ref() == Some(item)).map(|question| &question.asked)
     }

@@ -79,6 +79,20 @@ async fn a_question_from_before_what_is_watched_is_waited_for() {
     assert_eq!(waits_for(&[STREAM, &run("suspended"), &open("run_2")]).await, own());
 }
 
+/// As after a restore: the log went back to before a question that was shown.
+#[tokio::test]
+async fn a_question_that_is_not_there_any_more_is_not_waited_for() {
+    let mut asked = question("run_2");
+    asked["suspensionId"] = json!("sus_9");
+    let told = json!({
+        "seq": 5, "id": "obs_5", "threadId": "t", "runId": "run_2", "traceId": "x", "timestamp": 1, "type": "AGENT_SUSPENDED",
+        "title": "May it?", "content": asked
+    });
+    let restored = format!("event: observation\ndata: {told}\n\nevent: gap\ndata: {{\"fromSeq\":1}}\n\n");
+    let stream = format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n{restored}");
+    assert_eq!(waits_for(&[&stream, STREAM, &run("suspended"), &open("run_2")]).await, own());
+}
+
 #[tokio::test]
 async fn a_run_that_is_queued_behind_one_that_asks_waits_for_a_person() {
     let thread = found(&json!({ "status": "suspended" }));
