@@ -23,17 +23,16 @@ export function NewThread({ ctx }) {
   const start = async (query) => {
     if (query === '' || draft.busy || why) return;
     const text = JSON.stringify([query, draft.review]);
-    const sent = draft.sent?.text === text ? draft.sent : { text, key: newKey(), thread: null };
+    const sent = draft.sent?.text === text ? draft.sent : { text, key: newKey() };
     set({ busy: true, problem: null, sent });
     try {
-      // First the thread, then the run: each takes effect once, however often it is sent.
-      const thread = sent.thread ?? (await ctx.api.post('/threads', {}, { key: `${sent.key}-thread` })).threadId;
-      set({ sent: { ...sent, thread } });
+      // The query makes the thread: one that is refused leaves none.
+      const id = `thr_${sent.key}`;
       const options = draft.review ? { options: { executionConfig: { planReview: 'always' } } } : {};
-      await ctx.api.post(`/threads/${enc(thread)}/process`, { query, ...options }, { key: sent.key });
+      await ctx.api.post(`/threads/${id}/process`, { query, ...options }, { key: sent.key });
       set((now) => ({ text: now.text.trim() === query ? '' : now.text, busy: false, sent: null }));
       ctx.refresh();
-      ctx.goOn(threadHash({ id: thread }));
+      ctx.goOn(threadHash({ id }));
     } catch (problem) {
       set({ busy: false, problem });
     }

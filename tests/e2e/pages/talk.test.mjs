@@ -36,7 +36,9 @@ test('two actions and half a minute lead from nothing to a plan that runs, and t
   await done(page);
 });
 
-test('a plan is shown before it runs, if that is wanted; the text stays when it is refused', async () => {
+test('a plan is shown before it runs, if that is wanted; when it is refused the text stays, and no thread', async () => {
+  const threads = async () => (await server.get('/threads?limit=200')).items.length;
+  const before = await threads();
   const page = await open(server, '#/new');
   await page.route('**/process', (route) => route.fulfill({ status: 503, contentType: 'application/problem+json',
     body: JSON.stringify({ title: 'Busy', status: 503, detail: 'The queue is full.', code: 'provider_saturated', traceId: 'a', retryable: true }) }));
@@ -45,6 +47,7 @@ test('a plan is shown before it runs, if that is wanted; the text stays when it 
   await at(page, 'start').click();
   await at(page, 'new-problem').waitFor();
   assert.equal(await at(page, 'query').inputValue(), INVITE);
+  assert.equal(await threads(), before);
   await page.unroute('**/process');
   await at(page, 'start').click();
   await inThread(page);
