@@ -24,10 +24,15 @@ export function Policy({ ctx }) {
   const latest = useRef(state);
   latest.current = state;
   const put = (change) => set((before) => ({ ...before, ...(typeof change === 'function' ? change(before) : change) }));
-  const load = () => readPolicy(ctx.api).then((policy) => put({ policy, text: written(policy.rules), problem: null, report: null, tried: null, refused: null }))
-    .catch((problem) => put({ problem }));
   const isEdited = () => latest.current.policy && latest.current.text !== written(latest.current.policy.rules);
-  useEffect(() => void (!state.problem && (isEdited() || state.report || state.busy) || load()), [away(ctx, state.problem), useAgain()]);
+  const isAtRest = () => latest.current.problem || !(isEdited() || latest.current.report || latest.current.busy);
+  const load = async (isAsked) => {
+    const read = await readPolicy(ctx.api)
+      .then((policy) => ({ policy, text: written(policy.rules), problem: null, report: null, tried: null, refused: null }), (problem) => ({ problem }));
+    // What was written meanwhile stays.
+    if (isAsked || isAtRest()) put(read);
+  };
+  useEffect(() => void (isAtRest() && load()), [away(ctx, state.problem), useAgain()]);
   useEffect(() => ctx.guard(() => (isEdited() ? 'Leave without saving? Your rules will be gone.' : null)), []);
   const edit = useEditing(ctx, state, put);
   useKeys({ 'Mod+s': () => edit.save() });

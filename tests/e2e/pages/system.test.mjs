@@ -100,6 +100,30 @@ test('what changed is read when somebody presses for it, or returns to the windo
   await done(page);
 });
 
+test('rules that are written while they are being read stay', async () => {
+  const page = await open(server, '#/policy');
+  await at(page, 'no-rules').waitFor();
+  const rules = /\/policy\?effective=true$/;
+  for (const answer of [(route) => route.fallback(), (route) => route.abort()]) {
+    let release;
+    const held = new Promise((resolve) => { release = resolve; });
+    await page.route(rules, (route) => held.then(() => answer(route)), { times: 1 });
+    const asked = page.waitForRequest(rules);
+    await page.evaluate(() => dispatchEvent(new Event('focus')));
+    await asked;
+    await at(page, 'rules-json').fill('[{ "id": "mine", "tool": "weather", "action": "ask" }]');
+    const over = Promise.race(['requestfinished', 'requestfailed'].map((name) => page.waitForEvent(name, (one) => rules.test(one.url()))));
+    release();
+    await over;
+    // What is asked for later is answered later, and then painted.
+    await page.evaluate(() => fetch('version').then((answered) => answered.text()).then(() => new Promise((done) => { requestAnimationFrame(() => requestAnimationFrame(done)); })));
+    await at(page, 'rules').getByText('mine').waitFor();
+    assert.match(await at(page, 'rules-json').inputValue(), /mine/);
+    await at(page, 'rules-json').fill('[]');
+  }
+  await done(page);
+});
+
 test('a message that was delivered can be sent again', async () => {
   await server.post('/webhooks', { url: `${pager.url}/hook`, events: ['suspension.requested'] });
   const first = toldTimes(1);
