@@ -211,6 +211,7 @@ function Make({ ctx, load }) {
   const toggle = (scope) => put({ scopes: state.scopes.includes(scope) ? state.scopes.filter((one) => one !== scope) : [...state.scopes, scope] });
   const make = async (event) => {
     event.preventDefault();
+    put({ busy: true });
     try {
       const { key } = await ctx.api.post('/keys', { name: state.name.trim(), scopes: state.scopes, tenant: ctx.me?.tenant ?? 'default' });
       set({ ...fresh, made: { key, name: state.name.trim() } });
@@ -220,7 +221,7 @@ function Make({ ctx, load }) {
       }
       await load();
     } catch (problem) {
-      put({ problem });
+      put({ busy: false, problem });
     }
   };
   return html`
@@ -240,7 +241,7 @@ function Make({ ctx, load }) {
         every person needs one. It must have admin, or nobody could make another. This browser goes on with it.</p>`}
       <${Refusal} problem=${state.problem} />
       <div class="row"><button type="submit" class="b small main"
-          disabled=${why !== null || state.scopes.length === 0 || state.name.trim() === ''}>Make it</button>
+          disabled=${why !== null || state.busy || state.scopes.length === 0 || state.name.trim() === ''}>Make it</button>
         <button type="button" class="b small" onClick=${() => put({ isOpen: false })}>Leave it</button></div></form>`
       : html`<p><button type="button" class="b small" data-testid="make-key" disabled=${why !== null}
           onClick=${() => put({ isOpen: true, made: null, scopes: fresh.scopes })}>Make a key…</button>

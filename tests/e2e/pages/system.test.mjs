@@ -124,6 +124,29 @@ test('rules that are written while they are being read stay', async () => {
   await done(page);
 });
 
+test('a key is made once, also when the button is pressed twice', async () => {
+  const page = await open(server, '#/system');
+  let release;
+  const held = new Promise((resolve) => { release = resolve; });
+  const sent = [];
+  await page.route(/\/keys$/, async (route) => {
+    if (route.request().method() !== 'POST') return route.fallback();
+    sent.push(route.request().postDataJSON().name);
+    await held;
+    return route.fulfill({ status: 403, contentType: 'application/problem+json', json: { title: 'No', detail: 'No key is made.', code: 'forbidden' } });
+  });
+  await at(page, 'make-key').click();
+  await at(page, 'key-name').fill('laptop');
+  await page.getByRole('button', { name: 'Make it' }).dblclick();
+  release();
+  await page.getByText('No key is made.').waitFor();
+  assert.deepEqual(sent, ['laptop']);
+  const again = page.waitForRequest((one) => one.method() === 'POST' && /\/keys$/.test(one.url()));
+  await page.getByRole('button', { name: 'Make it' }).click();
+  await again;
+  await done(page);
+});
+
 test('a message that was delivered can be sent again', async () => {
   await server.post('/webhooks', { url: `${pager.url}/hook`, events: ['suspension.requested'] });
   const first = toldTimes(1);
