@@ -3,7 +3,7 @@
 import { createApi } from './api.js';
 import { createAnnouncer, startKeyboard, startMenus, store, stored } from './browser.js';
 import { createClock, startTicking } from './format.js';
-import { createLists } from './lists.js';
+import { createLists, WHO } from './lists.js';
 import { createTokens } from './live.js';
 import { changed as changedHash, createAddress, parse, threadHash } from './router.js';
 import { openThread } from './store.js';
@@ -15,7 +15,6 @@ import { forget } from './views/parts.js';
 import { BUSY } from './views/rail.js';
 import { Shell } from './views/shell.js';
 
-const WHO = '/whoami';
 
 const root = document.getElementById('app');
 const page = document.documentElement;
@@ -42,7 +41,7 @@ const app = {
   announcer: createAnnouncer(document.getElementById('said')),
 };
 app.api = createApi({ clock: app.clock, onRefused: refused, onServed: (path) => served(path) });
-app.lists = createLists({ api: app.api, changed: paint, wereRead: () => isLacking && start() });
+app.lists = createLists({ api: app.api, changed: paint, wereRead });
 
 /** Paints once before the next frame, however often it is called. */
 function paint() {
@@ -192,6 +191,14 @@ const served = (path) => app.isOver && path !== WHO && start();
 
 const lacks = (problem) => void (isLacking ||= problem.retryable);
 
+const isOther = (me) => me.tenant !== app.me?.tenant || me.keyName !== app.me?.keyName;
+
+/** `me`: the caller, or null. Another one signed in in another tab: nothing of the person before is left. */
+function wereRead(me) {
+  if (isLacking) start();
+  else if (me && app.me && isOther(me) && !(app.me.open || app.isOver || app.route.page === 'login')) location.reload();
+}
+
 /** For another person: drafts and lists are gone. */
 function leave() {
   forget();
@@ -205,8 +212,7 @@ async function start(hasSignedIn = false) {
   isLacking = false;
   try {
     const me = await api.get(WHO);
-    const isOther = me.tenant !== app.me?.tenant || me.keyName !== app.me?.keyName;
-    if (isOther && (hasSignedIn || (app.me && !app.isOver))) leave();
+    if (isOther(me) && (hasSignedIn || (app.me && !app.isOver))) leave();
     app.me = me;
     if (app.isOver) retryNow();
     app.isOver = false;

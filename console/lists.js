@@ -2,6 +2,8 @@
 
 import { eventsUrl, openLive } from './live.js';
 
+/** Who reads: an answer may be for somebody who signed in in another tab. */
+export const WHO = '/whoami';
 /** Threads that are kept: older ones are found by searching. */
 const MOST = 200;
 /** The first and the longest pause after a request that failed: the socket may be open. */
@@ -31,8 +33,8 @@ export function createLists({ api, changed, wereRead = () => {}, open = openLive
     const mine = live;
     clearTimeout(timer);
     meanwhile = [];
-    reading = Promise.all([api.get(`/threads?limit=${MOST}`), api.all('/suspensions?limit=200'), api.get('/version')])
-      .then(([threads, questions, { version }]) => {
+    reading = Promise.all([api.get(`/threads?limit=${MOST}`), api.all('/suspensions?limit=200'), api.get('/version'), api.get(WHO).catch(() => null)])
+      .then(([threads, questions, { version }, me]) => {
         if (!mine || mine !== live) return;
         versions.add(version);
         Object.assign(lists, {
@@ -40,7 +42,7 @@ export function createLists({ api, changed, wereRead = () => {}, open = openLive
         });
         for (const [event, data] of meanwhile) take[event](data);
         pause = PAUSE;
-        wereRead();
+        wereRead(me);
       })
       .catch((problem) => {
         if (mine !== live) return;

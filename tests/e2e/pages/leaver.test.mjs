@@ -76,6 +76,21 @@ test('who signs in sees no draft of the person before, though the server does no
   await done(page);
 });
 
+test('who signs in in another tab finds nothing of the person before in this one', async () => {
+  const { key } = await makeKey('tabs');
+  const page = await signedIn(key, '#/new');
+  await at(page, 'query').fill('For my eyes only.');
+  await page.locator('.me', { hasText: 'tabs' }).waitFor();
+  const other = await page.context().newPage();
+  await other.goto(`${server.url}/#/login?to=%23%2Fnew`);
+  await signIn(other, ADMIN);
+  await at(other, 'query').waitFor();
+  await page.evaluate(() => dispatchEvent(new Event('focus')));
+  await page.locator('.me', { hasText: 'root' }).waitFor();
+  assert.equal(await at(page, 'query').inputValue(), '');
+  await done(page);
+});
+
 test('who signs in as somebody else without a sign-out gets lists of their own', async () => {
   const { key } = await makeKey('stayer');
   const page = await signedIn(key, '#/new');

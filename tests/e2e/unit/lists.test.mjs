@@ -17,6 +17,7 @@ function listed(target = null) {
     version: '1.0.0',
     async get(path) {
       if (path === '/version') return { version: api.version };
+      if (path === '/whoami') return { keyName: 'ann' };
       reads += 1;
       await api.held;
       if (api.away) throw new Problem(0, { title: 'The server does not answer.' });
