@@ -135,7 +135,7 @@ export function useComposer(thread) {
 
 function Composer({ ctx, thread, composer: { draft, set } }) {
   const isBusy = thread.core.runId !== null;
-  const why = thread.replay ? null : ctx.whyNot('run');
+  const why = ctx.whyNot('run', { inPast: true });
   const send = async (event) => {
     event?.preventDefault();
     const query = draft.text.trim();

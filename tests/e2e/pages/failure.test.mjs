@@ -186,7 +186,7 @@ test('whatever a key that may read only presses, nothing is sent', async () => {
     assert.equal(await page.locator('dialog').count(), 0);
     const places = {
       '#/t/asks?tab=item&sel=write': ['item-retry'], '#/t/asks/edit': ['save-plan'],
-      '#/t/asks?tab=talk': ['send'], '#/new': ['start'], '#/policy': ['save-rules'], '#/system': ['check-models'],
+      '#/t/asks?tab=talk': ['send'], '#/t/asks?at=5&tab=talk': ['send'], '#/new': ['start'], '#/policy': ['save-rules'], '#/system': ['check-models'],
     };
     for (const [hash, names] of Object.entries(places)) {
       await page.goto(`${slow.url}/${hash}`);
