@@ -11,20 +11,23 @@ import { Button, Copy, Kbd, Refusal, useFork } from './parts.js';
 
 export function Dialog({ label, close, cls = '', children }) {
   const element = useRef(null);
+  const pressed = useRef(null);
   // Before the next key.
   useLayoutEffect(() => {
     const dialog = element.current;
     if (!dialog.open) dialog.showModal();
     return () => dialog.close();
   }, []);
-  const outside = (event) => {
-    if (event.target === element.current) close();
+  // A press that began inside, as to mark a text, is none outside.
+  const outside = ({ type, target }) => {
+    if (type === 'pointerdown') pressed.current = target;
+    else if (target === element.current && pressed.current === target) close();
   };
   const cancelled = (event) => {
     event.preventDefault();
     close();
   };
-  return html`<dialog class=${cls} ref=${element} aria-label=${label} onCancel=${cancelled} onClick=${outside}>
+  return html`<dialog class=${cls} ref=${element} aria-label=${label} onCancel=${cancelled} onPointerDown=${outside} onClick=${outside}>
     <div class="dialog-body">${children}</div>
   </dialog>`;
 }
