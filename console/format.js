@@ -76,17 +76,18 @@ export function placed(style) {
 export function createClock(time = Date) {
   let offset = 0;
   let best = Infinity;
+  let measured = 0;
   return {
     /** Milliseconds since 1970, as the server counts them. */
     now: () => time.now() + offset,
-    /** Adjusts to a `Date` header: the fastest answer counts, as the most precise. */
+    /** Adjusts to a `Date` header: the fastest answer counts, as the most precise, until one of the clocks is set. */
     heard(date, sentAt, now = time.now()) {
-      const server = Date.parse(date ?? '');
       const took = now - sentAt;
-      if (Number.isNaN(server) || took > best) return;
-      best = took;
       // The header is cut to seconds: add half a second, the mean error.
-      const drift = server + 500 - (sentAt + took / 2);
+      const drift = Date.parse(date ?? '') + 500 - (sentAt + took / 2);
+      const isSet = Math.abs(drift - measured) > 1000 + (took + best) / 2;
+      if (Number.isNaN(drift) || took < 0 || (took > best && !isSet)) return;
+      [best, measured] = [took, drift];
       offset = Math.abs(drift) > 1500 ? drift : 0;
     },
   };

@@ -82,6 +82,24 @@ test('the clock follows the server where the two differ', () => {
   assert.equal(tickText('left:1421000', 0), '23:41');
 });
 
+test('the clock follows the server also when one of the two was set', () => {
+  let local = 1_000_000;
+  const clock = createClock({ now: () => local });
+  const ask = (ms, server = local) => {
+    const sentAt = local;
+    local += ms;
+    clock.heard(new Date(server).toUTCString(), sentAt, local);
+    return Math.abs(clock.now() - server);
+  };
+  assert.ok(ask(10) < 2000);
+  local -= 300_000;
+  assert.ok(ask(200, local + 300_000) < 2000);
+  // What is slow says little, and nothing if the clock was set meanwhile.
+  assert.ok(ask(30_000, local + 300_000) < 40_000);
+  ask(-300_000, local + 300_000);
+  assert.ok(ask(200, local + 600_000) < 2000);
+});
+
 test('figures are written as people read them', () => {
   assert.deepEqual([0, 999, 7300, 151_000, 3_725_000, 90_000_000].map(words.duration), ['0 ms', '999 ms', '7.3 s', '2:31', '1:02:05', '1 d 1 h']);
   assert.deepEqual([null, 0.0941, 0.0004, 12.5].map(words.dollars), [null, '$0.094', '<$0.001', '$12.50']);
