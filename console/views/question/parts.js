@@ -5,6 +5,7 @@ import { fullTime, placed, ruleName } from '../../format.js';
 import { plain, show } from '../../text.js';
 import { html, useEffect, useState } from '../../vendor/preact-htm.js';
 import { barredText, breakText, conditionText, grouped, ON_EXPIRY, SCOPE } from '../../words.js';
+import { Left } from '../parts.js';
 
 /** A double click and a held key press a button once: they confirm nothing. */
 export const pressedOnce = (act) => ({
@@ -147,9 +148,10 @@ export function Countdown({ ctx, question }) {
   const { expiresAt, expiryPolicy, createdAt, expiresAfterMs } = question;
   if (expiresAt == null) return null;
   const whole = expiresAfterMs ?? expiresAt - createdAt;
-  const part = Math.max(0, Math.min(1, (expiresAt - ctx.clock.now()) / whole));
+  const now = ctx.clock.now();
+  const part = Math.max(0, Math.min(1, (expiresAt - now) / whole));
   return html`<div class="left" data-testid="countdown" title=${plain(fullTime(expiresAt))}>
-    <span class="num"><b data-tick=${`left:${expiresAt}`}></b> left, ${ON_EXPIRY[expiryPolicy] ?? 'then it expires'}</span>
+    <span><b><${Left} at=${expiresAt} now=${now} /></b> left, ${ON_EXPIRY[expiryPolicy] ?? 'then it expires'}</span>
     ${whole > 0 && html`<span class="meter" role="presentation"><i ...${placed({ width: `${part * 100}%` })}></i></span>`}
   </div>`;
 }
