@@ -161,7 +161,7 @@ test('a question that expires says what came of it', async () => {
   await server.until('expiry', (told) => told.type === 'AGENT_SUSPENDED');
   const page = await open(server, '#/t/expiry');
   await at(page, 'countdown').waitFor();
-  assert.match(await at(page, 'countdown').innerText(), /left, then it is refused/);
+  assert.match(await at(page, 'countdown').innerText(), /\d left, then it is refused/);
   await at(page, 'reason').fill('Too late.');
   const { suspensionId } = await questionOf(server, 'expiry');
   await server.until('expiry', (told) => told.type === 'SUSPENSION_TIMEOUT' && told.content.suspensionId === suspensionId);

@@ -45,6 +45,25 @@ test('a thread is renamed by the keyboard, and the list and the other tabs follo
   await Promise.all([page, other, list].map(done));
 });
 
+test('a dialog stays when a text in it is marked by a drag that ends outside', async () => {
+  await server.run('dragged', INVITE);
+  const page = await open(server, '#/t/dragged');
+  await page.locator('.head summary').click();
+  await act(page, 'Rename').click();
+  const title = at(page, 'title');
+  await title.fill('Dinner');
+  const { x, y, width, height } = await title.boundingBox();
+  await page.mouse.move(x + width - 5, y + height / 2);
+  await page.mouse.down();
+  await page.mouse.move(5, y + height / 2);
+  await page.mouse.up();
+  assert.equal(await title.evaluate((field) => field.value.slice(field.selectionStart, field.selectionEnd)), 'Dinner');
+  assert.equal(await page.locator('dialog').count(), 1);
+  await page.mouse.click(5, y + height / 2);
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await done(page);
+});
+
 test('a thread is deleted after its name was shown, and is gone in the list and the other tabs', async () => {
   await server.run('goes', INVITE);
   const { lastSeq, lastRun } = await server.get('/threads/goes');
