@@ -32,10 +32,10 @@ export function layout(items, { width, height, gapX, gapY }) {
 
 /** Layer = longest path from an item without dependencies. */
 function layered(items) {
-  const byId = new Map(items.map((item) => [item.id, item]));
   const rank = new Map(items.map((item, i) => [item.id, i]));
-  const needs = (item) => (item.dependencies ?? []).filter((id) => byId.has(id) && id !== item.id);
-  const depths = depthsOf(items, byId, needs);
+  const needs = needsOf(items);
+  const depths = new Map();
+  for (const item of dependenciesFirst(items)) depths.set(item.id, needs(item).reduce((most, id) => Math.max(most, (depths.get(id) ?? -1) + 1), 0));
   const layers = [];
   const nodes = new Map();
   const put = (node) => {
@@ -67,25 +67,28 @@ function link(from, to) {
   to.up.push(from);
 }
 
+function needsOf(items) {
+  const ids = new Set(items.map((item) => item.id));
+  return (item) => (item.dependencies ?? []).filter((id) => ids.has(id) && id !== item.id);
+}
+
 /** Iterative: a plan may be a long chain. A cycle, which no plan may have, stops at its start. */
-function depthsOf(items, byId, needs) {
-  const depths = new Map();
+function dependenciesFirst(items) {
+  const byId = new Map(items.map((item) => [item.id, item]));
+  const needs = needsOf(items);
+  const begun = new Set();
+  const sorted = new Set();
   for (const first of items) {
     const stack = [first];
-    const open = new Set([first.id]);
     while (stack.length) {
       const item = stack.at(-1);
-      const next = needs(item).find((id) => !depths.has(id) && !open.has(id));
-      if (next !== undefined && !depths.has(item.id)) {
-        open.add(next);
-        stack.push(byId.get(next));
-        continue;
-      }
-      stack.pop();
-      if (!depths.has(item.id)) depths.set(item.id, needs(item).reduce((most, id) => Math.max(most, (depths.get(id) ?? -1) + 1), 0));
+      begun.add(item.id);
+      const next = needs(item).find((id) => !begun.has(id));
+      if (next === undefined) sorted.add(stack.pop());
+      else stack.push(byId.get(next));
     }
   }
-  return depths;
+  return sorted;
 }
 
 /** Alternating sweeps; the order with the fewest crossings wins, the first on a tie. */
@@ -177,36 +180,16 @@ export function chain(items, weigh) {
   const weights = new Map(items.map((item) => [item.id, weigh(item)]));
   const measured = [...weights.values()].filter((weight) => weight?.over).map((weight) => weight.ms).sort((a, b) => a - b);
   const usual = measured.length ? measured[measured.length >> 1] : 1;
-  const byId = new Map(items.map((item) => [item.id, item]));
   const best = new Map();
-  const lengthOf = (first) => {
-    const stack = [first];
-    const open = new Set();
-    while (stack.length) {
-      const item = stack.at(-1);
-      open.add(item.id);
-      const needs = (item.dependencies ?? []).filter((id) => byId.has(id));
-      const next = needs.find((id) => !best.has(id) && !open.has(id));
-      if (next !== undefined) {
-        stack.push(byId.get(next));
-        continue;
-      }
-      stack.pop();
-      if (best.has(item.id)) continue;
-      let from = null;
-      // On a tie the first in plan order.
-      for (const id of needs) if (best.has(id) && best.get(id).ms > (from?.ms ?? 0)) from = best.get(id);
-      best.set(item.id, { id: item.id, ms: (from?.ms ?? 0) + (weights.get(item.id)?.ms ?? usual), from });
-    }
-    return best.get(first.id);
-  };
-  let longest = null;
-  for (const item of items) {
-    const one = lengthOf(item);
-    if (!longest || one.ms > longest.ms) longest = one;
+  const needs = needsOf(items);
+  // On a tie the first one.
+  const longestOf = (ids) => ids.reduce((longest, id) => (best.get(id)?.ms > (longest?.ms ?? -1) ? best.get(id) : longest), null);
+  for (const item of dependenciesFirst(items)) {
+    const from = longestOf(needs(item));
+    best.set(item.id, { id: item.id, ms: (from?.ms ?? 0) + (weights.get(item.id)?.ms ?? usual), from });
   }
   const ids = [];
-  for (let one = longest; one; one = one.from) ids.unshift(one.id);
+  for (let one = longestOf([...weights.keys()]); one; one = one.from) ids.unshift(one.id);
   return ids;
 }
 
