@@ -66,7 +66,7 @@ export function Decides({ thread }) {
   const wait = thread.core.a2aWaits.find((one) => one.itemId === id);
   const since = asks.length ? Math.min(...asks.map((one) => one.createdAt)) : wait?.submittedAt;
   const on = asks.length ? 'on a person' : wait ? 'at an agent' : null;
-  return html`<span class="row dim hide t1 decides"><span class="key" aria-hidden="true"></span><span>decides the end: <b class="mid">${plain(id)}</b>
+  return html`<span class="row dim hide t1 decides"><span class="key" aria-hidden="true"></span><span class="clip">decides the end: <b class="mid">${plain(id)}</b>
     ${on ? html`, <span class="num" data-tick=${thread.replay ? null : `since:${since}`}>${duration(thread.now - since)}</span> ${on}` : null}</span></span>`;
 }
 

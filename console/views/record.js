@@ -92,5 +92,5 @@ function Line({ told, top, begin, isSelected, open }) {
   return html`<div class="log-row ${isSelected ? 'on' : ''}" role="listitem" ...${placed({ top: `${top}px` })} data-seq=${told.seq}>
     <span class="seq">${told.seq}</span><span class="num dim">${((told.timestamp - begin) / 1000).toFixed(1)}</span>
     <button type="button" class="mono link" onClick=${() => open(told.seq)}>${told.type}</button>
-    <span class="mono dim hide">${told.parentId ? show(told.parentId) : ''}</span><span class="clip">${show(told.title)}</span></div>`;
+    <span class="mono dim clip hide">${told.parentId ? show(told.parentId) : ''}</span><span class="clip">${show(told.title)}</span></div>`;
 }

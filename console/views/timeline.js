@@ -27,7 +27,7 @@ export function Timeline({ ctx, route, thread }) {
   return html`<section class="timebox" aria-label="Timeline">
     <div class="bar"><h2>Timeline</h2>
       ${mode === 'tree' ? html`<span class="hide">${seg(Object.keys(FILTERS).map((name) => [name, name]), filter, setFilter, 'Show')}</span>` : null}
-      <span class="grow dim hide t1 sums">${run && mode === 'tree' && html`<${Sums} ctx=${ctx} thread=${thread} run=${run} />`}</span>
+      <span class="grow clip dim hide t1 sums">${run && mode === 'tree' && html`<${Sums} ctx=${ctx} thread=${thread} run=${run} />`}</span>
       <span class="right">${seg([['tree', 'Tree'], ['log', 'Log']], mode, setMode, 'As')}</span></div>
     ${mode === 'log' ? html`<${Log} ...${shared} />` : run ? html`<${Tree} key=${run.runId} ...${shared} run=${run} filter=${filter} />`
       : html`<p class="fact dim">What the run does, and how long it takes, stands here as soon as one begins.</p>`}

@@ -80,7 +80,7 @@ function Name({ row, status, label }) {
     : html`<span class="tw" aria-hidden="true">${row.isOpenable ? (row.isShut ? '▸' : '▾') : ''}</span>`;
   return html`<span class="tl-name ${depth > 1 ? 'mid' : ''}">${lead}
     ${SIGNS[kind] ? html`<${Sign} name=${SIGNS[kind]} cls="c-${status}" />` : html`<${Shape} status=${status} />`}
-    <span class="label ${kind === 'call' || kind === 'task' ? 'mono' : ''}">${showStart(String(label ?? ''))}</span>
+    <span class="label clip ${kind === 'call' || kind === 'task' ? 'mono' : ''}">${showStart(String(label ?? ''))}</span>
     <${Tags} row=${row} status=${status} span=${span} /></span>`;
 }
 
