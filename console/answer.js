@@ -1,9 +1,8 @@
 // Answers to questions: the request, and the meaning of a refusal. Pure.
 
-import { resolutionText } from './words.js';
 import { changes, hasErrors } from './form.js';
-import { EXPIRED } from './words.js';
 import { REMEDIES } from './remedies.js';
+import { EXPIRED, resolutionText } from './words.js';
 
 /** Arguments of more bytes must be looked at before approval. */
 export const LARGE = 20_000;

@@ -73,7 +73,6 @@ export function createApi({ base = basePath(), clock, onRefused = () => {}, onSe
     read: (path, options) => send('GET', path, undefined, options),
     get: async (path, options) => (await send('GET', path, undefined, options)).body,
     post: async (path, body, options) => (await send('POST', path, body ?? {}, options)).body,
-    put: async (path, body, options) => (await send('PUT', path, body, options)).body,
     patch: async (path, body, options) => (await send('PATCH', path, body, options)).body,
     delete: async (path, options) => (await send('DELETE', path, undefined, options)).body,
     /** All pages of a list, up to `most` items: `{items, more}`. */

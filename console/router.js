@@ -20,18 +20,18 @@ export function parse(hash) {
 }
 
 function threadRoute(parts, query) {
-  const at = Number(query.get('at'));
-  const row = Number(query.get('row'));
+  const oneOf = (known, word) => (known.includes(word) ? word : null);
+  const number = (text) => (text && Number.isSafeInteger(Number(text)) && Number(text) >= 0 ? Number(text) : null);
   return {
     page: 'thread',
     id: parts[1],
-    view: VIEWS.includes(parts[2]) ? parts[2] : null,
+    view: oneOf(VIEWS, parts[2]),
     run: query.get('run'),
-    at: query.get('at') && Number.isSafeInteger(at) && at >= 0 ? at : null,
+    at: number(query.get('at')),
     sel: query.get('sel'),
-    tab: TABS.includes(query.get('tab')) ? query.get('tab') : null,
-    part: PARTS.includes(query.get('part')) ? query.get('part') : null,
-    row: query.get('row') && Number.isSafeInteger(row) ? row : null,
+    tab: oneOf(TABS, query.get('tab')),
+    part: oneOf(PARTS, query.get('part')),
+    row: number(query.get('row')),
     query,
   };
 }

@@ -32,15 +32,17 @@ const SAME = {
   running: 'in_progress', suspended: 'ask', quarantined: 'failed', success: 'completed', error: 'failed', none: 'idle',
 };
 
+/** What all drawings have: a label, or they are decoration; `at`: x, y, size within another one. */
+const drawn = (label, at) => ({
+  viewBox: '0 0 16 16', ...(label ? { role: 'img', 'aria-label': label } : { 'aria-hidden': 'true' }), ...(at && { x: at.x, y: at.y, width: at.size, height: at.size }),
+});
+
 export const KIND_SHAPE = { in_doubt: 'doubt', peer_input: 'waiting', peer_auth: 'waiting' };
 
-/** The shape of a status. `at`: x, y, size within a drawing. */
+/** The shape of a status. */
 export function Shape({ status, small, at, label = true }) {
   const name = SAME[status] ?? status;
-  const word = WORD[status] ?? String(status);
-  const said = label ? { role: 'img', 'aria-label': word } : { 'aria-hidden': 'true' };
-  const place = at ? { x: at.x, y: at.y, width: at.size, height: at.size } : {};
-  return html`<svg class="i ${small ? 's' : ''} c-${name}" viewBox="0 0 16 16" ...${said} ...${place}>${inside(name)}</svg>`;
+  return html`<svg class="i ${small ? 's' : ''} c-${name}" ...${drawn(label && (WORD[status] ?? String(status)), at)}>${inside(name)}</svg>`;
 }
 
 function inside(name) {
@@ -80,9 +82,7 @@ const SIGN = {
 
 /** A sign; without a label it is decoration. */
 export function Sign({ name, label, at, cls = '' }) {
-  const said = label ? { role: 'img', 'aria-label': label } : { 'aria-hidden': 'true' };
-  const place = at ? { x: at.x, y: at.y, width: at.size, height: at.size } : {};
-  return html`<svg class="i s ${cls}" viewBox="0 0 16 16" ...${said} ...${place}>
+  return html`<svg class="i s ${cls}" ...${drawn(label, at)}>
     ${label ? html`<title>${label}</title>` : null}
     <path d=${SIGN[name]} fill="none" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" stroke-linejoin="round" />
   </svg>`;

@@ -62,41 +62,32 @@ export function openThread({
   }
 
   function onFrame(event, data) {
-    switch (event) {
-      case 'observation':
-        queue.push(data);
-        fold();
-        break;
-      case 'token':
-        tokens.token(data);
-        break;
-      case 'run':
-        heardSinceRead.set(data.runId, data.status);
-        state.statusByRun = new Map([...state.statusByRun, ...heardSinceRead]);
-        tell();
-        break;
-      case 'caught_up':
-        queue.push(null);
-        fold();
-        break;
-      case 'gap':
-        gap(data.fromSeq);
-        break;
-      case 'tool_started':
-        state.started.set(data.callId, data);
-        tell();
-        break;
-      default:
-        break;
-    }
+    if (Object.hasOwn(take, event)) take[event](data);
   }
 
-  /** Too slow, or our cursor is not in the log: then reads the state before it. What is not folded yet is known, too. */
-  function gap(fromSeq) {
-    const known = queue.findLast(Boolean)?.seq ?? history.lastSeq;
-    queue = [];
-    live.again(fromSeq - known - 1 ? beginAt(fromSeq) : null);
-  }
+  const take = {
+    observation(data) {
+      queue.push(data);
+      fold();
+    },
+    token: tokens.token,
+    run({ runId, status }) {
+      heardSinceRead.set(runId, status);
+      state.statusByRun = new Map([...state.statusByRun, ...heardSinceRead]);
+      tell();
+    },
+    caught_up: () => take.observation(null),
+    /** Too slow, or our cursor is not in the log: then reads the state before it. What is not folded yet is known, too. */
+    gap({ fromSeq }) {
+      const known = queue.findLast(Boolean)?.seq ?? history.lastSeq;
+      queue = [];
+      live.again(fromSeq - known - 1 ? beginAt(fromSeq) : null);
+    },
+    tool_started(data) {
+      state.started.set(data.callId, data);
+      tell();
+    },
+  };
 
   async function beginAt(minSeq) {
     try {

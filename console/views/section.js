@@ -63,7 +63,7 @@ function Refused({ problem }) {
   return html`<p class="wrong">${show(wordsOf(problem))}${todo && html` <span class="mid"><${Todo} text=${todo} /></span>`}</p>`;
 }
 
-export const Status = ({ shape, word }) => html`<td class="nowrap"><${Shape} status=${shape} small label=${false} /> ${show(word)}</td>`;
+export const Status = ({ of: [shape, word] }) => html`<td class="nowrap"><${Shape} status=${shape} small label=${false} /> ${show(word)}</td>`;
 
 /** A row's button: sends its action once, and shows a refusal beside it. */
 export function RowAction({ label, sure, why, act, id }) {

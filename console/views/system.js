@@ -57,7 +57,7 @@ function Models({ ctx }) {
   return html`<${Section} name="Models" from="[models] and keys of providers" list=${list}
       heads=${['', 'Model', 'In use', 'Waiting', 'Last answer']}
     empty="No model is named: set PES_MODEL, or a provider’s key." more=${more}>
-    ${rows?.map((one) => html`<tr key=${enc(`${one.provider}:${one.model}`)}><${Status} shape=${statusOf(one)[0]} word=${statusOf(one)[1]} />
+    ${rows?.map((one) => html`<tr key=${enc(`${one.provider}:${one.model}`)}><${Status} of=${statusOf(one)} />
       <td>${show(`${one.provider}:${one.model}`)}${one.isDefault && html` <span class="tag">default</span>`}</td>
       <td class="num">${one.health?.running ?? '–'}</td><td class="num">${one.health?.waiting ?? '–'}</td>
       <td><${Last} ctx=${ctx} one=${one} /></td></tr>`)}</${Section}>`;
@@ -78,8 +78,8 @@ function McpServers({ ctx }) {
     empty="No MCP server is known. One adds its tools here: see TOOLS.md.">
     ${list.items?.map((one) => {
       const changed = one.tools.filter((tool) => tool.standing === 'changed');
-      const [shape, word] = changed.length > 0 && one.health === 'ready' ? ['ask', 'ready'] : HEALTH[one.health] ?? ['idle', one.health];
-      return html`<tr key=${one.name}><${Status} shape=${shape} word=${word} /><td>${show(one.name)}</td><td
+      const health = changed.length > 0 && one.health === 'ready' ? ['ask', 'ready'] : HEALTH[one.health] ?? ['idle', one.health];
+      return html`<tr key=${one.name}><${Status} of=${health} /><td>${show(one.name)}</td><td
           class="num">${one.tools.length}${one.hasMoreTools ? '+' : ''}</td>
         <td>${one.reason && html`<p>${show(one.reason)}</p>`}${one.restarts > 0 && html`<p>${count(one.restarts, 'restart')}</p>`}
           ${changed.map((tool) => html`<${Changed} key=${tool.tool} ctx=${ctx} server=${one} tool=${tool} load=${list.load} />`)}
@@ -124,8 +124,8 @@ function Agents({ ctx }) {
     ${list.items?.map((one) => {
       const open = openOf(one.id);
       const error = one.secretError ?? one.storedError;
-      const [shape, word] = error ? ['failed', 'unusable'] : open.length > 0 ? ['waiting', count(open.length, 'task')] : ['completed', 'known'];
-      return html`<tr key=${one.id}><${Status} shape=${shape} word=${word} /><td
+      const status = error ? ['failed', 'unusable'] : open.length > 0 ? ['waiting', count(open.length, 'task')] : ['completed', 'known'];
+      return html`<tr key=${one.id}><${Status} of=${status} /><td
           title=${plain(one.description ?? '')}>${show(one.id)}${one.name && one.name !== one.id && html` <span
           class="dim">${show(one.name)}</span>`}</td>
         <td>${error && html`<p class="wrong">${show(error)}</p>`}${open.length === 0 && !error ? '0' : open.map((task) => html`<${Task}
@@ -173,8 +173,7 @@ function Standing({ ctx, one }) {
   if (one.dueAt > now && !one.finishedAt) {
     return html`<td class="nowrap">due in <${Left} at=${one.dueAt} now=${now} /></td>`;
   }
-  const [shape, word] = STANDING[one.status] ?? ['idle', one.status];
-  return html`<${Status} shape=${shape} word=${word} />`;
+  return html`<${Status} of=${STANDING[one.status] ?? ['idle', one.status]} />`;
 }
 
 function hostOf(url) {
@@ -191,14 +190,11 @@ function Keys({ ctx }) {
   return html`<${Section} name="Keys" from="PES_API_KEYS, POST /keys" list=${list} heads=${['', 'Name', 'Scopes', 'Made', '']}
     empty="No key was made here: this server is open to its own machine, or its keys stand in PES_API_KEYS."
         more=${html`<${Make} ctx=${ctx} load=${list.load} />`}>
-    ${list.items?.map((one) => {
-      const [shape, word] = keyStatus(one, ctx.clock.now());
-      return html`<tr key=${one.keyId}><${Status} shape=${shape} word=${word} />
+    ${list.items?.map((one) => html`<tr key=${one.keyId}><${Status} of=${keyStatus(one, ctx.clock.now())} />
         <td>${show(one.name)}</td><td>${one.scopes.join(' ')}</td><td class="nowrap"
             title=${plain(fullTime(one.createdAt))}>${age(one.createdAt, ctx.clock.now())}</td>
         <td>${!one.revokedAt && html`<${RowAction} label="Revoke" sure="Press again: revoke" why=${ctx.whyNot('admin')} id="revoke"
-          act=${() => ctx.api.delete(`/keys/${enc(one.keyId)}`).then(list.load)} />`}</td></tr>`;
-    })}</${Section}>`;
+          act=${() => ctx.api.delete(`/keys/${enc(one.keyId)}`).then(list.load)} />`}</td></tr>`)}</${Section}>`;
 }
 
 /** A new key is shown once, only here. The first one closes the server: this browser goes on with it. */
@@ -276,7 +272,7 @@ function Tools({ ctx }) {
   const list = useList(ctx, '/tools');
   return html`<${Section} name="Tools" from="[[tools.http]], [mcp.servers.NAME], POST /http-tools" list=${list}
       heads=${['', 'Tool', 'Class', 'Idempotent', 'Risk']} cls="whole-line" empty="No tool is offered.">
-    ${list.items?.map((one) => html`<tr key=${one.name}><${Status} shape="completed" word="offered" /><td class="mono"
+    ${list.items?.map((one) => html`<tr key=${one.name}><${Status} of=${['completed', 'offered']} /><td class="mono"
         title=${plain(one.description)}>${show(one.name)}</td>
       <td class=${one.class === 'irreversible' ? 'c-ask nowrap' : ''}
           title=${CLASS[one.class] ?? null}>${one.class === 'irreversible' && html`<${Sign} name="once" /> `}${show(one.class)}</td>

@@ -21,10 +21,7 @@ const PANES = { graph: Graph, list: PlanList, changes: Changes, forecast: Foreca
 
 export function ThreadPage({ ctx, route, thread }) {
   useKeys({
-    g: () => ctx.go(ctx.to({ view: 'graph' })),
-    l: () => ctx.go(ctx.to({ view: 'list' })),
-    d: () => ctx.go(ctx.to({ view: 'changes' })),
-    o: () => ctx.go(ctx.to({ view: 'forecast' })),
+    ...Object.fromEntries(VIEWS.map(([view, , key]) => [key, () => ctx.go(ctx.to({ view }))])),
     E: () => (thread?.replay ? false : ctx.go(ctx.to({ view: 'edit' }))),
     Escape: () => (thread?.replay ? ctx.go(ctx.to({ at: null })) : false),
   });

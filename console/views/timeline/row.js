@@ -118,7 +118,8 @@ function colour({ kind, span }, status) {
 function bars(row, status, scale, now) {
   const { span, kind } = row;
   const end = span.end ?? now;
-  const bar = (key, from, to, cls, more) => html`<i key=${key} class="bx ${cls}" ...${placed({ left: percent(scale.at(from)), width: `max(3px, ${percent(Math.max(0, scale.at(to) - scale.at(from)))})`, ...more })}></i>`;
+  const piece = (key, from, to, cls, more) => html`<i key=${key} class=${cls} ...${placed({ left: percent(scale.at(from)), width: percent(Math.max(0, scale.at(to) - scale.at(from))), ...more })}></i>`;
+  const bar = (key, from, to, cls, more) => piece(key, from, to, `bx ${cls}`, more);
   if (kind === 'call') return callBars(span, end, bar);
   if (kind === 'task') return bar('task', span.start, end, `hatch ${span.end == null ? 'live' : ''}`);
   if (kind === 'stream') {
@@ -127,10 +128,8 @@ function bars(row, status, scale, now) {
     return bar('stream', span.start, end, `${span.error ? 'err' : pale ? 'first' : ''} ${span.end == null ? 'live' : ''}`, pale);
   }
   const inside = row.inside.map((one) => {
-    const to = one.end ?? now;
-    const from = one.began ?? one.start;
     const cls = one.status === 'failed' ? 'failed' : one.kind === 'stream' ? 'in_progress' : one.kind === 'task' ? 'waiting' : 'idle';
-    return html`<i key=${one.id} class="seg2 c-${cls}" ...${placed({ left: percent(scale.at(from)), width: `max(2px, ${percent(Math.max(0, scale.at(to) - scale.at(from)))})` })}></i>`;
+    return piece(one.id, one.began ?? one.start, one.end ?? now, `seg2 c-${cls}`);
   });
   return [bar('whole', span.start, end, row.inside.length ? 'under' : ''), ...inside];
 }
