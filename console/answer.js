@@ -2,13 +2,13 @@
 
 import { changes, hasErrors } from './form.js';
 import { REMEDIES } from './remedies.js';
-import { EXPIRED, resolutionText } from './words.js';
+import { EXPIRED, isHigh, resolutionText } from './words.js';
 
 /** Arguments of more bytes must be looked at before approval. */
 export const LARGE = 20_000;
 
 /** High risk needs two presses. */
-export const needsTwo = (question) => question.riskLevel === 'high' || question.riskLevel === 'critical';
+export const needsTwo = (question) => isHigh(question.riskLevel);
 
 /** An approval: with the edited arguments, or with the digest of the shown ones. */
 export const approval = (question, form, reason) => reply(question, {

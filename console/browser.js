@@ -166,7 +166,6 @@ function beginning(text, fits) {
   return letters.slice(0, least).join('');
 }
 
-/** Width and height of an element, measured when it changes. */
 export function useSize(ref) {
   const [size, setSize] = useState({ width: 0, height: 0 });
   useLayoutEffect(() => {

@@ -42,7 +42,6 @@ export const cameTooLate = (row) => row.lock !== null && row.item !== null && (r
 export const setRow = (draft, key, patch) => (
   { ...draft, rows: draft.rows.map((row) => (row.key === key ? { ...row, ...patch } : row)) });
 
-/** A new row at the end, with an unused id. */
 export function addRow(draft) {
   let number = 1;
   while (draft.rows.some(({ key, id }) => key === `+${number}` || id === `new-${number}`)) number += 1;
@@ -154,7 +153,6 @@ function cycle(rows) {
   return null;
 }
 
-/** The operations that turn the list of `draft.base` into the wanted one. */
 export function patchOf(draft) {
   const operations = [];
   const list = draft.base.map((item) => item.id);

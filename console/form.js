@@ -197,7 +197,6 @@ export function choose(form, field, value) {
   return { ...form, value: put(form.value, field.path, value), errors };
 }
 
-/** Adds an absent field, or removes one. */
 export function give(form, field) {
   const rules = ruleAt(form.schema, field.path);
   return { ...form, value: put(form.value, field.path, emptyOf(rules)) };

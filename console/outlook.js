@@ -26,7 +26,7 @@ export function outlookOf(item, forecast) {
   };
 }
 
-/** `2 items will ask a person, 1 may ask, 2 can do what cannot be undone. Nothing is denied.` as parts: `{text, strong}`. */
+/** `2 items will ask a person, 1 may ask, 2 can do what cannot be undone. Nothing is denied.` */
 export function sentence(forecast, cost = null) {
   const all = openItems(forecast).map((item) => outlookOf(item, forecast));
   const number = (test) => all.filter(test).length;

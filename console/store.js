@@ -188,8 +188,7 @@ export function openThread({
       const lastSeq = history.lastSeq;
       const isReplay = at != null && at < lastSeq;
       const seq = isReplay ? Math.max(history.minSeq - 1, at) : lastSeq;
-      const isReady = isCaughtUp || lastSeq > 0;
-      const status = isReady && isCaughtUp && !isGone ? 'ready' : state.problem ? 'failed' : 'loading';
+      const status = isCaughtUp && !isGone ? 'ready' : state.problem ? 'failed' : 'loading';
       const row = listed() ?? state.row;
       const key = [history, seq, lastSeq, status, row, ...Object.values(state), state.started.size];
       if (key.every((one, i) => one === shown.key[i])) return shown.thread;

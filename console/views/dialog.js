@@ -87,7 +87,6 @@ const KEYS = [
   ['Search threads', '/'], ['Find or do', '⌘K'], ['New thread', 'n'], ['Light, dark', 't'], ['Close, back', 'Esc'], ['These keys', '?'],
 ];
 
-/** The keys, and the switch for single ones. */
 export function KeysDialog({ close }) {
   const [isOn, setOn] = useState(areKeysOn());
   const change = (event) => {

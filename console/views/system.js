@@ -141,7 +141,6 @@ function Task({ ctx, task }) {
 
 const MOST = 50;
 
-/** The webhooks, and their latest deliveries. */
 const useDeliveries = (ctx) => useRead(ctx, [useAgain()], async (signal) => {
   const [{ items: hooks }, { items }] = await Promise.all([ctx.api.all('/webhooks', { signal }), ctx.api.get(`/deliveries?limit=${MOST}`, { signal })]);
   return { hooks, items };

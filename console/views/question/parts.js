@@ -143,7 +143,6 @@ function Who({ question: { policy, askedBy, mayAnswer: mine } }) {
     ${mine?.why && html`<p class="c-ask">${show(barredText(mine.why, policy))}</p>`}`;
 }
 
-/** The time left, and what happens then. Updated by the clock. */
 export function Countdown({ ctx, question }) {
   const { expiresAt, expiryPolicy, createdAt, expiresAfterMs } = question;
   if (expiresAt == null) return null;
