@@ -14,7 +14,7 @@ use super::{keep, root};
 const OPENED: usize = 90_000;
 /// All files of the folder, uncompressed, with a little room. The aim of 350,000 is not reached: no view is left out,
 /// and the sources stay readable.
-const RAW: usize = 522_500;
+const RAW: usize = 521_000;
 /// The same, each compressed.
 const COMPRESSED: usize = 192_800;
 const LONGEST: usize = 400;
