@@ -76,11 +76,7 @@ impl Export {
                 Section::State => self.state(&mut text).await?,
                 Section::Audit(page) => self.audit(page, &mut text).await?,
                 Section::Usage(kind, page) => self.usage(kind, page, &mut text).await?,
-                Section::End => {
-                    let end = json!({ "end": self.lines.end() });
-                    self.lines.write(&end, &mut text);
-                    Section::Over
-                }
+                Section::End => self.end(&mut text).await?,
                 Section::Over => return Ok(None),
             };
         }
@@ -141,10 +137,15 @@ impl Export {
 
     /// Why the log lacks this observation.
     async fn missing(&self, seq: i64) -> Result<Fault> {
-        let now = self.service.store.thread_by_pk(self.thread.pk).await?;
-        let is_shorter = now.is_none_or(|now| now.min_seq != self.thread.min_seq);
         let detail = || format!("The observation {seq} cannot be read, so the thread cannot be exported.");
-        Ok(if is_shorter { shortened() } else { Fault::new(Code::UnreadableState, detail()).with("seq", seq) })
+        let is_shortened = self.is_shortened().await?;
+        Ok(if is_shortened { shortened() } else { Fault::new(Code::UnreadableState, detail()).with("seq", seq) })
+    }
+
+    /// Whether the thread was deleted, or its log shortened, since the export began.
+    async fn is_shortened(&self) -> Result<bool> {
+        let now = self.service.store.thread_by_pk(self.thread.pk).await?;
+        Ok(now.is_none_or(|now| now.min_seq != self.thread.min_seq))
     }
 
     async fn messages(&mut self, mut page: PageAsk, text: &mut Vec<u8>) -> Result<Section> {
@@ -197,6 +198,17 @@ impl Export {
             (false, RowKind::ImportedUsage) => Section::Usage(RowKind::Usage, PageAsk::first(PAGE)),
             (false, _) => Section::End,
         })
+    }
+
+    /// The last line. The rows of a deleted thread, and the values of a shortened log, are missing without an error where
+    /// they are read: what was written is complete only if nothing was deleted until now.
+    async fn end(&mut self, text: &mut Vec<u8>) -> Result<Section> {
+        if self.is_shortened().await? {
+            return Err(shortened());
+        }
+        let end = json!({ "end": self.lines.end() });
+        self.lines.write(&end, text);
+        Ok(Section::Over)
     }
 }
 

@@ -314,6 +314,32 @@ async fn an_export_whose_log_is_shortened_meanwhile_says_so() {
     clocked.instance.close().await;
 }
 
+/// Its messages are gone by then, and nothing of the file shows that there were some.
+#[tokio::test]
+async fn an_export_whose_thread_is_deleted_after_its_log_was_read_has_no_end() {
+    on_both(async |clocked: Clocked| {
+        clocked.finish("t").await;
+        let (service, caller) = (clocked.instance.service(), clocked.instance.caller());
+        let mut export = transfer::export(service, caller, &"t".into()).await.unwrap();
+        let mut text = Vec::new();
+        for _ in ["header", "log"] {
+            text.extend_from_slice(&export.next().await.unwrap().unwrap());
+        }
+        assert!(String::from_utf8_lossy(&text).contains("RUN_FINISHED"), "the whole log was read");
+        threads::delete(service, caller, &"t".into()).await.unwrap();
+        let refused = loop {
+            match export.next().await {
+                Ok(lines) => text.extend_from_slice(&lines.expect("it does not end as if it were whole")),
+                Err(fault) => break fault,
+            }
+        };
+        assert_eq!(refused.code, Code::StoreUnavailable);
+        assert_eq!(clocked.import(&text, Some("copy")).await.unwrap_err().code, Code::ImportInvalid);
+        clocked.instance.close().await;
+    })
+    .await;
+}
+
 /// The queued run of an active thread is not exported as ended, and the copy does not show what was never asked.
 #[tokio::test]
 async fn a_thread_at_work_can_be_exported() {
