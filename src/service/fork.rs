@@ -73,6 +73,7 @@ async fn copy(
         shapers: shapers_of_copy(service, caller, &row, &fold, at).await?,
     });
     let writers = threads::prompt_writers(service, &row).await?;
+    check_still_within(service, row.pk, at, "/at").await?;
     let new = threads::new_thread(service, caller, new_id, row.core);
     let profile = ThreadProfile { forked_from: Some(from), title, ..row.profile };
     let new_thread = Thread { items, ..threads::fresh(&new, &profile) };
@@ -90,6 +91,7 @@ async fn copy(
 pub(crate) async fn state_at(service: &Service, row: &ThreadRow, seq: i64) -> Result<Value> {
     let seq = within(row, seq, "?at")?;
     let mut view = service.with_payloads(row.pk, feed::fold_to(service, row.pk, seq).await?.view()).await?;
+    check_still_within(service, row.pk, seq, "?at").await?;
     view["threadId"] = row.thread_id.as_str().into();
     view["minSeq"] = row.min_seq.into();
     Ok(view)
@@ -197,6 +199,13 @@ pub(crate) fn within(row: &ThreadRow, seq: i64, pointer: &str) -> Result<i64> {
         return Err(Fault::new(Code::Invalid, detail.clone()).at(pointer, detail));
     }
     Ok(seq)
+}
+
+/// Refuses what was just read of a thread up to `seq` if the thread was deleted meanwhile, or its log shortened beyond `seq`:
+/// entries and payloads that are deleted are missing without an error.
+async fn check_still_within(service: &Service, pk: ThreadPk, seq: i64, pointer: &str) -> Result<()> {
+    let row = service.store.thread_by_pk(pk).await?.ok_or_else(|| Fault::not_found("thread"))?;
+    within(&row, seq, pointer).map(drop)
 }
 
 fn stored_response(caller: &Caller, key: Idempotent, thread: &Thread) -> IdempotencyRowFn {

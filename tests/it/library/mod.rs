@@ -5,6 +5,7 @@ mod custom_core;
 #[path = "../../../examples/custom_model.rs"]
 #[allow(dead_code, reason = "an example has its own main")]
 mod custom_model;
+mod deleted_meanwhile;
 #[path = "../../../examples/embed.rs"]
 #[allow(dead_code, reason = "an example has its own main")]
 mod embed;
