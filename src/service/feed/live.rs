@@ -11,12 +11,12 @@ use tokio::time::Instant;
 use super::early::EarlySubscription;
 use super::log::{CHUNK, LogReader};
 use super::run_frames::RunFrames;
+use super::until::{EndCondition, RunState};
 use super::{After, FeedAsk};
 use crate::domain::caller::Caller;
-use crate::domain::fault::Code;
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::observation::ObservationType;
-use crate::domain::run::{Run, RunResource, RunStatus};
+use crate::domain::run::RunResource;
 use crate::live::{Encoded, EncodedKind, Live, Subscription, SubscriptionFilter};
 use crate::service::{Result, Service, fork, runs, threads};
 
@@ -59,26 +59,6 @@ enum FeedSource {
     /// The only frame left to send is the run as it ended.
     LastRun,
     Ended,
-}
-
-struct EndCondition {
-    run: RunId,
-    ends_suspended: bool,
-}
-
-/// The state of the run of `until`.
-enum RunState {
-    /// `None`: the feed has no `until`.
-    Unfinished(Option<Box<Run>>),
-    Ended(Box<Run>),
-    /// The run was deleted with its thread.
-    Erased,
-}
-
-impl EndCondition {
-    fn is_met(&self, status: RunStatus) -> bool {
-        status.is_terminal() || (self.ends_suspended && status == RunStatus::Suspended)
-    }
 }
 
 pub async fn open(service: &Service, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Feed> {
@@ -307,7 +287,10 @@ impl Feed {
         if self.read_page().await? {
             return Ok(());
         }
-        let run_state = self.run_state().await?;
+        let run_state = match &self.until {
+            Some(until) => until.run_state(&self.service, &self.caller).await?,
+            None => RunState::Unfinished(None),
+        };
         let changed = self.changed_runs(&run_state).await?;
         // What the runs were then follows from observations that were sent, or that have come meanwhile.
         if self.read_page().await? {
@@ -379,15 +362,5 @@ impl Feed {
         run.inspect_err(|error| tracing::debug!(%error, "a feed ends without its run"))
             .ok()
             .map(|run| Arc::new(Encoded::run(&run, self.cursor)))
-    }
-
-    async fn run_state(&self) -> Result<RunState> {
-        let Some(until) = &self.until else { return Ok(RunState::Unfinished(None)) };
-        match runs::stored(&self.service, &self.caller, &until.run).await {
-            Ok((_, run)) if until.is_met(run.status) => Ok(RunState::Ended(Box::new(run))),
-            Ok((_, run)) => Ok(RunState::Unfinished(Some(Box::new(run)))),
-            Err(fault) if fault.code == Code::NotFound => Ok(RunState::Erased),
-            Err(fault) => Err(fault),
-        }
     }
 }

@@ -5,6 +5,7 @@ mod folds;
 mod live;
 mod log;
 mod run_frames;
+mod until;
 
 use serde::Serialize;
 
