@@ -41,11 +41,13 @@ pub struct ThreadRow {
     pub created_by: String,
 }
 
-/// A thread's version and last seq, to detect that another process wrote it.
+/// A thread's version and the bounds of its log, to detect that another process wrote it, or that the beginning of the log
+/// was deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadVersion {
     pub pk: ThreadPk,
     pub version: i64,
+    pub min_seq: i64,
     pub last_seq: i64,
 }
 
@@ -215,7 +217,12 @@ pub(crate) fn read_title(row: &impl Columns) -> Result<Option<(ThreadPk, String)
 
 impl ThreadVersion {
     pub(crate) fn read(row: &impl Columns) -> Result<Self> {
-        Ok(Self { pk: ThreadPk(row.number("pk")?), version: row.number("version")?, last_seq: row.number("last_seq")? })
+        Ok(Self {
+            pk: ThreadPk(row.number("pk")?),
+            version: row.number("version")?,
+            min_seq: row.number("min_seq")?,
+            last_seq: row.number("last_seq")?,
+        })
     }
 }
 

@@ -19,6 +19,7 @@ use crate::domain::observation::ObservationType;
 use crate::domain::run::RunResource;
 use crate::live::{Encoded, EncodedKind, Live, Subscription, SubscriptionFilter};
 use crate::service::{Result, Service, fork, runs, threads};
+use crate::store::ThreadVersion;
 
 /// A subscriber that takes longer than this for one frame is slow. One that only overflowed in a burst reads the store
 /// again.
@@ -112,12 +113,12 @@ async fn begin(
     let read_types = ask.read_types();
     let (cursor, is_beyond) = match ask.after {
         // The log went back to an earlier state, and nothing that the subscriber has can be relied on.
-        After::Seq(seq) if seq > row.last_seq => (0, true),
+        After::Seq(seq) if seq > row.last_seq => (row.min_seq - 1, true),
         After::Seq(seq) => (seq.max(0), false),
         After::Latest => (row.last_seq, false),
     };
     let mut ready = VecDeque::new();
-    if is_beyond || cursor + 1 < row.min_seq {
+    if is_beyond {
         ready.push_back(Arc::new(Encoded::gap(row.min_seq)));
     }
     let is_caught_up = source == FeedSource::Live;
@@ -306,7 +307,8 @@ impl Feed {
             self.source = FeedSource::Ended;
             return Ok(());
         }
-        self.cursor = known;
+        self.skip_deleted(&stored);
+        self.cursor = self.cursor.max(known);
         self.live.mark_read(self.cursor);
         self.is_slow = false;
         if !std::mem::replace(&mut self.is_caught_up, true) {
@@ -334,9 +336,24 @@ impl Feed {
     /// `false`: there is no further page.
     async fn read_page(&mut self) -> Result<bool> {
         let page = self.log.page(self.cursor, CHUNK, &self.read_types, MAX_BACKLOG_BYTES).await?.items;
-        let is_any = !page.is_empty();
+        let Some(first) = page.first() else { return Ok(false) };
+        // What lies in between is not wanted, or was deleted because of its age.
+        if !self.is_caught_up && first.seq > self.cursor + 1 {
+            let stored = self.service.store.thread_versions(&[self.pk]).await?;
+            self.skip_deleted(&stored);
+        }
         self.ready.extend(page.into_iter().map(|observation| Arc::new(Encoded::observation(observation))));
-        Ok(is_any)
+        Ok(true)
+    }
+
+    /// Sends a gap if the log begins beyond what was sent of the backlog: it may have been shortened since the page before
+    /// was read. A subscriber that has caught up misses nothing of what is deleted later.
+    fn skip_deleted(&mut self, stored: &[ThreadVersion]) {
+        let Some(min_seq) = stored.first().map(|thread| thread.min_seq) else { return };
+        if !self.is_caught_up && min_seq > self.cursor + 1 {
+            self.ready.push_back(Arc::new(Encoded::gap(min_seq)));
+            self.cursor = min_seq - 1;
+        }
     }
 
     /// The runs whose new status the subscriber does not know. One that has not caught up knows the status of `until`.

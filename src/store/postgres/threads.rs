@@ -109,7 +109,7 @@ const LIST: &str = select!("", listed!());
 const SIZES: &str =
     concat!("SELECT (octet_length(t.sheet) + octet_length(t.head))::bigint AS bytes FROM threads t ", listed!());
 
-const VERSIONS: &str = "SELECT pk, version, last_seq FROM threads WHERE pk = ANY($1)";
+const VERSIONS: &str = "SELECT pk, version, min_seq, last_seq FROM threads WHERE pk = ANY($1)";
 
 #[async_trait]
 impl ThreadStore for Postgres {

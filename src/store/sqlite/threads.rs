@@ -33,7 +33,8 @@ const BY_PK: &str = select_thread!("WHERE pk = ?");
 
 const BY_PKS: &str = select_thread!("WHERE pk IN (SELECT value FROM json_each(?))");
 
-const VERSIONS: &str = "SELECT pk, version, last_seq FROM threads WHERE pk IN (SELECT value FROM json_each(?))";
+const VERSIONS: &str =
+    "SELECT pk, version, min_seq, last_seq FROM threads WHERE pk IN (SELECT value FROM json_each(?))";
 
 /// A member of a row's body, or NULL if the body cannot be read, so that it is not counted.
 macro_rules! member {
