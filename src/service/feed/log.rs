@@ -98,8 +98,8 @@ impl LogReader {
     /// Folds the log up to `last`, and puts the todo lists into the observations of the page.
     async fn complete_lists(&mut self, page: &mut [Observation], last: i64) -> store::Result<()> {
         let before = page.first().map_or(last, |first| first.seq) - 1;
-        if let Some((seq, fold)) = self.fold_cache.nearest(self.pk, before).filter(|(seq, _)| *seq > self.folded) {
-            (self.fold, self.folded) = (fold, seq);
+        if let Some(cached) = cached_fold(&*self.store, &self.fold_cache, self.pk, before, self.folded).await? {
+            (self.folded, self.fold) = cached;
         }
         if self.folded == 0 {
             (self.folded, self.fold) = starting_fold(&*self.store, self.pk, before).await?;
@@ -118,8 +118,9 @@ impl LogReader {
                     page[place].content = whole;
                 }
             }
-            self.folded = chunk.last().map_or(last, |observation| observation.seq);
-            self.fold_cache.offer(self.pk, self.folded, &self.fold);
+            let Some(folded) = chunk.last() else { break };
+            self.folded = folded.seq;
+            self.fold_cache.offer(self.pk, folded, &self.fold);
         }
         Ok(())
     }
@@ -174,9 +175,30 @@ async fn starting_fold(store: &dyn Store, pk: ThreadPk, before: i64) -> store::R
     Ok((seq, fold))
 }
 
+/// The nearest cached fold of the log up to `seq`, and the seq up to which it covers the log, if that is greater than `after`.
+async fn cached_fold(
+    store: &dyn Store,
+    cache: &FoldCache,
+    pk: ThreadPk,
+    seq: i64,
+    after: i64,
+) -> store::Result<Option<(i64, Fold)>> {
+    let Some(cached) = cache.nearest(pk, seq).filter(|cached| cached.seq > after) else { return Ok(None) };
+    let ask = ObservationAsk { after: cached.seq - 1, until: Some(cached.seq), limit: 1, ..ObservationAsk::default() };
+    match store.observations(pk, &ask).await?.first() {
+        // The database went back to an earlier state, and the log went on differently.
+        Some(recorded) if recorded.id != cached.id => {
+            cache.forget(pk);
+            Ok(None)
+        }
+        // It is the same, or was deleted because of its age.
+        Some(_) | None => Ok(Some((cached.seq, cached.fold))),
+    }
+}
+
 /// Returns the fold of the log up to `seq`, continued from the nearest cached one.
 pub(crate) async fn fold_to(service: &Service, pk: ThreadPk, seq: i64) -> store::Result<Fold> {
-    let (mut after, mut fold) = match service.state_folds.nearest(pk, seq) {
+    let (mut after, mut fold) = match cached_fold(&*service.reads, &service.state_folds, pk, seq, 0).await? {
         Some(nearest) => nearest,
         None => starting_fold(&*service.reads, pk, seq).await?,
     };
@@ -196,7 +218,7 @@ pub(crate) async fn fold_to(service: &Service, pk: ThreadPk, seq: i64) -> store:
         for observation in &chunk {
             apply_to_fold(&mut fold, observation);
         }
-        service.state_folds.offer(pk, after, &fold);
+        service.state_folds.offer(pk, last, &fold);
     }
     Ok(fold)
 }

@@ -9,11 +9,12 @@ use pes::domain::fault::Code;
 use pes::domain::run::RunStatus;
 use pes::live::EncodedKind;
 use pes::service::feed::{self, After, Feed, FeedAsk};
-use pes::service::runs;
+use pes::service::{fork, runs, threads};
 use sqlx::Executor as _;
 
 use super::probe::{Probe, ask, instance};
 use super::replicas::{LONG, cancel, replica, store};
+use crate::support::clocked::Clocked;
 use crate::support::http::{soon, until};
 use crate::support::metrics::found;
 use crate::support::postgres::Database;
@@ -136,4 +137,35 @@ async fn all_who_listen_are_told_although_a_thread_that_went_back_cannot_be_read
         assert_eq!(frames(feed, EncodedKind::Gap).await, [GAP]);
     }
     until("both are reported in the end", async || counted() == 2.0).await;
+}
+
+/// Folds of a log that is read are kept at every 400th observation.
+#[tokio::test]
+async fn what_was_read_of_the_lost_part_of_a_log_is_not_in_its_later_states() {
+    let database = Database::fresh().await;
+    let clocked = Clocked::on(store(&database).await, |_| {}).await;
+    let (service, caller, id) = (clocked.instance.service(), clocked.instance.caller(), "t".into());
+    let last = async || clocked.page("t", 0).await.unwrap().last_seq;
+    let (mut kept, mut end) = (0, 0);
+    while end < 400 {
+        clocked.ask("t", "hello").await;
+        (kept, end) = (end, last().await);
+    }
+    clocked.state("t", Some(end)).await.unwrap();
+
+    let mut other = database.connect().await;
+    let lost = [
+        format!("DELETE FROM observations WHERE seq > {kept}"),
+        format!("UPDATE threads SET version = version - 1, last_seq = {kept}"),
+    ];
+    for sql in lost {
+        other.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
+    }
+    while last().await < 400 {
+        clocked.ask("t", "hello again").await;
+    }
+    soon(fork::fork(service, caller, &id, Some(400), Some("copy".into()), None)).await.unwrap();
+    let newest = threads::newest_messages(service, caller, &"copy".into(), None, 10).await.unwrap();
+    assert!(newest.iter().any(|message| message.content == "hello again"), "{newest:#?}");
+    clocked.instance.close().await;
 }
