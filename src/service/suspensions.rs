@@ -208,10 +208,11 @@ pub(super) async fn open_of_run(
     Ok(open.filter(|question| question.run_id == *run).collect())
 }
 
-/// How many ended questions of a thread are scanned for those of one run.
-const MAX_SCANNED: u32 = 100;
+/// Questions of a thread that are scanned at once for those of one run.
+const PAST_CHUNK: u32 = 100;
 
-/// The latest ended questions of a run, with their payloads.
+/// The questions of a run that have ended, the newest first, with their payloads. Reads the thread's newest questions, as far
+/// as they are of this run.
 pub async fn past_of_run(
     service: &Service,
     caller: &Caller,
@@ -246,11 +247,20 @@ async fn stored_past_of_run(
     run: &RunId,
 ) -> Result<(ThreadPk, Vec<Suspension>)> {
     let pk = threads::row(service, caller, thread).await?.pk;
-    let wanted = SuspensionsWanted::Past { status: None, decided_by: None };
-    let ask = SuspensionAsk { tenant: caller.tenant, thread: Some(pk), wanted, page: PageAsk::first(MAX_SCANNED) };
-    let asked = service.reads.suspensions(&ask).await?.items;
-    let of_run = asked.iter().filter_map(|found| legible::<Suspension>(&found.row)).filter(|one| one.run_id == *run);
-    Ok((pk, of_run.filter(|one| one.status != SuspensionStatus::Pending).collect()))
+    let (mut past, mut page) = (Vec::new(), PageAsk::first(PAST_CHUNK));
+    loop {
+        let wanted = SuspensionsWanted::Past { status: None, decided_by: None };
+        let ask = SuspensionAsk { tenant: caller.tenant, thread: Some(pk), wanted, page };
+        let asked = service.reads.suspensions(&ask).await?;
+        let questions = asked.items.iter().filter_map(|found| legible::<Suspension>(&found.row));
+        let of_run: Vec<Suspension> = questions.filter(|one| one.run_id == *run).collect();
+        let is_over = of_run.is_empty() || asked.next_cursor.is_none();
+        past.extend(of_run.into_iter().filter(|one| one.status != SuspensionStatus::Pending));
+        if is_over {
+            return Ok((pk, past));
+        }
+        page = PageAsk { cursor: asked.next_cursor, limit: PAST_CHUNK };
+    }
 }
 
 /// The question with this id, open or ended.

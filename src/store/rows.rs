@@ -54,8 +54,8 @@ pub enum SuspensionsWanted {
     Open,
     /// The same, ordered by expiry; those that never expire come last.
     OpenByExpiry,
-    /// All suspensions, ended ones too, newest first. Scans at most [`MAX_SCANNED`](super::MAX_SCANNED) of them: a page may
-    /// be short or empty, and continue at its cursor.
+    /// All suspensions, ended ones too, newest first. Scans at most [`MAX_SCANNED`](super::MAX_SCANNED) of them, of the
+    /// thread if one is named: a page may be short or empty, and continue at its cursor.
     Past { status: Option<SuspensionStatus>, decided_by: Option<String> },
 }
 

@@ -69,19 +69,36 @@ macro_rules! open_by_expiry {
     };
 }
 
-/// Uses the index `rows_found`, as the query of tasks does.
-const PAST: &str = "
-SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body
-FROM thread_rows r JOIN threads t ON t.pk = r.pk CROSS JOIN LATERAL (SELECT pes_json(r.body)) j (s)
-WHERE r.tenant = $1 AND r.kind = 6 AND r.kind IN (1, 6, 7) AND r.id > $2 AND r.id < $3 AND r.id >= $4
-    AND ($5::bigint IS NULL OR r.pk = $5) AND ($6::text IS NULL OR s ->> 'status' = $6)
-    AND ($7::text IS NULL OR s -> 'resolution' ->> 'decidedBy' = $7)
-ORDER BY r.id DESC LIMIT $8";
+/// Scans the tenant's suspensions by the index `rows_found`, as the query of tasks does, or only those of one thread.
+macro_rules! of_past {
+    (tenant) => {
+        "r.tenant = $1 AND r.id > $2 AND r.id < $3 AND r.kind = 6 AND r.kind IN (1, 6, 7) AND $5::bigint IS NULL"
+    };
+    (thread) => {
+        "r.pk = $5::bigint AND r.tenant = $1 AND r.id > $2 AND r.id < $3 AND r.kind = 6"
+    };
+}
+
+macro_rules! past {
+    ($of:ident) => {
+        concat!(
+            "SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body
+             FROM thread_rows r JOIN threads t ON t.pk = r.pk CROSS JOIN LATERAL (SELECT pes_json(r.body)) j (s)
+             WHERE ",
+            of_past!($of),
+            " AND r.id >= $4 AND ($6::text IS NULL OR s ->> 'status' = $6)
+                 AND ($7::text IS NULL OR s -> 'resolution' ->> 'decidedBy' = $7)
+             ORDER BY r.id DESC LIMIT $8"
+        )
+    };
+}
 
 /// The last suspension that is scanned for the page that begins before this one.
-const LAST_PAST: &str = "
-SELECT id FROM thread_rows WHERE tenant = $1 AND kind = 6 AND kind IN (1, 6, 7) AND id > $2 AND id < $3
-ORDER BY id DESC LIMIT 1 OFFSET $4";
+macro_rules! last_past {
+    ($of:ident) => {
+        concat!("SELECT r.id FROM thread_rows r WHERE ", of_past!($of), " ORDER BY r.id DESC LIMIT 1 OFFSET $4")
+    };
+}
 
 const BY_ID: &str = "
 SELECT r.pk, r.kind, r.id, r.ord, r.keep, r.body FROM unnest($1::bigint[], $2::smallint[], $3::text[]) w (pk, kind, id)
@@ -251,11 +268,15 @@ impl RowStore for Postgres {
             }
             SuspensionsWanted::Past { status, decided_by } => {
                 let before = rows::suspensions_before(page)?;
-                let last = sqlx::query_scalar(LAST_PAST).bind(ask.tenant.0).bind(SUSPENSIONS).bind(escaped(&before));
-                let last = last.bind(i64::from(MAX_SCANNED) - 1);
+                let (list, last) = match thread {
+                    Some(_) => (past!(thread), last_past!(thread)),
+                    None => (past!(tenant), last_past!(tenant)),
+                };
+                let last = sqlx::query_scalar(last).bind(ask.tenant.0).bind(SUSPENSIONS).bind(escaped(&before));
+                let last = last.bind(i64::from(MAX_SCANNED) - 1).bind(thread);
                 let last: Option<String> =
                     self.pool.with_query(async |connection| last.fetch_optional(connection).await).await?;
-                let query = sqlx::query(PAST).bind(ask.tenant.0).bind(SUSPENSIONS).bind(escaped(&before));
+                let query = sqlx::query(list).bind(ask.tenant.0).bind(SUSPENSIONS).bind(escaped(&before));
                 let query = query.bind(last.as_deref().unwrap_or_default()).bind(thread);
                 let query = query.bind(status.map(|status| status.as_str())).bind(decided_by.as_deref().map(escaped));
                 let query = query.bind(page.rows());

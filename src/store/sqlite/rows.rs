@@ -108,18 +108,35 @@ macro_rules! open_by_expiry {
     };
 }
 
-/// Uses the index `rows_found`, as the query of tasks does.
-const PAST: &str = select_found!(
-    "r.id > ?2 AND r.id < ?3 AND r.id >= ?4 AND r.kind IN (1, 6, 7) AND r.kind = +6 AND (?5 IS NULL OR r.pk = ?5)
-     AND (?6 IS NULL OR iif(json_valid(r.body), r.body ->> 'status', '') = ?6)
-     AND (?7 IS NULL OR iif(json_valid(r.body), r.body ->> '$.resolution.decidedBy', '') = ?7)
-     ORDER BY r.id DESC LIMIT ?8"
-);
+/// Scans the tenant's suspensions by the index `rows_found`, as the query of tasks does, or only those of one thread.
+macro_rules! of_past {
+    (tenant) => {
+        "r.tenant = ?1 AND r.id > ?2 AND r.id < ?3 AND r.kind IN (1, 6, 7) AND r.kind = +6"
+    };
+    (thread) => {
+        "r.pk = ?5 AND +r.tenant = ?1 AND r.id > ?2 AND r.id < ?3 AND r.kind = 6"
+    };
+}
+
+macro_rules! past {
+    ($of:ident) => {
+        concat!(
+            "SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body
+             FROM thread_rows r JOIN threads t ON t.pk = r.pk WHERE ",
+            of_past!($of),
+            " AND r.id >= ?4 AND (?6 IS NULL OR iif(json_valid(r.body), r.body ->> 'status', '') = ?6)
+             AND (?7 IS NULL OR iif(json_valid(r.body), r.body ->> '$.resolution.decidedBy', '') = ?7)
+             ORDER BY r.id DESC LIMIT ?8"
+        )
+    };
+}
 
 /// The last suspension that is scanned for the page that begins before this one.
-const LAST_PAST: &str = "
-SELECT id FROM thread_rows WHERE tenant = ? AND id > ? AND id < ? AND kind IN (1, 6, 7) AND kind = +6
-ORDER BY id DESC LIMIT 1 OFFSET ?";
+macro_rules! last_past {
+    ($of:ident) => {
+        concat!("SELECT r.id FROM thread_rows r WHERE ", of_past!($of), " ORDER BY r.id DESC LIMIT 1 OFFSET ?4")
+    };
+}
 
 const BY_ID: &str = "
 SELECT r.pk, r.kind, r.id, r.ord, r.keep, r.body FROM json_each(?) w
@@ -279,10 +296,14 @@ impl RowStore for Sqlite {
             }
             SuspensionsWanted::Past { status, decided_by } => {
                 let before = rows::suspensions_before(page)?;
-                let last = sqlx::query_scalar(LAST_PAST).bind(ask.tenant.0).bind(SUSPENSIONS).bind(&before);
-                let last = last.bind(MAX_SCANNED - 1).fetch_optional(&self.readers).await.map_err(self.unreadable())?;
-                let last: Option<String> = last;
-                let query = sqlx::query(PAST).bind(ask.tenant.0).bind(SUSPENSIONS).bind(before);
+                let (list, last) = match thread {
+                    Some(_) => (past!(thread), last_past!(thread)),
+                    None => (past!(tenant), last_past!(tenant)),
+                };
+                let last = sqlx::query_scalar(last).bind(ask.tenant.0).bind(SUSPENSIONS).bind(&before);
+                let last = last.bind(MAX_SCANNED - 1).bind(thread).fetch_optional(&self.readers);
+                let last: Option<String> = last.await.map_err(self.unreadable())?;
+                let query = sqlx::query(list).bind(ask.tenant.0).bind(SUSPENSIONS).bind(before);
                 let query = query.bind(last.clone().unwrap_or_default()).bind(thread);
                 let query = query.bind(status.map(|status| status.as_str())).bind(decided_by.clone());
                 let found = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?;

@@ -8,13 +8,14 @@ use pes::domain::observation::{ObservationType, Record};
 use pes::domain::retention::Kept;
 use pes::domain::run::{OnBusy, RunStatus};
 use pes::domain::thread::ThreadProfile;
+use pes::engine::step::{Row, RowKind};
 use pes::live::EncodedKind;
 use pes::service::a2a::tasks;
 use pes::service::feed::{self, After, FeedAsk};
 use pes::service::once::Answered;
 use pes::service::runs::{ContinueAt, ProcessAsk};
 use pes::service::{runs, suspensions, threads};
-use pes::store::{Commit, Committed, Fence, NewThread, PageAsk, Store};
+use pes::store::{Commit, Committed, Fence, MAX_SCANNED, NewThread, Order, PageAsk, Store};
 use pes::{AgentProps, Config, Instance};
 use serde_json::{Value, json};
 
@@ -319,5 +320,33 @@ async fn answers_are_read_together_and_open_questions_without_their_thread() {
     assert_eq!((store.calls("row"), store.calls("rows_by_id")), (0, 1));
     let open = suspensions::open_on(service, caller, &"asking".into()).await.unwrap();
     assert_eq!((open.len(), store.calls("load"), store.calls("suspensions")), (1, 0, 1));
+    clocked.instance.close().await;
+}
+
+/// Doors that take a text as an answer ask who answered last: the caller may not have seen what is asked now.
+#[tokio::test]
+async fn who_answered_last_is_found_however_many_questions_there_were_since() {
+    let store = fresh_store().await;
+    let clocked = Clocked::on(store.clone(), |_| {}).await;
+    let (service, caller, id) = (clocked.instance.service(), clocked.instance.caller(), ThreadId::from("t"));
+    let answer = clocked.suspend("t").await;
+    clocked.resume("t", answer).await;
+    clocked.finish("other").await;
+    let page = PageAsk::first(9);
+    let run = runs::list(service, caller, None, Some(&id), page.clone()).await.unwrap().items.remove(0).run_id;
+    assert_eq!(suspensions::last_ended_by(service, caller, &id, &run).await.unwrap().as_deref(), Some(&*caller.name));
+    // Questions of the run and of another thread that were asked later and answered before.
+    for (thread, count) in [("t", 150), ("other", MAX_SCANNED)] {
+        let row = store.thread(caller.tenant, &thread.into()).await.unwrap().unwrap();
+        let asked = store.thread(caller.tenant, &id).await.unwrap().unwrap().pk;
+        let asked = store.rows(asked, RowKind::Suspension, Order::Ascending, &page).await.unwrap().items.remove(0);
+        let mut body: Value = serde_json::from_str(&asked.body).unwrap();
+        (body["resolution"]["decidedBy"], body["resolution"]["decidedAt"]) = ("bob".into(), 1.into());
+        let later = |n: u32| Row { id: format!("sus_z{n:05}"), body: body.to_string(), ..asked.clone() };
+        let rows = (0..count).map(later).collect();
+        let commit = Commit { pk: row.pk, rows, fence: row.fence, last_seq: row.last_seq, ..next() };
+        assert_eq!(store.commit(commit).await.unwrap(), Committed::Done);
+    }
+    assert_eq!(suspensions::last_ended_by(service, caller, &id, &run).await.unwrap().as_deref(), Some(&*caller.name));
     clocked.instance.close().await;
 }

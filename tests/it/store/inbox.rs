@@ -17,6 +17,7 @@ super::on_every_store!(
     what_expires_next_comes_first_and_what_never_does_last,
     past_suspensions_are_listed_newest_first_by_status_thread_and_who_decided,
     a_search_for_past_suspensions_goes_on_where_it_stopped_looking,
+    past_suspensions_of_a_thread_are_found_however_many_others_there_are,
     rows_are_found_by_their_ids_whichever_they_are,
     runs_are_listed_by_the_time_of_their_last_change,
     tenants_see_nothing_of_each_other,
@@ -124,6 +125,17 @@ async fn a_search_for_past_suspensions_goes_on_where_it_stopped_looking(bed: Bed
     assert!(first.items.is_empty(), "so many were looked at, and none is ann's");
     let second = bed.suspensions(wanted, PageAsk { cursor: first.next_cursor, limit: 2 }).await.unwrap();
     assert_eq!((found_ids(&second), second.next_cursor.as_ref()), (vec!["sus_00000"], None));
+}
+
+async fn past_suspensions_of_a_thread_are_found_however_many_others_there_are(bed: Bed) {
+    let (a, b) = (bed.thread("a").await, bed.thread("b").await);
+    let past = |id: &str| suspension(id, Keep::Never, json!({ "status": "resolved" }));
+    bed.write(a, vec![past("sus_0")]).await;
+    bed.write(b, (0..=MAX_SCANNED).map(|n| past(&format!("sus_1{n:05}"))).collect()).await;
+    let wanted = SuspensionsWanted::Past { status: Some(SuspensionStatus::Resolved), decided_by: None };
+    let ask = SuspensionAsk { tenant: bed.tenant, thread: Some(a), wanted, page: page(2) };
+    let found = bed.store.suspensions(&ask).await.unwrap();
+    assert_eq!((found_ids(&found), found.next_cursor.as_ref()), (vec!["sus_0"], None));
 }
 
 async fn rows_are_found_by_their_ids_whichever_they_are(bed: Bed) {
