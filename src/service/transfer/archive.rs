@@ -22,6 +22,8 @@ use crate::store::NewEntry;
 
 /// How deep a line itself nests around the client's values in it.
 const MAX_LINE_DEPTH: usize = 16;
+/// The greatest seq: later ones are still numbers that every reader of JSON keeps as they are.
+const MAX_SEQ: i64 = 1 << 52;
 /// How many observations one stored entry holds, and its size in bytes.
 const MAX_ENTRY_OBSERVATIONS: usize = 100;
 const MAX_ENTRY_BYTES: usize = 256 << 10;
@@ -97,15 +99,23 @@ pub(super) fn read(text: &[u8], state_bytes: usize, id: Option<ThreadId>) -> Res
     if lines.is_over() { Ok(archive) } else { Err(invalid(lines.lines() + 1, "it follows the end of the file")) }
 }
 
+fn check_depth(line: &Value) -> Result<(), String> {
+    let most = MOST_DEPTH + MAX_LINE_DEPTH;
+    if exceeds(line, most) { Err(format!("objects and arrays nest deeper than {most}")) } else { Ok(()) }
+}
+
 impl Archive {
     fn begin(header: Value, id: Option<ThreadId>) -> Result<Self, String> {
         let format = header["format"].as_str().unwrap_or_default();
         if format != FORMAT {
             return Err(format!("its format is `{format}`, not `{FORMAT}`"));
         }
+        check_depth(&header)?;
         let mut header: Header = serde_json::from_value(header).map_err(|error| error.to_string())?;
         let is_begun = header.min_seq == 1 || header.base.is_some();
-        if header.min_seq < 1 || header.last_seq < header.min_seq - 1 || !is_begun {
+        let is_range =
+            (1..=MAX_SEQ).contains(&header.min_seq) && (header.min_seq - 1..=MAX_SEQ).contains(&header.last_seq);
+        if !is_range || !is_begun {
             return Err("`minSeq`, `lastSeq` and `base` do not fit together".to_owned());
         }
         let base = header.base.take();
@@ -138,9 +148,7 @@ impl Archive {
     }
 
     fn add(&mut self, object: Value, end: Option<EndLine>, state_bytes: usize) -> Result<(), String> {
-        if exceeds(&object, MOST_DEPTH + MAX_LINE_DEPTH) {
-            return Err(format!("objects and arrays nest deeper than {}", MOST_DEPTH + MAX_LINE_DEPTH));
-        }
+        check_depth(&object)?;
         let line: Line = serde_json::from_value(object).map_err(|error| error.to_string())?;
         match line {
             Line { observation: Some(seen), recorded, .. } => {

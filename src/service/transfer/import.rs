@@ -188,7 +188,7 @@ fn end_records(service: &Service, run: &RunId, begun: Option<i64>, step: &mut St
     let (now, status) = (service.now(), RunStatus::Cancelled);
     let body = RunFinishedBody {
         status,
-        total_duration_ms: now - begun.unwrap_or(now),
+        total_duration_ms: now.saturating_sub(begun.unwrap_or(now)),
         llm_calls: 0,
         tool_calls: 0,
         usage: Usage::default(),

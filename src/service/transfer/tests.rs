@@ -151,6 +151,21 @@ fn what_does_not_fit_together_is_refused_with_its_line() {
     wrong(3, json!({ "message": deep }), "nest deeper");
 }
 
+/// After the greatest number no commit would find one.
+#[test]
+fn a_header_that_no_server_writes_is_refused() {
+    let mut last = header();
+    (last["minSeq"], last["lastSeq"], last["base"]) = (i64::MAX.into(), (i64::MAX - 1).into(), json!({}));
+    let mut deep = header();
+    deep["profile"]["metadata"] = (0..100).fold(json!({}), |inner, _| json!({ "in": inner }));
+    for (header, why) in [(last, "`lastSeq`"), (deep, "nest deeper")] {
+        let mut lines = whole();
+        lines[0] = header;
+        let refused = refused(&lines);
+        assert!(refused.line == 1 && refused.why.contains(why), "{refused:?}");
+    }
+}
+
 /// A plan is stored as its changes, and must equal the plan that readers were shown.
 #[test]
 fn a_plan_that_is_not_what_was_recorded_of_it_is_refused() {
