@@ -49,6 +49,8 @@ pub(super) struct Archive {
     /// Payloads, and the usage of model calls.
     pub rows: Vec<Row>,
     pub sha256: String,
+    /// The ids of the usage that was read: a thread has one row for each.
+    used: HashSet<String>,
     /// The messages of the runs that wait, as far as the log was read.
     queued: HashMap<RunId, MessageId>,
     pending: Vec<Observation>,
@@ -133,6 +135,7 @@ impl Archive {
             audit: Vec::new(),
             rows: Vec::new(),
             sha256: String::new(),
+            used: HashSet::new(),
             queued: HashMap::new(),
             pending: Vec::new(),
             pending_bytes: 0,
@@ -175,6 +178,9 @@ impl Archive {
             }
             Line { usage: Some(used), id, at, .. } => {
                 self.enter(Section::Usage)?;
+                if !self.used.insert(id.clone()) {
+                    return Err(format!("another line has the usage `{id}`"));
+                }
                 let (kind, body) = (RowKind::ImportedUsage, used.to_string());
                 self.rows.push(Row { kind, id, ord: at, keep: Keep::Never, body });
                 Ok(())

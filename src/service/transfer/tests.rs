@@ -147,6 +147,9 @@ fn what_does_not_fit_together_is_refused_with_its_line() {
     wrong(4, json!({ "agentState": { "data": "x".repeat(STATE_BYTES), "version": 1 } }), "at most 1000 bytes");
     wrong(6, message("late"), "wrong place");
     wrong(6, json!({ "end": { "lines": 6, "sha256": "" } }), "not what it says");
+    let mut twice = whole();
+    twice.push(twice[6].clone());
+    assert_eq!(refused(&twice), Invalid { line: 8, why: "another line has the usage `u1`".to_owned() });
     let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
     wrong(3, json!({ "message": deep }), "nest deeper");
 }
