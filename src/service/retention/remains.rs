@@ -33,8 +33,9 @@ pub(super) enum DeletionStep {
 /// interrupted deletion can be continued.
 pub(super) struct LogRemains {
     pk: ThreadPk,
-    /// The names that kept rows refer to. Read by the first step that deletes entries.
-    kept: Option<BTreeSet<String>>,
+    /// The names that kept rows refer to, while the log begins at this seq. They are read again if another process has
+    /// shortened the log since: its base names rows of entries that were not too old before.
+    kept: Option<(i64, BTreeSet<String>)>,
 }
 
 impl LogRemains {
@@ -53,7 +54,7 @@ impl LogRemains {
         if let Some((upto, _)) = entries.last() {
             let mut named = BTreeSet::new();
             entries.iter().for_each(|(_, body)| names(body, &mut named));
-            if !drop_rows(service, self.pk, &named, self.kept(service).await?).await? {
+            if !drop_rows(service, self.pk, &named, self.kept(service, row.min_seq).await?).await? {
                 return Ok(DeletionStep::More);
             }
             let dropped = service.store.drop_entries(self.pk, *upto).await?;
@@ -72,16 +73,16 @@ impl LogRemains {
         })
     }
 
-    async fn kept(&mut self, service: &Service) -> store::Result<&BTreeSet<String>> {
+    async fn kept(&mut self, service: &Service, min_seq: i64) -> store::Result<&BTreeSet<String>> {
         let kept = match self.kept.take() {
-            Some(kept) => kept,
-            None => {
+            Some((from, kept)) if from == min_seq => kept,
+            Some(_) | None => {
                 let base = service.store.base(self.pk).await?;
                 let (upto, base) = base.unwrap_or_default();
                 names_kept(service, self.pk, upto, &base).await?
             }
         };
-        Ok(self.kept.insert(kept))
+        Ok(&self.kept.insert((min_seq, kept)).1)
     }
 }
 

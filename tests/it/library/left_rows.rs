@@ -10,14 +10,16 @@ use pes::domain::ids::ThreadPk;
 use pes::domain::observation::ObservationType;
 use pes::domain::retention::{Kept, Terms};
 use pes::engine::step::RowKind;
+use pes::service::retention;
 use pes::service::runs::ContinueAt;
 use pes::store::{Order, PageAsk, Store};
 use serde_json::{Value, json};
 
-use crate::support::clocked::Clocked;
+use crate::support::clocked::{Clocked, DAY, TODAY};
 use crate::support::demo;
+use crate::support::http::soon;
 use crate::support::postgres::Database;
-use crate::support::store::{fresh_store, store_on};
+use crate::support::store::{Mood, Moody, fresh_store, store_on};
 
 /// Each run writes a long letter that somebody must approve, and then a long answer; with a plan, as its only step.
 const SCRIPT: &str = r#"
@@ -125,6 +127,49 @@ async fn old_runs_leave_nothing(store: Arc<dyn Store>) {
     assert_eq!(rows_beside(&*store, held).await, all, "of a thread on hold nothing is deleted");
     assert_eq!(rows_beside(&*store, ever).await, ever_all, "nor of one that is to be kept for ever");
     clocked.instance.close().await;
+}
+
+/// While one process deletes what was too old, another finds that more is, and its base names what that had written.
+#[tokio::test]
+async fn what_another_process_shortened_a_log_to_stays_whole() {
+    let database = Database::fresh().await;
+    let slow = Moody::over(store_on(&database).await);
+    let one = writing(slow.clone(), |_| {}).await;
+    let (mut watcher, mut entries) = (database.connect().await, 0_i64);
+    // More than one step deletes.
+    while entries <= 200 {
+        run(&one, "t").await;
+        let count = sqlx::query_scalar("SELECT count(*) FROM observations");
+        entries = count.fetch_one(&mut watcher).await.unwrap();
+    }
+    for days in [10, 10] {
+        one.clock.advance(days * DAY);
+        run(&one, "t").await;
+    }
+    one.clock.advance(71 * DAY);
+    slow.set("drop_entries", Mood::Hangs);
+    let service = one.instance.service().clone();
+    let sweeping = tokio::spawn(async move { retention::sweep(&service).await });
+    soon(slow.holds("drop_entries")).await;
+    let before = one.page("t", 0).await.unwrap().min_seq;
+
+    let stuck = Moody::over(store_on(&database).await);
+    stuck.set("drop_entries", Mood::Hangs);
+    let other = Clocked::at(TODAY + 101 * DAY, stuck.clone(), |_| {}).await;
+    let service = other.instance.service().clone();
+    let shortening = tokio::spawn(async move { retention::sweep(&service).await });
+    soon(stuck.holds("drop_entries")).await;
+    shortening.abort();
+    let begun = one.page("t", 0).await.unwrap().min_seq;
+    assert!(before < begun, "it begins later: {before}, {begun}");
+
+    slow.set("drop_entries", Mood::Well);
+    sweeping.await.unwrap().unwrap();
+    let at = one.state("t", Some(begun - 1)).await.unwrap();
+    assert!(at.to_string().contains("long long") && !at.to_string().contains("$payload"), "{at:#}");
+    stuck.set("drop_entries", Mood::Well);
+    other.instance.close().await;
+    one.instance.close().await;
 }
 
 /// That plan is part of the base of the deleted log, and only it names the result of its step.
