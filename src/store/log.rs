@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::Result;
 use super::columns::Columns;
 use super::text::{damaged, legible};
+use super::{Error, Result};
 use crate::domain::Millis;
 use crate::domain::facts::Fact;
 use crate::domain::ids::{ItemId, ObservationId, RunId, ThreadId, ThreadPk};
@@ -53,6 +53,9 @@ const FIRST_PAGE: i64 = 16;
 /// How many entries are read at once.
 const PAGE: i64 = 128;
 
+/// Why a part of a log that was deleted while it was read has to be read again.
+const SHORTENED: &str = "the log was shortened meanwhile; read it again";
+
 /// An entry to be stored.
 #[derive(Debug)]
 pub struct NewEntry {
@@ -66,13 +69,20 @@ pub struct NewEntry {
 /// An entry as the database returns it.
 pub(crate) struct Entry {
     pub thread: ThreadId,
+    /// Where the log begins.
+    pub min_seq: i64,
     pub seq: i64,
     pub body: String,
 }
 
 impl Entry {
     pub fn read(row: &impl Columns) -> Result<Self> {
-        Ok(Self { thread: row.name("thread_id")?.into(), seq: row.number("seq")?, body: row.text("body")?.to_owned() })
+        Ok(Self {
+            thread: row.name("thread_id")?.into(),
+            min_seq: row.number("min_seq")?,
+            seq: row.number("seq")?,
+            body: row.text("body")?.to_owned(),
+        })
     }
 }
 
@@ -267,7 +277,8 @@ impl StoredEntry {
 }
 
 /// The requested observations. `entries` returns entries after a seq, up to a limit, in order. It may leave out entries
-/// without a requested observation, and no others.
+/// without a requested observation, and no others. `Unavailable` if the log was shortened between two calls of it: a gap in
+/// the middle looks like an entry that cannot be read. One at the beginning is left to the caller.
 pub(crate) async fn observations<F>(ask: &ObservationAsk, entries: impl Fn(i64, i64) -> F) -> Result<Vec<Observation>>
 where
     F: Future<Output = Result<Vec<Entry>>>,
@@ -279,7 +290,10 @@ where
         let wanted = PAGE.min(until - after).min((limit - found.len()) as i64);
         let page = entries(after, wanted).await?;
         let is_last = (page.len() as i64) < wanted;
-        for Entry { thread, seq, body } in page {
+        if after > ask.after && page.first().is_some_and(|first| first.min_seq > after + 1) {
+            return Err(Error::Unavailable(SHORTENED.to_owned()));
+        }
+        for Entry { thread, seq, body, .. } in page {
             // An entry that cannot be read is skipped.
             let Some(body) = legible::<StoredEntry>("observation", &body) else {
                 after = seq;
@@ -332,7 +346,7 @@ where
     loop {
         let page = entries(until, wanted).await?;
         let is_last = (page.len() as i64) < wanted;
-        for Entry { thread, seq, body } in page {
+        for Entry { thread, seq, body, .. } in page {
             until = seq - 1;
             let Some(body) = legible::<EntryFacts>("observation", &body) else { continue };
             for (observation, seq) in body.of_run(run, seq) {
@@ -358,3 +372,6 @@ impl ObservationAsk {
             && (self.types.is_empty() || self.types.contains(&observation.kind))
     }
 }
+
+#[cfg(test)]
+mod tests;

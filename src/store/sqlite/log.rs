@@ -12,20 +12,20 @@ use crate::store::{LogStore, ObservationAsk, Result};
 
 /// Entries after a seq; with types, those that may contain one of them.
 const ENTRIES: &str = "
-SELECT t.thread_id, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+SELECT t.thread_id, t.min_seq, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
 WHERE o.pk = ?1 AND o.seq > ?2 AND o.seq >= t.min_seq
     AND (?3 IS NULL OR EXISTS (SELECT 1 FROM json_each(?3) w WHERE instr(o.types, w.value)))
 ORDER BY o.seq LIMIT ?4";
 
 /// Entries before a seq that contain a `RUN_STARTED`.
 const BEGINNINGS: &str = "
-SELECT t.thread_id, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+SELECT t.thread_id, t.min_seq, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
 WHERE o.pk = ?1 AND o.seq < ?2 AND o.seq >= t.min_seq AND instr(o.types, 'RUN_STARTED')
 ORDER BY o.seq DESC LIMIT ?3";
 
 /// Entries up to a seq.
 const LATEST: &str = "
-SELECT t.thread_id, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+SELECT t.thread_id, t.min_seq, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
 WHERE o.pk = ?1 AND o.seq <= ?2 AND o.seq >= t.min_seq
 ORDER BY o.seq DESC LIMIT ?3";
 
