@@ -6,6 +6,7 @@ use pes_engine::domain::model::{ModelFailure, ModelReply, ModelRequest};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, PlanReview, RunSettings};
+use pes_engine::event::{Event, PersonEvent};
 use pes_engine::step::{Keep, RowKind};
 use serde_json::{Value, json};
 
@@ -194,7 +195,8 @@ fn a_direct_answer_and_a_run_without_reviews_ask_nobody() {
 fn a_plan_without_anything_left_to_begin_is_not_asked_about() {
     let mut sim = two_steps();
     asked(&mut sim, PlanReview::Always);
-    edit(&mut sim, |list| list.iter_mut().for_each(|item| item["status"] = json!("cancelled")));
+    // What depends on it is cancelled with it.
+    sim.apply(Event::Person(PersonEvent::ItemSkipped { item: "read".into(), by: "ann".into() })).unwrap();
     sim.go();
     assert!(sim.is_idle() && sim.suspensions().is_empty());
     let withdrawn = &sim.contents(ObservationType::AgentResumed)[0];

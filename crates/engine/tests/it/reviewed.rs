@@ -234,6 +234,37 @@ fn an_edit_that_cannot_be_made_is_refused_at_its_place_and_the_question_stays() 
     assert_eq!(ended(&sim).1, "success");
 }
 
+/// The run would answer from nothing.
+#[test]
+fn an_edit_that_leaves_nothing_to_do_is_refused_during_a_run() {
+    type Edit = fn(&mut Vec<Value>);
+    let edits: [Edit; 2] = [Vec::clear, |list| list.iter_mut().for_each(|item| item["status"] = json!("cancelled"))];
+    let refused = |sim: &mut Sim, edit: Edit, how: &str| {
+        let fault = sim.edit_plan("bob", edit).unwrap_err();
+        assert_eq!((fault.code.as_str(), fault.errors[0].pointer.as_str()), ("plan_invalid", ""));
+        assert!(fault.detail.contains(how), "{}", fault.detail);
+    };
+    let mut sim = two_steps();
+    asked(&mut sim, PlanReview::Always);
+    let open = review(&sim);
+    edits.into_iter().for_each(|edit| refused(&mut sim, edit, "reject the plan"));
+    assert_eq!(review(&sim), open, "the question stays");
+    edit(&mut sim, |list| list.truncate(1));
+    approve(&mut sim);
+    assert_eq!((ran(&sim), ended(&sim).1), (vec!["read:1".to_owned()], "success".to_owned()));
+
+    let mut sim = two_steps();
+    sim.ask("go").unwrap();
+    sim.apply(Event::Person(PersonEvent::PauseAsked { by: "bob".into() })).unwrap();
+    sim.go();
+    edits.into_iter().for_each(|edit| refused(&mut sim, edit, "cancel the run"));
+
+    let mut sim = two_steps();
+    edit(&mut sim, |list| list.push(json!({ "id": "later", "description": "later" })));
+    edit(&mut sim, Vec::clear);
+    assert!(statuses(&sim).is_empty(), "the plan of an idle thread may be emptied");
+}
+
 #[test]
 fn an_edited_plan_is_asked_about_anew_and_nobody_approves_what_they_did_not_see() {
     let mut sim = two_steps();

@@ -45,6 +45,7 @@ pub(crate) fn edit(tx: &mut Tx<'_>, expected: i64, list: Vec<Value>, by: &str, n
     if before.len() == edited.len() && tx.state.list.iter().zip(&edited).all(is_same) {
         return Ok(EventOutcome::Ignored);
     }
+    check_work_left(tx.state, &edited)?;
     let merged = rewrite(tx, edited);
     let order = changed_order(tx.state, &before);
     let update = change::new_update(tx, PlanSource::User, &merged.changes);
@@ -105,6 +106,21 @@ fn check_protected(state: &State, edited: &[EditedItem]) -> Result<(), Fault> {
         }
     }
     Ok(())
+}
+
+/// During a run, a list with nothing to do is no plan, whether a planner or a person makes it, unless something was done
+/// already.
+fn check_work_left(state: &State, edited: &[EditedItem]) -> Result<(), Fault> {
+    let is_work_left = edited.iter().any(|edited| !edited.status.is_settled());
+    if is_work_left || state.run.is_none() || !state.is_nothing_done() {
+        return Ok(());
+    }
+    let why = if state.is_review_open() {
+        "leaves nothing to do; reject the plan to end the run, or with a reason to have another plan made"
+    } else {
+        "leaves nothing to do; cancel the run to end it"
+    };
+    Err(Fault::new(Code::PlanInvalid, format!("The edited plan {why}.")).at("", why))
 }
 
 /// A pending item can stay pending or be cancelled, and a new one is pending.

@@ -113,7 +113,6 @@ pub(crate) fn judge(tx: &mut Tx<'_>, answer: Answer, by: &str) -> Result<(Decisi
 
 fn judge_edited(tx: &mut Tx<'_>, edited: Value, by: &str) -> Result<(Decision, ReviewDecision), Fault> {
     let list = edited_list(edited)?;
-    check_work_left(tx.state, &list)?;
     let (version, settings) = (tx.state.head.plan_version, tx.state.run_settings().clone());
     let in_answer = format!("/modifiedArgs/{EDITED_LIST_MEMBER}");
     match edit::edit(tx, version, list, by, &settings).map_err(|fault| fault.below(&in_answer))? {
@@ -123,16 +122,6 @@ fn judge_edited(tx: &mut Tx<'_>, edited: Value, by: &str) -> Result<(Decision, R
             Ok((Decision::Modified, ReviewDecision::Run(Some(digest::of(&plan)))))
         }
     }
-}
-
-/// A list with nothing to do is no plan, whether a planner or a person makes it, unless something was done already.
-fn check_work_left(state: &State, list: &[Value]) -> Result<(), Fault> {
-    let is_pending = |item: &Value| item.get("status").is_none_or(|status| *status == ItemStatus::Pending.as_str());
-    if list.iter().any(is_pending) || !is_nothing_done(state) {
-        return Ok(());
-    }
-    let why = "leaves nothing to do; reject the plan to end the run, or give a reason to have another plan made";
-    Err(verdict::invalid(&format!("/modifiedArgs/{EDITED_LIST_MEMBER}"), why))
 }
 
 /// A rejection with a reason has the planner make another plan, as often as an item may call a model; without one, the
@@ -206,16 +195,9 @@ pub(crate) fn drop_rejected(tx: &mut Tx<'_>) -> bool {
     if !is_replanning || tx.state.phase() != RunPhase::Refining || tx.state.is_refinement_due() {
         return false;
     }
-    let is_nothing_done = is_nothing_done(tx.state);
+    let is_nothing_done = tx.state.is_nothing_done();
     item::cancel_pending(tx, "the plan was rejected");
     is_nothing_done
-}
-
-/// Whether nothing of this run's plans was carried out, nor is under way. A step that was cancelled may have made calls before.
-fn is_nothing_done(state: &State) -> bool {
-    let mut settled = state.settled_now();
-    !state.list.is_any_open()
-        && settled.all(|item| item.progress.status == ItemStatus::Cancelled && item.calls.is_empty())
 }
 
 /// Reads the whole list that a person sends in place of the plan's.

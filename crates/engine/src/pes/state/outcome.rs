@@ -72,6 +72,13 @@ impl State {
         list.filter(move |item| item.progress.run.as_ref() == Some(run) && item.progress.status.is_settled())
     }
 
+    /// Whether nothing of the active run's plans was carried out, nor is under way. A step that was cancelled may have made
+    /// calls before.
+    pub(crate) fn is_nothing_done(&self) -> bool {
+        let is_undone = |item: &Item| item.progress.status == ItemStatus::Cancelled && item.calls.is_empty();
+        !self.list.is_any_open() && self.settled_now().all(is_undone)
+    }
+
     /// `partial`: an item failed or was cancelled other than by an edit, a tool's last call in an item was an error, no
     /// planner considered a message that arrived during the run, or new items were left out because the plan was full.
     pub(crate) fn result_status(&self) -> ResultStatus {
