@@ -172,10 +172,6 @@ fn rewrite(tx: &mut Tx<'_>, edited: Vec<EditedItem>) -> PlanMerge {
     for item in before.values() {
         forget::remove(tx, item, version, &mut merged);
     }
-    let changed: Vec<(ItemId, ItemStatus)> = merged.status_changes.clone();
-    for (id, _) in changed {
-        tx.state.list.on_loop_changed(&id);
-    }
     tx.state.head.plan_version = version;
     let changes = std::mem::take(&mut merged.changes);
     merged.changes = changes.into_iter().map(|change| fill_in(tx, change)).collect();
