@@ -1,6 +1,7 @@
 //! Plans that name unknown tools or dependencies.
 
-use pes_engine::domain::run::RunStatus;
+use pes_engine::domain::run::{OnBusy, RunStatus};
+use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
 use serde_json::json;
 
 use super::results::prompt_of;
@@ -70,4 +71,18 @@ fn an_item_that_requires_a_tool_which_is_not_enabled_says_so() {
     sim.ask("go").unwrap();
     sim.go();
     assert_eq!(sim.item("a")["reason"], "disabled_tool: it requires look, which is not enabled for this thread");
+}
+
+#[test]
+fn what_cannot_be_done_is_planned_around_before_anything_else_begins() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" | "repair" => plan(&[("a", &[], &["raed"]), ("b", &[], &[])]),
+        "refinement" => plan(&[("b", &[], &[]), ("c", &[], &[])]),
+        _ => says("fine"),
+    });
+    let execution = ExecutionConfig { on_item_failure: OnItemFailure::Replan, ..ExecutionConfig::default() };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+    sim.go();
+    let made: Vec<String> = sim.prompts.iter().map(which).collect();
+    assert_eq!(made, ["planning", "repair", "refinement", "b.1", "c.1", "synthesis"]);
 }

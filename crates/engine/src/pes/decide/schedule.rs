@@ -56,13 +56,11 @@ fn execute(tx: &mut Tx<'_>) -> bool {
             return true;
         }
     } else {
-        let mut is_failed = false;
         while let Some(id) = permits::next_item(tx.state) {
-            is_failed |= !permits::grant(tx, &id);
-        }
-        // A failure may change what is next: decide from the beginning.
-        if is_failed {
-            return true;
+            // A failure may change what is next: decide from the beginning.
+            if !permits::grant(tx, &id) {
+                return true;
+            }
         }
     }
     let active: Vec<ItemId> = tx.state.items_with_permit().collect();
