@@ -154,8 +154,9 @@ pub struct ToolError {
     pub message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
-    /// Another attempt may succeed, after this delay at the earliest; it is made if the call is declared idempotent, or if
-    /// the code says that nothing was sent (`unavailable`). This is advice and not part of the result, so it is not stored.
+    /// Another attempt may succeed, after this delay at the earliest; it is made if the call is declared idempotent, if it
+    /// was lost and only reads, or if the code says that nothing was sent (`unavailable`). This is advice and not part of
+    /// the result, so it is not stored.
     #[serde(skip)]
     pub retry_after_ms: Option<Millis>,
     /// No attempt of the call had an effect, whatever became of it. This is not stored, either.
@@ -184,8 +185,8 @@ impl ToolError {
         Self { has_no_effect: true, ..self }
     }
 
-    /// It is not known whether the call had its effect: it is repeated under the same key if its tool declared that
-    /// this is safe, else a person decides.
+    /// It is not known whether the call had its effect: it is repeated under the same key if it only reads, or its tool
+    /// declared that this is safe; else a person decides.
     pub fn lost(message: String) -> Self {
         Self::new(CallCode::Unknown, message).retry_after(0)
     }

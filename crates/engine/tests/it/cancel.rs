@@ -217,6 +217,25 @@ fn a_call_that_only_reads_is_not_in_doubt_after_a_crash() {
     assert_eq!((&ended["error"], sim.is_idle()), (&why, true), "{ended:#}");
 }
 
+/// As when the server stopped while it asked a person in the middle of the call.
+#[test]
+fn a_lost_call_that_only_reads_is_made_again_and_is_not_in_doubt() {
+    for (losses, ran, status) in [(1, 2, "success"), (9, 5, "error")] {
+        let mut sim = Sim::new(|request| match which(request).as_str() {
+            "planning" => plan(&[("a", &[], &[])]),
+            "a.1" => calls(&[("look", json!({}))]),
+            _ => says("fine"),
+        });
+        sim.tools.failures.lock().unwrap().insert("look".into(), losses);
+        (sim.tools.retry_after_ms, sim.tools.failure_code) = (Some(0), Some("unknown"));
+        sim.ask("go").unwrap();
+        sim.go();
+        let [ended] = &sim.contents(ObservationType::ToolExecution)[..] else { panic!("one call") };
+        assert_eq!((&ended["status"], sim.tools.ran.lock().unwrap().len()), (&json!(status), ran), "{ended:#}");
+        assert!(sim.is_idle(), "nobody is asked: {:?}", sim.suspensions());
+    }
+}
+
 #[test]
 fn recovery_completes_a_cancel() {
     let mut sim = Sim::new(two_items);

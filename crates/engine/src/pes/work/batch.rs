@@ -11,7 +11,7 @@ use crate::domain::settings::StateSavingStrategy;
 use crate::domain::task::Delegation;
 use crate::domain::thread::AgentState;
 use crate::domain::tool::{
-    CallCode, CallRecord, CallStatus, Judgement, Proposal, ToolCall, ToolError, ToolOutcome, Verdict,
+    CallCode, CallRecord, CallStatus, Judgement, Proposal, ToolCall, ToolClass, ToolError, ToolOutcome, Verdict,
 };
 use crate::parse::CallDraft;
 use crate::pes::people::suspend;
@@ -168,12 +168,16 @@ pub(crate) fn on_tool_returned(tx: &mut Tx<'_>, id: &CallId, attempt: u32, outco
 }
 
 /// Why a call whose last attempt failed with this error may have had its effect, in that attempt or in an earlier one.
-/// `None`: it is not in doubt.
+/// `None`: it is not in doubt, as no call that only reads is.
 fn why_in_doubt(state: &State, id: &CallId, error: &ToolError) -> Option<String> {
+    let record = &state.calls.get(id)?.record;
+    if record.class == Some(ToolClass::Read) {
+        return None;
+    }
     if error.is_lost() {
         return Some(error.message.clone());
     }
-    let first = state.calls.get(id)?.record.lost.as_deref()?;
+    let first = record.lost.as_deref()?;
     Some(format!("{}. The last attempt failed: {}", first.trim_end_matches('.'), error.message))
 }
 

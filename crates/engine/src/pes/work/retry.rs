@@ -4,7 +4,7 @@
 use crate::domain::Millis;
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::model::{FailureKind, ModelFailure};
-use crate::domain::tool::{CallCode, Retrying, ToolError};
+use crate::domain::tool::{CallCode, Retrying, ToolClass, ToolError};
 use crate::pes::peers::send;
 use crate::pes::people::suspend;
 use crate::pes::settle::suspension;
@@ -110,11 +110,12 @@ fn decide_retry(tx: &Tx<'_>, item: Option<&ItemId>, call: &ModelCall, failure: &
 }
 
 /// `true`: the tool call is made again, under the same idempotency key, after a delay that grows with its failures. It
-/// keeps its turn in its batch.
+/// keeps its turn in its batch. One that was lost and only reads may be repeated, as after a crash.
 pub(crate) fn retry_tool_call(tx: &mut Tx<'_>, id: &CallId, error: &ToolError) -> bool {
     let (now, limits) = (tx.stamp.now, tx.world.limits);
     let Some(record) = tx.state.calls.get(id).map(|call| &call.record) else { return false };
-    let is_safe = record.idempotent || error.has(CallCode::Unavailable);
+    let is_lost_read = record.class == Some(ToolClass::Read) && error.is_lost();
+    let is_safe = record.idempotent || is_lost_read || error.has(CallCode::Unavailable);
     let Some(after) = error.retry_after_ms.filter(|_| is_safe) else { return false };
     let (failures, since) = record.retrying.as_ref().map_or((1, now), |last| (last.failures + 1, last.since));
     let not_before = now.saturating_add(delay(tx, failures, Some(after)));
