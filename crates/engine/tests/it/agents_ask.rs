@@ -73,6 +73,20 @@ pub fn waiting() -> Sim {
     sim
 }
 
+/// The agent answers the message that begins its task while the cancel waits for that.
+#[test]
+fn nobody_is_asked_for_a_run_that_is_being_cancelled() {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    while !matches!(sim.in_flight[..], [Effect::Delegate { .. }]) {
+        assert!(sim.step());
+    }
+    assert!(sim.cancel(None).unwrap().stop_effects);
+    reports(&mut sim, &question("Which account?", None));
+    assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
+    assert_eq!(sim.contents(ObservationType::AgentSuspended), Vec::<Value>::new());
+}
+
 /// Somebody answered the agent elsewhere, and it asked its next question before it was polled again.
 #[rstest]
 #[case::by_its_words(("Which account?", None), ("Delete the account?", None))]

@@ -246,6 +246,23 @@ fn recovery_completes_a_cancel() {
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
 }
 
+/// The last call of its last iteration returns while the cancel waits.
+#[test]
+fn a_step_whose_call_returns_during_a_cancel_has_not_failed() {
+    let mut sim = Sim::new(two_items);
+    let execution = ExecutionConfig { max_iterations: 1, ..ExecutionConfig::default() };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+    sim.step();
+    sim.step();
+    sim.answer(0, |answer| answer.approved = Some(false)).unwrap();
+    let [Effect::CallTool { .. }] = sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
+    cancel(&mut sim);
+    sim.step();
+    assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
+    let item = sim.item("a");
+    assert_eq!((&item["status"], &item["reason"]), (&json!("cancelled"), &json!("the run was cancelled")));
+}
+
 #[test]
 fn recovery_leaves_alone_what_runs_under_its_own_epoch() {
     let mut sim = Sim::new(two_items);

@@ -142,8 +142,12 @@ pub(crate) fn question_about(tx: &mut Tx<'_>, call: &CallId, question: NewQuesti
     })
 }
 
-/// A question for whose answer a call waits, on the terms of the policy rule that applies to the call.
+/// A question for whose answer a call waits, on the terms of the policy rule that applies to the call. Nobody is asked for
+/// a run that is being cancelled.
 fn question_of_call(tx: &mut Tx<'_>, call: &CallId, question: NewQuestion) -> Option<Suspension> {
+    if tx.state.is_cancelling() {
+        return None;
+    }
     let record = &tx.state.calls.get(call)?.record;
     let (policy, item_id) = (record.policy.clone(), record.item_id.clone());
     let terms = policy.as_ref().filter(|_| question.kind != SuspensionKind::ClientTool);

@@ -200,8 +200,11 @@ fn save_patch(tx: &mut Tx<'_>, id: &CallId, patch: Option<Value>) -> Result<(), 
     }
 }
 
-/// A call ended or was unparked: its item may continue.
+/// A call ended or was unparked: its item may continue, unless its run is being cancelled.
 pub(crate) fn on_call_ended(tx: &mut Tx<'_>, call: &CallId) {
+    if tx.state.is_cancelling() {
+        return;
+    }
     let item = tx.state.calls.get(call).and_then(|call| call.record.item_id.clone());
     if let Some(item) = item {
         continue_if_done(tx, &item);
