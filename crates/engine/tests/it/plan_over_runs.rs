@@ -80,6 +80,26 @@ fn a_long_plan_forgets_what_was_done_before_the_last_run() {
 }
 
 #[test]
+fn what_the_last_run_did_again_is_kept_although_it_is_the_oldest_item() {
+    let many = |from: usize, to: usize| {
+        (from..to).map(|n| json!({ "id": format!("i{n}"), "description": "d" })).collect::<Value>()
+    };
+    let mut sim = Sim::new(move |request| match (which(request).as_str(), request.context.run_id.as_str()) {
+        ("planning", _) => todo(many(0, 60)),
+        ("refinement", "run_2") => todo(many(60, 105)),
+        ("refinement", "run_3") => todo(json!([{ "id": "i0", "redo": true }])),
+        ("refinement", _) => todo(many(105, 106)),
+        (other, _) => says(format!("result of {other}")),
+    });
+    for _ in 0..4 {
+        sim.ask("go on").unwrap();
+        sim.go();
+    }
+    assert_eq!(ids(&sim)[..2], ["i0", "i7"], "six others went");
+    assert_eq!((ids(&sim).len(), &sim.item("i0")["runId"]), (100, &json!("run_3")));
+}
+
+#[test]
 fn what_something_open_depends_on_is_kept_and_what_did_not_end_goes_with_it() {
     let mut sim = Sim::new(|request| match (which(request).as_str(), request.context.run_id.as_str()) {
         ("planning", _) => plan(&[("a", &[], &[]), ("b", &["a"], &[]), ("c", &["b"], &[]), ("d", &[], &[])]),

@@ -38,11 +38,12 @@ pub(crate) fn make_room(tx: &mut Tx<'_>, drafts: &[ItemDraft], version: i64, mer
     remove_all(tx, too_many, version, merged);
 }
 
-/// The last run before this one that worked on the plan.
+/// The last run before this one that worked on the plan: it may have done again what is the oldest in the list.
 fn last_run(state: &State) -> Option<RunId> {
     let now = &state.active_run().run_id;
-    let runs: Vec<&RunId> = state.list.iter().filter_map(|item| item.progress.run.as_ref()).collect();
-    runs.into_iter().rev().find(|run| *run != now).cloned()
+    let settled = state.list.iter().map(|item| &item.progress).filter(|progress| progress.status.is_settled());
+    let earlier = settled.filter(|progress| progress.run.as_ref().is_some_and(|run| run != now));
+    earlier.max_by_key(|progress| progress.updated)?.run.clone()
 }
 
 /// Up to `count` of the oldest items that earlier runs settled: no items of this run, and none that such an item, an
