@@ -1,10 +1,11 @@
 //! A person has one item redone or skipped.
 
+use pes_engine::domain::fault::Code;
 use pes_engine::domain::hitl::SuspensionKind;
 use pes_engine::domain::model::FailureKind;
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
-use pes_engine::domain::settings::{ExecutionConfig, OnBudget, OnItemFailure, RunSettings};
+use pes_engine::domain::settings::{Budget, ExecutionConfig, OnBudget, OnItemFailure, RunSettings};
 use pes_engine::event::{Event, PersonEvent};
 use serde_json::{Value, json};
 
@@ -91,7 +92,6 @@ fn a_skipped_item_ends_where_it_is_and_its_questions_with_it() {
     assert_eq!(end["status"], "completed", "{end:#}");
 }
 
-/// Something else is still open then.
 /// The run goes on.
 #[test]
 fn the_model_call_of_a_skipped_item_is_not_recorded_as_stopped_with_its_run() {
@@ -258,4 +258,21 @@ fn the_call_of_a_skipped_item_counts_what_it_had_reserved() {
     let counters = sim.run("run_1").counters;
     assert_eq!(counters.usage.output_tokens, 4_096 + 4 * 500, "the other calls count besides");
     assert_eq!((counters.cost_nanos, caps::held(&sim)), (Some(skipped.cost + 4 * 1_500_000), 0));
+}
+
+/// Otherwise whoever skips and retries steps would pass every budget of calls.
+#[test]
+fn the_call_of_a_skipped_item_is_one_of_the_budgets_calls() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[]), ("b", &[], &[])]),
+        _ => says("fine"),
+    });
+    let budget = Some(Budget { max_llm_calls: Some(3), ..Budget::default() });
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { budget, ..RunSettings::default() }).unwrap();
+    sim.step();
+    skip(&mut sim, "a").unwrap();
+    skip(&mut sim, "b").unwrap();
+    assert!(sim.is_idle(), "no call is left for the answer");
+    let run = sim.run("run_1");
+    assert_eq!((run.counters.llm_calls, run.outcome.unwrap().error.unwrap().code), (3, Code::BudgetExceeded));
 }

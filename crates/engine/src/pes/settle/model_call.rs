@@ -6,8 +6,8 @@ use crate::domain::usage::{ModelUse, Nanos};
 use crate::pes::state::{ModelCall, ModelSlot, rows};
 use crate::pes::tx::Tx;
 
-/// Stops the open call of the planner, the synthesizer or an item; it ends without an answer, and what it had reserved
-/// counts.
+/// Stops the open call of the planner, the synthesizer or an item. One in flight ends without an answer, and counts with
+/// what it had reserved.
 pub(crate) fn stop(tx: &mut Tx<'_>, item: Option<&ItemId>, why: &str) {
     let call = match item {
         Some(item) => tx.change_loop(item, |work| work.model.take()).flatten(),
@@ -49,9 +49,11 @@ pub(crate) fn count_usage(
     cost
 }
 
-/// Counts what a call has reserved, if anything: nobody will say what it used, or whether it was sent.
+/// Counts a call in flight, and what it has reserved: nobody will say what it used, or whether it was sent.
 pub(crate) fn count_reserved(tx: &mut Tx<'_>, item: Option<&ItemId>, call: &ModelCall) {
-    let Some((stream, reserved)) = call.stream().zip(call.reserved) else { return };
+    let Some(stream) = call.stream() else { return };
+    tx.active().counters.llm_calls += 1;
+    let Some(reserved) = call.reserved else { return };
     let (provider, model) = tx.state.run_settings().choice(call.choice).unwrap_or_default();
     let (provider, model) = (provider.to_owned(), model.to_owned());
     let input_tokens = reserved.tokens.saturating_sub(reserved.output);
