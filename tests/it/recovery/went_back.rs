@@ -132,7 +132,10 @@ async fn all_who_listen_are_told_although_a_thread_that_went_back_cannot_be_read
     are_watched(&watched).await;
     // The watch reads one of the threads to report it.
     watched.set("thread_by_pk", Mood::FailsOnce);
+    watched.calls("thread_by_pk");
     go_back(&database).await;
+    // Before those who listen do, who read it, too.
+    until("it reads it", async || watched.calls("thread_by_pk") > 0).await;
     for feed in &mut listening {
         assert_eq!(frames(feed, EncodedKind::Gap).await, [GAP]);
     }
