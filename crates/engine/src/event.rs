@@ -130,9 +130,9 @@ pub enum PersonEvent {
     /// A client wrote the application state. `expected` is from `If-Match`, if given.
     StatePut { data: Value, expected: Option<i64>, by: String },
     /// A new, empty thread begins as a copy of another: `state` is the other's plan as of some seq, from its
-    /// `PESAgentStateData`, with payloads inlined. Completed items keep their results; unfinished ones become pending.
-    /// The log begins with the origin and the messages, followed by a `PLAN` that holds the whole list, so that the
-    /// copy's own history has a base. `summary` is the summary of the oldest messages as of then
+    /// `PESAgentStateData`, with payloads inlined. Settled items keep their results; unfinished ones become pending and
+    /// keep their calls. The log begins with the origin and the messages, followed by a `PLAN` that holds the whole
+    /// list, so that the copy's own history has a base. `summary` is the summary of the oldest messages as of then
     /// ([`Fold::summary`](super::history::fold::Fold::summary)), with its text inlined.
     Forked {
         from: ForkedFrom,

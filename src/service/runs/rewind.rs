@@ -7,7 +7,7 @@ use super::{ProcessAsk, cancel};
 use crate::domain::caller::Caller;
 use crate::domain::facts::StateUpdateBody;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{CallId, MessageId, RunId, ThreadId, ThreadPk};
+use crate::domain::ids::{MessageId, RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::run::{OnBusy, Run, RunStatus};
@@ -237,11 +237,10 @@ fn bytes_after(messages: &[(i64, ConversationMessage)], after: Option<&MessageId
     counted.map(|(_, message)| message.content.len() as u64).sum()
 }
 
-/// The calls of the plan's settled items.
+/// The calls of the plan's items.
 async fn calls(service: &Service, pk: ThreadPk, plan: &ShownPlan) -> Result<Vec<CallRecord>> {
-    let settled = plan.todo_list.iter().filter(|item| item.status.is_settled());
-    let ids: Vec<&CallId> = settled.flat_map(|item| &item.tool_calls).map(|call| &call.call_id).collect();
-    let wanted: Vec<_> = ids.into_iter().map(|id| (pk, RowKind::Call, id.to_string())).collect();
+    let ids = plan.todo_list.iter().flat_map(|item| &item.tool_calls).map(|call| &call.call_id);
+    let wanted: Vec<_> = ids.map(|id| (pk, RowKind::Call, id.to_string())).collect();
     if wanted.is_empty() {
         return Ok(Vec::new());
     }

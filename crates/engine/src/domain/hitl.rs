@@ -28,6 +28,20 @@ words! {
 }
 
 impl SuspensionKind {
+    /// Whether the call that waits for the answer was not sent to anybody. One that asks while it runs was.
+    pub fn holds_call_back(self) -> bool {
+        match self {
+            Self::Approval | Self::Input => true,
+            Self::InDoubt
+            | Self::ClientTool
+            | Self::Budget
+            | Self::PeerInput
+            | Self::PeerAuth
+            | Self::PlanReview
+            | Self::Pause => false,
+        }
+    }
+
     /// Whether an answer may let a call run. Other questions are about a call that runs already, or about none.
     pub fn may_let_run(self) -> bool {
         match self {

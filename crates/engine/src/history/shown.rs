@@ -4,7 +4,8 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::domain::ids::ItemId;
+use crate::domain::hitl::AskedQuestion;
+use crate::domain::ids::{CallId, ItemId};
 use crate::domain::plan::{StepOutputEntry, TodoItem};
 
 /// The plan in a `PESAgentStateData`. The view of a core without plans has none of its members.
@@ -20,10 +21,21 @@ pub struct ShownPlan {
     pub todo_list: Vec<TodoItem>,
     pub step_outputs: IndexMap<ItemId, StepOutputEntry>,
     pub last_seq: i64,
+    /// The calls that an open question held back: nothing of them was done. Known only of a plan that was read from a
+    /// view.
+    #[serde(skip)]
+    pub held_back: Vec<CallId>,
 }
 
 impl ShownPlan {
     pub fn of(view: &Value) -> serde_json::Result<Self> {
-        Self::deserialize(view)
+        Ok(Self { held_back: held_back(view), ..Self::deserialize(view)? })
     }
+}
+
+fn held_back(view: &Value) -> Vec<CallId> {
+    let open = view["suspensions"].as_array().into_iter().flatten();
+    let questions = open.filter_map(|open| AskedQuestion::deserialize(open).ok());
+    let holding = questions.filter(|open| open.kind.holds_call_back() && !open.while_running);
+    holding.filter_map(|open| open.call_id).collect()
 }

@@ -115,6 +115,7 @@ pub(crate) fn plan(state: &State) -> ShownPlan {
         todo_list: state.list.iter().map(|item| whole_item(state, item)).collect(),
         step_outputs: settled.map(|item| (item.def.id.clone(), step_output(state, item))).collect(),
         last_seq: state.last_seq,
+        held_back: Vec::new(),
     }
 }
 

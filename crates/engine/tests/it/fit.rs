@@ -39,6 +39,14 @@ impl Sim {
 
     /// A new thread that starts like this one did after this many of its records.
     fn forked(&self, records: usize) -> Self {
+        let mut copy = talker(tells);
+        copy.book.window = self.book.window;
+        copy.next_run = self.next_run + 100;
+        self.fork_into(copy, records)
+    }
+
+    /// Makes an empty thread a copy of this one after this many of its records.
+    pub fn fork_into(&self, mut copy: Self, records: usize) -> Self {
         let mut fold = Fold::default();
         for (at, record) in self.records[..records].iter().enumerate() {
             let told = Observation::of(record.clone(), "t1".into(), at as i64 + 1);
@@ -46,9 +54,6 @@ impl Sim {
         }
         let messages = fold.messages().iter().map(|message| message.whole().unwrap());
         let (messages, summary) = (messages.collect(), fold.summary().cloned());
-        let mut copy = talker(tells);
-        copy.book.window = self.book.window;
-        copy.next_run = self.next_run + 100;
         let state = Box::new(ShownPlan::of(&fold.view()).unwrap());
         let from = ForkedFrom { thread_id: "t1".into(), seq: records as i64 };
         copy.apply(Event::Person(PersonEvent::Forked {

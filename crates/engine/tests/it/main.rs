@@ -28,6 +28,7 @@ mod hex;
 mod history;
 mod item_ids;
 mod items_started_again;
+mod items_started_elsewhere;
 mod log;
 mod long_results;
 mod members;

@@ -21,7 +21,7 @@ impl Sim {
     }
 
     /// Goes back to after this many messages.
-    fn back_to(&self, messages: usize) -> Rewind {
+    pub fn back_to(&self, messages: usize) -> Rewind {
         let mut said = self.conversation();
         let superseded = said.split_off(messages);
         let is_first = |content: &Value| content["message"]["messageId"] == json!(superseded[0].1.message_id);

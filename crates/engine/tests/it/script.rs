@@ -198,7 +198,7 @@ fn spec(name: &str) -> ToolSpec {
         description: name.into(),
         input_schema: json!({ "type": "object" }),
         output_schema: None,
-        class: ToolClass::Write,
+        class: if matches!(name, "read" | "sum" | "look") { ToolClass::Read } else { ToolClass::Write },
         idempotent: matches!(name, "read" | "sum"),
         timeout_ms: 1000,
         risk_level: None,

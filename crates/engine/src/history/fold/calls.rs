@@ -1,4 +1,4 @@
-//! The calls of items that are not settled: recorded lists contain calls of settled items only.
+//! The calls of items that are not settled: recorded changes contain calls of settled items only.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ impl ItemCalls {
         made + self.0.values().flat_map(|called| called.results.values()).map(size::result).sum::<usize>()
     }
 
-    /// The calls of the settled items of a whole list: these items may be begun again.
+    /// The calls in a whole list, whose items may be begun again.
     pub(super) fn of(items: &[TodoItem]) -> Self {
         let called = items.iter().filter(|item| !item.tool_calls.is_empty()).map(|item| {
             let made = item.tool_calls.clone();

@@ -1,15 +1,19 @@
-//! A thread begins as a copy of another: completed items are kept, others begin anew.
+//! A thread begins as a copy of another: settled items are kept, others begin anew. Their calls are kept, too, so that
+//! nothing is done twice unasked.
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::domain::facts::{IntentBody, PlanBody, StateUpdateBody, Summary, TitleBody};
 use crate::domain::ids::{CallId, MessageId};
 use crate::domain::message::ConversationMessage;
 use crate::domain::plan::{ItemStatus, TodoItem};
+use crate::domain::settings::RunSettings;
 use crate::domain::thread::{AgentState, ForkedFrom};
-use crate::domain::tool::{COPIED, CallRecord, CallStatus, ToolCall, ToolResult};
+use crate::domain::tool::{
+    COPIED, CallCode, CallRecord, CallStatus, ToolCall, ToolClass, ToolError, ToolResult, ToolStatus,
+};
 use crate::history::{ShownPlan, view};
 use crate::pes::run::{message, summary};
 use crate::pes::state::{Definition, Item, Progress, rows};
@@ -34,7 +38,7 @@ pub(crate) fn begin(
     agent: AgentState,
     shapers: &[String],
 ) -> HandlerResult {
-    let ShownPlan { intent, title, plan, plan_version, todo_list, .. } = state;
+    let ShownPlan { intent, title, plan, plan_version, todo_list, held_back, .. } = state;
     tx.title = Some(title.clone()).filter(|title| !title.is_empty());
     (tx.state.head.intent, tx.state.head.title) = (intent, title);
     // A core without plans has no text.
@@ -44,7 +48,8 @@ pub(crate) fn begin(
     let summary = conversation.summary.take().and_then(|summary| copy_summary(tx, summary, &conversation));
     copy_messages(tx, from, conversation);
     record_heading(tx);
-    let items: Vec<Item> = todo_list.into_iter().enumerate().map(|(at, todo)| copy_item(tx, at as i64, todo)).collect();
+    let items = todo_list.into_iter().enumerate().map(|(at, todo)| copy_item(tx, at as i64, todo, &held_back));
+    let items: Vec<Item> = items.collect();
     if items.iter().any(|item| item.progress.status != ItemStatus::Completed) {
         tx::add_names(&mut tx.state.head.shapers, shapers);
     }
@@ -92,9 +97,9 @@ fn copy_summary(tx: &mut Tx<'_>, summary: Summary, conversation: &CopiedConversa
     Some((Summary { text, ..summary }, covered_bytes))
 }
 
-fn copy_item(tx: &mut Tx<'_>, ord: i64, todo: TodoItem) -> Item {
+fn copy_item(tx: &mut Tx<'_>, ord: i64, todo: TodoItem, held_back: &[CallId]) -> Item {
     let keeps = todo.status.is_settled();
-    let calls = if keeps { copy_calls(tx, &todo) } else { Vec::new() };
+    let calls = copy_calls(tx, &todo, held_back);
     let result =
         todo.result.clone().filter(|_| keeps).map(|result| tx.store(format!("item-{}.result", todo.id), result));
     item_of(ord, TodoItem { result, ..todo }, calls, tx.state.head.plan_version)
@@ -128,15 +133,44 @@ pub(crate) fn item_of(ord: i64, todo: TodoItem, calls: Vec<CallId>, version: i64
     Item { ord, def, progress, calls, turns: Vec::new() }
 }
 
-/// Copies the calls of a settled item, with their results: later steps and people see them as before.
-fn copy_calls(tx: &mut Tx<'_>, todo: &TodoItem) -> Vec<CallId> {
-    let over = todo.tool_calls.iter().filter_map(|called| {
-        let result = todo.tool_results.iter().find(|result| result.call_id == called.call_id)?;
-        let ran = todo.actual_tool_calls.iter().find(|ran| ran.call_id == called.call_id);
-        Some((called, ran, result.clone()))
-    });
-    let over: Vec<(&ToolCall, Option<&ToolCall>, ToolResult)> = over.collect();
-    over.into_iter().map(|(called, ran, result)| copy_call(tx, todo, called, ran, result)).collect()
+/// Copies the calls of an item, with their results: later steps and people see them as before. A call without a result
+/// may have had its effect, unless it was held back or only reads.
+fn copy_calls(tx: &mut Tx<'_>, todo: &TodoItem, held_back: &[CallId]) -> Vec<CallId> {
+    let is_settled = todo.status.is_settled();
+    let mut ids = Vec::with_capacity(todo.tool_calls.len());
+    for called in &todo.tool_calls {
+        let id = &called.call_id;
+        let declared = tx.world.tools.declared(&RunSettings::default(), &called.tool_name);
+        let only_reads = declared.is_some_and(|spec| spec.class == ToolClass::Read);
+        let is_undone = is_settled || only_reads || held_back.contains(id);
+        let known = todo.tool_results.iter().find(|result| result.call_id == *id).cloned();
+        let Some(result) = known.or_else(|| (!is_undone).then(|| unknown_result(called))) else { continue };
+        let ran = if is_settled {
+            todo.actual_tool_calls.iter().find(|ran| ran.call_id == *id)
+        } else {
+            // The log does not hold which ones were started.
+            Some(called).filter(|_| result.error.as_ref().is_none_or(ToolError::is_open_ended))
+        };
+        let class = only_reads.then_some(ToolClass::Read);
+        ids.push(copy_call(tx, todo, called, ran, class, result));
+    }
+    ids
+}
+
+/// The result of a call that had none when the thread was copied.
+fn unknown_result(called: &ToolCall) -> ToolResult {
+    let why = "the thread was copied while it ran; whether it had its effect is not known";
+    ToolResult {
+        call_id: called.call_id.clone(),
+        tool_name: called.tool_name.clone(),
+        status: ToolStatus::Error,
+        output: None,
+        error: Some(ToolError::new(CallCode::Unknown, why)),
+        metadata: None,
+        duration_ms: 0,
+        executed: None,
+        other: Map::new(),
+    }
 }
 
 fn copy_call(
@@ -144,6 +178,7 @@ fn copy_call(
     todo: &TodoItem,
     called: &ToolCall,
     ran: Option<&ToolCall>,
+    class: Option<ToolClass>,
     result: ToolResult,
 ) -> CallId {
     let id = called.call_id.clone();
@@ -164,7 +199,7 @@ fn copy_call(
         status: CallStatus::Done,
         provider_call_id: None,
         idempotent: false,
-        class: None,
+        class,
         // The policy decision is kept with the call of the other thread.
         policy: None,
         digest: None,

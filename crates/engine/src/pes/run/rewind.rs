@@ -12,6 +12,7 @@ use crate::domain::tool::CallRecord;
 use crate::event::Rewind;
 use crate::history::{ShownPlan, view};
 use crate::pes::run::{fork, summary};
+use crate::pes::state::calls::may_have_effect;
 use crate::pes::state::{Item, Shape, rows};
 use crate::pes::tx::{self, Tx};
 
@@ -98,13 +99,18 @@ fn restore(tx: &mut Tx<'_>, then: ShownPlan, calls: Vec<CallRecord>, askers: &[S
     fork::record_whole_plan(tx, "Plan restored");
 }
 
+/// With the calls that it had made by then. Of those that ended later, the ones that may have had an effect count, so that
+/// nothing is done twice unasked.
 fn restore_item(tx: &mut Tx<'_>, ord: i64, todo: TodoItem, known: &mut BTreeMap<CallId, CallRecord>) -> Item {
-    let ids = if todo.status.is_settled() { &todo.tool_calls[..] } else { &[] };
-    let mut calls = Vec::with_capacity(ids.len());
-    for called in ids {
-        let id = &called.call_id;
-        if !tx.state.calls.contains_key(id) {
-            let Some(record) = known.remove(id) else { continue };
+    let mut calls = Vec::with_capacity(todo.tool_calls.len());
+    for id in todo.tool_calls.iter().map(|called| &called.call_id) {
+        let loaded = tx.state.calls.get(id).map(|call| &call.record);
+        let Some(record) = loaded.or_else(|| known.get(id)) else { continue };
+        let had_ended = todo.tool_results.iter().any(|result| result.call_id == *id);
+        if !had_ended && !may_have_effect(record) {
+            continue;
+        }
+        if let Some(record) = known.remove(id).filter(|_| !tx.state.calls.contains_key(id)) {
             tx.add_call(record);
         }
         calls.push(id.clone());

@@ -31,6 +31,11 @@ fn has_unknown_effect(record: &CallRecord) -> bool {
     may_have_run && !is_safe
 }
 
+/// Whether the call had an effect that lasts, or may have had one.
+pub(crate) fn may_have_effect(record: &CallRecord) -> bool {
+    has_lasting_effect(record) || has_unknown_effect(record)
+}
+
 impl State {
     /// Whether the call's slot is `Running` in this attempt.
     pub(crate) fn is_running_as(&self, id: &CallId, attempt: u32) -> bool {
@@ -144,7 +149,7 @@ impl State {
         let first = item.progress.work.as_ref().map_or(i64::MAX, |work| work.first_ord);
         let earlier = item.calls.iter().filter_map(|id| self.calls.get(id)).filter(|call| call.ord < first);
         let mut of_tool = earlier.map(|call| &call.record).filter(|record| record.tool_name == tool);
-        of_tool.any(|record| has_lasting_effect(record) || has_unknown_effect(record))
+        of_tool.any(may_have_effect)
     }
 
     /// Whether any call of a batch has this status.
