@@ -19,7 +19,7 @@ section! {
         /// Consecutive failures after which no calls are sent for a while; rejected requests do not count.
         breaker_failures: u32 = 5, by_path();
         /// How long a provider that keeps failing gets no calls, in milliseconds; then one call probes whether it works
-        /// again.
+        /// again. While it hangs, another one follows each time that this has passed, at most one a second.
         breaker_ms: u64 = 15_000, by_path();
     }
 }

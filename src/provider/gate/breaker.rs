@@ -9,6 +9,8 @@ use crate::domain::model::{FailureKind, ModelFailure};
 
 /// A provider that gets no calls counts as failing until so many times `open_for` after its last failure.
 const FAILING_FOR: u32 = 8;
+/// How long a probe without an outcome keeps others from being sent, at least.
+const MIN_PROBE_TIME: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -16,7 +18,7 @@ pub enum BreakerState {
     Closed,
     /// Nothing is sent.
     Open,
-    /// One call may try, or tries.
+    /// One call may try, or tries. If it has no outcome for as long as the breaker was open, another may try, too.
     HalfOpen,
 }
 
@@ -27,16 +29,18 @@ pub(super) struct Breaker {
     /// Consecutive failures.
     failures: u32,
     open_until: Option<Instant>,
-    /// When the last probe call was sent, until it ends.
+    /// When the last probe was sent, until it ends or the breaker closes.
     probing_since: Option<Instant>,
+    last_failure: Option<Instant>,
 }
 
 /// The role of a call for the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallRole {
     Regular,
-    /// Its outcome decides whether the breaker closes.
-    Probe,
+    /// Tries whether the provider works again, and was sent then. Its success closes the breaker. Its failure counts only if
+    /// the breaker was not closed since then, and no later probe was sent: both tell more about the provider as it is now.
+    Probe(Instant),
 }
 
 /// The outcome of a call as a measure of the provider's health.
@@ -66,7 +70,7 @@ impl Outcome {
 
 impl Breaker {
     pub(super) fn new(max_failures: u32, open_for: Duration) -> Self {
-        Self { max_failures, open_for, failures: 0, open_until: None, probing_since: None }
+        Self { max_failures, open_for, failures: 0, open_until: None, probing_since: None, last_failure: None }
     }
 
     /// `Err`: the minimum time for which no call is sent.
@@ -74,9 +78,9 @@ impl Breaker {
         match self.state(now) {
             BreakerState::Closed => Ok(CallRole::Regular),
             // A probe may wait for minutes: for a connection that hangs, or for a model that thinks.
-            BreakerState::HalfOpen if self.probing_since.is_none_or(|since| now >= since + self.open_for) => {
+            BreakerState::HalfOpen if self.probing_since.is_none_or(|since| now >= since + self.probe_time()) => {
                 self.probing_since = Some(now);
-                Ok(CallRole::Probe)
+                Ok(CallRole::Probe(now))
             }
             // The probe of another call needs time.
             BreakerState::HalfOpen => Err(Duration::from_secs(1).min(self.open_for)),
@@ -87,8 +91,18 @@ impl Breaker {
     /// The reply to a probe has begun. It may take minutes, so other calls are sent from now on; the next failure in a row
     /// opens the breaker again. The probe is a regular call now.
     pub(super) fn on_probe_answered(&mut self) {
-        (self.open_until, self.probing_since) = (None, None);
-        self.failures = self.max_failures.saturating_sub(1);
+        if self.open_until.is_some() {
+            self.close(self.max_failures.saturating_sub(1));
+        }
+    }
+
+    fn close(&mut self, failures: u32) {
+        (self.open_until, self.probing_since, self.failures) = (None, None, failures);
+    }
+
+    /// How long a probe keeps others from being sent.
+    fn probe_time(&self) -> Duration {
+        self.open_for.max(MIN_PROBE_TIME)
     }
 
     /// `Err`: the time until a call may be sent.
@@ -100,31 +114,33 @@ impl Breaker {
     }
 
     pub(super) fn end_call(&mut self, role: CallRole, outcome: Outcome, now: Instant) {
-        if role == CallRole::Probe {
+        let is_last_probe = self.probing_since.is_some_and(|since| role == CallRole::Probe(since));
+        if is_last_probe {
             self.probing_since = None;
         }
+        if outcome == Outcome::Failure {
+            self.last_failure = Some(now);
+        }
         match (outcome, role) {
-            (Outcome::Success, CallRole::Probe) => {
-                self.open_until = None;
-                self.failures = 0;
-            }
+            (Outcome::Success, CallRole::Probe(_)) => self.close(0),
             (Outcome::Success, CallRole::Regular) => self.failures = 0,
-            (Outcome::Failure, CallRole::Probe) => self.open_until = Some(now + self.open_for),
+            (Outcome::Failure, CallRole::Probe(_)) if is_last_probe => self.open_until = Some(now + self.open_for),
+            (Outcome::Failure, CallRole::Probe(_)) | (Outcome::Unknown, _) => {}
             (Outcome::Failure, CallRole::Regular) => {
                 self.failures += 1;
                 if self.failures >= self.max_failures && self.open_until.is_none() {
                     self.open_until = Some(now + self.open_for);
                 }
             }
-            (Outcome::Unknown, _) => {}
         }
     }
 
     /// Whether the breaker is not closed and the last failure is recent. Without calls nothing closes the breaker, and nothing
     /// is known of the provider.
     pub(super) fn is_failing(&self, now: Instant) -> bool {
-        let idle = self.open_for.saturating_mul(FAILING_FOR - 1);
-        self.open_until.is_some_and(|until| until.checked_add(idle).is_none_or(|end| now < end))
+        let recent = self.open_for.saturating_mul(FAILING_FOR);
+        let is_recent = |failure: Instant| failure.checked_add(recent).is_none_or(|end| now < end);
+        self.open_until.is_some() && self.last_failure.is_some_and(is_recent)
     }
 
     pub(super) fn state(&self, now: Instant) -> BreakerState {
@@ -137,63 +153,4 @@ impl Breaker {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const OPEN_FOR: Duration = Duration::from_secs(10);
-
-    fn opened(now: Instant) -> Breaker {
-        let mut breaker = Breaker::new(3, OPEN_FOR);
-        for _ in 0..3 {
-            let role = breaker.start_call(now).unwrap();
-            breaker.end_call(role, Outcome::Failure, now);
-        }
-        breaker
-    }
-
-    #[test]
-    fn a_call_that_the_model_wrote_wrongly_says_that_the_provider_works() {
-        let broken = ModelFailure::new(FailureKind::Broken, "no call");
-        assert_eq!(Outcome::of(&broken), Outcome::Failure);
-        assert_eq!(Outcome::of(&ModelFailure { is_models_fault: true, ..broken }), Outcome::Success);
-    }
-
-    #[tokio::test]
-    async fn it_opens_after_failures_in_a_row_only() {
-        let now = Instant::now();
-        let mut breaker = Breaker::new(3, OPEN_FOR);
-        for outcome in
-            [Outcome::Failure, Outcome::Failure, Outcome::Success, Outcome::Failure, Outcome::Failure, Outcome::Unknown]
-        {
-            breaker.end_call(CallRole::Regular, outcome, now);
-        }
-        assert_eq!(breaker.state(now), BreakerState::Closed);
-        assert_eq!(opened(now).start_call(now), Err(OPEN_FOR));
-    }
-
-    #[tokio::test]
-    async fn one_call_at_a_time_tries_whether_the_provider_is_back() {
-        let now = Instant::now();
-        let later = now + OPEN_FOR;
-        let mut breaker = opened(now);
-        assert_eq!((breaker.state(later), breaker.start_call(later)), (BreakerState::HalfOpen, Ok(CallRole::Probe)));
-        assert!(breaker.start_call(later).is_err(), "another one tries already");
-        breaker.end_call(CallRole::Probe, Outcome::Unknown, later);
-        assert_eq!(breaker.start_call(later), Ok(CallRole::Probe), "a try that was given up blocks nobody");
-        breaker.end_call(CallRole::Probe, Outcome::Failure, later);
-        assert_eq!(breaker.start_call(later), Err(OPEN_FOR));
-        assert_eq!(breaker.start_call(later + OPEN_FOR), Ok(CallRole::Probe));
-        breaker.end_call(CallRole::Probe, Outcome::Success, later + OPEN_FOR);
-        assert_eq!(breaker.start_call(later + OPEN_FOR), Ok(CallRole::Regular));
-    }
-
-    #[tokio::test]
-    async fn a_try_that_hangs_keeps_others_from_trying_only_for_a_while() {
-        let later = Instant::now() + OPEN_FOR;
-        let mut breaker = opened(later - OPEN_FOR);
-        assert_eq!(breaker.start_call(later), Ok(CallRole::Probe));
-        assert!(breaker.start_call(later + OPEN_FOR / 2).is_err());
-        assert_eq!(breaker.start_call(later + OPEN_FOR), Ok(CallRole::Probe));
-        assert!(breaker.start_call(later + OPEN_FOR).is_err());
-    }
-}
+mod tests;

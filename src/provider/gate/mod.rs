@@ -206,7 +206,7 @@ impl ActiveCall {
 
     /// Content of the reply has arrived.
     fn answered(&mut self) {
-        if self.role == CallRole::Probe {
+        if matches!(self.role, CallRole::Probe(_)) {
             self.role = CallRole::Regular;
             self.gate.breaker().on_probe_answered();
         }
