@@ -29,26 +29,25 @@ pub(super) fn call_error(error: &Error, class: ToolClass) -> ToolError {
 }
 
 /// The error of a response that is no success, with the beginning of its body. A response that a proxy made after it
-/// lost the service is reported as lost, because the call may have had its effect. The code of one that was answered with a
-/// redirect, which may lead to its result, says so, too.
+/// lost the service is reported as lost, because the call may have had its effect. So may one that was answered 301, 302 or
+/// 303, as by services that carried it out: it has a code of its own, wherever the redirect leads.
 pub(super) async fn status_error(mut answer: IncomingResponse, class: ToolClass) -> ToolError {
     let status = answer.status();
     let retry_after_ms = is_retryable(status).then(|| retry_after(answer.headers()).unwrap_or(0));
     let location = answer.headers().get(LOCATION).filter(|_| status.is_redirection());
     let location = location.and_then(|location| location.to_str().ok()).map(str::to_owned);
     let body = answer.read_up_to(MAX_BODY_IN_MESSAGE).await;
-    let error = match (lost_error(status, &body, class), location) {
-        (Some(lost), _) => lost,
-        (None, None) => ToolError::new(CallCode::Failed, status_message(status, &body)),
-        (None, Some(location)) => {
-            let message = format!("The service answered {status}, and redirects to {location}, which is not followed.");
-            if class != ToolClass::Read && is_processed(&Method::POST, status) {
-                ToolError::new(CallCode::InvalidOutput, format!("{message} It may have carried the call out."))
-            } else {
-                ToolError::new(CallCode::Failed, message)
-            }
+    let error = lost_error(status, &body, class).unwrap_or_else(|| {
+        let message = match location {
+            Some(to) => format!("The service answered {status}, and redirects to {to}, which is not followed."),
+            None => status_message(status, &body),
+        };
+        if class != ToolClass::Read && is_processed(&Method::POST, status) {
+            ToolError::new(CallCode::InvalidOutput, format!("The call may have been carried out. {message}"))
+        } else {
+            ToolError::new(CallCode::Failed, message)
         }
-    };
+    });
     ToolError { retry_after_ms, ..error }
 }
 

@@ -220,17 +220,20 @@ async fn a_service_that_says_itself_that_it_is_not_there_has_failed() {
 /// Many services answer so what they have carried out: the code keeps it from being ordered again. Others say with it where
 /// the tool is now.
 #[rstest]
-#[case("301 Moved Permanently", ToolClass::Write, "invalid_output")]
-#[case("303 See Other", ToolClass::External, "invalid_output")]
-#[case("303 See Other", ToolClass::Read, "failed")]
-#[case("308 Permanent Redirect", ToolClass::Write, "failed")]
+#[case("301 Moved Permanently", "location: /orders/7\r\n", ToolClass::Write, "invalid_output")]
+#[case("303 See Other", "location: /orders/7\r\n", ToolClass::External, "invalid_output")]
+#[case("303 See Other", "", ToolClass::Write, "invalid_output")]
+#[case("303 See Other", "", ToolClass::Read, "failed")]
+#[case("303 See Other", "location: /orders/7\r\n", ToolClass::Read, "failed")]
+#[case("308 Permanent Redirect", "location: /orders/7\r\n", ToolClass::Write, "failed")]
 #[tokio::test]
 async fn a_write_that_was_answered_with_a_redirect_may_have_been_carried_out(
     #[case] status: &str,
+    #[case] location: &str,
     #[case] class: ToolClass,
     #[case] code: &str,
 ) {
-    let wire = Wire::serve(vec![answer(status, "location: /orders/7\r\n", "")]).await;
+    let wire = Wire::serve(vec![answer(status, location, "See /orders/7.")]).await;
     let egress = egress(&[&wire.address.to_string()], fickle(&["127.0.0.1"]));
     let spec = ToolSpec { class, timeout_ms: 10_000, ..spec("order") };
     let to = untrusted(&wire.url()).unwrap();
