@@ -8,6 +8,18 @@ use crate::egress::{Error, IncomingResponse, is_processed, retry_after};
 
 /// How much of a response's body goes into an error message.
 const MAX_BODY_IN_MESSAGE: usize = 1_000;
+/// How Envoy's text begins when it lost a service, or did not reach it.
+const ENVOY: &[u8] = b"upstream connect error";
+/// The same, up to the reason, if Envoy tried only once. Otherwise it says only what became of the last attempt.
+const ENVOY_ONCE: &[u8] = b"upstream connect error or disconnect/reset before headers. reset reason: ";
+/// The reasons of an Envoy that had no connection to the service.
+const NO_CONNECTION: [&[u8]; 5] = [
+    b"overflow",
+    b"connection failure",
+    b"local connection failure",
+    b"remote connection failure",
+    b"connection timeout",
+];
 
 /// The error of a call without a response. If the request may have reached the service, the call is reported as lost,
 /// because it may have had its effect; calls of class `read` have none.
@@ -64,13 +76,19 @@ fn status_message(status: StatusCode, body: &[u8]) -> String {
 }
 
 /// Whether a proxy answered for a service that it lost. Cloudflare has status codes of its own for that, other proxies
-/// use 598 and 599; Envoy sends a 503 with a text of its own.
+/// use 598 and 599; Envoy sends a 503 with a text of its own, also when it sent the service nothing.
 pub(crate) fn is_outcome_unknown(status: StatusCode, body: &[u8]) -> bool {
     match status.as_u16() {
         408 | 502 | 504 | 520..=524 | 598 | 599 => true,
-        503 => body.trim_ascii_start().starts_with(b"upstream connect error"),
+        503 => body.trim_ascii_start().starts_with(ENVOY) && !was_never_sent(body),
         _ => false,
     }
+}
+
+/// Whether Envoy says that it sent the service nothing. Details may follow its reason after a comma.
+fn was_never_sent(body: &[u8]) -> bool {
+    let reason = body.trim_ascii().strip_prefix(ENVOY_ONCE).and_then(|rest| rest.split(|byte| *byte == b',').next());
+    reason.is_some_and(|reason| NO_CONNECTION.contains(&reason))
 }
 
 /// Whether the same request may succeed later.

@@ -31,13 +31,13 @@ impl Client {
         let mut answer = self.answer(peer, interface, request, JSON, self.bounds).await?;
         let (status, retry_after_ms) = (answer.status(), egress::retry_after(answer.headers()));
         let location = answer.headers().get(LOCATION).and_then(|to| place(&interface.url, to));
+        if status == StatusCode::SERVICE_UNAVAILABLE
+            && is_outcome_unknown(status, &answer.read_up_to(MAX_PROXY_BYTES).await)
+        {
+            return Err(Error::Unknown(fault::said_over_http(status.as_u16(), &Value::Null)));
+        }
         if status == StatusCode::TOO_MANY_REQUESTS || status == StatusCode::SERVICE_UNAVAILABLE {
-            let said = answer.read_up_to(MAX_PROXY_BYTES).await;
-            return Err(if is_outcome_unknown(status, &said) {
-                Error::Unknown(fault::said_over_http(status.as_u16(), &Value::Null))
-            } else {
-                Error::Unreachable { why: format!("the agent answers HTTP {status}"), retry_after_ms }
-            });
+            return Err(Error::Unreachable { why: format!("the agent answers HTTP {status}"), retry_after_ms });
         }
         let bytes = match answer.read_all().await.map_err(of_egress) {
             Err(Error::TooLarge(why)) if !status.is_success() => return Err(Error::Unknown(why)),

@@ -51,6 +51,11 @@ async fn a_message_that_http_refuses_was_not_carried_out(#[case] status: &str, #
     "upstream connect error or disconnect/reset before headers. reset reason: connection termination",
     "The answer is HTTP 503"
 )]
+#[case::of_a_gateway_that_may_have_lost_it_before(
+    "503 Service Unavailable",
+    "upstream connect error or disconnect/reset before headers. retried and the latest reset reason: connection timeout",
+    "The answer is HTTP 503"
+)]
 #[case::after_a_time_out("408 Request Timeout", "", "The answer is HTTP 408")]
 #[case::that_leads_elsewhere("303 See Other", "", "The answer is HTTP 303")]
 #[tokio::test]
@@ -67,4 +72,21 @@ async fn whether_a_message_arrived_is_asked_with_what_was_answered_first(
     assert_eq!(asked["message"], format!("Whether the agent got the task is not known: {why}; {doubt}"));
     let task = app.get("/threads/t/tasks").await.expect(200)["items"][0].clone();
     assert_eq!((&task["status"], &task["reason"]), (&json!("in_doubt"), &json!(format!("{why}."))));
+}
+
+/// Envoy had no connection to the agent, or says that it has no room: the agent got nothing.
+#[rstest]
+#[case("reset reason: overflow")]
+#[case("reset reason: connection timeout")]
+#[case("reset reason: remote connection failure, transport failure reason: delayed connect error: 111")]
+#[tokio::test]
+async fn a_message_that_was_not_sent_on_is_sent_again(#[case] why: &str) {
+    let said = format!("upstream connect error or disconnect/reset before headers. {why}");
+    let answers = vec![answer("503 Service Unavailable", "", &said), answer("403 Forbidden", "", "")];
+    let (app, _peer, mut wire) = app(answers).await;
+    app.finish("t", "delegate").await;
+    assert_eq!(results(&app, "t").await[0]["error"]["code"], "peer_refused", "that is the second answer");
+    let [first, second] = [wire.request().await.body, wire.request().await.body];
+    let message = &first["params"]["message"];
+    assert!(message.is_object() && second["params"]["message"] == *message, "{second:#}");
 }

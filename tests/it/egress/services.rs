@@ -196,21 +196,38 @@ async fn a_call_whose_connection_was_closed_at_once_was_not_sent() {
 #[case("504 Gateway Timeout", "")]
 #[case("524 A Timeout Occurred", "error code: 524")]
 #[case("503 Service Unavailable", "upstream connect error or disconnect/reset before headers")]
+#[case("503 Service Unavailable", reset("reset reason: connection termination"))]
+#[case("503 Service Unavailable", reset("reset reason: remote reset"))]
+#[case("503 Service Unavailable", reset("reset reason: protocol error, transport failure reason: overflow"))]
+#[case("503 Service Unavailable", reset("retried and the latest reset reason: connection failure"))]
 #[tokio::test]
-async fn a_service_that_was_lost_by_what_stands_before_it_leaves_doubt(#[case] status: &str, #[case] said: &str) {
-    let wire = Wire::serve(vec![answer(status, "", said)]).await;
+async fn a_service_that_was_lost_by_what_stands_before_it_leaves_doubt(#[case] status: &str, #[case] said: String) {
+    let wire = Wire::serve(vec![answer(status, "", &said)]).await;
     let tool = HttpTool { class: ToolClass::Write, ..find_order(&wire, None) };
     let app = App::with(|config| config.tools.http.push(tool)).await;
     let asked = app.suspend("t", "order").await;
     assert_eq!(asked["kind"], "in_doubt", "{asked:#}");
     assert_eq!(wire.connections(), 1, "it is not called again by itself");
     // A tool that only reads has simply failed.
-    assert_eq!(result_of(answer(status, "", said)).await["error"]["code"], "failed");
+    assert_eq!(result_of(answer(status, "", &said)).await["error"]["code"], "failed");
 }
 
+/// Of Envoy, with this end.
+fn reset(why: &str) -> String {
+    format!("upstream connect error or disconnect/reset before headers. {why}")
+}
+
+/// It says so itself, or Envoy says that it sent nothing on.
+#[rstest]
+#[case("closed on sundays")]
+#[case(reset("reset reason: overflow"))]
+#[case(reset("reset reason: connection failure"))]
+#[case(reset("reset reason: local connection failure"))]
+#[case(reset("reset reason: remote connection failure, transport failure reason: delayed connect error: 111"))]
+#[case(reset("reset reason: connection timeout"))]
 #[tokio::test]
-async fn a_service_that_says_itself_that_it_is_not_there_has_failed() {
-    let wire = Wire::serve(vec![answer("503 Service Unavailable", "", "closed on sundays")]).await;
+async fn a_service_that_is_not_there_has_failed(#[case] said: String) {
+    let wire = Wire::serve(vec![answer("503 Service Unavailable", "", &said)]).await;
     let tool = HttpTool { class: ToolClass::Write, ..find_order(&wire, None) };
     let app = App::with(|config| config.tools.http.push(tool)).await;
     app.finish("t", "order").await;
