@@ -196,7 +196,7 @@ fn text(content_type: &str, mut body: Vec<u8>, is_truncated: bool) -> Option<Str
         return None;
     }
     let content_type = content_type.to_ascii_lowercase();
-    if content_type.contains("iso-8859-1") || content_type.contains("windows-1252") {
+    if matches!(charset(&content_type), Some("iso-8859-1" | "windows-1252")) {
         return Some(body.into_iter().map(windows_1252).collect());
     }
     if let (true, Err(error)) = (is_truncated, std::str::from_utf8(&body))
@@ -210,6 +210,12 @@ fn text(content_type: &str, mut body: Vec<u8>, is_truncated: bool) -> Option<Str
         Err(error) if content_type.starts_with("text/") => Some(String::from_utf8_lossy(error.as_bytes()).into_owned()),
         Err(_) => None,
     }
+}
+
+fn charset(content_type: &str) -> Option<&str> {
+    let mut parameters = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let (_, charset) = parameters.find(|(name, _)| name.trim() == "charset")?;
+    Some(charset.trim().trim_matches('"'))
 }
 
 fn windows_1252(byte: u8) -> char {
@@ -234,6 +240,8 @@ mod tests {
         assert_eq!(of("", "grün".as_bytes()).as_deref(), Some("grün"));
         assert_eq!(of("text/html; charset=ISO-8859-1", b"gr\xFCn").as_deref(), Some("grün"));
         assert_eq!(of("text/plain; charset=windows-1252", b"\x80 5 \x96 \x9F").as_deref(), Some("€ 5 – Ÿ"));
+        assert_eq!(of("text/plain; a=b; charset=\"ISO-8859-1\"", b"\xA4").as_deref(), Some("¤"));
+        assert_eq!(of("text/plain; charset=ISO-8859-15", b"\xA4").as_deref(), Some("\u{FFFD}"));
         assert_eq!(of("text/plain", b"gr\xFCn").as_deref(), Some("gr\u{FFFD}n"));
         assert_eq!(of("image/png", b"\x89PNG\r\n\x1a\n"), None);
         assert_eq!(of("text/plain", b"a\0b"), None);
