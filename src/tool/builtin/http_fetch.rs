@@ -117,7 +117,10 @@ impl HttpFetch {
         };
         match processed {
             // The request was carried out, and only its result could not be fetched.
-            Some((url, redirect)) if result.is_err() => output(url, redirect, class).await,
+            Some((url, mut redirect)) if result.is_err() => {
+                let body = read_beginning(&mut redirect).await.unwrap_or_else(|_| (Vec::new(), true));
+                Ok(output_of(&url, &redirect, body))
+            }
             Some(_) | None => result,
         }
     }
@@ -126,12 +129,10 @@ impl HttpFetch {
 /// What a response tells.
 async fn output(url: Url, mut answer: IncomingResponse, class: ToolClass) -> Result<ToolOutput, ToolError> {
     let (body, is_truncated) = read_beginning(&mut answer).await.map_err(|error| call_error(&error, class))?;
-    if let Some(lost) = lost_error(answer.status(), &body, class) {
-        return Err(lost);
+    match lost_error(answer.status(), &body, class) {
+        Some(lost) => Err(lost),
+        None => Ok(output_of(&url, &answer, (body, is_truncated))),
     }
-    let source = json!({ "sourceName": url.host_str().unwrap_or_default(), "url": url.as_str() });
-    let metadata = Some(json!({ "sources": [source] }));
-    Ok(ToolOutput { output: output_of(&url, &answer, body, is_truncated), metadata, state_patch: None })
 }
 
 fn is_read_only(arguments: &Value) -> bool {
@@ -167,7 +168,7 @@ async fn read_beginning(answer: &mut IncomingResponse) -> Result<(Vec<u8>, bool)
     Ok((body, false))
 }
 
-fn output_of(url: &Url, answer: &IncomingResponse, body: Vec<u8>, is_truncated: bool) -> Value {
+fn output_of(url: &Url, answer: &IncomingResponse, (body, is_truncated): (Vec<u8>, bool)) -> ToolOutput {
     let text_of = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
     let headers: Map<String, Value> =
         SHOWN_HEADERS.iter().filter_map(|name| Some(((*name).to_owned(), text_of(name)?.into()))).collect();
@@ -186,7 +187,8 @@ fn output_of(url: &Url, answer: &IncomingResponse, body: Vec<u8>, is_truncated: 
     if is_truncated {
         output["truncated"] = true.into();
     }
-    output
+    let source = json!({ "sourceName": url.host_str().unwrap_or_default(), "url": url.as_str() });
+    ToolOutput { output, metadata: Some(json!({ "sources": [source] })), state_patch: None }
 }
 
 /// The body as text, if it is text: UTF-8, or Windows-1252 if the response says that or Latin-1, which browsers take for

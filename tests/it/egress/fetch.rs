@@ -120,6 +120,20 @@ async fn a_write_whose_result_was_lost_is_answered_by_the_redirect() {
     }
 }
 
+/// Status and headers of the redirect say that the request was carried out, and where its result is.
+#[tokio::test]
+async fn a_write_whose_result_and_redirect_broke_off_is_answered_by_what_came_of_the_redirect() {
+    let head = "HTTP/1.1 303 See Other\r\nlocation: /orders/7\r\ncontent-length: 9\r\n\r\nhalf";
+    let broken = vec![Step::Raw(head.into()), Step::Cut];
+    let host = Wire::serve(vec![broken, answer("504 Gateway Timeout", "", "late")]).await;
+    let egress = egress(&[&host.address.to_string()], fickle(&["127.0.0.1"]));
+    let asked = json!({ "url": format!("http://{}/orders", host.address), "method": "POST", "body": "{}" });
+    let told = builtin::calling_out(&egress).remove(0).call(asked, context()).await.unwrap().output;
+    let seen = ["status", "body", "truncated"].map(|name| &told[name]);
+    assert_eq!((seen, &told["headers"]["location"]), ([&json!(303), &json!(""), &json!(true)], &json!("/orders/7")));
+    assert_eq!(host.waiting(), 2);
+}
+
 #[tokio::test]
 async fn a_long_body_is_cut() {
     let long = "x".repeat(600 * 1024);
