@@ -117,4 +117,16 @@ mod tests {
         }
         assert_eq!(max_idle(&HeaderMap::new()), MAX_IDLE_TIME);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_used_again_only_within_its_time() {
+        let pool = Arc::new(Pool::default());
+        for (millis, is_kept) in [(4_999, true), (5_000, false)] {
+            let (ours, _theirs) = tokio::io::duplex(64);
+            let connection = Connection::new(Box::new(ours)).await.unwrap();
+            pool.put("http://shop.example", connection, Duration::from_secs(5));
+            tokio::time::advance(Duration::from_millis(millis)).await;
+            assert_eq!(pool.take("http://shop.example").is_some(), is_kept, "after {millis} ms");
+        }
+    }
 }
