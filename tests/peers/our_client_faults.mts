@@ -179,6 +179,17 @@ const stories: Record<string, () => Promise<void>> = {
     });
   },
 
+  async "whoever wants some types is told what was removed while they were read"() {
+    const first = [observation(3, "a", "PLAN"), { event: "gap", data: { fromSeq: 9 } }, observation(21, "a", "PLAN")];
+    const rest = [observation(30, "a", "RUN_FINISHED"), run("a", "completed")];
+    await withServer(page, async (url) => {
+      const frames = [];
+      const pes = new Pes({ url, WebSocket: sockets([first, rest]) });
+      for await (const frame of pes.events("t", { types: ["PLAN", "RUN_FINISHED"], until: "a" })) frames.push(frame);
+      assert.deepEqual(frames, [...first, ...rest]);
+    });
+  },
+
   async "whoever has more than a restored log is told to begin anew"() {
     const again = [{ event: "gap", data: { fromSeq: 1 } }, observation(1, "a", "RUN_STARTED")];
     const rest = [observation(2, "a", "RUN_FINISHED"), run("a", "completed")];

@@ -221,6 +221,14 @@ async def whoever_wants_some_types_and_was_too_slow_lost_none_of_them() -> None:
     assert frames == [slow[0], *shortened, *rest], frames
 
 
+async def whoever_wants_some_types_is_told_what_was_removed_while_they_were_read() -> None:
+    first = [observation(3, "a", "PLAN"), {"event": "gap", "data": {"fromSeq": 9}}, observation(21, "a", "PLAN")]
+    rest = [observation(30, "a", "RUN_FINISHED"), run("a", "completed")]
+    async with sockets([first, rest]) as url, Pes(url) as pes:
+        frames = [frame async for frame in pes.events("t", types=["PLAN", "RUN_FINISHED"], until="a")]
+    assert frames == first + rest, frames
+
+
 async def whoever_has_more_than_a_restored_log_is_told_to_begin_anew() -> None:
     again = [{"event": "gap", "data": {"fromSeq": 1}}, observation(1, "a", "RUN_STARTED")]
     rest = [observation(2, "a", "RUN_FINISHED"), run("a", "completed")]
@@ -279,6 +287,7 @@ STORIES = (
     what_cannot_be_sent_is_refused_at_once,
     whoever_comes_again_behind_a_shortened_log_gets_a_gap,
     whoever_wants_some_types_and_was_too_slow_lost_none_of_them,
+    whoever_wants_some_types_is_told_what_was_removed_while_they_were_read,
     whoever_has_more_than_a_restored_log_is_told_to_begin_anew,
     text_is_passed_through_where_it_is_asked_for,
     each_header_is_sent_once_in_any_case,

@@ -2,7 +2,7 @@
 
 import { PesUnreachable } from "./errors.js";
 import { type Abortable, type Http, backoff, sleep } from "./http.js";
-import type { EventsPage, LiveFrame, ObservationType, RunStatus, Token } from "./types.js";
+import type { EventsPage, GapFrame, LiveFrame, ObservationType, RunStatus, Token } from "./types.js";
 
 export interface EventsOptions extends Abortable {
   /** Begin behind this seq, or with what comes next. The default is 0: everything. */
@@ -43,17 +43,16 @@ export async function* events(http: Http, thread: string, options: EventsOptions
     const query = { after: heard.last, types: types?.join(), tokens, until };
     const socket = new Socket(http, http.address(path, query), signal);
     let pause: number | undefined;
-    let isFirst = true;
+    heard.connects();
     try {
       for await (const frame of socket.frames()) {
         if (frame.event === "draining") pause = frame.data.retryInMs;
         if (heard.isBroken(frame)) break;
-        const fresh = heard.take(frame, isFirst);
-        isFirst = false;
-        if (fresh === undefined) continue;
-        failures = -1;
-        yield fresh;
-        if (fresh.event === "run" && fresh.data.runId === until && OVER.includes(fresh.data.status)) return;
+        for (const fresh of heard.take(frame)) {
+          failures = -1;
+          yield fresh;
+          if (fresh.event === "run" && fresh.data.runId === until && OVER.includes(fresh.data.status)) return;
+        }
       }
     } finally {
       socket.close();
@@ -76,6 +75,10 @@ function isSeq(after: number): boolean {
 class Heard {
   /** Bytes of each stream of tokens, by run. */
   private readonly said = new Map<string, Map<string, number>>();
+  /** The next frame is the first one of its connection. */
+  private isFirst = true;
+  /** A gap that may say only that this reader was too slow. */
+  private held: GapFrame | undefined;
 
   constructor(
     public last: number,
@@ -87,8 +90,22 @@ class Heard {
     return this.isWhole && frame.event === "observation" && frame.data.seq > this.last + 1;
   }
 
-  /** The frame as far as it is new. `isFirst`: of its connection. */
-  take(frame: LiveFrame, isFirst: boolean): LiveFrame | undefined {
+  /** A connection is opened, behind `last`. A gap that ended the one before is forgotten: where observations are gone, it comes again. */
+  connects(): void {
+    this.isFirst = true;
+    this.held = undefined;
+  }
+
+  /** The frame as far as it is new, behind the gap that was held back. */
+  take(frame: LiveFrame): LiveFrame[] {
+    const { held, isFirst } = this;
+    this.held = undefined;
+    this.isFirst = false;
+    if (held) this.last = held.data.fromSeq - 1;
+    return [held, this.fresh(frame, isFirst)].filter((fresh) => fresh !== undefined);
+  }
+
+  private fresh(frame: LiveFrame, isFirst: boolean): LiveFrame | undefined {
     switch (frame.event) {
       case "observation":
         if (frame.data.seq <= this.last) return undefined;
@@ -103,10 +120,15 @@ class Heard {
         return frame;
       case "gap": {
         const { fromSeq } = frame.data;
-        // Later in a connection, what lies between is there, but of types that are not wanted: this reader was too slow.
-        const isNothingGone = fromSeq === this.last + 1 || (!this.isWhole && !isFirst && fromSeq > this.last);
+        if (fromSeq === this.last + 1) return undefined;
+        // Later in a connection, what lies between may be there, but of types that are not wanted. Then this reader was too slow,
+        // and nothing follows; what was removed while it was read is followed by the rest.
+        if (!this.isWhole && !isFirst && fromSeq > this.last) {
+          this.held = frame;
+          return undefined;
+        }
         this.last = fromSeq - 1;
-        return isNothingGone ? undefined : frame;
+        return frame;
       }
       case "token": {
         const data = this.rest(frame.data);

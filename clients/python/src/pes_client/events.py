@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from .errors import PesUnreachable
 from .http import Failed, Http, backoff, read
-from .types import EventsPage, LiveFrame, ObservationType, Token
+from .types import EventsPage, GapFrame, LiveFrame, ObservationType, Token
 
 # Connections in a row that bring nothing, after which nothing is expected any more.
 MOST_FAILURES = 8
@@ -44,7 +44,8 @@ async def events(
     while failures < MOST_FAILURES:
         wanted = {"after": heard.last, "types": ",".join(types or []), "tokens": str(tokens).lower(), "until": until}
         query = urlencode({name: value for name, value in wanted.items() if value not in (None, "")})
-        error, pause, is_cut, is_first = None, None, False, True
+        error, pause, is_cut = None, None, False
+        heard.connects()
         try:
             async with aclosing(connection(http, f"{path}?{query}")) as frames:
                 async for frame in frames:
@@ -52,14 +53,11 @@ async def events(
                         pause = frame["data"]["retryInMs"] / 1000
                     if heard.is_broken(frame):
                         break
-                    fresh = heard.take(frame, is_first)
-                    is_first = False
-                    if fresh is None:
-                        continue
-                    failures = 0
-                    yield fresh
-                    if fresh["event"] == "run" and fresh["data"]["runId"] == until and fresh["data"]["status"] in OVER:
-                        return
+                    for fresh in heard.take(frame):
+                        failures = 0
+                        yield fresh
+                        if fresh["event"] == "run" and fresh["data"]["runId"] == until and fresh["data"]["status"] in OVER:
+                            return
                 else:
                     return
         except Failed as failed:
@@ -105,13 +103,31 @@ class Heard:
         self.is_whole = is_whole
         # Bytes of each stream of tokens, by run.
         self.said: dict[str, dict[tuple[str, str], int]] = {}
+        # The next frame is the first one of its connection.
+        self.is_first = True
+        # A gap that may say only that this reader was too slow.
+        self.held: GapFrame | None = None
 
     def is_broken(self, frame: LiveFrame) -> bool:
         """Whether an observation is missing before this one that nobody said is gone."""
         return self.is_whole and frame["event"] == "observation" and frame["data"]["seq"] > self.last + 1
 
-    def take(self, frame: LiveFrame, is_first: bool) -> LiveFrame | None:
-        """The frame as far as it is new. `is_first`: of its connection."""
+    def connects(self) -> None:
+        """A connection is opened, behind `last`.
+
+        A gap that ended the one before is forgotten: where observations are gone, it comes again.
+        """
+        self.is_first, self.held = True, None
+
+    def take(self, frame: LiveFrame) -> list[LiveFrame]:
+        """The frame as far as it is new, behind the gap that was held back."""
+        held, is_first = self.held, self.is_first
+        self.held, self.is_first = None, False
+        if held is not None:
+            self.last = held["data"]["fromSeq"] - 1
+        return [fresh for fresh in (held, self.fresh(frame, is_first)) if fresh is not None]
+
+    def fresh(self, frame: LiveFrame, is_first: bool) -> LiveFrame | None:
         if frame["event"] == "observation":
             if frame["data"]["seq"] <= self.last:
                 return None
@@ -124,11 +140,15 @@ class Heard:
         elif frame["event"] == "caught_up":
             self.last = max(self.last, frame["data"]["seq"])
         elif frame["event"] == "gap":
-            from_seq, last = frame["data"]["fromSeq"], self.last
-            self.last = from_seq - 1
-            # Later in a connection, what lies between is there, but of types that are not wanted: this reader was too slow.
-            if from_seq == last + 1 or (not self.is_whole and not is_first and from_seq > last):
+            from_seq = frame["data"]["fromSeq"]
+            if from_seq == self.last + 1:
                 return None
+            # Later in a connection, what lies between may be there, but of types that are not wanted. Then this reader was too
+            # slow, and nothing follows; what was removed while it was read is followed by the rest.
+            if not self.is_whole and not is_first and from_seq > self.last:
+                self.held = frame
+                return None
+            self.last = from_seq - 1
         elif frame["event"] == "token":
             rest = self.rest(frame["data"])
             return None if rest is None else {"event": "token", "data": rest}
