@@ -1,6 +1,8 @@
 //! Projects a run's observations and tokens to the parts of a chat completion. Pure: the same observations give the
 //! same answer. Tokens only bring it earlier.
 
+use std::collections::HashSet;
+
 use crate::domain::answer_text::AnswerText;
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::facts::{Fact, FinalResponseBody, RunFinishedBody, ThoughtsBody};
@@ -74,6 +76,9 @@ pub(super) struct CompletionEvents {
     /// The stream whose thoughts are being sent, and how many bytes were sent. Only one at a time, so that thoughts of
     /// two items do not mix.
     thinking: Option<(StreamId, u64)>,
+    /// The streams whose thoughts have ended. Tokens of them may still come: a subscription has the text so far of the
+    /// streams that were open when it began, and the log, which may have more by then, is sent first.
+    thought: HashSet<StreamId>,
     usage: Usage,
     is_cut: bool,
     failure: Option<(String, String)>,
@@ -135,6 +140,7 @@ impl CompletionEvents {
             streamed: None,
             has_text: false,
             thinking: None,
+            thought: HashSet::new(),
             usage: Usage::default(),
             is_cut: false,
             failure: None,
@@ -237,6 +243,9 @@ impl CompletionEvents {
     }
 
     fn thought_token(&mut self, token: &Token) -> Vec<CompletionPart> {
+        if self.thought.contains(&token.stream_id) {
+            return Vec::new();
+        }
         let (stream, received) = self.thinking.get_or_insert_with(|| (token.stream_id.clone(), 0));
         if *stream != token.stream_id || *received != token.offset {
             return Vec::new();
@@ -265,6 +274,7 @@ impl CompletionEvents {
 
     fn end_thoughts(&mut self, stream: &StreamId) {
         self.thinking = self.thinking.take().filter(|(thinking, _)| thinking != stream);
+        self.thought.insert(stream.clone());
     }
 
     fn question_closed(&mut self, id: &SuspensionId) {

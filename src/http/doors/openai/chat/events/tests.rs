@@ -90,6 +90,22 @@ fn thoughts_of_two_streams_do_not_mix_and_are_told_once() {
     assert_eq!(told, [r#"Reasoning("one ")"#, r#"Reasoning("more")"#, r#"Reasoning("two\n")"#, r#"Reasoning("\n")"#]);
 }
 
+/// A subscription during a model call has the text so far of its stream. If the call ends before the log is read, the
+/// log is sent first.
+#[test]
+fn tokens_of_thoughts_that_the_log_has_brought_are_not_told_again() {
+    let mut events = events(Vec::new());
+    let body = json!({ "streamId": "s1", "phase": "execution", "text": "one more" });
+    let mut pieces = events.observation(&observation("THOUGHTS", body));
+    let error = json!({ "streamId": "s2", "code": "broken", "message": "", "retryable": true });
+    pieces.extend(events.observation(&observation("LLM_STREAM_ERROR", error)));
+    for stream in ["s1", "s2", "s3"] {
+        pieces.extend(events.token(&token(stream, 0, "one ", "EXECUTION_LLM_THINKING")));
+    }
+    let told: Vec<String> = pieces.into_iter().map(|piece| format!("{piece:?}")).collect();
+    assert_eq!(told, [r#"Reasoning("one more\n")"#, r#"Reasoning("one ")"#], "later thoughts come live");
+}
+
 #[test]
 fn thoughts_that_came_before_an_answer_leave_nothing_to_tell_after_it() {
     let mut events = events(Vec::new());
