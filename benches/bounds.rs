@@ -104,8 +104,14 @@ fn conversations(criterion: &mut Criterion) {
             bench.iter(|| SentBack::of(black_box(&said)));
         });
         let shown = ShownUntil::from(vec![Shown::Answer(Normal::of(&long))]);
-        let candidate =
-            Candidate { thread: "t".into(), run: "run_1".into(), seq: 1, shown: shown.clone(), ends_there: true };
+        let candidate = Candidate {
+            thread: "t".into(),
+            run: "run_1".into(),
+            seq: 1,
+            shown: shown.clone(),
+            ends_there: true,
+            may_be_cut: false,
+        };
         let (sent, found) = (SentBack::of(&said), vec![candidate; 20]);
         // Work of this many steps runs outside the async threads.
         criterion.bench_function(&format!("bounds/which of 20 threads: {name}"), |bench| {

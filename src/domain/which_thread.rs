@@ -15,7 +15,7 @@ use super::ids::{RunId, TenantPk, ThreadId};
 use super::lookup::LookupKey;
 use super::message::{HistoryMessage, HistoryRole};
 pub use compare::{Normal, SentBack, Shown, ShownUntil};
-use compare::{is_same, normal};
+use compare::{is_same, is_same_after_others, normal};
 
 /// A message of a request. System messages are ignored: they contain dates and memories.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub struct Candidate {
     pub shown: ShownUntil,
     /// Nothing was said on the thread after that position.
     pub ends_there: bool,
+    /// The thread began with as many messages as one may begin with: the client may have sent older ones too.
+    pub may_be_cut: bool,
 }
 
 /// How a request that names no thread is handled.
@@ -147,16 +149,26 @@ pub fn earlier(said: &[Said]) -> Vec<HistoryMessage> {
 }
 
 /// Chooses from what [`keys_before`] found, newest first: the newest thread that ends there, else the newest of all.
-/// Only threads qualify whose agent showed exactly what the client sends back.
+/// Only threads qualify whose agent showed exactly what the client sends back. If there is none, those qualify that may
+/// have begun without the client's oldest messages, and showed what it sends back after these.
 pub fn choose<'a>(sent: &SentBack, found: &'a [Candidate]) -> Choice<'a> {
     let mut steps = MAX_STEPS;
-    let is_same = |one: &&Candidate| is_same(one.shown.as_slice(), sent, &mut steps) == Some(true);
-    let mut same = found.iter().filter(is_same).peekable();
-    let Some(newest) = same.peek().copied() else { return Choice::Begin };
-    match same.find(|one| one.ends_there) {
+    let is_whole = |one: &&Candidate| is_same(one.shown.as_slice(), sent, &mut steps) == Some(true);
+    if let Some(choice) = choose_from(found.iter().filter(is_whole)) {
+        return choice;
+    }
+    let is_cut =
+        |one: &&Candidate| one.may_be_cut && is_same_after_others(one.shown.as_slice(), sent, &mut steps) == Some(true);
+    choose_from(found.iter().filter(is_cut)).unwrap_or(Choice::Begin)
+}
+
+fn choose_from<'a>(same: impl Iterator<Item = &'a Candidate>) -> Option<Choice<'a>> {
+    let mut same = same.peekable();
+    let newest = same.peek().copied()?;
+    Some(match same.find(|one| one.ends_there) {
         Some(one) => Choice::Continue(one),
         None => Choice::Fork(newest),
-    }
+    })
 }
 
 /// Where a request continues on its named thread, by the agent's last message in it. Messages are not counted, because

@@ -98,14 +98,31 @@ impl SentBack {
     pub fn steps(&self, found: &[Candidate]) -> usize {
         let texts: usize = self.0.iter().map(|sent| sent.text.0.len()).sum();
         let each = self.0.len() + texts / BYTES_PER_STEP + 1;
-        found.iter().map(|one| each + one.shown.count).sum()
+        let comparisons = |one: &Candidate| if one.may_be_cut { each } else { 1 };
+        found.iter().map(|one| (each + one.shown.count) * comparisons(one)).sum()
     }
 }
 
 /// Whether exactly what was shown is sent back. Consumes `steps`; `None`: they are used up.
 pub(super) fn is_same(shown: &[Shown], sent: &SentBack, steps: &mut usize) -> Option<bool> {
+    is_same_as(&sent.0, shown, steps)
+}
+
+/// Whether exactly what was shown is sent back after other messages.
+pub(super) fn is_same_after_others(shown: &[Shown], sent: &SentBack, steps: &mut usize) -> Option<bool> {
+    // Each answer is sent back as a message.
+    let least = shown.iter().filter(|one| matches!(one, Shown::Answer(_))).count().max(1);
+    for others in 1..=sent.0.len().saturating_sub(least) {
+        if is_same_as(&sent.0[others..], shown, steps)? {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+fn is_same_as(sent: &[Sent], shown: &[Shown], steps: &mut usize) -> Option<bool> {
     let mut round = Round::of(shown, 0, steps)?;
-    for one in &sent.0 {
+    for one in sent {
         if round.is_answered_by(one) {
             round = Round::of(shown, round.end + 1, steps)?;
         } else if !round.mark_seen(one, steps)? {

@@ -58,7 +58,7 @@ fn an_answer_is_known_in_other_clothes_and_not_in_other_words() {
 
 fn candidate(thread: &str, shown: &[&str], ends_there: bool) -> Candidate {
     let shown: Vec<Shown> = shown.iter().map(|text| Shown::Answer(Normal::of(text))).collect();
-    Candidate { thread: thread.into(), run: "run_1".into(), seq: 1, shown: shown.into(), ends_there }
+    Candidate { thread: thread.into(), run: "run_1".into(), seq: 1, shown: shown.into(), ends_there, may_be_cut: false }
 }
 
 #[test]
@@ -83,6 +83,20 @@ fn a_thread_with_another_answer_anywhere_is_not_taken() {
     let texts: Vec<&str> = history.iter().map(|one| one.content.as_str()).collect();
     assert_eq!(texts, ["hi", "Hello!", "and?", "So."]);
     assert_eq!(new_messages(&said), [user("well?")]);
+}
+
+#[test]
+fn a_thread_that_may_have_begun_with_the_newest_messages_is_taken_if_no_other_is() {
+    let said = [user("hi"), answer("Hello."), user("and?"), answer("So."), user("well?")];
+    let sent = SentBack::of(&said);
+    let whole = candidate("whole", &["Hello.", "So."], false);
+    let cut = |shown: &[&str]| Candidate { may_be_cut: true, ..candidate("cut", shown, true) };
+    assert_eq!(choose(&sent, &[cut(&["So."]), whole.clone()]), Choice::Fork(&whole));
+    assert_eq!(choose(&sent, &[cut(&["So."])]), Choice::Continue(&cut(&["So."])));
+    assert_eq!(choose(&sent, &[candidate("whole", &["So."], true)]), Choice::Begin);
+    for other in [&["Hello."][..], &["No.", "So."], &["So.", "So."], &[]] {
+        assert_eq!(choose(&sent, &[cut(other)]), Choice::Begin, "{other:?}");
+    }
 }
 
 #[test]
@@ -176,6 +190,7 @@ impl Server {
                 seq: 1,
                 shown: answers(&found.said[..found.runs[run]]).into(),
                 ends_there: found.runs.len() == run + 1,
+                may_be_cut: false,
             };
             (candidate, thread, run)
         };

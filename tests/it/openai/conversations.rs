@@ -74,6 +74,25 @@ async fn a_thread_begins_with_the_newest_of_the_messages_that_are_sent() {
 }
 
 #[tokio::test]
+async fn a_thread_that_began_with_the_newest_messages_goes_on() {
+    let limited = |config: &mut Config| {
+        gated(config);
+        config.limits.history_messages = 2;
+    };
+    let app = App::with(limited).await;
+    let begun = ["hello", "Good day.", "calls", "Three sums.", "hello"];
+    let (thread, answer) = ask(&app, &turns(&begun)).await;
+    assert_eq!(answer, HELLO);
+    let next = [&begun[..], &[HELLO, "count"]].concat();
+    let (same, question) = ask(&app, &turns(&next)).await;
+    assert_eq!(same, thread);
+    let approved = [&next[..], &[&question, "yes"]].concat();
+    assert_eq!(ask(&app, &turns(&approved)).await, (thread.clone(), COUNT.to_owned()));
+    let edited = [&begun[..], &["Hello you.", "hello"]].concat();
+    assert_ne!(ask(&app, &turns(&edited)).await.0, thread);
+}
+
+#[tokio::test]
 async fn an_answer_that_was_edited_begins_a_thread_with_what_was_sent() {
     let app = App::start().await;
     let (thread, _) = ask(&app, &turns(&["hello"])).await;

@@ -12,7 +12,8 @@ thread_local! {
 }
 
 fn candidate(shown: &[Shown]) -> Candidate {
-    Candidate { thread: "t".into(), run: "run_1".into(), seq: 1, shown: shown.to_vec().into(), ends_there: true }
+    let shown = shown.to_vec().into();
+    Candidate { thread: "t".into(), run: "run_1".into(), seq: 1, shown, ends_there: true, may_be_cut: false }
 }
 
 #[test]

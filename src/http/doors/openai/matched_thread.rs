@@ -83,6 +83,7 @@ impl SentConversation<'_> {
             let asks = matches!(last.shown.as_slice().last(), Some(Shown::Question(_) | Shown::Call(_)));
             asks && read.stages[1..].iter().all(|passed| passed.shown != last.shown)
         });
+        let may_be_cut = read.imported > 0 && read.imported >= self.ctx.app.config.limits.history_messages;
         let is_seen = |stage: &Stage| stage.end != StageEnd::Last || is_idle || is_asked;
         let candidates = read.stages.into_iter().filter(is_seen).map(|stage| {
             let ends_there = is_last && stage.end != StageEnd::Answered;
@@ -92,7 +93,7 @@ impl SentConversation<'_> {
             } else {
                 MatchedThread::AfterQuestion(thread.clone())
             };
-            (Candidate { thread, run, seq, shown: stage.shown, ends_there }, found)
+            (Candidate { thread, run, seq, shown: stage.shown, ends_there, may_be_cut }, found)
         });
         Ok(candidates.collect())
     }

@@ -56,11 +56,13 @@ pub(super) enum StageEnd {
     ClosedElsewhere,
 }
 
-/// The stages of a run, the last one first, and the last message of its thread.
+/// The stages of a run, the last one first, the last message of its thread, and the number of messages that the thread
+/// began with.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunShown {
     pub(super) stages: Vec<Stage>,
     pub(super) last_message: Option<MessageId>,
+    pub(super) imported: usize,
 }
 
 /// Reads the thread up to the end of the run. A thread whose log was compacted at its beginning shows nothing.
@@ -127,6 +129,7 @@ struct ShownReader {
     queries: HashMap<RunId, MessageId>,
     stages: VecDeque<PassedStage>,
     last_message: Option<MessageId>,
+    imported: usize,
     /// The `seq` of the last message of a user.
     last_user_seq: i64,
     seq: i64,
@@ -147,6 +150,7 @@ impl ShownReader {
             queries: HashMap::new(),
             stages: VecDeque::new(),
             last_message: None,
+            imported: 0,
             last_user_seq: 0,
             seq: 0,
             has_origin: false,
@@ -234,6 +238,7 @@ impl ShownReader {
             self.entries.retain(|entry| !is_gone(entry));
             self.is_changed |= self.entries.len() < before;
         }
+        self.imported += body.messages.len();
         // The log of a copy repeats the agent's messages that the original's log has.
         let is_known = |message: &&RecordedMessage| !(self.has_origin && message.role == MessageRole::Ai);
         let messages: Vec<&RecordedMessage> = body.messages.iter().chain(&body.message).filter(is_known).collect();
@@ -311,7 +316,7 @@ impl ShownReader {
         let stages = self.stages.into_iter().rev().filter_map(|PassedStage { seq, end, count, entries }| {
             Some(Stage { seq, shown: ShownUntil::new(entries?, count), end })
         });
-        RunShown { stages: stages.collect(), last_message: self.last_message }
+        RunShown { stages: stages.collect(), last_message: self.last_message, imported: self.imported }
     }
 }
 
