@@ -1,8 +1,8 @@
 //! A cache of folds of recently read logs, at fixed distances: a reader of a page continues from the nearest fold instead of
 //! the beginning. A cached fold stays correct unless the database goes back to an earlier state, after which the numbers of
-//! its observations are given again: the id of the last one tells. If compaction has deleted the log beyond it, the
-//! observations that follow it are gone: the reader must check that they can still be read. Shared by all readers, and
-//! bounded.
+//! its observations are given again: the id of the last one tells. If that one is deleted, the base of the log is used
+//! instead. If compaction has deleted the log beyond it, the observations that follow it are gone: the reader must check
+//! that they can still be read. Shared by all readers, and bounded.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;

@@ -186,13 +186,14 @@ async fn cached_fold(
     let Some(cached) = cache.nearest(pk, seq).filter(|cached| cached.seq > after) else { return Ok(None) };
     let ask = ObservationAsk { after: cached.seq - 1, until: Some(cached.seq), limit: 1, ..ObservationAsk::default() };
     match store.observations(pk, &ask).await?.first() {
+        Some(recorded) if recorded.id == cached.id => Ok(Some((cached.seq, cached.fold))),
         // The database went back to an earlier state, and the log went on differently.
-        Some(recorded) if recorded.id != cached.id => {
+        Some(_) => {
             cache.forget(pk);
             Ok(None)
         }
-        // It is the same, or was deleted because of its age.
-        Some(_) | None => Ok(Some((cached.seq, cached.fold))),
+        // It was deleted because of its age, so the base covers at least as much; or it is lost and nothing is in its place.
+        None => Ok(None),
     }
 }
 

@@ -14,7 +14,7 @@ use sqlx::Executor as _;
 
 use super::probe::{Probe, ask, instance};
 use super::replicas::{LONG, cancel, replica, store};
-use crate::support::clocked::Clocked;
+use crate::support::clocked::{Clocked, DAY, TODAY};
 use crate::support::http::{soon, until};
 use crate::support::metrics::found;
 use crate::support::postgres::Database;
@@ -142,12 +142,31 @@ async fn all_who_listen_are_told_although_a_thread_that_went_back_cannot_be_read
     until("both are reported in the end", async || counted() == 2.0).await;
 }
 
+/// Takes back what the only thread's log has after this seq.
+async fn lose_after(database: &Database, seq: i64) {
+    let mut other = database.connect().await;
+    let lost = [
+        format!("DELETE FROM observations WHERE seq > {seq}"),
+        format!("UPDATE threads SET version = version - 1, last_seq = {seq}"),
+    ];
+    for sql in lost {
+        other.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
+    }
+}
+
+/// The newest messages of a copy of the thread as of this seq.
+async fn copied(clocked: &Clocked, seq: i64) -> Vec<String> {
+    let (service, caller) = (clocked.instance.service(), clocked.instance.caller());
+    soon(fork::fork(service, caller, &"t".into(), Some(seq), Some("copy".into()), None)).await.unwrap();
+    let newest = threads::newest_messages(service, caller, &"copy".into(), None, 10).await.unwrap();
+    newest.into_iter().map(|message| message.content).collect()
+}
+
 /// Folds of a log that is read are kept at every 400th observation.
 #[tokio::test]
 async fn what_was_read_of_the_lost_part_of_a_log_is_not_in_its_later_states() {
     let database = Database::fresh().await;
     let clocked = Clocked::on(store(&database).await, |_| {}).await;
-    let (service, caller, id) = (clocked.instance.service(), clocked.instance.caller(), "t".into());
     let last = async || clocked.page("t", 0).await.unwrap().last_seq;
     let (mut kept, mut end) = (0, 0);
     while end < 400 {
@@ -156,19 +175,40 @@ async fn what_was_read_of_the_lost_part_of_a_log_is_not_in_its_later_states() {
     }
     clocked.state("t", Some(end)).await.unwrap();
 
-    let mut other = database.connect().await;
-    let lost = [
-        format!("DELETE FROM observations WHERE seq > {kept}"),
-        format!("UPDATE threads SET version = version - 1, last_seq = {kept}"),
-    ];
-    for sql in lost {
-        other.execute(sqlx::AssertSqlSafe(sql)).await.unwrap();
-    }
+    lose_after(&database, kept).await;
     while last().await < 400 {
         clocked.ask("t", "hello again").await;
     }
-    soon(fork::fork(service, caller, &id, Some(400), Some("copy".into()), None)).await.unwrap();
-    let newest = threads::newest_messages(service, caller, &"copy".into(), None, 10).await.unwrap();
-    assert!(newest.iter().any(|message| message.content == "hello again"), "{newest:#?}");
+    assert!(copied(&clocked, 400).await.contains(&"hello again".to_owned()));
     clocked.instance.close().await;
+}
+
+/// The last observation of the fold that was read is deleted, so it cannot be compared.
+#[tokio::test]
+async fn what_was_read_of_the_lost_part_of_a_log_is_not_where_another_process_has_it_begin() {
+    let database = Database::fresh().await;
+    let last = async |clocked: &Clocked| clocked.page("t", 0).await.unwrap().last_seq;
+    let first = Clocked::on(store(&database).await, |_| {}).await;
+    let mut kept = 0;
+    while kept < 400 {
+        first.finish("t").await;
+        kept = last(&first).await;
+    }
+    first.days_pass(91).await;
+    first.instance.close().await;
+
+    let reader = Clocked::at(TODAY + 91 * DAY, store(&database).await, |_| {}).await;
+    reader.ask("t", "hello").await;
+    let end = last(&reader).await;
+    // It is read from the base to its end, where the fold is kept.
+    reader.state("t", Some(end)).await.unwrap();
+    lose_after(&database, kept).await;
+    reader.ask("t", "hello again").await;
+    assert_eq!(last(&reader).await, end);
+    let other = Clocked::at(TODAY + 91 * DAY, store(&database).await, |_| {}).await;
+    other.days_pass(91).await;
+    assert_eq!(other.page("t", 0).await.unwrap().min_seq, end + 1);
+    assert!(copied(&reader, end).await.contains(&"hello again".to_owned()));
+    other.instance.close().await;
+    reader.instance.close().await;
 }
