@@ -10,7 +10,7 @@ use super::{Result, Service, threads};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::console_urls::ConsoleUrls;
 use crate::domain::fault::{Code, Fault};
-use crate::domain::hitl::{Suspension, SuspensionKind, SuspensionStatus};
+use crate::domain::hitl::{Resolution, Suspension, SuspensionKind, SuspensionStatus};
 use crate::domain::ids::{RunId, SuspensionId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::policy::Barred;
 use crate::domain::run::Run;
@@ -211,17 +211,19 @@ pub(super) async fn open_of_run(
 /// Questions of a thread that are scanned at once for those of one run.
 const PAST_CHUNK: u32 = 100;
 
-/// The questions of a run that have ended, the newest first, with their payloads. Reads the thread's newest questions, as far
-/// as they are of this run.
+/// Those of the run's questions that have ended and are wanted, the newest first, with their payloads.
 pub async fn past_of_run(
     service: &Service,
     caller: &Caller,
     thread: &ThreadId,
     run: &RunId,
+    is_wanted: impl Fn(&Suspension) -> bool + Send + Sync,
 ) -> Result<Vec<Suspension>> {
-    let (pk, past) = stored_past_of_run(service, caller, thread, run).await?;
-    let mut complete = Vec::with_capacity(past.len());
-    for suspension in past {
+    let mut wanted = Vec::new();
+    let take = |over: Suspension| wanted.extend(Some(over).filter(|over| is_wanted(over)));
+    let pk = for_each_past_of_run(service, caller, thread, run, take).await?;
+    let mut complete = Vec::with_capacity(wanted.len());
+    for suspension in wanted {
         complete.push(with_payloads(service, pk, suspension).await?);
     }
     Ok(complete)
@@ -234,30 +236,35 @@ pub async fn last_ended_by(
     thread: &ThreadId,
     run: &RunId,
 ) -> Result<Option<String>> {
-    let (_, past) = stored_past_of_run(service, caller, thread, run).await?;
-    let last = past.into_iter().filter_map(|over| over.resolution).max_by_key(|resolution| resolution.decided_at);
+    let mut last: Option<Resolution> = None;
+    let take = |over: Suspension| {
+        last = last.take().into_iter().chain(over.resolution).max_by_key(|resolution| resolution.decided_at);
+    };
+    for_each_past_of_run(service, caller, thread, run, take).await?;
     Ok(last.map(|resolution| resolution.decided_by))
 }
 
-/// The same as stored: arguments and plans may be payload references.
-async fn stored_past_of_run(
+/// Calls `take` with each of the run's questions that have ended, the newest first, as stored: arguments and plans may be
+/// payload references. Reads the thread's newest questions, as far as they are of this run.
+async fn for_each_past_of_run(
     service: &Service,
     caller: &Caller,
     thread: &ThreadId,
     run: &RunId,
-) -> Result<(ThreadPk, Vec<Suspension>)> {
+    mut take: impl FnMut(Suspension) + Send,
+) -> Result<ThreadPk> {
     let pk = threads::row(service, caller, thread).await?.pk;
-    let (mut past, mut page) = (Vec::new(), PageAsk::first(PAST_CHUNK));
+    let mut page = PageAsk::first(PAST_CHUNK);
     loop {
         let wanted = SuspensionsWanted::Past { status: None, decided_by: None };
         let ask = SuspensionAsk { tenant: caller.tenant, thread: Some(pk), wanted, page };
         let asked = service.reads.suspensions(&ask).await?;
         let questions = asked.items.iter().filter_map(|found| legible::<Suspension>(&found.row));
-        let of_run: Vec<Suspension> = questions.filter(|one| one.run_id == *run).collect();
-        let is_over = of_run.is_empty() || asked.next_cursor.is_none();
-        past.extend(of_run.into_iter().filter(|one| one.status != SuspensionStatus::Pending));
+        let mut of_run = questions.filter(|one| one.run_id == *run).peekable();
+        let is_over = of_run.peek().is_none() || asked.next_cursor.is_none();
+        of_run.filter(|one| one.status != SuspensionStatus::Pending).for_each(&mut take);
         if is_over {
-            return Ok((pk, past));
+            return Ok(pk);
         }
         page = PageAsk { cursor: asked.next_cursor, limit: PAST_CHUNK };
     }

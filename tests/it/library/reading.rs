@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pes::domain::facts::Fact;
+use pes::domain::hitl::SuspensionKind;
 use pes::domain::ids::{RunId, TenantPk, ThreadId, ThreadPk};
 use pes::domain::observation::{ObservationType, Record};
 use pes::domain::retention::Kept;
@@ -320,6 +321,30 @@ async fn answers_are_read_together_and_open_questions_without_their_thread() {
     assert_eq!((store.calls("row"), store.calls("rows_by_id")), (0, 1));
     let open = suspensions::open_on(service, caller, &"asking".into()).await.unwrap();
     assert_eq!((open.len(), store.calls("load"), store.calls("suspensions")), (1, 0, 1));
+    clocked.instance.close().await;
+}
+
+#[tokio::test]
+async fn of_past_questions_those_that_are_not_wanted_are_not_read_whole() {
+    let counted = Moody::fresh().await;
+    let store: Arc<dyn Store> = counted.clone();
+    let clocked = Clocked::on(store.clone(), |_| {}).await;
+    let (service, caller, id) = (clocked.instance.service(), clocked.instance.caller(), ThreadId::from("t"));
+    let answer = clocked.suspend("t").await;
+    clocked.resume("t", answer).await;
+    let (page, row) = (PageAsk::first(9), store.thread(caller.tenant, &id).await.unwrap().unwrap());
+    let asked = store.rows(row.pk, RowKind::Suspension, Order::Ascending, &page).await.unwrap().items.remove(0);
+    let mut body: Value = serde_json::from_str(&asked.body).unwrap();
+    let run = body["runId"].as_str().unwrap().into();
+    (body["kind"], body["toolInput"]) = ("client_tool".into(), json!({ "$payload": "large" }));
+    let call = Row { id: "sus_z".to_owned(), body: body.to_string(), ..asked };
+    let commit = Commit { pk: row.pk, rows: vec![call], fence: row.fence, last_seq: row.last_seq, ..next() };
+    assert_eq!(store.commit(commit).await.unwrap(), Committed::Done);
+    for (kind, payloads) in [(SuspensionKind::ClientTool, 1), (SuspensionKind::Approval, 0)] {
+        counted.calls("payloads");
+        let past = suspensions::past_of_run(service, caller, &id, &run, |one| one.kind == kind).await.unwrap();
+        assert_eq!((past.len(), counted.calls("payloads")), (1, payloads), "{kind:?}");
+    }
     clocked.instance.close().await;
 }
 

@@ -63,8 +63,8 @@ pub(super) async fn is_shown(
     let text = |question: &Suspension| question::text(&question.asked(), urls.as_ref());
     let Some(run) = open.first().map(|question| &question.run_id) else { return Ok(true) };
     let open: Vec<String> = open.iter().map(|question| text(question)).collect();
-    let answered = suspensions::past_of_run(&ctx.app.service, &ctx.caller, thread, run).await?;
-    let answered: Vec<String> = answered.iter().filter(|one| is_for_people(one)).map(text).collect();
+    let answered = suspensions::past_of_run(&ctx.app.service, &ctx.caller, thread, run, is_for_people).await?;
+    let answered: Vec<String> = answered.iter().map(text).collect();
     Ok(which_thread::asks_first(said, &open, &answered).unwrap_or(true))
 }
 
