@@ -9,15 +9,15 @@ use crate::support::app::App;
 use crate::support::http::{Said, soon};
 use crate::support::store::{Mood, Moody};
 
-const HELLO: &str = "Hello there.";
-const COUNT: &str = "Two and two are four.";
+pub(super) const HELLO: &str = "Hello there.";
+pub(super) const COUNT: &str = "Two and two are four.";
 
 fn content(answer: &Said) -> String {
     answer.expect(200)["choices"][0]["message"]["content"].as_str().expect("a text").to_owned()
 }
 
 /// The thread, and the answer.
-async fn ask(app: &App, body: &Value) -> (String, String) {
+pub(super) async fn ask(app: &App, body: &Value) -> (String, String) {
     named(app, body, None).await
 }
 
@@ -71,25 +71,6 @@ async fn a_thread_begins_with_the_newest_of_the_messages_that_are_sent() {
     for thread in [chat.as_str(), response["metadata"]["pes_thread"].as_str().unwrap()] {
         assert_eq!(conversation(&app, thread).await, ["calls", "Three sums.", "count", COUNT]);
     }
-}
-
-#[tokio::test]
-async fn a_thread_that_began_with_the_newest_messages_goes_on() {
-    let limited = |config: &mut Config| {
-        gated(config);
-        config.limits.history_messages = 2;
-    };
-    let app = App::with(limited).await;
-    let begun = ["hello", "Good day.", "calls", "Three sums.", "hello"];
-    let (thread, answer) = ask(&app, &turns(&begun)).await;
-    assert_eq!(answer, HELLO);
-    let next = [&begun[..], &[HELLO, "count"]].concat();
-    let (same, question) = ask(&app, &turns(&next)).await;
-    assert_eq!(same, thread);
-    let approved = [&next[..], &[&question, "yes"]].concat();
-    assert_eq!(ask(&app, &turns(&approved)).await, (thread.clone(), COUNT.to_owned()));
-    let edited = [&begun[..], &["Hello you.", "hello"]].concat();
-    assert_ne!(ask(&app, &turns(&edited)).await.0, thread);
 }
 
 #[tokio::test]
@@ -192,7 +173,7 @@ async fn a_question_is_answered_by_text_and_an_answer_can_be_given_again() {
     assert_eq!(conversation(&app, &thread).await.len(), 5);
 }
 
-fn gated(config: &mut Config) {
+pub(super) fn gated(config: &mut Config) {
     config.agent.tool_policy.insert("calc*".to_owned(), PolicyAction::Ask);
 }
 

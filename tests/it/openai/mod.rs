@@ -7,6 +7,7 @@ mod conversations;
 mod errors;
 mod forms;
 mod killed;
+mod long_conversations;
 mod models;
 mod params;
 mod peer;
