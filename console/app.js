@@ -41,7 +41,7 @@ const app = {
   announcer: createAnnouncer(document.getElementById('said')),
 };
 app.api = createApi({ clock: app.clock, onRefused: refused, onServed: (path) => served(path) });
-app.lists = createLists({ api: app.api, changed: paint, wereRead });
+app.lists = createLists({ api: app.api, changed: paint, readBy, wereRead: () => isLacking && start() });
 
 /** Paints once before the next frame, however often it is called. */
 function paint() {
@@ -193,10 +193,10 @@ const lacks = (problem) => void (isLacking ||= problem.retryable);
 
 const isOther = (me) => me.tenant !== app.me?.tenant || me.keyName !== app.me?.keyName;
 
-/** `me`: the caller, or null. Another one signed in in another tab: nothing of the person before is left. */
-function wereRead(me) {
-  if (isLacking) start();
-  else if (me && app.me && isOther(me) && !(app.me.open || app.isOver || app.route.page === 'login')) location.reload();
+/** Of another caller, who signed in in another tab: nothing of the person before is left. */
+function readBy(me) {
+  if (!app.me || !isOther(me) || app.me.open || app.isOver || app.route.page === 'login') return;
+  location.reload();
 }
 
 /** For another person: drafts and lists are gone. */

@@ -15,7 +15,8 @@ const NONE = { threads: null, more: false, changes: 0, questions: null, problem:
 
 const EVENTS = ['focus', 'online'];
 
-export function createLists({ api, changed, wereRead = () => {}, open = openLive, target = globalThis.window }) {
+/** `readBy(me)` gets the caller, whatever the lists answer. */
+export function createLists({ api, changed, readBy = () => {}, wereRead = () => {}, open = openLive, target = globalThis.window }) {
   const lists = { ...NONE };
   /** Of the server, since the page was loaded. */
   const versions = new Set();
@@ -33,8 +34,9 @@ export function createLists({ api, changed, wereRead = () => {}, open = openLive
     const mine = live;
     clearTimeout(timer);
     meanwhile = [];
-    reading = Promise.all([api.get(`/threads?limit=${MOST}`), api.all('/suspensions?limit=200'), api.get('/version'), api.get(WHO).catch(() => null)])
-      .then(([threads, questions, { version }, me]) => {
+    const caller = api.get(WHO).then((me) => mine && mine === live && readBy(me), () => {});
+    reading = Promise.all([api.get(`/threads?limit=${MOST}`), api.all('/suspensions?limit=200'), api.get('/version'), caller])
+      .then(([threads, questions, { version }]) => {
         if (!mine || mine !== live) return;
         versions.add(version);
         Object.assign(lists, {
@@ -42,7 +44,7 @@ export function createLists({ api, changed, wereRead = () => {}, open = openLive
         });
         for (const [event, data] of meanwhile) take[event](data);
         pause = PAUSE;
-        wereRead(me);
+        wereRead();
       })
       .catch((problem) => {
         if (mine !== live) return;

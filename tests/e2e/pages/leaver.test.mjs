@@ -12,7 +12,7 @@ const server = await serve({ env: KEYS });
 await server.ask('POST', '/threads/mine/process', { query: INVITE }, { ...bearer(ADMIN), prefer: 'wait=60' });
 
 /** A key made for a test, and its id. */
-const makeKey = (name) => server.post('/keys', { name, scopes: ['read', 'run', 'admin'], tenant: 'default' }, bearer(ADMIN));
+const makeKey = (name, scopes = ['read', 'run', 'admin']) => server.post('/keys', { name, scopes, tenant: 'default' }, bearer(ADMIN));
 
 async function signIn(page, key) {
   await at(page, 'login').waitFor();
@@ -88,6 +88,20 @@ test('who signs in in another tab finds nothing of the person before in this one
   await page.evaluate(() => dispatchEvent(new Event('focus')));
   await page.locator('.me', { hasText: 'root' }).waitFor();
   assert.equal(await at(page, 'query').inputValue(), '');
+  await done(page);
+});
+
+test('who signs in in another tab and may list no threads finds nothing of the person before either', async () => {
+  const page = await signedIn(ADMIN, '#/t/mine');
+  await at(page, 'question').waitFor();
+  const { key } = await makeKey('approver', ['approve']);
+  const other = await page.context().newPage();
+  await other.goto(`${server.url}/#/login`);
+  await signIn(other, key);
+  await other.locator('.me', { hasText: 'approver' }).waitFor();
+  await page.evaluate(() => dispatchEvent(new Event('focus')));
+  await page.locator('.me', { hasText: 'approver' }).waitFor();
+  assert.equal(await at(page, 'question').count(), 0);
   await done(page);
 });
 

@@ -15,9 +15,10 @@ function listed(target = null) {
     refusal: null,
     held: null,
     version: '1.0.0',
+    caller: 'ann',
     async get(path) {
       if (path === '/version') return { version: api.version };
-      if (path === '/whoami') return { keyName: 'ann' };
+      if (path === '/whoami') return { keyName: api.caller };
       reads += 1;
       await api.held;
       if (api.away) throw new Problem(0, { title: 'The server does not answer.' });
@@ -30,9 +31,10 @@ function listed(target = null) {
     Object.assign(socket, on);
     return { retryNow() {}, close: () => { socket.closed += 1; } };
   };
-  const lists = createLists({ api, changed() {}, open, target });
+  const readers = [];
+  const lists = createLists({ api, changed() {}, readBy: ({ keyName }) => readers.push(keyName), open, target });
   lists.start();
-  return { lists, api, socket, now: lists.lists, reads: () => reads };
+  return { lists, api, socket, now: lists.lists, reads: () => reads, readers };
 }
 
 test('what the socket tells stands in the lists, and what it may have missed is read', async () => {
@@ -89,6 +91,28 @@ test('what was read for another key is in no list', async () => {
   await late;
   assert.deepEqual([now.threads, now.problem], [null, null]);
   lists.stop();
+});
+
+test('who reads is told before the lists, and also where they are refused', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { lists, api, now, readers } = listed();
+  await lists.read();
+  readers.length = 0;
+  for (const refusal of [403, 429, 503]) {
+    Object.assign(api, { refusal, caller: `as ${refusal}` });
+    await lists.read();
+    assert.deepEqual([now.problem.status, readers.pop()], [refusal, `as ${refusal}`]);
+  }
+  let release;
+  Object.assign(api, { refusal: null, caller: 'bob', held: new Promise((resolve) => { release = resolve; }) });
+  const reading = lists.read();
+  await new Promise(setImmediate);
+  assert.equal(readers.pop(), 'bob');
+  lists.stop();
+  release();
+  await reading;
+  await lists.read();
+  assert.deepEqual(readers, [], 'nobody reads them any more');
 });
 
 test('a server that is away is asked, and says so by its silence', async () => {
