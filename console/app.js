@@ -196,6 +196,8 @@ const isOther = (me) => me.tenant !== app.me?.tenant || me.keyName !== app.me?.k
 /** Of another caller, who signed in in another tab: nothing of the person before is left. */
 function readBy(me) {
   if (!app.me || !isOther(me) || app.me.open || app.isOver || app.route.page === 'login') return;
+  // Who could save it is signed out.
+  guards = [];
   location.reload();
 }
 

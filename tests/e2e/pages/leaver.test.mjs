@@ -105,6 +105,31 @@ test('who signs in in another tab and may list no threads finds nothing of the p
   await done(page);
 });
 
+test('who signs in in another tab is not asked about what the person before did not save', async () => {
+  const { key } = await makeKey('editor');
+  const page = await signedIn(key, '#/policy');
+  await page.locator('details.part').evaluate((part) => { part.open = true; });
+  // The browser asks only about a page that was used: keys are pressed.
+  await at(page, 'rules-json').press('End');
+  await at(page, 'rules-json').press('Space');
+  await page.locator('.off-reason', { hasText: 'Try them on past calls first.' }).waitFor();
+  const asked = [];
+  page.on('dialog', (dialog) => {
+    asked.push(dialog.type());
+    return dialog.dismiss();
+  });
+  const other = await page.context().newPage();
+  await other.goto(`${server.url}/#/login`);
+  await signIn(other, ADMIN);
+  await other.locator('.me', { hasText: 'root' }).waitFor();
+  const loaded = page.waitForEvent('domcontentloaded');
+  await page.evaluate(() => dispatchEvent(new Event('focus')));
+  await loaded;
+  await page.locator('.me', { hasText: 'root' }).waitFor();
+  assert.deepEqual(asked, []);
+  await done(page);
+});
+
 test('who signs in as somebody else without a sign-out gets lists of their own', async () => {
   const { key } = await makeKey('stayer');
   const page = await signedIn(key, '#/new');
