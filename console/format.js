@@ -75,19 +75,22 @@ export function placed(style) {
 /** `time` has `now()`, so that tests can set it. */
 export function createClock(time = Date) {
   let offset = 0;
-  let best = Infinity;
-  let measured = 0;
+  let best = { took: Infinity, drift: 0 };
+  let others = [];
   return {
     /** Milliseconds since 1970, as the server counts them. */
     now: () => time.now() + offset,
-    /** Adjusts to a `Date` header: the fastest answer counts, as the most precise, until one of the clocks is set. */
+    /** Adjusts to a `Date` header: the fastest answer counts, until three in a row agree on another time: a clock was set. */
     heard(date, sentAt, now = time.now()) {
       const took = now - sentAt;
       // The header is cut to seconds: add half a second, the mean error.
       const drift = Date.parse(date ?? '') + 500 - (sentAt + took / 2);
-      const isSet = Math.abs(drift - measured) > 1000 + (took + best) / 2;
-      if (Number.isNaN(drift) || took < 0 || (took > best && !isSet)) return;
-      [best, measured] = [took, drift];
+      const agrees = (one) => Math.abs(drift - one.drift) <= 1000 + (took + one.took) / 2;
+      if (Number.isNaN(drift) || took < 0) return;
+      others = agrees(best) ? [] : [...others.filter(agrees), { took, drift }];
+      if (others.length ? others.length < 3 : took > best.took) return;
+      best = { took, drift };
+      others = [];
       offset = Math.abs(drift) > 1500 ? drift : 0;
     },
   };
