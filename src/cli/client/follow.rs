@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::answer::Draft;
 use super::args::Output;
 use super::events::{Events, FrameContent, Next, ObservationFrame};
-use super::input::Input;
+use super::input::{Input, Line};
 use super::leave::leave;
 use super::lists::now;
 use super::outage::{self, Outage};
@@ -91,36 +91,36 @@ pub(super) async fn follow(server: &Server, watched: Watched, input: &mut Input)
     let with_tokens = watched.output.tokens || (is_drawn() && !watched.output.json);
     let events = Events::new(server, &watched.thread, watched.after, Some(watched.run.clone()), with_tokens);
     let interrupts = signal(SignalKind::interrupt())?;
-    let follower = Follower {
-        server,
-        is_drawn: is_drawn() && !watched.output.json,
-        view: PlanView { title: line(&watched.title), seq: watched.after, ..PlanView::default() },
-        watched,
-        screen: Screen::that_hides_input(),
-        printed: ResultLines::default(),
-        style: Style::of_environment(),
-        is_caught_up: false,
-        outage: Outage::default(),
-        turn: 0,
-        asking: None,
-        is_prompted: false,
-        kept: None,
-        left_to_others: Vec::new(),
-        sent: Vec::new(),
-        status: RunStatus::Running,
-        ahead: None,
-        input,
-    };
-    follower.run(events, interrupts).await
+    Follower::new(server, watched, input).run(events, interrupts).await
 }
 
-impl Follower<'_> {
+impl<'s> Follower<'s> {
+    fn new(server: &'s Server, watched: Watched, input: &'s mut Input) -> Self {
+        Self {
+            server,
+            is_drawn: is_drawn() && !watched.output.json,
+            view: PlanView { title: line(&watched.title), seq: watched.after, ..PlanView::default() },
+            watched,
+            screen: Screen::that_hides_input(),
+            printed: ResultLines::default(),
+            style: Style::of_environment(),
+            is_caught_up: false,
+            outage: Outage::default(),
+            turn: 0,
+            asking: None,
+            is_prompted: false,
+            kept: None,
+            left_to_others: Vec::new(),
+            sent: Vec::new(),
+            status: RunStatus::Running,
+            ahead: None,
+            input,
+        }
+    }
+
     async fn run(mut self, events: Events<'_>, mut interrupts: Signal) -> Result<Ended, Error> {
         // The unfolded stream keeps a pending read when the loop handles something else and polls it again.
-        let mut frames = pin!(stream::unfold(events, async |mut events| {
-            let next = events.next().await;
-            Some((next, events))
-        }));
+        let mut frames = pin!(stream::unfold(events, async |mut events| Some((events.next().await, events))));
         let mut ticks = interval(DRAW_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
@@ -146,7 +146,7 @@ impl Follower<'_> {
                 },
                 due = ticks.tick(), if self.is_drawn && !asks => if !is_late(due) { self.draw() },
                 typed = self.input.line(), if asks => {
-                    if let Some(ended) = self.typed(typed?, &mut interrupts).await? {
+                    if let Some(ended) = self.typed(typed, &mut interrupts).await? {
                         return Ok(ended);
                     }
                 }
@@ -307,12 +307,19 @@ impl Follower<'_> {
         self.watched.may_ask && !self.watched.output.json && can_ask()
     }
 
-    async fn typed(&mut self, typed: Option<String>, interrupts: &mut Signal) -> Result<Option<Ended>, Error> {
+    async fn typed(&mut self, typed: Line, interrupts: &mut Signal) -> Result<Option<Ended>, Error> {
         let Some(asked) = self.asking.take() else { return Ok(None) };
-        let Some(text) = typed else {
-            // The input is closed: nobody can answer here.
-            self.watched.may_ask = false;
-            return Ok(None);
+        let text = match typed {
+            Ok(Some(text)) => text,
+            Err(Error::Usage(why)) => {
+                self.ask_again(asked, &why);
+                return Ok(None);
+            }
+            // The input is closed, or the terminal is gone: nobody can answer here.
+            Ok(None) | Err(_) => {
+                self.watched.may_ask = false;
+                return Ok(None);
+            }
         };
         self.is_prompted = false;
         // An answer may need further input, which the person may break off.

@@ -23,8 +23,8 @@ fn unreadable(error: &io::Error) -> Error {
     }
 }
 
-/// `None`: the input is closed.
-type Line = Result<Option<String>, Error>;
+/// `None`: the input is closed. A line that is no text is an `Error::Usage`.
+pub(super) type Line = Result<Option<String>, Error>;
 
 /// Reads only on demand, so that an editor has the terminal to itself.
 pub(super) struct Input {

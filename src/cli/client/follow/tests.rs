@@ -1,9 +1,11 @@
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
-use super::{Ended, Watched, follow};
+use super::{Ended, Follower, Watched, follow};
+use crate::cli::Error;
 use crate::cli::client::args::Output;
 use crate::cli::client::input::Input;
 use crate::cli::server::tests::answers;
@@ -13,10 +15,8 @@ fn found(body: &serde_json::Value) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-/// Follows until the run waits; returns the questions that it waits for, and whether another run asks them.
-async fn waits_for(all: &[&str]) -> (Vec<String>, bool) {
-    let server = answers(all);
-    let watched = Watched {
+fn watched() -> Watched {
+    Watched {
         thread: "t".to_owned(),
         title: String::new(),
         run: "run_2".to_owned(),
@@ -25,8 +25,13 @@ async fn waits_for(all: &[&str]) -> (Vec<String>, bool) {
         may_ask: false,
         deadline: Some(Instant::now() + Duration::from_secs(30)),
         command: "pes watch",
-    };
-    match follow(&server, watched, &mut Input::of_terminal()).await {
+    }
+}
+
+/// Follows until the run waits; returns the questions that it waits for, and whether another run asks them.
+async fn waits_for(all: &[&str]) -> (Vec<String>, bool) {
+    let server = answers(all);
+    match follow(&server, watched(), &mut Input::of_terminal()).await {
         Ok(Ended::Waits { open, is_queued }) => {
             (open.iter().map(|asked| asked.suspension_id.to_string()).collect(), is_queued)
         }
@@ -110,4 +115,19 @@ async fn a_run_whose_call_asks_waits_for_a_person_while_it_runs() {
 async fn a_server_that_cannot_say_now_how_the_run_stands_is_asked_again() {
     assert_eq!(waits_for(&[STREAM, BUSY, &run("suspended"), &open("run_2")]).await, own());
     assert_eq!(waits_for(&[STREAM, &run("suspended"), BUSY, &run("suspended"), &open("run_2")]).await, own());
+}
+
+#[tokio::test]
+async fn a_typed_line_that_is_no_text_is_asked_for_again_and_a_terminal_that_is_gone_ends_only_the_asking() {
+    let mut failures = vec![Error::Failed("gone".to_owned()), Error::Usage("no text".to_owned())];
+    let mut input = Input::of(move || failures.pop().map_or(Ok(None), Err));
+    let server = answers(&[]);
+    let mut follower = Follower::new(&server, Watched { may_ask: true, ..watched() }, &mut input);
+    follower.asking = Some(serde_json::from_value(question("run_2")).unwrap());
+    let mut interrupts = signal(SignalKind::interrupt()).unwrap();
+    for is_asked_again in [true, false] {
+        let typed = follower.input.line().await;
+        assert!(follower.typed(typed, &mut interrupts).await.unwrap().is_none());
+        assert_eq!((follower.asking.is_some(), follower.watched.may_ask), (is_asked_again, is_asked_again));
+    }
 }
