@@ -15,7 +15,6 @@ import { forget } from './views/parts.js';
 import { BUSY } from './views/rail.js';
 import { Shell } from './views/shell.js';
 
-
 const root = document.getElementById('app');
 const page = document.documentElement;
 let isPainting = false;

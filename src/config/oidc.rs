@@ -28,6 +28,7 @@ pub struct OidcIssuer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_claim: Option<String>,
     /// The tenants that this claim may name: names, or beginnings of names with a `*` at the end. Absent = any tenant.
+    /// A tenant whose name itself ends in `*` cannot be named alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenants: Option<Vec<String>>,
     /// The claim with the scopes: words separated by spaces, or a list of words.

@@ -1,4 +1,4 @@
-//! A thread's events for one subscriber: the backlog, then the live events. No gap, no duplicate.
+//! A thread's events for one subscriber: the backlog, then the live events. None comes twice; if some are gone, a gap says so.
 //!
 //! The subscription is created before the backlog is read. What is committed in between arrives twice and is sent once.
 
