@@ -277,11 +277,17 @@ impl StoredEntry {
 }
 
 /// The requested observations. `entries` returns entries after a seq, up to a limit, in order. It may leave out entries
-/// without a requested observation, and no others. `Unavailable` if the log was shortened between two calls of it: a gap in
-/// the middle looks like an entry that cannot be read. One at the beginning is left to the caller.
-pub(crate) async fn observations<F>(ask: &ObservationAsk, entries: impl Fn(i64, i64) -> F) -> Result<Vec<Observation>>
+/// without a requested observation, and no others. `min_seq` returns where the log begins. `Unavailable` if the log was
+/// shortened between two calls of `entries`: a gap in the middle looks like an entry that cannot be read, and one up to the
+/// end like the end. A gap at the beginning is left to the caller, and so is a thread that was deleted meanwhile.
+pub(crate) async fn observations<F, M>(
+    ask: &ObservationAsk,
+    entries: impl Fn(i64, i64) -> F,
+    min_seq: impl Fn() -> M,
+) -> Result<Vec<Observation>>
 where
     F: Future<Output = Result<Vec<Entry>>>,
+    M: Future<Output = Result<Option<i64>>>,
 {
     let (limit, until) = (ask.limit as usize, ask.until.unwrap_or(i64::MAX));
     let (mut found, mut after) = (Vec::new(), ask.after);
@@ -290,8 +296,12 @@ where
         let wanted = PAGE.min(until - after).min((limit - found.len()) as i64);
         let page = entries(after, wanted).await?;
         let is_last = (page.len() as i64) < wanted;
-        if after > ask.after && page.first().is_some_and(|first| first.min_seq > after + 1) {
-            return Err(Error::Unavailable(SHORTENED.to_owned()));
+        if after > ask.after {
+            let first = page.first().map(|first| first.min_seq);
+            let begins = if first.is_some() { first } else { min_seq().await? };
+            if begins.is_some_and(|begins| begins > after + 1) {
+                return Err(Error::Unavailable(SHORTENED.to_owned()));
+            }
         }
         for Entry { thread, seq, body, .. } in page {
             // An entry that cannot be read is skipped.

@@ -23,22 +23,27 @@ fn entry(seq: i64, min_seq: i64) -> Entry {
     Entry { thread: "t".into(), min_seq, seq, body }
 }
 
-/// The numbers of the first 200 observations of a log that is shortened to `min_seq` after the first query.
-async fn read(min_seq: i64) -> Result<Vec<i64>> {
+/// The numbers of the first 200 observations of a log up to `last` that is shortened to `min_seq` after the first query.
+async fn read(last: i64, min_seq: i64) -> Result<Vec<i64>> {
     let entries = move |after: i64, limit: i64| async move {
         let min_seq = if after == 0 { 1 } else { min_seq };
-        let found = (min_seq.max(after + 1)..).take(limit as usize).map(|seq| entry(seq, min_seq));
+        let found = (min_seq.max(after + 1)..=last).take(limit as usize).map(|seq| entry(seq, min_seq));
         Ok::<Vec<Entry>, Error>(found.collect())
     };
     let ask = ObservationAsk { limit: 200, ..ObservationAsk::default() };
-    Ok(observations(&ask, entries).await?.iter().map(|seen| seen.seq).collect())
+    let found = observations(&ask, entries, || async move { Ok(Some(min_seq)) }).await?;
+    Ok(found.iter().map(|seen| seen.seq).collect())
 }
 
 #[tokio::test]
 async fn a_page_of_a_log_that_is_shortened_meanwhile_has_no_gap() {
     for min_seq in [1, PAGE + 1] {
-        assert_eq!(read(min_seq).await.unwrap(), (1..=200).collect::<Vec<_>>());
+        assert_eq!(read(400, min_seq).await.unwrap(), (1..=200).collect::<Vec<_>>());
+        assert_eq!(read(PAGE, min_seq).await.unwrap(), (1..=PAGE).collect::<Vec<_>>(), "that was all");
     }
-    let Err(Error::Unavailable(why)) = read(PAGE + 2).await else { panic!("there is a gap") };
-    assert_eq!(why, SHORTENED);
+    // Also if nothing is left of the log.
+    for min_seq in [PAGE + 2, 401] {
+        let Err(Error::Unavailable(why)) = read(400, min_seq).await else { panic!("there is a gap before {min_seq}") };
+        assert_eq!(why, SHORTENED);
+    }
 }

@@ -6,6 +6,7 @@ use super::Postgres;
 use super::pool::PgQuery;
 use crate::domain::ids::{RunId, ThreadPk};
 use crate::domain::observation::{Observation, Recorded};
+use crate::store::columns::Columns as _;
 use crate::store::log::{self, Entry};
 use crate::store::{LogStore, ObservationAsk, Result};
 
@@ -15,6 +16,9 @@ SELECT t.thread_id, t.min_seq, o.seq, o.body FROM observations o JOIN threads t 
 WHERE o.pk = $1 AND o.seq > $2 AND o.seq >= t.min_seq
     AND ($3::text[] = '{}' OR EXISTS (SELECT FROM unnest($3) w (type) WHERE strpos(o.types, w.type) > 0))
 ORDER BY o.seq LIMIT $4";
+
+/// Where the log begins.
+const MIN_SEQ: &str = "SELECT min_seq FROM threads WHERE pk = $1";
 
 /// Entries before a seq that contain a `RUN_STARTED`.
 const BEGINNINGS: &str = "
@@ -32,10 +36,9 @@ ORDER BY o.seq DESC LIMIT $3";
 impl LogStore for Postgres {
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
         let types: Vec<&str> = ask.types.iter().map(|kind| kind.as_str()).collect();
-        log::observations(ask, |after, limit| {
-            self.entries(sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit))
-        })
-        .await
+        let entries =
+            |after, limit| self.entries(sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit));
+        log::observations(ask, entries, || self.min_seq(pk)).await
     }
 
     async fn facts(&self, pk: ThreadPk, run: &RunId, until: i64) -> Result<Vec<Recorded>> {
@@ -53,5 +56,10 @@ impl Postgres {
     async fn entries(&self, query: PgQuery<'_>) -> Result<Vec<Entry>> {
         let found = self.pool.fetch_all(query).await?;
         found.iter().map(Entry::read).collect()
+    }
+
+    async fn min_seq(&self, pk: ThreadPk) -> Result<Option<i64>> {
+        let found = self.pool.fetch_optional(sqlx::query(MIN_SEQ).bind(pk.0)).await?;
+        found.map(|row| row.number("min_seq")).transpose()
     }
 }

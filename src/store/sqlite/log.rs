@@ -17,6 +17,9 @@ WHERE o.pk = ?1 AND o.seq > ?2 AND o.seq >= t.min_seq
     AND (?3 IS NULL OR EXISTS (SELECT 1 FROM json_each(?3) w WHERE instr(o.types, w.value)))
 ORDER BY o.seq LIMIT ?4";
 
+/// Where the log begins.
+const MIN_SEQ: &str = "SELECT min_seq FROM threads WHERE pk = ?1";
+
 /// Entries before a seq that contain a `RUN_STARTED`.
 const BEGINNINGS: &str = "
 SELECT t.thread_id, t.min_seq, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
@@ -34,10 +37,9 @@ impl LogStore for Sqlite {
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
         let types = serde_json::to_string(&ask.types).expect("types are words");
         let types = (!ask.types.is_empty()).then_some(types);
-        log::observations(ask, |after, limit| {
-            self.entries(sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit))
-        })
-        .await
+        let entries =
+            |after, limit| self.entries(sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit));
+        log::observations(ask, entries, || self.min_seq(pk)).await
     }
 
     async fn facts(&self, pk: ThreadPk, run: &RunId, until: i64) -> Result<Vec<Recorded>> {
@@ -54,5 +56,10 @@ impl LogStore for Sqlite {
 impl Sqlite {
     async fn entries(&self, query: Query<'_, sqlx::Sqlite, SqliteArguments>) -> Result<Vec<Entry>> {
         query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(Entry::read).collect()
+    }
+
+    async fn min_seq(&self, pk: ThreadPk) -> Result<Option<i64>> {
+        let query = sqlx::query_scalar(MIN_SEQ).bind(pk.0);
+        query.fetch_optional(&self.readers).await.map_err(self.unreadable())
     }
 }

@@ -9,6 +9,7 @@ use super::bed::{Bed, record};
 super::on_every_store!(
     observations_are_read_in_windows,
     observations_are_filtered,
+    a_log_may_end_where_a_query_does,
     what_one_commit_told_is_taken_apart_again,
     a_filter_looks_as_far_as_it_must,
     where_a_run_began_is_found_from_the_end,
@@ -97,6 +98,16 @@ async fn observations_are_filtered(bed: Bed) {
     let types = vec![Plan, RunFinished];
     assert_eq!(seqs(&bed, pk, ObservationAsk { types: types.clone(), ..all.clone() }).await, [3, 5, 8, 10]);
     assert_eq!(seqs(&bed, pk, ObservationAsk { types, after: 8, ..all }).await, [10]);
+}
+
+/// Its entries are as many as one query reads.
+async fn a_log_may_end_where_a_query_does(bed: Bed) {
+    let pk = bed.thread("t1").await;
+    for _ in 0..128 {
+        bed.done(Commit { records: vec![record("o", Intent, "run_1")], ..bed.next(pk).await }).await;
+    }
+    let ask = ObservationAsk { limit: 200, ..Default::default() };
+    assert_eq!(seqs(&bed, pk, ask).await, (1..=128).collect::<Vec<_>>());
 }
 
 async fn what_one_commit_told_is_taken_apart_again(bed: Bed) {
