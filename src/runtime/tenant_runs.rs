@@ -17,7 +17,7 @@ use crate::engine::RunAdmission;
 use crate::engine::event::Event;
 use crate::engine::step::{Row, RowKind};
 use crate::store::documents::DocumentKind;
-use crate::store::{self, Claimable, ThreadRow};
+use crate::store::{self, Claimable};
 
 /// Bounds the runs of a tenant that one look begins.
 const MAX_BEGUN: usize = 256;
@@ -221,12 +221,9 @@ impl Shared {
         if found.is_empty() || !self.crash_watch.is_on() {
             return Ok(ThreadsToBegin { sound: found, suspects: Vec::new() });
         }
-        let rows = self.store.threads_by_pk(&found).await;
-        // A row that cannot be read must not stop the sweeper.
-        let rows = rows.or_else(|error| if error.is_of_data() { Ok(Vec::new()) } else { Err(error) })?;
-        let is_suspect = |row: &&ThreadRow| row.crashes.times >= CRASHES_OF_SUSPECT;
-        let claimable = |row: &ThreadRow| Claimable { pk: row.pk, crashes: row.crashes };
-        let suspects: Vec<Claimable> = rows.iter().filter(is_suspect).map(claimable).collect();
+        // Without the threads themselves, which are not read before they are reserved.
+        let mut suspects = self.store.crashed(&found).await?;
+        suspects.retain(|thread| thread.crashes.times >= CRASHES_OF_SUSPECT);
         found.retain(|pk| suspects.iter().all(|suspect| suspect.pk != *pk));
         Ok(ThreadsToBegin { sound: found, suspects })
     }

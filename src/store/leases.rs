@@ -47,7 +47,7 @@ pub struct Crashes {
     pub among: i64,
 }
 
-/// A thread that no process owns.
+/// A thread that no process owns, or whose next run may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimable {
     pub pk: ThreadPk,
@@ -135,7 +135,9 @@ pub trait LeaseStore: Send + Sync + 'static {
     async fn tenants_to_begin(&self) -> Result<Vec<TenantPk>>;
     /// Such threads of a tenant, the longest waiting first.
     async fn threads_to_begin(&self, tenant: TenantPk, limit: u32) -> Result<Vec<ThreadPk>>;
-    /// How many such threads there are, counted up to `most`.
+    /// The crashes of those of these threads that have any.
+    async fn crashed(&self, pks: &[ThreadPk]) -> Result<Vec<Claimable>>;
+    /// How many threads of the tenant wait so, counted up to `most`.
     async fn count_to_begin(&self, tenant: TenantPk, most: u32) -> Result<u32>;
     /// When the next timer is due, if any.
     async fn next_wake(&self) -> Result<Option<Millis>>;

@@ -117,6 +117,10 @@ const THREADS_TO_BEGIN: &str =
 const COUNT_TO_BEGIN: &str = "
 SELECT count(*) FROM (SELECT 1 FROM thread_rows WHERE tenant = $1 AND kind = 17 AND ord > 0 LIMIT $2) w";
 
+const CRASHES: &str = "
+SELECT pk, count(*) AS times, count(*) FILTER (WHERE in_hand = 1) AS attributed, min(in_hand) AS among
+FROM crashes WHERE pk = ANY ($1) GROUP BY pk";
+
 const COUNT_CRASH: &str = "INSERT INTO crashes (pk, replica, in_hand) VALUES ($1, $2, 1)";
 
 #[async_trait]
@@ -205,6 +209,11 @@ impl LeaseStore for Postgres {
         let query = sqlx::query_scalar(THREADS_TO_BEGIN).bind(tenant.0).bind(i64::from(limit));
         let found = self.pool.fetch_scalars(query).await?;
         Ok(found.into_iter().map(ThreadPk).collect())
+    }
+
+    async fn crashed(&self, pks: &[ThreadPk]) -> Result<Vec<Claimable>> {
+        let query = sqlx::query(CRASHES).bind(keys_of(pks));
+        self.pool.fetch_all(query).await?.iter().map(Claimable::read).collect()
     }
 
     async fn count_to_begin(&self, tenant: TenantPk, most: u32) -> Result<u32> {

@@ -98,6 +98,10 @@ SELECT count(*) FROM (SELECT 1 FROM thread_rows WHERE tenant = ?1 AND kind = 17 
 const FORGET_CRASHES: &str =
     "DELETE FROM crashes WHERE pk IN (SELECT value FROM json_each(?1)) AND (in_hand <> 1 OR NOT ?2)";
 
+pub(super) const CRASHES: &str = "
+SELECT pk, count(*) AS times, count(*) FILTER (WHERE in_hand = 1) AS attributed, min(in_hand) AS among
+FROM crashes WHERE pk IN (SELECT value FROM json_each(?1)) GROUP BY pk";
+
 const COUNT_CRASH: &str = "INSERT INTO crashes (pk, replica, in_hand) VALUES (?1, ?2, 1)";
 
 #[async_trait]
@@ -183,6 +187,11 @@ impl LeaseStore for Sqlite {
         let query = sqlx::query_scalar(THREADS_TO_BEGIN).bind(tenant.0).bind(limit);
         let found: Vec<i64> = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
         Ok(found.into_iter().map(ThreadPk).collect())
+    }
+
+    async fn crashed(&self, pks: &[ThreadPk]) -> Result<Vec<Claimable>> {
+        let query = sqlx::query(CRASHES).bind(keys_of(pks));
+        query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(Claimable::read).collect()
     }
 
     async fn count_to_begin(&self, tenant: TenantPk, most: u32) -> Result<u32> {

@@ -125,6 +125,7 @@ async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
         (leases::DUE, "threads_by_wake"),
         (leases::CLAIMABLE, "threads_by_wake (wake_at<?)"),
         (leases::CLAIMABLE, "threads_running"),
+        (leases::CRASHES, "sqlite_autoindex_crashes_1 (pk=?)"),
         (idempotency::FORGET, "idempotency_by_age"),
         (lookups::EXAMINE, "lookup_keys_by_age (created_at>? AND created_at<?)"),
         (lookups::FORGET_EXAMINED, "lookup_keys_1 (tenant=? AND kind=? AND digest=? AND created_at=? AND run_id=?)"),

@@ -241,6 +241,8 @@ async fn a_suspect_whose_run_waits_to_begin_is_read_after_the_others() {
     die(&store, process, &mut dead);
     let store = Moody::over(inner.clone());
     store.set("load", Mood::Hangs);
+    // It is known without reading any of them.
+    store.set("threads_by_pk", Mood::Fails);
     let process = instance(store.clone(), &probe, limited(2)).await;
     let (mut loads, mut looks) = (0, 0);
     until("the sweeper has looked again while one is read", async || {

@@ -204,6 +204,13 @@ async fn dies(bed: &Bed, replica: Uuid) {
     registered(bed).await;
 }
 
+/// In the order of their keys.
+async fn crashed(bed: &Bed, pks: &[ThreadPk]) -> Vec<(ThreadPk, Crashes)> {
+    let mut found = bed.store.crashed(pks).await.unwrap();
+    found.sort_by_key(|thread| thread.pk);
+    found.into_iter().map(|thread| (thread.pk, thread.crashes)).collect()
+}
+
 async fn a_process_that_dies_counts_for_what_it_had_in_hand(bed: Bed) {
     let first = registered(&bed).await;
     let (a, b) = (claimed_by(&bed, "a", first).await, claimed_by(&bed, "b", first).await);
@@ -213,11 +220,14 @@ async fn a_process_that_dies_counts_for_what_it_had_in_hand(bed: Bed) {
     let among_two = Crashes { times: 1, attributed: 0, among: 2 };
     assert_eq!((bed.read(a).await.crashes, bed.read(b).await.crashes), (among_two, among_two));
     assert_eq!(bed.read(rests).await.crashes, Crashes::default());
+    assert_eq!(crashed(&bed, &[b, rests, a]).await, [(a, among_two), (b, among_two)]);
+    assert!(crashed(&bed, &[rests]).await.is_empty());
 
     let next = registered(&bed).await;
     assert_eq!(bed.store.reserve(next, &[a]).await.unwrap(), [a], "it died before it had so much as read it");
     dies(&bed, next).await;
     assert_eq!(bed.read(a).await.crashes, Crashes { times: 2, attributed: 1, among: 1 });
+    assert_eq!(crashed(&bed, &[a]).await, [(a, bed.read(a).await.crashes)]);
     bed.store.forget_crashes_of_others(&[a, b]).await.unwrap();
     assert_eq!(bed.read(a).await.crashes, Crashes { times: 1, attributed: 1, among: 1 });
     assert_eq!(bed.read(b).await.crashes, Crashes::default());

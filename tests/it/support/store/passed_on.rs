@@ -231,6 +231,7 @@ passed_on! {
     due(replica: Uuid, now: Millis, limit: u32) -> Vec<ThreadPk>;
     tenants_to_begin() -> Vec<TenantPk>;
     threads_to_begin(tenant: TenantPk, limit: u32) -> Vec<ThreadPk>;
+    crashed(pks: &[ThreadPk]) -> Vec<Claimable>;
     count_to_begin(tenant: TenantPk, most: u32) -> u32;
     next_wake() -> Option<Millis>;
 }
