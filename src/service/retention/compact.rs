@@ -11,7 +11,7 @@ use crate::domain::observation::ObservationType;
 use crate::domain::retention::Terms;
 use crate::service::pages::Observations;
 use crate::service::{Service, feed};
-use crate::store::{self, Compaction, ObservationAsk, Pace};
+use crate::store::{self, Compaction, ObservationAsk, Pace, ThreadRow};
 
 /// How many ended runs are examined in one turn of their tenant.
 const PAGE: u32 = 200;
@@ -100,29 +100,34 @@ impl OldLog {
             return Ok(DeletionStep::Nothing);
         };
         let Some(before) = or_forever(terms.log_days).cut_off(service.now()) else { return Ok(DeletionStep::Nothing) };
-        if !self.is_shortened && !self.shorten(service, before).await? {
-            return Ok(DeletionStep::Nothing);
+        if !self.is_shortened {
+            let pk = self.remains.thread();
+            let Some(row) = service.store.thread_by_pk(pk).await? else { return Ok(DeletionStep::Nothing) };
+            if let Err(error) = shorten(service, &row, before).await {
+                // Another process shortened or deleted it while it was read here: the next step reads what is left.
+                let now = service.store.thread_by_pk(pk).await?;
+                let is_moved = now.is_none_or(|now| now.min_seq != row.min_seq);
+                return if is_moved { Ok(DeletionStep::More) } else { Err(error) };
+            }
+            self.is_shortened = true;
         }
-        self.is_shortened = true;
         self.remains.drop_some(service).await
     }
+}
 
-    /// Moves the beginning of the log in one transaction, unless the thread is on hold by then. Returns `false` if the
-    /// thread was deleted.
-    async fn shorten(&self, service: &Service, before: Millis) -> store::Result<bool> {
-        let pk = self.remains.thread();
-        let Some(row) = service.store.thread_by_pk(pk).await? else { return Ok(false) };
-        // An imported log may be older than its thread. It is kept as long as if it began with the thread.
-        if row.created_at < before
-            && let Some(end) = end_of_old_runs(service, pk, row.min_seq, before).await?
-            && let Some(upto) = service.store.last_entry(pk, end).await?.filter(|upto| *upto >= row.min_seq)
-        {
-            let base = feed::fold_to(service, pk, upto).await?.text();
-            let unnamed = remains::named_before(service, pk, upto, &base).await?;
-            service.store.compact(Compaction { thread: pk, min_seq: row.min_seq, upto, base, unnamed }).await?;
-        }
-        Ok(true)
+/// Moves the beginning of the thread's log in one transaction, unless the thread is on hold or deleted by then.
+async fn shorten(service: &Service, row: &ThreadRow, before: Millis) -> store::Result<()> {
+    let pk = row.pk;
+    // An imported log may be older than its thread. It is kept as long as if it began with the thread.
+    if row.created_at < before
+        && let Some(end) = end_of_old_runs(service, pk, row.min_seq, before).await?
+        && let Some(upto) = service.store.last_entry(pk, end).await?.filter(|upto| *upto >= row.min_seq)
+    {
+        let base = feed::fold_to(service, pk, upto).await?.text();
+        let unnamed = remains::named_before(service, pk, upto, &base).await?;
+        service.store.compact(Compaction { thread: pk, min_seq: row.min_seq, upto, base, unnamed }).await?;
     }
+    Ok(())
 }
 
 /// The seq of the last observation up to which every run ended before `before`.

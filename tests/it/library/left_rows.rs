@@ -172,6 +172,28 @@ async fn what_another_process_shortened_a_log_to_stays_whole() {
     one.instance.close().await;
 }
 
+/// One process reads a log to shorten it, which another one does meanwhile.
+#[tokio::test]
+async fn a_log_that_another_process_shortens_fails_no_sweep() {
+    let database = Database::fresh().await;
+    let slow = Moody::over(store_on(&database).await);
+    let one = writing(slow.clone(), |_| {}).await;
+    run(&one, "t").await;
+    one.clock.advance(101 * DAY);
+    slow.set("observations", Mood::Hangs);
+    let service = one.instance.service().clone();
+    let sweeping = tokio::spawn(async move { retention::sweep(&service).await });
+    soon(slow.holds("observations")).await;
+
+    let other = Clocked::at(TODAY + 101 * DAY, store_on(&database).await, |_| {}).await;
+    assert!(retention::sweep(other.instance.service()).await.unwrap());
+    assert!(other.page("t", 0).await.unwrap().min_seq > 1);
+    slow.set("observations", Mood::FailsOnce);
+    assert!(sweeping.await.unwrap().unwrap());
+    other.instance.close().await;
+    one.instance.close().await;
+}
+
 /// That plan is part of the base of the deleted log, and only it names the result of its step.
 #[tokio::test]
 async fn what_a_plan_names_that_a_thread_went_back_to_stays() {
