@@ -114,7 +114,7 @@ impl Actor {
                     None => return,
                 },
                 () = sleep(idle.unwrap_or_default()), if idle.is_some() => {
-                    self.leave_timers_to_others().await;
+                    self.release_while_draining().await;
                     if shared.actors.remove_if_idle(self.pk, &self.mailbox) {
                         return;
                     }
@@ -145,8 +145,8 @@ impl Actor {
         self.lease = None;
     }
 
-    /// Releases the lease of a thread that waits for its time, if this process drains: it would start nothing when that comes.
-    async fn leave_timers_to_others(&mut self) {
+    /// Releases the lease of a thread of which no call is in flight, if this process drains: it would start no other one.
+    async fn release_while_draining(&mut self) {
         let is_leaving = self.shared.store.is_shared() && self.shared.draining.is_cancelled();
         let Some(loaded) = self.loaded.as_ref().filter(|loaded| is_leaving && self.is_ours(loaded)) else { return };
         let commit = loaded.commit(LeaseChange::Release, self.shared.now());
