@@ -17,6 +17,7 @@ mod custom_core;
 mod cut_off;
 mod delegate;
 mod digests;
+mod explore;
 mod facts;
 mod failed_refinements;
 mod failures;

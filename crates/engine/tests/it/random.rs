@@ -25,21 +25,24 @@ use crate::cases::cases;
 const TOOLS: [&str; 10] = ["read", "write", "gated", "form", "denied", "nonsense", "sum", "peer", "peer", "gated_peer"];
 
 /// Decisions read from bytes, so that a failing run shrinks.
-struct Choices(Vec<u8>, usize);
+pub struct Choices(Vec<u8>, usize);
 
 impl Choices {
-    fn pick(&mut self, of: usize) -> usize {
+    pub fn of(bytes: Vec<u8>) -> Self {
+        Self(bytes, 0)
+    }
+    pub fn pick(&mut self, of: usize) -> usize {
         let byte = self.0.get(self.1).copied().unwrap_or(0);
         self.1 += 1;
         byte as usize % of
     }
-    fn is_spent(&self) -> bool {
+    pub fn is_spent(&self) -> bool {
         self.1 >= self.0.len()
     }
 }
 
 /// A model's reply depends on the call and on how often that was answered, not on attempts.
-fn model(seed: u64, items: usize, odd: bool) -> impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> {
+pub fn model(seed: u64, items: usize, odd: bool) -> impl FnMut(&ModelRequest) -> Result<ModelReply, ModelFailure> {
     let mut answered: HashMap<String, u32> = HashMap::new();
     move |request| {
         let which = which(request);
@@ -103,7 +106,7 @@ fn random_plan(items: usize, dice: impl Fn(&str, u64) -> u64) -> Value {
     json!({ "title": "t", "intent": "i", "plan": "p", "todoList": list })
 }
 
-fn settings(choices: &mut Choices) -> RunSettings {
+pub fn settings(choices: &mut Choices) -> RunSettings {
     let execution = ExecutionConfig {
         max_parallel_items: [1, 1, 2, 3][choices.pick(4)],
         on_item_failure: [OnItemFailure::Continue, OnItemFailure::Replan, OnItemFailure::Stop][choices.pick(3)],
@@ -116,7 +119,7 @@ fn settings(choices: &mut Choices) -> RunSettings {
 }
 
 /// One random event.
-fn act(sim: &mut Sim, choices: &mut Choices) {
+pub fn act(sim: &mut Sim, choices: &mut Choices) {
     sim.holds = choices.pick(4) > 0;
     match choices.pick(16) {
         0 => drop(sim.crash()),
@@ -191,7 +194,8 @@ fn answer_one(sim: &mut Sim, choices: &mut Choices) {
     }
     let at = choices.pick(open.len());
     let (way, action) = (choices.pick(4), choices.pick(4));
-    let edited = match open[at].kind {
+    let kind = open[at].kind;
+    let edited = match kind {
         SuspensionKind::PlanReview => json!({ "todoList": edited_list(sim, choices) }),
         _ => json!({ "x": "edited" }),
     };
@@ -201,7 +205,7 @@ fn answer_one(sim: &mut Sim, choices: &mut Choices) {
         answer.approved = [Some(true), Some(true), Some(false), None][way];
         answer.modified_args = (way == 1).then_some(edited);
         answer.reason = reason;
-        answer.value = Some(json!("a value"));
+        answer.value = value(kind);
         answer.action = Some(actions[action]);
     });
 }
@@ -223,7 +227,7 @@ fn edited_list(sim: &Sim, choices: &mut Choices) -> Vec<Value> {
 }
 
 /// People answer everything until the thread is idle.
-fn drain(sim: &mut Sim) {
+pub fn drain(sim: &mut Sim) {
     for _ in 0..2000 {
         sim.holds = true;
         if sim.steps.last().is_some_and(|step| step.stop_effects) && !sim.in_flight.is_empty() {
@@ -240,7 +244,7 @@ fn drain(sim: &mut Sim) {
 }
 
 /// Once a run has ended, every task that it started elsewhere has ended or was cancelled, if it could be named.
-fn check_tasks(sim: &Sim) {
+pub fn check_tasks(sim: &Sim) {
     for row in sim.rows().filter(|row| row.kind == RowKind::Task) {
         let task: Task = serde_json::from_str(&row.body).unwrap();
         assert!(task.is_over() && row.keep == Keep::Never, "left open: {task:?}");
@@ -252,11 +256,16 @@ fn check_tasks(sim: &Sim) {
     }
 }
 
+/// Without a value a budget is extended by as much as there was.
+fn value(kind: SuspensionKind) -> Option<Value> {
+    (kind != SuspensionKind::Budget).then(|| json!("a value"))
+}
+
 fn answer_first(sim: &mut Sim) {
     let kind = sim.suspensions()[0].kind;
     let result = sim.answer(0, |answer| {
         answer.approved = (kind != SuspensionKind::Input).then_some(true);
-        answer.value = Some(json!("a value"));
+        answer.value = value(kind);
         answer.action = Some(InDoubtAction::Retry);
     });
     if let Err(refused) = result {
@@ -267,7 +276,7 @@ fn answer_first(sim: &mut Sim) {
 
 /// A random thread from its first request until it is idle.
 pub fn run(bytes: Vec<u8>, seed: u64, items: usize) -> Sim {
-    let mut choices = Choices(bytes, 0);
+    let mut choices = Choices::of(bytes);
     let mut sim = Sim::new(model(seed, items, true));
     let settings = settings(&mut choices);
     sim.book.window = [None, Some(1_200)][choices.pick(2)];

@@ -13,19 +13,26 @@ use serde_json::{Value, json};
 use super::sim::*;
 
 impl Sim {
-    fn conversation(&self) -> Vec<(i64, ConversationMessage)> {
+    pub fn conversation(&self) -> Vec<(i64, ConversationMessage)> {
         let is_said = |row: &&Row| row.kind == RowKind::Message && row.keep != Keep::Superseded;
         let mut rows: Vec<&Row> = self.rows().filter(is_said).collect();
         rows.sort_by_key(|row| row.ord);
         rows.into_iter().map(|row| (row.ord, serde_json::from_str(&row.body).unwrap())).collect()
     }
 
+    /// The place of the record of this message. `None`: its run never began, and changed no plan.
+    fn recorded_at(&self, message: &ConversationMessage) -> Option<usize> {
+        self.records.iter().map(|record| record.fact.content()).position(|content| {
+            let is_queued = content["keys"].as_array().is_some_and(|keys| keys.contains(&json!("queue")));
+            !is_queued && content["message"]["messageId"] == json!(message.message_id)
+        })
+    }
+
     /// Goes back to after this many messages.
     pub fn back_to(&self, messages: usize) -> Rewind {
         let mut said = self.conversation();
         let superseded = said.split_off(messages);
-        let is_first = |content: &Value| content["message"]["messageId"] == json!(superseded[0].1.message_id);
-        let at = self.records.iter().position(|record| is_first(&record.fact.content())).unwrap();
+        let at = superseded.iter().find_map(|(_, message)| self.recorded_at(message)).unwrap_or(self.records.len());
         let mut fold = Fold::default();
         for (at, record) in self.records[..at].iter().enumerate() {
             fold.apply(&Observation::of(record.clone(), "t1".into(), at as i64 + 1)).unwrap();

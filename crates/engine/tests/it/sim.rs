@@ -12,6 +12,7 @@ use pes_engine::domain::observation::{ObservationType, Record};
 use pes_engine::domain::payload::{self, Payloads};
 use pes_engine::domain::run::{Run, RunStatus};
 use pes_engine::domain::thread::Limits;
+use pes_engine::domain::tool::CallCode;
 use pes_engine::effect::Effect;
 use pes_engine::event::{Event, ModelEvent, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
 use pes_engine::pes::Pes;
@@ -259,6 +260,10 @@ impl Sim {
                 let invocation = self.machine.invocation(call).expect("a running call can be invoked");
                 let arguments = payload::inline(invocation.arguments, &self.payloads);
                 let outcome = self.tools.run(&invocation.tool_name, arguments, *attempt);
+                if outcome.result.as_ref().is_err_and(|error| error.has(CallCode::Unavailable)) {
+                    // It says that it did nothing.
+                    self.started.entry(call.clone()).and_modify(|times| *times -= 1);
+                }
                 let (call, attempt, outcome) = (call.clone(), *attempt, Box::new(outcome));
                 self.apply(Event::Tool(ToolEvent::Returned { call, attempt, outcome })).unwrap();
             }
