@@ -362,6 +362,8 @@ test('the answered questions are read again when others are open, and only then'
   send({ ...row, status: 'resolved' });
   send({ ...row, suspensionId: 'sus_other' });
   await again;
+  // The page may have drawn between the two, and then asks twice.
+  await painting();
   // The end of a thread that asked nothing changes nothing.
   let more = 0;
   page.on('request', (one) => { more += /suspensions\?status=all/.test(one.url()); });
