@@ -285,6 +285,8 @@ fn only_the_texts_that_its_spans_contain_are_read_for_a_range(
             for seen in &mut read {
                 let is_exported = seen.seq <= range.exported_until;
                 if fact(seen).is_none_or(|fact| needs_texts(&fact, is_exported)) {
+                    let is_long = matches!(seen.kind, ObservationType::LlmStreamEnd | ObservationType::ToolExecution);
+                    assert!(!(is_long && is_exported), "{seen:?} was exported before");
                     continue;
                 }
                 let whole = seen.content.clone();

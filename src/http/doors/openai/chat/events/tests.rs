@@ -100,10 +100,10 @@ fn tokens_of_thoughts_that_the_log_has_brought_are_not_told_again() {
     let error = json!({ "streamId": "s2", "code": "broken", "message": "", "retryable": true });
     pieces.extend(events.observation(&observation("LLM_STREAM_ERROR", error)));
     for stream in ["s1", "s2", "s3"] {
-        pieces.extend(events.token(&token(stream, 0, "one ", "EXECUTION_LLM_THINKING")));
+        pieces.extend(events.token(&token(stream, 0, stream, "EXECUTION_LLM_THINKING")));
     }
     let told: Vec<String> = pieces.into_iter().map(|piece| format!("{piece:?}")).collect();
-    assert_eq!(told, [r#"Reasoning("one more\n")"#, r#"Reasoning("one ")"#], "later thoughts come live");
+    assert_eq!(told, [r#"Reasoning("one more\n")"#, r#"Reasoning("s3")"#], "later thoughts come live");
 }
 
 #[test]
