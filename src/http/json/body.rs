@@ -232,7 +232,7 @@ pub(crate) async fn read_text(
 const LATE: Duration = Duration::from_secs(1);
 
 async fn read(app: &AppState, parts: &Parts, body: Body, limits: BodyLimits) -> Result<ReceivedBody, Fault> {
-    let arrived = arrived(parts, body, limits).await?;
+    let arrived = receive(parts, body, limits).await?;
     let admitted = parts.extensions.get().and_then(RateNotice::admitted);
     if admitted.is_some_and(|(_, at)| at.elapsed() >= LATE) {
         // Boxed, because it is rare, and every request that has a body would have room for it.
@@ -241,7 +241,8 @@ async fn read(app: &AppState, parts: &Parts, body: Body, limits: BodyLimits) -> 
     Ok(arrived)
 }
 
-async fn arrived(parts: &Parts, body: Body, limits: BodyLimits) -> Result<ReceivedBody, Fault> {
+/// Waits for the whole body. One that is declared to be too long is refused at once.
+async fn receive(parts: &Parts, body: Body, limits: BodyLimits) -> Result<ReceivedBody, Fault> {
     let announced = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if announced.is_some_and(|length| length > limits.most) {
         return Err(too_large(limits));

@@ -107,7 +107,7 @@ async fn a_body_that_is_too_long_names_the_setting() {
         (limits, "The body is longer than 4 bytes, the limit that `limits.body_bytes` sets."),
         (limits.with_length(5, None), "The body is longer than 5 bytes."),
     ] {
-        let refused = arrived(&parts, Body::from("123456"), limits).await.err().unwrap();
+        let refused = receive(&parts, Body::from("123456"), limits).await.err().unwrap();
         assert_eq!((refused.code, refused.detail.as_str()), (Code::BodyTooLarge, detail));
     }
 }
