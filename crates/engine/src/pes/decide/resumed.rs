@@ -9,7 +9,7 @@ use crate::domain::policy::Answerer;
 use crate::domain::tool::{CallCode, ToolError};
 use crate::event::AnswerMessage;
 use crate::pes::peers::send;
-use crate::pes::people::verdict::{self, AnswerVerdict};
+use crate::pes::people::verdict::{self, CallAnswer, RunAnswer};
 use crate::pes::people::{question, suspend};
 use crate::pes::plan::review::{self, ReviewDecision};
 use crate::pes::run::{ask, budget, end_early, message};
@@ -22,8 +22,8 @@ use crate::pes::work::batch;
 
 /// An answer that was judged, by what it is about.
 enum JudgedAnswer {
-    /// About a call, or the run.
-    Question(AnswerVerdict),
+    Call(CallAnswer),
+    Run(RunAnswer),
     Plan(ReviewDecision),
 }
 
@@ -31,7 +31,8 @@ impl JudgedAnswer {
     /// The digest of what runs now, if it was edited.
     fn digest(&self) -> Option<&str> {
         match self {
-            JudgedAnswer::Question(verdict) => verdict.digest(),
+            JudgedAnswer::Call(verdict) => verdict.digest(),
+            JudgedAnswer::Run(_) => None,
             JudgedAnswer::Plan(reviewed) => reviewed.digest(),
         }
     }
@@ -64,14 +65,18 @@ pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &Answerer, said: Optio
     }
     let closing = Closing { decision, by: DecidedBy::Person(&by.name), reason, digest };
     suspension::resolve(tx, &open.suspension_id, closing);
-    match (answered, open.waiting_call()) {
-        (JudgedAnswer::Plan(reviewed), _) => {
+    match answered {
+        JudgedAnswer::Call(verdict) => {
+            if let Some(call) = open.waiting_call() {
+                settle_call(tx, call, &open.suspension_id, verdict);
+            }
+        }
+        JudgedAnswer::Run(verdict) => settle_run(tx, verdict),
+        JudgedAnswer::Plan(reviewed) => {
             if let Some(why) = review::apply(tx, reviewed) {
                 end_early::end_early(tx, EarlyEnd::Rejected, &why);
             }
         }
-        (JudgedAnswer::Question(verdict), Some(call)) => settle_call(tx, call, &open.suspension_id, verdict),
-        (JudgedAnswer::Question(verdict), None) => settle_run(tx, verdict),
     }
     Ok(EventOutcome::Applied)
 }
@@ -97,66 +102,58 @@ fn add_message(tx: &mut Tx<'_>, open: &Suspension, said: AnswerMessage) {
 
 /// Determines what the answer means. Changes nothing, except that an edited plan is applied.
 fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &Answerer) -> Result<(Decision, JudgedAnswer), Fault> {
-    if open.remote.is_some() {
-        let (decision, verdict) = verdict::judge_for_peer(open, answer)?;
-        return Ok((decision, JudgedAnswer::Question(verdict)));
-    }
     let (decision, verdict) = match open.kind {
+        _ if open.remote.is_some() => verdict::judge_for_peer(open, answer)?,
         SuspensionKind::PlanReview => {
             let (decision, reviewed) = review::judge(tx, answer, &by.name)?;
             return Ok((decision, JudgedAnswer::Plan(reviewed)));
         }
+        SuspensionKind::Pause => {
+            let (decision, verdict) = verdict::judge_pause(&answer)?;
+            return Ok((decision, JudgedAnswer::Run(verdict)));
+        }
+        SuspensionKind::Budget => {
+            let (decision, verdict) = verdict::judge_budget(tx.state, open, answer)?;
+            return Ok((decision, JudgedAnswer::Run(verdict)));
+        }
         SuspensionKind::Approval => verdict::judge_approval(tx, open, answer, by)?,
         SuspensionKind::InDoubt => verdict::judge_doubt(answer)?,
-        SuspensionKind::Pause => {
-            verdict::judge_pause(&answer)?;
-            (Decision::Resumed, AnswerVerdict::EndPause)
-        }
-        SuspensionKind::Budget => verdict::judge_budget(tx.state, open, answer)?,
         SuspensionKind::Input | SuspensionKind::ClientTool => {
-            verdict::judge_input(tx, open, answer, |value| AnswerVerdict::EndCall(CallResult::Success(value)))?
+            verdict::judge_input(tx, open, answer, |value| CallAnswer::End(CallResult::Success(value)))?
         }
-        SuspensionKind::PeerInput => verdict::judge_input(tx, open, answer, AnswerVerdict::ReplyToPeer)?,
+        SuspensionKind::PeerInput => verdict::judge_input(tx, open, answer, CallAnswer::ReplyToPeer)?,
         SuspensionKind::PeerAuth => verdict::judge_peer_auth(tx.state, open, answer),
     };
-    Ok((decision, JudgedAnswer::Question(verdict)))
+    Ok((decision, JudgedAnswer::Call(verdict)))
 }
 
 /// Applies an answer to a question about the whole run.
-fn settle_run(tx: &mut Tx<'_>, verdict: AnswerVerdict) {
+fn settle_run(tx: &mut Tx<'_>, verdict: RunAnswer) {
     match verdict {
-        AnswerVerdict::EndPause => tx.active().pause = None,
-        AnswerVerdict::ExtendBudget(more) => budget::extend(tx, &more),
-        AnswerVerdict::EndRun => budget::refuse_more(tx, "nobody wanted to extend it"),
-        AnswerVerdict::Run { .. }
-        | AnswerVerdict::AskNewApproval(_)
-        | AnswerVerdict::EndCall(_)
-        | AnswerVerdict::RetryCall
-        | AnswerVerdict::ReplyToPeer(_)
-        | AnswerVerdict::DecideForPeer { .. }
-        | AnswerVerdict::AskPeer(_)
-        | AnswerVerdict::ReplyToCall(_)
-        | AnswerVerdict::FailItem => {}
+        RunAnswer::EndPause => tx.active().pause = None,
+        RunAnswer::ExtendBudget(more) => budget::extend(tx, &more),
+        RunAnswer::End => budget::refuse_more(tx, "nobody wanted to extend it"),
     }
 }
 
-fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict: AnswerVerdict) {
+/// Applies an answer to a question about this call.
+fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict: CallAnswer) {
     match verdict {
-        AnswerVerdict::Run { modified } => suspend::unpark(tx, call, modified),
-        AnswerVerdict::AskNewApproval(approval) => return suspend::ask_new_approval(tx, call, *approval),
-        AnswerVerdict::EndCall(result) => call::end(tx, call, result.into()),
-        AnswerVerdict::ReplyToPeer(reply) | AnswerVerdict::DecideForPeer { reply, .. } => {
+        CallAnswer::Run { modified } => suspend::unpark(tx, call, modified),
+        CallAnswer::AskNewApproval(approval) => return suspend::ask_new_approval(tx, call, *approval),
+        CallAnswer::End(result) => call::end(tx, call, result.into()),
+        CallAnswer::ReplyToPeer(reply) | CallAnswer::DecideForPeer { reply, .. } => {
             send::reply(tx, call, question, reply);
         }
-        AnswerVerdict::AskPeer(answer) => send::ask_now(tx, call, question, answer),
-        AnswerVerdict::RetryCall if tx.state.task_of(call).is_some() => send::send_again(tx, call),
-        AnswerVerdict::RetryCall => {
+        CallAnswer::AskPeer(answer) => send::ask_now(tx, call, question, answer),
+        CallAnswer::Retry if tx.state.task_of(call).is_some() => send::send_again(tx, call),
+        CallAnswer::Retry => {
             // A call that an earlier release put in doubt has no reason yet.
             call::mark_lost(tx, call, "An earlier attempt may have had its effect.");
             suspend::unpark(tx, call, None);
             tx.change_call(call, |call| call.record.attempt += 1);
         }
-        AnswerVerdict::FailItem => {
+        CallAnswer::FailItem => {
             let item = tx.state.calls.get(call).and_then(|call| call.record.item_id.clone());
             if let Some(item) = item {
                 let why = format!("a person ended the step; `{}` may have had its effect", tx.state.tool_of(call));
@@ -164,8 +161,7 @@ fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict:
             }
             return;
         }
-        AnswerVerdict::ReplyToCall(reply) => return question::store_reply(tx, call, reply),
-        AnswerVerdict::EndPause | AnswerVerdict::ExtendBudget(_) | AnswerVerdict::EndRun => {}
+        CallAnswer::Reply(reply) => return question::store_reply(tx, call, reply),
     }
     batch::on_call_ended(tx, call);
 }

@@ -16,15 +16,15 @@ use crate::pes::settle::call::CallResult;
 use crate::pes::state::State;
 use crate::pes::tx::Tx;
 
-/// What an answer means for the call or the run that waited for it.
-pub(crate) enum AnswerVerdict {
+/// What an answer means for the call that waited for it.
+pub(crate) enum CallAnswer {
     Run {
         modified: Option<Box<EditedCall>>,
     },
     /// Not yet: another person must approve the edited call.
     AskNewApproval(Box<NewApproval>),
-    EndCall(CallResult),
-    RetryCall,
+    End(CallResult),
+    Retry,
     /// The answer is sent to the agent that asked.
     ReplyToPeer(Value),
     /// The decision is sent to the agent that asked about a call or a plan of its own.
@@ -36,33 +36,34 @@ pub(crate) enum AnswerVerdict {
     /// The agent that asked is asked for the task's state, and sent the reply if it still says this.
     AskPeer(AuthAnswer),
     FailItem,
-    EndPause,
     /// The running call gets the answer.
-    ReplyToCall(Reply),
-    /// The budget is extended by this.
-    ExtendBudget(Box<Budget>),
-    /// The budget is not extended: the run ends.
-    EndRun,
+    Reply(Reply),
 }
 
-impl AnswerVerdict {
+impl CallAnswer {
     /// The digest of what runs now, if its arguments were edited.
     pub(crate) fn digest(&self) -> Option<&str> {
         match self {
-            AnswerVerdict::Run { modified } => modified.as_ref().map(|modified| modified.digest.as_str()),
-            AnswerVerdict::AskNewApproval(approval) => Some(approval.modified.digest.as_str()),
-            AnswerVerdict::DecideForPeer { edited, .. } => edited.as_deref(),
-            AnswerVerdict::EndCall(_)
-            | AnswerVerdict::RetryCall
-            | AnswerVerdict::ReplyToPeer(_)
-            | AnswerVerdict::AskPeer(_)
-            | AnswerVerdict::FailItem
-            | AnswerVerdict::EndPause
-            | AnswerVerdict::ReplyToCall(_)
-            | AnswerVerdict::ExtendBudget(_)
-            | AnswerVerdict::EndRun => None,
+            CallAnswer::Run { modified } => modified.as_ref().map(|modified| modified.digest.as_str()),
+            CallAnswer::AskNewApproval(approval) => Some(approval.modified.digest.as_str()),
+            CallAnswer::DecideForPeer { edited, .. } => edited.as_deref(),
+            CallAnswer::End(_)
+            | CallAnswer::Retry
+            | CallAnswer::ReplyToPeer(_)
+            | CallAnswer::AskPeer(_)
+            | CallAnswer::FailItem
+            | CallAnswer::Reply(_) => None,
         }
     }
+}
+
+/// What an answer to a question about the whole run means for it.
+pub(crate) enum RunAnswer {
+    EndPause,
+    /// The budget is extended by this.
+    ExtendBudget(Box<Budget>),
+    /// The budget is not extended: the run ends.
+    End,
 }
 
 /// Checks that this person may give this answer, and that the answer is about the question as it is now.
@@ -128,32 +129,28 @@ fn check_terms(state: &State, open: &Suspension, terms: &Terms, lets_run: bool, 
 }
 
 /// A larger budget, or the end of the run. A value alone is a yes.
-pub(crate) fn judge_budget(
-    state: &State,
-    open: &Suspension,
-    answer: Answer,
-) -> Result<(Decision, AnswerVerdict), Fault> {
+pub(crate) fn judge_budget(state: &State, open: &Suspension, answer: Answer) -> Result<(Decision, RunAnswer), Fault> {
     match (answer.approved, answer.value) {
-        (Some(false), _) => Ok((Decision::Rejected, AnswerVerdict::EndRun)),
+        (Some(false), _) => Ok((Decision::Rejected, RunAnswer::End)),
         (None, None) => Err(invalid("/approved", "true lets the run go on, false ends it")),
         (Some(true) | None, value) => {
             let more = extension(state, open, value)?;
-            Ok((Decision::Approved, AnswerVerdict::ExtendBudget(Box::new(more))))
+            Ok((Decision::Approved, RunAnswer::ExtendBudget(Box::new(more))))
         }
     }
 }
 
 /// Whether a person did what the agent required elsewhere. An agent that gives its questions ids gets the answer at once.
-pub(crate) fn judge_peer_auth(state: &State, open: &Suspension, answer: Answer) -> (Decision, AnswerVerdict) {
+pub(crate) fn judge_peer_auth(state: &State, open: &Suspension, answer: Answer) -> (Decision, CallAnswer) {
     if answer.approved == Some(false) || answer.value == Some(false.into()) {
         return (Decision::Rejected, rejection(answer.reason));
     }
     let task = open.call_id.as_ref().and_then(|call| state.task_of(call));
     let words = words(answer.value.as_ref()).cloned();
     let verdict = if task.is_some_and(|task| task.remote_question.is_some()) {
-        AnswerVerdict::ReplyToPeer(words.unwrap_or(Value::Bool(true)))
+        CallAnswer::ReplyToPeer(words.unwrap_or(Value::Bool(true)))
     } else {
-        AnswerVerdict::AskPeer(AuthAnswer {
+        CallAnswer::AskPeer(AuthAnswer {
             question: open.message.clone(),
             asked_at: open.created_at,
             reply: words.unwrap_or_else(|| "done".into()),
@@ -170,7 +167,7 @@ fn words(value: Option<&Value>) -> Option<&Value> {
 
 /// A decision about a call or a plan of another agent. The agent determines what it means, as for its own question; it
 /// refuses what does not fit, and the question is asked again with its reason.
-pub(crate) fn judge_for_peer(open: &Suspension, answer: Answer) -> Result<(Decision, AnswerVerdict), Fault> {
+pub(crate) fn judge_for_peer(open: &Suspension, answer: Answer) -> Result<(Decision, CallAnswer), Fault> {
     let is_doubt = open.kind == SuspensionKind::InDoubt;
     let reply = if is_doubt {
         Answer { approved: None, modified_args: None, ..answer }
@@ -181,7 +178,7 @@ pub(crate) fn judge_for_peer(open: &Suspension, answer: Answer) -> Result<(Decis
     let reply = Answer { digest: open.digest.clone(), ..reply };
     let decision = if is_doubt { judge_doubt(reply.clone())?.0 } else { decision_for_peer(open, &reply)? };
     let edited = reply.modified_args.as_ref().map(|edited| digest_of_edit(open, edited));
-    Ok((decision, AnswerVerdict::DecideForPeer { reply: to_value(&reply), edited }))
+    Ok((decision, CallAnswer::DecideForPeer { reply: to_value(&reply), edited }))
 }
 
 fn decision_for_peer(open: &Suspension, reply: &Answer) -> Result<Decision, Fault> {
@@ -208,7 +205,7 @@ pub(crate) fn judge_approval(
     open: &Suspension,
     answer: Answer,
     by: &Answerer,
-) -> Result<(Decision, AnswerVerdict), Fault> {
+) -> Result<(Decision, CallAnswer), Fault> {
     let Some(approved) = answer.approved else {
         return Err(invalid("/approved", "an approval needs true or false"));
     };
@@ -216,7 +213,7 @@ pub(crate) fn judge_approval(
         return Ok((Decision::Rejected, rejection(answer.reason)));
     }
     let Some(arguments) = answer.modified_args else {
-        return Ok((Decision::Approved, AnswerVerdict::Run { modified: None }));
+        return Ok((Decision::Approved, CallAnswer::Run { modified: None }));
     };
     if !open.feedback_schema.allow_modify_args {
         return Err(invalid("/modifiedArgs", "the arguments of this call cannot be edited"));
@@ -231,8 +228,8 @@ pub(crate) fn judge_approval(
     let digest = digest::of_call(tool, &arguments);
     let modified = EditedCall { arguments, digest, judgement, by: by.name.clone() };
     let verdict = match second_approval(open, &modified.judgement) {
-        Some(ruling) => AnswerVerdict::AskNewApproval(Box::new(new_approval(open, modified, ruling))),
-        None => AnswerVerdict::Run { modified: Some(Box::new(modified)) },
+        Some(ruling) => CallAnswer::AskNewApproval(Box::new(new_approval(open, modified, ruling))),
+        None => CallAnswer::Run { modified: Some(Box::new(modified)) },
     };
     Ok((Decision::Modified, verdict))
 }
@@ -242,18 +239,17 @@ pub(crate) fn judge_input(
     tx: &Tx<'_>,
     open: &Suspension,
     answer: Answer,
-    means: fn(Value) -> AnswerVerdict,
-) -> Result<(Decision, AnswerVerdict), Fault> {
+    means: fn(Value) -> CallAnswer,
+) -> Result<(Decision, CallAnswer), Fault> {
     if answer.approved == Some(false) {
-        let verdict =
-            if open.while_running { AnswerVerdict::ReplyToCall(Reply::Declined) } else { rejection(answer.reason) };
+        let verdict = if open.while_running { CallAnswer::Reply(Reply::Declined) } else { rejection(answer.reason) };
         return Ok((Decision::Rejected, verdict));
     }
     let Some(value) = answer.value else {
         return Err(invalid("/value", "an answer is needed"));
     };
     tx.world.tools.check_answer(open, &value)?;
-    let verdict = if open.while_running { AnswerVerdict::ReplyToCall(Reply::Accepted { value }) } else { means(value) };
+    let verdict = if open.while_running { CallAnswer::Reply(Reply::Accepted { value }) } else { means(value) };
     Ok((Decision::Answered, verdict))
 }
 
@@ -288,37 +284,37 @@ fn new_approval(open: &Suspension, mut modified: EditedCall, ruling: Ruling) -> 
 }
 
 /// What is to be done about a call whose effect is not known.
-pub(crate) fn judge_doubt(answer: Answer) -> Result<(Decision, AnswerVerdict), Fault> {
+pub(crate) fn judge_doubt(answer: Answer) -> Result<(Decision, CallAnswer), Fault> {
     let Some(action) = answer.action else {
         return Err(invalid("/action", "one of retry, done, skip, abort is needed"));
     };
     Ok(match action {
-        InDoubtAction::Retry => (Decision::Retry, AnswerVerdict::RetryCall),
+        InDoubtAction::Retry => (Decision::Retry, CallAnswer::Retry),
         InDoubtAction::Done => {
             let value = answer.value.unwrap_or_else(|| json!({ "done": true }));
-            (Decision::Done, AnswerVerdict::EndCall(CallResult::Success(value)))
+            (Decision::Done, CallAnswer::End(CallResult::Success(value)))
         }
         InDoubtAction::Skip => {
             let reason = answer.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
             let message = format!("whether it had its effect is not known, and a person skipped it{reason}");
-            (Decision::Skip, AnswerVerdict::EndCall(CallResult::Error(ToolError::new(CallCode::Unknown, message))))
+            (Decision::Skip, CallAnswer::End(CallResult::Error(ToolError::new(CallCode::Unknown, message))))
         }
-        InDoubtAction::Abort => (Decision::Abort, AnswerVerdict::FailItem),
+        InDoubtAction::Abort => (Decision::Abort, CallAnswer::FailItem),
     })
 }
 
 /// A "no" to a paused run is refused: leaving the question open keeps the pause.
-pub(crate) fn judge_pause(answer: &Answer) -> Result<(), Fault> {
+pub(crate) fn judge_pause(answer: &Answer) -> Result<(Decision, RunAnswer), Fault> {
     match answer.approved {
         Some(false) => Err(invalid("/approved", "true lets it go on; else leave the question open, or cancel the run")),
-        Some(true) | None => Ok(()),
+        Some(true) | None => Ok((Decision::Resumed, RunAnswer::EndPause)),
     }
 }
 
 /// A blank reason is none: the model and the item need words.
-fn rejection(reason: Option<String>) -> AnswerVerdict {
+fn rejection(reason: Option<String>) -> CallAnswer {
     let why = reason.filter(|reason| !reason.trim().is_empty()).unwrap_or_else(|| "a person said no".into());
-    AnswerVerdict::EndCall(CallResult::Error(ToolError::new(CallCode::Rejected, why)))
+    CallAnswer::End(CallResult::Error(ToolError::new(CallCode::Rejected, why)))
 }
 
 /// The fault for an answer that does not fit, at this pointer.
