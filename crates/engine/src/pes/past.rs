@@ -101,7 +101,7 @@ fn model_call(past: &PastCall) -> ModelCall {
         attempt: begun.attempt,
         choice,
         sums: sums.map(|upto| SummaryRequest { extent: extent(upto), before: Box::new(ready.clone()) }),
-        fitted: past.is_cut,
+        may_leave_out: past.is_cut,
         ..ready
     }
 }

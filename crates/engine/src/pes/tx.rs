@@ -24,11 +24,11 @@ use crate::pes::tx::written::WrittenRows;
 use crate::step::{Keep, RowKind, Step};
 use crate::{Stamp, World};
 
-/// Whether an event had an effect.
+/// Whether an event changed anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventOutcome {
     Applied,
-    /// It changed nothing: too late, a duplicate, or nothing was due.
+    /// It changed nothing: it came too late or twice, or nothing was due.
     Ignored,
 }
 
@@ -42,16 +42,25 @@ pub(crate) struct Tx<'a> {
     pub mint: Mint,
     pub records: Vec<Record>,
     pub(crate) written: WrittenRows,
+    /// The runs among the written rows, as they are now.
     pub(crate) runs: Vec<Run>,
+    /// A new title for the thread.
     pub(crate) title: Option<String>,
-    definitions: BTreeSet<ItemId>,
-    progressed: BTreeSet<ItemId>,
-    calls: BTreeSet<CallId>,
-    tasks: BTreeSet<TaskId>,
-    is_run_changed: bool,
-    is_head_changed: bool,
+    changed: ChangedParts,
     /// Recovery and refusals do not count as progress.
     pub is_progress: bool,
+}
+
+/// The parts of the state that were changed and are written when the transition ends, each once.
+#[derive(Default, PartialEq)]
+struct ChangedParts {
+    definitions: BTreeSet<ItemId>,
+    progress: BTreeSet<ItemId>,
+    calls: BTreeSet<CallId>,
+    tasks: BTreeSet<TaskId>,
+    /// The active run.
+    run: bool,
+    head: bool,
 }
 
 impl<'a> Tx<'a> {
@@ -66,12 +75,7 @@ impl<'a> Tx<'a> {
             written: WrittenRows::default(),
             runs: Vec::new(),
             title: None,
-            definitions: BTreeSet::new(),
-            progressed: BTreeSet::new(),
-            calls: BTreeSet::new(),
-            tasks: BTreeSet::new(),
-            is_run_changed: false,
-            is_head_changed: false,
+            changed: ChangedParts::default(),
             is_progress: true,
         }
     }
@@ -90,7 +94,7 @@ impl<'a> Tx<'a> {
     /// Changes an item's progress; nothing happens if there is no such item.
     pub fn change_progress<T>(&mut self, id: &ItemId, change: impl FnOnce(&mut Progress) -> T) -> Option<T> {
         let item = self.state.list.get_mut(id)?;
-        self.progressed.insert(id.clone());
+        self.changed.progress.insert(id.clone());
         Some(change(&mut item.progress))
     }
 
@@ -101,20 +105,20 @@ impl<'a> Tx<'a> {
 
     /// Marks the item's definition and progress to be written.
     pub fn mark_definition_changed(&mut self, id: &ItemId) {
-        self.definitions.insert(id.clone());
-        self.progressed.insert(id.clone());
+        self.changed.definitions.insert(id.clone());
+        self.changed.progress.insert(id.clone());
     }
 
     /// Removes the marks of an item that was removed.
     pub fn unmark_item(&mut self, id: &ItemId) {
-        self.definitions.remove(id);
-        self.progressed.remove(id);
+        self.changed.definitions.remove(id);
+        self.changed.progress.remove(id);
     }
 
     /// Changes a call; nothing happens if there is no such call.
     pub fn change_call<T>(&mut self, id: &CallId, change: impl FnOnce(&mut Call) -> T) -> Option<T> {
         let call = self.state.calls.get_mut(id)?;
-        self.calls.insert(id.clone());
+        self.changed.calls.insert(id.clone());
         Some(change(call))
     }
 
@@ -127,7 +131,7 @@ impl<'a> Tx<'a> {
     /// Adds a call; its item must list it.
     pub fn add_call(&mut self, record: CallRecord) {
         let (id, ord) = (record.call_id.clone(), self.next_ord());
-        self.calls.insert(id.clone());
+        self.changed.calls.insert(id.clone());
         self.state.calls.insert(id, Call { ord, record });
     }
 
@@ -140,17 +144,17 @@ impl<'a> Tx<'a> {
 
     /// Marks the active run to be written.
     pub fn mark_run_changed(&mut self) {
-        self.is_run_changed = true;
+        self.changed.run = true;
     }
 
     /// Marks the head to be written even if nothing else changed.
     pub fn mark_head_changed(&mut self) {
-        self.is_head_changed = true;
+        self.changed.head = true;
     }
 
     /// Clears the mark of the active run, which has ended and been written.
     pub fn unmark_run(&mut self) {
-        self.is_run_changed = false;
+        self.changed.run = false;
     }
 
     /// Stores a value once, under an id of its own; returns what to write in its place.
@@ -204,7 +208,7 @@ impl<'a> Tx<'a> {
     pub(crate) fn change_task<T>(&mut self, id: &TaskId, change: impl FnOnce(&mut Task) -> T) -> Option<T> {
         let now = self.stamp.now;
         let (_, task) = self.state.tasks.get_mut(id)?;
-        self.tasks.insert(id.clone());
+        self.changed.tasks.insert(id.clone());
         task.updated_at = now;
         Some(change(task))
     }
@@ -237,14 +241,8 @@ impl<'a> Tx<'a> {
     /// Returns the step to be committed. If nothing was changed, it is a step without changes.
     pub fn into_step(mut self) -> Step {
         self.update_run_status();
-        let is_unchanged = self.records.is_empty()
-            && self.written.is_empty()
-            && self.definitions.is_empty()
-            && self.progressed.is_empty()
-            && self.calls.is_empty()
-            && self.tasks.is_empty()
-            && !self.is_run_changed
-            && !self.is_head_changed;
+        let is_unchanged =
+            self.records.is_empty() && self.written.is_empty() && self.changed == ChangedParts::default();
         let stop_effects = self.state.is_cancelling();
         // A change in the head alone that was not marked follows from the rest of the state: that a version of the plan
         // needs no approval, or which phase or model call is next. It is not written. The next event makes the same
@@ -273,28 +271,28 @@ impl<'a> Tx<'a> {
     }
 
     fn write_changed(&mut self) {
-        for id in &self.definitions {
+        for id in &self.changed.definitions {
             if let Some(item) = self.state.list.get(id) {
                 self.written.put(rows::definition(item));
             }
         }
-        for id in &self.progressed {
+        for id in &self.changed.progress {
             if let Some(item) = self.state.list.get(id) {
                 self.written.put(rows::progress(item));
             }
         }
-        for id in &self.calls {
+        for id in &self.changed.calls {
             if let Some(call) = self.state.calls.get(id) {
                 self.written.put(rows::call(call));
             }
         }
-        for id in &self.tasks {
+        for id in &self.changed.tasks {
             if let Some((ord, task)) = self.state.tasks.get(id) {
                 self.written.put(rows::task(*ord, task));
             }
         }
         self.state.tasks.retain(|_, (_, task)| !task.is_over());
-        if self.is_run_changed
+        if self.changed.run
             && let (Some(run), Some(active)) = (&self.state.run, &self.state.head.active)
         {
             let (run, ord) = (run.clone(), active.ord);
@@ -313,11 +311,11 @@ impl<'a> Tx<'a> {
         let caller_status = CallerStatus::of(status, asked);
         if run.caller_status != caller_status {
             (run.caller_status, run.since) = (caller_status, self.stamp.now);
-            self.is_run_changed = true;
+            self.changed.run = true;
         }
         if run.status != status {
             run.status = status;
-            self.is_run_changed = true;
+            self.changed.run = true;
         }
     }
 }

@@ -189,7 +189,7 @@ pub(crate) fn share(tokens: u64, texts: usize) -> usize {
 pub(crate) fn limit(world: &World<'_>, settings: &RunSettings, call: &ModelCall, size: u64) -> Option<u64> {
     let (provider, model) = settings.choice(call.choice)?;
     let window = world.models.window(provider, model);
-    if call.tight {
+    if call.must_shorten {
         Some(window.map_or(size, |window| size.min(window / 4 * 3)) / 2)
     } else {
         window.map(|window| window / 4 * 3)

@@ -35,7 +35,7 @@ struct RenderedPrompt {
     schema: Option<Arc<Value>>,
 }
 
-fn open<'a>(state: &'a State, stream: &StreamId) -> Option<OpenModelCall<'a>> {
+fn open_call<'a>(state: &'a State, stream: &StreamId) -> Option<OpenModelCall<'a>> {
     let (run, active) = (state.run.as_ref()?, state.head.active.as_ref()?);
     if let Some(call) = active.model.as_ref().filter(|call| call.stream() == Some(stream)) {
         return Some(OpenModelCall { run, active, call, item: None });
@@ -48,9 +48,10 @@ fn model_of(item: &Item) -> Option<&ModelCall> {
     item.progress.work.as_ref()?.model.as_ref()
 }
 
+/// What must be read to render the prompt of this effect.
 pub(crate) fn needs(state: &State, effect: &Effect) -> PromptNeeds {
     let Effect::CallModel { stream, .. } = effect else { return PromptNeeds::default() };
-    let Some(open) = open(state, stream) else { return PromptNeeds::default() };
+    let Some(open) = open_call(state, stream) else { return PromptNeeds::default() };
     let mut payloads = Vec::new();
     let mut add = |value: &Value| payload::references(value, &mut payloads);
     add(&state.head.plan);
@@ -101,10 +102,11 @@ fn results_need(state: &State, run: &Run, of: Option<&Item>, add: &mut impl FnMu
     }
 }
 
+/// Renders the prompt of this effect; `None`: it is no model call, or its slot is not open any more.
 pub(crate) fn request(state: &State, world: &World<'_>, effect: &Effect, material: &PromptMaterial) -> Option<Prompt> {
     let Effect::CallModel { stream, attempt } = effect else { return None };
-    let open = open(state, stream).filter(|open| open.call.attempt == *attempt)?;
-    let (rendered, fit) = match rendered(state, world, &open, material) {
+    let open = open_call(state, stream).filter(|open| open.call.attempt == *attempt)?;
+    let (rendered, fit) = match render_fitting(state, world, &open, material) {
         Ok(fitting) => fitting,
         Err(extent) => return Some(Prompt::Overflows(extent)),
     };
@@ -129,9 +131,9 @@ pub(crate) fn request(state: &State, world: &World<'_>, effect: &Effect, materia
     })))
 }
 
-/// A prompt that fits, as far as possible, and what was cut for that. `Err`: this part of the conversation must be
-/// summed up first.
-fn rendered(
+/// The prompt, shortened until it fits or nothing more can be cut, and what was cut. `Err`: this part of the conversation
+/// must be summed up first.
+fn render_fitting(
     state: &State,
     world: &World<'_>,
     open: &OpenModelCall<'_>,
@@ -139,33 +141,43 @@ fn rendered(
 ) -> Result<(RenderedPrompt, Option<ContextFit>), SummaryExtent> {
     let settings = &open.run.settings;
     let frame = Frame { settings, seed: open.run.run_id.as_str() };
-    let fitted = FittedHistory::whole(state, settings, material);
-    let most = settings.history_limit as usize;
+    let history = FittedHistory::whole(state, settings, material);
     if let Some(sums) = &open.call.sums {
-        let (messages, fit) = summarize::request(world, settings, frame, open.call, sums, &fitted);
-        return Ok((
-            RenderedPrompt { phase: model::Phase::Planning, messages, tools: Vec::new(), schema: None },
-            Some(fit),
-        ));
+        let (messages, fit) = summarize::request(world, settings, frame, open.call, sums, &history);
+        let prompt = RenderedPrompt { phase: model::Phase::Planning, messages, tools: Vec::new(), schema: None };
+        return Ok((prompt, Some(fit)));
     }
-    let fitted = if open.call.fitted { fitted.newest(most) } else { fitted };
+    let most = settings.history_limit as usize;
+    let history = if open.call.may_leave_out { history.newest(most) } else { history };
     let offered = world.tools.offered(settings);
-    let whole = render(state, open, frame, &offered, &fitted);
-    let size = tokens::of_prompt(&whole.messages, &whole.tools);
-    let limit = fit::limit(world, settings, open.call, size).filter(|limit| size > *limit);
-    let gone = [fitted.excess(most), limit.and_then(|limit| fitted.overflow(size, limit))].into_iter().flatten();
-    if let Some(extent) = gone.max_by_key(|extent| extent.messages).filter(|_| !open.call.fitted) {
-        return Err(extent);
+    let prompt = render(state, open, frame, &offered, &history);
+    let size = tokens::of_prompt(&prompt.messages, &prompt.tools);
+    let exceeded = fit::limit(world, settings, open.call, size).filter(|limit| size > *limit);
+    if !open.call.may_leave_out {
+        let overflow = exceeded.and_then(|limit| history.overflow(size, limit));
+        if let Some(extent) = history.excess(most).into_iter().chain(overflow).max_by_key(|extent| extent.messages) {
+            return Err(extent);
+        }
     }
-    let Some(limit) = limit else { return Ok((whole, fitted.fit())) };
+    let Some(limit) = exceeded else { return Ok((prompt, history.fit())) };
+    let (shortened, fit) = shorten(state, open, history, size - limit);
+    Ok((render(state, open, frame, &offered, &shortened), Some(fit)))
+}
+
+/// Leaves out messages and shortens results until the prompt has this many tokens less, as far as that is possible.
+fn shorten<'a>(
+    state: &State,
+    open: &OpenModelCall<'_>,
+    history: FittedHistory<'a>,
+    tokens: u64,
+) -> (FittedHistory<'a>, ContextFit) {
     let results =
-        if fit::shows_results(state, open.item.is_some()) { results(state, open, &fitted).0 } else { Vec::new() };
-    let longest = settings.execution.tool_result_max_length as usize;
-    let of_tools = prompt::most_of_tools(&results, longest);
-    let own = open.item.map(|item| item_loop::turns(state, item, fitted.payloads)).unwrap_or_default();
+        if fit::shows_results(state, open.item.is_some()) { results(state, open, &history).0 } else { Vec::new() };
+    let longest = open.run.settings.execution.tool_result_max_length as usize;
+    let most_of_tools = prompt::most_of_tools(&results, longest);
+    let own = open.item.map(|item| item_loop::turns(state, item, history.payloads)).unwrap_or_default();
     let own = prompt::turns::results(&own, longest);
-    let (fitted, fit) = fitted.less(size - limit, &results, of_tools, &own);
-    Ok((render(state, open, frame, &offered, &fitted), Some(fit)))
+    history.less(tokens, &results, most_of_tools, &own)
 }
 
 fn render(

@@ -299,9 +299,7 @@ fn check_graph(edited: &[EditedItem], mistakes: &mut Mistakes) {
         }
     }
     let mut free: Vec<usize> = (0..edited.len()).filter(|at| unmet[*at] == 0).collect();
-    let mut sorted = 0;
     while let Some(at) = free.pop() {
-        sorted += 1;
         for next in &dependants[at] {
             unmet[*next] -= 1;
             if unmet[*next] == 0 {
@@ -309,7 +307,7 @@ fn check_graph(edited: &[EditedItem], mistakes: &mut Mistakes) {
             }
         }
     }
-    if let Some(at) = unmet.iter().position(|left| *left > 0).filter(|_| sorted < edited.len()) {
+    if let Some(at) = unmet.iter().position(|left| *left > 0) {
         mistakes.add(at, "dependencies", "they lead back to the item itself");
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn on_summary_reply(tx: &mut Tx<'_>, item: Option<&ItemId>, sums: Sum
     let summary = Summary { text, bytes: reply.len() as u64, upto, messages: covered + messages };
     set_summary(tx, summary, bytes + length);
     // The summary was already made because the prompt was too long.
-    tx.put_model_call(item, ModelCall { fitted: true, tight: false, ..*sums.before });
+    tx.put_model_call(item, ModelCall { may_leave_out: true, must_shorten: false, ..*sums.before });
 }
 
 /// Sets the summary, which from now on replaces `covered_bytes` bytes of messages. It is recorded because copies of the
@@ -59,5 +59,5 @@ pub(crate) fn on_summary_failed(
     failing_since: Option<Millis>,
 ) {
     let failing_since = sums.before.failing_since.or(failing_since);
-    tx.put_model_call(item, ModelCall { fitted: true, failing_since, ..*sums.before });
+    tx.put_model_call(item, ModelCall { may_leave_out: true, failing_since, ..*sums.before });
 }

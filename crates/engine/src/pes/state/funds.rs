@@ -165,6 +165,7 @@ pub(crate) fn for_call(state: &State, world: &World<'_>, call: &ModelCall) -> Fu
     }
 }
 
+/// What this call reserves, with a reply as long as it may be. `None`: nothing bounds it.
 fn reserve<'a>(
     state: &State,
     world: &World<'a>,
@@ -173,10 +174,9 @@ fn reserve<'a>(
 ) -> Result<Option<Reserved>, Shortage<'a>> {
     let (Some(run), Some(active)) = (&state.run, &state.head.active) else { return Ok(None) };
     let (counters, granted) = (&active.counters, &active.granted);
-    let calls = counters.llm_calls + state.model_calls_under_way().count() as u32;
-    let most_calls = budget.max_llm_calls.map(|most| most.saturating_add(granted.calls));
-    if let Some(most) = most_calls.filter(|most| calls >= *most) {
-        return Err(Shortage::Budget(format!("its model calls are used up ({calls} of {most})")));
+    if let Some(most) = budget.max_llm_calls {
+        let calls = counters.llm_calls + state.model_calls_under_way().count() as u32;
+        check_calls(calls, most.saturating_add(granted.calls))?;
     }
     if budget.max_tokens.is_none() && budget.max_cost_usd.is_none() && *world.allowance == Allowance::Uncapped {
         return Ok(None);
@@ -192,14 +192,7 @@ fn reserve<'a>(
     let least = MIN_OUTPUT_TOKENS.min(output);
     if let Some(most) = budget.max_tokens {
         let used = counters.usage.input_tokens.saturating_add(counters.usage.output_tokens).saturating_add(held_tokens);
-        let most = most.saturating_add(granted.tokens);
-        let left = most.saturating_sub(used);
-        output = output.min(left.saturating_sub(input));
-        if output < least {
-            let needed = input.saturating_add(least);
-            let why = format!("the next model call needs at least {needed} tokens, and {left} of {most} are left");
-            return Err(Shortage::Budget(why));
-        }
+        output = output_within_tokens(most.saturating_add(granted.tokens), used, input, least..=output)?;
     }
     let price = world.models.price(provider, model).unwrap_or_default();
     if let (Some(most), Some(left)) = (state.budget_money(), state.budget_left()) {
@@ -219,6 +212,31 @@ fn reserve<'a>(
     }
     let (tokens, cost) = (input.saturating_add(output), cost(&price, input, output));
     Ok(Some(Reserved { tokens, cost, output, under: None }))
+}
+
+fn check_calls<'a>(calls: u32, most: u32) -> Result<(), Shortage<'a>> {
+    if calls >= most {
+        return Err(Shortage::Budget(format!("its model calls are used up ({calls} of {most})")));
+    }
+    Ok(())
+}
+
+/// How long a reply may be so that the call fits the tokens of the budget, of which `used` are gone.
+fn output_within_tokens<'a>(
+    most: u64,
+    used: u64,
+    input: u64,
+    lengths: RangeInclusive<u64>,
+) -> Result<u64, Shortage<'a>> {
+    let (least, longest) = lengths.into_inner();
+    let left = most.saturating_sub(used);
+    let output = longest.min(left.saturating_sub(input));
+    if output < least {
+        let needed = input.saturating_add(least);
+        let why = format!("the next model call needs at least {needed} tokens, and {left} of {most} are left");
+        return Err(Shortage::Budget(why));
+    }
+    Ok(output)
 }
 
 /// How long a reply may be so that the caps have room for it beside the calls in flight. It is shortened only where no

@@ -36,8 +36,8 @@ pub(crate) struct ModelCall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved: Option<Reserved>,
     /// An earlier prompt was too long: this one is rendered shorter.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub tight: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "tight")]
+    pub must_shorten: bool,
     /// The planVersion that the prompt shows.
     pub shown: i64,
     /// The prompt shows at least this many of its item's notes.
@@ -49,8 +49,8 @@ pub(crate) struct ModelCall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sums: Option<SummaryRequest>,
     /// The conversation was summed up for it, or could not be: what still does not fit is left out.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub fitted: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "fitted")]
+    pub may_leave_out: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -89,13 +89,13 @@ impl ModelCall {
             unsent: 0,
             failing_since: None,
             choice: 0,
-            tight: false,
+            must_shorten: false,
             reserved: None,
             shown,
             notes: 0,
             repair: None,
             sums: None,
-            fitted: false,
+            may_leave_out: false,
         }
     }
 

@@ -47,7 +47,7 @@ impl Tx<'_> {
         self.records.push(Record { id, run_id, parent_id, trace_id, timestamp, title, fact, metadata: None });
     }
 
-    /// Adds metadata to the last record: how it came about.
+    /// Sets the metadata of the last record: how it came about.
     pub fn annotate(&mut self, metadata: RecordMetadata) {
         if let Some(record) = self.records.last_mut() {
             record.metadata = Some(metadata);
@@ -132,7 +132,7 @@ impl Tx<'_> {
         self.annotate_policy(policy);
     }
 
-    /// Adds the policy rule behind the last record to its metadata.
+    /// Sets the policy rule behind the last record as its metadata, if there is one.
     fn annotate_policy(&mut self, policy: Option<&Ruling>) {
         if let Some(ruling) = policy {
             self.annotate(RecordMetadata { policy: Some(ruling.clone()), ..RecordMetadata::default() });

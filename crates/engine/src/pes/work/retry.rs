@@ -63,11 +63,11 @@ pub(crate) fn prepare_next(
         RetryDecision::Other => {
             call.choice += 1;
             (call.failures, call.unsent) = (0, 0);
-            call.tight = false;
+            call.must_shorten = false;
             Some(0)
         }
         RetryDecision::Tighter => {
-            call.tight = true;
+            call.must_shorten = true;
             Some(0)
         }
         RetryDecision::GiveUp => None,
@@ -87,7 +87,9 @@ fn decide_retry(tx: &Tx<'_>, item: Option<&ItemId>, call: &ModelCall, failure: &
     let failures = if failure.is_ours { call.unsent } else { call.failures };
     let window = match failure.kind {
         FailureKind::Refused | FailureKind::TooLarge => return or_other(),
-        FailureKind::TooLong if call.tight || !prompt::can_be_shorter(tx.state, call, item) => return or_other(),
+        FailureKind::TooLong if call.must_shorten || !prompt::can_be_shorter(tx.state, call, item) => {
+            return or_other();
+        }
         FailureKind::TooLong => return RetryDecision::Tighter,
         FailureKind::Saturated | FailureKind::BreakerOpen if has_other => return RetryDecision::Other,
         FailureKind::Saturated => return RetryDecision::Again(delay(tx, 1, failure.retry_after_ms)),
