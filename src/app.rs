@@ -133,10 +133,10 @@ impl App {
         let policies = Policies::of_server(&config, documents.clone())?;
         let tools =
             Registry::new(components.tools, config.env)?.with_sources(components.sources).with_policies(policies);
-        let base = components.address.map(|address| own_url(&config.server, address)).transpose()?;
+        let own_url = components.address.map(|address| own_url(&config.server, address)).transpose()?;
         let instance = config.runtime.replica.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
         let parts = runtime::Parts {
-            base,
+            own_url,
             hub: Hub::new(config.limits.socket_queue_bytes),
             tools: Arc::new(tools),
             config: Arc::new(config.clone()),

@@ -2,6 +2,14 @@
 
 use super::ids::{RunId, SuspensionId, ThreadId};
 
+/// The URL of this server, as far as it is known without a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnUrl {
+    pub base: String,
+    /// It is the configured one, equal for all processes and after every restart.
+    pub is_public: bool,
+}
+
 /// Builds the URLs; the base has no trailing slash.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConsoleUrls {

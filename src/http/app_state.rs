@@ -52,8 +52,7 @@ impl AppState {
     /// `address` is where the listener is bound. Fails if the public URL or a proxy range is invalid.
     pub fn new(config: Config, service: Service, keys: Arc<Keys>, address: SocketAddr) -> Result<Self, Fault> {
         let links = Links::new(&config.server, address)?;
-        let (base, is_public) = links.own();
-        service.served_at(base, is_public);
+        service.served_at(links.own());
         let (leaving, stopping, streams) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let (since, listeners, rates) = (service.now(), Listeners::default(), Rates::new(&config.limits));
         Ok(Self(Arc::new(Inner { config, service, keys, links, since, leaving, stopping, streams, listeners, rates })))
@@ -61,7 +60,7 @@ impl AppState {
 
     /// The URL of this server, as far as it is known without a request.
     pub(crate) fn url(&self) -> String {
-        self.links.own().0
+        self.links.own().base
     }
 
     /// The URL prefix of this server, as the caller of this request reaches it.

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 
 use super::header_list::entries;
 use crate::config::{Server, cidr};
+use crate::domain::console_urls::OwnUrl;
 use crate::domain::fault::{Code, Fault};
 
 /// The base of absolute URLs: `public_url`, else what a trusted proxy says, else the bound address.
@@ -98,9 +99,9 @@ impl Links {
         }
     }
 
-    /// The URL prefix outside of a request, and whether it is that of `public_url`.
-    pub(crate) fn own(&self) -> (String, bool) {
-        (self.base(None, &HeaderMap::new()), self.public.is_some())
+    /// The URL prefix outside of a request.
+    pub(crate) fn own(&self) -> OwnUrl {
+        OwnUrl { base: self.base(None, &HeaderMap::new()), is_public: self.public.is_some() }
     }
 
     /// Whether this is one of the server's own host names, without a port.
@@ -116,9 +117,8 @@ impl Links {
     }
 }
 
-/// The URL prefix of a server whose listener is bound to `address`, outside of a request, and whether it is that of
-/// `public_url`.
-pub(crate) fn own_url(server: &Server, address: SocketAddr) -> Result<(String, bool), Fault> {
+/// The URL of a server whose listener is bound to `address`, outside of a request.
+pub(crate) fn own_url(server: &Server, address: SocketAddr) -> Result<OwnUrl, Fault> {
     Ok(Links::new(server, address)?.own())
 }
 

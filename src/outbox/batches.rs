@@ -29,7 +29,7 @@ pub struct Batches {
     pub send: BatchSender,
 }
 
-/// Sends a batch within the time of one attempt. Returns, for each delivery, the outcome and a sentence about it.
+/// Sends a batch within the time of one attempt. Returns the result for each delivery.
 pub type BatchSender = Arc<dyn Fn(Arc<[Delivery]>) -> BoxFuture<'static, Vec<AttemptResult>> + Send + Sync>;
 
 impl Batches {
@@ -68,11 +68,11 @@ impl Batches {
         };
         failpoint::reached("delivery.claimed");
         let deliveries: Arc<[Delivery]> = claimed.into();
-        let outcomes = (self.send)(deliveries.clone()).await;
+        let results = (self.send)(deliveries.clone()).await;
         failpoint::reached("delivery.sent");
         let now = (self.now)();
-        let settlement = |(delivery, (outcome, said))| self.outbox.settlement(delivery, outcome, said, now);
-        let settlements = deliveries.iter().zip(outcomes).map(settlement).collect();
+        let settlement = |(delivery, result)| self.outbox.settlement(delivery, result, now);
+        let settlements = deliveries.iter().zip(results).map(settlement).collect();
         if let Err(error) = self.store.settle_deliveries(settlements, now).await {
             tracing::warn!(%error, "the outcomes of attempts could not be stored; the attempts will be repeated");
         }

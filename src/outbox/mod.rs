@@ -28,7 +28,7 @@ use crate::store::outbox::TargetKind;
 
 pub use announce::{SpendThreshold, deliveries_to};
 pub use batches::{BatchSender, Batches};
-pub use outcome::{AttemptOutcome, AttemptResult};
+pub use outcome::AttemptResult;
 pub use push::PushTarget;
 pub use webhooks::{StoredWebhook, Webhook, WebhookDirectory};
 pub use worker::Worker;

@@ -6,18 +6,15 @@ use super::{DeliveryTiming, Outbox};
 use crate::domain::Millis;
 use crate::store::outbox::{Delivery, DeliveryOutcome, Settlement, TargetKind};
 
-/// How an attempt to deliver ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttemptOutcome {
-    Delivered,
+/// How an attempt to deliver ended, with a sentence about it that is stored with the delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttemptResult {
+    Delivered(String),
     /// It may be retried.
-    Failed,
+    Failed(String),
     /// No retry can succeed.
-    Undeliverable,
+    Undeliverable(String),
 }
-
-/// The outcome, and a sentence about it that is stored with the delivery.
-pub type AttemptResult = (AttemptOutcome, String);
 
 /// The time that a claim has besides two attempts, to store the outcome.
 const CLAIM_MARGIN: Millis = 1_000;
@@ -29,27 +26,21 @@ impl Outbox {
     }
 
     /// What is stored about the attempt. Counts it in the metrics, and warns if the delivery is given up.
-    pub(super) fn settlement(
-        &self,
-        delivery: &Delivery,
-        outcome: AttemptOutcome,
-        said: String,
-        now: Millis,
-    ) -> Settlement {
-        let settled = match outcome {
-            AttemptOutcome::Delivered => DeliveryOutcome::Delivered,
-            AttemptOutcome::Undeliverable => DeliveryOutcome::Dead,
-            AttemptOutcome::Failed => match self.timing.retry_pause(delivery, now) {
-                Some(pause) => DeliveryOutcome::Later(now + jittered(pause, delivery)),
-                None => DeliveryOutcome::Dead,
+    pub(super) fn settlement(&self, delivery: &Delivery, result: AttemptResult, now: Millis) -> Settlement {
+        let (settled, said) = match result {
+            AttemptResult::Delivered(said) => (DeliveryOutcome::Delivered, said),
+            AttemptResult::Undeliverable(said) => (DeliveryOutcome::Dead, said),
+            AttemptResult::Failed(said) => match self.timing.retry_pause(delivery, now) {
+                Some(pause) => (DeliveryOutcome::Later(now + jittered(pause, delivery)), said),
+                None => (DeliveryOutcome::Dead, said),
             },
         };
-        let outcome = match settled {
+        let label = match settled {
             DeliveryOutcome::Delivered => "delivered",
             DeliveryOutcome::Later(_) => "failed",
             DeliveryOutcome::Dead => "dead",
         };
-        let labels = [("kind", delivery.kind.as_str()), ("outcome", outcome)];
+        let labels = [("kind", delivery.kind.as_str()), ("outcome", label)];
         metrics::counter!("pes_outbox_deliveries_total", &labels).increment(1);
         if settled == DeliveryOutcome::Dead {
             let (target, attempts) = (&delivery.target, delivery.attempts);

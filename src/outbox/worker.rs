@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::outcome::{AttemptOutcome, AttemptResult};
+use super::outcome::AttemptResult;
 use super::turns::{TenantPermit, drop_served};
 use super::unanswered::Receiver;
 use super::{Outbox, POLL_INTERVAL, PushTarget};
@@ -101,10 +101,10 @@ impl Worker {
 
     async fn deliver(self: Arc<Self>, delivery: Delivery, mut permit: TenantPermit) {
         failpoint::reached("delivery.claimed");
-        let (outcome, said) = self.attempt(&delivery, &mut permit).await;
+        let result = self.attempt(&delivery, &mut permit).await;
         failpoint::reached("delivery.sent");
         let now = (self.now)();
-        let settlement = self.outbox.settlement(&delivery, outcome, said, now);
+        let settlement = self.outbox.settlement(&delivery, result, now);
         let written = self.store.settle_deliveries(vec![settlement], now).await;
         if let Err(error) = written {
             tracing::warn!(%error, deliveryId = %delivery.id, "the outcome of an attempt could not be stored; the attempt will be repeated");
@@ -116,20 +116,20 @@ impl Worker {
             TargetKind::Webhook => self.webhook_address(delivery).await,
             TargetKind::Push => self.push_address(delivery).await,
             TargetKind::Agent => return self.cancel_task(delivery, permit).await,
-            TargetKind::Collector => return (AttemptOutcome::Failed, "it goes out with others".to_owned()),
+            TargetKind::Collector => return AttemptResult::Failed("it goes out with others".to_owned()),
         };
         let (to, mut headers) = match address {
             Ok(address) => address,
-            Err(NoAddress::Gone) => return (AttemptOutcome::Undeliverable, "the receiver is gone".to_owned()),
+            Err(NoAddress::Gone) => return AttemptResult::Undeliverable("the receiver is gone".to_owned()),
             Err(NoAddress::Store(error)) => {
                 tracing::warn!(%error, deliveryId = %delivery.id, "nothing is sent: the receiver cannot be read");
-                return (AttemptOutcome::Failed, error.to_string());
+                return AttemptResult::Failed(error.to_string());
             }
-            Err(NoAddress::Illegible(why)) => return (AttemptOutcome::Failed, why.to_string()),
+            Err(NoAddress::Illegible(why)) => return AttemptResult::Failed(why.to_string()),
             // The right key may still be configured.
             Err(NoAddress::Unreadable(why)) => {
                 why.warn(delivery.kind.as_str(), delivery.tenant, &delivery.target);
-                return (AttemptOutcome::Failed, format!("{}: nothing was sent: {why}", Unreadable::CODE));
+                return AttemptResult::Failed(format!("{}: nothing was sent: {why}", Unreadable::CODE));
             }
         };
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -146,16 +146,16 @@ impl Worker {
             Ok(answer) => {
                 let status = answer.status();
                 answer.drain(Duration::from_secs(1)).await;
-                (outcome_of(status), status.to_string())
+                result_of(status)
             }
-            Err(error @ Error::Refused(_)) => (AttemptOutcome::Undeliverable, error.to_string()),
-            Err(error) => (AttemptOutcome::Failed, error.to_string()),
+            Err(error @ Error::Refused(_)) => AttemptResult::Undeliverable(error.to_string()),
+            Err(error) => AttemptResult::Failed(error.to_string()),
         }
     }
 
     async fn cancel_task(&self, delivery: &Delivery, permit: &mut TenantPermit) -> AttemptResult {
         let cancel = timeout(self.outbox.timing.attempt_timeout, (self.cancel_task)(delivery.clone()));
-        let attempt = async { cancel.await.unwrap_or((AttemptOutcome::Failed, "it took too long".to_owned())) };
+        let attempt = async { cancel.await.unwrap_or(AttemptResult::Failed("it took too long".to_owned())) };
         self.attempt_with_permit(Receiver::agent(delivery.tenant, &delivery.target), permit, attempt).await
     }
 
@@ -172,7 +172,7 @@ impl Worker {
             self.outbox.wakeup.single.notify_one();
         };
         let made = self.outbox.unanswered.attempt(receiver, attempt, release).await;
-        made.unwrap_or_else(|error| (AttemptOutcome::Failed, error.to_string()))
+        made.unwrap_or_else(|error| AttemptResult::Failed(error.to_string()))
     }
 
     /// The address of a webhook, with the signature in its headers.
@@ -241,10 +241,10 @@ fn trace_of(delivery: &Delivery) -> CallTrace {
 }
 
 /// A redirect is no success: a receiver that moves needs its new URL in the settings.
-fn outcome_of(status: StatusCode) -> AttemptOutcome {
+fn result_of(status: StatusCode) -> AttemptResult {
     match status {
-        StatusCode::GONE => AttemptOutcome::Undeliverable,
-        status if status.is_success() => AttemptOutcome::Delivered,
-        _ => AttemptOutcome::Failed,
+        StatusCode::GONE => AttemptResult::Undeliverable(status.to_string()),
+        _ if status.is_success() => AttemptResult::Delivered(status.to_string()),
+        _ => AttemptResult::Failed(status.to_string()),
     }
 }

@@ -32,7 +32,7 @@ use crate::engine::event::{CancelEvent, Event, SystemEvent};
 use crate::engine::step::{self, Row, RowKind, Step};
 use crate::engine::{Machine, Reservation, Stamp};
 use crate::failpoint;
-use crate::outbox::{AttemptOutcome, AttemptResult};
+use crate::outbox::AttemptResult;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
 use crate::store::{self, Erasure, ThreadRow};
 
@@ -226,20 +226,19 @@ impl Shared {
     pub(super) fn cancel_remote_task(self: Arc<Self>, delivery: Delivery) -> BoxFuture<'static, AttemptResult> {
         async move {
             match self.try_cancel_remote_task(delivery.tenant, &delivery.target, &delivery.body).await {
-                Ok(()) => (AttemptOutcome::Delivered, "it heard".to_owned()),
-                Err((outcome, why)) => (outcome, why),
+                Ok(()) => AttemptResult::Delivered("it heard".to_owned()),
+                Err(result) => result,
             }
         }
         .boxed()
     }
 
     async fn try_cancel_remote_task(&self, tenant: TenantPk, agent: &str, body: &str) -> Result<(), AttemptResult> {
-        let failed = |error: Error| (AttemptOutcome::Failed, error.to_string());
+        let failed = |error: Error| AttemptResult::Failed(error.to_string());
         let task: RemoteTaskRef =
-            serde_json::from_str(body).map_err(|error| (AttemptOutcome::Undeliverable, error.to_string()))?;
+            serde_json::from_str(body).map_err(|error| AttemptResult::Undeliverable(error.to_string()))?;
         let connection = PeerConnection::open(&self.agents, tenant, agent).await.map_err(failed)?;
-        let connection =
-            connection.ok_or_else(|| (AttemptOutcome::Undeliverable, "the agent was removed".to_owned()))?;
+        let connection = connection.ok_or_else(|| AttemptResult::Undeliverable("the agent was removed".to_owned()))?;
         match connection.cancel(&task).await {
             Ok(_) => Ok(()),
             Err(Error::Fault(said)) if said.error == fault::Error::TaskNotCancelable => Ok(()),
@@ -247,7 +246,7 @@ impl Shared {
             Err(Error::TooLarge(_)) => Ok(()),
             // A task without a remote id may not have arrived yet, so only one with an id is given up.
             Err(Error::Fault(said)) if task.remote_task_id.is_some() && is_final(said.error) => {
-                Err((AttemptOutcome::Undeliverable, said.detail))
+                Err(AttemptResult::Undeliverable(said.detail))
             }
             Err(error) => Err(failed(error)),
         }

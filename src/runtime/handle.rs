@@ -14,7 +14,7 @@ use super::Runtime;
 use super::command::{AuditedAction, Command, CommandError, CommitExtras, DecisionResult, ProfileEdit};
 use super::waiters::Waiter;
 use crate::domain::Millis;
-use crate::domain::console_urls::ConsoleUrls;
+use crate::domain::console_urls::{ConsoleUrls, OwnUrl};
 use crate::domain::fault::Fault;
 use crate::domain::ids::{Mint, RunId, ThreadPk};
 use crate::domain::message::ConversationMessage;
@@ -144,13 +144,13 @@ impl Runtime {
         self.0.traces.as_ref()
     }
 
-    /// Sets the base URL of this server, once the listener is bound. `is_public`: it is the configured public URL.
-    pub(crate) fn set_base_url(&self, base: String, is_public: bool) {
+    /// Sets the URL of this server, once the listener is bound.
+    pub(crate) fn set_own_url(&self, url: OwnUrl) {
         // Only the first call counts: other agents get that URL.
-        if let Some(urls) = ConsoleUrls::of(&base, is_public) {
+        if let Some(urls) = ConsoleUrls::of(&url.base, url.is_public) {
             self.0.console_urls.set(urls).ok();
         }
-        self.0.base.set(base).ok();
+        self.0.base.set(url.base).ok();
     }
 
     /// The URLs of the console, if the address is known.

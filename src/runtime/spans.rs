@@ -23,7 +23,7 @@ use crate::domain::thread::ThreadStatus;
 use crate::engine::Machine;
 use crate::engine::effect::Effect;
 use crate::engine::step::{Keep, Row, RowKind, Step};
-use crate::outbox::{AttemptOutcome, AttemptResult};
+use crate::outbox::AttemptResult;
 use crate::store;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
 use crate::traces::{ExportResult, LogRange, Spans, Traces, count_spans, is_no_work, needs_texts};
@@ -137,7 +137,7 @@ impl Shared {
     /// Exports the ranges that these deliveries name, within the time of one attempt. Returns the result of each.
     pub(super) async fn export_ranges(&self, deliveries: &[Delivery]) -> Vec<AttemptResult> {
         let Some(traces) = &self.traces else {
-            let gone = || (AttemptOutcome::Undeliverable, "no collector is set any more".to_owned());
+            let gone = || AttemptResult::Undeliverable("no collector is set any more".to_owned());
             return deliveries.iter().map(|_| gone()).collect();
         };
         let began = Instant::now();
@@ -145,19 +145,19 @@ impl Shared {
         // sent.
         let (read_until, until) =
             (began + self.outbox.timing.attempt_timeout / 2, began + self.outbox.timing.attempt_timeout);
-        let mut outcomes: Vec<Option<AttemptResult>> = vec![None; deliveries.len()];
+        let mut results: Vec<Option<AttemptResult>> = vec![None; deliveries.len()];
         let mut group = SpanGroup::default();
         for (at, delivery) in deliveries.iter().enumerate() {
             match timeout_at(read_until, self.spans_of(traces, delivery)).await {
                 Ok(Ok(spans)) => group.add(at, spans),
-                Ok(Err(result)) => outcomes[at] = Some(result),
-                Err(_) => outcomes[at] = Some((AttemptOutcome::Failed, TIMED_OUT.to_owned())),
+                Ok(Err(result)) => results[at] = Some(result),
+                Err(_) => results[at] = Some(AttemptResult::Failed(TIMED_OUT.to_owned())),
             }
             if group.is_full() || at + 1 == deliveries.len() {
-                std::mem::take(&mut group).send(traces, until, &mut outcomes).await;
+                std::mem::take(&mut group).send(traces, until, &mut results).await;
             }
         }
-        outcomes.into_iter().map(|result| result.expect("each failed, or was sent in a group")).collect()
+        results.into_iter().map(|result| result.expect("each failed, or was sent in a group")).collect()
     }
 
     async fn spans_of(&self, traces: &Traces, delivery: &Delivery) -> Result<Spans, AttemptResult> {
@@ -165,10 +165,10 @@ impl Shared {
             return Ok(spans);
         }
         let range: LogRange =
-            serde_json::from_str(&delivery.body).map_err(|error| (AttemptOutcome::Undeliverable, error.to_string()))?;
+            serde_json::from_str(&delivery.body).map_err(|error| AttemptResult::Undeliverable(error.to_string()))?;
         let log = self.log_of(traces, delivery.thread, &range).await;
-        let log = log.map_err(|error| (AttemptOutcome::Failed, error.to_string()))?;
-        traces.spans(&range, &log).map_err(|why| (AttemptOutcome::Undeliverable, why))
+        let log = log.map_err(|error| AttemptResult::Failed(error.to_string()))?;
+        traces.spans(&range, &log).map_err(AttemptResult::Undeliverable)
     }
 
     /// The run's log up to the end of the range, with the payloads that its spans contain. Empty if the log was shortened
@@ -206,7 +206,7 @@ impl SpanGroup {
     }
 
     /// Sends all at once. If the collector rejects that, sends each alone, so that one bad range does not affect the others.
-    async fn send(self, traces: &Traces, until: Instant, outcomes: &mut [Option<AttemptResult>]) {
+    async fn send(self, traces: &Traces, until: Instant, results: &mut [Option<AttemptResult>]) {
         let send = async |spans: &[Spans]| {
             let result = timeout_at(until, traces.send(spans)).await;
             let result = result.unwrap_or_else(|_| ExportResult::Failed(TIMED_OUT.to_owned()));
@@ -221,12 +221,12 @@ impl SpanGroup {
         let must_split = matches!(result, ExportResult::Rejected(_)) && self.spans.len() > 1;
         for (index, spans) in self.indices.into_iter().zip(&self.spans) {
             let result = if must_split { send(std::slice::from_ref(spans)).await } else { result.clone() };
-            outcomes[index] = Some(match result {
-                ExportResult::Accepted { .. } => (AttemptOutcome::Delivered, format!("{} spans", spans.count())),
-                ExportResult::Failed(why) => (AttemptOutcome::Failed, why),
+            results[index] = Some(match result {
+                ExportResult::Accepted { .. } => AttemptResult::Delivered(format!("{} spans", spans.count())),
+                ExportResult::Failed(why) => AttemptResult::Failed(why),
                 ExportResult::Rejected(why) => {
                     count_spans("refused", spans.count());
-                    (AttemptOutcome::Undeliverable, why)
+                    AttemptResult::Undeliverable(why)
                 }
             });
         }

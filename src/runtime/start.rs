@@ -22,6 +22,7 @@ use super::tenant_runs::TenantRuns;
 use crate::a2a::directory::Directory;
 use crate::config::Config;
 use crate::domain::Millis;
+use crate::domain::console_urls::OwnUrl;
 use crate::domain::fault::Fault;
 use crate::engine::Core;
 use crate::live::Hub;
@@ -51,8 +52,8 @@ pub struct Parts {
     pub models: Arc<dyn Catalog>,
     pub cores: Vec<Arc<dyn Core>>,
     pub clock: Arc<dyn Clock>,
-    /// The base URL of this server, and whether it is the configured public one. `None`: it is set later, or never.
-    pub base: Option<(String, bool)>,
+    /// The URL of this server. `None`: it is set later, or never.
+    pub own_url: Option<OwnUrl>,
 }
 
 /// The part of the drain time that is reserved for storing what interrupted model calls have used.
@@ -125,8 +126,8 @@ impl Runtime {
         });
         let runtime = Self(shared);
         // Before anything is held back: the messages about it have the URLs of the console.
-        if let Some((base, is_public)) = parts.base {
-            runtime.set_base_url(base, is_public);
+        if let Some(url) = parts.own_url {
+            runtime.set_own_url(url);
         }
         if let Err(error) = runtime.0.prepare().await {
             // Nothing crashed: the next start finds no registration of this one.

@@ -21,6 +21,7 @@ use crate::a2a::directory::Directory;
 use crate::auth::AuditKey;
 use crate::config::Config;
 use crate::domain::Millis;
+use crate::domain::console_urls::OwnUrl;
 use crate::domain::ids::{Mint, ThreadPk};
 use crate::live::Hub;
 use crate::mcp;
@@ -162,9 +163,8 @@ impl Service {
     }
 
     /// Sets the URL under which this server is reached, as soon as it is known. Agents send their reports there.
-    /// `is_public`: the URL is the configured one.
-    pub fn served_at(&self, base: String, is_public: bool) {
-        self.runtime.set_base_url(base, is_public);
+    pub fn served_at(&self, url: OwnUrl) {
+        self.runtime.set_own_url(url);
     }
 
     pub fn now(&self) -> Millis {

@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::domain::Millis;
 use crate::domain::depth::{MOST_DEPTH, exceeds};
-use crate::domain::hitl::{FeedbackSchema, Question, Reply, RiskLevel};
+use crate::domain::hitl::{Question, Reply, RiskLevel};
 use crate::domain::ids::{CallId, ItemId, RunId, TenantPk, ThreadId};
 use crate::domain::thread::AgentState;
 use crate::domain::tool::{CallCode, ToolClass, ToolError, ToolSpec};
@@ -124,7 +124,7 @@ pub trait Tool: Send + Sync {
     }
 
     /// `Some`: the call is a question to a person. The answer is its result, and `call` is not invoked.
-    fn question(&self, arguments: &Value) -> Option<(String, FeedbackSchema)> {
+    fn question(&self, arguments: &Value) -> Option<Question> {
         let _ = arguments;
         None
     }

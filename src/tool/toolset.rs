@@ -13,7 +13,7 @@ use super::{Approval, Nature, OffTool, Tool, ToolOutput, answer, builtin, panic_
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault, Pointed};
 use crate::domain::forecast::ToolForecast;
-use crate::domain::hitl::{FeedbackSchema, InputType, Suspension};
+use crate::domain::hitl::{FeedbackSchema, InputType, Question, Suspension};
 use crate::domain::ids::ThreadId;
 use crate::domain::policy::{RuleScope, Ruling};
 use crate::domain::settings::{PolicyAction, RunSettings};
@@ -218,9 +218,9 @@ fn verdict(entry: &ToolEntry, nature: Nature, ruling: &Ruling, wish: Option<Appr
     if ruling.action == PolicyAction::Deny {
         return denied(&entry.spec.name, ruling);
     }
-    if let Some((message, schema)) = entry.tool.question(arguments) {
-        return match answer::check_form(&schema) {
-            Ok(()) => Verdict::Input { message, schema },
+    if let Some(Question { message, form }) = entry.tool.question(arguments) {
+        return match answer::check_form(&form) {
+            Ok(()) => Verdict::Input { message, schema: form },
             Err(error) => Verdict::Refuse(error),
         };
     }

@@ -150,7 +150,7 @@ async fn shared(counted: &Arc<Counted>) -> (Arc<Shared>, TempDir) {
         models: Arc::new(Models::only("counted", "m", counted.clone())),
         cores: cores::all(),
         clock: Arc::<System>::default(),
-        base: None,
+        own_url: None,
     };
     let shared = Runtime::start(parts).await.unwrap().0;
     tokio::time::pause();

@@ -31,29 +31,28 @@ pub(crate) struct LogReader {
     store: Arc<dyn Store>,
     fold_cache: Arc<FoldCache>,
     pk: ThreadPk,
+    folded: FoldedLog,
+}
+
+/// The fold of a log up to a seq; of nothing up to 0.
+#[derive(Default)]
+struct FoldedLog {
+    upto: i64,
     fold: Fold,
-    /// The seq up to which the fold covers the log.
-    folded: i64,
 }
 
 impl LogReader {
     pub(crate) fn new(service: &Service, pk: ThreadPk) -> Self {
-        Self {
-            store: service.reads.clone(),
-            fold_cache: service.list_folds.clone(),
-            pk,
-            fold: Fold::default(),
-            folded: 0,
-        }
+        Self { store: service.reads.clone(), fold_cache: service.list_folds.clone(), pk, folded: FoldedLog::default() }
     }
 
     /// Drops the fold to free memory: after the backlog a subscriber may stay for long.
     pub(crate) fn drop_fold(&mut self) {
-        (self.fold, self.folded) = (Fold::default(), 0);
+        self.folded = FoldedLog::default();
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.fold.bytes()
+        self.folded.fold.bytes()
     }
 
     /// The next observations after `after`, with their payloads: `limit` of them, or fewer if these have about `max_bytes`
@@ -98,42 +97,42 @@ impl LogReader {
     /// Folds the log up to `last`, and puts the todo lists into the observations of the page.
     async fn complete_lists(&mut self, page: &mut [Observation], last: i64) -> store::Result<()> {
         let before = page.first().map_or(last, |first| first.seq) - 1;
-        if let Some(cached) = cached_fold(&*self.store, &self.fold_cache, self.pk, before, self.folded).await? {
-            (self.folded, self.fold) = cached;
+        if let Some(cached) = cached_fold(&*self.store, &self.fold_cache, self.pk, before, self.folded.upto).await? {
+            self.folded = cached;
         }
-        if self.folded == 0 {
-            (self.folded, self.fold) = starting_fold(&*self.store, self.pk, before).await?;
+        if self.folded.upto == 0 {
+            self.folded = starting_fold(&*self.store, self.pk, before).await?;
         }
-        while self.folded < last {
-            let ask =
-                ObservationAsk { after: self.folded, until: Some(last), limit: CHUNK, types: Fold::LISTED.to_vec() };
+        while self.folded.upto < last {
+            let (after, types) = (self.folded.upto, Fold::LISTED.to_vec());
+            let ask = ObservationAsk { after, until: Some(last), limit: CHUNK, types };
             let chunk = self.store.observations(self.pk, &ask).await?;
             if let Some(later) = self.base_after_fold(before).await? {
-                (self.folded, self.fold) = later;
+                self.folded = later;
                 continue;
             }
             for observation in &chunk {
-                let Some(whole) = apply_to_fold(&mut self.fold, observation) else { continue };
+                let Some(whole) = apply_to_fold(&mut self.folded.fold, observation) else { continue };
                 if let Ok(place) = page.binary_search_by_key(&observation.seq, |seen| seen.seq) {
                     page[place].content = whole;
                 }
             }
-            let Some(folded) = chunk.last() else { break };
-            self.folded = folded.seq;
-            self.fold_cache.offer(self.pk, folded, &self.fold);
+            let Some(last_of_chunk) = chunk.last() else { break };
+            self.folded.upto = last_of_chunk.seq;
+            self.fold_cache.offer(self.pk, last_of_chunk, &self.folded.fold);
         }
         Ok(())
     }
 
     /// The fold in the base of the log, if the base covers more than was folded: a cached fold may be older than the base,
     /// and the observations between them are deleted. Checked after each chunk, because compaction may run at the same time.
-    async fn base_after_fold(&self, before: i64) -> store::Result<Option<(i64, Fold)>> {
+    async fn base_after_fold(&self, before: i64) -> store::Result<Option<FoldedLog>> {
         let row = self.store.thread_by_pk(self.pk).await?;
-        if row.is_none_or(|row| row.min_seq <= self.folded + 1) {
+        if row.is_none_or(|row| row.min_seq <= self.folded.upto + 1) {
             return Ok(None);
         }
         let base = starting_fold(&*self.store, self.pk, before).await?;
-        Ok(Some(base).filter(|(seq, _)| *seq > self.folded))
+        Ok(Some(base).filter(|base| base.upto > self.folded.upto))
     }
 }
 
@@ -166,27 +165,27 @@ fn approximate_bytes(value: &Value) -> usize {
 
 /// The fold with which reading a log begins: an empty one, or the base that replaces the deleted part. An error if the base
 /// extends beyond `before`.
-async fn starting_fold(store: &dyn Store, pk: ThreadPk, before: i64) -> store::Result<(i64, Fold)> {
-    let Some((seq, text)) = store.base(pk).await? else { return Ok((0, Fold::default())) };
-    if seq > before {
+async fn starting_fold(store: &dyn Store, pk: ThreadPk, before: i64) -> store::Result<FoldedLog> {
+    let Some((upto, text)) = store.base(pk).await? else { return Ok(FoldedLog::default()) };
+    if upto > before {
         return Err(store::Error::Unavailable("the log was shortened meanwhile; read it again".to_owned()));
     }
     let fold = Fold::of_text(&text).map_err(|error| store::Error::Damaged(format!("the base of a log: {error}")))?;
-    Ok((seq, fold))
+    Ok(FoldedLog { upto, fold })
 }
 
-/// The nearest cached fold of the log up to `seq`, and the seq up to which it covers the log, if that is greater than `after`.
+/// The nearest cached fold of the log up to `seq`, if it covers more than the log up to `after`.
 async fn cached_fold(
     store: &dyn Store,
     cache: &FoldCache,
     pk: ThreadPk,
     seq: i64,
     after: i64,
-) -> store::Result<Option<(i64, Fold)>> {
+) -> store::Result<Option<FoldedLog>> {
     let Some(cached) = cache.nearest(pk, seq).filter(|cached| cached.seq > after) else { return Ok(None) };
     let ask = ObservationAsk { after: cached.seq - 1, until: Some(cached.seq), limit: 1, ..ObservationAsk::default() };
     match store.observations(pk, &ask).await?.first() {
-        Some(recorded) if recorded.id == cached.id => Ok(Some((cached.seq, cached.fold))),
+        Some(recorded) if recorded.id == cached.id => Ok(Some(FoldedLog { upto: cached.seq, fold: cached.fold })),
         // The database went back to an earlier state, and the log went on differently.
         Some(_) => {
             cache.forget(pk);
@@ -199,18 +198,19 @@ async fn cached_fold(
 
 /// Returns the fold of the log up to `seq`, continued from the nearest cached one.
 pub(crate) async fn fold_to(service: &Service, pk: ThreadPk, seq: i64) -> store::Result<Fold> {
-    let (mut after, mut fold) = match cached_fold(&*service.reads, &service.state_folds, pk, seq, 0).await? {
-        Some(nearest) => nearest,
-        None => starting_fold(&*service.reads, pk, seq).await?,
-    };
+    let FoldedLog { upto: mut after, mut fold } =
+        match cached_fold(&*service.reads, &service.state_folds, pk, seq, 0).await? {
+            Some(nearest) => nearest,
+            None => starting_fold(&*service.reads, pk, seq).await?,
+        };
     while after < seq {
         let ask = ObservationAsk { after, until: Some(seq), limit: CHUNK, ..ObservationAsk::default() };
         let chunk = service.reads.observations(pk, &ask).await?;
         // If the log was compacted after the cached fold was made, the base replaces the observations in between.
         if chunk.first().is_none_or(|first| first.seq > after + 1) {
-            let (base, anew) = starting_fold(&*service.reads, pk, seq).await?;
-            if base > after {
-                (after, fold) = (base, anew);
+            let base = starting_fold(&*service.reads, pk, seq).await?;
+            if base.upto > after {
+                (after, fold) = (base.upto, base.fold);
                 continue;
             }
         }

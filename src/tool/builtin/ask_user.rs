@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use crate::domain::hitl::{FeedbackSchema, InputType, SelectOption};
+use crate::domain::hitl::{FeedbackSchema, InputType, Question, SelectOption};
 use crate::domain::tool::{CallCode, ToolClass, ToolError, ToolSpec};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
@@ -57,17 +57,17 @@ impl Tool for AskUser {
         self.spec.clone()
     }
 
-    fn question(&self, arguments: &Value) -> Option<(String, FeedbackSchema)> {
-        let question = arguments.get("question")?.as_str()?.to_owned();
+    fn question(&self, arguments: &Value) -> Option<Question> {
+        let message = arguments.get("question")?.as_str()?.to_owned();
         let input_type =
             arguments.get("inputType").map_or(Ok(InputType::Text), |kind| serde_json::from_value(kind.clone()));
         let options = arguments.get("options").and_then(Value::as_array);
         let form = FeedbackSchema {
             options: options.map(|options| options.iter().map(option).collect()).unwrap_or_default(),
             custom_schema: arguments.get("schema").cloned(),
-            ..FeedbackSchema::new(input_type.ok()?, question.clone())
+            ..FeedbackSchema::new(input_type.ok()?, message.clone())
         };
-        Some((question, form))
+        Some(Question { message, form })
     }
 
     async fn call(&self, _: Value, _: ToolContext) -> Result<ToolOutput, ToolError> {

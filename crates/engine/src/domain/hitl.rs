@@ -261,7 +261,7 @@ impl Suspension {
     }
 }
 
-/// A question of a running call to a person.
+/// A question of a tool to a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     pub message: String,
