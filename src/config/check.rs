@@ -10,49 +10,13 @@ use super::{Config, Environment, Error};
 impl Config {
     /// All checks that are possible without the store.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        let server = &self.server;
-        if !server.base_path.is_empty() && (!server.base_path.starts_with('/') || server.base_path.ends_with('/')) {
-            return Err(Error(format!(
-                "server.base_path: `{}` must begin with / and not end with it",
-                server.base_path
-            )));
-        }
-        if let Some(url) = &server.public_url {
-            match url::Url::parse(url) {
-                Ok(parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
-                    return Err(Error(
-                        "server.public_url (PES_PUBLIC_URL): it names a user or a password, which all who get a link would \
-                         read; write it without"
-                            .to_owned(),
-                    ));
-                }
-                Ok(parsed) if matches!(parsed.scheme(), "http" | "https") => {}
-                Ok(_) | Err(url::ParseError::RelativeUrlWithoutBase) => {
-                    return Err(Error(format!(
-                        "server.public_url: `{url}` is not an http or https URL; write it as https://agents.example.com"
-                    )));
-                }
-                Err(error) => return Err(Error(format!("server.public_url: `{url}`: {error}"))),
-            }
-        }
-        for origin in &server.cors_origins {
-            check_origin(origin)?;
-        }
-        for range in &server.trusted_proxies {
-            cidr::range(range).map_err(|error| Error(format!("server.trusted_proxies: {error}")))?;
-        }
+        self.server.check()?;
         self.check_bounds()?;
         self.store.check()?;
         self.auth.check(self.env)?;
         self.limits.spend.check()?;
         self.limits.tenant.check()?;
-        for (model, price) in &self.prices {
-            if !model.contains(':') || !price.is_sound() {
-                return Err(Error(format!(
-                    "prices: `{model}` must be provider:model or provider:*, with prices of 0 or more"
-                )));
-            }
-        }
+        self.check_prices()?;
         if let Some(model) = self.models.facts.keys().find(|model| !model.contains(':')) {
             return Err(Error(format!("models.facts: `{model}` must be provider:model")));
         }
@@ -65,6 +29,17 @@ impl Config {
                  ANTHROPIC_API_KEY, GEMINI_API_KEY)"
                     .to_owned(),
             ));
+        }
+        Ok(())
+    }
+
+    fn check_prices(&self) -> Result<(), Error> {
+        for (model, price) in &self.prices {
+            if !model.contains(':') || !price.is_sound() {
+                return Err(Error(format!(
+                    "prices: `{model}` must be provider:model or provider:*, with prices of 0 or more"
+                )));
+            }
         }
         Ok(())
     }
@@ -82,6 +57,21 @@ impl Config {
             return Err(Error(format!("{} is not loopback and there are no API keys; {MAKE_ONE}", self.server.host)));
         }
         Ok(())
+    }
+}
+
+fn check_public_url(url: &str) -> Result<(), Error> {
+    match url::Url::parse(url) {
+        Ok(parsed) if !parsed.username().is_empty() || parsed.password().is_some() => Err(Error(
+            "server.public_url (PES_PUBLIC_URL): it names a user or a password, which all who get a link would read; write it \
+             without"
+                .to_owned(),
+        )),
+        Ok(parsed) if matches!(parsed.scheme(), "http" | "https") => Ok(()),
+        Ok(_) | Err(url::ParseError::RelativeUrlWithoutBase) => Err(Error(format!(
+            "server.public_url: `{url}` is not an http or https URL; write it as https://agents.example.com"
+        ))),
+        Err(error) => Err(Error(format!("server.public_url: `{url}`: {error}"))),
     }
 }
 
@@ -127,6 +117,23 @@ impl super::Store {
 }
 
 impl super::Server {
+    fn check(&self) -> Result<(), Error> {
+        let path = &self.base_path;
+        if !path.is_empty() && (!path.starts_with('/') || path.ends_with('/')) {
+            return Err(Error(format!("server.base_path: `{path}` must begin with / and not end with it")));
+        }
+        if let Some(url) = &self.public_url {
+            check_public_url(url)?;
+        }
+        for origin in &self.cors_origins {
+            check_origin(origin)?;
+        }
+        for range in &self.trusted_proxies {
+            cidr::range(range).map_err(|error| Error(format!("server.trusted_proxies: {error}")))?;
+        }
+        Ok(())
+    }
+
     /// Whether the server can only be reached from this machine.
     pub fn is_loopback(&self) -> bool {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::actor::Actor;
-use super::command::{CommandError, CommitExtras};
+use super::command::{CommandError, CommitExtras, DecisionResult};
 use super::loaded::LoadedThread;
 use super::perform::{is_result, is_result_of};
 use super::probation::CRASHES_OF_SUSPECT;
@@ -18,7 +18,7 @@ use crate::engine::Loaded;
 use crate::engine::effect::Effect;
 use crate::engine::event::{CancelEvent, Event, SystemEvent};
 use crate::engine::pes::runs_only;
-use crate::engine::step::RowKind;
+use crate::engine::step::{Row, RowKind};
 use crate::store::{Commit, Committed, Crashes, Fence, LeaseChange, NewThread, ThreadRow};
 
 /// What a commit does to the thread's lease, and under which epoch it is made.
@@ -105,39 +105,49 @@ impl Actor {
         row.crashes.attributed >= self.shared.config.runtime.crash_limit && row.status != ThreadStatus::Quarantined
     }
 
+    /// Reads the thread, or makes the one that `extras` creates.
     async fn load(&mut self, extras: &CommitExtras) -> Result<LoadedThread, CommandError> {
         // The primary key of a new thread was just made: nothing can be stored under it.
         let is_fresh = extras.create.is_some() && !self.has_written;
-        if !is_fresh {
-            self.reserve_before_read().await?;
+        let stored = if is_fresh { None } else { self.read().await? };
+        match (stored, &extras.create) {
+            (Some((row, rows)), _) => self.rebuild(row, rows),
+            (None, Some((new, profile))) => self.create(new.clone(), profile.clone()),
+            (None, None) => Err(CommandError::Gone),
         }
-        let stored = if is_fresh { None } else { self.shared.store.load(self.pk).await? };
-        let limit = self.shared.config.runtime.crash_limit;
-        let stored = match stored {
+    }
+
+    /// Reads the thread from the store, and quarantines it if it has crashed the process too often.
+    async fn read(&mut self) -> Result<Option<(ThreadRow, Vec<Row>)>, CommandError> {
+        self.reserve_before_read().await?;
+        Ok(match self.shared.store.load(self.pk).await? {
             Some((row, rows)) if self.must_quarantine(&row) => {
                 self.quarantine(&row, rows.iter().any(|row| row.kind == RowKind::Run)).await?;
                 self.shared.store.load(self.pk).await?
             }
             stored => stored,
-        };
-        if let Some((row, rows)) = stored {
-            self.shared.report_if_went_back(&row, self.version);
-            let (receivers, trace_progress) = (Receivers::of(&rows), TraceProgress::of(&rows));
-            let loaded = row.loaded_with(rows);
-            // It was quarantined, and crashed the process once more while its runs were to be ended.
-            let must_not_rebuild = row.status == ThreadStatus::Quarantined
-                && row.crashes.attributed > limit
-                && loaded.rows.iter().any(|row| row.kind == RowKind::Run);
-            let machine =
-                if must_not_rebuild { runs_only(loaded) } else { self.shared.core(&row.core)?.load(loaded)? };
-            self.shared.hub.publish_gap_up_to(self.pk, row.last_seq);
-            return Ok(LoadedThread { row, machine, new: None, fold: None, receivers, trace_progress });
-        }
-        let (new, profile) = extras.create.clone().ok_or(CommandError::Gone)?;
-        let loaded = Loaded::empty(new.thread_id.clone());
-        let machine = self.shared.core(&new.core)?.load(loaded)?;
-        let (row, receivers, trace_progress) =
-            (self.new_row(&new, profile), Receivers::default(), TraceProgress::default());
+        })
+    }
+
+    /// The thread as it was read.
+    fn rebuild(&self, row: ThreadRow, rows: Vec<Row>) -> Result<LoadedThread, CommandError> {
+        self.shared.report_if_went_back(&row, self.version);
+        let (receivers, trace_progress) = (Receivers::of(&rows), TraceProgress::of(&rows));
+        // It was quarantined, and crashed the process once more while its runs were to be ended.
+        let must_not_rebuild = row.status == ThreadStatus::Quarantined
+            && row.crashes.attributed > self.shared.config.runtime.crash_limit
+            && rows.iter().any(|row| row.kind == RowKind::Run);
+        let loaded = row.loaded_with(rows);
+        let machine = if must_not_rebuild { runs_only(loaded) } else { self.shared.core(&row.core)?.load(loaded)? };
+        self.shared.hub.publish_gap_up_to(self.pk, row.last_seq);
+        Ok(LoadedThread { row, machine, new: None, fold: None, receivers, trace_progress })
+    }
+
+    /// A thread that its first commit creates.
+    fn create(&self, new: NewThread, profile: ThreadProfile) -> Result<LoadedThread, CommandError> {
+        let machine = self.shared.core(&new.core)?.load(Loaded::empty(new.thread_id.clone()))?;
+        let row = self.new_row(&new, profile);
+        let (receivers, trace_progress) = (Receivers::default(), TraceProgress::default());
         Ok(LoadedThread { row, machine, new: Some(new), fold: None, receivers, trace_progress })
     }
 
@@ -145,7 +155,11 @@ impl Actor {
     /// while it has runs, so that they are ended even if this process dies.
     pub(super) async fn quarantine(&self, row: &ThreadRow, has_runs: bool) -> Result<(), CommandError> {
         metrics::counter!("pes_threads_quarantined_total").increment(1);
-        tracing::error!(threadId = %row.thread_id, crashes = row.crashes.attributed, "the thread is quarantined: it crashed the process too often");
+        tracing::error!(
+            threadId = %row.thread_id,
+            crashes = row.crashes.attributed,
+            "the thread is quarantined: it crashed the process too often; POST /threads/{{id}}/release lets it run again"
+        );
         let commit = Commit {
             status: ThreadStatus::Quarantined,
             wake_at: has_runs.then(|| self.shared.now()),
@@ -193,21 +207,7 @@ impl Actor {
         }
         let Some(loaded) = &self.loaded else { return Ok(()) };
         if loaded.machine.is_unreadable() {
-            // The lease holder may still have in memory what cannot be read from the store.
-            if self.lease_for_commit(loaded, ClaimMode::IfFree).epoch.is_none() && loaded.row.is_owned {
-                // Nothing may be decided on a machine that lacks the unreadable part.
-                self.loaded = None;
-                return Err(contended());
-            }
-            self.abort_effects();
-            return self
-                .try_transition(
-                    &[Event::System(SystemEvent::Unreadable).into()],
-                    &CommitExtras::default(),
-                    ClaimMode::NewEpoch,
-                )
-                .await
-                .map(drop);
+            return self.end_unreadable_runs().await;
         }
         let is_lost = running.iter().any(|effect| !self.effects.contains(effect) && !self.is_uncommitted(effect));
         // A run that waits for admission must not begin either.
@@ -222,17 +222,34 @@ impl Actor {
         self.abort_effects();
         if is_quarantined {
             let crashes = u32::try_from(crashes).unwrap_or(u32::MAX);
-            let event = Event::System(SystemEvent::Quarantined { crashes });
-            return self.try_transition(&[event.into()], &CommitExtras::default(), ClaimMode::NewEpoch).await.map(drop);
+            return self.take_over(&[Event::System(SystemEvent::Quarantined { crashes }).into()]).await.map(drop);
         }
         self.recover(results).await
+    }
+
+    /// Ends the runs of a thread of which part cannot be read.
+    async fn end_unreadable_runs(&mut self) -> Result<(), CommandError> {
+        let Some(loaded) = &self.loaded else { return Ok(()) };
+        // The lease holder may still have in memory what cannot be read from the store.
+        if self.lease_for_commit(loaded, ClaimMode::IfFree).epoch.is_none() && loaded.row.is_owned {
+            // Nothing may be decided on a machine that lacks the unreadable part.
+            self.loaded = None;
+            return Err(contended());
+        }
+        self.abort_effects();
+        self.take_over(&[Event::System(SystemEvent::Unreadable).into()]).await.map(drop)
+    }
+
+    /// Decides on these events in a commit that claims the thread with a new epoch. `None`: the thread was stale.
+    async fn take_over(&mut self, events: &[Arc<Event>]) -> Result<Option<DecisionResult>, CommandError> {
+        self.try_transition(events, &CommitExtras::default(), ClaimMode::NewEpoch).await
     }
 
     /// Settles lost effects, after committing the results that are known, so that no result is dropped or produced twice.
     async fn recover(&mut self, results: Vec<Arc<Event>>) -> Result<(), CommandError> {
         let recovered = Arc::new(Event::System(SystemEvent::Recovered));
         let events: Vec<Arc<Event>> = results.iter().cloned().chain([recovered]).collect();
-        match self.try_transition(&events, &CommitExtras::default(), ClaimMode::NewEpoch).await {
+        match self.take_over(&events).await {
             Ok(Some(_)) => Ok(()),
             Ok(None) => {
                 self.keep_uncommitted(results);

@@ -12,12 +12,13 @@ use super::lease::Lease;
 use super::loaded::LoadedThread;
 use super::perform::{ModelAttempt, PeerAttempt, ToolAttempt, model_not_sent};
 use crate::domain::hitl::Reply;
-use crate::domain::ids::{StreamId, ThreadId};
+use crate::domain::ids::{CallId, StreamId, TaskId, ThreadId};
 use crate::domain::model::{FailureKind, ModelRequest};
 use crate::engine::Prompt;
 use crate::engine::effect::Effect;
 use crate::engine::event::{Event, ModelEvent, ToolEvent};
 use crate::live::StreamHead;
+use crate::store;
 
 impl Actor {
     /// The thread's id for log lines; absent while the thread is not in memory.
@@ -46,39 +47,12 @@ impl Actor {
                     }
                 }
                 Effect::CallTool { call, attempt } => {
-                    let Some(loaded) = &self.loaded else { return };
-                    let Some(invocation) = loaded.machine.invocation(call) else {
-                        tracing::error!(threadId = %loaded.row.thread_id, callId = %call, "the slot is running but the core has no invocation for it; not started");
-                        continue;
-                    };
-                    let run = ToolAttempt {
-                        shared: self.shared.clone(),
-                        pk: self.pk,
-                        tenant: loaded.row.tenant,
-                        thread_id: loaded.row.thread_id.clone(),
-                        invocation,
-                        attempt: *attempt,
-                        lease: lease.clone(),
-                        messages: self.effects.message_sender(),
-                    };
-                    let span = span(loaded);
-                    self.effects.start(effect, lease.clone(), run.perform().instrument(span));
+                    let (call, attempt) = (call.clone(), *attempt);
+                    self.start_tool(effect, &call, attempt, lease.clone());
                 }
                 Effect::Delegate { task, .. } | Effect::AskPeer { task, .. } | Effect::CancelPeer { task, .. } => {
-                    let Some(loaded) = &self.loaded else { return };
-                    let Some(peer_call_input) = loaded.machine.peer_call_input(task) else {
-                        tracing::error!(threadId = %loaded.row.thread_id, taskId = %task, "the slot is running but the core has no peer call input for it; not started");
-                        continue;
-                    };
-                    let call = PeerAttempt {
-                        shared: self.shared.clone(),
-                        pk: self.pk,
-                        tenant: loaded.row.tenant,
-                        peer_call_input,
-                        lease: lease.clone(),
-                    };
-                    let span = span(loaded);
-                    self.effects.start(effect, lease.clone(), call.perform().instrument(span));
+                    let task = task.clone();
+                    self.start_peer_call(effect, &task, lease.clone());
                 }
             }
         }
@@ -101,41 +75,84 @@ impl Actor {
 
     async fn start_model(&mut self, effect: Effect, stream: StreamId, attempt: u32, lease: Lease) {
         let Some(loaded) = &self.loaded else { return };
-        let shared = &self.shared;
-        let request = match shared.material(&*shared.store, loaded.row.pk, &*loaded.machine, &effect).await {
-            Ok(material) => {
-                let tools = shared.tools.toolset(loaded.row.tenant).await;
-                loaded.machine.prompt(&shared.world(&tools), &effect, &material)
+        let request = match self.render(loaded, &effect).await {
+            Ok(Some(Prompt::Call(request))) => *request,
+            Ok(Some(Prompt::Overflows(extent))) => {
+                let event = Event::Model(ModelEvent::Overflowed { stream, attempt, extent });
+                return self.effects.start(effect, lease, async { Some(event) });
+            }
+            Ok(None) => {
+                let event = model_not_sent(&stream, attempt, FailureKind::Broken, "there is no prompt for this call");
+                return self.effects.start(effect, lease, async { Some(event) });
             }
             Err(error) => {
                 let event = model_not_sent(&stream, attempt, FailureKind::Retry, &error.to_string());
                 return self.effects.start(effect, lease, async { Some(event) });
             }
         };
-        let Some(request) = request else {
-            let event = model_not_sent(&stream, attempt, FailureKind::Broken, "there is no prompt for this call");
-            return self.effects.start(effect, lease, async { Some(event) });
-        };
-        let request = match request {
-            Prompt::Call(request) => *request,
-            Prompt::Overflows(extent) => {
-                let event = Event::Model(ModelEvent::Overflowed { stream, attempt, extent });
-                return self.effects.start(effect, lease, async { Some(event) });
-            }
-        };
-        let head = head(loaded, &stream, &request);
-        let (shared, tenant, interrupt) = (self.shared.clone(), loaded.row.tenant, self.effects.interrupt());
-        let lease_of_call = lease.clone();
         let call = ModelAttempt {
-            shared,
+            shared: self.shared.clone(),
             pk: self.pk,
-            tenant,
+            tenant: loaded.row.tenant,
+            head: head(loaded, &stream, &request),
             stream,
             attempt,
             request,
-            head,
-            lease: lease_of_call,
-            interrupt,
+            lease: lease.clone(),
+            interrupt: self.effects.interrupt(),
+        };
+        let span = span(loaded);
+        self.effects.start(effect, lease, call.perform().instrument(span));
+    }
+
+    /// Reads what the prompt of a model call needs, and renders it. `None`: there is no prompt for it.
+    async fn render(&self, loaded: &LoadedThread, effect: &Effect) -> store::Result<Option<Prompt>> {
+        let shared = &self.shared;
+        let material = shared.material(&*shared.store, loaded.row.pk, &*loaded.machine, effect).await?;
+        let tools = shared.tools.toolset(loaded.row.tenant).await;
+        Ok(loaded.machine.prompt(&shared.world(&tools), effect, &material))
+    }
+
+    fn start_tool(&mut self, effect: Effect, call: &CallId, attempt: u32, lease: Lease) {
+        let Some(loaded) = &self.loaded else { return };
+        let Some(invocation) = loaded.machine.invocation(call) else {
+            tracing::error!(
+                threadId = %loaded.row.thread_id,
+                callId = %call,
+                "the slot is running but the core has no invocation for it; not started"
+            );
+            return;
+        };
+        let call = ToolAttempt {
+            shared: self.shared.clone(),
+            pk: self.pk,
+            tenant: loaded.row.tenant,
+            thread_id: loaded.row.thread_id.clone(),
+            invocation,
+            attempt,
+            lease: lease.clone(),
+            messages: self.effects.message_sender(),
+        };
+        let span = span(loaded);
+        self.effects.start(effect, lease, call.perform().instrument(span));
+    }
+
+    fn start_peer_call(&mut self, effect: Effect, task: &TaskId, lease: Lease) {
+        let Some(loaded) = &self.loaded else { return };
+        let Some(input) = loaded.machine.peer_call_input(task) else {
+            tracing::error!(
+                threadId = %loaded.row.thread_id,
+                taskId = %task,
+                "the slot is running but the core has no input for it; not started"
+            );
+            return;
+        };
+        let call = PeerAttempt {
+            shared: self.shared.clone(),
+            pk: self.pk,
+            tenant: loaded.row.tenant,
+            input,
+            lease: lease.clone(),
         };
         let span = span(loaded);
         self.effects.start(effect, lease, call.perform().instrument(span));

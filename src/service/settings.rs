@@ -79,11 +79,7 @@ fn resolve(
     let layers = [&call.provider_config, &thread.provider_config];
     let (provider, model) = chosen_model(models, layers)?;
     let named = named_fallbacks(layers)?;
-    let mut llm_params = Map::new();
-    for layer in [&thread.provider_config, &call.provider_config].into_iter().flatten() {
-        llm_params.extend(layer.adapter_options.clone().unwrap_or_default());
-    }
-    llm_params.extend(call.llm_params.clone().unwrap_or_default());
+    let llm_params = llm_params(thread, call);
     let synthesis_params = call.synthesis_params.clone().unwrap_or_default();
     call.answer_schema.as_ref().map_or(Ok(()), check_answer_schema)?;
     let of_answer = llm_params.clone().into_iter().chain(synthesis_params.clone()).collect();
@@ -93,20 +89,7 @@ fn resolve(
         client.admit(model, &of_answer).map_err(|fault| of_synthesis(fault, &synthesis_params))
     };
     admit(&provider, &model)?;
-    let admit_choice = |choice: &ModelChoice| admit(&choice.provider_name, &choice.model_id);
-    let fallbacks = match named {
-        Some(named) => {
-            for (at, choice) in named.iter().enumerate() {
-                admit_choice(choice).map_err(|fault| {
-                    let pointer = format!("/options/providerConfig/fallbacks/{at}");
-                    Fault { errors: Vec::new(), ..fault.clone() }.at(pointer, fault.detail)
-                })?;
-            }
-            named
-        }
-        // The caller has not chosen these, so those that cannot do this run are no reason to refuse it.
-        None => models.fallbacks().into_iter().filter(|choice| is_admitted(choice, admit_choice(choice))).collect(),
-    };
+    let fallbacks = admitted_fallbacks(models, named, |choice| admit(&choice.provider_name, &choice.model_id))?;
     Ok(RunSettings {
         core: core.to_owned(),
         provider,
@@ -137,6 +120,35 @@ fn resolve(
         budget: call.budget.clone(),
         client_tools: call.client_tools.clone(),
     })
+}
+
+/// The parameters of the run's model calls: the thread's, with those of the call over them.
+fn llm_params(thread: &ThreadConfig, call: &CallOptions) -> Map<String, Value> {
+    let mut params = Map::new();
+    for layer in [&thread.provider_config, &call.provider_config].into_iter().flatten() {
+        params.extend(layer.adapter_options.clone().unwrap_or_default());
+    }
+    params.extend(call.llm_params.clone().unwrap_or_default());
+    params
+}
+
+/// The run's fallbacks: all that the caller named, else those of the server that can do this run. The caller has not chosen
+/// the latter, so one that cannot is no reason to refuse the run.
+fn admitted_fallbacks(
+    models: &dyn Catalog,
+    named: Option<Vec<ModelChoice>>,
+    admit: impl Fn(&ModelChoice) -> Result<()>,
+) -> Result<Vec<ModelChoice>> {
+    let Some(named) = named else {
+        return Ok(models.fallbacks().into_iter().filter(|choice| is_admitted(choice, admit(choice))).collect());
+    };
+    for (at, choice) in named.iter().enumerate() {
+        admit(choice).map_err(|fault| {
+            let pointer = format!("/options/providerConfig/fallbacks/{at}");
+            Fault { errors: Vec::new(), ..fault.clone() }.at(pointer, fault.detail)
+        })?;
+    }
+    Ok(named)
 }
 
 /// Whether a fallback of the server admits the run. Logs why it does not.

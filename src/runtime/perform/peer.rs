@@ -28,7 +28,7 @@ pub(in crate::runtime) struct PeerAttempt {
     pub(in crate::runtime) shared: Arc<Shared>,
     pub(in crate::runtime) pk: ThreadPk,
     pub(in crate::runtime) tenant: TenantPk,
-    pub(in crate::runtime) peer_call_input: PeerCallInput,
+    pub(in crate::runtime) input: PeerCallInput,
     pub(in crate::runtime) lease: Lease,
 }
 
@@ -36,8 +36,8 @@ impl PeerAttempt {
     /// `None`: the lease ended before anything was sent.
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
         failpoint::reached("peer.before");
-        let (id, attempt) = (self.peer_call_input.task.task_id.clone(), self.peer_call_input.task.attempt);
-        let what = self.peer_call_input.task.action?.what;
+        let (id, attempt) = (self.input.task.task_id.clone(), self.input.task.attempt);
+        let what = self.input.task.action?.what;
         let outcome = self.run(what).await?;
         failpoint::reached("peer.returned");
         Some(match outcome {
@@ -47,7 +47,7 @@ impl PeerAttempt {
     }
 
     async fn run(&self, what: TaskActionKind) -> Option<Result<PeerReport, PeerFailure>> {
-        let agent = &self.peer_call_input.task.agent_id;
+        let agent = &self.input.task.agent_id;
         let mut connection = match PeerConnection::open(&self.shared.agents, self.tenant, agent).await {
             Ok(Some(connection)) => connection,
             Ok(None) => return Some(Err(removed(agent))),
@@ -56,7 +56,7 @@ impl PeerAttempt {
         if !self.lease.is_valid() {
             return None;
         }
-        connection.peer.trace = self.peer_call_input.trace.clone();
+        connection.peer.trace = self.input.trace.clone();
         let mut done = self.act(what, &connection).await;
         if done.as_ref().is_err_and(may_have_moved)
             && let Some(moved) = connection.moved().await
@@ -71,7 +71,7 @@ impl PeerAttempt {
             self.stream_without_push(&connection, report);
         }
         if let Err(Error::Unreadable(why)) = &done {
-            let task = &self.peer_call_input.task;
+            let task = &self.input.task;
             tracing::warn!(agentId = task.agent_id, taskId = task.task_id.as_str(), why, "an answer cannot be read");
         }
         Some(done.map_err(failed))
@@ -88,7 +88,7 @@ impl PeerAttempt {
 
     /// Reads the stream of a task, if the agent cannot call back.
     fn stream_without_push(&self, to: &PeerConnection<'_>, report: &PeerReport) {
-        let task = &self.peer_call_input.task;
+        let task = &self.input.task;
         if self.push(to, task).is_none() {
             self.stream(to, report);
         }
@@ -96,7 +96,7 @@ impl PeerAttempt {
 
     /// Reads the stream of a task that has not ended, if the agent supports streaming.
     fn stream(&self, to: &PeerConnection<'_>, report: &PeerReport) {
-        let task = &self.peer_call_input.task;
+        let task = &self.input.task;
         if report.state.is_terminal() || !to.card.capabilities.streaming {
             return;
         }
@@ -122,7 +122,7 @@ impl PeerAttempt {
                 let later = PeerReport { state: PeerState::Working, ..self.report(to, &task) };
                 self.with_answer(to, task).await.map_or(later, |task| self.report(to, &task))
             }
-            SendResult::Message(message) => report::of_message(&message, self.bytes(), to.peer.timeout_ms),
+            SendResult::Message(message) => report::of_message(&message, self.max_output_bytes(), to.peer.timeout_ms),
         };
         if !accepts_push {
             self.stream(to, &report);
@@ -135,7 +135,7 @@ impl PeerAttempt {
         if to.peer.dedupes {
             return self.send(to).await.map_err(retryable);
         }
-        let task = &self.peer_call_input.task;
+        let task = &self.input.task;
         if let Some(id) = &task.remote_task_id {
             let theirs = to.client().task(&to.peer, &to.interface, id, HISTORY_LENGTH).await.map_err(retryable)?;
             let has_arrived = self.task_ref().is_in(&theirs);
@@ -149,7 +149,7 @@ impl PeerAttempt {
             };
         }
         let unknown = || Error::Unknown("the agent cannot tell whether it has it".to_owned());
-        let theirs = self.found(to).await.map_err(retryable)?.ok_or_else(unknown)?;
+        let theirs = self.find(to).await.map_err(retryable)?.ok_or_else(unknown)?;
         let theirs = self.with_answer(to, theirs).await.map_err(retryable)?;
         Ok(self.report(to, &theirs))
     }
@@ -167,7 +167,7 @@ impl PeerAttempt {
     }
 
     /// The task that our message began, if the agent lists it.
-    async fn found(&self, to: &PeerConnection<'_>) -> Result<Option<types::Task>, Error> {
+    async fn find(&self, to: &PeerConnection<'_>) -> Result<Option<types::Task>, Error> {
         let found = to.find(&self.task_ref()).await?;
         match found {
             // Its output is not in the list.
@@ -179,9 +179,9 @@ impl PeerAttempt {
     }
 
     async fn ask(&self, to: &PeerConnection<'_>) -> Result<PeerReport, Error> {
-        let theirs = match &self.peer_call_input.task.remote_task_id {
+        let theirs = match &self.input.task.remote_task_id {
             Some(id) => to.client().task(&to.peer, &to.interface, id, 0).await?,
-            None => self.found(to).await?.ok_or_else(|| Error::Fault(fault::Fault::no_task()))?,
+            None => self.find(to).await?.ok_or_else(|| Error::Fault(fault::Fault::no_task()))?,
         };
         let theirs = self.with_answer(to, theirs).await?;
         Ok(self.report(to, &theirs))
@@ -192,11 +192,11 @@ impl PeerAttempt {
     }
 
     fn task_ref(&self) -> RemoteTaskRef {
-        RemoteTaskRef::of(&self.peer_call_input.task, &*self.shared.clock)
+        RemoteTaskRef::of(&self.input.task, &*self.shared.clock)
     }
 
     async fn request(&self, to: &PeerConnection<'_>) -> Result<SendRequest, Error> {
-        let task = &self.peer_call_input.task;
+        let task = &self.input.task;
         let parts = self.parts(task).await?;
         let is_reply = task.reply.is_some();
         let message = Message {
@@ -222,9 +222,9 @@ impl PeerAttempt {
             let reply = self.shared.inlined(self.pk, reply.clone()).await?;
             return Ok(vec![reply_part(task.remote_question.as_ref(), reply)]);
         }
-        let arguments = self.shared.inlined(self.pk, self.peer_call_input.arguments.clone()).await?;
+        let arguments = self.shared.inlined(self.pk, self.input.arguments.clone()).await?;
         let is_approved = |digest: &String| *digest == digest::of_call(task::TOOL, &arguments);
-        if !self.peer_call_input.digest.as_ref().is_none_or(is_approved) {
+        if !self.input.digest.as_ref().is_none_or(is_approved) {
             return Err(Error::Refused("the arguments are not those that were approved; nothing was sent".to_owned()));
         }
         let instructions = arguments["instructions"].as_str().unwrap_or_default();
@@ -255,10 +255,10 @@ impl PeerAttempt {
     }
 
     fn report(&self, to: &PeerConnection<'_>, theirs: &types::Task) -> PeerReport {
-        report::of_task(theirs, self.bytes(), to.peer.timeout_ms)
+        report::of_task(theirs, self.max_output_bytes(), to.peer.timeout_ms)
     }
 
-    fn bytes(&self) -> usize {
+    fn max_output_bytes(&self) -> usize {
         self.shared.config.limits.tool_output_bytes
     }
 }
