@@ -72,7 +72,7 @@ impl Actor {
             self.commit_pending().await;
             return erased.map(drop);
         }
-        self.announce_deletion();
+        self.after_deletion();
         erased.map(drop)
     }
 
@@ -85,7 +85,7 @@ impl Actor {
         match self.erase(by, &[], is_expired).await {
             Ok(true) => {
                 self.loaded = None;
-                self.announce_deletion();
+                self.after_deletion();
                 Ok(true)
             }
             Err(CommandError::Fault(fault)) if fault.code == Code::OnHold => Ok(false),
@@ -93,8 +93,9 @@ impl Actor {
         }
     }
 
-    /// Notifies subscribers and those who wait for a run that the thread was deleted: they read the store and find it gone.
-    pub(super) fn announce_deletion(&mut self) {
+    /// Ends the effects of a thread that was deleted. Notifies subscribers and those who wait for a run: they read the store and
+    /// find it gone.
+    pub(super) fn after_deletion(&mut self) {
         self.abort_effects();
         self.shared.waiters.notify_thread(self.pk);
         self.shared.hub.publish_gap(self.pk);
@@ -121,7 +122,7 @@ impl Actor {
             let audit = audit::erasure_row(&row, now, by);
             let (spending, calls) = self.shared.final_spending(&row, rows, results, by).await;
             let mut kinds: Vec<TargetKind> = deliveries.iter().map(|delivery| delivery.kind).collect();
-            kinds.extend(spending.has_announcements().then_some(TargetKind::Webhook));
+            kinds.extend(spending.has_notices().then_some(TargetKind::Webhook));
             let spend = spending.changes();
             let used: Vec<ModelUse> = calls.iter().map(|(_, used)| used.clone()).collect();
             let erasure = Erasure { thread, version, now, deliveries, audit, spend, calls, is_chore };
@@ -167,7 +168,7 @@ impl Shared {
             let without_result: Vec<&Reservation> = reservations.iter().filter(has_no_result).collect();
             spending.use_reserved(row.tenant, &without_result);
         }
-        self.announce_thresholds(&caps, &mut spending);
+        self.add_notices(&caps, &mut spending);
         let usage = usage.iter().filter_map(|row| Some((row.ord, legible(row)?)));
         (spending, usage.collect())
     }

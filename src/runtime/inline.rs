@@ -17,7 +17,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 impl Shared {
     /// `value` with its payloads, for an effect.
     pub(super) async fn inlined(&self, pk: ThreadPk, value: Value) -> store::Result<Value> {
-        whole(&*self.store, pk, value).await
+        with_payloads(&*self.store, pk, value).await
     }
 
     /// Like [`inlined`](Self::inlined), but waits for an unavailable store until the lease ends. `None`: it ended.
@@ -51,7 +51,7 @@ impl Shared {
 }
 
 /// `value` with its payloads from this store.
-pub(crate) async fn whole(store: &dyn Store, pk: ThreadPk, value: Value) -> store::Result<Value> {
+pub(crate) async fn with_payloads(store: &dyn Store, pk: ThreadPk, value: Value) -> store::Result<Value> {
     let mut known = Payloads::new();
     fetch(store, pk, [&value], &mut known).await?;
     Ok(if known.is_empty() { value } else { payload::inline(value, &known) })

@@ -89,7 +89,7 @@ impl Actor {
                 Ok(loaded) => Some(loaded),
                 Err(refusal) => {
                     if refusal == CommandError::Gone {
-                        self.announce_deletion();
+                        self.after_deletion();
                     }
                     return Err(refusal);
                 }

@@ -14,7 +14,7 @@ use crate::failpoint;
 use crate::store::ThreadRow;
 
 /// What will be published of a step once it is committed.
-pub(super) struct Announcement {
+pub(super) struct Publication {
     /// The last seq of the log before the commit.
     after: i64,
     /// For subscribers, from the seq after that one on; `None`: there are no subscribers.
@@ -42,13 +42,13 @@ impl LoadedThread {
     }
 
     /// After a decision: what to publish of it.
-    pub(super) fn announcement(&mut self, step: &Step) -> Announcement {
+    pub(super) fn publication(&mut self, step: &Step) -> Publication {
         let after = self.row.last_seq;
         let observations = self.fold.as_mut().map(|fold| {
             let numbered = step.records.iter().zip(after + 1..);
             numbered.map(|(record, seq)| fold.record(record, &self.row.thread_id, seq)).collect()
         });
-        Announcement { after, observations, answers: answers(step) }
+        Publication { after, observations, answers: answers(step) }
     }
 }
 
@@ -63,31 +63,31 @@ fn answers(step: &Step) -> Vec<ConversationMessage> {
 
 impl Actor {
     /// Publishes what was just committed.
-    pub(super) async fn publish(&mut self, mut announcement: Announcement, step: &Step) {
+    pub(super) async fn publish(&mut self, mut publication: Publication, step: &Step) {
         failpoint::reached("publish.before");
         for run in &step.runs {
             log(run);
-            self.shared.waiters.notify(&run.run_id, || announcement.resource_if_complete(&self.shared, run));
+            self.shared.waiters.notify(&run.run_id, || publication.resource_if_complete(&self.shared, run));
         }
-        let after = announcement.after;
+        let after = publication.after;
         let publish_run = |run: RunResource| self.shared.hub.publish_run(self.pk, &run, after);
-        match (announcement.observations.take(), &self.loaded) {
+        match (publication.observations.take(), &self.loaded) {
             (Some(observations), Some(loaded)) => {
                 // Observations go before the status of the run that they changed.
                 self.shared.publish_observations(&loaded.row, observations, step).await;
-                step.runs.iter().for_each(|run| publish_run(announcement.resource(&self.shared, run)));
+                step.runs.iter().for_each(|run| publish_run(publication.resource(&self.shared, run)));
             }
             // A subscriber that came after the decision may have read the store before the commit: it must read again.
             (None, Some(_)) if self.shared.hub.has_subscribers(self.pk) => {
                 self.shared.hub.publish_gap(self.pk);
-                step.runs.iter().for_each(|run| publish_run(announcement.resource(&self.shared, run)));
+                step.runs.iter().for_each(|run| publish_run(publication.resource(&self.shared, run)));
             }
             (None, Some(_) | None) | (Some(_), None) => {}
         }
     }
 }
 
-impl Announcement {
+impl Publication {
     fn resource(&self, shared: &Shared, run: &Run) -> RunResource {
         shared.resource(run, self.answer(run).cloned())
     }

@@ -45,9 +45,9 @@ impl Amounts {
         Self { cost: reserved.cost, tokens: reserved.tokens }
     }
 
-    fn used(took: &ModelUse) -> Self {
-        let tokens = took.usage.input_tokens.saturating_add(took.usage.output_tokens);
-        Self { cost: took.cost_nanos.unwrap_or(0), tokens: Amount::try_from(tokens).unwrap_or(Amount::MAX) }
+    fn used(model_use: &ModelUse) -> Self {
+        let tokens = model_use.usage.input_tokens.saturating_add(model_use.usage.output_tokens);
+        Self { cost: model_use.cost_nanos.unwrap_or(0), tokens: Amount::try_from(tokens).unwrap_or(Amount::MAX) }
     }
 
     fn add(&mut self, other: Self) {
@@ -75,12 +75,12 @@ struct RowChange {
     own: Amount,
     /// The cap that applies to calls that begin.
     cap: Option<Amount>,
-    tells: Vec<SpendNotice>,
+    notices: Vec<SpendNotice>,
 }
 
 impl RowChange {
     fn of(capped: Capped) -> Self {
-        Self { capped, used: 0, begun: 0, ended: 0, own: 0, cap: None, tells: Vec::new() }
+        Self { capped, used: 0, begun: 0, ended: 0, own: 0, cap: None, notices: Vec::new() }
     }
 }
 
@@ -96,46 +96,60 @@ impl Spending {
         now: Millis,
     ) -> Self {
         let mut spending = Spending { now, ..Self::default() };
-        let has = |some: &[Reservation], one: &Reservation| some.iter().any(|other| other.stream == one.stream);
+        spending.count_reserved_before(tenant, before, after);
+        spending.count_used(tenant, caps, before, rows);
+        spending.count_begun(tenant, caps, before, after);
+        spending
+    }
+
+    /// Counts what was reserved before the step, and what of that the step ends.
+    fn count_reserved_before(&mut self, tenant: TenantPk, before: &[Reservation], after: &[Reservation]) {
         for reserved in before {
-            let (continues, held) = (has(after, reserved), Amounts::held(reserved));
+            let (continues, held) = (has_stream(after, reserved), Amounts::held(reserved));
             if continues {
-                spending.kept.add(held);
+                self.kept.add(held);
             }
-            spending.change((tenant, reserved.key.as_deref(), reserved.at, reserved.caps), |change| {
+            self.change((tenant, reserved.key.as_deref(), reserved.at, reserved.caps), |change| {
                 let held = held.of(change.capped.unit());
                 change.own = change.own.saturating_add(held);
                 change.ended = change.ended.saturating_add(if continues { 0 } else { held });
             });
         }
+    }
+
+    /// Counts what the step's usage rows say.
+    fn count_used(&mut self, tenant: TenantPk, caps: &SpendCaps, before: &[Reservation], rows: &[Row]) {
         for row in rows.iter().filter(|row| row.kind == RowKind::Usage) {
             let reserved = before.iter().find(|reserved| reserved.stream.as_str() == row.id);
             // The key of a call that began without a cap is not known here.
             let scope = match reserved {
                 Some(reserved) => (tenant, reserved.key.as_deref(), reserved.at, reserved.caps),
                 None if caps.is_none() => continue,
-                None => (tenant, None, now, caps.set()),
+                None => (tenant, None, self.now, caps.set()),
             };
-            let Ok(took) = serde_json::from_str::<ModelUse>(&row.body) else { continue };
-            let took = Amounts::used(&took);
-            spending.change(scope, |change| change.used = change.used.saturating_add(took.of(change.capped.unit())));
+            let Ok(model_use) = serde_json::from_str::<ModelUse>(&row.body) else { continue };
+            let used = Amounts::used(&model_use);
+            self.change(scope, |change| change.used = change.used.saturating_add(used.of(change.capped.unit())));
         }
-        for reserved in after.iter().filter(|reserved| !has(before, reserved)) {
+    }
+
+    /// Counts what the calls reserve that the step begins.
+    fn count_begun(&mut self, tenant: TenantPk, caps: &SpendCaps, before: &[Reservation], after: &[Reservation]) {
+        for reserved in after.iter().filter(|reserved| !has_stream(before, reserved)) {
             let held = Amounts::held(reserved);
-            spending.change((tenant, reserved.key.as_deref(), reserved.at, reserved.caps), |change| {
+            self.change((tenant, reserved.key.as_deref(), reserved.at, reserved.caps), |change| {
                 change.begun = change.begun.saturating_add(held.of(change.capped.unit()));
                 change.cap = caps.of(change.capped);
             });
         }
-        spending
     }
 
     /// Counts the whole reservation as used, for calls whose result will never be seen.
     pub(super) fn use_reserved(&mut self, tenant: TenantPk, reservations: &[&Reservation]) {
         for reserved in reservations {
-            let took = Amounts::held(reserved);
+            let held = Amounts::held(reserved);
             self.change((tenant, reserved.key.as_deref(), reserved.at, reserved.caps), |change| {
-                change.used = change.used.saturating_add(took.of(change.capped.unit()));
+                change.used = change.used.saturating_add(held.of(change.capped.unit()));
             });
         }
     }
@@ -151,16 +165,20 @@ impl Spending {
     pub(super) fn changes(&self) -> Vec<SpendChange> {
         let change = |(key, change): (&SpendKey, &RowChange)| {
             let &RowChange { used, begun, ended, cap, .. } = change;
-            let (key, held, tells) = (key.clone(), begun - ended, change.tells.clone());
-            (used != 0 || held != 0).then_some(SpendChange { key, used, held, cap, notices: tells })
+            let (key, held, notices) = (key.clone(), begun - ended, change.notices.clone());
+            (used != 0 || held != 0).then_some(SpendChange { key, used, held, cap, notices })
         };
         self.rows.iter().filter_map(change).collect()
     }
 
     /// Whether the commit may notify webhooks of a cap.
-    pub(super) fn has_announcements(&self) -> bool {
-        self.rows.values().any(|change| !change.tells.is_empty())
+    pub(super) fn has_notices(&self) -> bool {
+        self.rows.values().any(|change| !change.notices.is_empty())
     }
+}
+
+fn has_stream(reservations: &[Reservation], wanted: &Reservation) -> bool {
+    reservations.iter().any(|reserved| reserved.stream == wanted.stream)
 }
 
 impl Shared {
@@ -182,7 +200,7 @@ impl Shared {
     }
 
     /// Adds webhook deliveries to the step's commit, for the thresholds of each cap that it uses some of.
-    pub(super) fn announce_thresholds(&self, caps: &SpendCaps, spending: &mut Spending) {
+    pub(super) fn add_notices(&self, caps: &SpendCaps, spending: &mut Spending) {
         let now = spending.now;
         let mut subscribers = BTreeMap::new();
         for (key, change) in &mut spending.rows {
@@ -199,7 +217,7 @@ impl Shared {
             };
             // Placeholders: the store fills in the values of the row at the commit.
             (shown[used], shown[held]) = (USED.into(), HELD.into());
-            change.tells = THRESHOLDS
+            change.notices = THRESHOLDS
                 .map(|percent| {
                     let threshold = SpendThreshold { percent, spent: &shown };
                     let deliveries = self.cap_deliveries(to, &threshold, now);
@@ -246,8 +264,8 @@ impl Shared {
 }
 
 impl Runtime {
-    /// Notifies webhooks of a cap that leaves nothing for another run, for the thresholds that were not announced yet.
-    pub(crate) async fn announce_cap_reached(&self, spent: &Spent, capped: Capped, cap: Amount) {
+    /// Notifies webhooks of a cap that leaves nothing for another run, for the thresholds of which they were not notified yet.
+    pub(crate) async fn notify_cap_reached(&self, spent: &Spent, capped: Capped, cap: Amount) {
         let shared = &self.0;
         let is_new = |percent: i64| !spent.is_told(percent, cap);
         if !THRESHOLDS.into_iter().any(is_new) {
@@ -263,8 +281,8 @@ impl Runtime {
             let deliveries = shared.cap_deliveries(&to, &SpendThreshold { percent, spent: &shown }, now);
             let notice = NewSpendNotice { key: spent.key.clone(), percent, cap, now, deliveries };
             match shared.store.add_spend_notice(notice).await {
-                Ok(is_told) if is_told => shared.outbox.wakeup.notify([TargetKind::Webhook]),
-                Ok(_) => {}
+                Ok(true) => shared.outbox.wakeup.notify([TargetKind::Webhook]),
+                Ok(false) => {}
                 Err(error) => {
                     tracing::warn!(%error, percent, "the spend.threshold webhook was not queued; the next refused run queues it")
                 }
@@ -273,22 +291,22 @@ impl Runtime {
     }
 
     /// Counts the usage of a tenant's model calls outside of runs, and what they spend under the caps of this key.
-    pub(crate) async fn count_calls(&self, tenant: TenantPk, key: &str, took: Vec<ModelUse>) -> store::Result<()> {
-        if took.is_empty() {
+    pub(crate) async fn count_calls(&self, tenant: TenantPk, key: &str, calls: Vec<ModelUse>) -> store::Result<()> {
+        if calls.is_empty() {
             return Ok(());
         }
         let shared = &self.0;
         let (now, caps) = (shared.now(), shared.caps(tenant));
         let mut spending = Spending { now, ..Spending::default() };
-        for took in took.iter().map(Amounts::used) {
+        for used in calls.iter().map(Amounts::used) {
             spending.change((tenant, Some(key), now, caps.set()), |change| {
-                change.used = change.used.saturating_add(took.of(change.capped.unit()));
+                change.used = change.used.saturating_add(used.of(change.capped.unit()));
             });
         }
-        shared.announce_thresholds(&caps, &mut spending);
-        shared.store.add_usage(tenant, now, took.clone(), spending.changes()).await?;
-        took.iter().for_each(|took| shared.model_meters.record_usage(took));
-        shared.outbox.wakeup.notify(spending.has_announcements().then_some(TargetKind::Webhook));
+        shared.add_notices(&caps, &mut spending);
+        shared.store.add_usage(tenant, now, calls.clone(), spending.changes()).await?;
+        calls.iter().for_each(|call| shared.model_meters.record_usage(call));
+        shared.outbox.wakeup.notify(spending.has_notices().then_some(TargetKind::Webhook));
         Ok(())
     }
 }

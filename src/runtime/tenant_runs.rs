@@ -43,15 +43,15 @@ pub(super) struct ThreadsToBegin {
 
 #[derive(Default)]
 struct State {
-    /// How often a thread was announced to wait.
-    announcements: u64,
+    /// How often it was noted that a thread waits.
+    notes: u64,
     tenants: HashMap<TenantPk, TenantState>,
 }
 
 #[derive(Default)]
 struct TenantState {
     running: usize,
-    /// The number of the last announcement, if some of its threads wait.
+    /// The number of the last such note, if some of its threads wait.
     last_waiting: Option<u64>,
 }
 
@@ -98,20 +98,21 @@ impl TenantRuns {
     }
 
     /// Records that a thread waits, according to a commit; `true`: there is room for its run already.
-    fn announce_waiting(&self, tenant: TenantPk, max: Option<usize>) -> bool {
+    fn note_waiting(&self, tenant: TenantPk, max: Option<usize>) -> bool {
         let mut state = self.0.lock();
-        state.announcements += 1;
-        let announcement = state.announcements;
+        state.notes += 1;
+        let number = state.notes;
         let tenant = state.tenants.entry(tenant).or_default();
-        tenant.last_waiting = Some(announcement);
+        tenant.last_waiting = Some(number);
         max.is_none_or(|max| tenant.running < max)
     }
 
-    fn announcements(&self) -> u64 {
-        self.0.lock().announcements
+    /// The number of the last note.
+    fn last_note(&self) -> u64 {
+        self.0.lock().notes
     }
 
-    /// Takes in the tenants that have waiting threads in the store. Announcements after `before` are kept: the store may not
+    /// Takes in the tenants that have waiting threads in the store. Notes after `before` are kept: the store may not
     /// have shown them yet.
     fn sync(&self, waiting: &[TenantPk], before: u64) {
         let mut state = self.0.lock();
@@ -170,11 +171,10 @@ impl Actor {
         }
     }
 
-    /// Announces that the thread's next run waits, if it does, so that it begins when there is room.
-    pub(super) fn announce_wait(&self) {
+    /// Notes that the thread's next run waits, if it does, so that it begins when there is room.
+    pub(super) fn note_waiting(&self) {
         let waiting = self.loaded.as_ref().filter(|loaded| loaded.machine.waits_to_begin());
-        let has_room =
-            |tenant| self.shared.tenant_runs.announce_waiting(tenant, self.shared.run_limits(tenant).running);
+        let has_room = |tenant| self.shared.tenant_runs.note_waiting(tenant, self.shared.run_limits(tenant).running);
         if waiting.is_some_and(|loaded| has_room(loaded.row.tenant)) {
             self.shared.alarm.set(self.shared.now());
         }
@@ -205,7 +205,7 @@ impl Shared {
 
     /// Threads whose next run has waited and may begin now. While no process has crashed lately, there are no suspects.
     pub(super) async fn threads_to_begin(&self) -> store::Result<ThreadsToBegin> {
-        let before = self.tenant_runs.announcements();
+        let before = self.tenant_runs.last_note();
         let tenants = self.store.tenants_to_begin().await?;
         self.tenant_runs.sync(&tenants, before);
         let mut found = Vec::new();
@@ -243,11 +243,11 @@ mod tests {
                 && !runs.try_begin(ONE, Some(1), false)
                 && runs.try_begin(TenantPk(2), Some(1), false)
         );
-        assert!(!runs.announce_waiting(ONE, Some(1)), "there is no room yet");
+        assert!(!runs.note_waiting(ONE, Some(1)), "there is no room yet");
         assert!(runs.end(ONE), "it is looked for those that wait");
         assert!(!runs.try_begin(ONE, Some(1), false), "one that comes now is not of them");
         assert!(runs.try_begin(ONE, Some(1), true));
-        runs.sync(&[], runs.announcements());
+        runs.sync(&[], runs.last_note());
         assert!(!runs.end(ONE) && runs.try_begin(ONE, Some(1), false));
     }
 
@@ -261,11 +261,11 @@ mod tests {
     #[test]
     fn what_was_said_since_the_store_was_asked_is_not_forgotten() {
         let runs = TenantRuns::default();
-        let before = runs.announcements();
-        assert!(runs.announce_waiting(ONE, Some(1)), "there is room: whoever waits is begun at once");
+        let before = runs.last_note();
+        assert!(runs.note_waiting(ONE, Some(1)), "there is room: whoever waits is begun at once");
         runs.sync(&[], before);
         assert!(!runs.try_begin(ONE, Some(1), false));
-        runs.sync(&[], runs.announcements());
+        runs.sync(&[], runs.last_note());
         assert!(runs.try_begin(ONE, Some(1), false));
     }
 

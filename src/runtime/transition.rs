@@ -8,7 +8,7 @@ use super::command::{CommandError, CommitExtras, DecisionResult};
 use super::load::{ClaimMode, CommitLease, MAX_ATTEMPTS, contended};
 use super::loaded::{LoadedThread, RowAfterCommit};
 use super::perform::is_progress;
-use super::publish::Announcement;
+use super::publish::Publication;
 use super::pushes::PushRecipients;
 use super::spending::Spending;
 use super::tally::Tally;
@@ -54,7 +54,7 @@ impl Actor {
         let decided = self.decide_and_commit(admission, events, extras, mode).await;
         self.count_run();
         if matches!(&decided, Ok(Some(decided)) if !decided.is_noop) {
-            self.announce_wait();
+            self.note_waiting();
         }
         decided
     }
@@ -148,7 +148,7 @@ impl Actor {
             // Nothing is left to do: the process that gets the next request claims the thread.
             lease.change = loaded.lease_when_idle();
         }
-        let announcement = loaded.announcement(&step);
+        let publication = loaded.publication(&step);
         let scope = (loaded.row.tenant, &reserved.caps);
         let mut spending = Spending::of(scope, &reserved.reservations, &loaded.machine.reservations(), &step.rows, now);
         let mut tally = Tally::of(&step, loaded.machine.run());
@@ -162,9 +162,9 @@ impl Actor {
                 return Err(error.into());
             }
         };
-        shared.announce_thresholds(&reserved.caps, &mut spending);
+        shared.add_notices(&reserved.caps, &mut spending);
         let mut delivery_kinds = outgoing.kinds();
-        delivery_kinds.extend(spending.has_announcements().then_some(TargetKind::Webhook));
+        delivery_kinds.extend(spending.has_notices().then_some(TargetKind::Webhook));
         let thread = loaded.row.thread_id.clone();
         let mut commit = loaded.commit_of(&mut step, &lease, extras, &decided, now);
         if lease.epoch.is_none() && loaded.row.is_owned {
@@ -175,13 +175,13 @@ impl Actor {
         commit.spend = spending.changes();
         let is_holder = lease.epoch.is_some();
         let prepared =
-            Prepared { thread, before, is_holder, step, decided, announcement, spending, tally, delivery_kinds };
+            Prepared { thread, before, is_holder, step, decided, publication, spending, tally, delivery_kinds };
         Ok((commit, Box::new(prepared)))
     }
 
     /// After the commit: emits metrics, notifies senders and subscribers, and starts effects.
     async fn after_commit(&mut self, prepared: Box<Prepared>, events: &[Arc<Event>]) -> DecisionResult {
-        let Prepared { thread, before, is_holder, step, decided, announcement, tally, delivery_kinds, .. } = *prepared;
+        let Prepared { thread, before, is_holder, step, decided, publication, tally, delivery_kinds, .. } = *prepared;
         tally.emit(&self.shared, thread.as_str()).await;
         if step.runs.iter().any(|run| run.status.is_terminal()) {
             failpoint::reached("final.committed");
@@ -190,7 +190,7 @@ impl Actor {
         if step.progress && events.iter().any(|event| is_progress(event)) {
             self.forget_crashes().await;
         }
-        self.publish(announcement, &step).await;
+        self.publish(publication, &step).await;
         self.start_and_abort_effects(&before, is_holder).await;
         decided
     }
@@ -328,7 +328,7 @@ struct Prepared {
     /// Without the rows and records that are committed.
     step: Step,
     decided: DecisionResult,
-    announcement: Announcement,
+    publication: Publication,
     spending: Spending,
     tally: Tally,
     /// The kinds of the deliveries that the commit stores.

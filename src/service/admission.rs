@@ -129,7 +129,7 @@ async fn reached_cap(
         if spent.used + least <= cap {
             continue;
         }
-        service.runtime.announce_cap_reached(&spent, capped, cap).await;
+        service.runtime.notify_cap_reached(&spent, capped, cap).await;
         let refusal = if least > cap {
             CapRefusal { capped, words: capped.words_of_too_little(cap, least), ends_at: None }
         } else {

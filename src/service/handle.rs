@@ -187,7 +187,7 @@ impl Service {
 
     /// Returns `value` with its payload references replaced by the payloads.
     pub(super) async fn with_payloads(&self, pk: ThreadPk, value: Value) -> store::Result<Value> {
-        inline::whole(&*self.reads, pk, value).await
+        inline::with_payloads(&*self.reads, pk, value).await
     }
 }
 

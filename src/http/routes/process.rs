@@ -73,8 +73,8 @@ pub(crate) async fn process(
     follow(&app, &caller, &preferences, early, receipt, WaitsFor::Question).await
 }
 
-/// Validates and accepts the request. Shared by REST and WebSocket. For a caller that wants events, subscribes before
-/// the request is accepted.
+/// Validates and accepts the request. Shared by REST and WebSocket. If the caller `subscribes`, it is subscribed before the
+/// request is accepted.
 pub(crate) async fn accept(
     app: &AppState,
     caller: &Caller,
@@ -82,24 +82,24 @@ pub(crate) async fn accept(
     sent: KeyedBody<ProcessBody>,
     key: IdempotencyKey,
     trace: &RequestTrace,
-    listens: bool,
+    subscribes: bool,
 ) -> Result<(ReplyValue<Receipt>, Option<EarlySubscription>), Fault> {
-    let query = sent.value;
-    check_query(&query, app.config.limits.id_length)?;
+    let body = sent.value;
+    check(&body, app.config.limits.id_length)?;
     let ask = ProcessAsk {
-        query: query.query,
-        user_id: query.user_id,
-        session_id: query.session_id,
-        trace_id: query.trace_id,
+        query: body.query,
+        user_id: body.user_id,
+        session_id: body.session_id,
+        trace_id: body.trace_id,
         trace: Some(trace.clone()),
-        on_busy: query.on_busy,
-        history: query.history,
-        continue_at: query.after.map(continue_at),
-        options: query.options,
+        on_busy: body.on_busy,
+        history: body.history,
+        continue_at: body.after.map(continue_at),
+        options: body.options,
         ..ProcessAsk::default()
     };
     let (service, key) = (&app.service, key.with(sent.fingerprint));
-    let (answered, early) = runs::process_with(service, caller, thread, ask, key, listens).await?;
+    let (answered, early) = runs::process_with(service, caller, thread, ask, key, subscribes).await?;
     Ok((reply_value(answered, StatusCode::ACCEPTED)?, early))
 }
 
@@ -107,12 +107,11 @@ fn continue_at(after: String) -> ContinueAt {
     if after == "start" { ContinueAt::Start } else { ContinueAt::After(after.into()) }
 }
 
-fn check_query(query: &ProcessBody, longest: usize) -> Result<(), Fault> {
-    if query.query.trim().is_empty() {
+fn check(body: &ProcessBody, longest: usize) -> Result<(), Fault> {
+    if body.query.trim().is_empty() {
         return Err(Fault::invalid("/query", "must say something"));
     }
-    for (pointer, id) in [("/userId", &query.user_id), ("/sessionId", &query.session_id), ("/traceId", &query.trace_id)]
-    {
+    for (pointer, id) in [("/userId", &body.user_id), ("/sessionId", &body.session_id), ("/traceId", &body.trace_id)] {
         let fits = |id: &String| (1..=longest).contains(&id.len()) && !id.contains(char::is_control);
         if !id.as_ref().is_none_or(fits) {
             return Err(Fault::invalid(pointer, format!("has 1 to {longest} bytes and no control characters")));

@@ -48,8 +48,9 @@ pub struct Feed {
     read_types: Vec<ObservationType>,
     until: Option<EndCondition>,
     runs: RunFrames,
-    /// When the last frame was handed over, and whether the subscriber was slow since it last caught up.
+    /// When the last frame was handed over.
     last_sent_at: Option<Instant>,
+    /// The subscriber was slow since it last caught up.
     is_slow: bool,
 }
 

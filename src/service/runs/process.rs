@@ -33,12 +33,12 @@ pub async fn process(
     caller: &Caller,
     id: &ThreadId,
     ask: ProcessAsk,
-    idempotent: Option<Idempotent>,
+    key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
-    Ok(process_with(service, caller, id, ask, idempotent, false).await?.0)
+    Ok(process_with(service, caller, id, ask, key, false).await?.0)
 }
 
-/// Like [`process`]. If the caller `subscribes`, with a subscription to everything that follows; there is none for a
+/// Like [`process`]. If the caller `subscribes`, also returns a subscription to everything that follows, except with a
 /// replayed response.
 pub async fn process_with(
     service: &Service,

@@ -26,7 +26,7 @@ pub(super) async fn check(store: &dyn Store, chained: &ChainedLine) -> Result<()
     let (n, thread) = (chained.n, chained.line.thread_id.as_ref().map_or("", |id| id.as_str()));
     let stored: Option<Value> = serde_json::from_str(&row.body).ok();
     let whole = match stored {
-        Some(stored) => inline::whole(store, pk, stored).await?,
+        Some(stored) => inline::with_payloads(store, pk, stored).await?,
         None => Value::Null,
     };
     let Ok(record) = serde_json::from_value::<CallRecord>(whole) else {
