@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use super::{answer_once, command, run as pes};
+use crate::support::unused_address::unused_address;
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
@@ -114,9 +115,8 @@ fn config_local_toml_is_read_when_no_file_is_named() {
 #[test]
 fn health_of_nobody_fails_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    let (nobody, _held) = unused_address();
+    let url = format!("http://{nobody}");
     let expected = format!("pes: {url} does not answer: ");
     refused(&pes(folder.path(), &["health", "--url", &url], &[]), 1, &expected);
     refused(&pes(folder.path(), &["health"], &[("PES_URL", &url)]), 1, &expected);
@@ -215,7 +215,7 @@ fn without_a_server_a_key_that_is_missing_or_in_the_way_has_an_exit_code_of_its_
 #[test]
 fn a_database_that_is_not_there_is_one_line_and_exit_9() {
     let folder = tempfile::tempdir().unwrap();
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (nobody, _held) = unused_address();
     let url = format!("postgres://pes:hush@{nobody}/pes");
     let began = Instant::now();
     let output = pes(folder.path(), &["keys", "ls"], &[("DATABASE_URL", &url)]);

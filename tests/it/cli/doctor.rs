@@ -11,6 +11,7 @@ use super::serving::{ask, serve, text};
 use crate::store::migrations::{self, NEWEST};
 use crate::support::issuer::{Issuer, Signer};
 use crate::support::postgres::Database;
+use crate::support::unused_address::unused_address;
 
 /// The doctor's output for an unhealthy setup.
 fn doctor(folder: &Path, variables: &[(&str, &str)]) -> String {
@@ -28,7 +29,7 @@ fn has(said: &str, line: &str) {
 #[test]
 fn the_doctor_looks_at_everything_around() {
     let folder = tempfile::tempdir().unwrap();
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (nobody, _held) = unused_address();
     let somebody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let there = somebody.local_addr().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -194,7 +195,7 @@ fn an_address_that_is_not_called_and_a_timeout_of_0_are_refused() {
 #[test]
 fn a_start_with_wrong_settings_opens_nothing_and_waits_for_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (free, _held) = unused_address();
     let away = format!("postgres://pes@{free}/pes");
     for more in [vec![], vec![("DATABASE_URL", away.as_str())]] {
         let wrong = [vec![("PES_AGENT_CORE", "nope")], more].concat();

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::{PATIENCE, command, run};
 use crate::support::postgres::Database;
+use crate::support::unused_address::unused_address;
 
 /// A server on a free port, stopped when dropped.
 pub(super) struct Served {
@@ -331,7 +332,7 @@ pub(super) fn ask(url: &str, query: &str) -> String {
 #[test]
 fn a_start_that_waits_for_its_database_says_so_and_stops_when_asked() {
     let folder = tempfile::tempdir().unwrap();
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (nobody, _held) = unused_address();
     let url = format!("postgres://pes:hush@{nobody}/pes");
     let mut command = command(folder.path(), &["--port", "0"], &[("DATABASE_URL", &url)]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();

@@ -5,9 +5,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use socket2::Socket;
+
 use super::PATIENCE;
 use super::client::script;
 use super::serving::{serve, text};
+use crate::support::unused_address::unused_address;
 
 /// A terminal with a shell, closed when dropped.
 pub(super) struct Terminal {
@@ -283,18 +286,18 @@ fn whoever_waits_for_so_long_only_is_asked_no_longer() {
     terminal.shows(&["The run is not over in time; it goes on.", "code 124"]);
 }
 
-/// In a folder of its own, whose server listens on a free port.
-fn config(folder: &Path) -> u16 {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+/// In a folder of its own, whose server listens on a free port, which stays free while the socket is held.
+fn config(folder: &Path) -> Socket {
+    let (address, held) = unused_address();
     std::fs::create_dir(folder.join("config")).unwrap();
-    std::fs::write(folder.join("config/local.toml"), format!("[server]\nport = {port}\n")).unwrap();
-    port
+    std::fs::write(folder.join("config/local.toml"), format!("[server]\nport = {}\n", address.port())).unwrap();
+    held
 }
 
 #[test]
 fn whoever_has_no_server_is_offered_one_that_stays() {
     let folder = tempfile::tempdir().unwrap();
-    config(folder.path());
+    let _free = config(folder.path());
     let terminal = Terminal::new(110, 30, &[("LANG", "C.UTF-8")]);
     terminal.line(&format!("cd {}; {} chat talk; echo code $?", folder.path().display(), pes()));
     terminal.shows(&["Start one here? [Y/n]"]);
@@ -357,7 +360,7 @@ fn one_that_cannot_start_says_why() {
 #[test]
 fn control_c_leaves_the_offer_of_a_server_and_the_wait_for_it() {
     let folder = tempfile::tempdir().unwrap();
-    config(folder.path());
+    let _free = config(folder.path());
     let terminal = Terminal::new(110, 30, &[("LANG", "C.UTF-8")]);
     terminal.line(&format!("cd {}; {} chat; echo code $?", folder.path().display(), pes()));
     terminal.shows(&["Start one here? [Y/n]"]);
@@ -365,7 +368,7 @@ fn control_c_leaves_the_offer_of_a_server_and_the_wait_for_it() {
     terminal.shows(&["\ncode 0"]);
     assert!(!folder.path().join("data").exists(), "nothing was started");
     // A server waits a minute for its database.
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (nobody, _held) = unused_address();
     let database = format!("DATABASE_URL=postgres://pes@{nobody}/pes");
     terminal.line(&format!("clear; echo an''other; {database} {} run x; echo code $?", pes()));
     terminal.shows(&["another", "Start one here? [Y/n]"]);

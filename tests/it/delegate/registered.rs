@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::peer::{Dialect, Peer};
 use super::results;
 use crate::support::app::App;
+use crate::support::unused_address::unused_address;
 use crate::support::wire::{Wire, answer};
 
 /// The tenants `one` and `two` may have agents there.
@@ -142,7 +143,7 @@ async fn a_token_goes_to_no_host_that_it_was_not_given_for() {
 /// Its card is kept for minutes. Whoever tries again only after the first failure does so in an hour.
 #[tokio::test]
 async fn an_agent_that_has_moved_is_found_by_its_new_card() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (nobody, _held) = unused_address();
     is_found_by_its_new_card(nobody).await;
 }
 

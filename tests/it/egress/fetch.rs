@@ -5,10 +5,10 @@ use pes::domain::tool::ToolClass;
 use pes::egress::{Allow, Egress, EgressRules};
 use pes::tool::builtin;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
 use super::{egress, fickle};
 use crate::support::tool::context;
+use crate::support::unused_address::unused_address;
 use crate::support::wire::{Step, Wire, answer};
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn a_write_that_a_gateway_lost_is_in_doubt_and_a_look_is_not() {
 /// The first address refuses the call, nobody listens at the second, and the third breaks the connection.
 #[tokio::test]
 async fn a_write_whose_redirect_leads_nowhere_is_answered_by_the_redirect() {
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let (closed, _held) = unused_address();
     let broken = Wire::serve(Vec::new()).await;
     let away = [
         ("http://10.0.0.1/".to_owned(), "egress_refused"),

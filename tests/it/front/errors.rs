@@ -1,10 +1,10 @@
 //! Every refusal is a problem document.
 
 use serde_json::json;
-use tokio::net::TcpListener;
 
 use crate::support::app::App;
 use crate::support::http::exchange;
+use crate::support::unused_address::unused_address;
 
 #[tokio::test]
 async fn what_is_not_there_is_a_problem() {
@@ -87,9 +87,7 @@ async fn ids_that_nobody_has_are_not_found() {
 
 #[tokio::test]
 async fn a_model_that_cannot_be_reached_is_named_with_the_cause() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    let (address, _held) = unused_address();
     let app = App::with(|config| {
         config.models.openai.base_url = Some(format!("http://{address}/v1"));
         config.models.choice = vec!["openai:any".parse().unwrap()];

@@ -10,10 +10,10 @@ use pes::domain::model::{ModelFailure, ModelRequest};
 use pes::provider::gate::CallPass;
 use pes::provider::{self, ChatModel, CheckStatus, DeltaStream, Models};
 use serde_json::{Map, Value, json};
-use tokio::net::TcpListener;
 
 use super::{stop_chunk, text_chunk};
 use crate::support::app::App;
+use crate::support::unused_address::unused_address;
 use crate::support::wire::{Wire, answer, end, event_stream};
 
 fn provider(base_url: String) -> Provider {
@@ -28,9 +28,8 @@ async fn each_model_says_whether_it_answers_and_why_not_without_its_key() {
     let locked = Wire::serve(vec![answer("401 Unauthorized", "", echo)]).await;
     let strange = Wire::serve(vec![answer("404 Not Found", "", r#"{"error":{"message":"no model m"}}"#)]).await;
     let busy = Wire::serve(vec![answer("429 Too Many Requests", "", echo)]).await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let closed = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    let (closed, _held) = unused_address();
+    let closed = format!("http://{closed}");
     let app = App::with(|config| {
         let key = |text: &str| text.parse::<ConfiguredKey>().unwrap();
         config.auth.keys =

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use pes::domain::model::{Delta, FailureKind};
 use rstest::rstest;
 use serde_json::json;
-use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use super::speech::Speech;
 use super::{KEY, ask};
+use crate::support::unused_address::unused_address;
 use crate::support::wire::{Step, Wire, answer, end};
 
 use FailureKind::{Broken, Incomplete, Refused, Retry, TooLarge};
@@ -185,9 +185,8 @@ async fn who_cannot_be_reached_is_worth_another_try(
     #[values("openai", "anthropic", "gemini", "ollama")] provider: &str,
 ) {
     let speech = Speech::of(provider);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let closed = format!("http://{}", listener.local_addr().unwrap());
-    drop(listener);
+    let (closed, _held) = unused_address();
+    let closed = format!("http://{closed}");
     let failure = ask(&speech.model(&closed)).await.1.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Unreachable);
     let said = &failure.message;

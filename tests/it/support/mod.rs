@@ -16,6 +16,7 @@ pub mod proxy;
 pub mod slow_tool;
 pub mod store;
 pub mod tool;
+pub mod unused_address;
 pub mod wire;
 pub mod ws;
 

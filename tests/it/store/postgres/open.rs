@@ -16,6 +16,7 @@ use crate::store::migrations::{self, NEWEST};
 use crate::support::http::soon;
 use crate::support::postgres::Database;
 use crate::support::proxy::Proxy;
+use crate::support::unused_address::unused_address;
 
 /// A PostgreSQL that recovers answers a connection with this.
 const STARTING: &[u8] = b"E\0\0\0\x39SFATAL\0VFATAL\0C57P03\0Mthe database system starts up\0\0";
@@ -62,7 +63,7 @@ async fn a_database_that_a_server_uses_is_not_said_to_be_restored() {
 
 #[tokio::test]
 async fn a_database_that_does_not_answer_is_one_line_without_the_password() {
-    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let (free, _held) = unused_address();
     let line = refusal(format!("postgres://pes:hunter2@{free}/pes")).await;
     assert!(line.contains(&free.to_string()) && line.contains("cannot be reached"), "{line}");
     assert!(!line.contains("hunter2") && !line.contains('\n'), "{line}");
@@ -206,7 +207,7 @@ async fn a_start_waits_no_longer_than_it_is_told_and_for_nothing_that_waiting_ca
         Err(Error::Unusable(line)) => line,
         other => panic!("{other:?}"),
     };
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let (free, _held) = unused_address();
     let line = refused(format!("postgres://pes:hunter2@{free}/pes"), Duration::ZERO).await;
     assert!(line.contains("cannot be reached") && !line.contains("hunter2"), "{line}");
 
