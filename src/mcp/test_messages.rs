@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// A test that reads longer than this hangs.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Marks valid messages, to distinguish them from corrupted ones.
 const WHOLE: &str = "whole-";

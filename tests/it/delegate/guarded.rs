@@ -7,6 +7,7 @@ use super::peer::{Dialect, Peer};
 use super::{app, delegated, knows, registered, results};
 use crate::support::app::App;
 use crate::support::http::soon;
+use crate::support::store::Moody;
 use crate::support::wire::{Wire, answer};
 
 /// Longer than any test.
@@ -69,13 +70,15 @@ async fn an_agent_that_takes_a_message_once_is_sent_it_until_it_answers() {
     let peer = Peer::start(Dialect::JsonRpc1).await;
     peer.becomes(|told| told.silent = 3);
     peer.says("COMPLETED");
-    let app = App::with(|config| {
+    let app = App::of(Moody::fresh().await, |config| {
         knows(config, peer.card(), 10);
         config.delegation.call_ms = 300;
         config.agents[0].dedupes = true;
     })
     .await;
+    tokio::time::pause();
     app.finish("t", "delegate").await;
+    tokio::time::resume();
     assert_eq!(results(&app, "t").await[0]["output"]["text"], "done by helper");
     let told = peer.told();
     assert_eq!((told.sent.len(), told.begun.len()), (4, 1), "the same message, whatever came of it");

@@ -89,7 +89,7 @@ async fn status(socket: &mut Socket, status: &str) -> Value {
 }
 
 async fn ended(app: &App, run: &str) -> Value {
-    app.get(&format!("/runs/{run}?wait=30")).await.expect(200)
+    app.get(&format!("/runs/{run}?wait=60")).await.expect(200)
 }
 
 async fn results(app: &App, thread: &str) -> Vec<Value> {

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::support::app::App;
-use crate::support::http::{Ask, soon};
+use crate::support::http::{Ask, in_no_time, soon};
 use crate::support::metrics::value;
 use crate::support::store::{Mood, Moody};
 
@@ -56,13 +56,16 @@ async fn a_stopping_server_takes_nothing_new_and_says_so() {
     app.post("/threads/t1/process", json!({ "query": "hang" })).await.expect(202);
     let mut socket = app.socket("/threads/t1/events").await;
     socket.until(|frame| frame["event"] == "token").await;
-    app.stop();
-    socket.until(|frame| frame["event"] == "draining").await;
-    let problem = app.get("/readyz").await.problem("draining");
-    assert_eq!(problem["failing"], json!(["the server is stopping"]));
-    app.post("/threads/t1/process", json!({ "query": "hello" })).await.problem("draining");
-    app.post("/threads/t1/cancel", json!({})).await.problem("draining");
-    assert_eq!(app.get("/threads/t1").await.expect(200)["status"], "running");
+    let requests = async {
+        app.stop();
+        socket.until(|frame| frame["event"] == "draining").await;
+        let problem = app.get("/readyz").await.problem("draining");
+        assert_eq!(problem["failing"], json!(["the server is stopping"]));
+        app.post("/threads/t1/process", json!({ "query": "hello" })).await.problem("draining");
+        app.post("/threads/t1/cancel", json!({})).await.problem("draining");
+        assert_eq!(app.get("/threads/t1").await.expect(200)["status"], "running");
+    };
+    in_no_time(requests).await;
     app.stopped().await;
 }
 

@@ -9,7 +9,7 @@ use tokio::time::{pause, resume, sleep};
 
 use super::limits::until_served;
 use crate::support::app::App;
-use crate::support::http::{read_answer, soon};
+use crate::support::http::{in_no_time, read_answer, soon};
 use crate::support::store::Moody;
 
 /// A connection on which one request was answered.
@@ -52,9 +52,12 @@ async fn an_idle_connection_outlives_those_of_proxies_and_half_a_head_does_not()
 async fn idle_connections_make_room_where_few_places_are_left() {
     let app = App::with(|config| (config.limits.connections, config.limits.header_timeout_ms) = (4, 300)).await;
     let mut idle = Vec::new();
-    for _ in 0..4 {
-        idle.push(used(&app).await);
-    }
+    let requests = async {
+        for _ in 0..4 {
+            idle.push(used(&app).await);
+        }
+    };
+    in_no_time(requests).await;
     let (said, first, _) = soon(select_all(idle.iter_mut().map(|stream| Box::pin(read_answer(stream))))).await;
     assert!(said.is_none(), "it is closed without a word");
     // Its place is free once the server has seen it closed on both sides.

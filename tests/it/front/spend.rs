@@ -61,7 +61,7 @@ async fn all_at_once(stores: Vec<Arc<dyn Store>>, cap: f64) -> usize {
     let asks = (0..32).map(|n| {
         let ask = apps[n % apps.len()].ask("POST", &format!("/threads/t{n}/process")).header("prefer", "wait=60");
         let ask = ask.json(&json!({ "query": "count" }));
-        async move { tokio::time::timeout(Duration::from_secs(60), ask.send()).await.unwrap() }
+        async move { tokio::time::timeout(Duration::from_secs(120), ask.send()).await.unwrap() }
     });
     let ended: Vec<Said> = together(asks).await;
     let spent = this_month(&*stores[0]).await;

@@ -130,7 +130,7 @@ async fn all_at_once(stores: Vec<Arc<dyn Store>>, cap: f64) {
     }
     let asks = (0..32).map(|n| {
         let ask = ask(&apps[n % apps.len()], &format!("t{n}"), if n % 4 < 2 { ANN } else { BOB });
-        async move { tokio::time::timeout(Duration::from_secs(60), ask).await.unwrap() }
+        async move { tokio::time::timeout(Duration::from_secs(120), ask).await.unwrap() }
     });
     let ended = together(asks).await;
     let spent = this_month(&*stores[0]).await;

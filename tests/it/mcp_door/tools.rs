@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::host::{ALL, Host, MIDDLE, NEW, OLD, text};
 use crate::support::app::App;
+use crate::support::store::Moody;
 
 async fn listed(app: &App) -> Vec<Value> {
     let tools = MIDDLE.say(app, "tools/list", json!({})).await["result"]["tools"].clone();
@@ -111,7 +112,9 @@ async fn a_thread_goes_on_where_it_is_named() {
 
 #[tokio::test]
 async fn what_takes_longer_goes_on_and_is_asked_for() {
-    let app = App::start().await;
+    let app = App::of(Moody::fresh().await, |_| {}).await;
+    // The time of a call passes once nothing else happens: when the first item thinks.
+    tokio::time::pause();
     for host in ALL {
         let asked = host.call(&app, "ask", json!({ "query": "stuck", "wait": 1 })).await;
         let data = &asked["structuredContent"];

@@ -12,8 +12,8 @@ use crate::support::wire::{Step, Wire, event, event_stream};
 async fn fails(steps: Vec<Step>) -> (String, ModelFailure) {
     let wire = Wire::serve(vec![steps]).await;
     let model = openai(&wire, |models| {
-        models.header_timeout_ms = 300;
-        models.stall_timeout_ms = 300;
+        models.header_timeout_ms = 40_000;
+        models.stall_timeout_ms = 30_000;
         models.reply_bytes = 10_000;
     });
     let (said, ended) = ask(&model).await;
@@ -52,17 +52,17 @@ async fn the_reply_is_counted_and_not_its_envelopes() {
     assert_eq!(failure.message, "the reply is larger than 10000 bytes");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn silence_is_bounded() {
     let gone = || Step::Stall(Arc::new(Notify::new()));
     let (_, failure) = fails(vec![gone()]).await;
-    assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Retry, "no answer within 300 ms"));
+    assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::Retry, "no answer within 40000 ms"));
     let (said, failure) = fails(vec![event_stream(), text_chunk("some"), gone()]).await;
     assert_eq!((said.as_str(), failure.kind), ("some", FailureKind::Incomplete));
-    assert_eq!(failure.message, "nothing came for 300 ms");
+    assert_eq!(failure.message, "nothing came for 30000 ms");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_reply_may_not_take_for_ever() {
     let gone = Arc::new(Notify::new());
     let wire = Wire::serve(vec![vec![event_stream(), text_chunk("some"), Step::Stall(gone.clone())]]).await;

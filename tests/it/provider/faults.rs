@@ -142,7 +142,7 @@ fn rows(speech: &Speech) -> Vec<(&'static str, Vec<Step>, Outcome)> {
 }
 
 #[rstest]
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn each_fault_is_told_apart(#[values("openai", "anthropic", "gemini", "ollama")] provider: &str) {
     let speech = Speech::of(provider);
     let rows = rows(speech);

@@ -27,7 +27,7 @@ use crate::support::wire::{Step, Wire};
 /// The key that no text may contain.
 const KEY: &str = "sk-secret";
 
-/// The provider `openai` at that address, with short time-outs.
+/// The provider `openai` at that address.
 fn openai(wire: &Wire, change: impl FnOnce(&mut config::Models)) -> Arc<dyn ChatModel> {
     let mut models = config::Models::default();
     models.openai.base_url = Some(wire.url());

@@ -106,14 +106,9 @@ impl Speech {
         WIRES.iter().find(|speech| speech.provider == provider).unwrap()
     }
 
-    /// A client of this wire at that address, with short time-outs.
+    /// A client of this wire at that address. A test in which a time-out passes pauses the clock.
     pub fn model(&self, address: &str) -> Arc<dyn ChatModel> {
-        let mut models = config::Models {
-            header_timeout_ms: 2_000,
-            stall_timeout_ms: 300,
-            reply_bytes: 20_000,
-            ..config::Models::default()
-        };
+        let mut models = config::Models { reply_bytes: 20_000, ..config::Models::default() };
         let key = Some(KEY.to_owned().into());
         match self.provider {
             "openai" => (models.openai.base_url, models.openai.api_key) = (Some(format!("{address}/v1")), key),

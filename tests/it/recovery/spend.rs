@@ -34,7 +34,7 @@ fn ask(address: Address, n: usize) -> Ask {
 /// 32 concurrent runs, until each has ended or was refused.
 async fn all_at_once(address: Address) -> Vec<Said> {
     let sent = (0..32).map(|n| async move {
-        tokio::time::timeout(Duration::from_secs(60), ask(address, n).send()).await.expect("it ends")
+        tokio::time::timeout(Duration::from_secs(120), ask(address, n).send()).await.expect("it ends")
     });
     together(sent).await
 }
