@@ -7,7 +7,7 @@ use pes_engine::domain::task::{
     ActionSlot, PeerFailure, PeerFailureKind, PeerReport, PeerState, RemoteQuestion, TaskStatus,
 };
 use pes_engine::effect::Effect;
-use pes_engine::event::{Event, PeerEvent};
+use pes_engine::event::{Event, PeerEvent, PersonEvent};
 use pes_engine::history::unloaded_rows;
 use pes_engine::step::RowKind;
 use rstest::rstest;
@@ -362,4 +362,17 @@ fn a_message_whose_task_the_agent_has_reported_is_not_sent_again() {
     assert!(matches!(sim.in_flight[..], [Effect::AskPeer { .. }]), "{:?}", sim.in_flight);
     reports(&mut sim, &report(PeerState::Working));
     assert_eq!(sim.tasks()[0].status, TaskStatus::Working);
+}
+
+#[test]
+fn an_answer_is_a_message_of_its_own_and_waits_for_the_end_of_a_pause() {
+    let mut sim = waiting();
+    let first = sim.tasks()[0].message_id.clone();
+    asks(&mut sim, "Which one?", None);
+    sim.apply(Event::Person(PersonEvent::PauseAsked { by: "ann".into() })).unwrap();
+    sim.answer(0, |answer| answer.value = Some("the first".into())).unwrap();
+    assert!(sim.in_flight.is_empty(), "{:?}", sim.in_flight);
+    assert_ne!(sim.tasks()[0].message_id, first, "an agent drops what it has received already");
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    assert!(matches!(sim.in_flight[..], [Effect::Delegate { .. }]), "{:?}", sim.in_flight);
 }

@@ -54,6 +54,7 @@ fn what_an_agent_wants_to_run_is_shown_and_nothing_of_the_delegation() {
     assert_eq!((&*remote.agent_id, remote.task_id, remote.call_id), ("away", task.task_id, task.call_id));
     assert_eq!((remote.expires_at, open.expires_at), (Some(9_000), None), "it expires there, not here");
     assert_eq!((open.feedback_schema.input_type, open.feedback_schema.allow_modify_args), (InputType::Confirm, true));
+    assert_eq!(sim.item("i")["status"], "in_progress", "it waits for a person here, not for the agent");
 }
 
 /// How a person changes a blank answer.
@@ -135,4 +136,53 @@ fn a_question_that_asks_for_a_value_lets_nobody_edit_arguments() {
     let open = sim.suspensions().remove(0);
     assert_eq!((open.kind, open.remote), (SuspensionKind::PeerInput, None));
     assert_eq!((&*open.message, open.feedback_schema.allow_modify_args), ("May `pay` run?", false));
+}
+
+/// Otherwise one person would write what the agent does, and approve it.
+#[rstest]
+#[case::yes(
+    SuspensionKind::Approval,
+    |answer: &mut Answer| (answer.approved, answer.reason) = (Some(true), Some("fine".to_owned())),
+    false
+)]
+#[case::no(SuspensionKind::Approval, |answer: &mut Answer| answer.approved = Some(false), false)]
+#[case::no_and_why(
+    SuspensionKind::Approval,
+    |answer: &mut Answer| (answer.approved, answer.reason) = (Some(false), Some("to me".to_owned())),
+    true
+)]
+#[case::no_with_arguments(
+    SuspensionKind::Approval,
+    |answer: &mut Answer| (answer.approved, answer.modified_args) = (Some(false), Some(json!({}))),
+    false
+)]
+#[case::other_arguments(
+    SuspensionKind::Approval,
+    |answer: &mut Answer| (answer.approved, answer.modified_args) = (Some(true), Some(json!({ "to": "me" }))),
+    true
+)]
+#[case::no_to_a_plan_and_why(
+    SuspensionKind::PlanReview,
+    |answer: &mut Answer| (answer.approved, answer.reason) = (Some(false), Some("to me".to_owned())),
+    true
+)]
+#[case::done_with(
+    SuspensionKind::InDoubt,
+    |answer: &mut Answer| (answer.action, answer.value) = (Some(InDoubtAction::Done), Some(json!(7))),
+    true
+)]
+#[case::retry(
+    SuspensionKind::InDoubt,
+    |answer: &mut Answer| (answer.action, answer.reason) = (Some(InDoubtAction::Retry), Some("fine".to_owned())),
+    false
+)]
+fn who_gives_the_agent_words_or_arguments_has_shaped_the_run(
+    #[case] kind: SuspensionKind,
+    #[case] decides: Decides,
+    #[case] shapes: bool,
+) {
+    let mut sim = asking(kind, Some(payment()));
+    sim.answer(0, decides).unwrap();
+    let expected: &[&str] = if shapes { &["eve", "ann"] } else { &["eve"] };
+    assert_eq!(sim.run("run_1").requested_by, expected);
 }

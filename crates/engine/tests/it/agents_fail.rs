@@ -1,7 +1,8 @@
 //! Agents whose answers are no use: when their task ends, and what a person is told.
 
-use pes_engine::domain::hitl::SuspensionKind;
+use pes_engine::domain::hitl::{InDoubtAction, SuspensionKind};
 use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::run::RunStatus;
 use pes_engine::domain::task::{PeerFailure, PeerFailureKind, PeerState, TaskStatus};
 use pes_engine::effect::Effect;
 use pes_engine::event::{Event, PeerEvent};
@@ -9,7 +10,7 @@ use pes_engine::step::RowKind;
 use rstest::rstest;
 
 use super::agents_ask::{asked, asks, question, report, reports, waiting};
-use super::delegate::error_code;
+use super::delegate::{NEVER, error_code, sending_fails, sent_again, sim as delegating, stored};
 use super::sim::*;
 
 /// The request in flight fails like this.
@@ -123,4 +124,85 @@ fn an_agent_that_refuses_an_answer_and_the_poll_after_it_ends_the_call_with_the_
     assert_eq!(error_code(&sim), "peer_refused");
     let told = sim.contents(ObservationType::ToolExecution);
     assert_eq!(told[0]["error"]["message"], "The key is not valid.");
+}
+
+/// It has named the task, so it would be asked meanwhile, and nobody waits for the answer any more.
+#[test]
+fn a_task_in_doubt_that_a_person_calls_done_is_over() {
+    let mut sim = waiting();
+    asks(&mut sim, "Which one?", None);
+    sim.answer(0, |answer| answer.value = Some("the first".into())).unwrap();
+    sending_fails(&mut sim, PeerFailureKind::Unknown);
+    sending_fails(&mut sim, PeerFailureKind::Unknown);
+    assert_eq!((sim.suspensions()[0].kind, sim.tasks()[0].action.is_some()), (SuspensionKind::InDoubt, true));
+    sim.answer(0, |answer| answer.action = Some(InDoubtAction::Done)).unwrap();
+    let task = stored(&sim).remove(0);
+    assert_eq!((task.status, task.action, task.reason), (TaskStatus::Completed, None, None));
+    sim.go();
+    assert!(sim.is_idle() && sim.peers.tasks.values().all(|remote| remote.stops == 0));
+}
+
+/// Its report names the task, so the message has arrived.
+#[test]
+fn a_task_in_doubt_that_the_agent_reports_by_itself_is_waited_for() {
+    let mut sim = delegating(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    sending_fails(&mut sim, PeerFailureKind::Unknown);
+    sending_fails(&mut sim, PeerFailureKind::Unknown);
+    assert_eq!((sim.suspensions()[0].kind, sim.tasks()[0].reason.is_some()), (SuspensionKind::InDoubt, true));
+    let task = sim.tasks()[0].task_id.clone();
+    sim.apply(Event::Peer(PeerEvent::CalledBack { task, remote_task_id: Some("theirs".into()) })).unwrap();
+    let task = sim.tasks().remove(0);
+    assert_eq!((task.status, task.reason, task.remote_task_id.as_deref()), (TaskStatus::Working, None, Some("theirs")));
+    assert!(sim.suspensions().is_empty() && matches!(sim.in_flight[..], [Effect::AskPeer { .. }]));
+    reports(&mut sim, &report(PeerState::Working));
+    assert_eq!(sim.run("run_1").status, RunStatus::Waiting, "for the agent");
+    assert_eq!(sim.item("i")["status"], "waiting");
+}
+
+/// Each time the message may have been sent.
+#[test]
+fn a_message_is_looked_for_after_so_many_crashes_and_then_a_person_decides() {
+    let mut sim = delegating(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    while !matches!(sim.in_flight[..], [Effect::Delegate { .. }]) {
+        assert!(sim.step());
+    }
+    let mut crashes = 0;
+    while sim.suspensions().is_empty() {
+        crashes += 1;
+        assert!(crashes < 20, "it is sent for ever");
+        sim.crash();
+    }
+    let open = sim.suspensions().remove(0);
+    assert_eq!((crashes, open.kind, sim.in_flight.len()), (7, SuspensionKind::InDoubt, 0));
+    assert!(open.message.contains("the process stopped again and again"), "{}", open.message);
+}
+
+/// An earlier message may have arrived: the call's result is unknown, and the agent is told to stop.
+#[test]
+fn a_message_that_cannot_be_sent_again_leaves_the_call_unknown() {
+    let mut sim = delegating(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    sent_again(&mut sim);
+    sending_fails(&mut sim, PeerFailureKind::Refused);
+    let told = sim.contents(ObservationType::ToolExecution).remove(0);
+    assert_eq!(told["error"]["code"], "unknown");
+    assert!(told["error"]["message"].as_str().unwrap().ends_with("may have received it earlier"), "{told:#}");
+    let task = stored(&sim).remove(0);
+    assert_eq!((task.status, task.may_have_arrived), (TaskStatus::Canceled, true));
+    assert!(sim.in_flight.iter().any(|effect| matches!(effect, Effect::CancelPeer { .. })), "{:?}", sim.in_flight);
+}
+
+/// The agent has not received anything, so it is told nothing, and nothing is sent to it any more.
+#[test]
+fn a_message_that_the_agent_refuses_ends_the_task() {
+    let mut sim = delegating(&[("peer", "p")], &[("p", NEVER)]);
+    sim.ask("go").unwrap();
+    sending_fails(&mut sim, PeerFailureKind::Refused);
+    assert_eq!(error_code(&sim), "peer_refused");
+    let task = stored(&sim).remove(0);
+    assert_eq!((task.status, task.action, task.may_have_arrived), (TaskStatus::Failed, None, false));
+    assert_eq!(task.reason.as_deref(), Some("the agent is away"));
+    assert!(matches!(sim.in_flight[..], [Effect::CallModel { .. }]), "{:?}", sim.in_flight);
 }

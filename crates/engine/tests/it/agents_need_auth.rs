@@ -2,6 +2,7 @@
 
 use pes_engine::domain::hitl::{Suspension, SuspensionKind};
 use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::run::RunStatus;
 use pes_engine::domain::task::{PeerFailureKind, PeerReport, PeerState, RemoteQuestion, TaskStatus};
 use pes_engine::effect::Effect;
 use rstest::rstest;
@@ -141,4 +142,45 @@ fn an_answer_that_may_be_lost_is_asked_for_once_more() {
         let kinds: Vec<SuspensionKind> = open(&sim).iter().map(|open| open.kind).collect();
         assert_eq!(kinds, [SuspensionKind::PeerAuth], "{is_found}");
     }
+}
+
+/// `false` is a no, whichever member it is in. No words of a plain answer reach a model or the agent.
+#[rstest]
+#[case::no(Some(false), None, None, "rejected", false)]
+#[case::no_and_why(Some(false), None, Some("use mine"), "rejected", true)]
+#[case::a_false_value(None, Some(json!(false)), None, "rejected", false)]
+#[case::a_false_value_and_why(None, Some(json!(false)), Some("use mine"), "rejected", true)]
+#[case::yes(None, Some(json!(true)), Some("fine"), "answered", false)]
+#[case::words(Some(true), Some(json!("code 7")), None, "answered", true)]
+fn who_says_more_than_yes_or_no_to_a_demand_has_shaped_the_run(
+    #[case] approved: Option<bool>,
+    #[case] value: Option<Value>,
+    #[case] reason: Option<&str>,
+    #[case] decision: &str,
+    #[case] shapes: bool,
+) {
+    let mut sim = waiting();
+    demands(&mut sim, "Sign in.");
+    let reason = reason.map(str::to_owned);
+    sim.answer(0, |answer| (answer.approved, answer.value, answer.reason) = (approved, value, reason)).unwrap();
+    assert_eq!(sim.contents(ObservationType::AgentResumed)[0]["decision"], decision);
+    let expected: &[&str] = if shapes { &["eve", "ann"] } else { &["eve"] };
+    assert_eq!(sim.run("run_1").requested_by, expected);
+}
+
+/// It may have looked at it often before, and less and less often.
+#[test]
+fn after_a_yes_the_agent_is_asked_soon() {
+    let mut sim = waiting();
+    for _ in 0..8 {
+        asked(&mut sim);
+        reports(&mut sim, &report(PeerState::Working));
+    }
+    let pause = |sim: &Sim| sim.steps.last().unwrap().wake_at.unwrap() - sim.now;
+    let before = pause(&sim);
+    demands(&mut sim, "Sign in.");
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    assert!(10 * pause(&sim) <= before, "{} of {before}", pause(&sim));
+    assert_eq!((sim.tasks()[0].status, sim.run("run_1").status), (TaskStatus::Working, RunStatus::Waiting));
+    assert_eq!(sim.item("i")["status"], "waiting");
 }

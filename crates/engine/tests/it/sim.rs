@@ -281,7 +281,7 @@ impl Sim {
         }
     }
 
-    fn peer_call_input(&self, task: &TaskId) -> (PeerCallInput, Value) {
+    pub fn peer_call_input(&self, task: &TaskId) -> (PeerCallInput, Value) {
         let peer_call_input = self.machine.peer_call_input(task).expect("an action under way can be performed");
         let arguments = payload::inline(peer_call_input.arguments.clone(), &self.payloads);
         (peer_call_input, arguments)

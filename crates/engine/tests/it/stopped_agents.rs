@@ -1,7 +1,9 @@
 //! Agents that are to stop: how long they are told, and when that is settled.
 
 use pes_engine::domain::ids::TaskId;
-use pes_engine::domain::run::RunStatus;
+use pes_engine::domain::observation::ObservationType;
+use pes_engine::domain::run::{OnBusy, RunStatus};
+use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
 use pes_engine::domain::task::{PeerFailure, PeerFailureKind, Task, TaskStatus};
 use pes_engine::effect::Effect;
 use pes_engine::event::{Event, PeerEvent};
@@ -84,6 +86,15 @@ fn an_agent_that_is_away_is_told_for_a_day_and_less_and_less_often() {
         assert!(pauses.iter().skip(6).all(|pause| *pause >= 149_000), "{pauses:?}");
         assert_eq!((task(&sim).cancel_heard, is_over(&sim)), (Some(false), true));
     }
+}
+
+/// The run has ended, so nothing else would wake the thread soon.
+#[test]
+fn an_agent_that_was_being_told_is_told_again_at_once_after_a_crash() {
+    let mut sim = cancelled();
+    let (before, _) = told(&sim);
+    sim.crash();
+    assert_eq!(told(&sim).0, before);
 }
 
 #[test]
@@ -187,4 +198,43 @@ fn an_agent_whose_answers_are_too_large_is_told_to_stop() {
     let failure = PeerFailure { kind: PeerFailureKind::TooLarge, message: "large".into(), retry_after_ms: None };
     sim.apply(Event::Peer(PeerEvent::Failed { task: id, attempt, failure })).unwrap();
     assert_eq!((task(&sim).cancel_heard, task(&sim).is_over()), (Some(true), true));
+}
+
+#[test]
+fn a_deadline_is_met_between_two_polls_and_then_the_agent_is_told_as_any_other() {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    let execution = ExecutionConfig { delegation_timeout_ms: Some(100_000), ..ExecutionConfig::default() };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+    let mut wakes = Vec::new();
+    while sim.contents(ObservationType::ToolExecution).is_empty() {
+        wakes.extend(sim.steps.last().and_then(|step| step.wake_at));
+        assert!(sim.step());
+    }
+    let task = task(&sim);
+    assert_eq!(wakes.last(), Some(&task.deadline), "not at the next poll");
+    assert_eq!((error_code(&sim), task.status), ("timeout".into(), TaskStatus::Canceled));
+    while !sim.is_idle() {
+        let call = sim.in_flight.iter().find(|effect| matches!(effect, Effect::CallModel { .. })).cloned();
+        sim.perform(&call.expect("the run goes on"));
+    }
+    fails(&mut sim, PeerFailureKind::Unreachable);
+    assert!(told_again(&mut sim).unwrap() > 0, "the deadline is over");
+}
+
+/// A user of the thread's next run has nothing to do with the task.
+#[test]
+fn an_agent_is_told_nothing_of_the_user_of_another_run() {
+    let mut sim = sim(&[("peer", "p")], &[("p", NEVER)]);
+    let user = |sim: &mut Sim, id: &str| {
+        sim.ask_more("go", RunSettings::default(), None, |ask| ask.user_id = Some(id.to_owned())).unwrap();
+    };
+    user(&mut sim, "ann");
+    until_it_waits(&mut sim);
+    let id = task(&sim).task_id;
+    let of_user = |sim: &Sim| sim.machine.peer_call_input(&id).unwrap().user_id;
+    assert_eq!(of_user(&sim).as_deref(), Some("ann"));
+    sim.cancel(None).unwrap();
+    assert_eq!(of_user(&sim), None, "its run has ended");
+    user(&mut sim, "bob");
+    assert_eq!(of_user(&sim), None);
 }
