@@ -49,7 +49,9 @@ fn when_the_calls_are_used_up_the_run_is_partial_and_says_what_was_done() {
     is_over_budget(&sim);
     assert_eq!((&sim.item("a")["status"], &sim.item("c")["status"]), (&json!("completed"), &json!("cancelled")));
     let answer = sim.contents(ObservationType::FinalResponse)[0]["message"]["content"].clone();
-    assert!(answer.as_str().unwrap().contains("result of a.1"), "{answer}");
+    for told in ["do a: completed — result of a.1", "do c: cancelled (the run's budget is spent)"] {
+        assert!(answer.as_str().unwrap().contains(told), "{answer}");
+    }
 }
 
 #[test]
@@ -266,4 +268,21 @@ fn a_question_that_expires_during_a_cancel_changes_nothing_about_it() {
     sim.stop_effects().unwrap();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     assert!(sim.contents(ObservationType::SuspensionTimeout).is_empty());
+}
+
+#[test]
+fn tokens_and_money_are_extended_by_what_the_answer_says() {
+    let is_success = |mut sim: Sim, more: serde_json::Value| {
+        sim.answer(0, |answer| answer.value = Some(more)).unwrap();
+        sim.go();
+        assert!(sim.suspensions().is_empty(), "{}", sim.suspensions()[0].message);
+        assert_eq!(sim.contents(ObservationType::RunFinished)[0]["resultStatus"], "success");
+    };
+    is_success(asking(Budget { max_tokens: Some(3_000), ..Budget::default() }), json!({ "maxTokens": 50_000 }));
+    let mut sim = Sim::new(three_items);
+    sim.book.price = Some(Price { input_per_million: 1.0, output_per_million: 2.0, ..Price::default() });
+    let budget = Budget { max_cost_usd: Some(0.003), ..Budget::default() };
+    sim.ask_with("go", OnBusy::Enqueue, settings(budget, |execution| execution.on_budget = OnBudget::Ask)).unwrap();
+    sim.go();
+    is_success(sim, json!({ "maxCostUsd": 1 }));
 }

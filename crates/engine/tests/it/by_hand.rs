@@ -4,7 +4,7 @@ use pes_engine::domain::fault::Code;
 use pes_engine::domain::hitl::SuspensionKind;
 use pes_engine::domain::model::FailureKind;
 use pes_engine::domain::observation::ObservationType;
-use pes_engine::domain::run::{OnBusy, RunStatus};
+use pes_engine::domain::run::{OnBusy, ResultStatus, RunStatus};
 use pes_engine::domain::settings::{Budget, ExecutionConfig, OnBudget, OnItemFailure, RunSettings};
 use pes_engine::event::{Event, PersonEvent};
 use serde_json::{Value, json};
@@ -26,6 +26,12 @@ fn statuses(sim: &Sim) -> Vec<String> {
     let view = sim.view();
     let list = view["todoList"].as_array().unwrap();
     list.iter().map(|item| format!("{}: {}", item["id"].as_str().unwrap(), item["status"].as_str().unwrap())).collect()
+}
+
+/// The people whom records of this kind name.
+fn by(sim: &Sim, kind: ObservationType) -> Vec<&str> {
+    let told = sim.records.iter().filter(|record| record.kind() == kind);
+    told.filter_map(|record| record.metadata.as_ref()?.by.as_deref()).collect()
 }
 
 /// `a` writes and is done, `b` fails, `c` waits for `b`; the run is suspended, as `d` asks a person.
@@ -55,6 +61,12 @@ fn a_completed_item_is_done_again_and_asks_before_it_writes_again() {
     assert_eq!(sim.view()["planVersion"], version + 1);
     let update = sim.contents(ObservationType::PlanUpdate).pop().unwrap();
     assert_eq!((&update["source"], &update["changes"][0]["itemId"]), (&json!("user"), &json!("a")));
+    assert_eq!(by(&sim, ObservationType::PlanUpdate), ["ann"]);
+    let moved = sim.contents(ObservationType::ItemStatusChange);
+    let moved = moved.iter().rfind(|moved| moved["itemId"] == "a" && moved["status"] == "pending");
+    assert_eq!(moved.expect("it is recorded")["from"], "completed");
+    let changed = &update["changes"][0]["item"];
+    assert_eq!((&changed["result"], &changed["validationStatus"]), (&Value::Null, &Value::Null), "{changed:#}");
     sim.go();
     let asks: Vec<SuspensionKind> = sim.suspensions().iter().map(|open| open.kind).collect();
     assert_eq!(asks, [SuspensionKind::Approval, SuspensionKind::Approval]);
@@ -67,6 +79,7 @@ fn what_waited_in_vain_waits_again_when_its_cause_is_done_again() {
     let mut sim = at_rest();
     assert_eq!(statuses(&sim)[1..3], ["b: failed", "c: cancelled"]);
     retry(&mut sim, "b").unwrap();
+    assert_eq!((&sim.item("b")["reason"], &sim.item("c")["reason"]), (&Value::Null, &Value::Null));
     sim.crash();
     assert_ne!(statuses(&sim)[2], "c: cancelled");
     sim.go();
@@ -86,6 +99,8 @@ fn a_skipped_item_ends_where_it_is_and_its_questions_with_it() {
     let moved = sim.contents(ObservationType::ItemStatusChange);
     let last = moved.iter().rfind(|moved| moved["itemId"] == "d").unwrap();
     assert_eq!((&last["status"], &last["reason"]), (&json!("cancelled"), &json!("skipped by a person")));
+    assert_eq!(by(&sim, ObservationType::ItemStatusChange), ["ann"]);
+    assert_eq!(sim.run("run_1").requested_by, ["eve", "ann"], "who leaves a step out shapes the run");
     sim.go();
     assert!(sim.is_idle());
     let end: &Value = &sim.contents(ObservationType::RunFinished)[0];
@@ -110,6 +125,8 @@ fn the_model_call_of_a_skipped_item_is_not_recorded_as_stopped_with_its_run() {
     );
     sim.go();
     assert_eq!(sim.run("run_1").status, RunStatus::Completed);
+    let outcome = sim.run("run_1").outcome.unwrap();
+    assert_eq!((outcome.status, outcome.errors), (ResultStatus::Success, Vec::new()), "nobody misses it");
 }
 
 #[test]
@@ -275,4 +292,41 @@ fn the_call_of_a_skipped_item_is_one_of_the_budgets_calls() {
     assert!(sim.is_idle(), "no call is left for the answer");
     let run = sim.run("run_1");
     assert_eq!((run.counters.llm_calls, run.outcome.unwrap().error.unwrap().code), (3, Code::BudgetExceeded));
+}
+
+#[test]
+fn the_arguments_of_a_call_that_asks_because_its_step_is_done_again_can_be_edited() {
+    let mut sim = at_rest();
+    retry(&mut sim, "a").unwrap();
+    sim.go();
+    sim.answer(1, |answer| (answer.approved, answer.modified_args) = (Some(true), Some(json!({ "n": 2 })))).unwrap();
+    sim.go();
+    let ran = sim.tools.ran.lock().unwrap().clone();
+    let of_a: Vec<_> = ran.iter().filter(|(tool, _)| tool == "write").map(|(_, arguments)| arguments).collect();
+    assert_eq!(of_a, [&json!({ "n": 1 }), &json!({ "n": 2 })]);
+}
+
+/// `d` was shown the plan before.
+#[test]
+fn a_model_that_saw_an_item_as_failed_does_not_cancel_what_a_person_has_done_again() {
+    let mut begun = 0;
+    let mut sim = Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("b", &[], &[]), ("d", &[], &[])]),
+        "b.1" => {
+            begun += 1;
+            if begun == 1 { fails(FailureKind::Refused) } else { says("b is done") }
+        }
+        "d.1" => {
+            let patch = json!({ "todoList": [{ "id": "b", "status": "cancelled" }] });
+            says(json!({ "content": "d is done", "updatedPlan": patch }).to_string())
+        }
+        other => says(other),
+    });
+    sim.ask("go").unwrap();
+    while statuses(&sim) != ["b: failed", "d: in_progress"] {
+        assert!(sim.step());
+    }
+    retry(&mut sim, "b").unwrap();
+    sim.go();
+    assert_eq!(statuses(&sim), ["b: completed", "d: completed"]);
 }

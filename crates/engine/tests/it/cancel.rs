@@ -47,6 +47,8 @@ fn a_cancel_with_running_slots_has_two_phases() {
     let results = sim.contents(ObservationType::ToolExecution);
     let of = |tool: &str| results.iter().find(|result| result["toolName"] == tool).unwrap().clone();
     assert_eq!((&of("write")["status"], &of("write")["error"]["code"]), (&json!("error"), &json!("unknown")));
+    let why = "the run was cancelled while it ran; whether it had its effect is not known";
+    assert_eq!(of("write")["error"]["message"], why);
     assert_eq!(of("gated")["status"], "skipped");
     assert_eq!(sim.contents(ObservationType::AgentResumed)[0]["decision"], "cancelled");
     assert_eq!((&sim.item("a")["status"], &sim.item("b")["status"]), (&json!("cancelled"), &json!("cancelled")));
@@ -63,6 +65,26 @@ fn an_answer_that_comes_after_the_cancel_completes_it_and_starts_nothing() {
     sim.step();
     assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
     assert!(sim.tools.ran.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_model_call_that_fails_after_the_cancel_completes_it() {
+    let mut sim = Sim::new(|_| fails(FailureKind::Retry));
+    sim.ask("go").unwrap();
+    cancel(&mut sim);
+    sim.step();
+    assert_eq!(sim.run("run_1").status, RunStatus::Cancelled);
+}
+
+#[test]
+fn the_model_call_of_a_step_ends_with_its_run() {
+    let mut sim = Sim::new(two_items);
+    sim.ask("go").unwrap();
+    sim.step();
+    cancel(&mut sim);
+    sim.stop_effects().unwrap();
+    let [stopped] = &sim.contents(ObservationType::LlmStreamError)[..] else { panic!("one call was stopped") };
+    assert_eq!((&stopped["code"], &stopped["message"]), (&json!("interrupted"), &json!("the run was stopped")));
 }
 
 #[test]

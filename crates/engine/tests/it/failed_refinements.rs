@@ -3,7 +3,7 @@
 use pes_engine::domain::model::FailureKind;
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, ResultStatus};
-use pes_engine::domain::settings::RunSettings;
+use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
 use serde_json::json;
 
 use super::results::prompt_of;
@@ -100,4 +100,31 @@ fn what_was_taken_into_account_is_not_told_anew_when_the_next_message_fails() {
     sim.go();
     assert_eq!(refinements(&sim), 3, "one for the first, two for the second");
     assert_eq!(sim.run("run_1").outcome.unwrap().status, ResultStatus::Partial);
+}
+
+/// The first refinement took the message into account; the second one is about a failed step.
+#[test]
+fn what_was_taken_into_account_is_not_missing_when_the_plan_around_a_failure_fails() {
+    let mut asked = 0;
+    let mut sim = Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[]), ("b", &[], &[])]),
+        "refinement" => {
+            asked += 1;
+            if asked == 1 { refined() } else { fails(FailureKind::Refused) }
+        }
+        "b.1" => fails(FailureKind::Refused),
+        other => says(format!("result of {other}")),
+    });
+    let execution = ExecutionConfig { on_item_failure: OnItemFailure::Replan, ..ExecutionConfig::default() };
+    sim.ask_with("go", OnBusy::Enqueue, RunSettings { execution, ..RunSettings::default() }).unwrap();
+    sim.step();
+    steer(&mut sim, "do c too");
+    sim.go();
+    assert_eq!(refinements(&sim), 2);
+    let errors = sim.contents(ObservationType::Error);
+    let planning = errors.iter().find(|error| error["phase"] == "planning").expect("it is recorded");
+    assert_eq!((&planning["code"], &planning["fatal"]), (&json!("model_refused"), &json!(false)), "{planning:#}");
+    let failed = sim.run("run_1").outcome.unwrap().errors;
+    assert!(failed.iter().all(|failure| failure.item_id.is_some()), "{failed:#?}");
+    assert_eq!(sim.item("c")["status"], "completed", "the plan went on as it was");
 }

@@ -145,3 +145,20 @@ fn a_refusal_without_a_reason_says_that_a_person_said_no() {
         assert_eq!(sim.item("a")["reason"], expected, "{reason:?}");
     }
 }
+
+#[test]
+fn the_failure_of_an_item_is_recorded_and_ends_nothing_else() {
+    let mut sim = Sim::new(|request| match which(request).as_str() {
+        "planning" => plan(&[("a", &[], &[]), ("b", &[], &[])]),
+        "a.1" => fails(FailureKind::Refused),
+        other => says(other),
+    });
+    sim.ask("go").unwrap();
+    sim.go();
+    let record = sim.records.iter().find(|record| record.kind() == ObservationType::Error).expect("it is recorded");
+    let (of, told) = (record.parent_id.as_ref().map(|id| id.as_str()), sim.content(record));
+    assert_eq!((of, &told["code"], &told["fatal"]), (Some("a"), &json!("model_refused"), &json!(false)), "{told:#}");
+    let of_model = [&told["provider"], &told["model"], &told["attempts"]];
+    assert_eq!(of_model, [&json!("demo"), &json!("m"), &json!(1)], "{told:#}");
+    assert_eq!(sim.item("b")["status"], "completed");
+}

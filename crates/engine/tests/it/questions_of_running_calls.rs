@@ -6,7 +6,7 @@ use pes_engine::domain::hitl::{
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::{OnBusy, RunStatus};
 use pes_engine::domain::settings::{ExecutionConfig, RunSettings};
-use pes_engine::domain::tool::CallRecord;
+use pes_engine::domain::tool::{CallRecord, ToolOutcome};
 use pes_engine::effect::Effect;
 use pes_engine::event::{Event, PersonEvent, ToolEvent};
 use pes_engine::step::{RowKind, Step};
@@ -109,6 +109,20 @@ fn a_question_is_one_question_however_often_it_arrives() {
     assert_eq!(sim.suspensions().len(), 1);
 }
 
+/// A call waits for one answer at a time.
+#[test]
+fn the_next_question_of_a_call_takes_back_the_one_before() {
+    let mut sim = calling("write", ExecutionConfig::default());
+    asks(&mut sim, 1);
+    let first = sim.suspensions().remove(0).suspension_id;
+    asks(&mut sim, 2);
+    let [second] = &sim.suspensions()[..] else { panic!("{:?}", sim.suspensions()) };
+    assert_ne!(second.suspension_id, first);
+    assert!(sim.rows[&(RowKind::Suspension, first.to_string())].body.contains("asks something else"));
+    answers(&mut sim, "left");
+    assert_eq!(reply(&sim), Some(Reply::Accepted { value: json!("left") }));
+}
+
 #[test]
 fn a_question_that_is_withdrawn_is_open_no_more_and_the_call_runs_on() {
     let mut sim = calling("write", ExecutionConfig::default());
@@ -188,6 +202,22 @@ fn after_a_crash_the_question_is_closed_and_the_call_is_in_doubt() {
     sim.wake().unwrap();
     asks(&mut sim, 1);
     assert_eq!(sim.suspensions().len(), 1, "a new attempt counts its questions from one");
+}
+
+/// Its tool was told to stop with the old process, and answered after all.
+#[test]
+fn the_answer_to_an_attempt_before_the_one_that_a_person_ordered_comes_too_late() {
+    let mut sim = calling("write", ExecutionConfig::default());
+    let Effect::CallTool { call, attempt } = sim.in_flight[0].clone() else { panic!("the tool runs") };
+    sim.crash();
+    sim.answer(0, |answer| answer.action = Some(InDoubtAction::Retry)).unwrap();
+    assert_eq!(sim.in_flight, [Effect::CallTool { call: call.clone(), attempt: attempt + 1 }]);
+    let outcome =
+        ToolOutcome { result: Ok(json!("late")), metadata: None, state_patch: None, duration_ms: 0, executed: None };
+    let late = ToolEvent::Returned { call, attempt, outcome: Box::new(outcome) };
+    assert!(sim.apply(Event::Tool(late)).unwrap().is_noop);
+    sim.go();
+    assert_eq!(sim.contents(ObservationType::ToolExecution).len(), 1);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use pes_engine::domain::settings::{ExecutionConfig, OnItemFailure, RunSettings};
 use pes_engine::event::{Event, PersonEvent};
 use pes_engine::history::fold::Fold;
 use pes_engine::pes::Pes;
+use pes_engine::step::{Keep, RowKind};
 use serde_json::json;
 
 use super::peers::Way;
@@ -244,4 +245,21 @@ fn a_step_that_did_not_end_with_its_model_is_no_failure_of_the_model() {
     sim.now += 5_000;
     sim.wake().unwrap();
     assert_eq!(why(&sim), failed("suspension_timed_out", "nobody answered in time", false));
+}
+
+/// Otherwise the state of a thread would grow with every run.
+#[test]
+fn only_the_last_runs_item_and_its_calls_are_loaded() {
+    let mut sim = react(calls_once("read"));
+    for _ in 0..3 {
+        sim.ask("go").unwrap();
+        sim.go();
+    }
+    for kind in [RowKind::Item, RowKind::Progress, RowKind::Call] {
+        let (loaded, all): (Vec<_>, Vec<_>) = {
+            let rows = || sim.rows().filter(|row| row.kind == kind);
+            (rows().filter(|row| row.keep == Keep::Always).collect(), rows().collect())
+        };
+        assert_eq!((loaded.len(), all.len()), (1, 3), "{kind:?}");
+    }
 }

@@ -1,6 +1,6 @@
 //! The answers to a plan review: yes, another plan, an edited one, no.
 
-use pes_engine::domain::hitl::SuspensionKind;
+use pes_engine::domain::hitl::{ExpiryPolicy, SuspensionKind};
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::{ExecutionConfig, PlanReview, RunSettings};
@@ -330,4 +330,53 @@ fn a_rejection_without_a_reason_stops_what_is_under_way() {
     sim.stop_effects().unwrap();
     assert!(sim.is_idle());
     assert_eq!(sim.run("run_1").outcome.unwrap().error.unwrap().code.as_str(), "plan_rejected");
+}
+
+#[test]
+fn a_plan_that_nobody_reviewed_in_time_is_not_left_pending() {
+    for (policy, reason, end) in [
+        (ExpiryPolicy::Fail, "nobody reviewed the plan in time", "failed"),
+        (ExpiryPolicy::Deny, "the plan was rejected", "completed"),
+    ] {
+        let mut sim = two_steps();
+        let execution = ExecutionConfig {
+            plan_review: PlanReview::Always,
+            suspension_timeout_ms: Some(5_000),
+            suspension_expiry: policy,
+            ..ExecutionConfig::default()
+        };
+        sim.ask_with("go", OnBusy::Enqueue, with(execution)).unwrap();
+        sim.go();
+        sim.now = review(&sim).expires_at.unwrap();
+        sim.wake().unwrap();
+        assert_eq!(
+            (statuses(&sim), ended(&sim).0),
+            (vec!["read:cancelled".into(), "write:cancelled".into()], end.into())
+        );
+        assert_eq!(sim.item("read")["reason"], reason);
+        assert!(sim.is_idle() && sim.suspensions().is_empty());
+    }
+}
+
+/// That the first plan was sent back is over once there was another one.
+#[test]
+fn a_planner_that_answers_later_on_drops_no_plan_that_was_approved() {
+    let mut asked_again = 0;
+    let mut sim = Sim::new(move |request| match which(request).as_str() {
+        "planning" => plan(&[("read", &[], &["read"]), ("write", &[], &["write"])]),
+        "refinement" => {
+            asked_again += 1;
+            match asked_again {
+                1 => plan(&[("read", &[], &["read"]), ("gated", &["read"], &["gated"])]),
+                _ => says(r#"{"answer":"soon","todoList":[]}"#),
+            }
+        }
+        _ => does_it(request),
+    });
+    asked(&mut sim, PlanReview::Always);
+    reject(&mut sim, "do not write");
+    sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
+    sim.ask_with("when?", OnBusy::Steer, reviewing(PlanReview::Always)).unwrap();
+    sim.go();
+    assert_eq!(statuses(&sim), ["read:completed", "write:cancelled", "gated:in_progress"]);
 }

@@ -2,6 +2,7 @@
 
 use pes_engine::domain::fault::Code;
 use pes_engine::domain::message::ConversationMessage;
+use pes_engine::domain::model::FailureKind;
 use pes_engine::domain::observation::{Observation, ObservationType};
 use pes_engine::domain::tool::CallRecord;
 use pes_engine::event::Rewind;
@@ -149,7 +150,7 @@ fn a_thread_with_a_run_and_one_that_moved_do_not_go_back() {
 
 #[test]
 fn a_query_that_is_refused_has_taken_nothing_back() {
-    let mut sim = Sim::new(|_| says(r#"{"answer":"yes","todoList":[]}"#));
+    let mut sim = planner();
     for query in ["first", "second"] {
         sim.ask(query).unwrap();
         sim.go();
@@ -162,4 +163,24 @@ fn a_query_that_is_refused_has_taken_nothing_back() {
     assert_eq!(refused.code, Code::QueueFull);
     assert_eq!((sim.contents_said(), sim.view(), sim.records.len()), (said, view, records));
     assert!(sim.machine.run().is_none());
+}
+
+/// What the restored plan left undone, the next run may do: whoever asked for it has shaped that run.
+#[test]
+fn who_asked_for_what_is_undone_again_has_shaped_the_next_run() {
+    for (is_undone, shaped_by) in [(true, &["eve", "ann"][..]), (false, &["eve"])] {
+        let mut sim = Sim::new(move |request| match which(request).as_str() {
+            "planning" => plan(&[("a", &[], &[])]),
+            "refinement" => todo(json!([{ "id": "b", "description": "b" }])),
+            "a.1" if is_undone => fails(FailureKind::Refused),
+            other => says(other),
+        });
+        for query in ["first", "second"] {
+            sim.ask(query).unwrap();
+            sim.go();
+        }
+        let back = sim.back_to(2);
+        sim.ask_again("second, otherwise", back).unwrap();
+        assert_eq!(sim.run("run_3").requested_by, shaped_by, "{is_undone}");
+    }
 }

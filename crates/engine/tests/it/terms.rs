@@ -3,6 +3,7 @@
 use pes_engine::domain::fault::Fault;
 use pes_engine::domain::hitl::{Answer, ExpiryPolicy, InDoubtAction, SuspensionKind};
 use pes_engine::domain::message::{ConversationMessage, MessageRole};
+use pes_engine::domain::model::FailureKind;
 use pes_engine::domain::observation::ObservationType;
 use pes_engine::domain::policy::{RuleScope, Ruling, Terms};
 use pes_engine::domain::run::OnBusy;
@@ -29,6 +30,20 @@ fn a_reminder_comes_again_and_again_and_never_shuts_the_door() {
     sim.answer(0, |answer| answer.approved = Some(true)).unwrap();
     sim.go();
     assert_eq!(ran(&sim), ["gated:1"], "the timer was due, and the answer counts all the same");
+}
+
+/// The deadline itself is too late for an answer, and is when the timer acts.
+#[test]
+fn a_question_is_open_until_its_deadline_and_not_at_it() {
+    for (late, answered, timed_out) in [(-1, true, 0), (0, false, 1)] {
+        let (mut sim, at) = expiring(ExpiryPolicy::Deny);
+        sim.now = at + late - 1;
+        assert_eq!(sim.answer(0, |answer| answer.approved = Some(true)).is_ok(), answered, "{late}");
+        let (mut sim, at) = expiring(ExpiryPolicy::Deny);
+        sim.now = at + late - 1;
+        sim.wake().unwrap();
+        assert_eq!(sim.contents(ObservationType::SuspensionTimeout).len(), timed_out, "{late}");
+    }
 }
 
 fn ruled(terms: Terms) -> Sim {
@@ -132,6 +147,35 @@ fn who_shaped_what_a_run_left_undone_has_shaped_the_next_one() {
     assert_eq!(sim.run("run_2").requested_by, ["eve", "bob"]);
 }
 
+/// What is done and was edited may be done again by the next run.
+#[test]
+fn who_shaped_a_run_has_shaped_the_next_one_only_if_it_left_something() {
+    for (is_edited, is_undone, shaped_by) in
+        [(false, false, &["ann"][..]), (true, false, &["ann", "eve", "bob"]), (false, true, &["ann", "eve"])]
+    {
+        let mut sim = Sim::new(move |request| match which(request).as_str() {
+            "planning" => plan(&[("a", &[], &[]), ("b", &[], &[])]),
+            "b.1" if is_undone => fails(FailureKind::Refused),
+            other => says(other),
+        });
+        sim.ask("go").unwrap();
+        sim.step();
+        if is_edited {
+            sim.edit_plan("bob", |list| list[1]["description"] = json!("b of bob")).unwrap();
+        }
+        sim.go();
+        sim.ask_more("go on", RunSettings::default(), None, |ask| ask.requested_by = "ann".into()).unwrap();
+        assert_eq!(sim.run("run_2").requested_by, shaped_by, "{is_edited} {is_undone}");
+    }
+}
+
+#[test]
+fn who_wrote_the_instructions_has_shaped_the_run() {
+    let mut sim = Sim::new(|_| says("x"));
+    sim.ask_more("go", RunSettings::default(), None, |ask| ask.shaped_by = vec!["wren".into(), "eve".into()]).unwrap();
+    assert_eq!(sim.run("run_1").requested_by, ["eve", "wren"]);
+}
+
 /// A run under four eyes that asks for this call, and then for a gated one.
 fn two_calls(first: &'static str) -> Sim {
     let mut sim = Sim::new(move |request| match which(request).as_str() {
@@ -216,6 +260,15 @@ fn who_says_more_with_an_answer_has_shaped_what_follows() {
     assert_eq!(approves_second(sim), Err("four_eyes"));
 }
 
+#[test]
+fn the_step_that_waited_is_shown_what_was_said_with_the_answer() {
+    let mut sim = two_calls("gated");
+    says_more(&mut sim).unwrap();
+    sim.go();
+    let next = sim.prompts.iter().find(|prompt| which(prompt) == "a.2").expect("the step goes on");
+    assert!(all_text(next).contains("Send it to me."), "{}", all_text(next));
+}
+
 /// The run waits for the answer, so it is taken with its message.
 #[test]
 fn an_answer_is_taken_although_its_message_can_steer_the_run_no_more() {
@@ -230,6 +283,27 @@ fn an_answer_is_taken_although_its_message_can_steer_the_run_no_more() {
         assert!(sim.is_idle(), "the run has ended");
         assert_eq!(sim.prompts.iter().any(|prompt| which(prompt) == "refinement"), is_refined, "{most}");
     }
+}
+
+/// A model reads no reason of these answers. What a client answers for its own tool is the tool's result.
+#[test]
+fn who_decides_without_words_for_a_model_has_shaped_nothing() {
+    let reason = || Some("fine".to_owned());
+    let mut sim = Sim::new(one_item(&[("client", "1")]));
+    sim.tools.has_client = true;
+    sim.ask("go").unwrap();
+    sim.go();
+    assert_eq!(sim.suspensions()[0].kind, SuspensionKind::ClientTool);
+    sim.answer(0, |answer| (answer.value, answer.reason) = (Some("done".into()), reason())).unwrap();
+    assert_eq!(sim.run("run_1").requested_by, ["eve"]);
+
+    let mut sim = Sim::new(one_item(&[("write", "1")]));
+    sim.ask("go").unwrap();
+    sim.step();
+    sim.step();
+    sim.crash();
+    sim.answer(0, |answer| (answer.action, answer.reason) = (Some(InDoubtAction::Retry), reason())).unwrap();
+    assert_eq!(sim.run("run_1").requested_by, ["eve"]);
 }
 
 /// What a call asks while it runs lets nothing run: whoever shaped the call may answer.

@@ -158,6 +158,7 @@ fn a_task_that_nobody_waits_for_any_more_is_cancelled(#[case] damaged: RowKind) 
     let told = PeerEvent::Reported { task: task.task_id.clone(), attempt, report: Box::new(seen) };
     decide_on(&mut sim, &mut *machine, Event::Peer(told));
     assert!(machine.running().is_empty());
+    assert!(!read(&sim).unwrap().is_unreadable(), "what cannot be read is not read again");
     assert_eq!(ended(&sim).cancel_heard, Some(true));
 }
 
