@@ -82,7 +82,7 @@ impl Renewal {
     }
 }
 
-/// How many of the most overdue threads a query scans to let tenants take turns. It bounds the cost of the query.
+/// How many of the most overdue threads a query scans to let tenants take turns. This bounds the cost of the query.
 pub(crate) const MAX_OVERDUE_SCANNED: u32 = 20_000;
 
 /// A part of every [`Store`](super::Store).
@@ -123,6 +123,8 @@ pub trait LeaseStore: Send + Sync + 'static {
     async fn reserve(&self, replica: uuid::Uuid, pks: &[ThreadPk]) -> Result<Vec<ThreadPk>>;
     /// How many processes have crashed, whatever they owned, since [`Self::forget_crashes`] of [`PROCESS_CRASHES`].
     async fn process_crashes(&self) -> Result<i64>;
+    /// Those of these threads with which processes have crashed, and how often.
+    async fn crashed(&self, pks: &[ThreadPk]) -> Result<Vec<Claimable>>;
     /// Counts a crash that is attributed to the thread.
     async fn count_crash(&self, pk: ThreadPk) -> Result<()>;
     /// Deletes the crashes of these threads.
@@ -135,9 +137,7 @@ pub trait LeaseStore: Send + Sync + 'static {
     async fn tenants_to_begin(&self) -> Result<Vec<TenantPk>>;
     /// Such threads of a tenant, the longest waiting first.
     async fn threads_to_begin(&self, tenant: TenantPk, limit: u32) -> Result<Vec<ThreadPk>>;
-    /// The crashes of those of these threads that have any.
-    async fn crashed(&self, pks: &[ThreadPk]) -> Result<Vec<Claimable>>;
-    /// How many threads of the tenant wait so, counted up to `most`.
+    /// How many such threads the tenant has, counted up to `most`.
     async fn count_to_begin(&self, tenant: TenantPk, most: u32) -> Result<u32>;
     /// When the next timer is due, if any.
     async fn next_wake(&self) -> Result<Option<Millis>>;

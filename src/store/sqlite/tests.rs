@@ -95,9 +95,12 @@ async fn one_that_landed_alone_is_done_and_not_done_twice() {
     for sending in [Sending::First, Sending::Again, Sending::Again] {
         assert_eq!(apply(next.clone(), sending).await, [Committed::Done]);
     }
-    assert_eq!(apply(Commit { token: uuid::Uuid::new_v4(), ..next }, Sending::First).await, [Committed::Stale]);
+    let another = Commit { token: uuid::Uuid::new_v4(), ..next };
+    assert_eq!(apply(another.clone(), Sending::First).await, [Committed::Stale]);
+    let not_landed = Commit { fence: Fence { version: 2, ..Fence::NEW }, last_seq: 2, ..another };
+    assert_eq!(apply(not_landed, Sending::Again).await, [Committed::Done]);
     let thread = store.thread_by_pk(ThreadPk(1)).await.unwrap().unwrap();
-    assert_eq!((thread.fence.version, thread.last_seq), (2, 2));
+    assert_eq!((thread.fence.version, thread.last_seq), (3, 3));
 }
 
 /// It would take longer than most reads; SQLite's build options prevent it.

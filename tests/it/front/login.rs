@@ -168,6 +168,8 @@ async fn what_was_not_begun_here_is_not_finished() {
     desk.refused(&other.cookie, &good, elsewhere).await;
     desk.refused(&sent.cookie, "code=c0de", elsewhere).await;
     desk.refused(&sent.cookie, "code=c0de&state=", elsewhere).await;
+    // The beginning of a state names its cookie.
+    desk.refused(&sent.cookie, &format!("code=c0de&state={}x", sent.asked["state"]), elsewhere).await;
     desk.refused(&sent.cookie[..sent.cookie.len() - 3], &good, elsewhere).await;
     let state = &sent.asked["state"];
     desk.refused(&sent.cookie, &format!("{good}&iss=https%3A%2F%2Fevil.example"), "another issuer answered").await;
@@ -180,7 +182,8 @@ async fn what_was_not_begun_here_is_not_finished() {
     let said = Ask::new(stranger.address, "GET", &path).header("cookie", &sent.cookie).send().await;
     said.problem("unauthorized");
 
-    assert_eq!(desk.back(&sent.cookie, &good).await.status, 303);
+    let issuer: String = url::form_urlencoded::byte_serialize(desk.issuer.url.as_bytes()).collect();
+    assert_eq!(desk.back(&sent.cookie, &format!("{good}&iss={issuer}")).await.status, 303);
     desk.refused(&sent.cookie, &good, "it was finished before").await;
     assert_eq!(desk.issuer.state.lock().exchanged.len(), 1);
 }
@@ -212,6 +215,25 @@ async fn an_id_token_of_another_login_begins_no_session() {
     desk.issuer.state.lock().tokens = json!({ "error": "invalid_grant" });
     let said = desk.back(&sent.cookie, &Desk::good(&sent)).await;
     said.problem("issuer_unavailable");
+    desk.sign_in(&json!({ "aud": ["console", "pes"], "azp": "console" })).await;
+}
+
+#[tokio::test]
+async fn nobody_signs_in_without_rights_or_to_a_removed_tenant() {
+    const OPS: &str = "ops-0123456789abcdef0123456789abcd";
+    let desk = Desk::with(|config| config.auth.keys = vec![format!("ops/ops:operator:{OPS}").parse().unwrap()]).await;
+    let refused = async |scope: &str, why: &str| {
+        let sent = desk.begin().await;
+        desk.grant(&sent, &json!({ "scope": scope }));
+        let said = desk.back(&sent.cookie, &Desk::good(&sent)).await;
+        let detail = said.problem("forbidden")["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(why), "{detail}");
+        assert!(said.header("set-cookie").is_none());
+    };
+    refused("openid", "gives this person no rights").await;
+    desk.sign_in(&json!({})).await;
+    Ask::new(desk.app.address, "DELETE", "/tenants/one").key(OPS).send().await.expect(202);
+    refused("read", "was removed").await;
 }
 
 #[tokio::test]

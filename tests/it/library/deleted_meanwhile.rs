@@ -1,11 +1,13 @@
-//! What is read of a thread while the thread is deleted, or the beginning of its log.
+//! What is read of a thread while the thread is deleted, or the beginning of its log; and a thread that is used while it is
+//! about to be deleted.
 
 use pes::domain::fault::Code;
 use pes::domain::ids::ThreadId;
+use pes::domain::retention::Kept;
 use pes::live::EncodedKind;
 use pes::service::feed::{self, Feed, FeedAsk};
 use pes::service::{fork, threads};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::clocked::Clocked;
 use crate::support::http::soon;
@@ -96,5 +98,24 @@ async fn a_reader_is_told_of_what_is_deleted_before_it_was_sent() {
     assert_eq!(gaps(&mut readers[0], 2).await, [begins], "nothing is left");
     clocked.finish("t").await;
     assert_eq!(gaps(&mut readers[1], 2).await, [begins]);
+    clocked.instance.close().await;
+}
+
+#[tokio::test]
+async fn a_thread_that_is_used_after_it_was_found_too_old_is_not_deleted() {
+    let store = Moody::fresh().await;
+    let clocked = Clocked::on(store.clone(), |config| config.retention.log_days = Kept::FOREVER).await;
+    let (service, caller) = (clocked.instance.service(), clocked.instance.caller());
+    clocked.finish("t").await;
+    store.set("thread_by_pk", Mood::HangsAfter);
+    let used = async {
+        store.holds("thread_by_pk").await;
+        threads::patch(service, caller, &"t".into(), json!({ "title": "T" })).await.unwrap();
+        store.set("thread_by_pk", Mood::Well);
+    };
+    soon(async { tokio::join!(clocked.days_pass(500), used) }).await;
+    assert!(clocked.is_there("t").await);
+    clocked.days_pass(500).await;
+    assert!(!clocked.is_there("t").await);
     clocked.instance.close().await;
 }

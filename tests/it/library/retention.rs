@@ -39,9 +39,12 @@ async fn threads_that_nobody_used_for_longer_than_they_are_kept_are_deleted() {
     clocked.suspend("waits").await;
     clocked.keep("held", Terms::default(), Some("case 4711")).await;
     clocked.keep("short", of_threads(10), None).await;
+    clocked.suspend("asks").await;
+    clocked.keep("asks", of_threads(10), None).await;
     clocked.keep("ever", Terms { thread_days: Some(Kept::FOREVER), ..Terms::default() }, None).await;
     clocked.days_pass(11).await;
     assert!(!clocked.is_there("short").await, "a thread may be kept for a shorter time");
+    assert!(clocked.is_there("asks").await, "a person may still answer");
     assert!(clocked.is_there("old").await);
     clocked.days_pass(300).await;
     clocked.finish("used").await;

@@ -22,6 +22,7 @@ mod schedules;
 mod sent_again;
 mod spend;
 mod story;
+mod suspects;
 mod tenant_runs;
 mod tools;
 mod went_back;

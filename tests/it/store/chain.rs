@@ -19,6 +19,7 @@ super::on_every_store!(
     lines_of_a_tenant_that_is_taken_over_are_chained_behind_the_others,
     more_lines_than_are_chained_at_once_have_more_checkpoints,
     a_checkpoint_of_a_slow_clock_makes_no_earlier_line_old,
+    lines_are_read_and_forgotten_of_one_tenant,
     the_first_line_of_a_thread_on_hold_is_found,
     the_chained_lines_of_a_thread_come_in_pages,
 );
@@ -75,6 +76,29 @@ async fn a_checkpoint_of_a_slow_clock_makes_no_earlier_line_old(bed: Bed) {
         let found = bed.store.checkpoint_before(bed.tenant, before).await.unwrap();
         assert_eq!(found.map(|found| found.n), last, "{before}");
     }
+}
+
+/// The other's clock is ahead.
+async fn lines_are_read_and_forgotten_of_one_tenant(bed: Bed) {
+    let (other, empty) = (bed.other_tenant().await, bed.of_tenant("empty").await);
+    let (pk, theirs) = (bed.thread("t").await, other.thread("t").await);
+    for (bed, pk, at) in [(&bed, pk, 50), (&bed, pk, 60), (&other, theirs, 1_000), (&other, theirs, 1_001)] {
+        told(bed, pk, &["ann"]).await;
+        chain(&*bed.store, None, at).await.unwrap();
+    }
+    assert_eq!(bed.audit(theirs).await, [], "neither of that tenant nor of another thread");
+    let before = async |tenant| bed.store.checkpoint_before(tenant, 100).await.unwrap().map(|found| found.n);
+    assert_eq!(
+        (before(bed.tenant).await, before(other.tenant).await, before(empty.tenant).await),
+        (Some(2), None, None)
+    );
+    let all = async |tenant| (chained(&bed, tenant).await, bed.store.checkpoints(tenant, 0, 9).await.unwrap());
+    let untouched = all(other.tenant).await;
+    assert_eq!((untouched.0.len(), untouched.1.len()), (2, 2));
+    assert_eq!(bed.store.forget_lines(bed.tenant, 2).await.unwrap(), 2);
+    assert_eq!(all(other.tenant).await, untouched);
+    let (lines, checkpoints) = all(bed.tenant).await;
+    assert_eq!((lines.len(), checkpoints.len()), (0, 1));
 }
 
 async fn the_first_line_of_a_thread_on_hold_is_found(bed: Bed) {

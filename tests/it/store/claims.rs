@@ -3,7 +3,7 @@
 use pes::domain::ids::ThreadPk;
 use pes::domain::thread::ThreadStatus;
 use pes::engine::step::{Keep, RowKind};
-use pes::store::{Commit, Committed, Crashes, LeaseChange, PROCESS_CRASHES, Registration};
+use pes::store::{Claimable, Commit, Committed, Crashes, LeaseChange, PROCESS_CRASHES, Registration};
 use uuid::Uuid;
 
 use super::bed::{Bed, row};
@@ -122,6 +122,8 @@ async fn what_nobody_takes_care_of_is_claimable(bed: Bed) {
     let replica = registered(&bed).await;
     let running = bed.thread("running").await;
     with(&bed, running, ThreadStatus::Running, None).await;
+    let timed = bed.thread("timed").await;
+    with(&bed, timed, ThreadStatus::Running, Some(5000)).await;
     let due = bed.thread("due").await;
     with(&bed, due, ThreadStatus::Suspended, Some(50)).await;
     let later = bed.thread("later").await;
@@ -130,11 +132,11 @@ async fn what_nobody_takes_care_of_is_claimable(bed: Bed) {
     let owned = claimed_by(&bed, "owned", replica).await;
     with(&bed, owned, ThreadStatus::Running, Some(1)).await;
 
-    assert_eq!(bed.claimable(1000, 10).await, [due, running], "the most overdue first");
+    assert_eq!(bed.claimable(1000, 10).await, [due, running, timed], "the most overdue first");
     assert_eq!(bed.claimable(1000, 1).await, [due]);
-    assert_eq!(bed.claimable(6000, 10).await, [due, running, later]);
+    assert_eq!(bed.claimable(6000, 10).await, [due, running, timed, later]);
     dies(&bed, replica).await;
-    assert_eq!(bed.claimable(1000, 10).await, [owned, due, running], "its owner has expired");
+    assert_eq!(bed.claimable(1000, 10).await, [owned, due, running, timed], "its owner has expired");
 }
 
 async fn the_owner_is_told_what_is_due(bed: Bed) {
@@ -193,6 +195,7 @@ async fn what_is_reserved_is_nobody_elses_and_its_own_until_it_is_claimed(bed: B
     assert_eq!(bed.store.reserve(Uuid::new_v4(), &[pk]).await.unwrap(), []);
     let again = bed.store.claimable(1000, replica, lease, 9).await.unwrap();
     assert_eq!((again.len(), again[0].pk), (1, pk), "until it has been claimed");
+    assert_eq!(bed.store.reserve(replica, &[pk]).await.unwrap(), [pk], "its own");
     bed.done(Commit { lease: LeaseChange::Claim { lease, replica }, ..bed.next(pk).await }).await;
     assert_eq!(bed.store.claimable(1000, replica, lease, 9).await.unwrap(), []);
 }
@@ -233,8 +236,10 @@ async fn a_process_that_dies_counts_for_what_it_had_in_hand(bed: Bed) {
     assert_eq!(bed.read(b).await.crashes, Crashes::default());
     bed.store.count_crash(a).await.unwrap();
     assert_eq!(bed.read(a).await.crashes.attributed, 2);
+    bed.store.count_crash(b).await.unwrap();
     bed.store.forget_crashes(&[a]).await.unwrap();
     assert_eq!(bed.read(a).await.crashes, Crashes::default());
+    assert_eq!(bed.read(b).await.crashes.attributed, 1, "another thread");
 }
 
 async fn one_that_was_in_hand_each_time_is_found_among_others(bed: Bed) {
@@ -246,7 +251,10 @@ async fn one_that_was_in_hand_each_time_is_found_among_others(bed: Bed) {
         let fresh = claimed_by(&bed, &format!("fresh{nth}"), replica).await;
         dies(&bed, replica).await;
         let attributed = i64::from(nth == 3);
-        assert_eq!(bed.read(poison).await.crashes.attributed, attributed, "{nth}");
+        let crashes = bed.read(poison).await.crashes;
+        assert_eq!((crashes.times, crashes.attributed), (nth, attributed));
+        let found = bed.store.claimable(1000, Uuid::new_v4(), Uuid::new_v4(), 9).await.unwrap();
+        assert_eq!(found, [Claimable { pk: poison, crashes }], "whoever claims it is told");
         assert_eq!(bed.read(fresh).await.crashes, Crashes { times: 1, attributed: 0, among: 2 });
     }
 }
@@ -256,9 +264,12 @@ async fn who_comes_back_takes_back_what_was_counted(bed: Bed) {
     let pk = claimed_by(&bed, "t1", replica).await;
     dies(&bed, replica).await;
     assert_eq!(bed.read(pk).await.crashes.attributed, 1);
+    let other = bed.thread("t2").await;
+    bed.store.count_crash(other).await.unwrap();
     let again = Registration { replica: Uuid::new_v4(), name: None, former: Some(replica) };
     bed.store.register(again, 60_000).await.unwrap();
     assert_eq!(bed.read(pk).await.crashes, Crashes::default(), "it was cut off, not dead");
+    assert_eq!(bed.read(other).await.crashes.attributed, 1, "that was another crash");
 }
 
 /// Whatever it owned, even nothing.
@@ -280,7 +291,8 @@ async fn a_death_is_known_until_it_is_forgotten(bed: Bed) {
     dies(&bed, died).await;
     assert!(bed.store.process_crashes().await.unwrap() > 0);
     bed.store.forget_crashes(&[PROCESS_CRASHES]).await.unwrap();
-    assert_eq!(bed.store.process_crashes().await.unwrap(), 0);
+    bed.store.count_crash(bed.thread("t1").await).await.unwrap();
+    assert_eq!(bed.store.process_crashes().await.unwrap(), 0, "that of an actor is not one of the process");
 }
 
 async fn who_waits_to_begin_is_known_of_each_tenant_the_longest_waiting_first(bed: Bed) {
@@ -290,14 +302,22 @@ async fn who_waits_to_begin_is_known_of_each_tenant_the_longest_waiting_first(be
     for (pk, since) in [(first, 30), (second, 10), (third, 20)] {
         bed.write(pk, vec![waits(since)]).await;
     }
-    let other = bed.store.tenant("other", 1).await.unwrap();
+    let other = bed.other_tenant().await;
+    let does_not_wait = bed.thread("d").await;
+    bed.write(does_not_wait, vec![row(RowKind::Item, "i", 5, Keep::Always)]).await;
+    other.write(other.thread("a").await, vec![row(RowKind::Item, "i", 5, Keep::Always)]).await;
     let to_begin = async |tenant, most| bed.store.threads_to_begin(tenant, most).await.unwrap();
     assert_eq!(bed.store.tenants_to_begin().await.unwrap(), [bed.tenant]);
     assert_eq!(to_begin(bed.tenant, 9).await, [second, third, first]);
     assert_eq!(to_begin(bed.tenant, 2).await, [second, third]);
-    assert!(to_begin(other, 9).await.is_empty());
+    assert!(to_begin(other.tenant, 9).await.is_empty());
+    let theirs = other.thread("b").await;
+    other.write(theirs, vec![waits(15)]).await;
+    assert_eq!(to_begin(bed.tenant, 9).await, [second, third, first]);
+    assert_eq!(to_begin(other.tenant, 9).await, [theirs]);
     let counted = async |most| bed.store.count_to_begin(bed.tenant, most).await.unwrap();
     assert_eq!((counted(9).await, counted(2).await), (3, 2));
+    other.write(theirs, vec![waits(0)]).await;
 
     for pk in [first, second, third] {
         bed.write(pk, vec![waits(0)]).await;

@@ -94,13 +94,20 @@ async fn what_a_commit_does_not_mention_stays(bed: Bed) {
 }
 
 async fn a_row_written_again_is_replaced(bed: Bed) {
-    let pk = bed.thread("t1").await;
-    bed.write(pk, vec![row(RowKind::Item, "a", 1, Keep::Always), row(RowKind::Call, "a", 1, Keep::Always)]).await;
+    let (pk, other) = (bed.thread("t1").await, bed.thread("t2").await);
+    let rows = [row(RowKind::Item, "a", 1, Keep::Always), row(RowKind::Call, "a", 1, Keep::Always)];
+    bed.write(pk, rows.to_vec()).await;
+    bed.write(other, rows.to_vec()).await;
     bed.write(pk, vec![row(RowKind::Item, "a", 9, Keep::Never)]).await;
     let item = bed.store.row(pk, RowKind::Item, "a").await.unwrap();
     assert_eq!(item, Some(row(RowKind::Item, "a", 9, Keep::Never)));
     let (_, loaded) = bed.store.load(pk).await.unwrap().unwrap();
     assert_eq!(loaded, [row(RowKind::Call, "a", 1, Keep::Always)]);
+    bed.write(pk, vec![row(RowKind::Call, "a", 1, Keep::Never)]).await;
+    let (_, loaded) = bed.store.load(pk).await.unwrap().unwrap();
+    assert_eq!(loaded, [], "it has moved nowhere, but is not loaded any more");
+    let (_, loaded) = bed.store.load(other).await.unwrap().unwrap();
+    assert_eq!(loaded, rows, "rows of another thread under the same ids");
 }
 
 async fn numbers_are_contiguous_whoever_commits(bed: Bed) {

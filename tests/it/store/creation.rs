@@ -80,6 +80,7 @@ async fn deleting_erases_everything_and_nothing_else(bed: Bed) {
             rows: vec![
                 row(RowKind::Run, &format!("run_{key}"), 1, Keep::Always),
                 row(RowKind::Suspension, &format!("sus_{key}"), 1, Keep::Always),
+                row(RowKind::WaitsToBegin, "", 5, Keep::Never),
             ],
             records: vec![record("o", ObservationType::RunStarted, "r")],
             idempotency: Some(bed.key(key)),
@@ -87,6 +88,7 @@ async fn deleting_erases_everything_and_nothing_else(bed: Bed) {
             ..bed.next(pk).await
         };
         bed.done(commit).await;
+        bed.store.count_crash(pk).await.unwrap();
     }
     let untouched = bed.everything(stays).await;
     let empty = {

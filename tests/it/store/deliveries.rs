@@ -18,6 +18,7 @@ on_every_store!(
     who_claims_for_several_tenants_at_a_time_gets_nothing_twice,
     those_of_a_lane_go_one_after_another,
     those_behind_one_that_is_made_later_are_due_with_it_and_go_at_once_when_it_is_over,
+    those_for_the_collector_go_when_they_are_due_and_in_their_order,
     only_who_claimed_it_last_settles_it,
     what_is_over_can_be_replayed_and_is_forgotten_in_time,
     a_replay_keeps_its_answer_or_does_not_happen,
@@ -154,6 +155,8 @@ async fn tenants_are_known_that_have_something_to_be_made_now(bed: Bed) {
     assert_eq!(due(149).await, [ready.tenant], "nothing of the others can be made");
     assert_eq!(due(150).await, [ready.tenant, in_line.tenant], "a claim ran out");
     assert_eq!(due(300).await, [ready.tenant, later.tenant, in_line.tenant]);
+    assert!(settle(&bed, "i1", 1, DeliveryOutcome::Delivered).await);
+    assert_eq!(due(149).await, [ready.tenant, in_line.tenant], "the next of its line");
 }
 
 async fn each_tenant_is_given_no_more_than_its_share_the_oldest_first(bed: Bed) {
@@ -220,6 +223,8 @@ async fn those_of_a_lane_go_one_after_another(bed: Bed) {
             && settle(&bed, "free", 1, DeliveryOutcome::Delivered).await
     );
     assert_eq!(bed.store.next_single().await.unwrap(), Some(300), "who waits for another is not next");
+    post(&bed, pk, vec![new("b2", Some("b"))]).await;
+    assert_eq!(bed.store.next_single().await.unwrap(), Some(100), "nobody of its own lane is before it");
     assert!(!ids(&claim(&bed, 300).await).contains(&"a2"));
     assert!(settle(&bed, "a1", 2, DeliveryOutcome::Dead).await);
     assert_eq!(ids(&claim(&bed, 301).await), ["a2"]);
@@ -251,6 +256,20 @@ async fn those_behind_one_that_is_made_later_are_due_with_it_and_go_at_once_when
     assert_eq!(ids(&claim(&bed, 500).await), ["a3"]);
     assert!(settle(&bed, "a3", 1, DeliveryOutcome::Delivered).await);
     assert_eq!(ids(&claim(&bed, 500).await), ["a4"]);
+}
+
+async fn those_for_the_collector_go_when_they_are_due_and_in_their_order(bed: Bed) {
+    let in_line = |id: &str| NewDelivery { ordering_key: Some("run".into()), ..trace(id) };
+    post(&bed, bed.thread("t").await, vec![new("hook", None), trace("free"), in_line("first"), in_line("second")])
+        .await;
+    let claim = async |now| bed.store.claim_batch(now, now + 50, 9).await.unwrap();
+    assert!(claim(99).await.is_empty(), "not due yet");
+    assert_eq!(ids(&claim(100).await), ["free", "first"]);
+    assert!(settle(&bed, "free", 1, DeliveryOutcome::Later(300)).await);
+    assert!(settle(&bed, "first", 1, DeliveryOutcome::Delivered).await);
+    assert_eq!(bed.store.next_batched().await.unwrap(), Some(100));
+    assert_eq!(ids(&claim(120).await), ["second"]);
+    assert_eq!(bed.store.next_batched().await.unwrap(), Some(170));
 }
 
 async fn only_who_claimed_it_last_settles_it(bed: Bed) {
@@ -317,6 +336,8 @@ async fn abandon(bed: &Bed, target: &str, behind: i64) -> Abandoned {
 async fn what_a_target_was_not_told_is_given_up_with_a_reason(bed: Bed) {
     let pk = bed.thread("t").await;
     post(&bed, pk, vec![new("told", None), new("open", None)]).await;
+    let other = bed.other_tenant().await;
+    post(&other, other.thread("t").await, vec![new("of another", None)]).await;
     claim(&bed, 100).await;
     settle(&bed, "told", 1, DeliveryOutcome::Delivered).await;
     for (target, count) in [("another", 0), ("hook", 1), ("hook", 0)] {
@@ -327,6 +348,7 @@ async fn what_a_target_was_not_told_is_given_up_with_a_reason(bed: Bed) {
     assert_eq!((open.status, open.due_at, open.finished_at), (DeliveryStatus::Dead, None, Some(700)));
     assert_eq!(open.said.as_deref(), Some("gone"));
     assert!(!settle(&bed, "open", 1, DeliveryOutcome::Delivered).await, "an attempt under way comes too late");
+    assert_eq!(ids(&claim(&other, 100).await), ["of another"]);
 }
 
 /// A backlog is never ended in one transaction, and each step begins where the last one ended.

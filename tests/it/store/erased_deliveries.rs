@@ -18,12 +18,14 @@ async fn a_thread_takes_its_deliveries_with_it_but_what_webhooks_and_the_collect
     claim(&bed, 100).await;
     assert!(settle(&bed, "over", 1, DeliveryOutcome::Delivered).await);
     let push = NewDelivery { kind: TargetKind::Push, ..new("push", None) };
+    let of_another = NewDelivery { id: "of another".into(), ..push.clone() };
+    post(&bed, bed.thread("another").await, vec![of_another]).await;
     let question = NewDelivery { event: "suspension.requested".into(), ..new("question", None) };
     post(&bed, pk, vec![new("end", None), push, question, trace("spans")]).await;
     assert!(bed.erase(pk).await);
     let told = bed.store.deliveries(bed.tenant, TargetKind::Webhook, "hook", &page(10)).await.unwrap().items;
     assert_eq!(ids(&told), ["end"]);
-    assert_eq!(ids(&claim(&bed, 100).await), ["end"]);
+    assert_eq!(ids(&claim(&bed, 100).await), ["of another", "end"]);
     assert_eq!(ids(&bed.store.claim_batch(100, 150, 10).await.unwrap()), ["spans"]);
     assert!(settle(&bed, "end", 1, DeliveryOutcome::Delivered).await);
 }

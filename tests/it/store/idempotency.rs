@@ -63,10 +63,16 @@ async fn a_refused_commit_leaves_its_key_free(bed: Bed) {
 
 async fn tenants_and_scopes_share_no_keys(bed: Bed) {
     let other = bed.other_tenant().await;
-    bed.done(Commit { idempotency: Some(bed.key("k")), ..bed.creating("t1") }).await;
-    other.done(Commit { idempotency: Some(other.key("k")), ..other.creating("t1") }).await;
+    let theirs = IdempotencyRow { body: r#"{"runId":"theirs"}"#.into(), ..other.key("k") };
     let elsewhere = IdempotencyRow { scope: "POST /threads/t2/process".into(), ..bed.key("k") };
-    bed.done(Commit { idempotency: Some(elsewhere), ..bed.creating("t2") }).await;
+    bed.done(Commit { idempotency: Some(bed.key("k")), ..bed.creating("t1") }).await;
+    other.done(Commit { idempotency: Some(theirs.clone()), ..other.creating("t1") }).await;
+    bed.done(Commit { idempotency: Some(elsewhere.clone()), ..bed.creating("t2") }).await;
+    for row in [bed.key("k"), theirs, elsewhere.clone()] {
+        let stored = bed.store.idempotency(row.tenant, &row.scope, "k").await.unwrap();
+        assert_eq!(stored, Some(row));
+    }
+    assert_eq!(bed.store.idempotency(other.tenant, &elsewhere.scope, "k").await.unwrap(), None);
 }
 
 async fn old_answers_are_forgotten(bed: Bed) {

@@ -2,11 +2,14 @@
 
 use futures_util::future::join_all;
 use pes::domain::ids::ThreadPk;
+use pes::engine::step::{Keep, RowKind};
+use pes::store::documents::{Document, DocumentKind, Expected};
 use pes::store::outbox::{NewDelivery, TargetKind};
 use pes::store::{AuditRow, Erasure, KeyAdded, KeyRow, Rotation, RunEnd, TenantRenamed};
+use serde_json::json;
 use uuid::Uuid;
 
-use super::bed::{Bed, page};
+use super::bed::{Bed, page, row};
 
 super::on_every_store!(
     a_tenant_keeps_its_key,
@@ -81,12 +84,13 @@ async fn keys_are_found_by_their_hash(bed: Bed) {
 }
 
 async fn a_key_is_revoked_once(bed: Bed) {
-    assert!(add(&bed, key(&bed, "k1")).await);
+    assert!(add(&bed, key(&bed, "k1")).await && add(&bed, key(&bed, "k2")).await);
     assert!(revoke(&bed, "k1", 99).await);
     assert!(!revoke(&bed, "k1", 100).await);
     assert!(!revoke(&bed, "unknown", 99).await);
     let stored = bed.store.key_by_hash("hash of k1").await.unwrap().unwrap();
     assert_eq!(stored.revoked_at, Some(99), "found all the same: the answer is 401, not a guess");
+    assert_eq!(bed.store.key("k2").await.unwrap().unwrap().revoked_at, None, "another key");
 }
 
 async fn a_name_is_used_once_in_a_tenant(bed: Bed) {
@@ -137,6 +141,14 @@ async fn a_tenant_takes_over_what_another_has_if_it_has_nothing_itself(bed: Bed)
     let pk = bed.thread("t").await;
     assert_eq!(rename("default", "first").await, TenantRenamed::Done, "to a name that is free");
     let acme = bed.store.tenant("acme", 1).await.unwrap();
+    let third = bed.of_tenant("third").await;
+    assert!(add(&bed, key(&bed, "k0")).await && add(&third, key(&third, "k3")).await);
+    bed.write(pk, vec![row(RowKind::Usage, "use", 1, Keep::Never)]).await;
+    for (tenant, body) in [(bed.tenant, Some(json!({}))), (acme, Some(json!({}))), (acme, None)] {
+        let new = Document { tenant, kind: DocumentKind::Agent, id: "a".into(), version: 0, updated_at: 1, body };
+        let audit = AuditRow { tenant, ..line(&bed, "put document") };
+        bed.store.write_document(new, Expected::Any, audit, None).await.unwrap().unwrap();
+    }
     let of_acme = KeyRow { tenant: acme, tenant_name: "acme".into(), ..key(&bed, "k1") };
     let made = AuditRow { tenant: acme, ..line(&bed, "make key") };
     assert_eq!(bed.store.add_key(of_acme, usize::MAX, made).await.unwrap(), KeyAdded::Stored);
@@ -145,6 +157,8 @@ async fn a_tenant_takes_over_what_another_has_if_it_has_nothing_itself(bed: Bed)
     assert_eq!(bed.store.thread(bed.tenant, &"t".into()).await.unwrap().unwrap().pk, pk);
     let stored = bed.store.key_by_hash("hash of k1").await.unwrap().unwrap();
     assert_eq!((stored.tenant, stored.tenant_name.as_str()), (bed.tenant, "acme"));
+    let of_third = bed.store.key("k3").await.unwrap().unwrap();
+    assert_eq!((of_third.tenant, of_third.tenant_name.as_str()), (third.tenant, "third"));
     let lines = bed.store.audit_of_tenant(bed.tenant, &page(10)).await.unwrap().items;
     let told: Vec<_> = lines.iter().map(|line| line.action.as_str()).collect();
     assert!(
@@ -182,20 +196,23 @@ async fn tenants_with_keys_of_one_name_stay_two(bed: Bed) {
 
 /// On SQLite the next tenant gets its number.
 async fn nothing_of_a_removed_tenant_is_the_next_ones(bed: Bed) {
-    let acme = bed.of_tenant("acme").await;
+    // The last number is that of the one that goes.
+    let (third, acme) = (bed.of_tenant("third").await, bed.of_tenant("acme").await);
     assert!(add(&acme, key(&acme, "k1")).await);
-    let thread = acme.thread("t").await;
-    let delivery = NewDelivery {
-        id: "d".into(),
+    let delivery = |id: &str| NewDelivery {
+        id: id.into(),
         kind: TargetKind::Agent,
         target: "helper".into(),
         ordering_key: None,
         event: "task.cancel".into(),
         body: "{}".into(),
     };
-    let version = acme.read(thread).await.fence.version;
-    let erasure = Erasure { deliveries: vec![delivery], ..acme.erasure(thread, version) };
-    assert!(acme.store.delete_thread(erasure).await.unwrap());
+    for (bed, id) in [(&acme, "d"), (&third, "e")] {
+        let thread = bed.thread("t").await;
+        let version = bed.read(thread).await.fence.version;
+        let erasure = Erasure { deliveries: vec![delivery(id)], ..bed.erasure(thread, version) };
+        assert!(bed.store.delete_thread(erasure).await.unwrap());
+    }
     let upto = RunEnd { at: 500, run: "r".into(), thread: ThreadPk::NONE };
     acme.store.set_compacted(acme.tenant, &upto).await.unwrap();
     assert_eq!(bed.store.rename_tenant("default", "acme", "ann", 9).await.unwrap(), TenantRenamed::Done);
@@ -205,6 +222,7 @@ async fn nothing_of_a_removed_tenant_is_the_next_ones(bed: Bed) {
         found.items.into_iter().map(|one| one.id.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(deliveries(&bed).await, ["d"], "it belongs to the tenant of that name");
+    assert_eq!(deliveries(&third).await, ["e"]);
     let next = bed.of_tenant("default").await;
     assert_eq!(deliveries(&next).await, [""; 0]);
     assert_ne!(next.store.compacted(next.tenant).await.unwrap(), upto);
@@ -237,6 +255,9 @@ async fn a_key_is_rotated_while_it_counts_and_its_use_is_written_once_an_hour(be
     assert!(rotate(Rotation { former_until: 100, ..rotation("k1", 100) }).await, "all before it shall end");
     assert_eq!(bed.store.key_by_hash("new hash of k1 at 20").await.unwrap(), None);
     assert!(!rotate(rotation("k1", 500)).await, "it has ended");
+    let other = bed.other_tenant().await;
+    assert!(add(&other, key(&other, "k4")).await, "it does not count here");
+    assert!(add(&bed, key(&bed, "k5")).await && revoke(&bed, "k5", 9).await, "nor does this one");
     let new_end = || Rotation { former_until: 500, expires_at: Some(900), ..rotation("k1", 500) };
     assert!(!rotate(Rotation { max_keys: 0, ..new_end() }).await, "it would be one too many");
     assert!(rotate(new_end()).await, "it has a new end");
@@ -250,4 +271,6 @@ async fn a_key_is_rotated_while_it_counts_and_its_use_is_written_once_an_hour(be
         bed.store.touch_key("k1", now, now - 1_000, None).await.unwrap();
         assert_eq!(used().await, Some(expected));
     }
+    let untouched = bed.store.key("k4").await.unwrap().unwrap();
+    assert_eq!((untouched.hash.as_str(), untouched.used_at), ("hash of k4", None));
 }

@@ -34,6 +34,8 @@ async fn where_a_run_began_is_found_from_the_end(bed: Bed) {
     let pk = ten(&bed).await;
     let began = async |run: &str| bed.store.run_began(pk, &run.into()).await.unwrap();
     assert_eq!((began("run_1").await, began("run_2").await, began("run_3").await), (Some(1), Some(6), None));
+    let elsewhere = bed.thread("t2").await;
+    assert_eq!(bed.store.run_began(elsewhere, &"run_1".into()).await.unwrap(), None);
     for at in 0..20 {
         let records = vec![record("o", RunFinished, "run_x"), record("o", RunStarted, &format!("later_{at}"))];
         bed.done(Commit { records, ..bed.next(pk).await }).await;
@@ -47,6 +49,8 @@ async fn the_facts_of_a_run_are_those_of_its_observations(bed: Bed) {
     (late.timestamp, late.parent_id) = (77, Some("item_1".into()));
     let records = vec![record("o", Intent, "run_3"), late, record("o", RunStarted, "run_3")];
     bed.done(Commit { records, ..bed.next(pk).await }).await;
+    let elsewhere = bed.thread("t2").await;
+    assert!(bed.store.facts(elsewhere, &"run_1".into(), 10).await.unwrap().is_empty());
     let observations = bed.observations(pk).await;
     for (run, until, expected) in [
         ("run_1", 10, vec![1, 2, 3, 4, 5]),

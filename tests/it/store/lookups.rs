@@ -61,6 +61,7 @@ async fn keys_of_tenants_kinds_and_digests_are_apart(bed: Bed) {
     other.done(Commit { lookups: under("d", "theirs"), ..other.creating("t1") }).await;
     assert_eq!(runs(&bed.store.lookups(bed.tenant, &key("d"), 9).await.unwrap()), ["mine"]);
     assert_eq!(runs(&bed.store.lookups(other.tenant, &key("d"), 9).await.unwrap()), ["theirs"]);
+    assert!(!bed.store.listen_until(other.tenant, &key("d"), &"mine".into(), 70).await.unwrap());
     let retry = LookupKey { kind: "retry", ..key("d") };
     for unknown in [retry, key("e")] {
         assert_eq!(bed.store.lookups(bed.tenant, &unknown, 9).await.unwrap(), []);
@@ -115,6 +116,9 @@ async fn the_last_run_of_a_schedule_is_remembered(bed: Bed) {
         let lookups = vec![NewLookup { key: of(digest), run: format!("r{now}").as_str().into() }];
         bed.done(Commit { lookups, now, ..bed.creating(&format!("t{now}")) }).await;
     }
+    let other = bed.other_tenant().await;
+    let lookups = vec![NewLookup { key: of("b"), run: "theirs".into() }];
+    other.done(Commit { lookups, now: 5, ..other.creating("t") }).await;
     assert_eq!(forget(&bed, i64::MAX, 9).await, [2]);
     assert_eq!(runs(&bed.store.lookups(bed.tenant, &of("a"), 9).await.unwrap()), ["r4"]);
     assert_eq!(runs(&bed.store.lookups(bed.tenant, &of("b"), 9).await.unwrap()), ["r2"]);

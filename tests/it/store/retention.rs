@@ -4,18 +4,20 @@ use pes::domain::ids::ThreadPk;
 use pes::domain::observation::{ObservationType, Record};
 use pes::domain::thread::ThreadStatus;
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::{Commit, Compaction, Dropped, ObservationAsk, Order};
+use pes::store::{Commit, Compaction, Dropped, ObservationAsk, Order, RunEnd};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::bed::{Bed, page, record, row, state_update};
+use super::bed::{Bed, ids, page, record, row, state_update};
 
 super::on_every_store!(
     a_log_begins_later_only_where_it_was_said_to_begin,
+    what_becomes_old_is_of_one_thread_and_tenant,
     nothing_of_what_can_be_read_is_dropped,
     names_that_are_not_kept_are_old_entries_until_these_are_dropped,
     no_more_than_a_few_megabytes_go_in_one_transaction,
     only_rows_that_are_never_loaded_are_dropped,
+    only_what_is_below_the_floor_of_its_thread_is_dropped,
     only_threads_at_rest_are_found,
 );
 
@@ -52,12 +54,48 @@ async fn a_log_begins_later_only_where_it_was_said_to_begin(bed: Bed) {
     assert_eq!(bed.store.base(pk).await.unwrap(), Some((3, "{\"upto\":3}".to_owned())));
 }
 
+/// Beside a thread on hold, and one of another tenant.
+async fn what_becomes_old_is_of_one_thread_and_tenant(bed: Bed) {
+    let other = bed.other_tenant().await;
+    let (pk, theirs, held) = (five(&bed).await, five(&other).await, bed.thread("held").await);
+    let hold = json!({ "hold": { "reason": "case" } }).to_string();
+    bed.write(held, vec![Row { body: hold, ..row(RowKind::Retention, "", 0, Keep::Never) }]).await;
+    assert!(!bed.store.compact(compaction(held, 1, 1)).await.unwrap());
+    assert!(bed.store.compact(compaction(pk, 1, 3)).await.unwrap());
+    assert_eq!((bed.read(pk).await.min_seq, bed.read(theirs).await.min_seq), (4, 1));
+    assert_eq!(bed.store.base(theirs).await.unwrap(), None);
+    assert_eq!(bed.store.drop_entries(pk, 5).await.unwrap(), all(3));
+    assert_eq!(bed.store.old_entries(pk, 3, 9).await.unwrap(), []);
+    assert_eq!((seqs(&bed, pk).await, seqs(&other, theirs).await), (vec![4, 5], vec![1, 2, 3, 4, 5]));
+
+    let used = bed.read(theirs).await.updated_at;
+    for (before, found) in [(used + 1, vec![(used, theirs)]), (used, vec![])] {
+        let behind = (i64::MIN, ThreadPk::NONE);
+        assert_eq!(bed.store.threads_at_rest(other.tenant, before, behind, 9).await.unwrap(), found);
+    }
+    for (bed, pk, run) in [(&bed, pk, "ours"), (&other, theirs, "theirs")] {
+        bed.write(pk, vec![row(RowKind::CallerStatus, run, 7, Keep::Never)]).await;
+        let upto = RunEnd { at: 7, run: run.into(), thread: ThreadPk::NONE };
+        bed.store.set_compacted(bed.tenant, &upto).await.unwrap();
+    }
+    for (tenant, pk, run) in [(bed.tenant, pk, "ours"), (other.tenant, theirs, "theirs")] {
+        assert_eq!(bed.store.compacted(tenant).await.unwrap().run.as_str(), run);
+        let behind = RunEnd { at: 0, run: "".into(), thread: ThreadPk::NONE };
+        let ended = RunEnd { at: 7, run: run.into(), thread: pk };
+        assert_eq!(bed.store.runs_since(tenant, &behind, 8, 9).await.unwrap(), [ended]);
+    }
+}
+
 async fn nothing_of_what_can_be_read_is_dropped(bed: Bed) {
     let pk = five(&bed).await;
     assert_eq!(bed.store.drop_entries(pk, 5).await.unwrap(), all(0));
     assert!(bed.store.compact(compaction(pk, 1, 3)).await.unwrap());
+    assert_eq!(seqs(&bed, pk).await, [4, 5], "before the rest is dropped");
     assert_eq!(bed.store.drop_entries(pk, 5).await.unwrap(), all(3));
     assert_eq!(seqs(&bed, pk).await, [4, 5]);
+    let empty = bed.thread("empty").await;
+    let last = async |pk, upto| bed.store.last_entry(pk, upto).await.unwrap();
+    assert_eq!((last(pk, 9).await, last(pk, 4).await, last(empty, 9).await), (Some(5), Some(4), None));
 }
 
 /// A process that continues after another was killed looks under these names, even if the entry with their number is
@@ -133,6 +171,19 @@ async fn only_rows_that_are_never_loaded_are_dropped(bed: Bed) {
     };
     assert_eq!(bed.store.drop_rows(pk, asked).await.unwrap(), all(1));
     assert_eq!(left().await, ["always", "floor", "superseded"]);
+}
+
+async fn only_what_is_below_the_floor_of_its_thread_is_dropped(bed: Bed) {
+    let (pk, other) = (bed.thread("a").await, bed.thread("b").await);
+    let turn = |id: &str, ord| row(RowKind::Turn, id, ord, Keep::UntilFloor);
+    for (pk, floor) in [(pk, 5), (other, 0)] {
+        bed.done(Commit { rows: vec![turn("below", 4), turn("at", 5)], floor, ..bed.next(pk).await }).await;
+    }
+    assert_eq!(bed.store.drop_below_floor(pk, 9).await.unwrap(), all(1));
+    for (pk, left) in [(pk, &["at"][..]), (other, &["below", "at"][..])] {
+        let found = bed.store.rows(pk, RowKind::Turn, Order::Ascending, &page(9)).await.unwrap();
+        assert_eq!(ids(&found.items), left);
+    }
 }
 
 async fn only_threads_at_rest_are_found(bed: Bed) {

@@ -33,7 +33,10 @@ fn at(due: i64) -> Option<Due> {
 
 /// Writes the document `id`, deletes it without a body; its version.
 async fn document(bed: &Bed, id: &str, body: Option<serde_json::Value>) -> i64 {
-    let kind = DocumentKind::Schedule;
+    document_of(bed, DocumentKind::Schedule, id, body).await
+}
+
+async fn document_of(bed: &Bed, kind: DocumentKind, id: &str, body: Option<serde_json::Value>) -> i64 {
     let new = Document { tenant: bed.tenant, kind, id: id.into(), version: 0, updated_at: 1, body };
     let audit = AuditRow {
         tenant: bed.tenant,
@@ -192,7 +195,10 @@ async fn a_new_version_keeps_what_is_due_unless_it_says_other_times(bed: Bed) {
 }
 
 async fn a_time_is_moved_only_as_it_was_read(bed: Bed) {
-    plan(&bed, "s", 1, "t", 100).await;
+    let other = bed.other_tenant().await;
+    for (bed, id) in [(&bed, "s"), (&bed, "another"), (&other, "s")] {
+        plan(bed, id, 1, "t", 100).await;
+    }
     let moved = |version, due, next| ScheduleMove {
         tenant: bed.tenant,
         id: "s".into(),
@@ -210,6 +216,7 @@ async fn a_time_is_moved_only_as_it_was_read(bed: Bed) {
     assert!(bed.store.move_schedule(moved(1, 100, None)).await.unwrap());
     let over = state(&bed, "s").await;
     assert_eq!((over.next, over.last_due, over.missed, over.said.as_deref()), (None, Some(100), 6, Some("too late")));
+    assert_eq!((state(&bed, "another").await.next, state(&other, "s").await.next), (at(100), at(100)));
 }
 
 async fn those_that_are_due_come_first(bed: Bed) {
@@ -227,17 +234,25 @@ async fn those_that_are_due_come_first(bed: Bed) {
 }
 
 async fn what_is_kept_of_a_schedule_goes_with_its_document(bed: Bed) {
-    planned(&bed, "s").await;
+    let other = bed.other_tenant().await;
+    for (bed, id) in [(&bed, "s"), (&bed, "another"), (&other, "s")] {
+        planned(bed, id).await;
+    }
+    document_of(&bed, DocumentKind::Agent, "s", Some(json!({}))).await;
     bed.store.forget_schedule(bed.tenant, "s").await.unwrap();
     assert_eq!(state(&bed, "s").await.next, at(100));
     document(&bed, "s", None).await;
     bed.store.forget_schedule(bed.tenant, "s").await.unwrap();
     assert_eq!(bed.store.schedule_state(bed.tenant, "s").await.unwrap(), None);
+    assert_eq!((state(&bed, "another").await.next, state(&other, "s").await.next), (at(100), at(100)));
 }
 
 async fn a_restored_one_waits_for_its_next_version(bed: Bed) {
     let version = planned(&bed, "s").await;
     let unseen = document(&bed, "unseen", Some(json!({}))).await;
+    document(&bed, "deleted", Some(json!({}))).await;
+    document(&bed, "deleted", None).await;
+    document_of(&bed, DocumentKind::Agent, "agent", Some(json!({}))).await;
     bed.store.mark_restored(50).await.unwrap();
     let held = bed.store.hold_restored(hold_back()).await.unwrap();
     assert_eq!(held, Some(HeldCounts { deliveries: 0, schedules: 2 }));

@@ -267,6 +267,7 @@ async fn a_thread_version_moves_with_every_commit(bed: Bed) {
     assert_eq!((version(a).await.pk, version(a).await.version), (a, before.version + 1));
     assert_eq!(version(a).await.last_seq, bed.read(a).await.last_seq);
     assert_eq!(version(b).await, others);
+    assert_eq!(bed.store.threads_by_pk(&[b]).await.unwrap(), [bed.read(b).await]);
     bed.erase(a).await;
     assert_eq!(bed.store.thread_versions(&[a, b]).await.unwrap(), [others], "what is gone has none");
     assert_eq!(bed.store.thread_versions(&[]).await.unwrap(), []);
