@@ -57,8 +57,9 @@ struct Client {
     resolver: Resolver,
     connect: Duration,
     pool: Arc<Pool>,
-    /// Created on first use: a server that makes no TLS call does not load certificates.
-    tls: OnceLock<Result<TlsConnector, Error>>,
+    /// Created on first use: a server that makes no TLS call does not load certificates. A failure is not kept: the
+    /// certificates may be there at the next call.
+    tls: OnceLock<TlsConnector>,
 }
 
 impl Egress {
@@ -200,7 +201,13 @@ impl Client {
     }
 
     fn tls(&self) -> Result<&TlsConnector, Error> {
-        self.tls.get_or_init(connect::tls).as_ref().map_err(Clone::clone)
+        match self.tls.get() {
+            Some(tls) => Ok(tls),
+            None => {
+                let tls = connect::tls()?;
+                Ok(self.tls.get_or_init(|| tls))
+            }
+        }
     }
 }
 

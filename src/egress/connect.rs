@@ -65,7 +65,11 @@ impl Resolver {
 pub(super) fn tls() -> Result<TlsConnector, Error> {
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().and_then(|builder| builder.with_platform_verifier());
-    let builder = builder.map_err(|error| Error::Unreachable(format!("any server by TLS: {error}")))?;
+    let unusable = |error: rustls::Error| {
+        let hint = "if SSL_CERT_FILE is set, it must name a file with authorities";
+        Error::Unreachable(format!("any server by TLS: {error}; {hint}"))
+    };
+    let builder = builder.map_err(unusable)?;
     let mut config = builder.with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))

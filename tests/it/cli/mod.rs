@@ -1,6 +1,7 @@
 //! The binary as people start it, and the configuration it starts with.
 
 mod as_json;
+mod authorities;
 mod binary;
 mod client;
 mod config;
