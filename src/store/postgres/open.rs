@@ -38,9 +38,19 @@ const SESSION: [(&str, &str); 9] = [
 const IDLE_TIMEOUT: (&str, &str) = ("idle_in_transaction_session_timeout", "30s");
 
 pub(super) fn options(url: &SecretString) -> Result<PgConnectOptions> {
+    let unusable = |why: &dyn std::fmt::Display| {
+        Error::Unusable(format!("DATABASE_URL is not a PostgreSQL address: {why}. {IN_PASSWORD}"))
+    };
+    // A part of the password would be taken for the host and the database, and be shown.
+    let address = url.expose_secret().split_once("://").map_or("", |(_, address)| address);
+    let rest = address.find(['/', '?', '#']).map_or("", |at| &address[at..]);
+    let path = if rest.starts_with('?') { rest } else { rest.split('?').next().unwrap_or_default() };
+    if path.contains('@') {
+        return Err(unusable(&"an @ stands behind a /, ? or #"));
+    }
     PgConnectOptions::from_str(url.expose_secret())
         .map(|options| options.application_name("pes"))
-        .map_err(|error| Error::Unusable(format!("DATABASE_URL is not a PostgreSQL address: {error}")))
+        .map_err(|error| unusable(&error))
 }
 
 /// The address of the database, without its password.
@@ -82,6 +92,8 @@ const MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What to do about a pooler.
 const WITHOUT_POOLER: &str = "Is it a pooler, such as PgBouncer? pes needs connections to PostgreSQL itself";
+
+const IN_PASSWORD: &str = "In its password write / as %2F, @ as %40, ? as %3F, # as %23, and % as %25";
 
 /// The migrator makes its table if there is none, and the server would say each time that there is one.
 const WITHOUT_NOTICES: (&str, &str) = ("client_min_messages", "warning");
