@@ -1,5 +1,7 @@
 //! A run as people see it: its plan, the work on each item, its questions. Built from observations in order.
 
+use std::collections::HashSet;
+
 use serde::Deserialize as _;
 
 use super::events::{ObservationFrame, TokenFrame};
@@ -36,6 +38,8 @@ pub(super) struct PlanView {
     pub at: Millis,
     /// Current output of the model that plans or synthesizes.
     pub saying: Option<Saying>,
+    /// The streams that have ended: some of their tokens may arrive after their end was read from the log.
+    pub ended_streams: HashSet<String>,
     /// What the client itself tells below the plan.
     pub notice: Option<String>,
 }
@@ -126,8 +130,15 @@ impl PlanView {
                     *self.cost.get_or_insert(0.0) += cost;
                 }
             }
-            Fact::LlmStreamStart(_) | Fact::LlmStreamEnd(_) => *self.saying_of(parent) = None,
-            Fact::LlmStreamError(_) => self.item(parent, |item| item.errors += 1),
+            Fact::LlmStreamStart(_) => *self.saying_of(parent) = None,
+            Fact::LlmStreamEnd(body) => {
+                self.ended_streams.insert(body.stream_id.to_string());
+                *self.saying_of(parent) = None;
+            }
+            Fact::LlmStreamError(body) => {
+                self.ended_streams.insert(body.stream_id.to_string());
+                self.item(parent, |item| item.errors += 1);
+            }
             Fact::ToolCall(body) => self.item(parent, |item| {
                 item.calls
                     .extend(body.tool_calls.iter().map(|call| (call.call_id.clone(), show::line(&call.tool_name))));
@@ -233,6 +244,9 @@ impl PlanView {
     }
 
     pub fn say(&mut self, token: &TokenFrame) {
+        if self.ended_streams.contains(&token.stream_id) {
+            return;
+        }
         let saying = self.saying_of(token.step_id.as_ref());
         let saying = match saying {
             Some(saying) if saying.stream == token.stream_id => saying,

@@ -1,9 +1,11 @@
 //! What the terminal supports, and output to it.
 
 use std::io::{IsTerminal as _, Write as _, stderr, stdin, stdout};
+use std::sync::{Mutex, Once, PoisonError};
 
 use rustix::process::getpgrp;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::Error;
 use crate::config::env::Variables;
@@ -91,31 +93,55 @@ pub(super) fn size() -> Size {
     }
 }
 
-/// While it exists, the terminal does not show what is typed: an echoed line break would move what is drawn in place.
-pub(super) struct HiddenInput {
-    /// The modes to restore; `None`: they were not changed.
-    before: Option<Termios>,
-}
+/// While it exists, the terminal does not show what is typed: an echoed line break would move what is drawn in place. One
+/// exists at a time.
+pub(super) struct HiddenInput;
+
+/// The modes to restore; `None`: they were not changed.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// The exit code of a process that SIGTERM ended, as shells report it.
+const TERMINATED: i32 = 128 + 15;
 
 impl HiddenInput {
     pub(super) fn new() -> Self {
         // Optional, as all progress output is.
-        let Some(before) = has_foreground().then(|| tcgetattr(stderr()).ok()).flatten() else {
-            return Self { before: None };
-        };
-        let mut hidden = before.clone();
-        hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ECHONL);
-        let is_set = tcsetattr(stderr(), OptionalActions::Now, &hidden).is_ok();
-        Self { before: is_set.then_some(before) }
+        if let Some(before) = has_foreground().then(|| tcgetattr(stderr()).ok()).flatten() {
+            let mut hidden = before.clone();
+            hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ECHONL);
+            *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+            restore_on_sigterm();
+            let _ = tcsetattr(stderr(), OptionalActions::Now, &hidden);
+        }
+        Self
     }
 }
 
 impl Drop for HiddenInput {
     fn drop(&mut self) {
-        if let Some(before) = self.before.take().filter(|_| has_foreground()) {
-            let _ = tcsetattr(stderr(), OptionalActions::Now, &before);
-        }
+        restore();
     }
+}
+
+fn restore() {
+    let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(before) = before.filter(|_| has_foreground()) {
+        let _ = tcsetattr(stderr(), OptionalActions::Now, &before);
+    }
+}
+
+/// From now on SIGTERM ends this process only after the modes are restored: not every shell does that itself.
+fn restore_on_sigterm() {
+    static LISTENING: Once = Once::new();
+    LISTENING.call_once(|| {
+        let Ok(mut terminations) = signal(SignalKind::terminate()) else { return };
+        tokio::spawn(async move {
+            if terminations.recv().await.is_some() {
+                restore();
+                std::process::exit(TERMINATED);
+            }
+        });
+    });
 }
 
 /// Whether this process may change the modes of the terminal: a background job that tries is stopped.

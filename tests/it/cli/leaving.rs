@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::client::script;
-use super::serving::text;
+use super::serving::{serve, text};
 use super::terminal::{Terminal, pes};
 use super::{PATIENCE, command, run};
 
@@ -240,6 +240,22 @@ fn a_query_that_is_on_its_way_may_have_been_sent() {
     silent.is_asked("POST /threads/t/process ");
     terminal.keys(&["C-c"]);
     terminal.shows(&["The query may have been sent.", "code 0"]);
+}
+
+/// The shell of the test restores no modes of the terminal.
+#[test]
+fn a_command_that_sigterm_ends_lets_the_terminal_show_what_is_typed() {
+    let folder = tempfile::tempdir().unwrap();
+    // The plan is drawn for as long as the test takes.
+    let served = serve(folder.path(), &[("PES_DEMO_PACE", "1000000")]);
+    let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8"), ("NO_COLOR", "1")]);
+    terminal.line(&format!("clear; sh -c 'echo pid $$; exec {} run hello --thread m'; echo code $?", pes()));
+    let shown = terminal.shows(&["pid ", "m   demo:demo-scripted"]);
+    let pid = shown.lines().find_map(|row| row.strip_prefix("pid ")).unwrap().trim();
+    kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::TERM).unwrap();
+    terminal.shows(&["code 143"]);
+    terminal.keys(&["typed"]);
+    terminal.shows(&["$ typed"]);
 }
 
 fn busy() -> String {

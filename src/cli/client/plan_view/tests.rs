@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::PlanView;
-use crate::cli::client::events::ObservationFrame;
+use crate::cli::client::events::{ObservationFrame, TokenFrame};
 
 fn frame(seq: i64, kind: &str, content: Value) -> ObservationFrame {
     ObservationFrame {
@@ -57,4 +57,20 @@ fn a_question_that_is_listed_and_told_of_is_asked_once() {
     view.take(&asks(5));
     view.add_open(&listed);
     assert_eq!(view.questions.len(), 1);
+}
+
+/// A reader of the log gets the tokens that were sent since it began to listen, also those of a stream whose end it has read.
+#[test]
+fn what_is_left_of_a_stream_that_has_ended_is_not_shown() {
+    let token = |stream: &str| TokenFrame { data: "{".to_owned(), step_id: None, stream_id: stream.to_owned() };
+    let mut view = PlanView::default();
+    view.take(&frame(1, "LLM_STREAM_END", json!({ "streamId": "str_1", "text": "{}" })));
+    let failed = json!({ "streamId": "str_2", "code": "retry", "message": "?", "retryable": true });
+    view.take(&frame(2, "LLM_STREAM_ERROR", failed));
+    for ended in ["str_1", "str_2"] {
+        view.say(&token(ended));
+        assert!(view.saying.is_none(), "{ended}");
+    }
+    view.say(&token("str_3"));
+    assert!(view.saying.is_some_and(|saying| saying.text == "{"));
 }
