@@ -55,15 +55,23 @@ pub(super) async fn backup(config: &Config, to: &Path) -> Result<(), Error> {
     }
     let part = to.with_added_extension("part");
     // Left by an interrupted backup.
-    let _ = fs::remove_file(&part);
+    remove_part(&part);
     let copied = copy(config, &part).await;
     let made = copied.and_then(|said| complete(&said, &part, to, &manifest).map(|()| said));
     if made.is_err() {
         // A partial copy is of no use, and the disk may be full.
-        let _ = fs::remove_file(&part);
+        remove_part(&part);
     }
     let Manifest { bytes, .. } = made?;
     print(&format!("{} ({bytes} bytes), {}", to.display(), manifest.display()))
+}
+
+/// Removes a partial copy, and its journal, which SQLite leaves behind when the copy of a large database fails.
+fn remove_part(part: &Path) {
+    let mut journal = part.as_os_str().to_owned();
+    journal.push("-journal");
+    let _ = fs::remove_file(part);
+    let _ = fs::remove_file(journal);
 }
 
 /// Copies the database, and describes the copy.
