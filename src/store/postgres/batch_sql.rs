@@ -278,11 +278,16 @@ SELECT pk, {DONE} FROM ok UNION ALL SELECT pk, {EXISTS} FROM taken UNION ALL SEL
 }
 
 /// Which of these commits are stored. A thread's row has the tokens of its last eight commits; the token of a commit with
-/// observations is kept with them.
+/// observations is kept with them. PostgreSQL shows a commit that a synchronous standby does not have, once the connection
+/// that waited for the standby has ended. A lock of a row is a write, which waits for the standby as the commit did.
 pub(super) const LANDED: &str = "
-SELECT u.pk FROM unnest($1::bigint[], $2::uuid[], $3::bigint[]) u (pk, token, seq)
-WHERE EXISTS (SELECT FROM threads t WHERE t.pk = u.pk AND u.token = ANY (t.commits))
-    OR EXISTS (SELECT FROM observations o WHERE o.pk = u.pk AND o.seq = u.seq AND o.token = u.token)";
+WITH landed AS (
+    SELECT u.pk FROM unnest($1::bigint[], $2::uuid[], $3::bigint[]) u (pk, token, seq)
+    WHERE EXISTS (SELECT FROM threads t WHERE t.pk = u.pk AND u.token = ANY (t.commits))
+        OR EXISTS (SELECT FROM observations o WHERE o.pk = u.pk AND o.seq = u.seq AND o.token = u.token)),
+locked AS (
+    SELECT t.pk FROM threads t JOIN landed USING (pk) ORDER BY t.pk FOR NO KEY UPDATE OF t)
+SELECT landed.pk FROM landed LEFT JOIN locked USING (pk)";
 
 /// The statement of a batch, with the two ways to lock its threads: a batch that is sent for the first time skips locked
 /// rows, one that is sent again waits for them.

@@ -1,14 +1,15 @@
 //! PostgreSQL's settings for durable commits are checked, and connections are reserved for leases and commits.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use pes::domain::ids::ThreadPk;
-use pes::store::{KeyStore as _, LeaseStore as _, Store};
-use sqlx::{AssertSqlSafe, Connection, Executor};
+use pes::store::{Commit, Committed, Fence, KeyStore as _, LeaseChange, LeaseStore as _, Store, ThreadStore as _};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::{process, waiting};
+use super::{creation, process, transition, waiting};
 use crate::store::bed::registration;
 use crate::support::http::{soon, until};
 use crate::support::postgres::{Cluster, Database};
@@ -29,6 +30,48 @@ async fn a_server_as_it_comes_loses_nothing() {
     let cluster: &'static Cluster = Box::leak(Box::new(Cluster::start(&["shared_buffers=16MB"])));
     let database = cluster.database().await;
     assert_eq!(process(&database).await.weakness(), None);
+}
+
+/// A standby that is away keeps commits waiting. PostgreSQL ends the wait of a connection that it closes, and shows the
+/// commit from then on.
+#[tokio::test]
+async fn a_commit_that_is_found_again_is_done_only_when_the_standby_has_it() {
+    let cluster: &'static Cluster = Box::leak(Box::new(Cluster::start(&["shared_buffers=16MB", "fsync=off"])));
+    let database = cluster.database().await;
+    let store = process(&database).await;
+    assert_eq!(store.commit(creation()).await.unwrap(), Committed::Done);
+    let mut admin = database.connect().await;
+    admin.execute("ALTER SYSTEM SET synchronous_standby_names = 'away'").await.unwrap();
+    admin.execute("SELECT pg_reload_conf()").await.unwrap();
+    let acknowledged = Arc::new(AtomicI64::new(0));
+    let done = acknowledged.clone();
+    let committing = tokio::spawn(async move {
+        for nth in 0.. {
+            let fence = Fence { version: 1 + nth, ..Fence::NEW };
+            // A commit that also changes the lease is sent in a batch, whose check of the fence waits for no standby.
+            let commit = Commit { lease: LeaseChange::Release, ..transition(fence, nth, "said") };
+            assert_eq!(store.commit(commit).await.unwrap(), Committed::Done);
+            done.store(nth + 1, Ordering::Relaxed);
+        }
+    });
+    let mut first = Vec::new();
+    let waits = async || {
+        first = awaiting_standby(&mut admin).await;
+        !first.is_empty()
+    };
+    until("a commit waits for the standby", waits).await;
+    let before = acknowledged.load(Ordering::Relaxed);
+    sqlx::query("SELECT pg_terminate_backend(unnest($1), 10000)").bind(&first).execute(&mut admin).await.unwrap();
+    let waits = async || awaiting_standby(&mut admin).await.iter().any(|pid| !first.contains(pid));
+    until("another connection waits for the standby", waits).await;
+    assert_eq!(acknowledged.load(Ordering::Relaxed), before, "the standby does not have it");
+    committing.abort();
+}
+
+/// The connections of the store that wait for a standby.
+async fn awaiting_standby(watcher: &mut PgConnection) -> Vec<i32> {
+    let pids = "SELECT pid FROM pg_stat_activity WHERE application_name = 'pes' AND wait_event = 'SyncRep'";
+    sqlx::query_scalar(pids).fetch_all(watcher).await.unwrap()
 }
 
 /// Health checks and the engine may all have to wait; the renewal of the lease does not.
