@@ -4,7 +4,8 @@
 //! is no timer: a lone commit is written at once, and under load more commits share an fsync. Commits of one thread keep
 //! their order, with at most one of them per batch. The worker handles all failures of a batch, the same for every database:
 //!
-//! - a value that the database refuses fails only its own commit; the batch is halved until that commit is alone;
+//! - a value that the database refuses fails only its own commit; the batch is halved until that commit is alone. So does
+//!   a commit that meets damaged data;
 //! - after a lost connection it is unknown whether the batch was stored; it is sent again until the database responds;
 //! - after a panic during the write that is unknown, too: the batch is sent again in halves, over a new connection, and a
 //!   commit that alone causes repeated panics is given up. A worker that panics elsewhere is restarted.
@@ -71,8 +72,10 @@ pub(crate) enum BatchError {
     Lost(String),
     /// It did not begin, or was certainly rolled back. Nothing of this call is stored.
     Unavailable(String),
-    /// The same, because the database is damaged: later calls may fail as well until somebody has mended it.
+    /// The same, because what one of the commits reads or writes is damaged, and the database is not to be used any more.
     Damaged(String),
+    /// The same of a database that other processes use, too: what is not damaged is used on.
+    DamagedPart(String),
 }
 
 /// Limits of one transaction, and of the queue.

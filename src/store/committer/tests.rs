@@ -17,6 +17,8 @@ use crate::store::{Commit, Committed, Error, IdempotencyRow, NewThread};
 type Call = (Vec<i64>, Sending);
 type Reply = Result<Vec<Committed>, BatchError>;
 
+type Damage = fn(String) -> BatchError;
+
 #[derive(Clone)]
 struct Script {
     replies: Arc<Mutex<VecDeque<Reply>>>,
@@ -24,8 +26,8 @@ struct Script {
     calls: Arc<Mutex<Vec<Call>>>,
     /// A call takes one permit.
     gate: Arc<Semaphore>,
-    /// A pk that poisons every batch it is in.
-    poison: Option<i64>,
+    /// A pk that poisons every batch it is in, and how.
+    poison: Option<(i64, Damage)>,
 }
 
 impl Script {
@@ -52,8 +54,8 @@ impl Batch for Script {
         let pks: Vec<i64> = commits.iter().map(|prepared| prepared.commit.pk.0).collect();
         self.calls.lock().push((pks.clone(), sending));
         self.gate.acquire().await.unwrap().forget();
-        if self.poison.is_some_and(|poison| pks.contains(&poison)) {
-            return Err(BatchError::Data("poisoned".into()));
+        if let Some((_, error)) = self.poison.filter(|(poison, _)| pks.contains(poison)) {
+            return Err(error("poisoned".into()));
         }
         let scripted = self.replies.lock().pop_front();
         scripted.unwrap_or_else(|| Ok(vec![Committed::Done; pks.len()]))
@@ -148,7 +150,7 @@ async fn the_same_new_id_or_the_same_key_never_share_a_batch() {
 
 #[tokio::test]
 async fn a_poisoned_commit_fails_alone() {
-    let script = Script { poison: Some(5), ..Script::new([]) };
+    let script = Script { poison: Some((5, BatchError::Data)), ..Script::new([]) };
     let answers = all(&script.committer(Bounds::default()), (1..=8).map(commit).collect()).await;
     for (pk, answer) in (1..).zip(answers) {
         match answer {
@@ -161,6 +163,22 @@ async fn a_poisoned_commit_fails_alone() {
     assert_eq!(sent[0], (1..=8).collect::<Vec<_>>());
     assert_eq!(sent[1], (1..=4).collect::<Vec<_>>());
     assert_eq!(sent[2..], halves);
+}
+
+#[tokio::test]
+async fn a_commit_that_meets_damage_fails_alone() {
+    let damages: [(Damage, bool); 2] = [(BatchError::Damaged, false), (BatchError::DamagedPart, true)];
+    for (damage, is_well) in damages {
+        let committer = Script { poison: Some((5, damage)), ..Script::new([]) }.committer(Bounds::default());
+        for (pk, answer) in (1..).zip(all(&committer, (1..=8).map(commit).collect()).await) {
+            match answer {
+                Err(Error::Unusable(_)) => assert_eq!((pk, is_well), (5, false)),
+                Err(Error::Unavailable(_)) => assert_eq!((pk, is_well), (5, true)),
+                other => assert!(matches!(other, Ok(Committed::Done)) && pk != 5, "{pk}: {other:?}"),
+            }
+        }
+        assert_eq!(committer.health().check().is_ok(), is_well);
+    }
 }
 
 #[tokio::test(start_paused = true)]

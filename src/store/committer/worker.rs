@@ -183,21 +183,21 @@ impl<B: Batch> CommitWorker<B> {
                         batch.answer(place, Ok(outcome));
                     }
                 }
-                SendOutcome::Answered(Err(BatchError::Data(why))) => match part.halves() {
-                    Some(halves) => parts.extend(halves),
-                    None => batch.answer(part.range.start, Err(Error::Refused(why))),
-                },
+                SendOutcome::Answered(Err(BatchError::Data(why))) => {
+                    batch.halve_or_refuse(&part, &mut parts, Error::Refused(why));
+                }
                 SendOutcome::Answered(Err(BatchError::Unavailable(why))) if part.sending == Sending::First => {
                     self.shared.health.record_failure(bytes);
                     batch.refuse(part.range, &Error::Unavailable(why));
                 }
                 SendOutcome::Answered(Err(BatchError::Damaged(why))) => {
                     self.shared.health.record_damage(&why);
-                    let error = match part.sending {
-                        Sending::First => Error::Unusable(why),
-                        Sending::Again => Error::Damaged(format!("{why}; whether it is stored is not known")),
-                    };
-                    batch.refuse(part.range, &error);
+                    let error = part.damaged(why, Error::Unusable);
+                    batch.halve_or_refuse(&part, &mut parts, error);
+                }
+                SendOutcome::Answered(Err(BatchError::DamagedPart(why))) => {
+                    let error = part.damaged(why, Error::Unavailable);
+                    batch.halve_or_refuse(&part, &mut parts, error);
                 }
                 SendOutcome::Answered(Err(BatchError::Unavailable(why) | BatchError::Lost(why))) => {
                     let commits = part.range.len();
@@ -253,6 +253,14 @@ impl BatchPart {
         let half = |range| BatchPart { range, sending: self.sending, panics: 0 };
         (self.range.len() > 1).then(|| [half(middle..end), half(start..middle)])
     }
+
+    /// The error of damaged data. `unstored` makes the one that says that the commit is not stored.
+    fn damaged(&self, why: String, unstored: fn(String) -> Error) -> Error {
+        match self.sending {
+            Sending::First => unstored(why),
+            Sending::Again => Error::Damaged(format!("{why}; whether it is stored is not known")),
+        }
+    }
 }
 
 fn given_up() -> Error {
@@ -275,7 +283,7 @@ fn count_transaction(
         Some(Ok(_)) => "done",
         Some(Err(BatchError::Data(_))) => "refused",
         Some(Err(BatchError::Lost(_))) => "lost",
-        Some(Err(BatchError::Unavailable(_) | BatchError::Damaged(_))) => "unavailable",
+        Some(Err(BatchError::Unavailable(_) | BatchError::Damaged(_) | BatchError::DamagedPart(_))) => "unavailable",
         None => "panicked",
     };
     counter!("pes_store_commits_total", "outcome" => outcome).increment(1);
@@ -285,6 +293,14 @@ impl PendingBatch {
     fn answer(&mut self, place: usize, outcome: Result<Committed>) {
         if let Some(sender) = self.answers[place].take() {
             answer(sender, outcome);
+        }
+    }
+
+    /// Has the halves of the part sent by themselves, so that only the commit that is at fault fails.
+    fn halve_or_refuse(&mut self, part: &BatchPart, parts: &mut Vec<BatchPart>, why: Error) {
+        match part.halves() {
+            Some(halves) => parts.extend(halves),
+            None => self.answer(part.range.start, Err(why)),
         }
     }
 

@@ -14,6 +14,8 @@ pub(super) enum Failure {
     Raced,
     /// The server rolled it back and reported that.
     Unavailable,
+    /// The same: a page or an index that it needs is damaged.
+    Damaged,
     /// No response: it is unknown whether it is stored.
     Lost,
 }
@@ -28,6 +30,7 @@ pub(super) fn failure(error: &sqlx::Error) -> Failure {
     }
     match error.code() {
         code::UNIQUE_VIOLATION | code::SERIALIZATION_FAILURE | code::DEADLOCK_DETECTED => Failure::Raced,
+        code::DATA_CORRUPTED | code::INDEX_CORRUPTED => Failure::Damaged,
         other => match &other[..2] {
             code::DATA_EXCEPTION | code::CARDINALITY_VIOLATION | code::INTEGRITY_VIOLATION | code::LIMIT_EXCEEDED => {
                 Failure::Data
@@ -44,6 +47,7 @@ pub(super) fn batch_error(error: &sqlx::Error) -> BatchError {
         // A race ends after a few repetitions. A row that conflicts every time was not written by this server.
         Failure::Raced if is_unique_violation(error) => BatchError::Data(error.to_string()),
         Failure::Raced | Failure::Unavailable => BatchError::Unavailable(error.to_string()),
+        Failure::Damaged => BatchError::DamagedPart(error.to_string()),
         Failure::Lost => BatchError::Lost(error.to_string()),
     }
 }
@@ -93,4 +97,6 @@ mod code {
     pub const DEADLOCK_DETECTED: &str = "40P01";
     pub const LOCK_NOT_AVAILABLE: &str = "55P03";
     pub const LIMIT_EXCEEDED: &str = "54";
+    pub const DATA_CORRUPTED: &str = "XX001";
+    pub const INDEX_CORRUPTED: &str = "XX002";
 }

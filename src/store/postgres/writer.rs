@@ -130,7 +130,7 @@ impl Writer {
             };
             match failure(&error) {
                 Failure::Raced if races < MAX_RACES => races += 1,
-                Failure::Raced | Failure::Data => return Err(batch_error(&error)),
+                Failure::Raced | Failure::Data | Failure::Damaged => return Err(batch_error(&error)),
                 Failure::Unavailable | Failure::Lost => {
                     self.session = None;
                     return Err(batch_error(&error));

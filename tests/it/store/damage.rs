@@ -6,12 +6,13 @@ use pes::config::Synchronous;
 use pes::domain::ids::ThreadPk;
 use pes::domain::observation::ObservationType;
 use pes::store::sqlite::Sqlite;
-use pes::store::{Commit, Compaction, Error, ObservationAsk};
+use pes::store::{Commit, Committed, Compaction, Error, ObservationAsk};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{ConnectOptions, Connection, Executor};
 use tempfile::TempDir;
 
 use super::bed::{Bed, record};
+use crate::support::together;
 
 const FILES: [&str; 4] = ["pes.db", "pes.db-wal", "pes.db-shm", "pes.db-journal"];
 
@@ -224,6 +225,23 @@ async fn a_server_that_finds_its_database_damaged_is_not_well_any_more() {
     for answer in [bed.store.commit(commit).await.map(drop), bed.store.ping().await, bed.store.ping().await] {
         tells_of_damage(answer);
     }
+}
+
+#[tokio::test]
+async fn of_commits_that_are_sent_together_only_the_one_that_meets_damage_fails() {
+    let (_folder, bed, pk) = opened_with_damaged_log().await;
+    let mut commits = vec![Commit { records: vec![record("o8", ObservationType::Intent, "r")], ..bed.next(pk).await }];
+    for n in 0..8 {
+        let other = bed.thread(&format!("other {n}")).await;
+        commits.push(bed.next(other).await);
+    }
+    let commit = |commit: Commit| {
+        let store = bed.store.clone();
+        async move { store.commit(commit).await }
+    };
+    let mut answers = together(commits.into_iter().map(commit)).await.into_iter();
+    tells_of_damage(answers.next().expect("there is one for each").map(drop));
+    assert!(answers.all(|answer| matches!(answer, Ok(Committed::Done))));
 }
 
 #[tokio::test]

@@ -108,6 +108,18 @@ impl Database {
         format!("postgres://postgres@127.0.0.1:{port}/{}?sslmode=disable", self.name)
     }
 
+    /// Overwrites the file of an index. The index is made anew before that, which writes its pages past the server's
+    /// buffers: they are read from the file when it is used next.
+    pub async fn damage(&self, index: &str) {
+        let mut connection = self.connect().await;
+        connection.execute(sqlx::AssertSqlSafe(format!("REINDEX INDEX {index}"))).await.expect("it is an index");
+        let file = sqlx::query_scalar("SELECT pg_relation_filepath($1::text::regclass)").bind(index);
+        let file: String = file.fetch_one(&mut connection).await.expect("it has a file");
+        let file = self.cluster.folder.join("data").join(file);
+        let length = usize::try_from(file.metadata().expect("the file is there").len()).expect("it is short");
+        std::fs::write(&file, vec![0xA5; length]).expect("the cluster is ours");
+    }
+
     /// A connection that belongs to no store, as of another program that reads or changes the data.
     pub async fn connect(&self) -> PgConnection {
         options(&self.cluster.folder, &self.name).connect().await.expect("the cluster accepts connections")

@@ -2,6 +2,7 @@
 
 mod audit;
 mod chain;
+mod damaged;
 mod durable;
 mod fences;
 mod imports;
