@@ -1,6 +1,7 @@
 //! Counts of open work (runs, questions, deliveries), of late work, and the size of the store, for metrics.
 
 use async_trait::async_trait;
+use serde::de::DeserializeOwned;
 
 use super::columns::Columns;
 use super::spend::read_period;
@@ -95,7 +96,8 @@ pub struct OpenQuestions {
 #[async_trait]
 pub trait FigureStore: Send + Sync + 'static {
     /// Counts open and due work of all tenants. Uses indexes, so that the cost does not depend on how much is finished. `wall`:
-    /// the time by the clock of the machine, by which keys expire.
+    /// the time by the clock of the machine, by which keys expire. Runs of a status and questions of a kind that a newer
+    /// release added are left out.
     async fn figures(&self, now: Millis, wall: Millis) -> Result<Figures>;
     /// The current state of its connection pools.
     fn pools(&self) -> Vec<Pooled>;
@@ -121,10 +123,13 @@ impl<R: Columns> FigureRows<R> {
     /// The size is left empty.
     pub(crate) fn read(&self) -> Result<Figures> {
         let FigureRows { runs, questions, deliveries, threads, spent, schedules } = self;
-        let run = |row: &R| Ok((text::word(row.text("word")?)?, row.count("count")?));
-        let question = |row: &R| {
-            let kind = text::word(row.text("word")?)?;
-            Ok(OpenQuestions { kind, count: row.count("count")?, since: row.number("since")? })
+        let run = |row: &R| match known_word(row)? {
+            Some(status) => Ok(Some((status, row.count("count")?))),
+            None => Ok(None),
+        };
+        let question = |row: &R| match known_word(row)? {
+            Some(kind) => Ok(Some(OpenQuestions { kind, count: row.count("count")?, since: row.number("since")? })),
+            None => Ok(None),
         };
         let most = |row: &R| {
             let (period, unit) = read_period(row.text("period")?);
@@ -146,8 +151,8 @@ impl<R: Columns> FigureRows<R> {
         };
         Ok(Figures {
             spent: spent.iter().filter_map(|row| most(row).transpose()).collect::<Result<_>>()?,
-            runs: runs.iter().map(run).collect::<Result<_>>()?,
-            questions: questions.iter().map(question).collect::<Result<_>>()?,
+            runs: runs.iter().filter_map(|row| run(row).transpose()).collect::<Result<_>>()?,
+            questions: questions.iter().filter_map(|row| question(row).transpose()).collect::<Result<_>>()?,
             deliveries: deliveries.count("count")?,
             oldest_due: deliveries.number_or_none("since")?,
             threads: LateThreads {
@@ -160,4 +165,9 @@ impl<R: Columns> FigureRows<R> {
             size: Size::default(),
         })
     }
+}
+
+/// `None`: a word of a newer release, or none.
+fn known_word<T: DeserializeOwned>(row: &impl Columns) -> Result<Option<T>> {
+    Ok(row.text_or_none("word")?.and_then(|word| text::word(word).ok()))
 }

@@ -118,7 +118,8 @@ pub trait ThreadStore: Send + Sync + 'static {
     async fn recent_threads(&self, tenant: TenantPk, since: Millis) -> Result<Vec<(ThreadPk, ThreadId, i64)>>;
     /// The time of the newest activity of any thread, of those until this time.
     async fn newest_activity(&self, until: Millis) -> Result<Option<Millis>>;
-    /// The outlines of these threads, in no order. Rows that cannot be read are not counted.
+    /// The outlines of these threads, in no order. Rows that cannot be read, or are of a status that a newer release added,
+    /// are not counted. A NUL in the query is replaced, or ends it.
     async fn outlines(&self, pks: &[ThreadPk]) -> Result<Vec<Outline>>;
     /// The titles of these threads, in no order. Threads without a title are left out.
     async fn titles(&self, pks: &[ThreadPk]) -> Result<Vec<(ThreadPk, String)>>;
@@ -168,11 +169,12 @@ impl ThreadRow {
 
 impl Outline {
     pub(crate) fn read(row: &impl Columns) -> Result<Self> {
-        let last_run = match (row.text_or_none("run")?, row.text_or_none("run_status")?) {
+        let status = row.text_or_none("run_status")?.and_then(|status| text::word(status).ok());
+        let last_run = match (row.text_or_none("run")?, status) {
             (Some(run), Some(status)) => Some(LastRun {
                 run_id: run.into(),
-                status: text::word(status)?,
-                result_status: row.text_or_none("run_result")?.map(text::word).transpose()?,
+                status,
+                result_status: row.text_or_none("run_result")?.and_then(|status| text::word(status).ok()),
                 query: row.text_or_none("query")?.unwrap_or_default().to_owned(),
             }),
             (_, _) => None,

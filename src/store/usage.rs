@@ -37,7 +37,7 @@ pub struct CallPosition {
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait UsageStore: Send + Sync + 'static {
-    /// The usage of the tenant's model calls by group. Empty groups are left out.
+    /// The usage of the tenant's model calls by group. Empty groups are left out, and calls that cannot be read.
     async fn usage(&self, ask: &UsageAsk) -> Result<Page<UsageSum>>;
     /// At most `limit` of the tenant's latest model calls whose reply came at `from` or later, of existing threads, newest
     /// first.

@@ -45,10 +45,10 @@ macro_rules! sums {
             r#"
 SELECT * FROM (
     SELECT u.key COLLATE "C" AS key, u.sub COLLATE "C" AS sub, count(*) AS calls,
-        sum((u.body ->> 'inputTokens')::bigint)::bigint AS input,
-        sum((u.body ->> 'outputTokens')::bigint)::bigint AS output,
-        sum((u.body ->> 'thinkingTokens')::bigint)::bigint AS thinking,
-        sum((u.body ->> 'cachedInputTokens')::bigint)::bigint AS cached,
+        sum(coalesce(u.body ->> 'inputTokens', '0')::bigint)::bigint AS input,
+        sum(coalesce(u.body ->> 'outputTokens', '0')::bigint)::bigint AS output,
+        sum(coalesce(u.body ->> 'thinkingTokens', '0')::bigint)::bigint AS thinking,
+        sum(coalesce(u.body ->> 'cachedInputTokens', '0')::bigint)::bigint AS cached,
         coalesce(sum((u.body ->> 'costNanos')::bigint), 0)::bigint AS cost,
         count(*) - count(u.body ->> 'costNanos') AS unpriced
     FROM (
@@ -62,7 +62,7 @@ SELECT * FROM (
         FROM ("#,
             $($calls)*,
             r#") r
-        JOIN tenants t ON t.pk = r.tenant WHERE r.body IS NOT NULL
+        JOIN tenants t ON t.pk = r.tenant WHERE r.body ?& '{run,provider,model}'
     ) u
     GROUP BY 1, 2
 ) s WHERE (s.key, s.sub) > ($5 COLLATE "C", $6 COLLATE "C") ORDER BY 1, 2 LIMIT $7"#
@@ -73,8 +73,24 @@ SELECT * FROM (
 /// Of the tenant, and of one thread.
 const SUMS: [&str; 2] = [sums!(calls!("body::jsonb")), sums!(calls_of_thread!("body::jsonb"))];
 
+/// A body that has the shape of a call, or NULL.
+macro_rules! legible {
+    ($calls:ident) => {
+        $calls!(
+            "(SELECT c FROM pes_json(body) c WHERE jsonb_typeof(c -> 'run') = 'string'
+                 AND jsonb_typeof(c -> 'provider') = 'string' AND jsonb_typeof(c -> 'model') = 'string'
+                 AND coalesce(jsonb_typeof(c -> 'item'), 'null') IN ('string', 'null')
+                 AND coalesce(c ->> 'inputTokens', '0') ~ '^[0-9]{1,15}$'
+                 AND coalesce(c ->> 'outputTokens', '0') ~ '^[0-9]{1,15}$'
+                 AND coalesce(c ->> 'thinkingTokens', '0') ~ '^[0-9]{1,15}$'
+                 AND coalesce(c ->> 'cachedInputTokens', '0') ~ '^[0-9]{1,15}$'
+                 AND coalesce(c ->> 'costNanos', '0') ~ '^-?[0-9]{1,18}$')"
+        )
+    };
+}
+
 /// Used if a body cannot be read: it is left out. It costs a subtransaction for each body.
-const SUMS_OF_LEGIBLE: [&str; 2] = [sums!(calls!("pes_json(body)")), sums!(calls_of_thread!("pes_json(body)"))];
+const SUMS_OF_LEGIBLE: [&str; 2] = [sums!(legible!(calls)), sums!(legible!(calls_of_thread))];
 
 const LATEST: &str = "
 SELECT body FROM thread_rows WHERE kind = 11 AND tenant = $1 AND ord >= $2 ORDER BY ord DESC LIMIT $3";

@@ -1,10 +1,13 @@
 //! Counts of open work for metrics.
 
+use pes::domain::hitl::SuspensionKind;
 use pes::domain::ids::ThreadPk;
 use pes::domain::observation::{ObservationType, Record};
+use pes::domain::run::RunStatus;
 use pes::domain::thread::ThreadStatus;
-use pes::engine::step::{Keep, RowKind};
-use pes::store::{Commit, Due, DueSchedule, KeyRow, PlannedSchedule, ScheduleMove};
+use pes::engine::step::{Keep, Row, RowKind};
+use pes::store::{Commit, Due, DueSchedule, KeyRow, OpenQuestions, PlannedSchedule, ScheduleMove};
+use serde_json::{Value, json};
 
 use super::bed::{Bed, record, row};
 use super::keys::{add, key};
@@ -13,6 +16,7 @@ super::on_every_store!(
     a_running_thread_is_as_old_as_its_last_commit,
     a_schedule_is_due_until_its_time_had_a_run_however_often_it_is_postponed,
     the_next_key_to_expire_is_told_by_the_clock_of_the_machine,
+    what_is_not_known_is_not_counted,
 );
 
 /// A step of the thread: no message, and no change of its profile.
@@ -72,4 +76,24 @@ async fn the_next_key_to_expire_is_told_by_the_clock_of_the_machine(bed: Bed) {
     assert_eq!(next(1_000, 499).await, Some(500));
     assert_eq!(next(100, 500).await, Some(900));
     assert_eq!(next(100, 900).await, None);
+}
+
+async fn what_is_not_known_is_not_counted(bed: Bed) {
+    let pk = bed.thread("t").await;
+    let of = |kind, id: &str, body: Value| {
+        let (id, body) = (id.to_owned(), body.to_string());
+        Row { kind, id, ord: 1, keep: Keep::Always, body }
+    };
+    let rows = vec![
+        of(RowKind::Run, "run_1", json!({ "status": "running" })),
+        of(RowKind::Run, "run_2", json!({ "status": "of a later release" })),
+        of(RowKind::Run, "run_3", json!({})),
+        of(RowKind::Suspension, "sus_1", json!({ "kind": "approval", "createdAt": 7 })),
+        of(RowKind::Suspension, "sus_2", json!({ "kind": "of a later release", "createdAt": 5 })),
+        of(RowKind::Suspension, "sus_3", json!([])),
+    ];
+    bed.write(pk, rows).await;
+    let figures = bed.store.figures(10, 10).await.unwrap();
+    assert_eq!(figures.runs, [(RunStatus::Running, 1)]);
+    assert_eq!(figures.questions, [OpenQuestions { kind: SuspensionKind::Approval, count: 1, since: 7 }]);
 }

@@ -20,6 +20,7 @@ super::on_every_store!(
     a_search_looks_at_so_many_threads_and_goes_on_at_its_cursor,
     a_thread_version_moves_with_every_commit,
     an_outline_counts_what_can_be_read_of_a_thread,
+    an_outline_has_no_status_that_is_not_known,
     titles_are_read_of_many_threads_at_once,
     what_was_active_lately_or_runs_is_told_with_its_version,
     the_newest_activity_of_all_tenants_is_told_until_a_time,
@@ -78,6 +79,19 @@ async fn an_outline_counts_what_can_be_read_of_a_thread(bed: Bed) {
         cost_nanos: Some(12),
     };
     assert_eq!(outlines, [nothing, counted]);
+}
+
+async fn an_outline_has_no_status_that_is_not_known(bed: Bed) {
+    let (known, newer) = (bed.thread("a").await, bed.thread("b").await);
+    let run = |body: serde_json::Value| Row { body: body.to_string(), ..row(RowKind::Run, "run_1", 1, Keep::Never) };
+    let result = json!({ "status": "completed", "outcome": { "status": "of a later release" } });
+    bed.write(known, vec![run(result)]).await;
+    bed.write(newer, vec![run(json!({ "status": "of a later release" }))]).await;
+    let mut outlines = bed.store.outlines(&[known, newer]).await.unwrap();
+    outlines.sort_by_key(|outline| outline.pk);
+    let of = |run: &LastRun| (run.status, run.result_status);
+    let runs: Vec<_> = outlines.iter().map(|outline| outline.last_run.as_ref().map(of)).collect();
+    assert_eq!(runs, [Some((RunStatus::Completed, None)), None]);
 }
 
 async fn what_was_active_lately_or_runs_is_told_with_its_version(bed: Bed) {

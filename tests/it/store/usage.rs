@@ -19,6 +19,7 @@ super::on_every_store!(
     calls_of_no_thread_count,
     what_was_stopped_for_a_deletion_counts_with_it,
     the_latest_calls_are_read_and_no_others,
+    a_call_that_cannot_be_read_is_left_out,
     old_usage_is_forgotten,
     usage_that_has_to_stay_is_examined_a_few_calls_at_a_time,
 );
@@ -178,6 +179,32 @@ async fn the_latest_calls_are_read_and_no_others(bed: Bed) {
     let thread = bed.store.thread(bed.tenant, &"t1".into()).await.unwrap().unwrap();
     assert!(bed.erase(thread.pk).await);
     assert_eq!(latest(&bed, i64::MIN, 9).await, [of("run_2", "m", Some(7))]);
+}
+
+async fn a_call_that_cannot_be_read_is_left_out(bed: Bed) {
+    four_calls(&bed).await;
+    let all = async || {
+        let mut all = Vec::new();
+        for group in UsageGroup::ALL {
+            all.push(sums(&bed, &ask(&bed, group)).await);
+        }
+        all
+    };
+    let pk = bed.thread("t3").await;
+    let without_numbers = json!({ "run": "run_3", "provider": "p", "model": "m" }).to_string();
+    bed.write(pk, vec![Row { body: without_numbers, ..used("str_5", TODAY, "run_3", None, "m", None) }]).await;
+    let by_run = sums(&bed, &ask(&bed, UsageGroup::Run)).await;
+    let bare = by_run.iter().find(|sum| sum.key == "run_3").expect("it counts");
+    assert_eq!((bare.calls, &bare.usage), (1, &Usage::default()));
+    let legible = all().await;
+    let of_another_shape = json!({
+        "run": "run_1", "provider": "p", "model": "m", "inputTokens": "many", "outputTokens": 1, "thinkingTokens": 1,
+        "cachedInputTokens": 1,
+    });
+    for body in [String::new(), "{".to_owned(), "[]".to_owned(), of_another_shape.to_string()] {
+        bed.write(pk, vec![Row { body: body.clone(), ..used("str_6", TODAY, "run_1", None, "m", None) }]).await;
+        assert_eq!(all().await, legible, "{body}");
+    }
 }
 
 async fn old_usage_is_forgotten(bed: Bed) {
