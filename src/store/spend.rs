@@ -119,8 +119,8 @@ pub struct NewSpendNotice {
 pub trait SpendStore: Send + Sync + 'static {
     /// The states of these rows, in order. A row that does not exist has spent nothing.
     async fn spent(&self, keys: &[SpendKey]) -> Result<Vec<Spent>>;
-    /// Adds a notice to the outbox. `false`: a notice of at least that percentage of this cap was sent before, and nothing
-    /// is stored.
+    /// Adds a notice to the outbox, also of a row that does not exist yet. `false`: a notice of at least that percentage of
+    /// this cap was sent before, and nothing is stored.
     async fn add_spend_notice(&self, notice: NewSpendNotice) -> Result<bool>;
     /// Deletes at most `limit` rows of periods that ended before this day and this month; returns how many.
     async fn forget_spend(&self, tenant: TenantPk, before: &PastPeriods, limit: u32) -> Result<u64>;

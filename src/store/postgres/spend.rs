@@ -23,10 +23,12 @@ ON CONFLICT DO NOTHING";
 const CHANGE: &str = "
 UPDATE spend SET used = used + $4, held = held + $5 WHERE tenant = $1 AND key = $2 AND period = $3";
 
-/// After a change of the cap all notices are sent again.
+/// After a change of the cap all notices are sent again. A row that does not exist has spent nothing, and may have a cap that
+/// leaves too little for any run.
 const MARK_SENT: &str = "
-UPDATE spend SET told = $4, told_of = $5
-WHERE tenant = $1 AND key = $2 AND period = $3 AND (told < $4 OR told_of NOT IN (0, $5))";
+INSERT INTO spend (tenant, key, period, used, held, told, told_of) VALUES ($1, $2, $3, 0, 0, $4, $5)
+ON CONFLICT (tenant, key, period) DO UPDATE SET told = excluded.told, told_of = excluded.told_of
+WHERE spend.told < excluded.told OR spend.told_of NOT IN (0, excluded.told_of)";
 
 const ROW: &str = "SELECT used, held, told, told_of FROM spend WHERE tenant = $1 AND key = $2 AND period = $3";
 

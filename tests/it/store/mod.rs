@@ -28,6 +28,7 @@ mod schedules;
 mod sealed;
 mod sessions;
 mod spend;
+mod spend_told;
 mod sqlite;
 mod texts;
 mod threads;
