@@ -12,6 +12,7 @@ async fn what_does_not_fit_is_refused_at_its_place() {
     let app = App::start().await;
     let said = |message: Value| input("t", "r", &[message]);
     let hello = || input("t", "r", &[user("hello")]);
+    let forced = json!({ "type": "function", "function": { "name": "copilotkitSuggest" } });
     for (sent, pointer) in [
         (json!({ "runId": "r", "messages": [] }), "/threadId"),
         (json!({ "threadId": "t", "messages": [] }), "/runId"),
@@ -30,6 +31,8 @@ async fn what_does_not_fit_is_refused_at_its_place() {
         (with(hello(), "resume", json!([{ "interruptId": "s", "status": "maybe" }])), "/resume/0/status"),
         (input("t", "r", &[user("hello"), json!({ "id": "a", "role": "assistant", "content": "Hi." })]), "/messages"),
         (with(hello(), "forwardedProps", json!({ "pes": { "speed": 9 } })), "/forwardedProps/pes/speed"),
+        (with(hello(), "forwardedProps", json!({ "toolChoice": "required" })), "/forwardedProps/toolChoice"),
+        (with(hello(), "forwardedProps", json!({ "toolChoice": forced })), "/forwardedProps/toolChoice"),
     ] {
         let problem = ask(&app, &sent).send().await.problem("invalid");
         assert_eq!(problem["errors"][0]["pointer"], pointer, "{sent} {problem:#}");
@@ -37,6 +40,8 @@ async fn what_does_not_fit_is_refused_at_its_place() {
     app.ask("POST", "/agui").typed("text/plain", "{}").send().await.problem("unsupported_media_type");
     app.get("/agui").await.problem("method_not_allowed");
     app.get("/threads/t").await.problem("not_found");
+    let free = json!({ "toolChoice": "auto", "theme": { "dark": true } });
+    assert_eq!(told(ask(&app, &with(hello(), "forwardedProps", free))).await.last().unwrap()["type"], "RUN_FINISHED");
     let capabilities = app.get("/agui/capabilities").await.expect(200);
     assert_eq!(capabilities["transport"]["streaming"], true);
 }

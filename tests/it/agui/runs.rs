@@ -169,12 +169,10 @@ async fn a_question_with_options_is_answered_by_json() {
     assert!(outputs.contains(&json!(["a", "b"])) && outputs.contains(&json!(1)), "{outputs:#?}");
 }
 
-#[tokio::test]
-async fn calls_of_the_client_alone_are_left_to_it() {
-    let app = App::start().await;
-    let tools = json!([{ "name": "get_location", "description": "Where.", "parameters": { "type": "object" } }]);
+/// The two calls of the client's tool that a run waits for, once the call beside them was approved.
+async fn calls_left(app: &App, tools: &Value) -> Vec<Value> {
     let sent = with(input("t", "r1", &[user("locate")]), "tools", tools.clone());
-    let asked = told(ask(&app, &sent)).await;
+    let asked = told(ask(app, &sent)).await;
     let interrupts = asked.last().unwrap()["outcome"]["interrupts"].as_array().unwrap().clone();
     assert_eq!(interrupts.len(), 3, "beside an approval they are interrupts, too");
     let approval = interrupts.iter().find(|it| it["metadata"]["pes"]["kind"] == "approval").unwrap();
@@ -187,9 +185,19 @@ async fn calls_of_the_client_alone_are_left_to_it() {
     let connected = told(app.ask("POST", "/agui/connect").json(&input("t", "r2", &[]))).await;
     let pending = connected.last().unwrap()["outcome"]["pendingToolCallIds"].as_array().unwrap().clone();
     assert_eq!(pending.len(), 2);
+    pending
+}
+
+#[tokio::test]
+async fn calls_of_the_client_alone_are_left_to_it() {
+    let app = App::start().await;
+    let tools = json!([{ "name": "get_location", "description": "Where.", "parameters": { "type": "object" } }]);
+    let pending = calls_left(&app, &tools).await;
     let older = with(input("t", "r2", &[]), "protocolVersion", json!("0.1"));
     let older = told(app.ask("POST", "/agui/connect").json(&older)).await;
-    assert_eq!(older.last().unwrap()["outcome"], json!({ "type": "success" }));
+    let end = older.last().unwrap();
+    assert_eq!((&end["type"], end.get("outcome")), (&json!("RUN_FINISHED"), None), "no `success`: calls are left");
+    assert_eq!(all(&older, "MESSAGES_SNAPSHOT").len(), 1, "only that of the connection: {older:#?}");
     let result = |(call, content): (&Value, &str)| json!({ "id": format!("m-{call}"), "role": "tool", "toolCallId": call, "content": content });
     let results: Vec<Value> = pending.iter().zip(["\"Rome\"", "1.10"]).map(result).collect();
     let one = told(ask(&app, &with(input("t", "r3", &results[..1]), "tools", tools.clone()))).await;
@@ -205,6 +213,22 @@ async fn calls_of_the_client_alone_are_left_to_it() {
         let call = app.get(&format!("/threads/t/tool-calls/{}", call.as_str().unwrap())).await.expect(200);
         assert_eq!(call["result"]["output"], output, "{call:#}");
     }
+}
+
+/// CopilotKit and assistant-ui put each result behind its call.
+#[tokio::test]
+async fn results_are_found_among_the_calls_of_the_agent() {
+    let app = App::start().await;
+    let tools = json!([{ "name": "get_location", "description": "Where.", "parameters": { "type": "object" } }]);
+    let mut messages = vec![user("locate")];
+    for call in calls_left(&app, &tools).await {
+        let function = json!({ "name": "get_location", "arguments": "{}" });
+        let calls = json!([{ "id": call, "type": "function", "function": function }]);
+        messages.push(json!({ "id": call, "role": "assistant", "toolCalls": calls }));
+        messages.push(json!({ "id": format!("m-{call}"), "role": "tool", "toolCallId": call, "content": "Rome" }));
+    }
+    let done = told(ask(&app, &with(input("t", "r3", &messages), "tools", tools))).await;
+    assert_eq!(text(&done), "You are here.");
 }
 
 /// As the client of Microsoft's Agent Framework sends them.

@@ -327,16 +327,15 @@ impl AguiEvents {
         let mut events = self.end_all();
         self.is_finished = true;
         events.push(json!({ "type": "STATE_SNAPSHOT", "snapshot": self.state.snapshot(true) }));
-        events.push(json!({ "type": "MESSAGES_SNAPSHOT", "messages": messages }));
-        let outcome = if self.open.iter().all(|open| open.kind == SuspensionKind::ClientTool) {
+        let is_left_to_client = self.open.iter().all(|open| open.kind == SuspensionKind::ClientTool);
+        // Before 1.0 assistant-ui misreads messages without an interrupt, and sends no results after a `success`.
+        let has_messages = self.client.speaks_v1 || !is_left_to_client;
+        events.extend(has_messages.then(|| json!({ "type": "MESSAGES_SNAPSHOT", "messages": messages })));
+        let outcome = if is_left_to_client {
             let calls: Vec<_> = self.open.iter().filter_map(|open| open.call_id.as_ref()).collect();
-            if self.client.speaks_v1 {
-                json!({ "type": "success", "pendingToolCallIds": calls })
-            } else {
-                json!({ "type": "success" })
-            }
+            self.client.speaks_v1.then(|| json!({ "type": "success", "pendingToolCallIds": calls }))
         } else {
-            json!({ "type": "interrupt", "interrupts": self.open.iter().map(interrupt).collect::<Vec<_>>() })
+            Some(json!({ "type": "interrupt", "interrupts": self.open.iter().map(interrupt).collect::<Vec<_>>() }))
         };
         events.push(self.run_finished(outcome));
         events
@@ -358,10 +357,11 @@ impl AguiEvents {
         self.is_finished = true;
     }
 
-    fn run_finished(&self, outcome: Value) -> Value {
-        let mut end = json!({
-            "type": "RUN_FINISHED", "threadId": self.client.thread, "runId": self.client.id, "outcome": outcome,
-        });
+    fn run_finished(&self, outcome: impl Into<Option<Value>>) -> Value {
+        let mut end = json!({ "type": "RUN_FINISHED", "threadId": self.client.thread, "runId": self.client.id });
+        if let Some(outcome) = outcome.into() {
+            end["outcome"] = outcome;
+        }
         if let Some(usage) = self.usage.json() {
             end["usage"] = usage;
         }

@@ -94,7 +94,7 @@ impl ClientRun {
 pub(super) struct AguiRequest {
     pub(super) run: ClientRun,
     pub(super) resume: Vec<Resume>,
-    /// Results of calls that the client made, sent after the agent's last message.
+    /// Results of calls that the client made, sent after the agent's last message or among its last calls.
     pub(super) results: Vec<ToolMessage>,
     /// The newest message of the user, if no message of the agent follows it.
     pub(super) query: Option<AguiQuery>,
@@ -157,7 +157,10 @@ pub(super) fn read(app: &AppState, input: RunAgentInput) -> Result<AguiRequest, 
         match message["role"].as_str() {
             Some("tool") => results.push(result(message, &place)?),
             Some("user") if query.is_none() => query = Some(user_query(message, &place, &input.messages[..at])?),
-            Some("assistant") => break,
+            Some("assistant") => {
+                results.extend(results_among_calls(&input.messages[..=at]));
+                break;
+            }
             // Only results before the user's message are new, too.
             Some(_) | None if query.is_some() => {}
             // Messages that clients keep beside the conversation.
@@ -182,9 +185,15 @@ pub(super) fn read(app: &AppState, input: RunAgentInput) -> Result<AguiRequest, 
     Ok(AguiRequest { run, resume: input.resume.unwrap_or_default(), results, query, options })
 }
 
-/// `forwardedProps.pes` holds the options of the call. Other members of `forwardedProps` belong to others.
+/// `forwardedProps.pes` holds the options of the call. Other members of `forwardedProps` belong to others, but for
+/// `toolChoice`, by which CopilotKit forces a call for its suggestions. It takes the arguments and sends no result, so
+/// such a run would carry out a whole plan and then wait for ever.
 fn options(forwarded: Option<&Value>) -> Result<CallOptions, Fault> {
-    let Some(own) = forwarded.and_then(|props| props.get("pes")) else { return Ok(CallOptions::default()) };
+    let Some(props) = forwarded else { return Ok(CallOptions::default()) };
+    if props["toolChoice"].is_object() || props["toolChoice"] == "required" {
+        return Err(Fault::invalid("/forwardedProps/toolChoice", "forces a call, but the agent decides what it calls"));
+    }
+    let Some(own) = props.get("pes") else { return Ok(CallOptions::default()) };
     crate::http::json::typed::<CallOptions>(own.clone()).map_err(|fault| fault.below("/forwardedProps/pes"))
 }
 
@@ -237,6 +246,22 @@ fn user_query(message: &Value, place: &str, before: &[Value]) -> Result<AguiQuer
 /// The id of the call whose result the message is.
 fn call_id(message: &Value) -> Option<&str> {
     message["toolCallId"].as_str().or_else(|| message["tool_call_id"].as_str())
+}
+
+/// The results among the newest calls of the agent, newest first. CopilotKit and assistant-ui put a result behind its
+/// call, so the agent's next call may follow it.
+fn results_among_calls(messages: &[Value]) -> impl Iterator<Item = ToolMessage> {
+    let has_calls = |message: &Value| {
+        let calls = message["toolCalls"].as_array().or_else(|| message["tool_calls"].as_array());
+        calls.is_some_and(|calls| !calls.is_empty())
+    };
+    let newest = messages.iter().enumerate().rev().take_while(move |(_, message)| match message["role"].as_str() {
+        Some("assistant") => has_calls(message),
+        Some(role) => role != "user",
+        None => false,
+    });
+    let results = newest.filter(|(_, message)| message["role"] == "tool");
+    results.filter_map(|(at, message)| result(message, &format!("/messages/{at}")).ok())
 }
 
 fn result(message: &Value, place: &str) -> Result<ToolMessage, Fault> {
