@@ -238,6 +238,21 @@ async fn the_clients_own_functions_are_called_and_their_results_taken() {
     assert_eq!((late.status, late.header("x-should-retry")), (409, Some("false")));
 }
 
+/// Some clients send calls that were made at once as messages of their own, each with its result behind it.
+#[tokio::test]
+async fn results_are_found_among_the_calls() {
+    let app = App::start().await;
+    let first = chat(&app, &locate()).send().await.expect(200);
+    let mut messages = vec![json!({ "role": "user", "content": "locate" })];
+    for call in first["choices"][0]["message"]["tool_calls"].as_array().unwrap() {
+        messages.push(json!({ "role": "assistant", "content": null, "tool_calls": [call] }));
+        messages.push(json!({ "role": "tool", "tool_call_id": call["id"], "content": "Rome" }));
+    }
+    assert_eq!(messages.len(), 5);
+    let second = chat(&app, &with(locate(), json!({ "messages": messages }))).send().await.expect(200);
+    assert_eq!(second["choices"][0]["finish_reason"], "stop", "no call is asked for again: {second:#}");
+}
+
 /// A front end may name a conversation only when it continues.
 #[tokio::test]
 async fn a_result_is_taken_where_it_was_asked_for_whatever_the_request_calls_its_thread() {

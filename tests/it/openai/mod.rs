@@ -2,6 +2,7 @@
 
 mod asked_by_tools;
 pub mod beside;
+mod cancelled;
 mod chat;
 mod conversations;
 mod errors;

@@ -123,7 +123,7 @@ impl Acceptance<'_> {
             let asked = questions_for_people(&open, approvals);
             let may_answer =
                 asked.is_empty() || (target.may_answer && is_shown(ctx, &request.said, &target.thread, &asked).await?);
-            let (thread, text) = (&target.thread, self.text.as_str());
+            let (thread, text, results) = (&target.thread, self.text.as_str(), &self.results_for(&open));
             let reply = RunReply { ctx, thread, open: &open, results, approvals, text, may_answer, lookups };
             let start = reply.submit(key).await?.start;
             // Another one may have been asked before the position of `start`, after the first reading.
@@ -150,6 +150,14 @@ impl Acceptance<'_> {
         };
         let StartedRun { thread, run, start, .. } = new.begin(ctx, self.model, key).await?;
         Ok(self.accepted(thread, run, Some(start), begins))
+    }
+
+    /// The new results, and those of open calls among the agent's calls: some clients put each result behind its call.
+    fn results_for(&self, open: &[Suspension]) -> HashMap<String, String> {
+        let is_open = |call: &str| open.iter().any(|open| open.suspension_id.as_str() == call);
+        let mut all = results(&self.request.said);
+        all.retain(|call, _| is_open(call) || self.results.contains_key(call));
+        all
     }
 
     fn accepted(&self, thread: ThreadId, run: RunId, start: Option<RunStart>, key: LookupKey) -> AcceptedCompletion {

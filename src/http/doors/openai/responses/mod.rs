@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::error::OpenAiError;
 use super::models;
 use super::repeat::RequestIdentity;
-use crate::domain::fault::Fault;
+use crate::domain::fault::{Code, Fault};
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::doors::DoorRequest;
@@ -91,7 +91,11 @@ pub(crate) async fn cancel(
     let id = named(&ids)?;
     let ctx = DoorRequest { app, caller, preferences };
     if !read::state(&ctx, &id).await?.is_finished() {
-        runs::cancel(&ctx.app.service, &ctx.caller, &id.run, None).await?;
+        match runs::cancel(&ctx.app.service, &ctx.caller, &id.run, None).await {
+            // It has ended since it was read.
+            Err(fault) if fault.code == Code::RunFinished => {}
+            cancelled => drop(cancelled?),
+        }
     }
     read::object(&ctx, &id).await
 }
