@@ -104,6 +104,23 @@ async fn a_task_is_cancelled() {
     assert_eq!(got(&app, &done).await["status"], "completed");
 }
 
+/// A client must name the task in a header, too. Not every one does, and none is turned away for that.
+#[tokio::test]
+async fn a_header_may_leave_out_the_task_but_not_name_another() {
+    let app = App::start().await;
+    let task = asked(&app, "count").await;
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        let mut params = known(json!({ "taskId": task, "inputResponses": {} }));
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(NEW.0);
+        let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+        let ask = || app.ask("POST", "/mcp").header("mcp-protocol-version", NEW.0).header("mcp-method", method);
+        let said = ask().json(&body).send().await.expect(200);
+        assert!(said["result"].is_object(), "{method}: {said:#}");
+        let other = ask().header("mcp-name", "run_1").json(&body).send().await.expect(400);
+        assert_eq!(other["error"]["code"], -32020, "{method}: {other:#}");
+    }
+}
+
 #[tokio::test]
 async fn who_does_not_know_tasks_gets_none() {
     let app = App::start().await;

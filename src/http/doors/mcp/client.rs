@@ -66,7 +66,10 @@ impl McpClient {
         let capabilities = capabilities.ok_or_else(|| missing(META_CAPABILITIES))?;
         if is_newer {
             check_header(headers, "mcp-method", &request.method)?;
-            if let Some(name) = named_by(request).and_then(|member| request.params.get(member)?.as_str()) {
+            let name = named_by(request).and_then(|member| request.params.get(member)?.as_str());
+            // Some clients, as FastMCP's, leave it out where it names a task. Nothing here needs it.
+            let is_needed = request.method == "tools/call" || headers.contains_key("mcp-name");
+            if let Some(name) = name.filter(|_| is_needed) {
                 check_header(headers, "mcp-name", name)?;
             }
         }
