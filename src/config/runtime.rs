@@ -16,7 +16,8 @@ section! {
         /// PostgreSQL the process then resumes its threads at once after a restart, instead of waiting for its own
         /// lease to expire.
         replica: Option<String> = None, named("PES_REPLICA").example("\"pes-0\"");
-        /// How long a shutdown waits for steps in progress, in milliseconds.
+        /// How long a shutdown waits for steps in progress, in milliseconds. The last 2500 are for releasing the leases
+        /// and closing the store: with less, nothing in progress has time to end.
         drain_ms: u64 = 25_000, by_path();
         /// How long a server that shuts down continues to accept requests while `/readyz` fails, in milliseconds, so
         /// that load balancers can react. Unset = 5000 in production, else 0.
