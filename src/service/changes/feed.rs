@@ -1,9 +1,11 @@
 //! Reads the changes of a tenant once, and broadcasts them to all its subscribers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
@@ -12,13 +14,15 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::dormant::DormantThreads;
 use crate::domain::Millis;
 use crate::domain::caller::Caller;
+use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::Suspension;
 use crate::domain::ids::{SuspensionId, TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::RowKind;
 use crate::live::{Change, Encoded};
-use crate::runtime::rows::legible;
+use crate::runtime::rows::{legible, read};
 use crate::service::suspensions::{QuestionView, question_views};
 use crate::service::{Result, Service, suspensions, threads};
+use crate::store::{PageAsk, SuspensionAsk, SuspensionsWanted};
 
 /// Changes within this time are sent as one batch.
 const BATCH_WINDOW: Duration = Duration::from_millis(100);
@@ -28,6 +32,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(4);
 /// How long a thread is polled after its last activity: longer than the clocks of processes may differ.
 const RECENT_WINDOW: Millis = 60_000;
+/// How many of a thread's newest questions are read at once to find those that are new: mostly there are none.
+const NEWEST: u32 = 5;
+/// For how many threads is known which question was read last. Beyond it questions of the last minute may be sent twice.
+const MAX_LAST_READ: usize = 10_000;
 /// How many batches are buffered for one subscriber. One that falls behind gets a gap frame and reads the lists again.
 const MAX_BUFFERED_BATCHES: usize = 64;
 
@@ -90,6 +98,9 @@ struct ChangeReader {
     seen: HashMap<ThreadPk, (ThreadId, i64)>,
     /// The open questions that subscribers know of, and when each expires.
     open: OpenQuestions,
+    /// By thread, the `ord` of the last question that was read since `last_read_since`.
+    last_read: HashMap<ThreadPk, i64>,
+    last_read_since: Millis,
     /// Threads with an open question that are not in `seen`.
     dormant: DormantThreads,
 }
@@ -114,6 +125,8 @@ impl ChangeReader {
             ticks,
             seen: HashMap::new(),
             open: HashMap::new(),
+            last_read: HashMap::new(),
+            last_read_since: service.now(),
             dormant: DormantThreads::default(),
         }
     }
@@ -121,7 +134,8 @@ impl ChangeReader {
     async fn run(mut self, batches: broadcast::Sender<Arc<ChangeBatch>>) {
         let (mut is_behind, mut pause) = (false, POLL_INTERVAL);
         loop {
-            match self.next(is_behind).await {
+            let read = AssertUnwindSafe(self.next(is_behind)).catch_unwind().await;
+            match read.unwrap_or_else(|_| Err(Fault::new(Code::Internal, "reading them panicked"))) {
                 Ok(batch) => {
                     (is_behind, pause) = (false, POLL_INTERVAL);
                     // An error means that no subscriber is left.
@@ -229,6 +243,7 @@ impl ChangeReader {
         }
         for (pk, id) in gone {
             self.open.remove(&pk);
+            self.last_read.remove(&pk);
             batch.threads.push(Arc::new(Encoded::thread_deleted(&id)));
         }
         let existing: Vec<ThreadPk> = rows.iter().map(|row| row.pk).collect();
@@ -242,14 +257,18 @@ impl ChangeReader {
         Ok(batch)
     }
 
-    /// Adds the thread's questions that are new, have another deadline, or have ended.
+    /// Adds the thread's questions that are new, have another deadline, or have ended: also those that began and ended since
+    /// the last read, which a list may have shown.
     async fn read_questions(&mut self, pk: ThreadPk, changed: &mut Vec<(ThreadPk, Suspension)>) -> Result<()> {
+        // Read first: whichever of these are open no more when the open ones are read have ended.
+        let mut known = self.new_questions(pk).await?;
         let open = suspensions::open(&self.service, self.tenant, Some(pk)).await?;
         let is_open = |(_, one): &(ThreadPk, Suspension)| (one.suspension_id.clone(), one.expires_at);
         let now: HashMap<SuspensionId, Option<Millis>> = open.iter().map(is_open).collect();
         let before = self.open.remove(&pk).unwrap_or_default();
-        let is_over = |id: &&SuspensionId| !now.contains_key(*id);
-        let over: Vec<_> = before.keys().filter(is_over).map(|id| (pk, RowKind::Suspension, id.to_string())).collect();
+        known.extend(before.keys().cloned());
+        known.retain(|id| !now.contains_key(id));
+        let over: Vec<_> = known.into_iter().map(|id| (pk, RowKind::Suspension, id.to_string())).collect();
         changed.extend(open.into_iter().filter(|(_, one)| before.get(&one.suspension_id) != Some(&one.expires_at)));
         if !over.is_empty() {
             let rows = self.service.reads.rows_by_id(&over).await?;
@@ -259,6 +278,38 @@ impl ChangeReader {
             self.open.insert(pk, now);
         }
         Ok(())
+    }
+
+    /// The thread's questions, open or ended, that were asked since its last read, or since the feed began.
+    async fn new_questions(&mut self, pk: ThreadPk) -> Result<HashSet<SuspensionId>> {
+        let last = self.last_read.get(&pk).copied();
+        let since = self.last_read_since - RECENT_WINDOW;
+        let (mut new, mut newest, mut page) = (HashSet::new(), last, PageAsk::first(NEWEST));
+        loop {
+            let wanted = SuspensionsWanted::Past { status: None, decided_by: None };
+            let ask = SuspensionAsk { tenant: self.tenant, thread: Some(pk), wanted, page };
+            let asked = self.service.reads.suspensions(&ask).await?;
+            let before = new.len();
+            for row in asked.items.iter().map(|found| &found.row) {
+                let Ok(question) = read::<Suspension>(row) else { continue };
+                if last.map_or(question.created_at >= since, |last| row.ord > last) {
+                    newest = newest.max(Some(row.ord));
+                    new.insert(question.suspension_id);
+                }
+            }
+            if new.len() == before || asked.next_cursor.is_none() {
+                break;
+            }
+            page = PageAsk { cursor: asked.next_cursor, limit: NEWEST };
+        }
+        if let Some(newest) = newest {
+            if self.last_read.len() >= MAX_LAST_READ {
+                self.last_read.clear();
+                self.last_read_since = self.service.now();
+            }
+            self.last_read.insert(pk, newest);
+        }
+        Ok(new)
     }
 
     async fn all_open(&self) -> Result<OpenQuestions> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pes::live::EncodedKind;
 use pes::service::{changes, figures};
 use pes::{AgentProps, Config, Instance};
 use tokio::time::Instant;
@@ -29,6 +30,21 @@ async fn changes_that_cannot_be_read_are_asked_for_less_and_less() {
         store.set(call, Mood::Well);
     }
     assert!(!soon(changes.next()).await.is_empty(), "the readers are told to read the lists again");
+    instance.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_are_read_on_after_a_panic() {
+    let store = Moody::fresh().await;
+    let instance = Instance::build(demo::at_once()).store(store.clone()).open().await.unwrap();
+    let mut changes = changes::open(instance.service(), instance.caller()).await.unwrap();
+    assert_eq!(changes.next().await.len(), 1, "it is caught up");
+    store.set("threads_by_pk", Mood::PanicsOnce);
+    instance.process(AgentProps::new("t", "hello")).await.unwrap();
+    let told = soon(changes.next()).await;
+    assert!(matches!(told[0].kind, EncodedKind::Gap), "the readers are told to read the lists again");
+    instance.process(AgentProps::new("u", "hello")).await.unwrap();
+    assert!(!soon(changes.next()).await.is_empty());
     instance.close().await;
 }
 

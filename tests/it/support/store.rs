@@ -97,6 +97,8 @@ pub enum Mood {
     /// Calls are carried out; their answers wait until the mood changes.
     HangsAfter,
     Fails,
+    /// Call 1 panics, 2 and 3 succeed.
+    PanicsOnce,
     /// Call 1 fails, 2 and 3 succeed.
     FailsOnce,
     /// Call 1 fails, 2 and 3 wait until the mood changes.
@@ -240,6 +242,10 @@ impl Moody {
             match mood {
                 Mood::Well | Mood::HangsAfter => return Ok(()),
                 Mood::Fails => return Err(Error::Unavailable("it was told to fail".to_owned())),
+                Mood::PanicsOnce => {
+                    self.set(call, Mood::Well);
+                    panic!("it was told to panic");
+                }
                 Mood::FailsOnce => {
                     self.set(call, Mood::Well);
                     return Err(Error::Unavailable("it was told to fail".to_owned()));

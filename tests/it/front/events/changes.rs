@@ -127,6 +127,40 @@ async fn the_end_of_a_question_that_another_process_asked_while_the_feed_began_i
     }
 }
 
+/// The list showed it meanwhile, so a subscriber may have it.
+#[tokio::test]
+async fn the_end_of_a_question_that_was_answered_before_the_feed_read_it_is_told_once() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    is_told_of_an_early_answer(&store, &app, &app).await;
+
+    let database = Database::fresh().await;
+    let store = Moody::over(store_on(&database).await);
+    let (here, there) = (App::of(store.clone(), |_| {}).await, App::of(store_on(&database).await, |_| {}).await);
+    is_told_of_an_early_answer(&store, &here, &there).await;
+}
+
+/// `store` is that of the subscriber's process, which is `here`.
+async fn is_told_of_an_early_answer(store: &Moody, here: &App, there: &App) {
+    let mut socket = here.socket("/events").await;
+    assert!(is_caught_up(&socket.next().await.unwrap()));
+    store.set("outlines", Mood::Hangs);
+    let asked = there.suspend("t1", "send").await;
+    soon(store.holds("outlines")).await;
+    let open = here.get("/suspensions?threadId=t1").await.expect(200)["items"].clone();
+    assert_eq!(open[0]["suspensionId"], asked["suspensionId"], "{open:#}");
+    let answer = json!({ "suspensionId": asked["suspensionId"], "approved": false, "reason": "no" });
+    let answer = there.ask("POST", "/threads/t1/resume").header("prefer", "wait=30").json(&answer);
+    answer.send().await.expect(200);
+    store.set("outlines", Mood::Well);
+    let over = told(&mut socket, "suspension", "t1", |_| true).await;
+    assert_eq!((&over["suspensionId"], &over["status"]), (&asked["suspensionId"], &json!("resolved")));
+
+    here.ask("PATCH", "/threads/t1").json(&json!({ "title": "mine" })).send().await.expect(200);
+    let frames = socket.until(|frame| frame["data"]["title"] == "mine").await;
+    assert!(frames.iter().all(|frame| frame["event"] == "thread"), "{frames:#?}");
+}
+
 /// Also for a thread that was not active recently, and whose status does not change.
 #[tokio::test]
 async fn an_answer_that_another_process_takes_is_told_of_a_thread_that_has_waited_long() {
