@@ -1,7 +1,11 @@
 //! Handles one due time of one schedule: its run is accepted, or the store records that it has none.
 
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
 use metrics::counter;
 use serde_json::{Map, json};
+use tokio::time::timeout;
 
 use super::key_of;
 use super::pause::{of_ended_key, pause};
@@ -23,6 +27,9 @@ const RETRY_DELAY: Millis = 5_000;
 const MAX_RETRY_DELAY: Millis = 60_000;
 /// The same while an earlier run is unfinished; checking that costs little.
 const OVERLAP_RETRY_DELAY: Millis = 1_000;
+/// How long a due time waits for the runs that it cancels; then it is postponed. Other schedules wait for it. An owner that
+/// is there stops a run within a second.
+const MAX_CANCEL_TIME: Duration = Duration::from_secs(3);
 /// How many of the schedule's last runs are read, to find the unfinished ones and the newest one that is over.
 const MAX_LAST_RUNS: u32 = 20;
 
@@ -48,6 +55,14 @@ enum FireDecision {
     Pause,
     /// Another process was faster.
     Leave,
+}
+
+/// What the schedule's last runs say about a due time.
+enum LastRuns {
+    /// The newest that is over failed, and the schedule pauses then.
+    NewestFailed,
+    /// The unfinished ones, if the overlap rule needs them.
+    Unfinished(Vec<Run>),
 }
 
 /// Handles a schedule that is due. Returns whether its state in the store has changed, by this process or another.
@@ -129,18 +144,23 @@ impl DueTime<'_> {
         }
     }
 
-    /// Decides by the overlap rule and the last runs. Cancels unfinished runs if the rule says so.
+    /// Decides by the last runs and the overlap rule. Cancels unfinished runs if the rule says so.
     async fn decide(&self) -> Result<FireDecision> {
+        match self.last_runs().await? {
+            LastRuns::NewestFailed => Ok(FireDecision::Pause),
+            LastRuns::Unfinished(open) => self.decide_by_overlap(open).await,
+        }
+    }
+
+    async fn last_runs(&self) -> Result<LastRuns> {
         let (spec, service) = (&self.stored.spec, self.service);
-        let key = key_of(self.acting.tenant, self.stored);
         let needs_open = self.needs_open_runs();
-        let last = if needs_open || spec.pause_on_failure {
-            service.store.lookups(self.acting.tenant, &key, MAX_LAST_RUNS).await?
-        } else {
-            Vec::new()
-        };
+        if !needs_open && !spec.pause_on_failure {
+            return Ok(LastRuns::Unfinished(Vec::new()));
+        }
+        let key = key_of(self.acting.tenant, self.stored);
         let (mut open, mut is_any_over) = (Vec::new(), false);
-        for found in last {
+        for found in service.store.lookups(self.acting.tenant, &key, MAX_LAST_RUNS).await? {
             // A run that is over and cannot be read is no reason to fire nothing.
             let Some((_, run)) = runs::legible_run(service, &self.acting, &found.run_id).await? else { continue };
             if !run.status.is_terminal() {
@@ -152,13 +172,18 @@ impl DueTime<'_> {
             // The newest run that is over counts. If runs that fail take longer than the schedule's interval, the newest of
             // all is always unfinished.
             if !is_any_over && is_new && run.status == RunStatus::Failed && spec.pause_on_failure {
-                return Ok(FireDecision::Pause);
+                return Ok(LastRuns::NewestFailed);
             }
             is_any_over = true;
             if !needs_open {
                 break;
             }
         }
+        Ok(LastRuns::Unfinished(open))
+    }
+
+    async fn decide_by_overlap(&self, mut open: Vec<Run>) -> Result<FireDecision> {
+        let spec = &self.stored.spec;
         Ok(match (spec.thread.mode, spec.overlap) {
             // Checked after reading those runs: otherwise one of them may be the run of this due time, started by another
             // process.
@@ -197,15 +222,17 @@ impl DueTime<'_> {
         }
     }
 
+    /// Cancels these runs. The cancel is stored also of one that has not stopped when this returns.
     async fn cancel(&self, open: &[Run]) -> Result<()> {
-        for run in open {
+        let cancels = open.iter().map(async |run| {
             match runs::cancel(self.service, &self.acting, &run.run_id, None).await {
                 // The run has ended in the meantime, or its thread was deleted.
-                Err(fault) if matches!(fault.code, Code::RunFinished | Code::NotFound) => {}
-                answered => drop(answered?),
+                Err(fault) if matches!(fault.code, Code::RunFinished | Code::NotFound) => Ok(()),
+                answered => answered.map(drop),
             }
-        }
-        Ok(())
+        });
+        let cancelled = timeout(MAX_CANCEL_TIME, try_join_all(cancels)).await;
+        cancelled.unwrap_or_else(|_| Err(still_stopping())).map(drop)
     }
 
     async fn start(&self, on_busy: OnBusy) -> store::Result<bool> {
@@ -295,6 +322,10 @@ async fn move_schedule(
     let Some(read) = state.next else { return Ok(false) };
     let (tenant, id, version, due) = (state.tenant, state.id.clone(), state.version, read.due);
     service.store.move_schedule(ScheduleMove { tenant, id, version, due, next, missed, said }).await
+}
+
+fn still_stopping() -> Fault {
+    Fault::new(Code::StoreUnavailable, "A run before it is cancelled, and has not stopped yet.")
 }
 
 fn count(outcome: &'static str, times: u64) {

@@ -10,16 +10,17 @@ use pes::engine::pes::Pes;
 use pes::engine::simple::{Next, SimpleCore, Transcript};
 use pes::engine::step::RowKind;
 use pes::runtime::clock::Manual;
-use pes::service::resources::{self, Schedules};
+use pes::service::resources::{self, Resource as _, Schedules};
 use pes::service::schedules;
 use pes::store::{PageAsk, Store, ThreadFilter};
 use serde_json::json;
 use tokio::time::timeout;
 
+use super::probe::{Probe, equipped};
 use crate::support::clocked::{DAY, MINUTE, TODAY};
 use crate::support::http::soon;
 use crate::support::postgres::Database;
-use crate::support::store::store_on;
+use crate::support::store::{Mood, Moody, store_on};
 
 const MINUTES: i64 = 1_000;
 
@@ -99,6 +100,38 @@ async fn three_replicas_that_are_killed_again_and_again_fire_each_time_once() {
     let (tenant, page) = (replicas[0].caller().tenant, PageAsk { limit: 1_000, cursor: None });
     let threads = stores[0].threads(tenant, &ThreadFilter::default(), &page).await.unwrap();
     assert_eq!(threads.items.len(), due.len(), "a commit that came second left nothing");
+}
+
+/// Until its owner has stopped it, or another process has taken its thread.
+#[tokio::test]
+async fn a_run_that_takes_long_to_stop_holds_up_no_other_schedule() {
+    let (database, probe, clock) = (Database::fresh().await, Probe::new(), Arc::new(Manual::at(TODAY)));
+    let replica = async |store: Arc<dyn Store>| {
+        let clock = clock.clone();
+        equipped(&probe, |config| config.runtime.lease_ms = DAY, |built| built.store(store).clock(clock)).await
+    };
+    let schedule = async |replica: &Instance, id: &str, query: &str| {
+        let spec = json!({ "id": id, "everyMs": MINUTE, "query": query, "overlap": "cancel" });
+        let (service, spec) = (replica.service(), serde_json::from_value(spec).unwrap());
+        resources::create::<Schedules>(service, replica.caller(), spec, None).await.unwrap();
+    };
+    let frozen = Moody::over(store_on(&database).await);
+    let owner = replica(frozen.clone()).await;
+    schedule(&owner, "s", "hang").await;
+    clock.advance(MINUTE);
+    soon(schedules::fire_due(owner.service())).await.unwrap();
+    probe.reaches(|tally| tally.begun == 1).await;
+    frozen.set("*", Mood::Hangs);
+    let other = replica(store_on(&database).await).await;
+    clock.advance(MINUTE);
+    soon(schedules::fire_due(other.service())).await.unwrap();
+    let standing = Schedules::get(other.service(), other.caller(), "s").await.unwrap().value.standing.unwrap();
+    assert_eq!(standing.last_error.as_deref(), Some("A run before it is cancelled, and has not stopped yet."));
+    schedule(&other, "t", "talk").await;
+    clock.advance(MINUTE);
+    soon(schedules::fire_due(other.service())).await.unwrap();
+    let runs = async |id: &str| schedules::runs_of(other.service(), other.caller(), id, 9).await.unwrap().len();
+    assert_eq!((runs("s").await, runs("t").await), (1, 1));
 }
 
 mod killed {
