@@ -94,7 +94,9 @@ async fn change<R: Resource>(
         }
         let tools = service.tools.toolset(caller.tenant).await;
         let former = known.body.clone();
-        let mut next = Document { body: Some(body(&tools, &known)?), ..known };
+        let body = body(&tools, &known)?;
+        check_growth(service.config.limits.body_bytes, former.as_ref(), &body)?;
+        let mut next = Document { body: Some(body), ..known };
         let answer = match &key {
             Some(_) => Some(R::view_of(service, caller, &next)?),
             None => None,
@@ -115,6 +117,17 @@ async fn change<R: Resource>(
         Ok(Versioned { value, version })
     };
     once::perform(service, caller, key.as_ref(), work).await
+}
+
+/// Refuses a document that grows beyond the size that one request may have: patches add to each other.
+fn check_growth(most: usize, before: Option<&Value>, after: &Value) -> Result<()> {
+    let bytes = |body: &Value| body.to_string().len();
+    let grown = bytes(after);
+    if grown <= most || before.is_some_and(|before| grown <= bytes(before)) {
+        return Ok(());
+    }
+    let detail = format!("It may take {most} bytes as JSON, as `limits.body_bytes` allows; it would take {grown}.");
+    Err(Fault::new(Code::Invalid, detail.clone()).at("", detail))
 }
 
 /// Deletes a resource of the tenant's own.

@@ -76,6 +76,21 @@ async fn what_cannot_be_is_refused_where_it_stands() {
     app.post("/schedules", second).await.problem("too_many_documents");
 }
 
+/// Each patch is as small as a request must be.
+#[tokio::test]
+async fn a_schedule_does_not_grow_beyond_the_size_of_a_request() {
+    let app = App::with(|config| config.limits.body_bytes = 10_000).await;
+    app.post("/schedules", nightly()).await.expect(201);
+    let patch = |change: Value| app.ask("PATCH", "/schedules/nightly").json(&change).send();
+    let long = "x".repeat(6_000);
+    patch(json!({ "query": long })).await.expect(200);
+    let prompt = json!({ "options": { "systemPrompt": long } });
+    let refused = patch(prompt.clone()).await.problem("invalid");
+    assert!(refused["detail"].as_str().unwrap().contains("limits.body_bytes"), "{refused:#}");
+    patch(json!({ "query": "send" })).await.expect(200);
+    patch(prompt).await.expect(200);
+}
+
 const BOSS: &str = "boss-0123456789abcdef0123456789ab";
 const WRITER: &str = "writer-0123456789abcdef0123456789";
 const PAUSER: &str = "pauser-0123456789abcdef0123456789";
