@@ -3,10 +3,11 @@
 //! so that no request of another tenant waits for it, and can be interrupted at any point. It stops if the tenant is opened
 //! again.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::super::Service;
 use super::super::chore_metrics::count_deleted;
@@ -39,12 +40,21 @@ pub enum Progress {
     Left,
 }
 
+/// Removed tenants of which nothing was left, each with the version of its removal, and when that was seen.
+type EmptyTenants = HashMap<(TenantPk, i64), Instant>;
+
 /// Deletes after each removal, whichever process it was made by, and periodically, until the server drains.
 pub(in crate::service) async fn run(service: Service) {
-    let mut changes = service.documents.changes();
+    let (mut changes, mut empty) = (service.documents.changes(), EmptyTenants::new());
     loop {
+        // The sweep is about these, so that one whose removal is seen meanwhile is not swept twice.
+        let refreshed = service.documents.refresh().await;
         let removed = removed_tenants(&service);
-        let pause = match sweep(&service).await {
+        let swept = match refreshed {
+            Ok(()) => sweep_others(&service, &removed, &mut empty).await,
+            Err(error) => Err(error),
+        };
+        let pause = match swept {
             Ok(Progress::NothingFound) => SWEEP_INTERVAL,
             Ok(Progress::Deleted) => PAUSE,
             Ok(Progress::Left) => RETRY_INTERVAL,
@@ -65,11 +75,28 @@ fn removed_tenants(service: &Service) -> Vec<TenantPk> {
 }
 
 /// Takes the next step of deleting what each removed tenant has.
+#[cfg(feature = "internals")]
 pub async fn sweep(service: &Service) -> store::Result<Progress> {
     service.documents.refresh().await?;
+    sweep_others(service, &removed_tenants(service), &mut EmptyTenants::new()).await
+}
+
+/// Takes the next step of deleting what each removed tenant has, but for those of which nothing was left at the last look,
+/// unless that was an hour ago: a removal stays, so there are ever more of them.
+async fn sweep_others(service: &Service, removed: &[TenantPk], empty: &mut EmptyTenants) -> store::Result<Progress> {
+    empty.retain(|_, seen_at| seen_at.elapsed() < SWEEP_INTERVAL);
     let mut progress = Progress::NothingFound;
-    for removal in service.documents.all(DocumentKind::Removal) {
-        progress = progress.max(left_if_damaged(delete_next(service, &removal).await, removal.tenant)?);
+    let removals = service.documents.all(DocumentKind::Removal).into_iter();
+    for removal in removals.filter(|removal| removed.contains(&removal.tenant)) {
+        let key = (removal.tenant, removal.version);
+        if empty.contains_key(&key) {
+            continue;
+        }
+        let one = left_if_damaged(delete_next(service, &removal).await, removal.tenant)?;
+        if one == Progress::NothingFound {
+            empty.insert(key, Instant::now());
+        }
+        progress = progress.max(one);
     }
     Ok(progress)
 }
@@ -133,7 +160,7 @@ async fn delete_documents(
     is_meant: impl Fn(DocumentKind) -> bool,
 ) -> store::Result<Progress> {
     let mut progress = Progress::NothingFound;
-    let documents = service.documents.of_all().into_iter().filter(|document| document.tenant == tenant);
+    let documents = service.documents.of_tenant(tenant).into_iter();
     for document in documents.filter(|document| document.kind != DocumentKind::Removal && is_meant(document.kind)) {
         if !is_removed(service, tenant).await? {
             break;

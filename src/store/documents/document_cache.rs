@@ -69,6 +69,14 @@ impl DocumentCache {
         from.take_while(|((owner, of, _), _)| (*owner, *of) == (tenant, kind)).map(|(_, one)| one.clone()).collect()
     }
 
+    /// All documents of the tenant, of every kind.
+    pub fn of_tenant(&self, tenant: TenantPk) -> Vec<Arc<Document>> {
+        let cached = self.cached();
+        // The kinds are in their order.
+        let from = cached.by_key.range((tenant, DocumentKind::ALL[0], String::new())..);
+        from.take_while(|((owner, ..), _)| *owner == tenant).map(|(_, one)| one.clone()).collect()
+    }
+
     /// All tenants' documents of a kind.
     pub fn all(&self, kind: DocumentKind) -> Vec<Arc<Document>> {
         self.cached().by_key.values().filter(|document| document.kind == kind).cloned().collect()
