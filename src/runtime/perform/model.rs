@@ -215,8 +215,12 @@ impl TokenStream {
                 None => self.publisher.publish(Channel::Response, piece),
             },
             Delta::Thinking(piece) => self.publisher.publish(Channel::Thinking, piece),
-            // The end of the stream corrects what was published.
-            Delta::WasThinking => {}
+            // The end of the stream corrects what was published. Tags in that text are none of the answer's.
+            Delta::WasThinking => {
+                if self.tags.is_some() {
+                    self.tags = Some(TagFilter::default());
+                }
+            }
             Delta::ToolCall { .. } | Delta::Replay(_) | Delta::Usage(_) | Delta::Stop(_) => {}
         }
     }
@@ -227,5 +231,30 @@ impl TokenStream {
             let (rest, _) = tags.finish();
             self.publisher.publish(Channel::Response, &rest);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A model whose prompt template opens its thinking may reason about the tags of the answer.
+    #[test]
+    fn a_tag_in_what_was_thinking_hides_nothing_of_the_answer() {
+        let head = StreamHead {
+            stream_id: "stream".into(),
+            phase: Phase::Synthesis,
+            step_id: None,
+            step_description: None,
+            thread_id: "t".into(),
+            run_id: "run".into(),
+            trace_id: String::new(),
+        };
+        let mut tokens = TokenStream::open(&Hub::new(1 << 16), ThreadPk(1), head);
+        let text = |text: &str| Delta::Text(text.to_owned());
+        for delta in [text("Sources: <uiMetadata>. "), Delta::WasThinking, text("It is <b>four</b>.")] {
+            tokens.publish(&delta);
+        }
+        assert_eq!(tokens.publisher.text(Channel::Response), "Sources: It is <b>four</b>.");
     }
 }
