@@ -6,6 +6,7 @@ mod agents_ask;
 mod agents_decide;
 mod agents_fail;
 mod agents_need_auth;
+mod agents_work;
 mod answer_form;
 mod at_once;
 mod budget;

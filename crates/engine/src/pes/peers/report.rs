@@ -33,26 +33,11 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
         cancel::settle(tx, id, true);
         return TaskOutcome::Continues;
     }
-    let is_news = task.remote_task_id.is_none() && report.remote_task_id.is_some();
-    let waits = matches!(report.state, PeerState::InputRequired | PeerState::AuthRequired);
-    let refusal = task.refusal.clone().filter(|_| waits && report.question == task.remote_question);
-    tx.change_task(id, |task| {
-        task.action = None;
-        (task.negative_replies, task.unreadable_replies) = (0, 0);
-        task.reason = None;
-        task.remote_task_id = task.remote_task_id.take().or(report.remote_task_id.take());
-        task.remote_context_id = report.remote_context_id.take().or(task.remote_context_id.take());
-        task.remote_question = report.question.clone();
-        task.refusal = refusal.clone();
-        // Whether an answer that had to be looked for has arrived is not certain: a person is asked once more.
-        if report.state != PeerState::AuthRequired || what == TaskActionKind::Resend {
-            task.auth_answer = None;
-        }
-        if let Some(patience) = report.patience_ms {
-            task.deadline = task.deadline.min(task.created_at.saturating_add(patience));
-        }
-    });
-    let (call, message) = (task.call_id.clone(), report.message.clone());
+    let refusal = store_report(tx, &task, what, &mut report);
+    // The log has these, too, so they are recorded also if the status stays the same.
+    let shown = |task: &Task| (task.remote_task_id.clone(), task.remote_context_id.clone(), task.deadline);
+    let is_news = tx.state.tasks.get(id).is_some_and(|(_, changed)| shown(changed) != shown(&task));
+    let message = report.message.clone();
     let ends = |status, code: CallCode| {
         let why = report.message.clone().unwrap_or_else(|| format!("{} gave no reason", task.agent_id));
         (status, Err(ToolError::new(code, why)))
@@ -78,27 +63,55 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
             let asked = PeerQuestion::of_waiting(&task, report).after_refusal(&task, refusal);
             return question::ask_a_person(tx, &task, asked);
         }
-        PeerState::AuthRequired => {
-            let report = PeerReport { form: None, ..report };
-            let asked = PeerQuestion::of(&task, SuspensionKind::PeerAuth, report, InputType::Confirm);
-            let is_certain = task.status != TaskStatus::InDoubt;
-            let answer =
-                task.auth_answer.clone().filter(|answer| is_certain && asked.is_answered_by(answer, tx.stamp.now));
-            if let Some(answer) = answer {
-                if answer.is_sent {
-                    task_continues(tx, id, TaskStatus::Working, message, is_news);
-                } else {
-                    send::send_auth_answer(tx, &task, answer);
-                }
-                return TaskOutcome::Continues;
-            }
-            tx.change_task(id, |task| task.auth_answer = None);
-            task_continues(tx, id, TaskStatus::AuthRequired, message, is_news);
-            return question::ask_a_person(tx, &task, asked.after_refusal(&task, refusal));
-        }
+        PeerState::AuthRequired => return auth_required(tx, &task, report, refusal, is_news),
     };
     tx.change_task(id, |task| task.message = message);
-    end_task(tx, id, &call, status, result)
+    end_task(tx, id, &task.call_id, status, result)
+}
+
+/// Stores what the report says of the task, besides its state and its message. Returns why the agent refused the answer to
+/// the question that it still asks.
+fn store_report(tx: &mut Tx<'_>, task: &Task, what: TaskActionKind, report: &mut PeerReport) -> Option<String> {
+    let waits = matches!(report.state, PeerState::InputRequired | PeerState::AuthRequired);
+    let refusal = task.refusal.clone().filter(|_| waits && report.question == task.remote_question);
+    tx.change_task(&task.task_id, |task| {
+        task.action = None;
+        (task.negative_replies, task.unreadable_replies) = (0, 0);
+        task.reason = None;
+        task.remote_task_id = task.remote_task_id.take().or(report.remote_task_id.take());
+        task.remote_context_id = report.remote_context_id.take().or(task.remote_context_id.take());
+        task.remote_question = report.question.clone();
+        task.refusal = refusal.clone();
+        // Whether an answer that had to be looked for has arrived is not certain: a person is asked once more.
+        if report.state != PeerState::AuthRequired || what == TaskActionKind::Resend {
+            task.auth_answer = None;
+        }
+        if let Some(patience) = report.patience_ms {
+            task.deadline = task.deadline.min(task.created_at.saturating_add(patience));
+        }
+    });
+    refusal
+}
+
+/// The agent waits for an authorisation. It is told that it was given, if a person has said so, else a person is asked.
+/// `why`: why it refused the last answer, if it did.
+fn auth_required(tx: &mut Tx<'_>, task: &Task, report: PeerReport, why: Option<String>, is_news: bool) -> TaskOutcome {
+    let (id, message) = (&task.task_id, report.message.clone());
+    let report = PeerReport { form: None, ..report };
+    let asked = PeerQuestion::of(task, SuspensionKind::PeerAuth, report, InputType::Confirm);
+    let is_certain = task.status != TaskStatus::InDoubt;
+    let answer = task.auth_answer.clone().filter(|answer| is_certain && asked.is_answered_by(answer, tx.stamp.now));
+    let Some(answer) = answer else {
+        tx.change_task(id, |task| task.auth_answer = None);
+        task_continues(tx, id, TaskStatus::AuthRequired, message, is_news);
+        return question::ask_a_person(tx, task, asked.after_refusal(task, why));
+    };
+    if answer.is_sent {
+        task_continues(tx, id, TaskStatus::Working, message, is_news);
+    } else {
+        send::send_auth_answer(tx, task, answer);
+    }
+    TaskOutcome::Continues
 }
 
 /// The task is not over: the agent is asked again, soon if it has just received a message of ours. An agent that
