@@ -127,7 +127,7 @@ export const rowHeight = () => (isNarrow() ? 34 : 26);
 
 let pen = null;
 
-/** Breaks a text into at most `most` lines of at most `width` pixels; “…” replaces the rest. */
+/** A text in at most `most` lines of at most `width` pixels; “…” replaces the rest. */
 export function wrap(text, width, most, font) {
   pen ??= document.createElement('canvas').getContext('2d');
   pen.font = font;

@@ -112,7 +112,7 @@ export function tickText(spec, now) {
   }
 }
 
-/** Starts updates; paused while the page is hidden or `isHeld()`. */
+/** Starts updates; none while the page is hidden or `isHeld()`. */
 export function startTicking(clock, isHeld, document = globalThis.document) {
   const write = () => {
     if (document.hidden || isHeld()) return;

@@ -77,7 +77,7 @@ export function openThread({
       tell();
     },
     caught_up: () => take.observation(null),
-    /** Too slow, or our cursor is not in the log: then reads the state before it. What is not folded yet is known, too. */
+    /** Too slow, or our cursor is not in the log: reads the state before it if that is not known. */
     gap({ fromSeq }) {
       const known = queue.findLast(Boolean)?.seq ?? history.lastSeq;
       queue = [];

@@ -44,7 +44,10 @@ export function fold(state, told) {
 }
 
 const TAKE = {
-  RUN_STARTED: (state, content, { runId }) => ({ ...state, run: runId, query: content.query, failed: false, ...nothingOpen() }),
+  // Without a plan, the list is the last run's item.
+  RUN_STARTED: (state, content, { runId }) => ({
+    ...state, ...(state.planVersion === 0 ? { items: [], outputs: {}, called: {} } : {}), run: runId, query: content.query, failed: false, ...nothingOpen(),
+  }),
   // The run that ends may also be a queued one.
   RUN_FINISHED: (state, content, { runId }) => ({
     ...state, ...(state.run === runId ? { run: null, ...nothingOpen() } : {}), failed: content.status === 'failed',

@@ -139,7 +139,7 @@ function Waits({ thread, item }) {
     <tr><th scope="row">together</th><td class="n">${duration(whole)}</td></tr></tbody></table>`;
 }
 
-/** An item of the active run, retried or skipped by hand; one of a run that is over is asked for in another. */
+/** An item of the active run, retried or skipped by hand; one of an ended run is asked for in another. */
 function ByHand({ ctx, thread, item }) {
   const { press, busy, problem } = usePress(ctx);
   const { draft, take } = useComposer(thread);

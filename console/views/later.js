@@ -1,4 +1,4 @@
-// Views whose modules are loaded when first shown, once the server answers, to keep the first load small.
+// Views whose modules are loaded when first shown, to keep the first load small.
 
 import { html, useLayoutEffect, useState } from '../vendor/preact-htm.js';
 import { Loading } from './parts.js';
@@ -16,7 +16,7 @@ const styled = withStyles('css/text.css', 'css/pages.css');
 
 let reading = 0;
 
-/** Whether a view to be shown is still loading: it is not painted before. */
+/** Whether a view to be shown is still loading. */
 export const isReading = () => reading > 0;
 
 const nothing = () => null;
@@ -54,12 +54,12 @@ function later(name, load, meanwhile = (shown) => shown) {
     return meanwhile(state === 'missing' ? html`<${Missing} />` : html`<p class="fact dim" data-testid="not-yet">This part of the page
       is read as soon as the server answers.</p>`);
   }
-  /** Requests it before it is shown. */
+  /** Requests it early. */
   Later.early = () => load().catch(nothing);
   return Later;
 }
 
-/** Browsers do not retry a failed import, and parts of two versions may not fit: the page has to be reloaded. */
+/** Browsers do not retry a failed import, and parts of two versions may not fit. */
 const Reload = () => html`<button type="button" class="b small" onClick=${() => location.reload()}>Load the page again</button>`;
 
 const Missing = () => html`<p class="fact" role="alert" data-testid="not-read">This part of the page could not be read: the server

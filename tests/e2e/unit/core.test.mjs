@@ -55,6 +55,22 @@ test('an item is called whatever a model calls it', () => {
   }
 });
 
+test('a run without a plan begins without the item of the last one', () => {
+  const told = (seq, type, runId, content) => ({ seq, type, runId, threadId: 't', timestamp: seq, content });
+  const item = (status) => ({ itemId: 'run_1', item: { status, updatedTimestamp: 1 }, stepOutput: { stepId: 'run_1', status } });
+  const log = [
+    told(1, 'RUN_STARTED', 'run_1', { query: 'one' }),
+    told(2, 'ITEM_STATUS_CHANGE', 'run_1', item('completed')),
+    told(3, 'RUN_FINISHED', 'run_1', { status: 'completed' }),
+  ];
+  const before = log.reduce(fold, empty());
+  assert.deepEqual([before.items.length, Object.keys(before.outputs)], [1, ['run_1']]);
+  const after = fold(before, told(4, 'RUN_STARTED', 'run_2', { query: 'two' }));
+  assert.deepEqual([after.items, after.outputs, after.called], [[], {}, {}]);
+  const planned = fold({ ...before, planVersion: 1 }, told(4, 'RUN_STARTED', 'run_2', { query: 'two' }));
+  assert.equal(planned.items.length, 1);
+});
+
 test('a type that is not known changes the seq and nothing else', () => {
   const { log } = all.find(({ name }) => name === 'demo');
   let state = empty();

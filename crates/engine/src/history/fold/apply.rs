@@ -66,7 +66,13 @@ impl Fold {
                 self.list.apply_status_change(body);
             }
             // The message of a queued run counts when the run starts, and that of a steer at once.
-            Fact::RunStarted(body) => self.messages.push(body.message.clone()),
+            Fact::RunStarted(body) => {
+                self.messages.push(body.message.clone());
+                // No version of a plan: the list is the last run's item, which the run's own item replaces.
+                if self.plan_version == 0 {
+                    self.list = ListFold::default();
+                }
+            }
             Fact::FinalResponse(body) => self.messages.push(body.message.clone()),
             Fact::StateUpdate(body) => self.apply_state_update(body),
             Fact::ToolCall(body) => context.item.into_iter().for_each(|item| self.list.calls.add_calls(item, body)),
