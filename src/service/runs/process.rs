@@ -95,6 +95,7 @@ async fn accept_run(
         Some((config, version)) => vec![pushes::receiver(service, caller, &run, config, *version)?],
         None => Vec::new(),
     };
+    let mut refusal = CommandError::Gone;
     for _ in 0..MAX_TRIES {
         let (row, no_config) = (find_thread(service, caller, id).await?, ThreadConfig::default());
         let (pk, core, config) = match &row {
@@ -131,7 +132,7 @@ async fn accept_run(
         match service.runtime.decide(pk, event, extras).await {
             Err(CommandError::Exists | CommandError::Gone) => {}
             // The thread has changed since it was read.
-            Err(CommandError::Fault(fault)) if has_rewind && fault.code == Code::ThreadBusy => {}
+            Err(CommandError::Fault(fault)) if has_rewind && fault.code == Code::ThreadBusy => refusal = fault.into(),
             Err(refusal) => return Err(refusal),
             Ok(decided) => {
                 failpoint::reached("process.acked");
@@ -139,7 +140,7 @@ async fn accept_run(
             }
         }
     }
-    Err(CommandError::Gone)
+    Err(refusal)
 }
 
 /// The query as the engine gets it. `writers` wrote the instructions of its thread.

@@ -14,7 +14,7 @@ use crate::domain::run::{OnBusy, Run, RunStatus};
 use crate::domain::tool::CallRecord;
 use crate::engine::event::Rewind;
 use crate::engine::history::ShownPlan;
-use crate::engine::step::{Row, RowKind};
+use crate::engine::step::RowKind;
 use crate::runtime::CommandError;
 use crate::runtime::rows::{legible, read};
 use crate::service::once::{self, Idempotent};
@@ -75,13 +75,17 @@ pub(super) async fn of(
             check_may_cancel(ask.on_busy)?;
             prepare(service, row, at).await?;
             let runs = unfinished_runs(service, row.pk).await?;
+            let is_named = |run: &UnfinishedRun| matches!(at, ContinueAt::After(id) if run.queued.as_ref() == Some(id));
+            if runs.iter().any(is_named) {
+                return Err(unknown().into());
+            }
             if let Some(key) = key
                 && once::is_stored(service, caller, key).await?
             {
                 return Err(CommandError::Duplicate);
             }
             for run in &runs {
-                cancel_if_unfinished(service, caller, run).await?;
+                cancel_if_unfinished(service, caller, &run.id).await?;
             }
             let row = threads::row(service, caller, id).await?;
             Ok(Some(Box::new(prepare(service, &row, at).await?)))
@@ -90,13 +94,22 @@ pub(super) async fn of(
     }
 }
 
+struct UnfinishedRun {
+    id: RunId,
+    /// The message of a queued run, which its cancel takes back.
+    queued: Option<MessageId>,
+}
+
 /// The active run and the queued ones, which come first: the end of the active run begins none of them.
-async fn unfinished_runs(service: &Service, pk: ThreadPk) -> Result<Vec<RunId>> {
+async fn unfinished_runs(service: &Service, pk: ThreadPk) -> Result<Vec<UnfinishedRun>> {
     let (_, rows) = service.store.load(pk).await?.ok_or_else(|| Fault::not_found("thread"))?;
-    let mut runs: Vec<&Row> = rows.iter().filter(|row| row.kind == RowKind::Run).collect();
-    let is_queued = |row: &Row| legible::<Run>(row).is_some_and(|run| run.status == RunStatus::Queued);
-    runs.sort_by_key(|row| !is_queued(row));
-    Ok(runs.into_iter().map(|row| row.id.as_str().into()).collect())
+    let runs = rows.iter().filter(|row| row.kind == RowKind::Run).map(|row| {
+        let queued = legible::<Run>(row).filter(|run| run.status == RunStatus::Queued);
+        UnfinishedRun { id: row.id.as_str().into(), queued: queued.map(|run| run.message_id) }
+    });
+    let mut runs: Vec<UnfinishedRun> = runs.collect();
+    runs.sort_by_key(|run| run.queued.is_none());
+    Ok(runs)
 }
 
 async fn cancel_if_unfinished(service: &Service, caller: &Caller, run: &RunId) -> Result<()> {

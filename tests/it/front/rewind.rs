@@ -1,8 +1,10 @@
 //! `after` of `POST /threads/{thread}/process`: a thread goes back to an earlier message.
 
+use futures_util::future::join;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
+use crate::support::store::{Mood, Moody};
 
 async fn items(app: &App, path: &str) -> Vec<Value> {
     app.get(path).await.expect(200)["items"].as_array().unwrap().clone()
@@ -134,6 +136,22 @@ async fn a_query_that_is_refused_cancels_nothing() {
     assert_eq!(stands, ["completed", "suspended"]);
 }
 
+/// The message of a queued run is none of the conversation, and the cancel of the run takes it back.
+#[tokio::test]
+async fn a_thread_does_not_go_back_to_a_message_that_is_queued() {
+    let app = App::start().await;
+    app.suspend("t1", "send").await;
+    app.post("/threads/t1/process", json!({ "query": "hello" })).await.expect(202);
+    let queued = said(&app, "t1").await.pop().unwrap();
+    assert_eq!(queued["content"], "hello");
+    let body = json!({ "query": "count", "after": queued["messageId"], "onBusy": "interrupt" });
+    let refused = app.post("/threads/t1/process", body).await.problem("invalid");
+    assert_eq!(refused["errors"][0]["pointer"], "/after");
+    let runs = items(&app, "/threads/t1/runs").await;
+    let stands: Vec<&Value> = runs.iter().map(|run| &run["status"]).collect();
+    assert_eq!(stands, ["suspended", "queued"], "nothing is cancelled");
+}
+
 /// The run that the first request started continues, whatever is sent under its key.
 #[tokio::test]
 async fn a_query_that_goes_back_and_is_sent_again_cancels_nothing() {
@@ -185,4 +203,25 @@ async fn a_thread_goes_on_from_a_message_that_was_never_answered() {
     assert_eq!(contents(&before), ["hang"]);
     go_back(&app, "hello", &before[0]["messageId"]).await;
     assert_eq!(contents(&said(&app, "t1").await), ["hang", "hello", "Hello there."]);
+}
+
+/// And not unknown: it is there.
+#[tokio::test]
+async fn a_thread_that_changes_whenever_it_was_read_is_busy() {
+    let store = Moody::fresh().await;
+    let app = App::of(store.clone(), |_| {}).await;
+    app.finish("t1", "hello").await;
+    store.set("messages", Mood::Hangs);
+    let changes = async {
+        for n in 0..8 {
+            store.holds("messages").await;
+            let changed = app.ask("PUT", "/threads/t1/agent-state").json(&json!({ "data": n })).send();
+            changed.await.expect(200);
+            // The call that waits is answered, the next one waits.
+            store.set("messages", Mood::HangsNext);
+        }
+    };
+    let back = app.post("/threads/t1/process", json!({ "query": "hello", "after": "start" }));
+    let (said, ()) = join(back, changes).await;
+    said.problem("thread_busy");
 }
