@@ -18,7 +18,8 @@ use crate::store::{AuditRow, KeyAdded, KeyRow, Result, Rotation, Store};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewKey {
     pub tenant: String,
-    /// Who or what will use it: its decisions are recorded under this name. No other key of the tenant ever had it.
+    /// Who or what will use it: its decisions are recorded under this name. No other key of the tenant has it, or had it
+    /// in the time that the audit tells of.
     pub name: String,
     pub scopes: Vec<Scope>,
     /// It is not accepted from then on; absent = until it is revoked.

@@ -18,7 +18,8 @@ section! {
         thread_days: Kept = Kept::Days(400), by_path();
         /// The usage of model calls, also of deleted threads, and the spending of past days and months.
         usage_days: Kept = Kept::Days(400), by_path();
-        /// Lines of the audit, in chain order; a line that records the deletion replaces them.
+        /// Lines of the audit, in chain order; a line that records the deletion replaces them. Revoked and expired keys are
+        /// forgotten with them, or with the threads if these are kept longer.
         audit_days: Kept = Kept::Days(730), by_path();
         /// The terms for the threads of one tenant, by its name, and whether its threads may be deleted at all. Write
         /// them as [retention.tenants.NAME] tables.

@@ -104,6 +104,9 @@ pub trait KeyStore: Send + Sync + 'static {
     async fn key_by_hash(&self, hash: &str) -> Result<Option<KeyRow>>;
     /// The key of the tenant that has this name, revoked or not.
     async fn key_by_name(&self, tenant: TenantPk, name: &str) -> Result<Option<KeyRow>>;
+    /// Deletes at most `limit` keys of the tenant that were revoked, or else expired, before this, except those with a name
+    /// in `kept`, and its newest key: whether a server needs keys is known by those that there are. Returns how many.
+    async fn forget_keys(&self, tenant: TenantPk, before: Millis, kept: &[String], limit: u32) -> Result<u64>;
 }
 
 impl KeyRow {

@@ -1266,7 +1266,10 @@ export interface NewHold {
 export interface NewKey {
   /** It is not accepted from then on; absent = until it is revoked. */
   expiresAt?: number;
-  /** Who or what will use it: its decisions are recorded under this name. No other key of the tenant ever had it. */
+  /**
+   * Who or what will use it: its decisions are recorded under this name. No other key of the tenant has it, or had it
+   * in the time that the audit tells of.
+   */
   name: string;
   scopes: Scope[];
   tenant: string;

@@ -108,7 +108,7 @@ pub(crate) fn too_many_keys(max_keys: usize) -> Fault {
     Fault::new(Code::TooManyDocuments, detail)
 }
 
-/// Names are never reused: the audit refers to them even after a key was revoked.
+/// The audit refers to a name even after its key was revoked: it is free when the key is forgotten with the audit.
 pub(crate) fn name_taken(name: &str) -> Fault {
     let detail = format!("`{name}` is or was the name of a key of this tenant, and stands in its audit; take another.");
     Fault::new(Code::KeyExists, detail).at("/name", "is taken")

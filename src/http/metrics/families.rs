@@ -132,7 +132,7 @@ pub const COUNTED: &[Family] = &[
     (
         "pes_chore_deleted_total",
         Counter,
-        "What was deleted in the background, because of its age or after its thread: thread, entry (of a log), row, answer, lookup, delivery, session, document (that was deleted), usage, spend, audit. What a request deletes itself does not count.",
+        "What was deleted in the background, because of its age or after its thread: thread, entry (of a log), row, answer, lookup, delivery, session, document (that was deleted), usage, spend, audit, key (that ended). What a request deletes itself does not count.",
     ),
     (
         "pes_schedule_fires_total",

@@ -78,7 +78,7 @@ fn known(family: &str, config: &Config) -> KnownLabels {
             "kind",
             &[
                 "thread", "entry", "row", "answer", "lookup", "delivery", "session", "document", "usage", "spend",
-                "audit",
+                "audit", "key",
             ],
         ),
         "pes_chore_lag_seconds" => one("kind", &["threads", "logs", "erasure", "audit"]),

@@ -132,7 +132,8 @@ impl Proofs<'_> {
         let Some(question) = lines.iter().rfind(|line| is_question(line)) else { return Ok(Value::Null) };
         let decided = |line: &&AuditRow| is_answer(line, question) && line.action != ExpiryPolicy::Remind.as_str();
         let Some(line) = lines.iter().find(decided) else { return Ok(Value::Null) };
-        // Among the keys that are stored, a tenant never uses a name again. A key in the settings may have had it before.
+        // While lines about a key are kept, no other that is stored gets its name. A key in the settings may have had it
+        // before.
         let key = self.service.store.key_by_name(self.caller.tenant, &line.actor).await?;
         let key = key.filter(|key| key.created_at <= line.at);
         Ok(json!({

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::expire::OldThreads;
-use super::{audit, compact, expire, report_caught_up, skip_damaged, usage};
+use super::{audit, compact, expire, keys, report_caught_up, skip_damaged, usage};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::retention::Terms;
@@ -36,9 +36,9 @@ pub(in crate::service) async fn run(service: Service) {
     }
 }
 
-/// Deletes everything that is too old now: usage, audit lines, threads, and the old part of the logs of other threads. It
-/// pauses between batches, so that no request waits. Tenants take turns, so that one with much to delete does not delay the
-/// others. Returns `false` if something is left because the sweep took too long.
+/// Deletes everything that is too old now: usage, audit lines, ended keys, threads, and the old part of the logs of other
+/// threads. It pauses between batches, so that no request waits. Tenants take turns, so that one with much to delete does
+/// not delay the others. Returns `false` if something is left because the sweep took too long.
 pub async fn sweep(service: &Service) -> store::Result<bool> {
     let (begun, now, retention) = (Instant::now(), service.now(), &service.config.retention);
     let tenants = service.store.tenants().await?.into_iter().filter(|(_, name)| retention.hold_of(name).is_none());
@@ -97,6 +97,8 @@ impl OldOfTenant {
         if *has_records {
             skip_damaged(usage::of_tenant(service, *pk).await, format_args!("the usage of tenant `{name}`"))?;
             skip_damaged(audit::of_tenant(service, *pk).await, format_args!("the audit of tenant `{name}`"))?;
+            let ended = keys::of_tenant(service, *pk, *terms).await;
+            skip_damaged(ended, format_args!("an ended key of tenant `{name}`"))?;
             *has_records = false;
         }
         if *has_threads {

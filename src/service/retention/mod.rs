@@ -4,6 +4,7 @@ mod audit;
 mod chores;
 mod compact;
 mod expire;
+mod keys;
 mod remains;
 mod usage;
 

@@ -56,6 +56,14 @@ const TOUCH: &str = "UPDATE api_keys SET used_at = $2 WHERE key_id = $1 AND (use
 
 const REVOKE: &str = "UPDATE api_keys SET revoked_at = $2 WHERE key_id = $1 AND revoked_at IS NULL";
 
+/// The time is compared twice, because a key that expired may be made valid again between the two.
+const FORGET: &str = "
+DELETE FROM api_keys WHERE coalesce(revoked_at, expires_at) < $2 AND key_id IN (
+    SELECT key_id FROM api_keys WHERE tenant = $1 AND coalesce(revoked_at, expires_at) < $2
+    AND name <> ALL ($3) AND (created_at, key_id) < (
+        SELECT created_at, key_id FROM api_keys WHERE tenant = $1 ORDER BY created_at DESC, key_id DESC LIMIT 1)
+    LIMIT $4)";
+
 const IS_SERVED: &str = "SELECT EXISTS (SELECT FROM replicas WHERE alive_until > now())";
 
 /// The two tenants, and whether the second has nothing but keys.
@@ -165,6 +173,12 @@ impl KeyStore for Postgres {
         let query = sqlx::query(BY_NAME).bind(tenant.0).bind(escaped(name));
         let found = self.pool.fetch_optional(query).await?;
         found.as_ref().map(KeyRow::read).transpose()
+    }
+
+    async fn forget_keys(&self, tenant: TenantPk, before: Millis, kept: &[String], limit: u32) -> Result<u64> {
+        let kept: Vec<String> = kept.iter().map(|name| escaped(name).into_owned()).collect();
+        let forget = sqlx::query(FORGET).bind(tenant.0).bind(before).bind(kept).bind(i64::from(limit));
+        self.pool.execute(forget).await
     }
 }
 

@@ -76,6 +76,16 @@ const TOUCH: &str = "UPDATE api_keys SET used_at = ?2 WHERE key_id = ?1 AND (use
 
 const REVOKE: &str = "UPDATE api_keys SET revoked_at = ?2 WHERE key_id = ?1 AND revoked_at IS NULL";
 
+const ENDED: &str = "
+SELECT key_id, name FROM api_keys WHERE tenant = ?1 AND coalesce(revoked_at, expires_at) < ?2
+AND (created_at, key_id) < (
+    SELECT created_at, key_id FROM api_keys WHERE tenant = ?1 ORDER BY created_at DESC, key_id DESC LIMIT 1)
+LIMIT ?3";
+
+/// One that expired may be valid again by now.
+const FORGET: &str = "
+DELETE FROM api_keys WHERE key_id IN (SELECT value FROM json_each(?1)) AND coalesce(revoked_at, expires_at) < ?2";
+
 #[async_trait]
 impl KeyStore for Sqlite {
     async fn tenant(&self, name: &str, now: Millis) -> Result<TenantPk> {
@@ -168,6 +178,20 @@ impl KeyStore for Sqlite {
         let query = sqlx::query(BY_NAME).bind(tenant.0).bind(name);
         let found = query.fetch_optional(&self.readers).await.map_err(self.unreadable())?;
         found.as_ref().map(KeyRow::read).transpose()
+    }
+
+    async fn forget_keys(&self, tenant: TenantPk, before: Millis, kept: &[String], limit: u32) -> Result<u64> {
+        // Each name is that of one key, so enough are left without them.
+        let most = i64::from(limit) + kept.len() as i64;
+        let query = sqlx::query_as::<_, (String, String)>(ENDED).bind(tenant.0).bind(before).bind(most);
+        let mut ended = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
+        ended.retain(|(_, name)| !kept.contains(name));
+        ended.truncate(limit as usize);
+        if ended.is_empty() {
+            return Ok(0);
+        }
+        let ended = ended.into_iter().map(|(key_id, _)| key_id).collect::<serde_json::Value>().to_string();
+        self.writer.chore(move |tx| tx.execute(FORGET, params![ended, before])).await.map(|forgotten| forgotten as u64)
     }
 }
 

@@ -167,7 +167,7 @@ async fn a_configured_key_has_one_name_wherever_it_stands() {
 }
 
 #[tokio::test]
-async fn a_name_is_one_keys_in_its_tenant_for_ever() {
+async fn a_name_stays_that_of_a_revoked_key() {
     let store = fresh_store().await;
     let auth = configured(&["acme/boss:admin:k1"]);
     let keys = Keys::open(&auth, store.clone(), Arc::new(|| 1)).await.unwrap();

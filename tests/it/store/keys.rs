@@ -17,6 +17,7 @@ super::on_every_store!(
     a_key_is_revoked_once,
     a_key_is_rotated_while_it_counts_and_its_use_is_written_once_an_hour,
     a_name_is_used_once_in_a_tenant,
+    keys_that_ended_before_a_time_are_forgotten_but_for_the_newest,
     as_many_valid_keys_are_stored_as_a_tenant_may_have,
     making_and_revoking_a_key_leave_a_line_each,
     a_tenant_takes_over_what_another_has_if_it_has_nothing_itself,
@@ -102,6 +103,35 @@ async fn a_name_is_used_once_in_a_tenant(bed: Bed) {
     let other = bed.other_tenant().await;
     assert!(add(&other, KeyRow { tenant_name: "other".into(), ..named(&other, "k3") }).await);
     assert_eq!(bed.store.keys().await.unwrap().len(), 2);
+}
+
+/// The newest stays, because a server on which no key was ever made needs none.
+async fn keys_that_ended_before_a_time_are_forgotten_but_for_the_newest(bed: Bed) {
+    let other = bed.other_tenant().await;
+    assert!(add(&other, key(&other, "of another")).await && revoke(&other, "of another", 20).await);
+    assert!(add(&other, KeyRow { created_at: 8, ..key(&other, "newest of another") }).await);
+    for id in ["valid", "revoked 1", "revoked 2", "revoked 3", "revoked later", "named"] {
+        assert!(add(&bed, key(&bed, id)).await);
+    }
+    assert!(add(&bed, KeyRow { expires_at: Some(20), ..key(&bed, "expired") }).await);
+    assert!(add(&bed, KeyRow { expires_at: Some(30), ..key(&bed, "expires later") }).await);
+    assert!(add(&bed, KeyRow { expires_at: Some(20), ..key(&bed, "expired and revoked later") }).await);
+    assert!(add(&bed, KeyRow { created_at: 8, ..key(&bed, "newest") }).await);
+    for (id, at) in [("revoked 1", 20), ("revoked 2", 29), ("revoked 3", 29), ("revoked later", 30), ("named", 20)] {
+        assert!(revoke(&bed, id, at).await);
+    }
+    assert!(revoke(&bed, "newest", 20).await && revoke(&bed, "expired and revoked later", 30).await);
+    let forget = async |limit| {
+        let kept = ["name of named".to_owned(), "name'\0".to_owned()];
+        bed.store.forget_keys(bed.tenant, 30, &kept, limit).await.unwrap()
+    };
+    assert_eq!([forget(3).await, forget(3).await, forget(3).await], [3, 1, 0]);
+    let mut left: Vec<String> =
+        bed.store.keys_of(bed.tenant).await.unwrap().into_iter().map(|key| key.key_id).collect();
+    left.sort();
+    assert_eq!(left, ["expired and revoked later", "expires later", "named", "newest", "revoked later", "valid"]);
+    assert_eq!(bed.store.keys_of(other.tenant).await.unwrap().len(), 2, "those of another tenant are not meant");
+    assert!(add(&bed, KeyRow { name: "name of expired".into(), ..key(&bed, "again") }).await);
 }
 
 async fn as_many_valid_keys_are_stored_as_a_tenant_may_have(bed: Bed) {

@@ -1489,7 +1489,8 @@ class NewKey(TypedDict):
 
     # It is not accepted from then on; absent = until it is revoked.
     expiresAt: NotRequired[int]
-    # Who or what will use it: its decisions are recorded under this name. No other key of the tenant ever had it.
+    # Who or what will use it: its decisions are recorded under this name. No other key of the tenant has it, or had
+    # it in the time that the audit tells of.
     name: str
     scopes: list[Scope]
     tenant: str

@@ -165,6 +165,7 @@ passed_on! {
     touch_key(key_id: &str, now: Millis, since: Millis, audit: Option<AuditRow>) -> ();
     key_by_hash(hash: &str) -> Option<KeyRow>;
     key_by_name(tenant: TenantPk, name: &str) -> Option<KeyRow>;
+    forget_keys(tenant: TenantPk, before: Millis, kept: &[String], limit: u32) -> u64;
 }
 
 passed_on! {
