@@ -44,7 +44,7 @@ export function useAgain() {
 export const ReadAgain = () => html`<button type="button" class="b small" data-testid="read-again"
   onClick=${() => dispatchEvent(new Event('focus'))}>Read again</button>`;
 
-export const useList = (ctx, path) => useRead(ctx, [path, useAgain()], (signal) => ctx.api.all(path, { signal }));
+export const useList = (ctx, path, most) => useRead(ctx, [path, useAgain()], (signal) => ctx.api.all(path, { most, signal }));
 
 /** `number`: how many there are, if the list is of something else. */
 export function Section({ name, from, list, number = list.items?.length, heads, empty, more, cls = '', children }) {

@@ -185,7 +185,7 @@ const keyStatus = ({ revokedAt, expiresAt }, now) => (revokedAt ? ['cancelled', 
   : expiresAt <= now ? ['cancelled', 'expired'] : ['completed', 'valid']);
 
 function Keys({ ctx }) {
-  const list = useList(ctx, '/keys');
+  const list = useList(ctx, '/keys', 1e6);
   return html`<${Section} name="Keys" from="PES_API_KEYS, POST /keys" list=${list} heads=${['', 'Name', 'Scopes', 'Made', '']}
     empty="No key was made here: this server is open to its own machine, or its keys stand in PES_API_KEYS."
         more=${html`<${Make} ctx=${ctx} load=${list.load} />`}>

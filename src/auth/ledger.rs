@@ -11,7 +11,7 @@ use crate::domain::Millis;
 use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::TenantPk;
-use crate::store::{AuditRow, KeyAdded, KeyRow, Result, Rotation, Store};
+use crate::store::{AuditRow, KeyAdded, KeyRow, Page, PageAsk, Result, Rotation, Store};
 
 /// What a key is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -172,17 +172,14 @@ pub(super) fn audit_line(key: &KeyRow, action: &str, by: &str, at: Millis) -> Au
 
 /// All keys in the store, including revoked ones, oldest first.
 pub async fn list(store: &dyn Store) -> Result<Vec<ApiKey>> {
-    Ok(sorted_keys(store.keys().await?))
-}
-
-/// The keys of the tenant.
-pub(super) async fn list_of(store: &dyn Store, tenant: TenantPk) -> Result<Vec<ApiKey>> {
-    Ok(sorted_keys(store.keys_of(tenant).await?))
-}
-
-fn sorted_keys(mut rows: Vec<KeyRow>) -> Vec<ApiKey> {
+    let mut rows = store.keys().await?;
     rows.sort_by(|a, b| (a.created_at, &a.key_id).cmp(&(b.created_at, &b.key_id)));
-    rows.into_iter().map(api_key).collect()
+    Ok(rows.into_iter().map(api_key).collect())
+}
+
+/// The keys of the tenant, oldest first.
+pub(super) async fn list_of(store: &dyn Store, tenant: TenantPk, page: &PageAsk) -> Result<Page<ApiKey>> {
+    Ok(store.key_page(tenant, page).await?.map(api_key))
 }
 
 /// `false`: there is no such active key. Running servers notice within five seconds.

@@ -43,8 +43,10 @@ pub(super) struct Server {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Listed<T> {
     items: Vec<T>,
+    next_cursor: Option<String>,
 }
 
 impl Server {
@@ -114,8 +116,13 @@ impl Server {
     }
 
     pub(super) async fn list(&self) -> Result<Vec<ApiKey>, Error> {
-        let listed: Listed<ApiKey> = read(&self.call(Method::GET, "/keys", Vec::new()).await?)?;
-        Ok(listed.items)
+        let (mut keys, mut path) = (Vec::new(), "/keys".to_owned());
+        loop {
+            let page: Listed<ApiKey> = read(&self.call(Method::GET, &path, Vec::new()).await?)?;
+            keys.extend(page.items);
+            let Some(next) = page.next_cursor else { return Ok(keys) };
+            path = format!("/keys?cursor={next}");
+        }
     }
 
     pub(super) async fn revoke(&self, key_id: &str) -> Result<(), Error> {

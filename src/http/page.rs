@@ -10,9 +10,9 @@ use crate::store::Page;
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Listed<T> {
-    items: Vec<T>,
+    pub(crate) items: Vec<T>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
+    pub(crate) next_cursor: Option<String>,
 }
 
 impl<T> Listed<T> {

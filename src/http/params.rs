@@ -78,18 +78,31 @@ impl Params {
 
     /// `limit` and `cursor`, and the mark of the list's cursors.
     pub(crate) fn page(&mut self) -> Result<(PageAsk, ListMark), Fault> {
+        self.page_of(DEFAULT_PAGE_SIZE)
+    }
+
+    /// The same for a list that callers may expect to be whole: without `limit` a page is as large as it may be.
+    pub(crate) fn large_page(&mut self) -> Result<(PageAsk, ListMark), Fault> {
+        self.page_of(MAX_PAGE_SIZE)
+    }
+
+    fn page_of(&mut self, default: u32) -> Result<(PageAsk, ListMark), Fault> {
         let list = ListMark::new(&self.path, &self.order.each_ref().map(Option::as_deref));
         let refused = || wrong("cursor", "must be `nextCursor` of the page before, of the same list");
         let cursor = self.text("cursor");
         let cursor = cursor.map(|given| list.cursor(&given).map(str::to_owned).ok_or_else(refused)).transpose()?;
-        let page = PageAsk { limit: self.limit()?, cursor };
+        let page = PageAsk { limit: self.limit_or(default)?, cursor };
         if page.is_cursor_readable() { Ok((page, list)) } else { Err(refused()) }
     }
 
     /// The page size. `limits.page` may be less than the caller's limit; the cursor leads to the rest.
     pub(crate) fn limit(&mut self) -> Result<u32, Fault> {
+        self.limit_or(DEFAULT_PAGE_SIZE)
+    }
+
+    fn limit_or(&mut self, default: u32) -> Result<u32, Fault> {
         let expected = format!("must be a number from 1 to {MAX_PAGE_SIZE}");
-        let limit = self.read("limit", &expected)?.unwrap_or(DEFAULT_PAGE_SIZE);
+        let limit = self.read("limit", &expected)?.unwrap_or(default);
         if limit == 0 || limit > MAX_PAGE_SIZE {
             return Err(wrong("limit", &expected));
         }

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::columns::Columns;
+use super::page::{Cursor, Page, PageAsk, page_of};
 use super::{AuditRow, Result};
 use crate::domain::Millis;
 use crate::domain::ids::TenantPk;
@@ -89,6 +90,8 @@ pub trait KeyStore: Send + Sync + 'static {
     async fn keys(&self) -> Result<Vec<KeyRow>>;
     /// The keys of the tenant, in no order.
     async fn keys_of(&self, tenant: TenantPk) -> Result<Vec<KeyRow>>;
+    /// The same, page by page, in the order in which they were made.
+    async fn key_page(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<KeyRow>>;
     async fn key(&self, key_id: &str) -> Result<Option<KeyRow>>;
     /// Whether a key was ever created.
     async fn has_keys(&self) -> Result<bool>;
@@ -126,4 +129,14 @@ impl KeyRow {
             former_until: row.number_or_none("former_until")?,
         })
     }
+}
+
+/// The time and the id after which the page begins.
+pub(crate) fn beginning_of(page: &PageAsk) -> Result<(Millis, String)> {
+    Ok(Cursor::of(page)?.map_or((Millis::MIN, String::new()), |last| (last.at, last.id)))
+}
+
+/// A page of keys, in the order of `created_at` and `key_id`.
+pub(crate) fn page_of_keys(rows: &[impl Columns], page: &PageAsk) -> Result<Page<KeyRow>> {
+    page_of(rows, page, KeyRow::read, |_, key| Ok(Cursor::new(key.created_at, key.key_id.as_str())))
 }

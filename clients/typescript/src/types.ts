@@ -167,10 +167,12 @@ export interface ApiKey {
 
 /** The keys of a tenant. */
 export interface ApiKeyList {
-  /** Those in the settings of the server. */
+  /** Those in the settings of the server, on every page. */
   configured: ConfiguredApiKey[];
   /** Those that were created, oldest first. */
   items: ApiKey[];
+  /** Absent on the last page. */
+  nextCursor?: string;
 }
 
 /** The definition of a tool that is approved. */

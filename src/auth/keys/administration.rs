@@ -8,6 +8,7 @@ use super::super::ledger::{self, ApiKey, IssueResult, Issued, KeyRotation, NewKe
 use super::{Keys, unavailable};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
+use crate::store::{Page, PageAsk};
 
 /// A key in the settings of the server (`PES_API_KEYS`). It is not rotated or revoked here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -52,9 +53,9 @@ impl Keys {
         }
     }
 
-    /// The stored keys of the caller's tenant.
-    pub async fn list(&self, caller: &Caller) -> Result<Vec<ApiKey>, Fault> {
-        ledger::list_of(&*self.store, caller.tenant).await.map_err(unavailable)
+    /// The stored keys of the caller's tenant, oldest first.
+    pub async fn list(&self, caller: &Caller, page: &PageAsk) -> Result<Page<ApiKey>, Fault> {
+        ledger::list_of(&*self.store, caller.tenant, page).await.map_err(unavailable)
     }
 
     /// The configured keys of the caller's tenant, in the order of the settings.

@@ -2,8 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-/// The minimum, default and maximum page size.
-const LIMIT: [u32; 3] = [1, crate::http::params::DEFAULT_PAGE_SIZE, crate::http::params::MAX_PAGE_SIZE];
+use crate::http::params::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
+
+/// The operations whose pages are as large as they may be, if the request has no `limit`.
+const LARGE_PAGES: [&str; 1] = ["listKeys"];
 
 const SCHEMAS: &str = "#/components/schemas/";
 
@@ -25,8 +27,9 @@ pub(super) fn tidy(document: &mut Value) {
         for (status, response) in operation["responses"].as_object_mut().into_iter().flatten() {
             describe(status, response);
         }
+        let has_large_pages = LARGE_PAGES.iter().any(|large| operation["operationId"] == *large);
         for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
-            bound(parameter);
+            bound(parameter, if has_large_pages { MAX_PAGE_SIZE } else { DEFAULT_PAGE_SIZE });
             if parameter["required"] != true {
                 strip_null(&mut parameter["schema"]);
             }
@@ -57,11 +60,10 @@ fn describe(status: &str, response: &mut Value) {
 }
 
 /// `limit` means the same everywhere.
-fn bound(parameter: &mut Value) {
+fn bound(parameter: &mut Value, usual: u32) {
     if parameter["name"] == "limit" {
-        let [least, usual, most] = LIMIT;
         let schema = &mut parameter["schema"];
-        (schema["minimum"], schema["default"], schema["maximum"]) = (least.into(), usual.into(), most.into());
+        (schema["minimum"], schema["default"], schema["maximum"]) = (1.into(), usual.into(), MAX_PAGE_SIZE.into());
     }
 }
 

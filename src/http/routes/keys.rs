@@ -10,27 +10,38 @@ use crate::http::app_state::AppState;
 use crate::http::caller::MayAdmin;
 use crate::http::ids::Ids;
 use crate::http::json::{JsonBody, OptionalJsonBody};
-use crate::http::params::NoParams;
+use crate::http::page::Listed;
+use crate::http::params::{NoParams, Params};
 use crate::http::problem::HttpResult;
 
 /// The keys of a tenant.
 #[derive(Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct ApiKeyList {
     /// Those that were created, oldest first.
     items: Vec<ApiKey>,
-    /// Those in the settings of the server.
+    /// Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+    /// Those in the settings of the server, on every page.
     configured: Vec<ConfiguredApiKey>,
 }
 
-/// All keys, also revoked ones, without the secrets themselves.
-#[utoipa::path(get, path = "/keys", operation_id = "listKeys",
-    tag = "keys", responses((status = 200, body = ApiKeyList)))]
+/// All keys, without the secrets themselves. Revoked and expired ones stay for some time: see `[retention]`.
+///
+/// A page has `limit` keys, or 1000, and at most `limits.page`.
+#[utoipa::path(get, path = "/keys", operation_id = "listKeys", tag = "keys",
+    params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
+    responses((status = 200, body = ApiKeyList)))]
 pub(crate) async fn list(
     MayAdmin(caller): MayAdmin,
     State(app): State<AppState>,
-    _: NoParams,
+    mut params: Params,
 ) -> HttpResult<Json<ApiKeyList>> {
-    Ok(Json(ApiKeyList { items: app.keys.list(&caller).await?, configured: app.keys.list_configured(&caller) }))
+    let (page, list) = params.large_page()?;
+    params.finish()?;
+    let Listed { items, next_cursor } = list.page(app.keys.list(&caller, &page).await?);
+    Ok(Json(ApiKeyList { items, next_cursor, configured: app.keys.list_configured(&caller) }))
 }
 
 /// Create a key. It is shown only in this response.

@@ -10,7 +10,8 @@ use super::fault::error;
 use super::nul::{escaped, unescaped};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::{AuditRow, Error, KeyAdded, KeyRow, KeyStore, Result, Rotation, TenantRenamed};
+use crate::store::keys::{beginning_of, page_of_keys};
+use crate::store::{AuditRow, Error, KeyAdded, KeyRow, KeyStore, Page, PageAsk, Result, Rotation, TenantRenamed};
 
 macro_rules! select_key {
     ($rest:literal) => {
@@ -26,6 +27,9 @@ macro_rules! select_key {
 const ALL: &str = select_key!("ORDER BY k.created_at, k.key_id");
 
 const OF_TENANT: &str = select_key!("WHERE k.tenant = $1");
+
+const PAGE: &str =
+    select_key!("WHERE k.tenant = $1 AND (k.created_at, k.key_id) > ($2, $3) ORDER BY k.created_at, k.key_id LIMIT $4");
 
 const BY_ID: &str = select_key!("WHERE k.key_id = $1");
 
@@ -133,6 +137,12 @@ impl KeyStore for Postgres {
         let query = sqlx::query(OF_TENANT).bind(tenant.0);
         let found = self.pool.fetch_all(query).await?;
         found.iter().map(KeyRow::read).collect()
+    }
+
+    async fn key_page(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<KeyRow>> {
+        let (created_at, key_id) = beginning_of(page)?;
+        let query = sqlx::query(PAGE).bind(tenant.0).bind(created_at).bind(key_id).bind(page.rows());
+        page_of_keys(&self.pool.fetch_all(query).await?, page)
     }
 
     async fn key(&self, key_id: &str) -> Result<Option<KeyRow>> {

@@ -8,7 +8,8 @@ use super::Sqlite;
 use super::audit::{self, audit_if_changed};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::store::{AuditRow, KeyAdded, KeyRow, KeyStore, Result, Rotation, TenantRenamed};
+use crate::store::keys::{beginning_of, page_of_keys};
+use crate::store::{AuditRow, KeyAdded, KeyRow, KeyStore, Page, PageAsk, Result, Rotation, TenantRenamed};
 
 const NEW_TENANT: &str = "INSERT INTO tenants (name, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
 
@@ -57,6 +58,9 @@ macro_rules! select_key {
 const ALL: &str = select_key!("ORDER BY k.rowid");
 
 const OF_TENANT: &str = select_key!("WHERE k.tenant = ?1");
+
+const PAGE: &str =
+    select_key!("WHERE k.tenant = ? AND (k.created_at, k.key_id) > (?, ?) ORDER BY k.created_at, k.key_id LIMIT ?");
 
 const BY_ID: &str = select_key!("WHERE k.key_id = ?1");
 
@@ -129,6 +133,12 @@ impl KeyStore for Sqlite {
     async fn keys_of(&self, tenant: TenantPk) -> Result<Vec<KeyRow>> {
         let found = sqlx::query(OF_TENANT).bind(tenant.0).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         found.iter().map(KeyRow::read).collect()
+    }
+
+    async fn key_page(&self, tenant: TenantPk, page: &PageAsk) -> Result<Page<KeyRow>> {
+        let (created_at, key_id) = beginning_of(page)?;
+        let query = sqlx::query(PAGE).bind(tenant.0).bind(created_at).bind(key_id).bind(page.rows());
+        page_of_keys(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, page)
     }
 
     async fn key(&self, key_id: &str) -> Result<Option<KeyRow>> {

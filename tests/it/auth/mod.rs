@@ -131,12 +131,12 @@ async fn keys_are_made_listed_and_revoked_within_a_tenant() {
     let (acme, zeta) = (keys.authenticate(Some("a")).await.unwrap(), keys.authenticate(Some("z")).await.unwrap());
     let issued = keys.issue(&acme, &new_key(&[Scope::Read])).await.unwrap();
     assert_eq!(keys.issue(&zeta, &new_key(&[Scope::Read])).await.unwrap_err().code, Code::Forbidden);
-    assert!(keys.list(&zeta).await.unwrap().is_empty());
+    assert!(keys.list(&zeta, &PageAsk::first(10)).await.unwrap().items.is_empty());
     let ann = ConfiguredApiKey { name: "ann".to_owned(), scopes: vec![Scope::Admin] };
     assert_eq!(keys.list_configured(&acme), [ann]);
     assert_eq!(keys.revoke(&zeta, &issued.key_id).await.unwrap_err().code, Code::NotFound);
     keys.revoke(&acme, &issued.key_id).await.unwrap();
-    assert_eq!(keys.list(&acme).await.unwrap()[0].revoked_at, Some(1));
+    assert_eq!(keys.list(&acme, &PageAsk::first(10)).await.unwrap().items[0].revoked_at, Some(1));
     assert_eq!(keys.revoke(&acme, &issued.key_id).await.unwrap_err().code, Code::NotFound);
 }
 
@@ -296,7 +296,7 @@ async fn a_key_that_has_ended_lets_nobody_in_any_more() {
     assert_eq!(keys.issue(&boss, &until(10)).await.unwrap_err().code, Code::Invalid);
     let issued = keys.issue(&boss, &until(1_000)).await.unwrap();
     keys.authenticate(Some(&issued.key)).await.unwrap();
-    let listed = keys.list(&boss).await.unwrap().remove(0);
+    let listed = keys.list(&boss, &PageAsk::first(10)).await.unwrap().items.remove(0);
     assert_eq!((listed.expires_at, listed.last_used_at), (Some(1_000), Some(10)));
     clock.store(1_000, Ordering::SeqCst);
     tokio::time::advance(Duration::from_secs(5)).await;

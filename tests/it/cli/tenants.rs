@@ -1,4 +1,4 @@
-//! `pes tenants`: what the operator sees and removes.
+//! `pes tenants`: what the operator sees and removes; and `pes keys` of a tenant at a server.
 
 use std::process::Output;
 
@@ -41,4 +41,22 @@ fn a_tenant_is_removed_only_if_that_is_confirmed() {
     assert_eq!(said(&["tenants", "reopen", "one"]), "one is open\n");
     let asked = pes(ANN, &["threads"]);
     assert_eq!(asked.status.code(), Some(0), "{}", text(&asked.stderr));
+}
+
+#[test]
+fn keys_at_a_server_are_listed_on_however_many_pages_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = format!("one/ann:admin:{ANN}");
+    let served = serve(folder.path(), &[("PES_API_KEYS", keys.as_str()), ("PES_LIMITS_PAGE", "2")]);
+    let pes = |arguments: &[&str]| {
+        let output = run(folder.path(), arguments, &[("PES_URL", served.url.as_str()), ("PES_TOKEN", ANN)]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    for name in ["a", "b", "c", "d", "e"] {
+        pes(&["keys", "new", "--name", name, "--scopes", "read"]);
+    }
+    let listed: Value = serde_json::from_str(&pes(&["keys", "ls", "--json"])).unwrap();
+    let names: Vec<&Value> = listed["items"].as_array().unwrap().iter().map(|key| &key["name"]).collect();
+    assert_eq!(names, ["a", "b", "c", "d", "e"]);
 }

@@ -22,6 +22,7 @@ mod http_tools;
 mod idempotency;
 mod illegible;
 mod keep_alive;
+mod keys;
 mod last_words;
 mod layers;
 mod limits;

@@ -345,10 +345,12 @@ class ApiKey(TypedDict):
 class ApiKeyList(TypedDict):
     """The keys of a tenant."""
 
-    # Those in the settings of the server.
+    # Those in the settings of the server, on every page.
     configured: list[ConfiguredApiKey]
     # Those that were created, oldest first.
     items: list[ApiKey]
+    # Absent on the last page.
+    nextCursor: NotRequired[str]
 
 
 class Approval(TypedDict):

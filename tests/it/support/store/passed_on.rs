@@ -158,6 +158,7 @@ passed_on! {
     add_key(key: KeyRow, max_keys: usize, audit: AuditRow) -> KeyAdded;
     keys() -> Vec<KeyRow>;
     keys_of(tenant: TenantPk) -> Vec<KeyRow>;
+    key_page(tenant: TenantPk, page: &PageAsk) -> Page<KeyRow>;
     key(key_id: &str) -> Option<KeyRow>;
     has_keys() -> bool;
     revoke_key(key_id: &str, now: Millis, audit: AuditRow) -> bool;
