@@ -109,7 +109,7 @@ impl Machine for Thread {
         let mut messages =
             vec![PromptMessage::System { content: "Phase: execution oneshot\n\nAnswer briefly.".into() }];
         messages.extend(material.history.iter().map(said));
-        messages.push(PromptMessage::User { content: run.query.clone() });
+        messages.push(PromptMessage::User { content: run.query.to_string() });
         Some(Prompt::Call(Box::new(ModelRequest {
             provider: run.settings.provider.clone(),
             model: run.settings.model.clone(),
@@ -120,7 +120,7 @@ impl Machine for Thread {
             params: run.settings.llm_params.clone(),
             trace_id: run.trace_id.clone(),
             trace: run.call_trace(&format!("{}:{}", run.run_id, self.head.attempt)),
-            context: CallContext { query: run.query.clone(), attempt: self.head.attempt, ..CallContext::default() },
+            context: CallContext { query: run.query.to_string(), attempt: self.head.attempt, ..CallContext::default() },
         })))
     }
 
@@ -165,7 +165,7 @@ impl Turn<'_> {
             counters: Counters::default(),
             outcome: None,
         };
-        let said = self.say(&run, run.message_id.clone(), MessageRole::User, run.query.clone());
+        let said = self.say(&run, run.message_id.clone(), MessageRole::User, run.query.to_string());
         let (model, provider) = (run.settings.model.clone(), run.settings.provider.clone());
         let options = Some(Box::new(run.settings.options()));
         self.record(&run, RunStartedBody { query: said.content.clone(), message: said, model, provider, options });

@@ -26,6 +26,7 @@ mod lease;
 mod listening;
 mod load;
 mod loaded;
+mod long_queries;
 mod model_book;
 mod model_meters;
 mod new_thread;

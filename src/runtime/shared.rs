@@ -15,6 +15,7 @@ use super::clock::Clock;
 use super::crash_watch::CrashWatch;
 use super::lease::LeaseKeeper;
 use super::listening::ListenedTasks;
+use super::long_queries::LongQueries;
 use super::model_book::ConfiguredModels;
 use super::model_meters::ModelMeters;
 use super::prepared_spans::PreparedSpans;
@@ -72,6 +73,7 @@ pub(super) struct Shared {
     pub(super) model_meters: ModelMeters,
     pub(super) gates: Gates,
     pub(super) tenant_runs: TenantRuns,
+    pub(super) long_queries: LongQueries,
     pub(super) lease_keeper: LeaseKeeper,
     pub(super) actors: Actors,
     pub(super) waiters: Waiters,

@@ -15,6 +15,7 @@ use super::Runtime;
 use super::clock::Clock;
 use super::handle::again_after_panics;
 use super::lease::LeaseKeeper;
+use super::long_queries::LongQueries;
 use super::model_book::ConfiguredModels;
 use super::model_meters::ModelMeters;
 use super::shared::{Shared, find_core};
@@ -91,6 +92,7 @@ impl Runtime {
             model_meters: ModelMeters::new(parts.config.models.chosen()),
             gates: Gates::new(&parts.config.models.gate),
             tenant_runs: TenantRuns::default(),
+            long_queries: LongQueries::new(),
             pks: AtomicU64::new(parts.clock.seed()),
             reads: parts.store.for_people().unwrap_or_else(|| parts.store.clone()),
             store: parts.store,

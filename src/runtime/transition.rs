@@ -50,6 +50,8 @@ impl Actor {
         extras: &CommitExtras,
         mode: ClaimMode,
     ) -> Result<Option<DecisionResult>, CommandError> {
+        let shared = self.shared.clone();
+        let _room = shared.long_queries.room_for(events).await;
         let admission = self.try_begin_run(events).await?;
         let decided = self.decide_and_commit(admission, events, extras, mode).await;
         self.count_run();

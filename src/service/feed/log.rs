@@ -11,7 +11,7 @@ use crate::domain::facts::Unreadable;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::observation::{Observation, ObservationType};
-use crate::domain::payload::{self, Payloads};
+use crate::domain::payload::{self, Payloads, approximate_bytes};
 use crate::engine::history::fold::Fold;
 use crate::runtime::inline::fetch;
 use crate::service::{self, Service, fork, threads};
@@ -151,16 +151,6 @@ pub(crate) struct LogPage {
     pub(crate) items: Vec<Observation>,
     /// More observations may follow.
     is_full: bool,
-}
-
-/// The approximate size of a value in bytes.
-fn approximate_bytes(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(approximate_bytes).sum(),
-        Value::Object(members) => members.iter().map(|(name, value)| name.len() + approximate_bytes(value)).sum(),
-    }
 }
 
 /// The fold with which reading a log begins: an empty one, or the base that replaces the deleted part. An error if the base

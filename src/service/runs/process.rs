@@ -1,6 +1,8 @@
 //! Turns a query into a run. One decision of the thread's actor accepts it. The response is sent once that is durable.
 
+use std::mem;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 
@@ -81,7 +83,7 @@ async fn accept_run(
     service: &Service,
     caller: &Caller,
     id: &ThreadId,
-    ask: ProcessAsk,
+    mut ask: ProcessAsk,
     key: Option<&Idempotent>,
     subscribes: bool,
 ) -> Result<(Receipt, Option<EarlySubscription>), CommandError> {
@@ -96,6 +98,8 @@ async fn accept_run(
         None => Vec::new(),
     };
     let mut refusal = CommandError::Gone;
+    // Shared by all tries; `ask` has no text from here on.
+    let query: Arc<str> = mem::take(&mut ask.query).into();
     for _ in 0..MAX_TRIES {
         let (row, no_config) = (find_thread(service, caller, id).await?, ThreadConfig::default());
         let (pk, core, config) = match &row {
@@ -109,7 +113,7 @@ async fn accept_run(
         };
         // A schedule's run counts against the caps of the key that wrote the schedule last, which is the first in `shaped_by`.
         let payer = Payer { tenant: caller.tenant, key: ask.shaped_by.first().unwrap_or(&caller.name) };
-        let _place = admission::check(service, payer, &settings, &ask.query, ask.fire.is_some()).await?;
+        let _place = admission::check(service, payer, &settings, &query, ask.fire.is_some()).await?;
         let rewind = rewind::of(service, caller, id, row.as_ref(), &ask, key).await?;
         let has_rewind = rewind.is_some();
         // Subscribed after the rewind, so that the caller does not receive the end of the run that was cancelled for it.
@@ -118,7 +122,7 @@ async fn accept_run(
             (true, None) => Some(EarlySubscription::of_new(&service.hub, pk)),
             (false, _) => None,
         };
-        let asked = ask_of(&ask, trace_id.clone(), trace.clone(), caller, writers, settings);
+        let asked = ask_of(&ask, query.clone(), trace_id.clone(), trace.clone(), caller, writers, settings);
         let event = Event::Asked { run: run.clone(), message: message.clone(), ask: Box::new(asked), rewind };
         let new = row.is_none().then(|| threads::new_thread(service, caller, id.clone(), core.clone()));
         let extras = CommitExtras {
@@ -146,6 +150,7 @@ async fn accept_run(
 /// The query as the engine gets it. `writers` wrote the instructions of its thread.
 fn ask_of(
     ask: &ProcessAsk,
+    query: Arc<str>,
     trace_id: String,
     trace: TraceOrigin,
     caller: &Caller,
@@ -153,7 +158,7 @@ fn ask_of(
     settings: RunSettings,
 ) -> Ask {
     Ask {
-        query: ask.query.clone(),
+        query,
         metadata: ask.metadata.clone(),
         user_id: ask.user_id.clone(),
         session_id: ask.session_id.clone(),

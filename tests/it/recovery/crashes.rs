@@ -141,7 +141,7 @@ impl Core for Breaking {
     }
     fn load(&self, loaded: Loaded) -> Result<Box<dyn Machine>, Fault> {
         let machine = Pes::planned().load(loaded)?;
-        let is_poison = machine.run().is_some_and(|run| run.query == "unreadable");
+        let is_poison = machine.run().is_some_and(|run| &*run.query == "unreadable");
         assert!(!is_poison, "it was told to break");
         Ok(Box::new(Broken(machine)))
     }
@@ -149,7 +149,7 @@ impl Core for Breaking {
 
 impl Machine for Broken {
     fn decide(&mut self, world: &World<'_>, stamp: Stamp, event: Event) -> Result<Step, Fault> {
-        let is_poison = self.0.run().is_some_and(|run| run.query == "poison");
+        let is_poison = self.0.run().is_some_and(|run| &*run.query == "poison");
         assert!(!(is_poison && matches!(event, Event::Tool(ToolEvent::Returned { .. }))), "it was told to break");
         self.0.decide(world, stamp, event)
     }
@@ -163,7 +163,7 @@ impl Machine for Broken {
         self.0.prompt_needs(effect)
     }
     fn prompt(&self, world: &World<'_>, effect: &Effect, material: &PromptMaterial) -> Option<Prompt> {
-        let is_poison = self.0.run().is_some_and(|run| run.query == "without prompts");
+        let is_poison = self.0.run().is_some_and(|run| &*run.query == "without prompts");
         assert!(!is_poison, "it was told to break");
         self.0.prompt(world, effect, material)
     }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::Millis;
 use super::ids::{MessageId, RunId, ThreadId};
+use super::payload;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -45,6 +46,12 @@ impl ConversationMessage {
 
     pub fn is_error(&self) -> bool {
         self.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(Self::ERROR))
+    }
+
+    /// The approximate size of its text and metadata in bytes.
+    pub fn approximate_bytes(&self) -> usize {
+        let metadata = self.metadata.iter().flat_map(Map::values);
+        self.content.len() + metadata.map(payload::approximate_bytes).sum::<usize>()
     }
 }
 

@@ -81,6 +81,16 @@ pub fn inline(value: Value, payloads: &Payloads) -> Value {
     }
 }
 
+/// The approximate size of a value in bytes.
+pub fn approximate_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(approximate_bytes).sum(),
+        Value::Object(members) => members.iter().map(|(name, value)| name.len() + approximate_bytes(value)).sum(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

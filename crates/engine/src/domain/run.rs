@@ -149,7 +149,7 @@ words! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ask {
-    pub query: String,
+    pub query: Arc<str>,
     /// The metadata of the user's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
@@ -197,7 +197,8 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<QueuedReason>,
     pub message_id: MessageId,
-    pub query: String,
+    /// Shared, because it may have a megabyte, and a run is copied wherever its status goes.
+    pub query: Arc<str>,
     /// The metadata of the user's message; large members are payload references.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,

@@ -44,7 +44,7 @@ pub(crate) fn state(shape: Shape, simple: Option<Arc<dyn SimpleCore>>, past: Pas
             begin(own, call.clone(), turns);
             if shape == Shape::Single {
                 // The log has only the status changes of such an item.
-                own.def.description.clone_from(&run.query);
+                own.def.description = run.query.to_string();
             }
         }
     }

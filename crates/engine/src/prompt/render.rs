@@ -231,7 +231,7 @@ fn context(state: &State, open: &OpenModelCall<'_>) -> CallContext {
         item_description: open.item.map(|item| item.def.description.clone()),
         iteration: open.call.iteration,
         attempt: open.call.attempt,
-        query: open.run.query.clone(),
+        query: open.run.query.to_string(),
         a2a_message_id: a2a_message_id(open.run),
         has_other: open.run.settings.choice(open.call.choice + 1).is_some(),
         fit: None,
@@ -281,7 +281,7 @@ fn outdated(state: &State) -> Vec<String> {
 
 /// The run's query, followed by the steering messages that were shown to a planner.
 fn query_of(open: &OpenModelCall<'_>, fitted: &FittedHistory<'_>) -> String {
-    let mut query = open.run.query.clone();
+    let mut query = open.run.query.to_string();
     for steer in open.active.steers.iter().filter(|steer| steer.shown) {
         query.push_str("\n\n");
         query.push_str(&text_of(&steer.text, fitted.payloads));

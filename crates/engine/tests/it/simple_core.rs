@@ -300,7 +300,7 @@ fn a_core_that_fails_says_why() {
 /// It ends a run in the decision that starts it; the next run starts in the same decision.
 #[test]
 fn runs_that_need_nothing_follow_each_other() {
-    let next = |transcript: &Transcript<'_>| match transcript.run.query.as_str() {
+    let next = |transcript: &Transcript<'_>| match &*transcript.run.query {
         "long" if transcript.turns.is_empty() => Next::CallTools(vec![CallDraft::new("read", json!({}))]),
         query => Next::Answer(format!("{query}!")),
     };

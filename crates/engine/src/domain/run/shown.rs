@@ -101,7 +101,7 @@ impl Run {
             thread_id: self.thread_id.clone(),
             status: self.status,
             reason: self.reason,
-            query: self.query.clone(),
+            query: self.query.to_string(),
             trace_id: self.trace_id.clone(),
             client_trace_id: self.trace.client_trace_id.clone(),
             user_id: self.user_id.clone(),

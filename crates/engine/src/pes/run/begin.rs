@@ -45,7 +45,7 @@ fn add_single_item(tx: &mut Tx<'_>) {
     let id: ItemId = run.run_id.as_str().into();
     let def = Definition {
         id: id.clone(),
-        description: run.query.clone(),
+        description: run.query.to_string(),
         dependencies: Vec::new(),
         step_type: None,
         required_tools: Vec::new(),

@@ -14,7 +14,7 @@ pub(crate) fn user_message(run: &Run) -> ConversationMessage {
         message_id: run.message_id.clone(),
         thread_id: run.thread_id.clone(),
         role: MessageRole::User,
-        content: run.query.clone(),
+        content: run.query.to_string(),
         timestamp: run.created_at,
         run_id: Some(run.run_id.clone()),
         requested_by: run.requested_by.first().cloned(),

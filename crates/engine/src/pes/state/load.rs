@@ -243,7 +243,7 @@ fn unreadable_run(run_id: RunId, thread_id: ThreadId) -> Run {
         status: RunStatus::Running,
         reason: None,
         message_id: MessageId::from(""),
-        query: String::new(),
+        query: Arc::default(),
         metadata: None,
         user_id: None,
         session_id: None,
