@@ -41,7 +41,7 @@ export function openThread({
     const mine = heardSinceRead = new Map();
     clearTimeout(timer);
     try {
-      const [row, { items }] = await Promise.all([api.get(`/threads/${enc(id)}`), api.get(`/runs?threadId=${enc(id)}&limit=100`)]);
+      const [row, { items }] = await Promise.all([api.get(`/threads/${enc(id)}`), api.all(`/runs?threadId=${enc(id)}&limit=100`, { most: 100 })]);
       // Requested again meanwhile, or gone.
       if (mine !== heardSinceRead || isGone) return;
       Object.assign(state, { row, runs: items, statusByRun: new Map([...items.map((run) => [run.runId, run.status]), ...mine]), problem: null });

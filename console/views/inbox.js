@@ -82,8 +82,8 @@ function rowsOf(ctx, filter, answered) {
 /** Answered ones are read when shown, and when others are open. */
 const useAnswered = (ctx, isWanted) => useRead(ctx, [isWanted, ctx.questions?.map((one) => one.suspensionId).join()], async (signal) => {
   if (!isWanted) return {};
-  const { items, nextCursor } = await ctx.api.get('/suspensions?status=all&limit=100', { signal });
-  return { items: items.filter((one) => one.status !== 'pending'), more: nextCursor != null };
+  const { items, more } = await ctx.api.all('/suspensions?status=all&limit=100', { most: 100, signal });
+  return { items: items.filter((one) => one.status !== 'pending'), more };
 });
 
 function Title({ ctx, filter, rows }) {

@@ -126,7 +126,7 @@ impl Keys {
             scopes.retain(|scope| *scope != Scope::Operator);
             Some(PersonSession { name, issuer, scopes, expires_at: row.expires_at })
         };
-        Ok(Page { items: found.items.into_iter().filter_map(shown).collect(), next_cursor: found.next_cursor })
+        Ok(found.filter_map(shown))
     }
 
     /// Ends all sessions of a person of the caller's tenant, on every replica within two seconds. Returns how many there

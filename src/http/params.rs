@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_cursor_is_taken_by_its_own_list_only() {
         let list = params("").page().unwrap().1;
-        let page = Page { items: vec![1], next_cursor: Some("357e72756e5f31".to_owned()) };
+        let page = Page::new(vec![1], Some("357e72756e5f31".to_owned()));
         let page = serde_json::to_value(list.page(page)).unwrap();
         let cursor = page["nextCursor"].as_str().unwrap();
         let asked = |path, query: &str| Params::parse(path, &format!("{query}&cursor={cursor}"), 10).unwrap().page();

@@ -9,8 +9,11 @@ use crate::engine::effect::Effect;
 use crate::engine::{HistoryQuery, Machine, PromptMaterial, PromptNeeds};
 use crate::store::{self, Store};
 
-/// Bounds the messages that are read to find where a summary ends.
-const MAX_HISTORY: u32 = 1_000;
+/// Bounds how many earlier messages are read in search of the end of the summary.
+const MAX_HISTORY_MESSAGES: u32 = 1_000;
+
+/// Bounds how many bytes of them are read: more than the context of any model.
+const MAX_HISTORY_BYTES: u64 = 16 << 20;
 
 impl Shared {
     /// Reads what the prompt of an effect needs.
@@ -28,28 +31,28 @@ impl Shared {
             store.payloads(pk, &payloads).await?.into_iter().collect()
         };
         let history = match (history, machine.run()) {
-            (Some(recent), Some(run)) => history_before(store, pk, run, recent).await?,
+            (Some(wanted), Some(run)) => history_before(store, pk, run, wanted).await?,
             (Some(_), None) | (None, _) => Vec::new(),
         };
         Ok(PromptMaterial { payloads, history })
     }
 }
 
-/// The messages before those of the run.
+/// The messages before those of the run. Reads more and more of them until they reach to the end of the summary.
 async fn history_before(
     store: &dyn Store,
     pk: ThreadPk,
     run: &Run,
-    recent: HistoryQuery,
+    wanted: HistoryQuery,
 ) -> store::Result<Vec<ConversationMessage>> {
-    let mut most = recent.newest.saturating_add(recent.except.len() as u32);
+    let mut most = wanted.newest.saturating_add(wanted.except.len() as u32);
     loop {
-        let found = store.history(pk, &run.message_id, most).await?;
+        let found = store.history(pk, &run.message_id, most, MAX_HISTORY_BYTES).await?;
         let is_all = found.len() < most as usize;
-        let found = recent.kept(found, if recent.since.is_some() { most } else { recent.newest });
-        let is_enough = found.len() >= recent.newest as usize;
+        let found = wanted.kept(found, if wanted.since.is_some() { most } else { wanted.newest });
+        let is_enough = found.len() >= wanted.newest as usize;
         let reaches = |since| found.iter().any(|message| message.message_id == since);
-        if is_all || most >= MAX_HISTORY || (is_enough && recent.since.clone().is_none_or(reaches)) {
+        if is_all || most >= MAX_HISTORY_MESSAGES || (is_enough && wanted.since.clone().is_none_or(reaches)) {
             return Ok(found);
         }
         most = most.saturating_mul(2);

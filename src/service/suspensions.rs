@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::pages::Entries;
+use super::pages::{self, Entries};
 use super::{Result, Service, threads};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::console_urls::ConsoleUrls;
@@ -17,7 +17,7 @@ use crate::domain::run::Run;
 use crate::domain::tool::CallRecord;
 use crate::engine::step::{Row, RowKind};
 use crate::runtime::rows::{legible, read};
-use crate::store::{FoundRow, Page, PageAsk, SuspensionAsk, SuspensionsWanted};
+use crate::store::{self, FoundRow, Page, PageAsk, RowKey, SuspensionAsk, SuspensionsWanted};
 
 /// A question as lists show it: with what it is about, and what the caller may do.
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
@@ -62,9 +62,21 @@ pub async fn list(
     let thread = threads::pk_of(service, caller, thread).await?;
     let ask = SuspensionAsk { tenant: caller.tenant, thread, wanted, page };
     let page = service.reads.suspensions(&ask).await?;
-    let read = |found: &FoundRow| Some((found.pk, legible::<Suspension>(&found.row)?));
-    let found = question_views(service, page.items.iter().filter_map(read).collect()).await?;
-    Ok(Page { items: found.iter().map(|question| question.listed(caller)).collect(), next_cursor: page.next_cursor })
+    let question_of = |found: FoundRow| Some((found.pk, legible::<Suspension>(&found.row)?));
+    let is_wanted = |(_, question): &(ThreadPk, Suspension)| is_still_wanted(&ask.wanted, question.status);
+    let page = page.filter_map(|found| question_of(found).filter(is_wanted));
+    let Page { items, next_cursor, .. } = pages::within_bytes(&*service.reads, page, parts).await?;
+    let found = question_views(service, items).await?;
+    Ok(Page::new(found.iter().map(|question| question.listed(caller)).collect(), next_cursor))
+}
+
+/// Whether a question that was found is still wanted. It may have been decided before it was read: the store reads the keys
+/// of a page first.
+fn is_still_wanted(wanted: &SuspensionsWanted, now: SuspensionStatus) -> bool {
+    match wanted {
+        SuspensionsWanted::Open | SuspensionsWanted::OpenByExpiry => now == SuspensionStatus::Pending,
+        SuspensionsWanted::Past { status, .. } => status.is_none_or(|status| now == status),
+    }
 }
 
 /// A question with its context. It is the same for every caller who may see it.
@@ -97,9 +109,24 @@ pub(super) async fn question_views(service: &Service, found: Vec<(ThreadPk, Susp
     Ok(questions)
 }
 
+/// The rows that a question refers to.
+fn context(pk: ThreadPk, suspension: &Suspension) -> impl Iterator<Item = RowKey> {
+    let run = (pk, RowKind::Run, suspension.run_id.to_string());
+    let call = suspension.call_id.as_ref().map(|id| (pk, RowKind::Call, id.to_string()));
+    let item = suspension.item_id.as_ref().map(|id| (pk, RowKind::Item, id.to_string()));
+    [run].into_iter().chain(call).chain(item)
+}
+
+/// All rows that are read to show a question: its context and its payloads.
+fn parts((pk, suspension): &(ThreadPk, Suspension)) -> Vec<RowKey> {
+    let values = [&suspension.tool_input, &suspension.input_schema, &suspension.plan];
+    let payloads = pages::payloads_of(*pk, values.into_iter().flatten());
+    context(*pk, suspension).chain(payloads).collect()
+}
+
 /// The rows and titles that a page of questions refers to, read in one batch.
 struct QuestionContext {
-    rows: HashMap<(ThreadPk, RowKind, String), Row>,
+    rows: HashMap<RowKey, Row>,
     titles: HashMap<ThreadPk, String>,
     urls: Option<ConsoleUrls>,
 }
@@ -113,18 +140,13 @@ struct ItemDescription {
 
 impl QuestionContext {
     async fn of(service: &Service, found: &[(ThreadPk, Suspension)]) -> Result<Self> {
-        let mut wanted = HashSet::new();
-        for (pk, suspension) in found {
-            wanted.insert((*pk, RowKind::Run, suspension.run_id.to_string()));
-            wanted.extend(suspension.call_id.as_ref().map(|id| (*pk, RowKind::Call, id.to_string())));
-            wanted.extend(suspension.item_id.as_ref().map(|id| (*pk, RowKind::Item, id.to_string())));
-        }
+        let wanted: HashSet<RowKey> = found.iter().flat_map(|(pk, suspension)| context(*pk, suspension)).collect();
         let wanted: Vec<_> = wanted.into_iter().collect();
         let rows = service.reads.rows_by_id(&wanted).await?;
         let pks: HashSet<ThreadPk> = found.iter().map(|(pk, _)| *pk).collect();
         let titles = service.reads.titles(&pks.into_iter().collect::<Vec<_>>()).await?;
         Ok(Self {
-            rows: rows.into_iter().map(|(pk, row)| ((pk, row.kind, row.id.clone()), row)).collect(),
+            rows: store::by_key(rows),
             titles: titles.into_iter().collect(),
             urls: service.runtime.console_urls().cloned(),
         })
@@ -194,7 +216,8 @@ pub(super) async fn open(
     let mut found = pages.all().await?;
     // They are read in the order of their ids, which differs if a thread moved between replicas whose clocks differ.
     found.sort_by_key(|found| found.row.ord);
-    Ok(found.iter().filter_map(|found| Some((found.pk, legible(&found.row)?))).collect())
+    let read = found.iter().filter_map(|found| Some((found.pk, legible::<Suspension>(&found.row)?)));
+    Ok(read.filter(|(_, question)| is_still_wanted(&SuspensionsWanted::Open, question.status)).collect())
 }
 
 /// The open questions of one run, like [`open`].
@@ -294,7 +317,23 @@ pub(super) async fn with_payloads(service: &Service, pk: ThreadPk, mut suspensio
 
 #[cfg(test)]
 mod tests {
-    use super::ItemDescription;
+    use super::*;
+
+    #[test]
+    fn a_question_that_is_decided_before_it_is_read_is_open_no_more() {
+        let past = |status| SuspensionsWanted::Past { status, decided_by: None };
+        let (pending, resolved) = (SuspensionStatus::Pending, SuspensionStatus::Resolved);
+        for (wanted, was_pending) in [
+            (SuspensionsWanted::Open, true),
+            (SuspensionsWanted::OpenByExpiry, true),
+            (past(Some(pending)), true),
+            (past(Some(resolved)), false),
+        ] {
+            assert_eq!(is_still_wanted(&wanted, pending), was_pending, "{wanted:?}");
+            assert_eq!(is_still_wanted(&wanted, resolved), !was_pending, "{wanted:?}");
+        }
+        assert!(is_still_wanted(&past(None), pending) && is_still_wanted(&past(None), resolved));
+    }
 
     #[test]
     fn the_row_of_a_removed_item_is_read_with_and_without_its_description() {

@@ -59,13 +59,15 @@ pub use log::{LogStore, NewEntry, ObservationAsk};
 pub use lookups::{LookupPosition, LookupStore, NewLookup};
 pub use open::{OldSchema, await_connection, old_schema, open, open_beside, open_existing, too_few_connections};
 pub use pace::{Chores, Pace};
-pub use page::{Order, Page, PageAsk};
+pub(crate) use page::fitting;
+pub use page::{MAX_PAGE_BYTES, Order, Page, PageAsk};
 pub use retention::{Compaction, Dropped, RetentionStore, RunEnd};
-pub use rows::{FoundRow, RowStore, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted};
+pub(crate) use rows::by_key;
+pub use rows::{FoundRow, RowKey, RowStore, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted};
 pub use schedules::{Due, Fire, PlannedSchedule, ScheduleMove, ScheduleState, ScheduleStore};
 pub use sessions::{SessionRow, SessionStore};
 pub use spend::{NewSpendNotice, PastPeriods, SpendChange, SpendKey, SpendNotice, SpendStore, Spent};
-pub use threads::{MAX_PAGE_BYTES, MAX_SCANNED, Outline, ThreadFilter, ThreadRow, ThreadStore, ThreadVersion};
+pub use threads::{MAX_SCANNED, Outline, ThreadFilter, ThreadRow, ThreadStore, ThreadVersion};
 pub use transfer::{NewImport, TransferStore};
 pub use usage::{CallPosition, UsageAsk, UsageStore};
 

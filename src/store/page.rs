@@ -19,16 +19,65 @@ pub enum Order {
     Descending,
 }
 
+/// How many bytes the rows of a page have together. A larger row is a page of its own.
+pub const MAX_PAGE_BYTES: u64 = 4 << 20;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page<T> {
     pub items: Vec<T>,
     pub next_cursor: Option<String>,
+    /// The position of each item, if the items are rows: the page can be cut after any of them.
+    places: Vec<Cursor>,
 }
 
 impl<T> Page<T> {
-    pub fn map<U>(self, change: impl FnMut(T) -> U) -> Page<U> {
-        Page { items: self.items.into_iter().map(change).collect(), next_cursor: self.next_cursor }
+    /// A page that is not cut any more.
+    pub fn new(items: Vec<T>, next_cursor: Option<String>) -> Self {
+        Self { items, next_cursor, places: Vec::new() }
     }
+
+    pub fn map<U>(self, mut change: impl FnMut(T) -> U) -> Page<U> {
+        self.filter_map(|item| Some(change(item)))
+    }
+
+    pub(crate) fn try_map<U>(self, change: impl FnMut(T) -> Result<U>) -> Result<Page<U>> {
+        let items = self.items.into_iter().map(change).collect::<Result<_>>()?;
+        Ok(Page { items, next_cursor: self.next_cursor, places: self.places })
+    }
+
+    /// The page without the items for which `change` returns `None`.
+    pub(crate) fn filter_map<U>(self, mut change: impl FnMut(T) -> Option<U>) -> Page<U> {
+        let mut kept = Page::new(Vec::with_capacity(self.items.len()), self.next_cursor);
+        let mut places = self.places.into_iter();
+        for item in self.items {
+            let place = places.next();
+            if let Some(item) = change(item) {
+                kept.items.push(item);
+                kept.places.extend(place);
+            }
+        }
+        kept
+    }
+
+    /// The page with its first `most` items only. The next page begins after them.
+    pub(crate) fn cut(mut self, most: usize) -> Self {
+        if let Some(last) = self.places.get(most.wrapping_sub(1)).filter(|_| most < self.items.len()) {
+            self.next_cursor = Some(last.write());
+            self.items.truncate(most);
+            self.places.truncate(most);
+        }
+        self
+    }
+}
+
+/// How many of the first items with these sizes have at most `most` bytes together, but at least one if there is any.
+pub(crate) fn fitting(sizes: impl Iterator<Item = u64>, most: u64) -> usize {
+    let mut bytes = 0;
+    let fits = |(at, size): &(usize, u64)| {
+        bytes += size;
+        *at == 0 || bytes <= most
+    };
+    sizes.enumerate().take_while(fits).count()
 }
 
 /// The position of the last item of a page: its sort number, then its id.
@@ -103,11 +152,17 @@ pub(crate) fn page_of<R: Columns, T>(
 ) -> Result<Page<T>> {
     let shown = &rows[..rows.len().min(ask.limit as usize)];
     let items = shown.iter().map(read).collect::<Result<Vec<T>>>()?;
-    let next_cursor = match (shown.last(), items.last()) {
-        (Some(row), Some(item)) if rows.len() > shown.len() => Some(place(row, item)?.write()),
-        (_, _) => None,
-    };
-    Ok(Page { items, next_cursor })
+    let places = shown.iter().zip(&items).map(|(row, item)| place(row, item)).collect::<Result<Vec<_>>>()?;
+    let next_cursor = places.last().filter(|_| rows.len() > shown.len()).map(Cursor::write);
+    Ok(Page { items, next_cursor, places })
+}
+
+/// The same request for only as many rows as a page reads. `sizes` are the rows of the page, each with its `bytes`.
+pub(crate) fn within_bytes(ask: &PageAsk, sizes: &[impl Columns]) -> Result<PageAsk> {
+    let sizes = sizes.iter().take(ask.limit as usize).map(|size| size.count("bytes")).collect::<Result<Vec<_>>>()?;
+    let most = fitting(sizes.iter().copied(), MAX_PAGE_BYTES);
+    let limit = if most < sizes.len() { most as u32 } else { ask.limit };
+    Ok(PageAsk { limit, ..ask.clone() })
 }
 
 impl<T> Page<T> {

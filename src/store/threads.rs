@@ -81,9 +81,6 @@ impl ThreadFilter {
 /// How many rows a filter scans for one page, so that the cost of a search does not grow with the number of stored rows.
 pub const MAX_SCANNED: u32 = 5_000;
 
-/// How many bytes of profiles and heads a page of threads reads. A larger thread is a page of its own.
-pub const MAX_PAGE_BYTES: i64 = 4 << 20;
-
 /// A part of every [`Store`](super::Store).
 #[async_trait]
 pub trait ThreadStore: Send + Sync + 'static {
@@ -123,8 +120,9 @@ pub trait ThreadStore: Send + Sync + 'static {
     async fn outlines(&self, pks: &[ThreadPk]) -> Result<Vec<Outline>>;
     /// The titles of these threads, in no order. Threads without a title are left out.
     async fn titles(&self, pks: &[ThreadPk]) -> Result<Vec<(ThreadPk, String)>>;
-    /// Newest activity first. Scans at most [`MAX_SCANNED`] threads, and reads about [`MAX_PAGE_BYTES`] of them: a page
-    /// may be short or empty, and continue at its cursor.
+    /// Newest activity first. Scans at most [`MAX_SCANNED`] threads, and reads about
+    /// [`MAX_PAGE_BYTES`](super::MAX_PAGE_BYTES) of their profiles and heads: a page may be short or empty, and continue at
+    /// its cursor.
     async fn threads(&self, tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Result<Page<ThreadRow>>;
     /// Deletes the thread with everything except its audit, to which a line is added, and its usage, including that of the
     /// calls that were stopped for it, which counts for a run called `deleted` from then on. The thread is deleted when this
@@ -232,18 +230,6 @@ impl ThreadVersion {
 pub(crate) fn threads_before(ask: &PageAsk) -> Result<(Millis, i64)> {
     let cursor = Cursor::of(ask)?;
     Ok(cursor.map_or((i64::MAX, i64::MAX), |cursor| (cursor.at, cursor.id.parse().unwrap_or(0))))
-}
-
-/// The same request for only as many threads as a page reads. `sizes` are the threads of the page, each with its `bytes`.
-pub(crate) fn within_bytes(ask: &PageAsk, sizes: &[impl Columns]) -> Result<PageAsk> {
-    let mut bytes = 0;
-    for (fitting, size) in (0..ask.limit).zip(sizes) {
-        bytes += size.number("bytes")?;
-        if bytes > MAX_PAGE_BYTES && fitting > 0 {
-            return Ok(PageAsk { limit: fitting, ..ask.clone() });
-        }
-    }
-    Ok(ask.clone())
 }
 
 /// A page of threads, which continues after the last scanned one.

@@ -87,7 +87,7 @@ impl UsageAsk {
         let is_more = sums.len() > limit;
         sums.truncate(limit);
         let next_cursor = sums.last().filter(|_| is_more).map(|last| cursor_after(last).write());
-        Page { items: sums, next_cursor }
+        Page::new(sums, next_cursor)
     }
 }
 

@@ -12,7 +12,7 @@ use crate::http::params::OnlyPage;
 use crate::http::problem::HttpResult;
 use crate::service::threads;
 
-/// The messages of a thread, oldest first.
+/// The messages of a thread, oldest first. A page may be short although there is another.
 #[utoipa::path(get, path = "/threads/{thread}/messages", operation_id = "listMessages", tag = "threads",
     params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<ConversationMessage>)))]

@@ -17,7 +17,7 @@ use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
 use crate::service::runs::{self, WaitsFor};
 
-/// The runs of a thread, oldest first.
+/// The runs of a thread, oldest first. A page may be short although there is another.
 #[utoipa::path(get, path = "/threads/{thread}/runs", operation_id = "listThreadRuns", tag = "runs",
     params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<RunResource>)))]

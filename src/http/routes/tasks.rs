@@ -14,7 +14,7 @@ use crate::http::params::{NoParams, OnlyPage};
 use crate::http::problem::HttpResult;
 use crate::service::delegated_tasks;
 
-/// The delegated tasks of a thread, oldest first.
+/// The delegated tasks of a thread, oldest first. A page may be short although there is another.
 #[utoipa::path(get, path = "/threads/{thread}/tasks", operation_id = "listThreadTasks", tag = "tasks",
     params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<TaskResource>)))]
@@ -27,7 +27,7 @@ pub(crate) async fn list(
     Ok(Json(list.page(delegated_tasks::of_thread(&app.service, &caller, &ids.thread()?, page).await?)))
 }
 
-/// The delegated tasks of all threads, newest first.
+/// The delegated tasks of all threads, newest first. A page may be short although there is another.
 #[utoipa::path(get, path = "/tasks", operation_id = "listTasks", tag = "tasks",
     params(("limit" = Option<u32>, Query), ("cursor" = Option<String>, Query)),
     responses((status = 200, body = Listed<TaskResource>)))]

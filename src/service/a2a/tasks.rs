@@ -11,12 +11,13 @@ use crate::domain::fault::Fault;
 use crate::domain::hitl::{Suspension, SuspensionStatus};
 use crate::domain::ids::{RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
+use crate::domain::payload::approximate_bytes;
 use crate::domain::run::{CallerStatus, Run, RunStatus};
 use crate::engine::step::{Row, RowKind};
 use crate::runtime::rows::{legible, read};
 use crate::service::pages::Entries;
 use crate::service::{Result, Service, runs, suspensions, threads};
-use crate::store::{FoundRow, Order, Page, PageAsk, RunsByStatusAsk};
+use crate::store::{FoundRow, MAX_PAGE_BYTES, Order, Page, PageAsk, RunsByStatusAsk};
 
 /// Messages that are read at once.
 const CHUNK: u32 = 100;
@@ -34,6 +35,15 @@ pub struct RunSnapshot {
     pub open: Vec<Suspension>,
     /// The URLs under which people find the questions. `None`: no public address is configured.
     pub urls: Option<ConsoleUrls>,
+}
+
+impl RunSnapshot {
+    /// The approximate size of its messages and questions in bytes.
+    fn bytes(&self) -> usize {
+        let asked = self.open.iter().flat_map(|question| [&question.tool_input, &question.plan]);
+        let messages: usize = self.messages.iter().map(ConversationMessage::approximate_bytes).sum();
+        messages + asked.flatten().map(approximate_bytes).sum::<usize>()
+    }
 }
 
 /// Which runs to list. The most recently changed come first.
@@ -88,7 +98,7 @@ pub async fn get_with_seq(service: &Service, caller: &Caller, id: &RunId) -> Res
 }
 
 /// The runs of the tenant, and how many there were on all pages when the first page was read. They are counted once; the
-/// cursors of the pages carry the number.
+/// cursors of the pages carry the number. A page ends with the run by which it has more than [`MAX_PAGE_BYTES`].
 pub async fn list(service: &Service, caller: &Caller, ask: RunSnapshotAsk) -> Result<(Page<RunSnapshot>, u64)> {
     let thread = threads::pk_of(service, caller, ask.thread.as_ref()).await?;
     let (tenant, statuses, with_messages) = (caller.tenant, ask.statuses, ask.with_messages);
@@ -99,12 +109,19 @@ pub async fn list(service: &Service, caller: &Caller, ask: RunSnapshotAsk) -> Re
         Some(total) => total,
         None => service.reads.count_by_caller_status(&ask).await?,
     };
-    let mut items = Vec::with_capacity(page.items.len());
-    for found in page.items {
+    let (mut items, mut bytes, mut read) = (Vec::with_capacity(page.items.len()), 0, 0);
+    for found in &page.items {
+        if bytes > MAX_PAGE_BYTES as usize {
+            break;
+        }
+        read += 1;
         let Some(run) = legible(&found.row) else { continue };
-        items.push(snapshot(service, caller, &found, run, with_messages).await?);
+        let snapshot = snapshot(service, caller, found, run, with_messages).await?;
+        bytes += snapshot.bytes();
+        items.push(snapshot);
     }
-    Ok((Page { items, next_cursor: page.next_cursor.map(|cursor| format!("{total}.{cursor}")) }, total))
+    let next_cursor = page.cut(read).next_cursor;
+    Ok((Page::new(items, next_cursor.map(|cursor| format!("{total}.{cursor}"))), total))
 }
 
 /// Splits the total off the cursor.

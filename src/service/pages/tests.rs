@@ -9,7 +9,7 @@ async fn every_entry_comes_once_over_full_short_and_empty_pages() {
         assert_eq!(ask.limit, 2, "as it was asked for first");
         let at: usize = ask.cursor.map_or(0, |cursor| cursor.parse().unwrap());
         let next_cursor = (at + 1 < pages.len()).then(|| (at + 1).to_string());
-        std::future::ready(Ok(Page { items: pages[at].clone(), next_cursor }))
+        std::future::ready(Ok(Page::new(pages[at].clone(), next_cursor)))
     };
     let mut entries = Entries::from(PageAsk::first(2), read);
     let mut seen = Vec::new();

@@ -14,8 +14,9 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::run::{CallerStatus, Run, RunResource, RunStatus};
 use crate::engine::step::{Keep, RowKind};
 use crate::runtime::rows::{legible, read};
+use crate::service::pages;
 use crate::service::{Result, Service, suspensions, threads};
-use crate::store::{self, FoundRow, Order, Page, PageAsk, RunsByStatusAsk};
+use crate::store::{self, FoundRow, Order, Page, PageAsk, RowKey, RunsByStatusAsk};
 
 pub async fn get(service: &Service, caller: &Caller, id: &RunId) -> Result<RunResource> {
     let (pk, run) = stored(service, caller, id).await?;
@@ -85,8 +86,7 @@ async fn has_happened(service: &Service, caller: &Caller, what: WaitsFor, pk: Th
 pub async fn of_thread(service: &Service, caller: &Caller, id: &ThreadId, page: PageAsk) -> Result<Page<RunResource>> {
     let thread = threads::row(service, caller, id).await?;
     let page = service.reads.rows(thread.pk, RowKind::Run, Order::Ascending, &page).await?;
-    let runs = page.items.iter().filter_map(|row| Some((thread.pk, legible(row)?))).collect();
-    Ok(Page { items: resources(service, runs).await?, next_cursor: page.next_cursor })
+    resources(service, page.filter_map(|row| Some((thread.pk, legible(&row)?)))).await
 }
 
 /// The messages with which these runs of a thread began. Runs that are not stored with it are left out: those of the
@@ -105,7 +105,7 @@ pub async fn first_messages(
 }
 
 /// The tenant's runs, or a thread's, the most recently changed first. A page may have fewer than `limit`, because the index
-/// is by [`CallerStatus`] and the result is filtered by status.
+/// is by [`CallerStatus`] and the result is filtered by status, or because its runs are large.
 pub async fn list(
     service: &Service,
     caller: &Caller,
@@ -117,9 +117,9 @@ pub async fn list(
     let statuses = status.map(caller_statuses).unwrap_or_default();
     let ask = RunsByStatusAsk { tenant: caller.tenant, thread, statuses, since: None, page };
     let page = service.reads.runs_by_caller_status(&ask).await?;
-    let runs = page.items.iter().filter_map(|found| Some((found.pk, legible::<Run>(&found.row)?)));
-    let runs = runs.filter(|(_, run)| status.is_none_or(|status| run.status == status)).collect();
-    Ok(Page { items: resources(service, runs).await?, next_cursor: page.next_cursor })
+    let runs = page.filter_map(|found| Some((found.pk, legible::<Run>(&found.row)?)));
+    let is_wanted = |run: &Run| status.is_none_or(|status| run.status == status);
+    resources(service, runs.filter_map(|(pk, run)| is_wanted(&run).then_some((pk, run)))).await
 }
 
 /// Reads a run. An unfinished run that cannot be read is ended, so that no caller waits for it.
@@ -164,18 +164,19 @@ pub(crate) async fn resource(service: &Service, pk: ThreadPk, run: Run) -> Resul
     Ok(service.runtime.resource(&run, answer))
 }
 
-/// These runs as clients see them, in their order. Their answers are read in one batch.
-async fn resources(service: &Service, runs: Vec<(ThreadPk, Run)>) -> Result<Vec<RunResource>> {
-    let answer_of = |pk: ThreadPk, run: &Run| Some((pk, run.outcome.as_ref()?.message_id.to_string()));
-    let wanted = runs.iter().filter_map(|(pk, run)| answer_of(*pk, run));
-    let wanted: Vec<_> = wanted.map(|(pk, id)| (pk, RowKind::Message, id)).collect();
-    let found = service.reads.rows_by_id(&wanted).await?;
-    let answers: HashMap<_, _> = found.into_iter().map(|(pk, row)| ((pk, row.id.clone()), row)).collect();
-    let shown = |(pk, run): &(ThreadPk, Run)| {
-        let answer = answer_of(*pk, run).and_then(|answer| answers.get(&answer));
-        service.runtime.resource(run, answer.and_then(legible))
+/// These runs as clients see them, in their order. Their answers are read in one batch, and count as part of the page.
+async fn resources(service: &Service, runs: Page<(ThreadPk, Run)>) -> Result<Page<RunResource>> {
+    let answer_of = |(pk, run): &(ThreadPk, Run)| -> Option<RowKey> {
+        Some((*pk, RowKind::Message, run.outcome.as_ref()?.message_id.to_string()))
     };
-    Ok(runs.iter().map(shown).collect())
+    let runs = pages::within_bytes(&*service.reads, runs, |run| answer_of(run).into_iter().collect()).await?;
+    let wanted: Vec<_> = runs.items.iter().filter_map(answer_of).collect();
+    let answers = store::by_key(service.reads.rows_by_id(&wanted).await?);
+    let shown = |run: (ThreadPk, Run)| {
+        let answer = answer_of(&run).and_then(|answer| answers.get(&answer));
+        service.runtime.resource(&run.1, answer.and_then(legible))
+    };
+    Ok(runs.map(shown))
 }
 
 /// The [`OpenQuestion`]s of a run, oldest first, with their payloads.

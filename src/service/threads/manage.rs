@@ -84,7 +84,7 @@ pub(crate) fn answer(thread: &Thread) -> StoredResponse {
 
 pub async fn list(service: &Service, caller: &Caller, filter: ThreadFilter, page: PageAsk) -> Result<Page<Thread>> {
     let page = service.reads.threads(caller.tenant, &filter, &page).await?;
-    Ok(Page { items: all_shown(service, page.items).await?, next_cursor: page.next_cursor })
+    Ok(Page::new(all_shown(service, page.items).await?, page.next_cursor))
 }
 
 pub async fn get(service: &Service, caller: &Caller, id: &ThreadId) -> Result<Thread> {

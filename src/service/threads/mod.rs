@@ -21,7 +21,7 @@ pub(crate) use manage::{all_shown, answer, check_id, fresh, new_thread, pk_of, r
 pub(in crate::service) use profile::check_size;
 pub(in crate::service) use prompt_writers::{new_writer, prompt_writers, row_of};
 pub(in crate::service) use tool_policy::signed;
-pub(crate) use view::metadata_with_payloads;
+pub(crate) use view::{metadata_payloads, metadata_with_payloads};
 
 /// The body of `POST /threads`.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -12,8 +12,8 @@ use crate::engine::event::{Event, PersonEvent};
 use crate::engine::step::RowKind;
 use crate::runtime::CommitExtras;
 use crate::runtime::rows::read;
-use crate::service::{Result, Service, fork};
-use crate::store::{self, Page, PageAsk, ThreadRow};
+use crate::service::{Result, Service, fork, pages};
+use crate::store::{self, Page, PageAsk, RowKey, ThreadRow};
 
 /// `PESAgentStateData`, now or as of an observation.
 pub async fn state(service: &Service, caller: &Caller, id: &ThreadId, at: Option<i64>) -> Result<Value> {
@@ -60,16 +60,21 @@ pub async fn messages(
     page: PageAsk,
 ) -> Result<Page<ConversationMessage>> {
     let thread = row(service, caller, id).await?;
-    let page = service.reads.messages(thread.pk, &page).await?;
-    let mut items: Vec<ConversationMessage> = page.items.iter().map(read).collect::<store::Result<_>>()?;
-    for message in &mut items {
+    let page = service.reads.messages(thread.pk, &page).await?.try_map(|row| read::<ConversationMessage>(&row))?;
+    let mut page = pages::within_bytes(&*service.reads, page, |message| metadata_payloads(thread.pk, message)).await?;
+    for message in &mut page.items {
         message.metadata = metadata_with_payloads(service, thread.pk, message.metadata.take()).await?;
     }
-    Ok(Page { items, next_cursor: page.next_cursor })
+    Ok(page)
 }
 
-/// The newest messages of the conversation before this one, or of all, newest first, without what was superseded.
-/// Messages that cannot be read are left out.
+/// The payloads in the metadata of a message.
+pub(crate) fn metadata_payloads(pk: ThreadPk, message: &ConversationMessage) -> Vec<RowKey> {
+    pages::payloads_of(pk, message.metadata.iter().flat_map(|metadata| metadata.values()))
+}
+
+/// The newest messages of the conversation before this one, or of all, newest first, without what was superseded. If they are
+/// large there are fewer than `limit`, but at least one. Messages that cannot be read are left out.
 pub async fn newest_messages(
     service: &Service,
     caller: &Caller,
@@ -80,8 +85,12 @@ pub async fn newest_messages(
     let thread = row(service, caller, id).await?;
     // No message has an empty id.
     let before = before.cloned().unwrap_or_else(|| MessageId::from(""));
-    let mut messages = service.reads.history(thread.pk, &before, limit).await?;
+    let mut messages = service.reads.history(thread.pk, &before, limit, store::MAX_PAGE_BYTES).await?;
     messages.reverse();
+    let metadata = pages::sizes(&*service.reads, &messages, |message| metadata_payloads(thread.pk, message)).await?;
+    let sizes = messages.iter().zip(metadata).map(|(message, metadata)| message.content.len() as u64 + metadata);
+    let most = store::fitting(sizes, store::MAX_PAGE_BYTES);
+    messages.truncate(most);
     for message in &mut messages {
         message.metadata = metadata_with_payloads(service, thread.pk, message.metadata.take()).await?;
     }

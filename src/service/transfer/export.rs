@@ -16,7 +16,7 @@ use crate::engine::step::{Keep, RowKind};
 use crate::runtime::rows::read;
 use crate::service::audit::AuditLine;
 use crate::service::feed::LogReader;
-use crate::service::{Result, Service, threads};
+use crate::service::{Result, Service, pages, threads};
 use crate::store::{self, AuditRow, ObservationAsk, Order, PageAsk, ThreadRow};
 
 /// Observations, or rows, that are read at once.
@@ -149,13 +149,15 @@ impl Export {
     }
 
     async fn messages(&mut self, mut page: PageAsk, text: &mut Vec<u8>) -> Result<Section> {
-        let found = self.service.reads.rows(self.thread.pk, RowKind::Message, Order::Ascending, &page).await?;
-        for row in &found.items {
-            let mut message: ConversationMessage = read(row)?;
-            message.metadata =
-                threads::metadata_with_payloads(&self.service, self.thread.pk, message.metadata.take()).await?;
+        let (reads, pk) = (&*self.service.reads, self.thread.pk);
+        let found = reads.rows(pk, RowKind::Message, Order::Ascending, &page).await?;
+        let found = found.try_map(|row| Ok((read::<ConversationMessage>(&row)?, row.keep)))?;
+        let payloads = |(message, _): &(ConversationMessage, Keep)| threads::metadata_payloads(pk, message);
+        let found = pages::within_bytes(reads, found, payloads).await?;
+        for (mut message, keep) in found.items {
+            message.metadata = threads::metadata_with_payloads(&self.service, pk, message.metadata.take()).await?;
             let mut line = json!({ "message": message });
-            if row.keep == Keep::Superseded {
+            if keep == Keep::Superseded {
                 line["superseded"] = true.into();
             }
             self.lines.write(&line, text);

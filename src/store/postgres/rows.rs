@@ -7,16 +7,18 @@ use serde_json::Value;
 
 use super::Postgres;
 use super::nul::escaped;
+use super::pool::PgQuery;
 use crate::domain::ids::{MessageId, PayloadId, TenantPk, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::engine::step::{Row, RowKind};
 use crate::store::columns::Columns as _;
 use crate::store::rows::{
-    self, SUSPENSIONS, TASKS, page_by_caller_status, page_by_id, page_of_rows, read_row, rows_from, suspensions_after,
-    tasks_before,
+    self, SUSPENSIONS, TASKS, page_by_caller_status, page_by_id, page_of_rows, read_found_page, read_page, read_row,
+    rows_from, suspensions_after, tasks_before,
 };
 use crate::store::{
-    FoundRow, MAX_SCANNED, Order, Page, PageAsk, Result, RowStore, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted,
+    FoundRow, MAX_SCANNED, Order, Page, PageAsk, Result, RowKey, RowStore, RunsByStatusAsk, SuspensionAsk,
+    SuspensionsWanted,
 };
 
 const ROW: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = $1 AND kind = $2 AND id = $3";
@@ -25,7 +27,7 @@ const ROW: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = 
 macro_rules! select_page {
     ($more:literal, $beyond:literal, $order:literal) => {
         concat!(
-            "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = $1 AND kind = $2",
+            "SELECT pk, kind, id, ord, octet_length(body)::bigint AS bytes FROM thread_rows WHERE pk = $1 AND kind = $2",
             $more,
             " AND (ord, id) ",
             $beyond,
@@ -42,13 +44,20 @@ const FOUND: &str = "
 SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
 WHERE r.tenant = $1 AND r.kind = $2 AND r.kind IN (1, 6, 7) AND r.id = $3";
 
+/// What lists read of each row before they read the bodies of those that fit into a page.
+macro_rules! found_keys {
+    () => {
+        "SELECT r.pk, t.thread_id, r.kind, r.id, octet_length(r.body)::bigint AS bytes
+         FROM thread_rows r JOIN threads t ON t.pk = r.pk "
+    };
+}
+
 /// Of all threads, or of one, without scanning the tenant's other rows.
 macro_rules! open {
     ($of:literal) => {
         concat!(
-            "SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body
-             FROM thread_rows r JOIN threads t ON t.pk = r.pk
-             WHERE r.tenant = $1 AND r.kind = 6 AND r.keep = 1 AND r.id > $2 AND ",
+            found_keys!(),
+            "WHERE r.tenant = $1 AND r.kind = 6 AND r.keep = 1 AND r.id > $2 AND ",
             $of,
             " ORDER BY r.id LIMIT $4"
         )
@@ -59,7 +68,7 @@ macro_rules! open_by_expiry {
     ($of:literal) => {
         concat!(
             "SELECT * FROM (
-                SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body,
+                SELECT r.pk, t.thread_id, r.kind, r.id, octet_length(r.body)::bigint AS bytes,
                     coalesce((pes_json(r.body) ->> 'expiresAt')::bigint, 9223372036854775807) AS expiry
                 FROM thread_rows r JOIN threads t ON t.pk = r.pk
                 WHERE r.tenant = $1 AND r.kind = 6 AND r.keep = 1 AND ",
@@ -82,9 +91,8 @@ macro_rules! of_past {
 macro_rules! past {
     ($of:ident) => {
         concat!(
-            "SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body
-             FROM thread_rows r JOIN threads t ON t.pk = r.pk CROSS JOIN LATERAL (SELECT pes_json(r.body)) j (s)
-             WHERE ",
+            found_keys!(),
+            "CROSS JOIN LATERAL (SELECT pes_json(r.body)) j (s) WHERE ",
             of_past!($of),
             " AND r.id >= $4 AND ($6::text IS NULL OR s ->> 'status' = $6)
                  AND ($7::text IS NULL OR s -> 'resolution' ->> 'decidedBy' = $7)
@@ -100,21 +108,32 @@ macro_rules! last_past {
     };
 }
 
-const BY_ID: &str = "
-SELECT r.pk, r.kind, r.id, r.ord, r.keep, r.body FROM unnest($1::bigint[], $2::smallint[], $3::text[]) w (pk, kind, id)
-JOIN thread_rows r ON r.pk = w.pk AND r.kind = w.kind AND r.id = w.id";
+macro_rules! by_id {
+    ($columns:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM unnest($1::bigint[], $2::smallint[], $3::text[]) w (pk, kind, id)
+             JOIN thread_rows r ON r.pk = w.pk AND r.kind = w.kind AND r.id = w.id"
+        )
+    };
+}
+
+const BY_ID: &str = by_id!("r.pk, r.kind, r.id, r.ord, r.keep, r.body");
+
+const BYTES: &str = by_id!("r.pk, r.kind, r.id, octet_length(r.body)::bigint AS bytes");
 
 /// Uses the index `rows_found`, in which ids are ordered by kind, then by time.
-const TASKS_OF: &str = "
-SELECT r.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
-WHERE r.tenant = $1 AND r.kind = 7 AND r.kind IN (1, 6, 7) AND r.id > $2 AND r.id < $3 ORDER BY r.id DESC LIMIT $4";
+const TASKS_OF: &str = concat!(
+    found_keys!(),
+    "WHERE r.tenant = $1 AND r.kind = 7 AND r.kind IN (1, 6, 7) AND r.id > $2 AND r.id < $3
+     ORDER BY r.id DESC LIMIT $4"
+);
 
 const HISTORY: &str = "
-SELECT body FROM (
-    SELECT ord, id, body FROM thread_rows WHERE pk = $1 AND kind = 2 AND keep <> 3
-        AND ord < coalesce((SELECT ord FROM thread_rows WHERE pk = $1 AND kind = 2 AND id = $2), 9223372036854775807)
-    ORDER BY ord DESC, id DESC LIMIT $3
-) newest ORDER BY ord, id";
+SELECT pk, kind, id, octet_length(body)::bigint AS bytes FROM thread_rows WHERE pk = $1 AND kind = 2 AND keep <> 3
+    AND ord < coalesce((SELECT ord FROM thread_rows WHERE pk = $1 AND kind = 2 AND id = $2), 9223372036854775807)
+ORDER BY ord DESC, id DESC LIMIT $3";
 
 /// A plain join would read all payloads of the thread.
 const PAYLOADS: &str = "
@@ -140,10 +159,10 @@ macro_rules! status_page {
 macro_rules! runs_page {
     ($($page:tt)*) => {
         concat!(
-            "SELECT s.pk, s.thread_id, r.kind, r.id, r.ord, r.keep, r.body, s.ord AS since FROM (",
+            "SELECT s.pk, s.thread_id, r.kind, r.id, octet_length(r.body)::bigint AS bytes, s.ord AS since FROM (",
             $($page)*,
             ") s CROSS JOIN LATERAL (
-                 SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = s.pk AND kind = $6 AND id = s.id LIMIT 1) r
+                 SELECT kind, id, body FROM thread_rows WHERE pk = s.pk AND kind = $6 AND id = s.id LIMIT 1) r
              ORDER BY s.ord DESC, s.id DESC"
         )
     };
@@ -215,7 +234,7 @@ impl RowStore for Postgres {
         let from = rows_from(ask, order)?;
         let query = sqlx::query(sql).bind(pk.0).bind(kind.code()).bind(from.at).bind(escaped(&from.id));
         let query = query.bind(ask.rows());
-        page_of_rows(&self.pool.fetch_all(query).await?, ask)
+        read_page(self, page_of_rows(&self.pool.fetch_all(query).await?, ask)?).await
     }
 
     async fn messages(&self, pk: ThreadPk, ask: &PageAsk) -> Result<Page<Row>> {
@@ -223,12 +242,21 @@ impl RowStore for Postgres {
         let from = rows_from(ask, Order::Ascending)?;
         let query = sqlx::query(sql).bind(pk.0).bind(RowKind::Message.code()).bind(from.at).bind(escaped(&from.id));
         let query = query.bind(ask.rows());
-        page_of_rows(&self.pool.fetch_all(query).await?, ask)
+        read_page(self, page_of_rows(&self.pool.fetch_all(query).await?, ask)?).await
     }
 
-    async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>> {
-        let query = sqlx::query(HISTORY).bind(pk.0).bind(escaped(before.as_str())).bind(i64::from(limit));
-        rows::messages(self.pool.fetch_all(query).await?.iter())
+    async fn history(
+        &self,
+        pk: ThreadPk,
+        before: &MessageId,
+        limit: u32,
+        bytes: u64,
+    ) -> Result<Vec<ConversationMessage>> {
+        let keys = |before: MessageId| async move {
+            let query = sqlx::query(HISTORY).bind(pk.0).bind(escaped(before.as_str())).bind(i64::from(limit));
+            rows::fitting_keys(&self.pool.fetch_all(query).await?, bytes)
+        };
+        rows::read_history(self, before.clone(), keys).await
     }
 
     async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
@@ -237,13 +265,14 @@ impl RowStore for Postgres {
         rows::payloads(&self.pool.fetch_all(query).await?)
     }
 
-    async fn rows_by_id(&self, wanted: &[(ThreadPk, RowKind, String)]) -> Result<Vec<(ThreadPk, Row)>> {
-        let pks: Vec<i64> = wanted.iter().map(|(pk, _, _)| pk.0).collect();
-        let kinds: Vec<i16> = wanted.iter().map(|(_, kind, _)| kind.code()).collect();
-        let ids: Vec<_> = wanted.iter().map(|(_, _, id)| escaped(id)).collect();
-        let query = sqlx::query(BY_ID).bind(pks).bind(kinds).bind(ids);
-        let found = self.pool.fetch_all(query).await?;
+    async fn rows_by_id(&self, wanted: &[RowKey]) -> Result<Vec<(ThreadPk, Row)>> {
+        let found = self.pool.fetch_all(of_these(BY_ID, wanted)).await?;
         found.iter().map(rows::read_row_with_pk).collect()
+    }
+
+    async fn row_bytes(&self, wanted: &[RowKey]) -> Result<Vec<(RowKey, u64)>> {
+        let found = self.pool.fetch_all(of_these(BYTES, wanted)).await?;
+        found.iter().map(rows::read_bytes).collect()
     }
 
     async fn suspensions(&self, ask: &SuspensionAsk) -> Result<Page<FoundRow>> {
@@ -253,7 +282,7 @@ impl RowStore for Postgres {
                 let after = suspensions_after(page)?;
                 let open = if thread.is_some() { open!("r.pk = $3") } else { open!("$3::bigint IS NULL") };
                 let query = sqlx::query(open).bind(ask.tenant.0).bind(escaped(&after)).bind(thread).bind(page.rows());
-                page_by_id(&self.pool.fetch_all(query).await?, page)
+                read_found_page(self, page_by_id(&self.pool.fetch_all(query).await?, page)?).await
             }
             SuspensionsWanted::OpenByExpiry => {
                 let after = rows::expiring_after(page)?;
@@ -263,8 +292,8 @@ impl RowStore for Postgres {
                 };
                 let query = sqlx::query(open).bind(ask.tenant.0).bind(thread).bind(after.at);
                 let query = query.bind(escaped(&after.id)).bind(page.rows());
-                let found = self.pool.fetch_all(query).await?;
-                rows::page_by_expiry(&found, page)
+                let keys = self.pool.fetch_all(query).await?;
+                read_found_page(self, rows::page_by_expiry(&keys, page)?).await
             }
             SuspensionsWanted::Past { status, decided_by } => {
                 let before = rows::suspensions_before(page)?;
@@ -280,8 +309,8 @@ impl RowStore for Postgres {
                 let query = query.bind(last.as_deref().unwrap_or_default()).bind(thread);
                 let query = query.bind(status.map(|status| status.as_str())).bind(decided_by.as_deref().map(escaped));
                 let query = query.bind(page.rows());
-                let found = self.pool.fetch_all(query).await?;
-                rows::page_of_past(&found, page, last)
+                let keys = self.pool.fetch_all(query).await?;
+                read_found_page(self, rows::page_of_past(&keys, page, last)?).await
             }
         }
     }
@@ -289,7 +318,7 @@ impl RowStore for Postgres {
     async fn tasks(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<FoundRow>> {
         let before = tasks_before(ask)?;
         let query = sqlx::query(TASKS_OF).bind(tenant.0).bind(TASKS).bind(escaped(&before)).bind(ask.rows());
-        page_by_id(&self.pool.fetch_all(query).await?, ask)
+        read_found_page(self, page_by_id(&self.pool.fetch_all(query).await?, ask)?).await
     }
 
     async fn runs_by_caller_status(&self, ask: &RunsByStatusAsk) -> Result<Page<FoundRow>> {
@@ -302,8 +331,8 @@ impl RowStore for Postgres {
         let query = sqlx::query(list).bind(ask.tenant.0).bind(ask.since()).bind(before.at).bind(escaped(&before.id));
         let query = query.bind(ask.page.rows()).bind(RowKind::Run.code()).bind(ask.bodies());
         let query = query.bind(ask.thread.map(|pk| pk.0)).bind(RowKind::CallerStatus.code());
-        let found = self.pool.fetch_all(query).await?;
-        page_by_caller_status(&found, &ask.page)
+        let keys = self.pool.fetch_all(query).await?;
+        read_found_page(self, page_by_caller_status(&keys, &ask.page)?).await
     }
 
     async fn count_by_caller_status(&self, ask: &RunsByStatusAsk) -> Result<u64> {
@@ -316,4 +345,12 @@ impl RowStore for Postgres {
         let query = query.bind(ask.thread.map(|pk| pk.0)).bind(RowKind::CallerStatus.code());
         self.pool.fetch_one(query).await?.count("total")
     }
+}
+
+/// A query for these rows.
+fn of_these(sql: &'static str, wanted: &[RowKey]) -> PgQuery<'static> {
+    let pks: Vec<i64> = wanted.iter().map(|(pk, _, _)| pk.0).collect();
+    let kinds: Vec<i16> = wanted.iter().map(|(_, kind, _)| kind.code()).collect();
+    let ids: Vec<String> = wanted.iter().map(|(_, _, id)| escaped(id).into_owned()).collect();
+    sqlx::query(sql).bind(pks).bind(kinds).bind(ids)
 }

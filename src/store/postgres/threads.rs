@@ -10,7 +10,8 @@ use super::{Postgres, erasure, keys_of};
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
-use crate::store::threads::{page_of_threads, read_title, read_version, threads_before, within_bytes};
+use crate::store::page::within_bytes;
+use crate::store::threads::{page_of_threads, read_title, read_version, threads_before};
 use crate::store::{
     Commit, Committed, Erasure, MAX_SCANNED, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow, ThreadStore,
     ThreadVersion, text,

@@ -16,11 +16,12 @@ use crate::domain::message::ConversationMessage;
 use crate::engine::step::{Row, RowKind};
 use crate::store::columns::Columns as _;
 use crate::store::rows::{
-    self, SUSPENSIONS, TASKS, page_by_caller_status, page_by_id, page_of_rows, read_row, rows_from, suspensions_after,
-    tasks_before,
+    self, SUSPENSIONS, TASKS, page_by_caller_status, page_by_id, page_of_rows, read_found_page, read_page, read_row,
+    rows_from, suspensions_after, tasks_before,
 };
 use crate::store::{
-    FoundRow, MAX_SCANNED, Order, Page, PageAsk, Result, RowStore, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted,
+    FoundRow, MAX_SCANNED, Order, Page, PageAsk, Result, RowKey, RowStore, RunsByStatusAsk, SuspensionAsk,
+    SuspensionsWanted,
 };
 
 const ONE: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ? AND kind = +? AND id = ?";
@@ -28,7 +29,7 @@ const ONE: &str = "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = 
 macro_rules! select_page {
     ($kind:literal, $compare:literal, $order:literal) => {
         concat!(
-            "SELECT kind, id, ord, keep, body FROM thread_rows WHERE pk = ?1 AND kind = ",
+            "SELECT pk, kind, id, ord, octet_length(body) AS bytes FROM thread_rows WHERE pk = ?1 AND kind = ",
             $kind,
             " AND (ord, id) ",
             $compare,
@@ -70,34 +71,31 @@ fn select_page(kind: RowKind, order: Order) -> &'static str {
     }
 }
 
-macro_rules! select_found {
-    ($which:literal) => {
-        select_found!($which, "")
-    };
-    ($which:literal, $not_by_tenant:literal) => {
-        concat!(
-            "SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body
-             FROM thread_rows r JOIN threads t ON t.pk = r.pk
-             WHERE ",
-            $not_by_tenant,
-            "r.tenant = ?1 AND ",
-            $which
-        )
+const FOUND: &str = "
+SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body FROM thread_rows r JOIN threads t ON t.pk = r.pk
+WHERE r.tenant = ?1 AND r.id = ?2 AND r.kind IN (1, 6, 7) AND r.kind = +?3";
+
+/// What lists read of each row before they read the bodies of those that fit into a page.
+macro_rules! found_keys {
+    () => {
+        "SELECT t.pk, t.thread_id, r.kind, r.id, octet_length(r.body) AS bytes
+         FROM thread_rows r JOIN threads t ON t.pk = r.pk "
     };
 }
 
-const FOUND: &str = select_found!("r.id = ?2 AND r.kind IN (1, 6, 7) AND r.kind = +?3");
-
-const OPEN: &str = select_found!("r.id > ?2 AND r.kind = 6 AND r.keep = 1 ORDER BY r.id LIMIT ?4");
+const OPEN: &str =
+    concat!(found_keys!(), "WHERE r.tenant = ?1 AND r.id > ?2 AND r.kind = 6 AND r.keep = 1 ORDER BY r.id LIMIT ?4");
 /// Of one thread, without scanning the tenant's other rows.
-const OPEN_OF_THREAD: &str =
-    select_found!("r.pk = ?3 AND r.id > ?2 AND r.kind = 6 AND r.keep = 1 ORDER BY r.id LIMIT ?4", "+");
+const OPEN_OF_THREAD: &str = concat!(
+    found_keys!(),
+    "WHERE +r.tenant = ?1 AND r.pk = ?3 AND r.id > ?2 AND r.kind = 6 AND r.keep = 1 ORDER BY r.id LIMIT ?4"
+);
 
 macro_rules! open_by_expiry {
     ($of:literal) => {
         concat!(
             "SELECT * FROM (
-                SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body,
+                SELECT t.pk, t.thread_id, r.kind, r.id, octet_length(r.body) AS bytes,
                     coalesce(iif(json_valid(r.body), r.body ->> 'expiresAt', NULL), 9223372036854775807) AS expiry
                 FROM thread_rows r JOIN threads t ON t.pk = r.pk
                 WHERE ",
@@ -121,8 +119,8 @@ macro_rules! of_past {
 macro_rules! past {
     ($of:ident) => {
         concat!(
-            "SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body
-             FROM thread_rows r JOIN threads t ON t.pk = r.pk WHERE ",
+            found_keys!(),
+            "WHERE ",
             of_past!($of),
             " AND r.id >= ?4 AND (?6 IS NULL OR iif(json_valid(r.body), r.body ->> 'status', '') = ?6)
              AND (?7 IS NULL OR iif(json_valid(r.body), r.body ->> '$.resolution.decidedBy', '') = ?7)
@@ -138,19 +136,32 @@ macro_rules! last_past {
     };
 }
 
-const BY_ID: &str = "
-SELECT r.pk, r.kind, r.id, r.ord, r.keep, r.body FROM json_each(?) w
-CROSS JOIN thread_rows r ON r.pk = w.value ->> 0 AND r.kind = w.value ->> 1 AND r.id = w.value ->> 2";
+macro_rules! by_id {
+    ($columns:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM json_each(?) w CROSS JOIN thread_rows r
+             ON r.pk = w.value ->> 0 AND r.kind = w.value ->> 1 AND r.id = w.value ->> 2"
+        )
+    };
+}
+
+const BY_ID: &str = by_id!("r.pk, r.kind, r.id, r.ord, r.keep, r.body");
+
+const BYTES: &str = by_id!("r.pk, r.kind, r.id, octet_length(r.body) AS bytes");
 
 /// Uses the index `rows_found`, in which ids are ordered by kind, then by time.
-const TASKS_OF: &str =
-    select_found!("r.id > ?2 AND r.id < ?3 AND r.kind IN (1, 6, 7) AND r.kind = +7 ORDER BY r.id DESC LIMIT ?4");
+const TASKS_OF: &str = concat!(
+    found_keys!(),
+    "WHERE r.tenant = ?1 AND r.id > ?2 AND r.id < ?3 AND r.kind IN (1, 6, 7) AND r.kind = +7 ORDER BY r.id DESC LIMIT ?4"
+);
 
 /// Superseded messages are left out.
 const MESSAGES: &str = select_page!("2 AND keep <> 3", ">", "ASC");
 
 const HISTORY: &str = "
-SELECT body FROM thread_rows WHERE pk = ?1 AND kind = 2 AND keep <> 3
+SELECT pk, kind, id, octet_length(body) AS bytes FROM thread_rows WHERE pk = ?1 AND kind = 2 AND keep <> 3
     AND ord < coalesce((SELECT ord FROM thread_rows WHERE pk = ?1 AND kind = 2 AND id = ?2), 9223372036854775807)
 ORDER BY ord DESC, id DESC LIMIT ?3";
 
@@ -160,7 +171,7 @@ const PAYLOADS: &str =
 macro_rules! runs_page {
     ($rows:literal, $of:literal) => {
         concat!(
-            "SELECT t.pk, t.thread_id, r.kind, r.id, r.ord, r.keep, r.body, s.ord AS since FROM ",
+            "SELECT t.pk, t.thread_id, r.kind, r.id, octet_length(r.body) AS bytes, s.ord AS since FROM ",
             $rows,
             " CROSS JOIN thread_rows r ON r.pk = s.pk AND r.kind = 1 AND r.id = s.id JOIN threads t ON t.pk = s.pk ",
             $of,
@@ -247,19 +258,29 @@ impl RowStore for Sqlite {
         let from = rows_from(ask, order)?;
         let query = sqlx::query(select_page(kind, order)).bind(pk.0).bind(kind.code());
         let query = query.bind(from.at).bind(from.id).bind(ask.rows());
-        page_of_rows(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, ask)
+        let keys = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
+        read_page(self, page_of_rows(&keys, ask)?).await
     }
 
     async fn messages(&self, pk: ThreadPk, ask: &PageAsk) -> Result<Page<Row>> {
         let from = rows_from(ask, Order::Ascending)?;
         let query = sqlx::query(MESSAGES).bind(pk.0).bind(RowKind::Message.code()).bind(from.at).bind(from.id);
-        page_of_rows(&query.bind(ask.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?, ask)
+        let keys = query.bind(ask.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?;
+        read_page(self, page_of_rows(&keys, ask)?).await
     }
 
-    async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>> {
-        let query = sqlx::query(HISTORY).bind(pk.0).bind(before.as_str()).bind(i64::from(limit));
-        let found = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
-        rows::messages(found.iter().rev())
+    async fn history(
+        &self,
+        pk: ThreadPk,
+        before: &MessageId,
+        limit: u32,
+        bytes: u64,
+    ) -> Result<Vec<ConversationMessage>> {
+        let keys = |before: MessageId| async move {
+            let query = sqlx::query(HISTORY).bind(pk.0).bind(before.to_string()).bind(i64::from(limit));
+            rows::fitting_keys(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, bytes)
+        };
+        rows::read_history(self, before.clone(), keys).await
     }
 
     async fn payloads(&self, pk: ThreadPk, ids: &[PayloadId]) -> Result<Vec<(PayloadId, Arc<Value>)>> {
@@ -268,11 +289,14 @@ impl RowStore for Sqlite {
         rows::payloads(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?)
     }
 
-    async fn rows_by_id(&self, wanted: &[(ThreadPk, RowKind, String)]) -> Result<Vec<(ThreadPk, Row)>> {
-        let wanted: Vec<_> = wanted.iter().map(|(pk, kind, id)| (pk.0, kind.code(), id)).collect();
-        let wanted = serde_json::to_string(&wanted).expect("numbers and texts are JSON");
-        let found = sqlx::query(BY_ID).bind(wanted).fetch_all(&self.readers).await.map_err(self.unreadable())?;
+    async fn rows_by_id(&self, wanted: &[RowKey]) -> Result<Vec<(ThreadPk, Row)>> {
+        let found = sqlx::query(BY_ID).bind(texts(wanted)).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         found.iter().map(rows::read_row_with_pk).collect()
+    }
+
+    async fn row_bytes(&self, wanted: &[RowKey]) -> Result<Vec<(RowKey, u64)>> {
+        let found = sqlx::query(BYTES).bind(texts(wanted)).fetch_all(&self.readers).await.map_err(self.unreadable())?;
+        found.iter().map(rows::read_bytes).collect()
     }
 
     async fn suspensions(&self, ask: &SuspensionAsk) -> Result<Page<FoundRow>> {
@@ -281,8 +305,8 @@ impl RowStore for Sqlite {
             SuspensionsWanted::Open => {
                 let open = if thread.is_some() { OPEN_OF_THREAD } else { OPEN };
                 let query = sqlx::query(open).bind(ask.tenant.0).bind(suspensions_after(page)?).bind(thread);
-                let found = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?;
-                page_by_id(&found, page)
+                let keys = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?;
+                read_found_page(self, page_by_id(&keys, page)?).await
             }
             SuspensionsWanted::OpenByExpiry => {
                 let after = rows::expiring_after(page)?;
@@ -291,8 +315,8 @@ impl RowStore for Sqlite {
                     None => open_by_expiry!("r.tenant = ?1"),
                 };
                 let query = sqlx::query(open).bind(ask.tenant.0).bind(thread).bind(after.at).bind(after.id);
-                let found = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?;
-                rows::page_by_expiry(&found, page)
+                let keys = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?;
+                read_found_page(self, rows::page_by_expiry(&keys, page)?).await
             }
             SuspensionsWanted::Past { status, decided_by } => {
                 let before = rows::suspensions_before(page)?;
@@ -306,15 +330,16 @@ impl RowStore for Sqlite {
                 let query = sqlx::query(list).bind(ask.tenant.0).bind(SUSPENSIONS).bind(before);
                 let query = query.bind(last.clone().unwrap_or_default()).bind(thread);
                 let query = query.bind(status.map(|status| status.as_str())).bind(decided_by.clone());
-                let found = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?;
-                rows::page_of_past(&found, page, last)
+                let keys = query.bind(page.rows()).fetch_all(&self.readers).await.map_err(self.unreadable())?;
+                read_found_page(self, rows::page_of_past(&keys, page, last)?).await
             }
         }
     }
 
     async fn tasks(&self, tenant: TenantPk, ask: &PageAsk) -> Result<Page<FoundRow>> {
         let query = sqlx::query(TASKS_OF).bind(tenant.0).bind(TASKS).bind(tasks_before(ask)?).bind(ask.rows());
-        page_by_id(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, ask)
+        let keys = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
+        read_found_page(self, page_by_id(&keys, ask)?).await
     }
 
     async fn runs_by_caller_status(&self, ask: &RunsByStatusAsk) -> Result<Page<FoundRow>> {
@@ -326,7 +351,8 @@ impl RowStore for Sqlite {
         let before = ask.before()?;
         let query = sqlx::query(list).bind(ask.tenant.0).bind(ask.since()).bind(before.at).bind(before.id);
         let query = query.bind(ask.page.rows()).bind(bodies(ask)).bind(ask.thread.map(|pk| pk.0));
-        page_by_caller_status(&query.fetch_all(&self.readers).await.map_err(self.unreadable())?, &ask.page)
+        let keys = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
+        read_found_page(self, page_by_caller_status(&keys, &ask.page)?).await
     }
 
     async fn count_by_caller_status(&self, ask: &RunsByStatusAsk) -> Result<u64> {
@@ -339,6 +365,11 @@ impl RowStore for Sqlite {
         let query = query.bind(ask.thread.map(|pk| pk.0));
         query.fetch_one(&self.readers).await.map_err(self.unreadable())?.count("total")
     }
+}
+
+fn texts(wanted: &[RowKey]) -> String {
+    let wanted: Vec<_> = wanted.iter().map(|(pk, kind, id)| (pk.0, kind.code(), id)).collect();
+    serde_json::to_string(&wanted).expect("numbers and texts are JSON")
 }
 
 fn bodies(ask: &RunsByStatusAsk) -> String {

@@ -256,28 +256,29 @@ test('usage names the threads of runs that are not among the newest, and says ho
   await done(page);
 });
 
-/** Answers are cut to their first row, as where the operator allows but one in a page. */
-const cutTo = (page, pattern) => page.route(pattern, async (route) => {
-  const body = await (await route.fetch()).json();
-  return route.fulfill({ json: { ...body, items: body.items.slice(0, 1), nextCursor: 'more' } });
-});
+/** Answers each page of a list with this many entries, and another page behind it. Counts the pages. */
+const endless = async (page, pattern, length) => {
+  const told = { pages: 0 };
+  await page.route(pattern, async (route) => {
+    told.pages += 1;
+    const body = await (await route.fetch({ url: route.request().url().replace(/&cursor=\w+/, '') })).json();
+    return route.fulfill({ json: { items: Array.from({ length }, () => body.items[0]), nextCursor: `p${told.pages}` } });
+  });
+  return told;
+};
 
 test('a list that is not whole says so: what was answered, usage', async () => {
   const page = await open(server, '#/new');
   await at(page, 'threads').locator('[data-thread]').first().waitFor();
-  await cutTo(page, /\/suspensions\?status=all/);
+  const answered = await endless(page, /\/suspensions\?status=all/, 50);
   await page.evaluate(() => { location.hash = '#/questions?show=answered'; });
   await at(page, 'more').waitFor();
-  let pages = 0;
-  await page.route(/\/usage\?groupBy=(run|item)/, async (route) => {
-    pages += 1;
-    const body = await (await route.fetch({ url: route.request().url().replace(/&cursor=\w+/, '') })).json();
-    return route.fulfill({ json: { items: Array.from({ length: 500 }, () => body.items[0]), nextCursor: `p${pages}` } });
-  });
+  assert.ok(answered.pages >= 2, 'a short page is not the last one');
+  const usage = await endless(page, /\/usage\?groupBy=(run|item)/, 500);
   await page.evaluate(() => { location.hash = '#/usage?by=item'; });
   await at(page, 'more').waitFor();
   assert.match(await at(page, 'more').innerText(), /oldest 2000 only/);
-  assert.equal(pages, 4, 'what the server gives is followed page by page');
+  assert.equal(usage.pages, 4, 'what the server gives is followed page by page');
   await done(page);
 });
 

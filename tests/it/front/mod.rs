@@ -23,6 +23,7 @@ mod idempotency;
 mod illegible;
 mod keep_alive;
 mod keys;
+mod large_pages;
 mod last_words;
 mod layers;
 mod limits;

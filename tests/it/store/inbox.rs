@@ -5,7 +5,8 @@ use pes::domain::hitl::SuspensionStatus;
 use pes::domain::run::{CallerStatus, RunStatus};
 use pes::engine::step::{Keep, Row, RowKind};
 use pes::store::{
-    FoundRow, MAX_SCANNED, OpenQuestions, Page, PageAsk, RunsByStatusAsk, SuspensionAsk, SuspensionsWanted,
+    FoundRow, MAX_PAGE_BYTES, MAX_SCANNED, OpenQuestions, Page, PageAsk, RunsByStatusAsk, SuspensionAsk,
+    SuspensionsWanted,
 };
 use serde_json::json;
 
@@ -22,6 +23,7 @@ super::on_every_store!(
     runs_are_listed_by_the_time_of_their_last_change,
     tenants_see_nothing_of_each_other,
     what_is_open_is_counted_over_all_tenants,
+    pages_of_large_rows_across_threads_have_fewer_of_them,
     tasks_of_a_tenant_are_listed_newest_first,
 );
 
@@ -51,6 +53,52 @@ async fn open_suspensions_are_listed_oldest_first(bed: Bed) {
     let second = bed.suspensions(SuspensionsWanted::Open, ask).await.unwrap();
     assert_eq!(second.items.iter().map(|found| found.row.id.as_str()).collect::<Vec<_>>(), ["sus_3"]);
     assert_eq!(second.next_cursor, None);
+}
+
+async fn pages_of_large_rows_across_threads_have_fewer_of_them(bed: Bed) {
+    let (a, b) = (bed.thread("a").await, bed.thread("b").await);
+    // Two of these fit into a page.
+    let large = |kind, id: &str| {
+        let body = json!("x".repeat(usize::try_from(MAX_PAGE_BYTES).unwrap() * 2 / 5)).to_string();
+        Row { body, ..row(kind, id, 1, Keep::Always) }
+    };
+    let done = serde_json::to_string(&CallerStatus::Completed).unwrap();
+    for (n, pk) in [(1, a), (2, b), (3, a)] {
+        let status = row(RowKind::CallerStatus, &format!("run_{n}"), n, Keep::Never);
+        let rows = vec![
+            large(RowKind::Suspension, &format!("sus_{n}")),
+            large(RowKind::Task, &format!("task_{n}")),
+            large(RowKind::Run, &format!("run_{n}")),
+            Row { body: done.clone(), ..status },
+        ];
+        bed.write(pk, rows).await;
+    }
+    for list in 0..6 {
+        let (mut pages, mut ask) = (Vec::new(), page(100));
+        loop {
+            let runs = |statuses| RunsByStatusAsk {
+                tenant: bed.tenant,
+                thread: None,
+                statuses,
+                since: None,
+                page: ask.clone(),
+            };
+            let past = SuspensionsWanted::Past { status: None, decided_by: None };
+            let found = match list {
+                0 => bed.suspensions(SuspensionsWanted::Open, ask.clone()).await,
+                1 => bed.suspensions(SuspensionsWanted::OpenByExpiry, ask.clone()).await,
+                2 => bed.suspensions(past, ask.clone()).await,
+                3 => bed.store.tasks(bed.tenant, &ask).await,
+                4 => bed.store.runs_by_caller_status(&runs(vec![])).await,
+                _ => bed.store.runs_by_caller_status(&runs(vec![CallerStatus::Completed])).await,
+            };
+            let found = found.unwrap();
+            pages.push(found_ids(&found).concat().replace(char::is_alphabetic, ""));
+            let Some(cursor) = found.next_cursor else { break };
+            ask.cursor = Some(cursor);
+        }
+        assert_eq!(pages, if list < 2 { ["_1_2", "_3"] } else { ["_3_2", "_1"] }, "list {list}");
+    }
 }
 
 fn suspension(id: &str, keep: Keep, body: serde_json::Value) -> Row {

@@ -30,7 +30,7 @@ use pes::store::{
     HeldCounts, IdempotencyRow, IdempotencyStore, KeyAdded, KeyRow, KeyStore, LeaseStore, LogStore, LookupPosition,
     LookupStore, NewImport, NewLinks, NewSpendNotice, ObservationAsk, Order, Outline, Page, PageAsk, PastPeriods,
     PlannedSchedule, Pooled, Registration, Renewal, ResponseToStore, RestoreHold, Result, RetentionStore, Rotation,
-    RowStore, RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore,
+    RowKey, RowStore, RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore,
     SpendChange, SpendKey, SpendStore, Spent, Store, SuspensionAsk, TenantRenamed, ThreadFilter, ThreadRow,
     ThreadStore, ThreadVersion, Traffic, TransferStore, UnchainedLine, UsageAsk, UsageStore,
 };

@@ -49,11 +49,17 @@ passed_on! {
             Ok(read)
         }
 
-        async fn history(&self, pk: ThreadPk, before: &MessageId, limit: u32) -> Result<Vec<ConversationMessage>> {
+        async fn history(
+            &self,
+            pk: ThreadPk,
+            before: &MessageId,
+            limit: u32,
+            bytes: u64,
+        ) -> Result<Vec<ConversationMessage>> {
             self.pass("history").await?;
             let read = {
                 let _clock = StoppedClock::begin();
-                self.inner.history(pk, before, limit).await?
+                self.inner.history(pk, before, limit, bytes).await?
             };
             self.messages_read.fetch_add(read.len(), Ordering::SeqCst);
             self.answered("history").await;
@@ -64,7 +70,8 @@ passed_on! {
     find_row(tenant: TenantPk, kind: RowKind, id: &str) -> Option<FoundRow>;
     rows(pk: ThreadPk, kind: RowKind, order: Order, page: &PageAsk) -> Page<Row>;
     payloads(pk: ThreadPk, ids: &[PayloadId]) -> Vec<(PayloadId, Arc<Value>)>;
-    rows_by_id(wanted: &[(ThreadPk, RowKind, String)]) -> Vec<(ThreadPk, Row)>;
+    rows_by_id(wanted: &[RowKey]) -> Vec<(ThreadPk, Row)>;
+    row_bytes(wanted: &[RowKey]) -> Vec<(RowKey, u64)>;
     suspensions(ask: &SuspensionAsk) -> Page<FoundRow>;
     tasks(tenant: TenantPk, page: &PageAsk) -> Page<FoundRow>;
     runs_by_caller_status(ask: &RunsByStatusAsk) -> Page<FoundRow>;
