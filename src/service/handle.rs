@@ -16,6 +16,7 @@ use super::readiness::Readiness;
 use super::retention;
 use super::schedules;
 use super::tenants;
+use super::threads::RunCostCache;
 use super::transfer::RecentExports;
 use crate::a2a::directory::Directory;
 use crate::auth::AuditKey;
@@ -68,6 +69,7 @@ pub struct Inner {
     pub(super) readiness: Readiness,
     pub(super) schedules: schedules::PlannerState,
     pub(super) exports: RecentExports,
+    pub(super) run_costs: RunCostCache,
 }
 
 /// The components from which a service is built.
@@ -105,6 +107,7 @@ impl Service {
             readiness: Default::default(),
             schedules: Default::default(),
             exports: Default::default(),
+            run_costs: Default::default(),
         }));
         // Followed to the end of the drain: what still runs then is judged by the current policies and caps.
         let documents = service.documents.clone();

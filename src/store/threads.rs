@@ -1,12 +1,14 @@
 //! Threads: their own rows, and the commits that change them. In the table `threads`, `sheet` holds the profile, as JSON.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 
 use super::columns::Columns;
 use super::page::{Cursor, Page, PageAsk, page_of};
 use super::{Commit, Committed, Crashes, Erasure, Fence, IdempotencyRow, NewThread, Result, text};
 use crate::domain::Millis;
-use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
+use crate::domain::ids::{RunId, TenantPk, ThreadId, ThreadPk};
 use crate::domain::plan::ItemStatus;
 use crate::domain::run::ResultStatus;
 use crate::domain::thread::{ItemCounts, LastRun, ThreadProfile, ThreadStatus};
@@ -58,8 +60,26 @@ pub struct Outline {
     pub items: ItemCounts,
     pub open_questions: u64,
     pub last_run: Option<LastRun>,
-    /// What its runs cost; `None`: no call had a price.
-    pub cost_nanos: Option<Nanos>,
+}
+
+/// What the runs of a thread cost up to one of them. All of them have ended, so it stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedCost {
+    /// The number and the id of the last of these runs.
+    pub ord: i64,
+    pub run: RunId,
+    /// `None`: no call had a price.
+    pub nanos: Option<Nanos>,
+}
+
+/// What the runs of a thread cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunCosts {
+    pub pk: ThreadPk,
+    /// Those before the first that has not ended.
+    pub ended: Option<EndedCost>,
+    /// All of them; `None`: no call had a price.
+    pub nanos: Option<Nanos>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -118,6 +138,9 @@ pub trait ThreadStore: Send + Sync + 'static {
     /// The outlines of these threads, in no order. Rows that cannot be read, or are of a status that a newer release added,
     /// are not counted. A NUL in the query is replaced, or ends it.
     async fn outlines(&self, pks: &[ThreadPk]) -> Result<Vec<Outline>>;
+    /// What the runs of these threads cost, in no order. Only the runs after those of which the cost is `known` are read, if
+    /// the last of these is still there. Rows that cannot be read are not counted.
+    async fn run_costs(&self, pks: &[ThreadPk], known: &HashMap<ThreadPk, EndedCost>) -> Result<Vec<RunCosts>>;
     /// The titles of these threads, in no order. Threads without a title are left out.
     async fn titles(&self, pks: &[ThreadPk]) -> Result<Vec<(ThreadPk, String)>>;
     /// Newest activity first. Scans at most [`MAX_SCANNED`] threads, and reads about
@@ -182,9 +205,37 @@ impl Outline {
             items: item_counts(row.count("items")?, row.text_or_none("statuses")?.unwrap_or_default()),
             open_questions: row.count("questions")?,
             last_run,
-            cost_nanos: row.number_or_none("cost")?,
         })
     }
+}
+
+impl RunCosts {
+    /// Reads a row of a query that selects `pk`, `known` (the number of the last run that was not read, if it is there),
+    /// `ended_cost` and `rest_cost`, and the number and the id of the last ended run.
+    pub(crate) fn read(row: &impl Columns, known: &HashMap<ThreadPk, EndedCost>) -> Result<Self> {
+        let pk = ThreadPk(row.number("pk")?);
+        let is_known = row.number_or_none("known")?.is_some();
+        let before = known.get(&pk).filter(|_| is_known).cloned();
+        let nanos = sum(before.as_ref().and_then(|before| before.nanos), row.number_or_none("ended_cost")?);
+        let last = match (row.number_or_none("last_ord")?, row.text_or_none("last_run")?) {
+            (Some(ord), Some(run)) => Some(EndedCost { ord, run: run.into(), nanos }),
+            (_, _) => before,
+        };
+        Ok(Self { pk, ended: last, nanos: sum(nanos, row.number_or_none("rest_cost")?) })
+    }
+}
+
+/// `None`: neither is known.
+fn sum(one: Option<Nanos>, other: Option<Nanos>) -> Option<Nanos> {
+    one.map(|one| one + other.unwrap_or_default()).or(other)
+}
+
+/// The number and the id of the last run of each thread of which the cost is known; none is a run that no thread has.
+pub(crate) fn last_known(pks: &[ThreadPk], known: &HashMap<ThreadPk, EndedCost>) -> Vec<(i64, i64, String)> {
+    let none = || (i64::MIN, String::new());
+    let last = |pk| known.get(pk).map_or_else(none, |known: &EndedCost| (known.ord, known.run.to_string()));
+    let asked = pks.iter().map(|pk| (pk.0, last(pk)));
+    asked.map(|(pk, (ord, run))| (pk, ord, run)).collect()
 }
 
 /// Counts the items by status. `statuses` are separated by commas.

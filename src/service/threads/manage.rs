@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::prompt_writers::{new_writer, row_of_unrecorded};
 use super::tool_policy::signed;
-use super::{NewThreadAsk, profile};
+use super::{NewThreadAsk, profile, run_costs};
 use crate::domain::caller::{Caller, Scope};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{ThreadId, ThreadPk};
 use crate::domain::settings::ThreadConfig;
 use crate::domain::thread::{ItemCounts, Thread, ThreadProfile, ThreadStatus};
-use crate::domain::usage::usd;
+use crate::domain::usage::{Nanos, usd};
 use crate::engine::event::{Event, SystemEvent};
 use crate::runtime::{CommandError, CommitExtras};
 use crate::service::once::{self, Answered, Idempotent, StoredResponse};
@@ -195,18 +195,21 @@ pub(crate) async fn all_shown(service: &Service, rows: Vec<ThreadRow>) -> Result
     let pks: Vec<ThreadPk> = rows.iter().map(|row| row.pk).collect();
     let outlines = service.reads.outlines(&pks).await?.into_iter();
     let mut outlines: HashMap<ThreadPk, Outline> = outlines.map(|outline| (outline.pk, outline)).collect();
-    Ok(rows.into_iter().map(|row| outlined(outlines.remove(&row.pk), row)).collect())
+    let costs = run_costs::of(service, &pks).await?;
+    let shown = |row: ThreadRow| outlined(outlines.remove(&row.pk), costs.get(&row.pk).copied(), row);
+    Ok(rows.into_iter().map(shown).collect())
 }
 
 async fn shown(service: &Service, row: ThreadRow) -> Result<Thread> {
     let outline = service.reads.outlines(&[row.pk]).await?.pop();
-    Ok(outlined(outline, row))
+    let cost = run_costs::of(service, &[row.pk]).await?.remove(&row.pk);
+    Ok(outlined(outline, cost, row))
 }
 
 /// A thread that is being deleted has no outline any more.
-fn outlined(outline: Option<Outline>, row: ThreadRow) -> Thread {
-    let (items, open_questions, last_run, cost) = match outline {
-        Some(outline) => (outline.items, outline.open_questions, outline.last_run, outline.cost_nanos),
+fn outlined(outline: Option<Outline>, cost: Option<Nanos>, row: ThreadRow) -> Thread {
+    let (items, open_questions, last_run) = match outline {
+        Some(outline) => (outline.items, outline.open_questions, outline.last_run),
         None => Default::default(),
     };
     Thread {

@@ -4,6 +4,7 @@ mod manage;
 mod profile;
 mod prompt;
 mod prompt_writers;
+mod run_costs;
 mod tool_policy;
 mod view;
 
@@ -20,6 +21,7 @@ pub(in crate::service) use manage::is_valid_id;
 pub(crate) use manage::{all_shown, answer, check_id, fresh, new_thread, pk_of, row};
 pub(in crate::service) use profile::check_size;
 pub(in crate::service) use prompt_writers::{new_writer, prompt_writers, row_of};
+pub(in crate::service) use run_costs::RunCostCache;
 pub(in crate::service) use tool_policy::signed;
 pub(crate) use view::{metadata_payloads, metadata_with_payloads};
 

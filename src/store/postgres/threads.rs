@@ -1,5 +1,7 @@
 //! Threads: read one, read it with its rows, list them, delete one.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
@@ -11,10 +13,10 @@ use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::page::within_bytes;
-use crate::store::threads::{page_of_threads, read_title, read_version, threads_before};
+use crate::store::threads::{last_known, page_of_threads, read_title, read_version, threads_before};
 use crate::store::{
-    Commit, Committed, Erasure, MAX_SCANNED, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow, ThreadStore,
-    ThreadVersion, text,
+    Commit, Committed, EndedCost, Erasure, MAX_SCANNED, Outline, Page, PageAsk, Result, RunCosts, ThreadFilter,
+    ThreadRow, ThreadStore, ThreadVersion, text,
 };
 
 macro_rules! select {
@@ -56,7 +58,7 @@ const LOAD: &str = select!(
 );
 
 const OUTLINES: &str = "
-SELECT t.pk, i.items, p.statuses, s.questions, c.cost, l.id AS run, l.run ->> 'status' AS run_status,
+SELECT t.pk, i.items, p.statuses, s.questions, l.id AS run, l.run ->> 'status' AS run_status,
     l.run -> 'outcome' ->> 'status' AS run_result, left(l.run ->> 'query', 200) AS query
 FROM threads t
 CROSS JOIN LATERAL (SELECT count(*) AS items FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 3 AND r.keep = 1) i
@@ -65,15 +67,34 @@ CROSS JOIN LATERAL (
     FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 10 AND r.keep = 1
 ) p
 CROSS JOIN LATERAL (SELECT count(*) AS questions FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 6 AND r.keep = 1) s
-CROSS JOIN LATERAL (
-    SELECT sum((pes_json(r.body) -> 'counters' ->> 'costNanos')::bigint)::bigint AS cost
-    FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 1 AND r.kind <= 2
-) c
 LEFT JOIN LATERAL (
     SELECT r.id, pes_json(r.body) AS run FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 1 AND r.kind <= 2
     ORDER BY r.ord DESC, r.id DESC LIMIT 1
 ) l ON true
 WHERE t.pk = ANY($1)";
+
+/// `OFFSET 0`, so that what is asked of each thread is found out once, and not for each of its runs.
+const RUN_COSTS: &str = "
+SELECT t.pk, k.known, c.ended_cost, c.rest_cost, c.last_ord, (
+    SELECT r.id FROM thread_rows r
+    WHERE r.pk = t.pk AND r.kind = 1 AND r.kind <= 2 AND r.ord = c.last_ord ORDER BY r.id LIMIT 1
+) AS last_run
+FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS w (pk, ord, run) JOIN threads t ON t.pk = w.pk
+CROSS JOIN LATERAL (
+    SELECT (SELECT r.ord FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 1 AND r.id = w.run AND r.ord = w.ord AND r.keep <> 1)
+            AS known,
+        (SELECT min(r.ord) FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 1 AND r.keep = 1) AS open
+    OFFSET 0
+) k
+CROSS JOIN LATERAL (
+    SELECT (sum(r.cost) FILTER (WHERE k.open IS NULL OR r.ord < k.open))::bigint AS ended_cost,
+        (sum(r.cost) FILTER (WHERE r.ord >= k.open))::bigint AS rest_cost,
+        max(r.ord) FILTER (WHERE k.open IS NULL OR r.ord < k.open) AS last_ord
+    FROM (
+        SELECT o.ord, (pes_json(o.body) -> 'counters' ->> 'costNanos')::bigint AS cost FROM thread_rows o
+        WHERE o.pk = t.pk AND o.kind = 1 AND o.kind <= 2 AND o.ord > coalesce(k.known, -1)
+    ) r
+) c";
 
 const RECENT: &str = "
 SELECT pk, thread_id, version FROM threads WHERE tenant = $1 AND updated_at >= $2
@@ -157,6 +178,17 @@ impl ThreadStore for Postgres {
     async fn outlines(&self, pks: &[ThreadPk]) -> Result<Vec<Outline>> {
         let found = self.pool.fetch_all(sqlx::query(OUTLINES).bind(keys_of(pks))).await?;
         found.iter().map(Outline::read).collect()
+    }
+
+    async fn run_costs(&self, pks: &[ThreadPk], known: &HashMap<ThreadPk, EndedCost>) -> Result<Vec<RunCosts>> {
+        let (mut threads, mut ords, mut runs) = (Vec::new(), Vec::new(), Vec::new());
+        for (pk, ord, run) in last_known(pks, known) {
+            threads.push(pk);
+            ords.push(ord);
+            runs.push(run);
+        }
+        let found = self.pool.fetch_all(sqlx::query(RUN_COSTS).bind(threads).bind(ords).bind(runs)).await?;
+        found.iter().map(|row| RunCosts::read(row, known)).collect()
     }
 
     async fn titles(&self, pks: &[ThreadPk]) -> Result<Vec<(ThreadPk, String)>> {

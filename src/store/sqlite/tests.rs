@@ -146,6 +146,7 @@ async fn what_is_looked_for_all_the_time_is_found_by_its_time() {
         (sessions::END_FIRST, "sessions_of_holder (key_hash=?)"),
         (sessions::END_ALL, "sessions_of_holder (key_hash=?)"),
         (threads::RECENT, "threads_running"),
+        (threads::RUN_COSTS, "rows_paged (pk=? AND kind=? AND ord>?)"),
         (threads::NEWEST, "threads_by_activity (tenant=? AND updated_at<?)"),
         (figures::RUNS, "rows_running"),
         (figures::QUESTIONS, "rows_open"),

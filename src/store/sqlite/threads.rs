@@ -1,7 +1,10 @@
 //! Threads: read one, list a page of them, delete one.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use rusqlite::Transaction;
+use serde_json::json;
 
 use super::{Sqlite, erasure, keys_of, rows};
 use crate::domain::Millis;
@@ -9,10 +12,10 @@ use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::page::within_bytes;
 use crate::store::rows::read_known_rows;
-use crate::store::threads::{page_of_threads, read_title, read_version, threads_before};
+use crate::store::threads::{last_known, page_of_threads, read_title, read_version, threads_before};
 use crate::store::{
-    Commit, Committed, Erasure, MAX_SCANNED, Outline, Page, PageAsk, Result, ThreadFilter, ThreadRow, ThreadStore,
-    ThreadVersion, text,
+    Commit, Committed, EndedCost, Erasure, MAX_SCANNED, Outline, Page, PageAsk, Result, RunCosts, ThreadFilter,
+    ThreadRow, ThreadStore, ThreadVersion, text,
 };
 
 macro_rules! select_thread {
@@ -51,9 +54,6 @@ const OUTLINES: &str = concat!(
     member!("r", "status"),
     ") FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 10 AND r.keep = 1) AS statuses,
         (SELECT count(*) FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 6 AND r.keep = 1) AS questions,
-        (SELECT sum(",
-    member!("r", "$.counters.costNanos"),
-    ") FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 1) AS cost,
         l.id AS run, ",
     member!("l", "status"),
     " AS run_status, ",
@@ -64,6 +64,30 @@ const OUTLINES: &str = concat!(
     FROM json_each(?) w CROSS JOIN threads t ON t.pk = w.value
     LEFT JOIN thread_rows l ON l.rowid = (
         SELECT rowid FROM thread_rows r WHERE r.pk = t.pk AND r.kind = 1 ORDER BY r.ord DESC, r.id DESC LIMIT 1)"
+);
+
+/// `MATERIALIZED`, so that what is asked of each thread is found out once, and not for each of its runs. The sums are one value,
+/// because a join would sort the runs with their bodies.
+pub(super) const RUN_COSTS: &str = concat!(
+    "WITH asked AS MATERIALIZED (
+        SELECT t.pk,
+            (SELECT r.ord FROM thread_rows r
+                WHERE r.pk = t.pk AND r.kind = 1 AND r.id = w.value ->> 2 AND r.ord = w.value ->> 1 AND r.keep <> 1)
+                AS known,
+            (SELECT min(r.ord) FROM thread_rows r INDEXED BY rows_running
+                WHERE r.pk = t.pk AND r.kind = 1 AND r.keep = 1) AS open
+        FROM json_each(?) w CROSS JOIN threads t ON t.pk = w.value ->> 0),
+    costs AS MATERIALIZED (
+        SELECT a.pk, a.known, (SELECT json_array(sum(iif(a.open IS NULL OR r.ord < a.open, ",
+    member!("r", "$.counters.costNanos"),
+    ", NULL)), sum(iif(r.ord >= a.open, ",
+    member!("r", "$.counters.costNanos"),
+    ", NULL)), max(iif(a.open IS NULL OR r.ord < a.open, r.ord, NULL)))
+            FROM thread_rows r WHERE r.pk = a.pk AND r.kind = 1 AND r.ord > coalesce(a.known, -1)) AS sums
+        FROM asked a)
+    SELECT pk, known, sums ->> 0 AS ended_cost, sums ->> 1 AS rest_cost, sums ->> 2 AS last_ord, (
+        SELECT r.id FROM thread_rows r WHERE r.pk = c.pk AND r.kind = 1 AND r.ord = c.sums ->> 2 ORDER BY r.id LIMIT 1
+    ) AS last_run FROM costs c"
 );
 
 /// `+` on the column, so that running threads are found by the short index threads_running, and not by an index of the
@@ -154,6 +178,12 @@ impl ThreadStore for Sqlite {
         let found =
             sqlx::query(OUTLINES).bind(keys_of(pks)).fetch_all(&self.readers).await.map_err(self.unreadable())?;
         found.iter().map(Outline::read).collect()
+    }
+
+    async fn run_costs(&self, pks: &[ThreadPk], known: &HashMap<ThreadPk, EndedCost>) -> Result<Vec<RunCosts>> {
+        let query = sqlx::query(RUN_COSTS).bind(json!(last_known(pks, known)).to_string());
+        let found = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
+        found.iter().map(|row| RunCosts::read(row, known)).collect()
     }
 
     async fn titles(&self, pks: &[ThreadPk]) -> Result<Vec<(ThreadPk, String)>> {

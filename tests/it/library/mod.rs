@@ -22,6 +22,7 @@ mod refolded;
 mod removed_tenants;
 mod restored;
 mod retention;
+mod run_costs;
 mod schedules;
 mod side_by_side;
 mod simple_core;

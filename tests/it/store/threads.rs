@@ -1,10 +1,12 @@
 //! The list of threads: its order, its filters and its pages.
 
+use std::collections::HashMap;
+
 use pes::domain::ids::ThreadPk;
 use pes::domain::run::{ResultStatus, RunStatus};
 use pes::domain::thread::{ItemCounts, LastRun, ThreadProfile, ThreadStatus};
 use pes::engine::step::{Keep, Row, RowKind};
-use pes::store::{Commit, MAX_PAGE_BYTES, MAX_SCANNED, Outline, PageAsk, ThreadFilter};
+use pes::store::{Commit, EndedCost, MAX_PAGE_BYTES, MAX_SCANNED, Outline, PageAsk, RunCosts, ThreadFilter};
 use serde_json::json;
 
 use super::bed::{Bed, page, row};
@@ -20,6 +22,7 @@ super::on_every_store!(
     a_search_looks_at_so_many_threads_and_goes_on_at_its_cursor,
     a_thread_version_moves_with_every_commit,
     an_outline_counts_what_can_be_read_of_a_thread,
+    what_runs_cost_is_read_after_those_that_are_known,
     an_outline_has_no_status_that_is_not_known,
     titles_are_read_of_many_threads_at_once,
     what_was_active_lately_or_runs_is_told_with_its_version,
@@ -63,8 +66,7 @@ async fn an_outline_counts_what_can_be_read_of_a_thread(bed: Bed) {
     bed.write(full, rows).await;
     let mut outlines = bed.store.outlines(&[full, empty, gone]).await.unwrap();
     outlines.sort_by_key(|outline| outline.items.total);
-    let nothing =
-        Outline { pk: empty, items: ItemCounts::default(), open_questions: 0, last_run: None, cost_nanos: None };
+    let nothing = Outline { pk: empty, items: ItemCounts::default(), open_questions: 0, last_run: None };
     let last_run = LastRun {
         run_id: "run_2".into(),
         status: RunStatus::Failed,
@@ -76,9 +78,38 @@ async fn an_outline_counts_what_can_be_read_of_a_thread(bed: Bed) {
         items: ItemCounts { total: 7, done: 1, failed: 1, cancelled: 1, running: 1, waiting: 1 },
         open_questions: 1,
         last_run: Some(last_run),
-        cost_nanos: Some(12),
     };
     assert_eq!(outlines, [nothing, counted]);
+    let mut costs = bed.store.run_costs(&[full, empty, gone], &HashMap::new()).await.unwrap();
+    costs.sort_by_key(|costs| costs.nanos);
+    let ended = EndedCost { ord: 2, run: "run_2".into(), nanos: Some(12) };
+    let of_full = RunCosts { pk: full, ended: Some(ended), nanos: Some(12) };
+    assert_eq!(costs, [RunCosts { pk: empty, ended: None, nanos: None }, of_full]);
+}
+
+/// The log of a database that went back may have another run at the place of the last that is known.
+async fn what_runs_cost_is_read_after_those_that_are_known(bed: Bed) {
+    let pk = bed.thread("a").await;
+    let run = |id: &str, ord, keep, cost: i64| Row {
+        body: json!({ "counters": { "costNanos": cost } }).to_string(),
+        ..row(RowKind::Run, id, ord, keep)
+    };
+    let costs = async |known: Option<EndedCost>| {
+        let known = known.into_iter().map(|known| (pk, known)).collect();
+        let costs = bed.store.run_costs(&[pk], &known).await.unwrap().remove(0);
+        (costs.ended, costs.nanos)
+    };
+    let upto = |ord, run: &str, nanos| Some(EndedCost { ord, run: run.into(), nanos: Some(nanos) });
+    bed.write(pk, vec![run("run_1", 1, Keep::Never, 1), run("run_3", 3, Keep::Always, 10)]).await;
+    assert_eq!(costs(None).await, (upto(1, "run_1", 1), Some(11)));
+    bed.write(pk, vec![run("run_3", 3, Keep::Never, 20), run("run_4", 4, Keep::Always, 300)]).await;
+    bed.write(pk, vec![run("run_5", 5, Keep::Never, 4_000)]).await;
+    let known = upto(1, "run_1", 50_000);
+    assert_eq!(costs(known).await, (upto(3, "run_3", 50_020), Some(54_320)), "that of the first is not read");
+    assert_eq!(costs(upto(3, "run_3", 50_020)).await, (upto(3, "run_3", 50_020), Some(54_320)));
+    for other in [upto(1, "run_9", 50_000), upto(2, "run_1", 50_000)] {
+        assert_eq!(costs(other).await, (upto(3, "run_3", 21), Some(4_321)));
+    }
 }
 
 async fn an_outline_has_no_status_that_is_not_known(bed: Bed) {

@@ -26,13 +26,13 @@ use pes::store::sealed::{SealedKind, SealedRow, SealedStore};
 use pes::store::sqlite::Sqlite;
 use pes::store::{
     AuditRow, AuditStore, BackupStore, CallPosition, ChainEnd, ChainStore, ChainedLine, Checkpoint, Chores, Claimable,
-    Commit, Committed, Compaction, Dropped, Erasure, ErasureStore, Error, FigureStore, Figures, Forgotten, FoundRow,
-    HeldCounts, IdempotencyRow, IdempotencyStore, KeyAdded, KeyRow, KeyStore, LeaseStore, LogStore, LookupPosition,
-    LookupStore, NewImport, NewLinks, NewSpendNotice, ObservationAsk, Order, Outline, Page, PageAsk, PastPeriods,
-    PlannedSchedule, Pooled, Registration, Renewal, ResponseToStore, RestoreHold, Result, RetentionStore, Rotation,
-    RowKey, RowStore, RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleState, ScheduleStore, SessionRow, SessionStore,
-    SpendChange, SpendKey, SpendStore, Spent, Store, SuspensionAsk, TenantRenamed, ThreadFilter, ThreadRow,
-    ThreadStore, ThreadVersion, Traffic, TransferStore, UnchainedLine, UsageAsk, UsageStore,
+    Commit, Committed, Compaction, Dropped, EndedCost, Erasure, ErasureStore, Error, FigureStore, Figures, Forgotten,
+    FoundRow, HeldCounts, IdempotencyRow, IdempotencyStore, KeyAdded, KeyRow, KeyStore, LeaseStore, LogStore,
+    LookupPosition, LookupStore, NewImport, NewLinks, NewSpendNotice, ObservationAsk, Order, Outline, Page, PageAsk,
+    PastPeriods, PlannedSchedule, Pooled, Registration, Renewal, ResponseToStore, RestoreHold, Result, RetentionStore,
+    Rotation, RowKey, RowStore, RunCosts, RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleState, ScheduleStore,
+    SessionRow, SessionStore, SpendChange, SpendKey, SpendStore, Spent, Store, SuspensionAsk, TenantRenamed,
+    ThreadFilter, ThreadRow, ThreadStore, ThreadVersion, Traffic, TransferStore, UnchainedLine, UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;

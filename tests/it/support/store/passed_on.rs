@@ -31,6 +31,7 @@ passed_on! {
     recent_threads(tenant: TenantPk, since: Millis) -> Vec<(ThreadPk, ThreadId, i64)>;
     newest_activity(until: Millis) -> Option<Millis>;
     outlines(pks: &[ThreadPk]) -> Vec<Outline>;
+    run_costs(pks: &[ThreadPk], known: &HashMap<ThreadPk, EndedCost>) -> Vec<RunCosts>;
     titles(pks: &[ThreadPk]) -> Vec<(ThreadPk, String)>;
     threads(tenant: TenantPk, filter: &ThreadFilter, page: &PageAsk) -> Page<ThreadRow>;
     delete_thread(erasure: Erasure) -> bool;
