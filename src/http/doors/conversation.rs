@@ -1,57 +1,59 @@
 //! Reads a thread: its messages, its open questions, its runs, its log.
 
-use std::collections::HashMap;
-
 use super::DoorRequest;
 use super::frames::DecodedObservation;
 use crate::domain::caller::Caller;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::Suspension;
-use crate::domain::ids::{RunId, ThreadId};
-use crate::domain::message::ConversationMessage;
+use crate::domain::ids::{MessageId, RunId, ThreadId};
+use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::observation::ObservationType;
-use crate::domain::run::RunResource;
+use crate::domain::run::RunStatus;
 use crate::http::app_state::AppState;
 use crate::service::feed::{self, After, EventsPage, FeedAsk};
 use crate::service::{runs, suspensions, threads};
 use crate::store::PageAsk;
 
-/// How many messages or observations one query to the store reads.
+/// How many observations one query to the store reads.
 const PAGE_SIZE: u32 = 200;
 
-/// How many runs of a thread are searched for an active one.
-const MAX_RUNS: u32 = 50;
-
-/// All messages of the thread, oldest first.
-async fn messages(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<Vec<ConversationMessage>, Fault> {
-    let mut all = Vec::new();
-    let mut ask = PageAsk { cursor: None, limit: PAGE_SIZE };
-    loop {
-        let page = threads::messages(&app.service, caller, thread, ask).await?;
-        all.extend(page.items);
-        let Some(cursor) = page.next_cursor else { return Ok(all) };
-        ask = PageAsk { cursor: Some(cursor), limit: PAGE_SIZE };
-    }
-}
-
-/// Like [`messages`], but empty if the thread does not exist yet.
-pub(super) async fn messages_or_empty(
-    app: &AppState,
-    caller: &Caller,
-    thread: &ThreadId,
-) -> Result<Vec<ConversationMessage>, Fault> {
-    or_empty(messages(app, caller, thread).await)
-}
+/// How many of a thread's first messages are searched for one of a user.
+const FIRST_MESSAGES: u32 = 16;
 
 /// The open questions of the thread, oldest first. Empty if the thread does not exist yet.
 pub(super) async fn open_questions(ctx: &DoorRequest, thread: &ThreadId) -> Result<Vec<Suspension>, Fault> {
     or_empty(suspensions::open_on(&ctx.app.service, &ctx.caller, thread).await)
 }
 
-/// The runs of the thread that changed last, the last one first. Empty if the thread does not exist yet.
-pub(super) async fn latest_runs(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<Vec<RunResource>, Fault> {
-    let ask = PageAsk { cursor: None, limit: MAX_RUNS };
-    or_empty(runs::list(&app.service, caller, None, Some(thread), ask).await.map(|page| page.items))
+/// The runs of the thread that have not ended, the one that changed last first. Empty if the thread does not exist yet.
+pub(super) async fn unfinished_runs(
+    app: &AppState,
+    caller: &Caller,
+    thread: &ThreadId,
+) -> Result<Vec<(RunId, RunStatus)>, Fault> {
+    or_empty(runs::unfinished(&app.service, caller, thread).await)
+}
+
+/// The thread's first message of a user, if it is among its first few messages, and the id of the message before it.
+pub(super) async fn first_query(
+    ctx: &DoorRequest,
+    thread: &ThreadId,
+) -> Result<Option<(ConversationMessage, Option<MessageId>)>, Fault> {
+    let (mut ask, mut before) = (PageAsk::first(FIRST_MESSAGES), None);
+    loop {
+        let page = threads::messages(&ctx.app.service, &ctx.caller, thread, ask.clone()).await?;
+        let read = page.items.len() as u32;
+        for message in page.items {
+            if message.role == MessageRole::User {
+                return Ok(Some((message, before)));
+            }
+            before = Some(message.message_id);
+        }
+        ask = PageAsk { cursor: page.next_cursor, limit: ask.limit.saturating_sub(read) };
+        if ask.cursor.is_none() || ask.limit == 0 {
+            return Ok(None);
+        }
+    }
 }
 
 /// Empty if the thread does not exist yet.
@@ -100,9 +102,4 @@ impl<'a> LogPages<'a> {
         self.next = after.map(|seq| FeedAsk { after: After::Seq(seq), ..ask });
         Ok(Some(page))
     }
-}
-
-/// The index of each run's last message.
-pub(super) fn last_of_each_run(messages: &[ConversationMessage]) -> HashMap<RunId, usize> {
-    messages.iter().enumerate().filter_map(|(at, message)| Some((message.run_id.clone()?, at))).collect()
 }

@@ -26,6 +26,7 @@ mod question;
 #[cfg(test)]
 mod recorded;
 mod run_stream;
+mod shown_conversation;
 mod shown_item;
 mod sse;
 mod text_events;

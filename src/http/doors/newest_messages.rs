@@ -13,7 +13,7 @@ use crate::service::runs::{self, ContinueAt};
 use crate::service::threads;
 
 /// How many messages are read first. Nearly every query is about the last run.
-pub(super) const FIRST_PAGE: u32 = 16;
+const FIRST_PAGE: u32 = 16;
 
 /// How many are read at once after that.
 const PAGE_SIZE: u32 = 200;
@@ -21,11 +21,16 @@ const PAGE_SIZE: u32 = 200;
 /// How many are searched for what a client shows. Some clients change the ids or the texts of all messages.
 pub(super) const MAX_SEARCHED: usize = 10_000;
 
+/// The search ends when it has read so many bytes of them.
+const MAX_SEARCHED_BYTES: usize = 16 << 20;
+
 pub(super) struct NewestMessages<'a> {
     ctx: &'a DoorRequest,
     thread: &'a ThreadId,
     /// Newest first.
     read: Vec<ConversationMessage>,
+    /// Their size, with their metadata.
+    bytes: usize,
     /// The thread has no older messages.
     is_whole: bool,
 }
@@ -33,7 +38,7 @@ pub(super) struct NewestMessages<'a> {
 impl<'a> NewestMessages<'a> {
     /// Reads the first page, which is empty if the thread does not exist yet.
     pub(super) async fn of(ctx: &'a DoorRequest, thread: &'a ThreadId) -> Result<Self, Fault> {
-        let mut newest = Self { ctx, thread, read: Vec::new(), is_whole: false };
+        let mut newest = Self { ctx, thread, read: Vec::new(), bytes: 0, is_whole: false };
         newest.read_on(FIRST_PAGE).await?;
         Ok(newest)
     }
@@ -48,19 +53,20 @@ impl<'a> NewestMessages<'a> {
         self.is_whole
     }
 
-    /// The index of the newest message that is wanted. Reads on until it is found, or until `most` messages were read.
+    /// The index of the newest message that is wanted. Reads on until it is found, or until `most` messages were read, but at
+    /// least [`FIRST_PAGE`], or [`MAX_SEARCHED_BYTES`] of them.
     pub(super) async fn find(
         &mut self,
         most: usize,
         is_wanted: impl Fn(&ConversationMessage) -> bool,
     ) -> Result<Option<usize>, Fault> {
-        let mut searched = 0;
+        let (mut searched, most) = (0, most.max(FIRST_PAGE as usize));
         loop {
             if let Some(at) = self.read[searched..].iter().position(&is_wanted) {
                 return Ok(Some(searched + at));
             }
             searched = self.read.len();
-            if self.is_whole || searched >= most {
+            if self.is_whole || searched >= most || self.bytes > MAX_SEARCHED_BYTES {
                 return Ok(None);
             }
             self.read_on(PAGE_SIZE).await?;
@@ -126,6 +132,7 @@ impl<'a> NewestMessages<'a> {
         let page = or_empty(threads::newest_messages(service, caller, self.thread, before, limit).await)?;
         // A page may be short, because messages that cannot be read are left out.
         self.is_whole = page.is_empty();
+        self.bytes += page.iter().map(ConversationMessage::approximate_bytes).sum::<usize>();
         self.read.extend(page);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Reading runs, and waiting for them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -14,9 +14,12 @@ use crate::domain::message::ConversationMessage;
 use crate::domain::run::{CallerStatus, Run, RunResource, RunStatus};
 use crate::engine::step::{Keep, RowKind};
 use crate::runtime::rows::{legible, read};
-use crate::service::pages;
+use crate::service::pages::{self, Entries};
 use crate::service::{Result, Service, suspensions, threads};
 use crate::store::{self, FoundRow, Order, Page, PageAsk, RowKey, RunsByStatusAsk};
+
+/// Runs that are read at once.
+const CHUNK: u32 = 100;
 
 pub async fn get(service: &Service, caller: &Caller, id: &RunId) -> Result<RunResource> {
     let (pk, run) = stored(service, caller, id).await?;
@@ -120,6 +123,24 @@ pub async fn list(
     let runs = page.filter_map(|found| Some((found.pk, legible::<Run>(&found.row)?)));
     let is_wanted = |run: &Run| status.is_none_or(|status| run.status == status);
     resources(service, runs.filter_map(|(pk, run)| is_wanted(&run).then_some((pk, run)))).await
+}
+
+/// The thread's runs that have not ended, with their statuses, the most recently changed first.
+pub async fn unfinished(service: &Service, caller: &Caller, thread: &ThreadId) -> Result<Vec<(RunId, RunStatus)>> {
+    let thread = threads::pk_of(service, caller, Some(thread)).await?;
+    let statuses = [RunStatus::Queued, RunStatus::Running, RunStatus::Waiting];
+    let statuses: HashSet<CallerStatus> = statuses.into_iter().flat_map(caller_statuses).collect();
+    let statuses: Vec<CallerStatus> = statuses.into_iter().collect();
+    let mut found = Entries::from(PageAsk::first(CHUNK), |page| {
+        let ask = RunsByStatusAsk { tenant: caller.tenant, thread, statuses: statuses.clone(), since: None, page };
+        async move { service.reads.runs_by_caller_status(&ask).await }
+    });
+    let mut runs = Vec::new();
+    while let Some(found) = found.next().await? {
+        let run = legible::<Run>(&found.row).filter(|run| !run.status.is_terminal());
+        runs.extend(run.map(|run| (run.run_id, run.status)));
+    }
+    Ok(runs)
 }
 
 /// Reads a run. An unfinished run that cannot be read is ended, so that no caller waits for it.

@@ -118,3 +118,78 @@ async fn a_query_at_a_door_reads_as_much_of_an_old_thread_as_of_a_young_one() {
         assert_eq!(contents(&messages).len(), length + 12, "nothing was superseded");
     }
 }
+
+/// What it looks for may be in none of them.
+#[tokio::test]
+async fn a_door_reads_some_megabytes_of_a_thread_and_no_more() {
+    let (store, readers) = Moody::apart(fresh_store().await);
+    let app = App::of(store, |config| {
+        config.limits.body_bytes = 64 << 20;
+        config.agent.history_limit = 0;
+    })
+    .await;
+    let long = "x".repeat(1 << 20);
+    let said = |id: &str, text: &str| json!({ "id": id, "role": "user", "content": text });
+    let send = async |run: &str, messages: Vec<Value>| {
+        let body = json!({ "threadId": "t1", "runId": run, "messages": messages, "tools": [], "context": [] });
+        let answer = app.ask("POST", "/agui").json(&body).send().await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    };
+    let earlier = (0..30).map(|at| said(&format!("before {at}"), &long));
+    send("r1", earlier.chain([said("first", "hello")]).collect()).await;
+    readers.messages_read();
+    send("r2", vec![said("unknown", "hello"), said("second", "hello")]).await;
+    assert_eq!(readers.messages_read(), 20, "of 32");
+
+    let chat = app.get("/api/chat/t1").await.expect(200);
+    let shown = chat["messages"].as_array().unwrap();
+    assert_eq!(shown.len(), 22, "of 34");
+    let roles: Vec<_> = shown[17..].iter().map(|message| message["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["user", "user", "assistant", "user", "assistant"], "its newest ones");
+}
+
+/// Responses keep the tools that were sent with each query.
+#[tokio::test]
+async fn the_metadata_of_messages_counts_as_much_as_their_text() {
+    let (store, readers) = Moody::apart(fresh_store().await);
+    let app = App::of(store, |config| config.limits.body_bytes = 64 << 20).await;
+    let tool = json!({ "type": "function", "name": "show", "description": "x".repeat(4 << 20), "parameters": {} });
+    let mut last = Value::Null;
+    for _ in 0..6 {
+        let previous = &last["id"];
+        let body = json!({ "model": "pes", "input": "hello", "tools": [tool], "tool_choice": "none", "previous_response_id": previous });
+        last = app.post("/v1/responses", body).await.expect(200);
+    }
+    let thread = last["metadata"]["pes_thread"].as_str().unwrap();
+    let chat = app.get(&format!("/api/chat/{thread}")).await.expect(200);
+    assert_eq!(chat["messages"].as_array().unwrap().len(), 8, "of 12");
+
+    readers.calls("history");
+    let said = |id: &str| json!({ "id": id, "role": "user", "content": "hello" });
+    let messages = [said("unknown"), said("new")];
+    let body = json!({ "threadId": thread, "runId": "r1", "messages": messages, "tools": [], "context": [] });
+    assert_eq!(app.ask("POST", "/agui").json(&body).send().await.status, 200);
+    assert_eq!(readers.calls("history"), 8, "each reads one of the messages");
+}
+
+/// A page of large messages has fewer than 16.
+#[tokio::test]
+async fn a_message_that_is_sent_again_alone_is_found_behind_large_ones() {
+    let app = App::with(|config| config.agent.history_limit = 0).await;
+    let long = "x".repeat(900_000);
+    let send = async |id: &str, text: &str| {
+        let message = json!({ "id": id, "role": "user", "content": text });
+        let body = json!({ "threadId": "t1", "runId": format!("r-{text:.5}-{id}"), "messages": [message], "tools": [], "context": [] });
+        let answer = app.ask("POST", "/agui").json(&body).send().await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    };
+    send("first", "hello").await;
+    send("second", "hello").await;
+    for id in ["a", "b", "c", "d", "e"] {
+        send(id, &long).await;
+    }
+    send("second", "again").await;
+    let messages = app.get("/threads/t1/messages").await.expect(200);
+    let of_user = messages["items"].as_array().unwrap().iter().filter(|message| message["role"] == "USER");
+    assert_eq!(of_user.map(|message| &message["content"]).collect::<Vec<_>>(), ["hello", "again"]);
+}

@@ -14,7 +14,8 @@ use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::observation::ObservationType;
 use crate::http::app_state::AppState;
-use crate::http::doors::conversation;
+use crate::http::doors::frames::DecodedObservation;
+use crate::http::doors::shown_conversation;
 
 /// The observation types that contribute to messages.
 const OBSERVATION_TYPES: [ObservationType; 5] = [
@@ -27,27 +28,27 @@ const OBSERVATION_TYPES: [ObservationType; 5] = [
 
 /// Empty if the thread does not exist yet.
 pub(super) async fn snapshot(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<Vec<Value>, Fault> {
-    let stored = conversation::messages_or_empty(app, caller, thread).await?;
+    let stored = shown_conversation::messages(app, caller, thread).await?;
     if stored.is_empty() {
         return Ok(Vec::new());
     }
-    let mut runs: HashMap<RunId, (AguiEvents, ClientMessages)> = HashMap::new();
-    conversation::for_each_observation(app, caller, thread, &OBSERVATION_TYPES, |observation| {
-        let (events, messages) = runs.entry(observation.run.clone()).or_insert_with(|| {
-            let thread = thread.clone();
-            let client = ClientRun { thread, id: String::new(), speaks_v1: true, results: HashSet::new() };
-            (AguiEvents::new(client, observation.run.clone()), ClientMessages::default())
-        });
-        events.observation(&observation).iter().for_each(|event| messages.apply(event));
-    })
-    .await?;
+    let begin = |run: &RunId| {
+        let thread = thread.clone();
+        let client = ClientRun { thread, id: String::new(), speaks_v1: true, results: HashSet::new() };
+        (AguiEvents::new(client, run.clone()), ClientMessages::default())
+    };
+    let apply = |(events, messages): &mut (AguiEvents, ClientMessages), observation: &DecodedObservation| {
+        events.observation(observation).iter().for_each(|event| messages.apply(event));
+    };
+    let shown = (&stored[..], &OBSERVATION_TYPES[..]);
+    let runs = shown_conversation::of_each_run(app, caller, thread, shown, begin, apply).await?;
     let runs = runs.into_iter().map(|(run, (_, messages))| (run, messages)).collect();
     Ok(in_order(&stored, &runs))
 }
 
 /// The users' messages. After the last message of each run follow the messages built from that run.
 fn in_order(stored: &[ConversationMessage], runs: &HashMap<RunId, ClientMessages>) -> Vec<Value> {
-    let last = conversation::last_of_each_run(stored);
+    let last = shown_conversation::last_of_each_run(stored);
     let mut shown = Vec::new();
     for (at, message) in stored.iter().enumerate() {
         if message.role == MessageRole::User {

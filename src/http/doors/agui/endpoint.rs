@@ -18,7 +18,7 @@ use crate::domain::run::RunStatus;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::doors::DoorRequest;
-use crate::http::doors::conversation::latest_runs;
+use crate::http::doors::conversation::unfinished_runs;
 use crate::http::json::JsonBody;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
@@ -89,10 +89,9 @@ fn cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Fault> {
 
 /// The running or suspended run, else a queued one. `None` also if the thread does not exist yet.
 async fn active_on(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<Option<RunId>, Fault> {
-    let runs = latest_runs(app, caller, thread).await?;
-    let open = || runs.iter().filter(|run| !run.status.is_terminal());
-    let active = open().find(|run| run.status != RunStatus::Queued).or_else(|| open().next());
-    Ok(active.map(|run| run.run_id.clone()))
+    let runs = unfinished_runs(app, caller, thread).await?;
+    let active = runs.iter().find(|(_, status)| *status != RunStatus::Queued).or_else(|| runs.first());
+    Ok(active.map(|(run, _)| run.clone()))
 }
 
 /// What this agent can do, in the words of AG-UI.

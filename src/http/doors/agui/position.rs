@@ -11,10 +11,9 @@ use crate::domain::ids::ThreadId;
 use crate::domain::message::{ConversationMessage, HistoryMessage, HistoryRole, MessageRole};
 use crate::domain::run::OnBusy;
 use crate::http::doors::DoorRequest;
-use crate::http::doors::newest_messages::{FIRST_PAGE, MAX_SEARCHED, NewestMessages};
+use crate::http::doors::conversation::first_query;
+use crate::http::doors::newest_messages::{MAX_SEARCHED, NewestMessages};
 use crate::service::runs::ContinueAt;
-use crate::service::threads;
-use crate::store::PageAsk;
 
 /// The position of a query.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -96,8 +95,9 @@ impl<'q> ShownIds<'q> {
         id_of_user(stored).is_some_and(|id| self.earlier.contains(id))
     }
 
-    /// How many of the thread's messages to search. A client that shows nothing before its query mostly sends only what
-    /// is new, or its first message. To look for each of these in the whole thread would take longer the older it is.
+    /// How many of the thread's messages to search, besides its newest few. A client that shows nothing before its query
+    /// mostly sends only what is new, or its first message. To look for each of these in the whole thread would take longer
+    /// the older it is.
     fn most_searched(&self) -> usize {
         if self.earlier.is_empty() { 0 } else { MAX_SEARCHED }
     }
@@ -120,11 +120,8 @@ async fn of_first(
     if newest.is_whole() || !shown.earlier.is_empty() {
         return Ok(None);
     }
-    let page = threads::messages(&ctx.app.service, &ctx.caller, thread, PageAsk::first(FIRST_PAGE)).await?;
-    let first = page.items.iter().position(|message| message.role == MessageRole::User);
-    let Some(first) = first.filter(|at| shown.is_query(&page.items[*at])) else { return Ok(None) };
-    let before = first.checked_sub(1).map(|before| page.items[before].message_id.clone());
-    Ok(Some(before.map_or(ContinueAt::Start, ContinueAt::After)))
+    let first = first_query(ctx, thread).await?.filter(|(first, _)| shown.is_query(first));
+    Ok(first.map(|(_, before)| before.map_or(ContinueAt::Start, ContinueAt::After)))
 }
 
 #[cfg(test)]

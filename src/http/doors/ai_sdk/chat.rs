@@ -7,11 +7,11 @@ use axum::response::{IntoResponse, Response};
 use super::accept::{self, AcceptedChat, MessageStart};
 use super::request::{self, Body};
 use super::stream;
-use crate::domain::run::{RunResource, RunStatus};
+use crate::domain::run::RunStatus;
 use crate::http::app_state::AppState;
 use crate::http::caller::{MayRead, MayRun};
 use crate::http::doors::DoorRequest;
-use crate::http::doors::conversation::latest_runs;
+use crate::http::doors::conversation::unfinished_runs;
 use crate::http::idempotency::IdempotencyKey;
 use crate::http::ids::Ids;
 use crate::http::json::KeyedBody;
@@ -51,19 +51,20 @@ pub(crate) async fn resume(
     _: NoParams,
 ) -> HttpResult<Response> {
     let thread = ids.thread()?;
-    let runs = latest_runs(&app, &caller, &thread).await?;
-    let Some(run) = runs.iter().find(|run| is_active(run)).or_else(|| runs.iter().find(|run| is_queued(run))) else {
+    let runs = unfinished_runs(&app, &caller, &thread).await?;
+    let first = |is_it: fn(RunStatus) -> bool| runs.iter().find(|(_, status)| is_it(*status));
+    let Some((run, _)) = first(is_active).or_else(|| first(is_queued)) else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let accepted = AcceptedChat { thread, run: run.run_id.clone(), from: MessageStart::Whole };
+    let accepted = AcceptedChat { thread, run: run.clone(), from: MessageStart::Whole };
     Ok(stream::respond(DoorRequest { app, caller, preferences }, accepted).await?)
 }
 
-fn is_active(run: &RunResource) -> bool {
-    matches!(run.status, RunStatus::Running | RunStatus::Waiting)
+fn is_active(status: RunStatus) -> bool {
+    matches!(status, RunStatus::Running | RunStatus::Waiting)
 }
 
 /// Queued behind another run, which is active or has just ended.
-fn is_queued(run: &RunResource) -> bool {
-    run.status == RunStatus::Queued
+fn is_queued(status: RunStatus) -> bool {
+    status == RunStatus::Queued
 }

@@ -15,7 +15,8 @@ use crate::domain::ids::{RunId, ThreadId};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::http::app_state::AppState;
 use crate::http::caller::MayRead;
-use crate::http::doors::conversation;
+use crate::http::doors::frames::DecodedObservation;
+use crate::http::doors::shown_conversation;
 use crate::http::ids::Ids;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
@@ -31,32 +32,36 @@ pub(crate) async fn messages(
     _: NoParams,
 ) -> HttpResult<Json<Value>> {
     let thread = ids.thread()?;
-    let messages = conversation::messages_or_empty(&app, &caller, &thread).await?;
-    let answers = if messages.is_empty() { HashMap::new() } else { answers(&app, &caller, &thread).await? };
+    let messages = shown_conversation::messages(&app, &caller, &thread).await?;
+    let answers = if messages.is_empty() { HashMap::new() } else { answers(&app, &caller, &thread, &messages).await? };
     Ok(Json(json!({ "id": thread, "messages": ui_messages(&messages, &answers) })))
 }
 
 /// The message of each run, built from its observations.
-async fn answers(app: &AppState, caller: &Caller, thread: &ThreadId) -> Result<HashMap<RunId, UiMessage>, Fault> {
-    let mut runs: HashMap<RunId, (MessageChunks, UiMessage)> = HashMap::new();
+async fn answers(
+    app: &AppState,
+    caller: &Caller,
+    thread: &ThreadId,
+    messages: &[ConversationMessage],
+) -> Result<HashMap<RunId, UiMessage>, Fault> {
     let (may_approve, urls) = (caller.may(Scope::Approve), suspensions::urls(&app.service));
-    conversation::for_each_observation(app, caller, thread, &MessageChunks::OBSERVATION_TYPES, |observation| {
-        let (events, message) = runs.entry(observation.run.clone()).or_insert_with(|| {
-            let run = observation.run.clone();
-            let context = MessageContext { thread: thread.clone(), run, may_approve, urls: urls.clone() };
-            let (mut events, mut message) = (MessageChunks::new(context), UiMessage::default());
-            events.begin(&[], &HashSet::new()).into_iter().for_each(|chunk| message.apply(chunk));
-            (events, message)
-        });
-        events.observation(&observation).into_iter().for_each(|chunk| message.apply(chunk));
-    })
-    .await?;
+    let begin = |run: &RunId| {
+        let context = MessageContext { thread: thread.clone(), run: run.clone(), may_approve, urls: urls.clone() };
+        let (mut events, mut message) = (MessageChunks::new(context), UiMessage::default());
+        events.begin(&[], &HashSet::new()).into_iter().for_each(|chunk| message.apply(chunk));
+        (events, message)
+    };
+    let apply = |(events, message): &mut (MessageChunks, UiMessage), observation: &DecodedObservation| {
+        events.observation(observation).into_iter().for_each(|chunk| message.apply(chunk));
+    };
+    let shown = (messages, &MessageChunks::OBSERVATION_TYPES[..]);
+    let runs = shown_conversation::of_each_run(app, caller, thread, shown, begin, apply).await?;
     Ok(runs.into_iter().map(|(run, (_, message))| (run, message)).collect())
 }
 
 /// The users' messages. After the last message of each run follows the message built from that run.
 fn ui_messages(messages: &[ConversationMessage], answers: &HashMap<RunId, UiMessage>) -> Vec<Value> {
-    let last = conversation::last_of_each_run(messages);
+    let last = shown_conversation::last_of_each_run(messages);
     let mut shown = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let is_answer = message.role == MessageRole::Ai;

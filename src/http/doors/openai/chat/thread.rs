@@ -14,7 +14,8 @@ use crate::domain::run::OnBusy;
 use crate::domain::which_thread::{self, Normal, ResumePoint};
 use crate::http::app_state::AppState;
 use crate::http::doors::DoorRequest;
-use crate::http::doors::newest_messages::{FIRST_PAGE, MAX_SEARCHED, NewestMessages};
+use crate::http::doors::conversation::first_query;
+use crate::http::doors::newest_messages::{MAX_SEARCHED, NewestMessages};
 use crate::http::doors::openai::error::OpenAiError;
 use crate::http::doors::openai::matched_thread::{MatchedThread, SentConversation};
 use crate::http::doors::openai::questions;
@@ -23,7 +24,6 @@ use crate::http::doors::openai::temporary_thread::TemporaryThread;
 use crate::http::ids::new_thread_id;
 use crate::service::runs::ContinueAt;
 use crate::service::threads;
-use crate::store::PageAsk;
 
 const HEADER: &str = "x-pes-thread";
 const MEMBER: &str = "pes_thread";
@@ -158,9 +158,8 @@ impl ThreadFinder<'_> {
 
 /// Whether the thread's first message of a user has this text.
 async fn is_first_query(ctx: &DoorRequest, thread: &ThreadId, query: &str) -> Result<bool, Fault> {
-    let page = threads::messages(&ctx.app.service, &ctx.caller, thread, PageAsk::first(FIRST_PAGE)).await?;
-    let first = page.items.iter().find(|message| message.role == MessageRole::User);
-    Ok(first.is_some_and(|first| first.content.trim() == query))
+    let first = first_query(ctx, thread).await?;
+    Ok(first.is_some_and(|(first, _)| first.content.trim() == query))
 }
 
 #[cfg(test)]
