@@ -24,6 +24,17 @@ use crate::runtime::rows::legible;
 use crate::runtime::{CommandError, CommitExtras, IdempotencyRowFn};
 use crate::store::{self, ObservationAsk, ThreadRow};
 
+/// How much of a conversation is copied, or taken back, at once, in bytes: it is in memory, and stored in one transaction.
+pub(crate) const MAX_CONVERSATION_BYTES: usize = 64 << 20;
+
+/// Where a request of a copy names its place.
+const AT: &str = "/at";
+
+/// Whether a place in the log was refused because the conversation up to there is too long for a copy.
+pub(crate) fn is_too_long(refused: &Fault) -> bool {
+    refused.code == Code::Invalid && refused.errors.iter().any(|error| error.pointer == AT)
+}
+
 /// Creates a new, idle thread with the state that this one had at `at` (absent = now). Completed work is kept. If an old log
 /// does not record the application's state of that time, the copy gets the current one.
 pub async fn fork(
@@ -47,7 +58,7 @@ async fn copy(
     key: Option<&Idempotent>,
 ) -> Result<Thread, CommandError> {
     let row = threads::row(service, caller, id).await?;
-    let at = within(&row, at.unwrap_or(row.last_seq), "/at")?;
+    let at = within(&row, at.unwrap_or(row.last_seq), AT)?;
     let new_id = new_id.unwrap_or_else(|| threads::new_id(service));
     threads::check_id(service, &new_id)?;
     let fold = feed::fold_to(service, row.pk, at).await?;
@@ -73,7 +84,7 @@ async fn copy(
         shapers: shapers_of_copy(service, caller, &row, &fold, at).await?,
     });
     let writers = threads::prompt_writers(service, &row).await?;
-    check_still_within(service, row.pk, at, "/at").await?;
+    check_still_within(service, row.pk, at, AT).await?;
     let new = threads::new_thread(service, caller, new_id, row.core);
     let profile = ThreadProfile { forked_from: Some(from), title, ..row.profile };
     let new_thread = Thread { items, ..threads::fresh(&new, &profile) };
@@ -170,11 +181,18 @@ async fn state_with_payloads(service: &Service, pk: ThreadPk, mut writes: StateW
 /// The messages that the fold has seen. The log holds each of them in full.
 async fn conversation(service: &Service, pk: ThreadPk, fold: &Fold) -> Result<Vec<ConversationMessage>> {
     let mut messages = Vec::with_capacity(fold.messages().len());
+    let mut bytes = 0;
     for recorded in fold.messages() {
         let content = service.with_payloads(pk, recorded.content.clone()).await?;
         let metadata = threads::metadata_with_payloads(service, pk, recorded.metadata.clone()).await?;
         let whole = RecordedMessage { content, metadata, ..recorded.clone() }.whole();
-        messages.push(whole.ok_or_else(|| damaged(&recorded.message_id))?);
+        let message = whole.ok_or_else(|| damaged(&recorded.message_id))?;
+        bytes += message.approximate_bytes();
+        if bytes > MAX_CONVERSATION_BYTES {
+            let how = "must be an earlier place: the conversation up to there has more than 64 MiB";
+            return Err(Fault::new(Code::Invalid, format!("`at` {how}, which no copy can have.")).at(AT, how));
+        }
+        messages.push(message);
     }
     Ok(messages)
 }

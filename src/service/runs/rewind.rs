@@ -20,7 +20,7 @@ use crate::runtime::rows::{legible, read};
 use crate::service::once::{self, Idempotent};
 use crate::service::pages::{Entries, Observations};
 use crate::service::{Result, Service, feed, fork, threads};
-use crate::store::{ObservationAsk, PageAsk, ThreadRow};
+use crate::store::{self, ObservationAsk, PageAsk, ThreadRow};
 
 /// The point in its conversation at which a thread continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,22 +121,19 @@ async fn cancel_if_unfinished(service: &Service, caller: &Caller, run: &RunId) -
 
 /// Reads what a rewind to this point needs.
 async fn prepare(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<Rewind> {
-    let mut messages = match at {
+    let Conversation { kept, superseded } = match at {
         // No message is superseded.
-        ContinueAt::LogEnd(_) => Vec::new(),
-        ContinueAt::Start | ContinueAt::After(_) | ContinueAt::End(_) => conversation(service, row.pk).await?,
+        ContinueAt::LogEnd(_) => Conversation::default(),
+        ContinueAt::Start | ContinueAt::After(_) | ContinueAt::End(_) => conversation(service, row.pk, at).await?,
     };
-    let position = |id: &MessageId| messages.iter().position(|(_, message)| message.message_id == *id);
-    let length = match at {
-        ContinueAt::Start => 0,
-        ContinueAt::After(id) => 1 + position(id).ok_or_else(unknown)?,
-        ContinueAt::End(id) if row.status.is_at_rest() && position(id).is_some_and(|at| at + 1 == messages.len()) => {
-            messages.len()
-        }
-        ContinueAt::LogEnd(seq) if row.last_seq == *seq => messages.len(),
+    match at {
+        ContinueAt::Start => {}
+        ContinueAt::After(id) => _ = kept.last().filter(|last| last.id == *id).ok_or_else(unknown)?,
+        ContinueAt::End(id) if row.status.is_at_rest() && kept.last().is_some_and(|last| last.id == *id) => {}
+        ContinueAt::LogEnd(seq) if row.last_seq == *seq => {}
         ContinueAt::End(_) | ContinueAt::LogEnd(_) => return Err(went_on()),
-    };
-    let superseded = messages.split_off(length);
+    }
+    let senders: Vec<&Sender> = kept.iter().map(|message| &message.sender).collect();
     let mut rewind = Rewind {
         as_of: row.last_seq,
         superseded,
@@ -144,7 +141,7 @@ async fn prepare(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<
         calls: Vec::new(),
         summary: None,
         history_bytes: 0,
-        askers: askers(service, row.pk, &messages).await?,
+        askers: askers(service, row.pk, &senders).await?,
     };
     if rewind.superseded.is_empty() {
         return Ok(rewind);
@@ -152,10 +149,12 @@ async fn prepare(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<
     let seq = fork::within(row, recorded_at(service, row, &rewind.superseded).await? - 1, "/after")?;
     let fold = feed::fold_to(service, row.pk, seq).await?;
     rewind.summary = fold.summary().cloned();
-    rewind.history_bytes = bytes_after(&messages, rewind.summary.as_ref().map(|summary| &summary.upto));
+    rewind.history_bytes = bytes_after(&kept, rewind.summary.as_ref().map(|summary| &summary.upto));
     rewind.plan = fork::plan_of(&fold.view())?;
     rewind.calls = calls(service, row.pk, &rewind.plan).await?;
-    rewind.askers.extend(askers(service, row.pk, &rewind.superseded).await?);
+    let senders: Vec<Sender> = rewind.superseded.iter().map(|(_, message)| Sender::of(message)).collect();
+    let senders: Vec<&Sender> = senders.iter().collect();
+    rewind.askers.extend(askers(service, row.pk, &senders).await?);
     Ok(rewind)
 }
 
@@ -170,13 +169,60 @@ fn went_on() -> Fault {
     Fault::new(Code::PreconditionFailed, "Something was said on the thread since; look at it again.")
 }
 
-async fn conversation(service: &Service, pk: ThreadPk) -> Result<Vec<(i64, ConversationMessage)>> {
-    let rows = Entries::from(PageAsk::first(CHUNK), |page| async move { service.reads.messages(pk, &page).await });
-    let mut messages = Vec::new();
-    for row in rows.all().await? {
-        messages.push((row.ord, read(&row)?));
+/// A conversation, divided at the point where it is continued.
+#[derive(Default)]
+struct Conversation {
+    kept: Vec<KeptMessage>,
+    /// Each with the number of its row.
+    superseded: Vec<(i64, ConversationMessage)>,
+}
+
+/// A message before that point: without its text, because a conversation may be larger than the memory.
+struct KeptMessage {
+    id: MessageId,
+    sender: Sender,
+    bytes: u64,
+    is_error: bool,
+}
+
+/// Who sent a message, and the run that it is of.
+struct Sender {
+    name: Option<String>,
+    run: Option<RunId>,
+}
+
+impl Sender {
+    fn of(message: &ConversationMessage) -> Self {
+        Self { name: message.requested_by.clone(), run: message.run_id.clone() }
     }
-    Ok(messages)
+}
+
+/// If the point is after a message that the conversation does not have, all of it is kept.
+async fn conversation(service: &Service, pk: ThreadPk, at: &ContinueAt) -> Result<Conversation> {
+    let mut rows = Entries::from(PageAsk::first(CHUNK), |page| async move { service.reads.messages(pk, &page).await });
+    let (mut divided, mut is_kept) = (Conversation::default(), *at != ContinueAt::Start);
+    let mut superseded_bytes = 0;
+    while let Some(row) = rows.next().await? {
+        let message: ConversationMessage = read(&row)?;
+        if !is_kept {
+            superseded_bytes += message.approximate_bytes();
+            if superseded_bytes > fork::MAX_CONVERSATION_BYTES {
+                let how = "must be a later message: more than 64 MiB were said since";
+                let detail = format!("`after` {how}, and no more is taken back at once. Or begin a new thread.");
+                return Err(Fault::new(Code::Invalid, detail).at("/after", how));
+            }
+            divided.superseded.push((row.ord, message));
+            continue;
+        }
+        is_kept = !matches!(at, ContinueAt::After(id) if *id == message.message_id);
+        divided.kept.push(KeptMessage {
+            sender: Sender::of(&message),
+            bytes: message.content.len() as u64,
+            is_error: message.is_error(),
+            id: message.message_id,
+        });
+    }
+    Ok(divided)
 }
 
 /// The seq of the observation that recorded the first of these messages; a seq before the log if that part was deleted.
@@ -225,18 +271,24 @@ fn recorded_messages(seen: &Observation) -> RecordedMessages {
     RecordedMessages { ids: ids.map(MessageId::from).collect(), is_queued }
 }
 
-/// The names of the keys that sent any of these messages, or shaped a run that did.
-async fn askers(service: &Service, pk: ThreadPk, messages: &[(i64, ConversationMessage)]) -> Result<Vec<String>> {
+/// The names of the keys that sent any messages of these senders, or shaped a run that did.
+async fn askers(service: &Service, pk: ThreadPk, senders: &[&Sender]) -> Result<Vec<String>> {
     let mut runs = HashSet::new();
-    let mut wanted = Vec::new();
-    for run in messages.iter().filter_map(|(_, message)| message.run_id.as_ref()).filter(|run| runs.insert(*run)) {
-        wanted.push((pk, RowKind::Run, run.to_string()));
+    let (mut names, mut wanted) = (Vec::new(), Vec::new());
+    for Sender { name, run } in senders {
+        names.extend(name.clone());
+        let run = run.as_ref().filter(|run| runs.insert(*run));
+        wanted.extend(run.map(|run| (pk, RowKind::Run, run.to_string())));
     }
-    let mut names: Vec<String> = messages.iter().filter_map(|(_, message)| message.requested_by.clone()).collect();
     for wanted in wanted.chunks(CHUNK as usize) {
-        let rows = service.reads.rows_by_id(wanted).await?;
-        let runs = rows.iter().filter_map(|(_, row)| legible::<Run>(row));
-        names.extend(runs.flat_map(|run| run.requested_by));
+        let mut sizes = service.reads.row_bytes(wanted).await?;
+        while !sizes.is_empty() {
+            let fitting = store::fitting(sizes.iter().map(|(_, bytes)| *bytes), store::MAX_PAGE_BYTES);
+            let keys: Vec<_> = sizes.drain(..fitting).map(|(key, _)| key).collect();
+            let rows = service.reads.rows_by_id(&keys).await?;
+            let runs = rows.iter().filter_map(|(_, row)| legible::<Run>(row));
+            names.extend(runs.flat_map(|run| run.requested_by));
+        }
     }
     let mut seen = HashSet::new();
     names.retain(|name| seen.insert(name.clone()));
@@ -244,10 +296,9 @@ async fn askers(service: &Service, pk: ThreadPk, messages: &[(i64, ConversationM
 }
 
 /// The total size in bytes of the messages after this one.
-fn bytes_after(messages: &[(i64, ConversationMessage)], after: Option<&MessageId>) -> u64 {
-    let first = messages.iter().position(|(_, message)| Some(&message.message_id) == after).map_or(0, |at| at + 1);
-    let counted = messages[first..].iter().filter(|(_, message)| !message.is_error());
-    counted.map(|(_, message)| message.content.len() as u64).sum()
+fn bytes_after(messages: &[KeptMessage], after: Option<&MessageId>) -> u64 {
+    let first = messages.iter().position(|message| Some(&message.id) == after).map_or(0, |at| at + 1);
+    messages[first..].iter().filter(|message| !message.is_error).map(|message| message.bytes).sum()
 }
 
 /// The calls of the plan's items.

@@ -4,7 +4,7 @@ use futures_util::future::join;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
-use crate::support::store::{Mood, Moody};
+use crate::support::store::{Mood, Moody, fresh_store};
 
 async fn items(app: &App, path: &str) -> Vec<Value> {
     app.get(path).await.expect(200)["items"].as_array().unwrap().clone()
@@ -224,4 +224,18 @@ async fn a_thread_that_changes_whenever_it_was_read_is_busy() {
     let back = app.post("/threads/t1/process", json!({ "query": "hello", "after": "start" }));
     let (said, ()) = join(back, changes).await;
     said.problem("thread_busy");
+}
+
+#[tokio::test]
+async fn the_runs_of_a_long_thread_are_read_at_once() {
+    let (store, readers) = Moody::apart(fresh_store().await);
+    let app = App::of(store, |_| {}).await;
+    for _ in 0..17 {
+        app.finish("t1", "hello").await;
+    }
+    let last = said(&app, "t1").await.pop().unwrap();
+    readers.calls("rows_by_id");
+    go_back(&app, "hello", &last["messageId"]).await;
+    assert_eq!(readers.calls("rows_by_id"), 1);
+    assert_eq!(said(&app, "t1").await.len(), 36);
 }

@@ -14,6 +14,7 @@ mod forgotten;
 mod held;
 mod kept;
 mod left_rows;
+mod long_conversations;
 mod long_queries;
 mod lookups;
 mod outage;

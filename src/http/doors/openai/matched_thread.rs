@@ -13,7 +13,7 @@ use crate::domain::lookup::LookupKey;
 use crate::domain::run::RunStatus;
 use crate::domain::which_thread::{self, Candidate, Choice, Said, Sender, SentBack, Shown};
 use crate::http::doors::DoorRequest;
-use crate::service::{lookups, runs, threads};
+use crate::service::{fork, lookups, runs, threads};
 
 /// The maximum number of runs to compare with, the newest ones. Many people may send the same messages.
 const MAX_RUNS: u32 = 20;
@@ -98,10 +98,12 @@ impl SentConversation<'_> {
         Ok(candidates.collect())
     }
 
-    /// A copy of a thread as of this `seq`, under this id. `None` if that part of the log was deleted.
+    /// A copy of a thread as of this `seq`, under this id. `None` if that part of the log was deleted, or the conversation is
+    /// too long for a copy: then a thread begins with what the client sends.
     pub(super) async fn copy(&self, of: &ThreadId, at: i64, id: ThreadId) -> Result<Option<TemporaryThread>, Fault> {
         match TemporaryThread::copy(self.ctx, of, at, id).await {
             Err(fault) if matches!(fault.code, Code::NotFound | Code::HistoryCompacted) => Ok(None),
+            Err(fault) if fork::is_too_long(&fault) => Ok(None),
             copy => copy.map(Some),
         }
     }

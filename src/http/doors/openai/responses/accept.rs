@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::object::{ResponseHead, ResponseId};
 use super::read;
-use super::request::{ResponseRequest, no_previous};
+use super::request::{ResponseRequest, no_previous, too_long};
 use crate::domain::caller::Scope;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::hitl::Suspension;
@@ -29,7 +29,7 @@ use crate::http::ids::new_thread_id;
 use crate::service::feed::{self, After};
 use crate::service::once::Idempotent;
 use crate::service::runs::ContinueAt;
-use crate::service::{runs, suspensions, threads};
+use crate::service::{fork, runs, suspensions, threads};
 
 /// A response that was started.
 pub(super) struct AcceptedResponse {
@@ -279,7 +279,10 @@ async fn continue_after(ctx: &DoorRequest, response: &ResponseId) -> Result<Resp
         }
         None => read::end_of(ctx, &run.thread_id, &run.run_id).await?,
     };
-    Ok(ResponseTarget::on_copy(TemporaryThread::copy(ctx, &run.thread_id, end, new_id(ctx)).await?))
+    match TemporaryThread::copy(ctx, &run.thread_id, end, new_id(ctx)).await {
+        Err(fault) if fork::is_too_long(&fault) => Err(too_long(response)),
+        copy => Ok(ResponseTarget::on_copy(copy?)),
+    }
 }
 
 fn seq(after: After) -> i64 {

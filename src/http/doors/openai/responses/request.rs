@@ -192,6 +192,15 @@ pub(super) fn no_previous(id: &str) -> OpenAiError {
     OpenAiError::bad_request("previous_response_not_found", "previous_response_id", message)
 }
 
+/// The conversation has gone on after this response, and up to there it is too long for a copy.
+pub(super) fn too_long(id: &ResponseId) -> OpenAiError {
+    let message = format!(
+        "The conversation has gone on after the response `{id}`, and up to there it has more than 64 MiB, which is too much \
+         to go on beside it. Continue its last response, or begin a new conversation."
+    );
+    OpenAiError::bad_request("invalid", "previous_response_id", message)
+}
+
 /// The thread that is named as the conversation. `None` if the name is empty.
 fn named_conversation(value: &Value) -> Result<Option<ThreadId>, OpenAiError> {
     let Some(id) = value.as_str().or_else(|| value["id"].as_str()).map(str::trim) else {
