@@ -1,6 +1,6 @@
 //! A thread as of a past observation: read, or continued as a new thread.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::{Result, Service, feed, threads};
 use crate::domain::caller::Caller;
 use crate::domain::facts::{RecordedMessage, Summary};
 use crate::domain::fault::{Code, Fault};
-use crate::domain::ids::{MessageId, RunId, ThreadId, ThreadPk};
+use crate::domain::ids::{ItemId, MessageId, RunId, ThreadId, ThreadPk};
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::ObservationType;
 use crate::domain::plan::ItemStatus;
@@ -62,7 +62,8 @@ async fn copy(
     let new_id = new_id.unwrap_or_else(|| threads::new_id(service));
     threads::check_id(service, &new_id)?;
     let fold = feed::fold_to(service, row.pk, at).await?;
-    let plan = plan(service, row.pk, &fold).await?;
+    let mut plan = plan(service, row.pk, &fold).await?;
+    plan.edited = edited_items(service, row.pk, &plan).await?;
     let (items, title) = (item_counts(&plan), title_at(service, &row, at, &plan).await?);
     let from = ForkedFrom { thread_id: id.clone(), seq: at };
     let event = Event::Person(PersonEvent::Forked {
@@ -128,6 +129,13 @@ async fn shapers_of_copy(
     let found = service.reads.rows_by_id(&wanted).await?;
     names.extend(found.iter().filter_map(|(_, row)| legible::<Run>(row)).flat_map(|run| run.requested_by));
     Ok(names)
+}
+
+/// The items of the plan that a person edited, by now, each with the planVersion of the last edit.
+async fn edited_items(service: &Service, pk: ThreadPk, plan: &ShownPlan) -> Result<BTreeMap<ItemId, i64>> {
+    let wanted: Vec<_> = plan.todo_list.iter().map(|item| (pk, RowKind::Item, item.id.to_string())).collect();
+    let rows = if wanted.is_empty() { Vec::new() } else { service.reads.rows_by_id(&wanted).await? };
+    Ok(shapers::edited_items(rows.iter().map(|(_, row)| row)))
 }
 
 /// The plan of that time, with its payloads.

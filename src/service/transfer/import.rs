@@ -147,9 +147,12 @@ fn new_import(service: &Service, caller: &Caller, tools: &Toolset, archive: Arch
     let view = archive.fold.view();
     let cancelled: Option<RunId> = view["runId"].as_str().map(RunId::from);
     let unreadable = |error| refused(Invalid { line: 1, why: format!("what its log tells cannot be read: {error}") });
+    let mut plan = ShownPlan::of(&view).map_err(unreadable)?;
+    // The file does not tell who edited which item, and whoever imports it may have written it.
+    plan.edited = plan.todo_list.iter().map(|item| (item.id.clone(), i64::MAX)).collect();
     let event = Event::Person(PersonEvent::Forked {
         from: ForkedFrom { thread_id: header.thread_id.clone(), seq: last_seq },
-        state: Box::new(ShownPlan::of(&view).map_err(unreadable)?),
+        state: Box::new(plan),
         messages: archive.messages,
         superseded: archive.superseded,
         agent_state: archive.agent_state.unwrap_or_default(),

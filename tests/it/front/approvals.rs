@@ -184,6 +184,21 @@ async fn who_shaped_what_a_thread_left_undone_has_shaped_its_copy() {
     assert_eq!(app.get(&path).await.expect(200)["requestedBy"], json!(["other", "boss", "asker"]));
 }
 
+/// The file may say anything of what was done.
+#[tokio::test]
+async fn who_imported_what_is_done_has_shaped_the_runs_that_may_do_it_again() {
+    let app = office().await;
+    app.finish("t1", "count").await;
+    let file = app.get("/threads/t1/export").await.text();
+    app.ask("POST", "/imports?threadId=copy").typed("application/x-ndjson", &file).send().await.expect(201);
+    let app = app.key(OTHER);
+    for _ in 0..2 {
+        let run = app.finish("copy", "hello").await;
+        let path = format!("/runs/{}", run["metadata"]["runId"].as_str().unwrap());
+        assert_eq!(app.get(&path).await.expect(200)["requestedBy"], json!(["other", "boss"]));
+    }
+}
+
 /// Otherwise somebody would write what a run is to do, let another person begin it, and approve it.
 #[tokio::test]
 async fn who_wrote_the_instructions_of_a_thread_may_not_approve_what_its_runs_ask_for() {

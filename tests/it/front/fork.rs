@@ -52,6 +52,24 @@ async fn a_fork_is_answered_with_its_items_and_the_title_of_its_place() {
     assert_eq!(named["title"], "mine", "what a person called it");
 }
 
+/// As in the thread itself.
+#[tokio::test]
+async fn what_a_person_added_is_worked_on_in_a_fork_although_the_planner_answers_at_once() {
+    let app = App::start().await;
+    app.finish("t1", "count").await;
+    let plan = app.get("/threads/t1/plan").await;
+    let added = json!([{ "op": "add", "path": "/-", "value": { "id": "more", "description": "Do more" } }]);
+    let edit = app.ask("PATCH", "/threads/t1/plan").header("if-match", plan.header("etag").unwrap());
+    edit.typed("application/json-patch+json", &added.to_string()).send().await.expect(200);
+    app.post("/threads/t1/fork", json!({ "threadId": "t2" })).await.expect(201);
+    for thread in ["t1", "t2"] {
+        app.finish(thread, "hello").await;
+        let list = app.get(&format!("/threads/{thread}/plan")).await.expect(200);
+        let more = list.as_array().unwrap().iter().find(|item| item["id"] == "more").unwrap();
+        assert_ne!(more["status"], "pending", "{thread}: {more:#}");
+    }
+}
+
 #[tokio::test]
 async fn a_fork_needs_a_place_and_a_free_name() {
     let app = App::start().await;

@@ -1,5 +1,7 @@
 //! The plan part of a view.
 
+use std::collections::BTreeMap;
+
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value;
@@ -25,6 +27,10 @@ pub struct ShownPlan {
     /// view.
     #[serde(skip)]
     pub held_back: Vec<CallId>,
+    /// The items that a person edited by now, each with the planVersion of the last edit. Known only of a plan that another
+    /// thread begins with.
+    #[serde(skip)]
+    pub edited: BTreeMap<ItemId, i64>,
 }
 
 impl ShownPlan {

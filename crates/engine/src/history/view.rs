@@ -1,5 +1,7 @@
 //! `PESAgentStateData` and its parts: what clients see of the state, with payload references.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::domain::facts::ItemMembers;
@@ -116,6 +118,7 @@ pub(crate) fn plan(state: &State) -> ShownPlan {
         step_outputs: settled.map(|item| (item.def.id.clone(), step_output(state, item))).collect(),
         last_seq: state.last_seq,
         held_back: Vec::new(),
+        edited: BTreeMap::new(),
     }
 }
 

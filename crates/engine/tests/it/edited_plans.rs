@@ -2,7 +2,7 @@
 
 use pes_engine::domain::model::FailureKind;
 use pes_engine::domain::observation::{ObservationType, Record};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::sim::*;
 
@@ -154,4 +154,79 @@ fn an_item_that_was_added_between_runs_counts_in_the_run_that_cancels_it() {
     let failed: Vec<(&str, &str)> =
         failed.iter().map(|e| (e.code.as_str(), e.item_id.as_ref().unwrap().as_str())).collect();
     assert_eq!(failed, [("model_refused", "b"), ("cancelled", "c")]);
+}
+
+#[test]
+fn an_item_that_a_person_added_is_worked_on_in_a_copy_too_although_the_planner_answers_at_once() {
+    let answers = || {
+        Sim::new(|request| match which(request).as_str() {
+            "planning" | "refinement" => says(r#"{"answer":"yes","todoList":[]}"#),
+            other => says(other),
+        })
+    };
+    let mut sim = answers();
+    sim.ask("go").unwrap();
+    sim.go();
+    sim.edit_plan("ann", |list| list.push(json!({ "id": "b", "description": "b" }))).unwrap();
+    let copy = sim.fork_into(answers(), sim.records.len());
+    for mut thread in [sim, copy] {
+        thread.reload();
+        thread.ask("go on").unwrap();
+        thread.go();
+        assert_eq!(thread.item("b")["status"], "completed");
+    }
+}
+
+/// Plans "mail" after "a" for "go", and answers every other query at once.
+fn mailing() -> Sim {
+    Sim::new(|request| match (which(request).as_str(), request.context.query.as_str()) {
+        ("planning" | "refinement", "go") => plan(&[("a", &[], &[]), ("mail", &["a"], &[])]),
+        ("planning" | "refinement", _) => says(r#"{"answer":"yes","todoList":[]}"#),
+        (other, _) => says(other),
+    })
+}
+
+fn edits_mail(list: &mut [Value]) {
+    list[1]["description"] = json!("mail ann");
+}
+
+/// What the person wanted instead is not in the plan of that place.
+#[test]
+fn what_a_person_edited_or_removed_after_the_place_is_not_done_in_a_copy_unasked() {
+    let changes: [fn(&mut Vec<Value>); 2] = [|list| edits_mail(list), |list| list.truncate(1)];
+    for change in changes {
+        let mut sim = mailing();
+        sim.ask("go").unwrap();
+        sim.step();
+        let place = sim.records.len();
+        sim.edit_plan("bob", change).unwrap();
+        sim.go();
+        let mut copy = sim.fork_into(mailing(), place);
+        copy.ask("hello").unwrap();
+        copy.go();
+        assert!(copy.is_idle());
+        assert_eq!(copy.item("mail")["status"], "pending");
+    }
+}
+
+#[test]
+fn what_a_person_edited_after_the_place_is_not_done_where_the_thread_goes_back_unasked() {
+    let mut sim = mailing();
+    sim.ask("go").unwrap();
+    sim.step();
+    // A copy has the step without the run.
+    let mut copy = sim.fork_into(mailing(), sim.records.len());
+    copy.ask("hello").unwrap();
+    copy.go();
+    let said = copy.conversation().len();
+    copy.ask("go").unwrap();
+    copy.step();
+    copy.edit_plan("bob", |list| edits_mail(list)).unwrap();
+    copy.go();
+    assert_eq!(copy.item("mail")["status"], "completed");
+    let back = copy.back_to(said);
+    copy.ask_again("hello", back).unwrap();
+    copy.go();
+    let mail = copy.item("mail");
+    assert_eq!((&mail["status"], &mail["description"] == "mail ann"), (&json!("pending"), false));
 }

@@ -12,8 +12,8 @@ use pes_engine::domain::run::{OnBusy, ResultStatus, RunStatus};
 use pes_engine::domain::settings::{Budget, RunSettings};
 use pes_engine::domain::thread::{AgentState, ForkedFrom};
 use pes_engine::event::{Event, PersonEvent};
-use pes_engine::history::ShownPlan;
 use pes_engine::history::fold::Fold;
+use pes_engine::history::{ShownPlan, shapers};
 use pes_engine::pes::Pes;
 use pes_engine::step::{Keep, Row, RowKind};
 use serde_json::json;
@@ -54,7 +54,8 @@ impl Sim {
         }
         let messages = fold.messages().iter().map(|message| message.whole().unwrap());
         let (messages, summary) = (messages.collect(), fold.summary().cloned());
-        let state = Box::new(ShownPlan::of(&fold.view()).unwrap());
+        let edited = shapers::edited_items(self.rows());
+        let state = Box::new(ShownPlan { edited, ..ShownPlan::of(&fold.view()).unwrap() });
         let from = ForkedFrom { thread_id: "t1".into(), seq: records as i64 };
         copy.apply(Event::Person(PersonEvent::Forked {
             from,
@@ -63,7 +64,7 @@ impl Sim {
             superseded: HashSet::new(),
             agent_state: AgentState::default(),
             summary,
-            shapers: Vec::new(),
+            shapers: shapers::of_next_run(&self.head),
         }))
         .unwrap();
         copy

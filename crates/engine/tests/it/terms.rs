@@ -9,7 +9,7 @@ use pes_engine::domain::policy::{RuleScope, Ruling, Terms};
 use pes_engine::domain::run::OnBusy;
 use pes_engine::domain::settings::{ExecutionConfig, PolicyAction, RunSettings};
 use pes_engine::effect::Effect;
-use pes_engine::event::{AnswerMessage, CancelEvent, Event, PersonEvent, ToolEvent};
+use pes_engine::event::{AnswerMessage, CancelEvent, Event, PersonEvent, Rewind, ToolEvent};
 use serde_json::json;
 
 use super::questions_of_running_calls::question;
@@ -166,6 +166,61 @@ fn who_shaped_a_run_has_shaped_the_next_one_only_if_it_left_something() {
         sim.go();
         sim.ask_more("go on", RunSettings::default(), None, |ask| ask.requested_by = "ann".into()).unwrap();
         assert_eq!(sim.run("run_2").requested_by, shaped_by, "{is_edited} {is_undone}");
+    }
+}
+
+/// Answers "hello" at once, does "b" for "go", and something else for any other query.
+fn planner() -> Sim {
+    Sim::new(|request| match (which(request).as_str(), request.context.query.as_str()) {
+        ("planning" | "refinement", "hello") => says(r#"{"answer":"yes","todoList":[]}"#),
+        ("planning" | "refinement", "go") => plan(&[("a", &[], &[]), ("b", &["a"], &[])]),
+        ("planning" | "refinement", _) => plan(&[("c", &[], &[])]),
+        (other, _) => says(other),
+    })
+}
+
+fn edited_by_bob() -> Sim {
+    let mut sim = planner();
+    sim.ask("go").unwrap();
+    sim.step();
+    sim.edit_plan("bob", |list| list[1]["description"] = json!("b of bob")).unwrap();
+    sim.go();
+    sim
+}
+
+/// Ann asks, twice: what was done is there to be done again after the first run, too.
+fn shapers_of_two_runs(sim: &mut Sim, mut back: Option<Rewind>) -> [Vec<String>; 2] {
+    [(); 2].map(|()| {
+        sim.ask_more("hello", RunSettings::default(), back.take(), |ask| ask.requested_by = "ann".into()).unwrap();
+        sim.reload();
+        let shapers = sim.machine.run().unwrap().requested_by.clone();
+        sim.go();
+        shapers
+    })
+}
+
+#[test]
+fn who_edited_what_is_done_has_shaped_it_in_a_copy_too() {
+    let sim = edited_by_bob();
+    let mut copy = sim.fork_into(planner(), sim.records.len());
+    let shapers = shapers_of_two_runs(&mut copy, None);
+    assert_eq!(shapers, [["ann", "eve", "bob"], ["ann", "eve", "bob"]]);
+}
+
+#[test]
+fn who_edited_what_is_done_has_shaped_it_where_a_thread_goes_back_too() {
+    for items_per_plan in [1_000, 1] {
+        let mut sim = edited_by_bob();
+        // With room for one, the item has left the list by the time that the thread goes back.
+        sim.limits.items_per_plan = items_per_plan;
+        sim.ask("more").unwrap();
+        sim.go();
+        assert_eq!(sim.view()["todoList"].as_array().unwrap().len(), items_per_plan.min(3));
+        let mut back = sim.back_to(2);
+        back.askers.clone_from(&sim.run("run_1").requested_by);
+        for shapers in shapers_of_two_runs(&mut sim, Some(back)) {
+            assert!(shapers.contains(&"bob".to_owned()), "{items_per_plan}: {shapers:?}");
+        }
     }
 }
 

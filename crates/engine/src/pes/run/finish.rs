@@ -9,7 +9,6 @@ use crate::domain::hitl::Decision;
 use crate::domain::ids::{MessageId, RunId, SuspensionId};
 use crate::domain::message::{ConversationMessage, MessageRole};
 use crate::domain::model;
-use crate::domain::plan::ItemStatus;
 use crate::domain::run::{CallerStatus, Outcome, ResultStatus, Run, RunError, RunFailure, RunStatus};
 use crate::domain::to_value;
 use crate::pes::people::pause;
@@ -122,10 +121,8 @@ pub(crate) fn end(tx: &mut Tx<'_>, status: RunStatus, outcome: Option<Outcome>) 
     let Some(active) = tx.state.head.active.take() else { return };
     let Some(mut run) = tx.state.run.take() else { return };
     run.counters = active.counters;
-    // Items that are not completed may be carried out by the next run, and items that a person edited may be done
-    // again: their authors are kept.
-    let lasts = |item: &Item| item.progress.status != ItemStatus::Completed || item.def.edited.is_some();
-    tx.state.head.shapers = if tx.state.list.iter().any(lasts) { run.requested_by.clone() } else { Vec::new() };
+    tx.state.head.shapers =
+        if tx.state.list.iter().any(Item::may_be_done_as_shaped) { run.requested_by.clone() } else { Vec::new() };
     conclude(tx, active.ord, run, status, outcome);
     tx.state.head.phase = RunPhase::Idle;
     tx.state.head.floor = tx.state.head.ord + 1;

@@ -38,7 +38,7 @@ pub(crate) fn begin(
     agent: AgentState,
     shapers: &[String],
 ) -> HandlerResult {
-    let ShownPlan { intent, title, plan, plan_version, todo_list, held_back, .. } = state;
+    let ShownPlan { intent, title, plan, plan_version, todo_list, held_back, edited, .. } = state;
     tx.title = Some(title.clone()).filter(|title| !title.is_empty());
     (tx.state.head.intent, tx.state.head.title) = (intent, title);
     // A core without plans has no text.
@@ -48,9 +48,14 @@ pub(crate) fn begin(
     let summary = conversation.summary.take().and_then(|summary| copy_summary(tx, summary, &conversation));
     copy_messages(tx, from, conversation);
     record_heading(tx);
-    let items = todo_list.into_iter().enumerate().map(|(at, todo)| copy_item(tx, at as i64, todo, &held_back));
+    let items = todo_list.into_iter().enumerate().map(|(at, todo)| {
+        let is_marked = edited.get(&todo.id).is_some_and(|version| keeps_mark(&todo, *version, plan_version));
+        let edited = is_marked.then_some(plan_version);
+        let copied = copy_item(tx, at as i64, todo, &held_back);
+        Item { def: Definition { edited, ..copied.def }, ..copied }
+    });
     let items: Vec<Item> = items.collect();
-    if items.iter().any(|item| item.progress.status != ItemStatus::Completed) {
+    if items.iter().any(Item::may_be_done_as_shaped) {
         tx::add_names(&mut tx.state.head.shapers, shapers);
     }
     for item in &items {
@@ -95,6 +100,12 @@ fn copy_summary(tx: &mut Tx<'_>, summary: Summary, conversation: &CopiedConversa
     let covered_bytes = covered.map(|message| message.content.len() as u64).sum();
     let text = tx.store("summary", summary.text);
     Some((Summary { text, ..summary }, covered_bytes))
+}
+
+/// Whether an item of this version of the plan keeps the mark of a person's edit. What is settled keeps it always: the names
+/// of its editors count if it is done again. What is not would be done because of the mark, so its edit must be part of it.
+pub(crate) fn keeps_mark(todo: &TodoItem, edited: i64, plan_version: i64) -> bool {
+    todo.status.is_settled() || edited <= plan_version
 }
 
 fn copy_item(tx: &mut Tx<'_>, ord: i64, todo: TodoItem, held_back: &[CallId]) -> Item {

@@ -7,13 +7,13 @@ use crate::domain::facts::{IntentBody, StateUpdateBody, Summary};
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::{CallId, MessageId};
 use crate::domain::message::ConversationMessage;
-use crate::domain::plan::{ItemStatus, TodoItem};
+use crate::domain::plan::TodoItem;
 use crate::domain::tool::CallRecord;
 use crate::event::Rewind;
 use crate::history::{ShownPlan, view};
 use crate::pes::run::{fork, summary};
 use crate::pes::state::calls::may_have_effect;
-use crate::pes::state::{Item, Shape, rows};
+use crate::pes::state::{Definition, Item, Shape, rows};
 use crate::pes::tx::{self, Tx};
 
 /// Refuses a rewind while there is a run, which relies on its plan, or if anything happened since the point was looked
@@ -82,14 +82,15 @@ fn restore(tx: &mut Tx<'_>, then: ShownPlan, calls: Vec<CallRecord>, askers: &[S
     tx.state.head.plan_version += 1;
     let mut known: BTreeMap<CallId, CallRecord> =
         calls.into_iter().map(|record| (record.call_id.clone(), record)).collect();
+    let then_version = then.plan_version;
     let items: Vec<Item> = then
         .todo_list
         .into_iter()
         .enumerate()
-        .map(|(at, todo)| restore_item(tx, at as i64, todo, &mut known))
+        .map(|(at, todo)| restore_item(tx, at as i64, todo, then_version, &mut known))
         .collect();
     forget_others(tx, &items);
-    if items.iter().any(|item| item.progress.status != ItemStatus::Completed) {
+    if items.iter().any(Item::may_be_done_as_shaped) {
         tx::add_names(&mut tx.state.head.shapers, askers);
     }
     for item in &items {
@@ -101,7 +102,13 @@ fn restore(tx: &mut Tx<'_>, then: ShownPlan, calls: Vec<CallRecord>, askers: &[S
 
 /// With the calls that it had made by then. Of those that ended later, the ones that may have had an effect count, so that
 /// nothing is done twice unasked.
-fn restore_item(tx: &mut Tx<'_>, ord: i64, todo: TodoItem, known: &mut BTreeMap<CallId, CallRecord>) -> Item {
+fn restore_item(
+    tx: &mut Tx<'_>,
+    ord: i64,
+    todo: TodoItem,
+    then_version: i64,
+    known: &mut BTreeMap<CallId, CallRecord>,
+) -> Item {
     let mut calls = Vec::with_capacity(todo.tool_calls.len());
     for id in todo.tool_calls.iter().map(|called| &called.call_id) {
         let loaded = tx.state.calls.get(id).map(|call| &call.record);
@@ -115,7 +122,13 @@ fn restore_item(tx: &mut Tx<'_>, ord: i64, todo: TodoItem, known: &mut BTreeMap<
         }
         calls.push(id.clone());
     }
-    fork::item_of(ord, todo, calls, tx.state.head.plan_version)
+    let edited = match tx.state.item(&todo.id) {
+        Some(now) => now.def.edited.filter(|version| fork::keeps_mark(&todo, *version, then_version)),
+        // Its edits are not known any more.
+        None => todo.status.is_settled().then_some(tx.state.head.plan_version),
+    };
+    let restored = fork::item_of(ord, todo, calls, tx.state.head.plan_version);
+    Item { def: Definition { edited, ..restored.def }, ..restored }
 }
 
 /// Items that are not in the restored list are no longer loaded; their calls stay readable.

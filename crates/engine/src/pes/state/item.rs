@@ -24,6 +24,14 @@ pub(crate) struct Item {
     pub turns: Vec<Turn>,
 }
 
+impl Item {
+    /// Whether the next run may do what those shaped who asked for the item: it is not completed, or a person edited it,
+    /// and it may be done again.
+    pub fn may_be_done_as_shaped(&self) -> bool {
+        self.progress.status != ItemStatus::Completed || self.def.edited.is_some()
+    }
+}
+
 /// The definition of an item: written when the plan changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
