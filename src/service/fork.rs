@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::once::{self, Answered, Idempotent};
 use super::pages::Observations;
-use super::{Result, Service, feed, threads};
+use super::{Result, Service, feed, later_calls, threads};
 use crate::domain::caller::Caller;
 use crate::domain::facts::{RecordedMessage, Summary};
 use crate::domain::fault::{Code, Fault};
@@ -18,6 +18,7 @@ use crate::domain::run::Run;
 use crate::domain::thread::{AgentState, ForkedFrom, ItemCounts, Thread, ThreadProfile};
 use crate::engine::event::{Event, PersonEvent};
 use crate::engine::history::fold::{Fold, StateWrite, StateWrites};
+use crate::engine::history::later_calls::digests_of_head;
 use crate::engine::history::{ShownPlan, shapers};
 use crate::engine::step::RowKind;
 use crate::runtime::rows::legible;
@@ -64,6 +65,10 @@ async fn copy(
     let fold = feed::fold_to(service, row.pk, at).await?;
     let mut plan = plan(service, row.pk, &fold).await?;
     plan.edited = edited_items(service, row.pk, &plan).await?;
+    // What this thread still asks about was called before `at`, or elsewhere; likewise what it asked about at `at`.
+    let mut later = digests_of_head(&row.head);
+    let since = if at < row.last_seq { later_calls::place_gone_back_to(service, &row, at).await? } else { None };
+    later.extend(later_calls::after(service, &row, since.unwrap_or(at), &plan).await?);
     let (items, title) = (item_counts(&plan), title_at(service, &row, at, &plan).await?);
     let from = ForkedFrom { thread_id: id.clone(), seq: at };
     let event = Event::Person(PersonEvent::Forked {
@@ -78,11 +83,12 @@ async fn copy(
         summary: match fold.summary() {
             Some(summary) => {
                 let text = service.with_payloads(row.pk, summary.text.clone()).await?;
-                Some(Summary { text, ..summary.clone() })
+                Some(Box::new(Summary { text, ..summary.clone() }))
             }
             None => None,
         },
         shapers: shapers_of_copy(service, caller, &row, &fold, at).await?,
+        later,
     });
     let writers = threads::prompt_writers(service, &row).await?;
     check_still_within(service, row.pk, at, AT).await?;

@@ -19,6 +19,7 @@ pub mod fork;
 mod handle;
 pub mod housekeeping;
 pub mod if_match;
+mod later_calls;
 pub mod limits;
 pub mod lookups;
 pub mod offers;

@@ -56,6 +56,9 @@ pub struct Rewind {
     pub history_bytes: u64,
     /// Who requested the work in the plan: names of keys.
     pub askers: Vec<String>,
+    /// The digests of the calls that may have had an effect and that nothing tells of at that point
+    /// ([`later_calls`](crate::history::later_calls)).
+    pub later: Vec<String>,
 }
 
 /// The two phases of a cancel.
@@ -141,9 +144,13 @@ pub enum PersonEvent {
         /// Those of `messages` that are kept, but are not part of the conversation.
         superseded: HashSet<MessageId>,
         agent_state: AgentState,
-        summary: Option<Summary>,
+        summary: Option<Box<Summary>>,
         /// Who requested or edited the work that the copy takes over, and who copies it.
         shapers: Vec<String>,
+        /// The digests of the calls that the copy asks about: those that the other thread made after that seq and that may
+        /// have had an effect, and those that it asks about itself
+        /// ([`later_calls`](crate::history::later_calls)).
+        later: Vec<String>,
     },
 }
 

@@ -14,12 +14,13 @@ use crate::domain::run::{OnBusy, Run, RunStatus};
 use crate::domain::tool::CallRecord;
 use crate::engine::event::Rewind;
 use crate::engine::history::ShownPlan;
+use crate::engine::history::later_calls::calls_of;
 use crate::engine::step::RowKind;
 use crate::runtime::CommandError;
 use crate::runtime::rows::{legible, read};
 use crate::service::once::{self, Idempotent};
 use crate::service::pages::{Entries, Observations};
-use crate::service::{Result, Service, feed, fork, threads};
+use crate::service::{Result, Service, feed, fork, later_calls, threads};
 use crate::store::{self, ObservationAsk, PageAsk, ThreadRow};
 
 /// The point in its conversation at which a thread continues.
@@ -142,16 +143,22 @@ async fn prepare(service: &Service, row: &ThreadRow, at: &ContinueAt) -> Result<
         summary: None,
         history_bytes: 0,
         askers: askers(service, row.pk, &senders).await?,
+        later: Vec::new(),
     };
     if rewind.superseded.is_empty() {
         return Ok(rewind);
     }
-    let seq = fork::within(row, recorded_at(service, row, &rewind.superseded).await? - 1, "/after")?;
+    let last = kept.last().map(|message| &message.id);
+    let places = places(service, row, last, &rewind.superseded).await?;
+    let seq = fork::within(row, places.superseded - 1, "/after")?;
     let fold = feed::fold_to(service, row.pk, seq).await?;
     rewind.summary = fold.summary().cloned();
     rewind.history_bytes = bytes_after(&kept, rewind.summary.as_ref().map(|summary| &summary.upto));
     rewind.plan = fork::plan_of(&fold.view())?;
     rewind.calls = calls(service, row.pk, &rewind.plan).await?;
+    // What the thread asked about at that place, because it had gone back before it, counts as well.
+    let since = later_calls::place_gone_back_to(service, row, places.last_kept).await?;
+    rewind.later = later_calls::after(service, row, since.unwrap_or(places.last_kept), &rewind.plan).await?;
     let senders: Vec<Sender> = rewind.superseded.iter().map(|(_, message)| Sender::of(message)).collect();
     let senders: Vec<&Sender> = senders.iter().collect();
     rewind.askers.extend(askers(service, row.pk, &senders).await?);
@@ -225,35 +232,52 @@ async fn conversation(service: &Service, pk: ThreadPk, at: &ContinueAt) -> Resul
     Ok(divided)
 }
 
-/// The seq of the observation that recorded the first of these messages; a seq before the log if that part was deleted.
-/// Messages of runs that never began are recorded only as queued: they changed no plan.
-async fn recorded_at(service: &Service, row: &ThreadRow, messages: &[(i64, ConversationMessage)]) -> Result<i64> {
-    let wanted: HashSet<&MessageId> = messages.iter().map(|(_, message)| &message.message_id).collect();
-    let first = messages.first().map(|(_, first)| &first.message_id);
+/// Where messages were recorded; a seq before the log if that part was deleted.
+struct Places {
+    /// The last message that is kept.
+    last_kept: i64,
+    /// The first superseded one. Messages of runs that never began are recorded only as queued: they changed no plan.
+    superseded: i64,
+}
+
+async fn places(
+    service: &Service,
+    row: &ThreadRow,
+    last_kept: Option<&MessageId>,
+    superseded: &[(i64, ConversationMessage)],
+) -> Result<Places> {
+    let wanted: HashSet<&MessageId> = superseded.iter().map(|(_, message)| &message.message_id).collect();
+    let first = superseded.first().map(|(_, first)| &first.message_id);
+    let before = row.min_seq - 1;
+    let mut places = Places { last_kept: before, superseded: before };
     let (mut recorded, mut queued) = (HashMap::new(), HashSet::new());
     let types = MESSAGE_TYPES.to_vec();
-    let ask = ObservationAsk { after: row.min_seq - 1, limit: CHUNK, types, ..ObservationAsk::default() };
+    let ask = ObservationAsk { after: before, limit: CHUNK, types, ..ObservationAsk::default() };
     let mut log = Observations::from(&*service.reads, row.pk, ask);
     while let Some(seen) = log.next().await? {
         let RecordedMessages { ids, is_queued } = recorded_messages(&seen);
+        // Recorded again when its run begins.
+        if last_kept.is_some_and(|last| ids.contains(last)) {
+            places.last_kept = seen.seq;
+        }
         for id in ids.into_iter().filter(|id| wanted.contains(id)) {
             if is_queued {
                 queued.insert(id);
             } else if first == Some(&id) {
-                return Ok(seen.seq);
+                return Ok(Places { superseded: seen.seq, ..places });
             } else {
                 recorded.entry(id).or_insert(seen.seq);
             }
         }
     }
-    for (_, message) in messages {
+    for (_, message) in superseded {
         match recorded.get(&message.message_id) {
-            Some(seq) => return Ok(*seq),
+            Some(seq) => return Ok(Places { superseded: *seq, ..places }),
             None if queued.contains(&message.message_id) => {}
-            None => return Ok(row.min_seq - 1),
+            None => return Ok(places),
         }
     }
-    Ok(row.last_seq + 1)
+    Ok(Places { superseded: row.last_seq + 1, ..places })
 }
 
 /// The messages that an observation records.
@@ -303,8 +327,7 @@ fn bytes_after(messages: &[KeptMessage], after: Option<&MessageId>) -> u64 {
 
 /// The calls of the plan's items.
 async fn calls(service: &Service, pk: ThreadPk, plan: &ShownPlan) -> Result<Vec<CallRecord>> {
-    let ids = plan.todo_list.iter().flat_map(|item| &item.tool_calls).map(|call| &call.call_id);
-    let wanted: Vec<_> = ids.map(|id| (pk, RowKind::Call, id.to_string())).collect();
+    let wanted: Vec<_> = calls_of(plan).into_iter().map(|id| (pk, RowKind::Call, id.to_string())).collect();
     if wanted.is_empty() {
         return Ok(Vec::new());
     }

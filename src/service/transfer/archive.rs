@@ -16,6 +16,7 @@ use crate::domain::observation::{Observation, ObservationType};
 use crate::domain::payload;
 use crate::domain::thread::AgentState;
 use crate::engine::history::fold::Fold;
+use crate::engine::history::later_calls::is_short_digest;
 use crate::engine::step::{Keep, Row, RowKind};
 use crate::service::audit::AuditLine;
 use crate::store::NewEntry;
@@ -119,6 +120,9 @@ impl Archive {
             (1..=MAX_SEQ).contains(&header.min_seq) && (header.min_seq - 1..=MAX_SEQ).contains(&header.last_seq);
         if !is_range || !is_begun {
             return Err("`minSeq`, `lastSeq` and `base` do not fit together".to_owned());
+        }
+        if !header.later.iter().all(|digest| is_short_digest(digest)) {
+            return Err("`later` holds digests of calls, 32 hexadecimal digits each".to_owned());
         }
         let base = header.base.take();
         let mut archive = Self {

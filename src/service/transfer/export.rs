@@ -12,6 +12,7 @@ use crate::domain::ids::ThreadId;
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::ObservationType;
 use crate::domain::thread::AgentState;
+use crate::engine::history::later_calls::digests_of_head;
 use crate::engine::step::{Keep, RowKind};
 use crate::runtime::rows::read;
 use crate::service::audit::AuditLine;
@@ -104,6 +105,7 @@ impl Export {
             min_seq: thread.min_seq,
             last_seq: thread.last_seq,
             base,
+            later: digests_of_head(&thread.head),
         };
         let after = thread.min_seq - 1;
         self.lines.write(&json!(header), text);

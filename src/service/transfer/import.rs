@@ -23,6 +23,7 @@ use crate::domain::settings::ThreadConfig;
 use crate::domain::thread::{ForkedFrom, ThreadProfile};
 use crate::engine::event::{Event, PersonEvent};
 use crate::engine::history::ShownPlan;
+use crate::engine::history::later_calls::digests_of_forgotten_calls;
 use crate::engine::step::Step;
 use crate::service::audit::AuditLine;
 use crate::service::once::KeyGuard;
@@ -150,14 +151,16 @@ fn new_import(service: &Service, caller: &Caller, tools: &Toolset, archive: Arch
     let mut plan = ShownPlan::of(&view).map_err(unreadable)?;
     // The file does not tell who edited which item, and whoever imports it may have written it.
     plan.edited = plan.todo_list.iter().map(|item| (item.id.clone(), i64::MAX)).collect();
+    let later = header.later.iter().cloned().chain(digests_of_forgotten_calls(&plan)).collect();
     let event = Event::Person(PersonEvent::Forked {
         from: ForkedFrom { thread_id: header.thread_id.clone(), seq: last_seq },
         state: Box::new(plan),
         messages: archive.messages,
         superseded: archive.superseded,
         agent_state: archive.agent_state.unwrap_or_default(),
-        summary: archive.fold.summary().cloned(),
+        summary: archive.fold.summary().cloned().map(Box::new),
         shapers: vec![caller.name.clone()],
+        later,
     });
     let mut step = service.runtime.decide_for_new_thread(&new, last_seq, event, tools)?;
     let mut log = archive.log;

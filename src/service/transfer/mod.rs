@@ -47,6 +47,9 @@ struct Header {
     /// The base that replaces the log before `minSeq`, if that part was deleted because of its age.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     base: Option<Value>,
+    /// The digests of the calls that the thread asks a person about before it makes them again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    later: Vec<String>,
 }
 
 /// The last line.

@@ -161,7 +161,9 @@ fn a_header_that_no_server_writes_is_refused() {
     (last["minSeq"], last["lastSeq"], last["base"]) = (i64::MAX.into(), (i64::MAX - 1).into(), json!({}));
     let mut deep = header();
     deep["profile"]["metadata"] = (0..100).fold(json!({}), |inner, _| json!({ "in": inner }));
-    for (header, why) in [(last, "`lastSeq`"), (deep, "nest deeper")] {
+    let mut asks = header();
+    asks["later"] = json!(["x".repeat(5_000)]);
+    for (header, why) in [(last, "`lastSeq`"), (deep, "nest deeper"), (asks, "`later`")] {
         let mut lines = whole();
         lines[0] = header;
         let refused = refused(&lines);

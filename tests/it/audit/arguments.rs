@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use pes::domain::caller::Caller;
-use pes::domain::hex;
 use pes::engine::step::RowKind;
 use pes::runtime::clock::Clock as _;
 use pes::service::audit::chain;
@@ -12,11 +11,11 @@ use pes::service::once::Answered;
 use pes::service::runs::{self, Receipt};
 use pes::store::{Order, PageAsk, Store};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::tampered::Tampered;
 use crate::support::app::App;
 use crate::support::clocked::Clocked;
+use crate::support::exported::rewritten;
 use crate::support::store::fresh_store;
 
 async fn broken(store: &dyn Store) -> Option<String> {
@@ -125,30 +124,12 @@ async fn arguments_that_two_people_edited_are_those_of_the_last() {
     }
 }
 
-/// An export with one more line of the audit, and the sums of all lines made anew.
+/// An export with one more line of the audit.
 fn with_line(export: &str, line: Value) -> String {
-    let read = |line: &str| {
-        let mut object: Value = serde_json::from_str(line).unwrap();
-        object.as_object_mut().unwrap().shift_remove("sum").expect("each line has a sum");
-        object
-    };
-    let mut objects: Vec<Value> = export.lines().map(read).filter(|object| object.get("end").is_none()).collect();
-    let at = objects.iter().position(|object| object.get("usage").is_some()).unwrap_or(objects.len());
-    objects.insert(at, json!({ "audit": line }));
-    let (mut file, mut last) = (String::new(), String::new());
-    let mut write = |object: &Value, file: &mut String| {
-        let text = object.to_string();
-        let begun = text.strip_suffix('}').unwrap();
-        let sum = hex::of(&Sha256::digest(format!("{last}{begun}")));
-        last = format!(r#","sum":"{}"}}"#, &sum[..32]);
-        *file += &format!("{begun}{last}\n");
-    };
-    for object in &objects {
-        write(object, &mut file);
-    }
-    let end = json!({ "end": { "lines": objects.len(), "sha256": hex::of(&Sha256::digest(&file)) } });
-    write(&end, &mut file);
-    file
+    rewritten(export, |objects| {
+        let at = objects.iter().position(|object| object.get("usage").is_some()).unwrap_or(objects.len());
+        objects.insert(at, json!({ "audit": line }));
+    })
 }
 
 /// Only what this server recorded is compared with the calls; a file can say anything.

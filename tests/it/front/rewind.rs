@@ -205,6 +205,88 @@ async fn a_thread_goes_on_from_a_message_that_was_never_answered() {
     assert_eq!(contents(&said(&app, "t1").await), ["hang", "hello", "Hello there."]);
 }
 
+/// Likewise in a copy of the thread as of the place.
+#[tokio::test]
+async fn a_call_that_was_made_after_the_place_is_asked_about_before_it_is_made_again() {
+    let app = App::start().await;
+    let rules = json!({ "rules": [{ "tool": "demo_send_email", "action": "auto" }] });
+    app.ask("PUT", "/policy").json(&rules).send().await.expect(200);
+    app.finish("t1", "hello").await;
+    let (place, thread) = (said(&app, "t1").await[1]["messageId"].clone(), app.get("/threads/t1").await.expect(200));
+    app.finish("t1", "send").await;
+    app.post("/threads/t1/fork", json!({ "threadId": "t2", "at": thread["lastSeq"] })).await.expect(201);
+    let copied = app.suspend("t2", "send").await;
+    let body = json!({ "query": "send", "after": place });
+    let ask = app.ask("POST", "/threads/t1/process").header("prefer", "wait=30");
+    let back = ask.json(&body).send().await.expect(202);
+    let why = "was called with the same arguments in another continuation of this conversation";
+    for asked in [&copied, &back["suspensions"][0]] {
+        assert!(asked["message"].as_str().is_some_and(|message| message.contains(why)), "{asked:#}");
+    }
+    let answer = json!({ "suspensionId": back["suspensions"][0]["suspensionId"], "approved": true });
+    app.ask("POST", "/threads/t1/resume").header("prefer", "wait=30").json(&answer).send().await.expect(200);
+}
+
+/// The thread `t1` sent a mail, and went back to before that with `hello`. Mails are sent unasked.
+async fn app_whose_thread_went_back() -> App {
+    let app = App::start().await;
+    let rules = json!({ "rules": [{ "tool": "demo_send_email", "action": "auto" }] });
+    app.ask("PUT", "/policy").json(&rules).send().await.expect(200);
+    app.finish("t1", "hello").await;
+    let place = said(&app, "t1").await[1]["messageId"].clone();
+    app.finish("t1", "send").await;
+    go_back(&app, "hello", &place).await;
+    app
+}
+
+/// The thread itself asks no more, as a run has completed since.
+#[tokio::test]
+async fn a_copy_as_of_a_time_when_the_thread_had_gone_back_asks_likewise() {
+    let app = app_whose_thread_went_back().await;
+    let began = items(&app, "/threads/t1/events?types=RUN_STARTED").await.pop().unwrap();
+    app.post("/threads/t1/fork", json!({ "threadId": "t2", "at": began["seq"] })).await.expect(201);
+    assert_eq!(app.suspend("t2", "send").await["toolName"], "demo_send_email");
+    app.finish("t1", "send").await;
+}
+
+#[tokio::test]
+async fn a_thread_that_goes_back_to_a_time_when_it_had_gone_back_asks_likewise() {
+    let app = app_whose_thread_went_back().await;
+    // The query, after which nothing had completed.
+    let place = said(&app, "t1").await[2]["messageId"].clone();
+    let ask = app.ask("POST", "/threads/t1/process").header("prefer", "wait=30");
+    let back = ask.json(&json!({ "query": "send", "after": place })).send().await.expect(202);
+    assert_eq!(back["suspensions"][0]["toolName"], "demo_send_email", "{back:#}");
+}
+
+/// Nor does a copy amid the run know of the call, and a copy of a thread that still asks does so too.
+#[tokio::test]
+async fn without_a_plan_a_call_is_asked_about_likewise_where_the_query_is_kept() {
+    let script = r#"
+        [[reply]]
+        when = { query = "mail", iteration = 1 }
+        calls = [{ tool = "demo_send_email", arguments = { to = "a@example.com", subject = "s", body = "b" } }]
+
+        [[reply]]
+        when = { query = "mail" }
+        text = "Sent."
+    "#;
+    let app = App::scripted(script, |config| config.agent.core = "react".to_owned()).await;
+    let rules = json!({ "rules": [{ "tool": "demo_send_email", "action": "auto" }] });
+    app.ask("PUT", "/policy").json(&rules).send().await.expect(200);
+    app.finish("t1", "mail").await;
+    let body = json!({ "query": "mail", "after": said(&app, "t1").await[0]["messageId"] });
+    let ask = app.ask("POST", "/threads/t1/process").header("prefer", "wait=30");
+    let back = ask.json(&body).send().await.expect(202);
+    assert_eq!(back["suspensions"][0]["toolName"], "demo_send_email", "{back:#}");
+    app.post("/threads/t1/cancel", json!({})).await.expect(202);
+    let called = items(&app, "/threads/t1/events?types=TOOL_EXECUTION").await[0]["seq"].clone();
+    for (id, at) in [("amid", called), ("now", app.get("/threads/t1").await.expect(200)["lastSeq"].clone())] {
+        app.post("/threads/t1/fork", json!({ "threadId": id, "at": at })).await.expect(201);
+        app.suspend(id, "mail").await;
+    }
+}
+
 /// And not unknown: it is there.
 #[tokio::test]
 async fn a_thread_that_changes_whenever_it_was_read_is_busy() {

@@ -5,6 +5,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::support::app::App;
+use crate::support::exported::rewritten;
 use crate::support::http::{Said, soon};
 
 const LINES: &str = "application/x-ndjson";
@@ -97,4 +98,83 @@ async fn exporting_is_reading_and_importing_is_for_administrators() {
     let path = "/imports?threadId=copy";
     let made = app.ask("POST", path).key("key-a-0123456789abcdef0123456789").typed(LINES, &export.text()).send().await;
     assert_eq!(made.expect(201)["lastSeq"], 0, "nothing ever happened in it");
+}
+
+/// Not every call of an imported thread has a record, and what it asks about itself is not in its log.
+#[tokio::test]
+async fn an_imported_thread_asks_before_it_repeats_a_call_as_the_exported_one_does() {
+    let script = r#"
+        [[reply]]
+        when = { query = "/mail/", iteration = 1 }
+        calls = [{ tool = "demo_send_email", arguments = { to = "a@example.com", subject = "s", body = "b" } }]
+
+        [[reply]]
+        when = { query = "mail and count", iteration = 2 }
+        calls = [{ tool = "calculator", arguments = { expression = "1+1" } }]
+
+        [[reply]]
+        text = "Well."
+    "#;
+    let app = App::scripted(script, |config| config.agent.core = "react".to_owned()).await;
+    let rule = |tool: &str, action: &str| json!({ "tool": tool, "action": action });
+    let rules = json!({ "rules": [rule("demo_send_email", "auto"), rule("calculator", "ask")] });
+    app.ask("PUT", "/policy").json(&rules).send().await.expect(200);
+    let copy = async |thread: &str, id: &str| {
+        let text = app.get(&format!("/threads/{thread}/export")).await.text();
+        import(&app, &format!("?threadId={id}"), &text).await.expect(201);
+    };
+    let asks = |receipt: &Value| {
+        assert_eq!(receipt["suspensions"][0]["toolName"], "demo_send_email", "{receipt:#}");
+    };
+    app.finish("t", "mail").await;
+    app.finish("t", "hello").await;
+    copy("t", "back").await;
+    let body = json!({ "query": "mail", "after": "start" });
+    let ask = app.ask("POST", "/threads/back/process").header("prefer", "wait=30");
+    asks(&ask.json(&body).send().await.expect(202));
+
+    // The imported thread asks itself.
+    app.post("/threads/back/cancel", json!({})).await.expect(202);
+    copy("back", "again").await;
+    assert_eq!(app.suspend("again", "mail").await["toolName"], "demo_send_email");
+
+    // What was called by the run that had not ended.
+    assert_eq!(app.suspend("amid", "mail and count").await["toolName"], "calculator");
+    copy("amid", "ended").await;
+    assert_eq!(app.suspend("ended", "mail").await["toolName"], "demo_send_email");
+}
+
+/// Else no file of the thread could be imported any more, and the call would be made again unasked.
+#[tokio::test]
+async fn what_a_file_says_of_a_call_that_ran_is_not_believed_if_it_cannot_be() {
+    let script = r#"
+        [[reply]]
+        when = { query = "mail", iteration = 1 }
+        calls = [{ tool = "demo_send_email", arguments = { to = "a@example.com", subject = "s", body = "b" } }]
+
+        [[reply]]
+        text = "Well."
+    "#;
+    let app = App::scripted(script, |config| config.agent.core = "react".to_owned()).await;
+    // A write asks by default.
+    let approval = json!({ "suspensionId": app.suspend("t", "mail").await["suspensionId"], "approved": true });
+    let resume = app.ask("POST", "/threads/t/resume").header("prefer", "wait=30");
+    resume.json(&approval).send().await.expect(200);
+    let rules = json!({ "rules": [{ "tool": "demo_send_email", "action": "auto" }] });
+    app.ask("PUT", "/policy").json(&rules).send().await.expect(200);
+    // Of a call of an earlier run the copy has only what the log tells.
+    let next = app.ask("POST", "/threads/t/process").header("prefer", "wait=30");
+    next.json(&json!({ "query": "hello" })).send().await.expect(200);
+    let file = rewritten(&app.get("/threads/t/export").await.text(), |lines| {
+        let ran = lines.iter_mut().find(|line| line["observation"]["type"] == "TOOL_EXECUTION").unwrap();
+        let digest = &mut ran["observation"]["content"]["executed"]["digest"];
+        assert!(digest.is_string(), "what was approved ran");
+        *digest = json!("x".repeat(5_000));
+    });
+    import(&app, "?threadId=copy", &file).await.expect(201);
+    let ask = app.ask("POST", "/threads/copy/process").header("prefer", "wait=30");
+    let receipt = ask.json(&json!({ "query": "mail", "after": "start" })).send().await.expect(202);
+    assert_eq!(receipt["suspensions"][0]["toolName"], "demo_send_email", "{receipt:#}");
+    let again = app.get("/threads/copy/export").await.text();
+    import(&app, "?threadId=again", &again).await.expect(201);
 }

@@ -5,6 +5,7 @@ pub mod cases;
 pub mod clocked;
 pub mod collector;
 pub mod demo;
+pub mod exported;
 pub mod fixed_address;
 pub mod http;
 pub mod issuer;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::domain::hitl::AskedQuestion;
-use crate::domain::ids::{CallId, ItemId};
+use crate::domain::ids::{CallId, ItemId, RunId};
 use crate::domain::plan::{StepOutputEntry, TodoItem};
 
 /// The plan in a `PESAgentStateData`. The view of a core without plans has none of its members.
@@ -23,6 +23,8 @@ pub struct ShownPlan {
     pub todo_list: Vec<TodoItem>,
     pub step_outputs: IndexMap<ItemId, StepOutputEntry>,
     pub last_seq: i64,
+    /// The active run.
+    pub run_id: Option<RunId>,
     /// The calls that an open question held back: nothing of them was done. Known only of a plan that was read from a
     /// view.
     #[serde(skip)]

@@ -117,6 +117,7 @@ pub(crate) fn plan(state: &State) -> ShownPlan {
         todo_list: state.list.iter().map(|item| whole_item(state, item)).collect(),
         step_outputs: settled.map(|item| (item.def.id.clone(), step_output(state, item))).collect(),
         last_seq: state.last_seq,
+        run_id: state.run.as_ref().map(|run| run.run_id.clone()),
         held_back: Vec::new(),
         edited: BTreeMap::new(),
     }
@@ -137,7 +138,7 @@ pub(crate) fn view(state: &State) -> Value {
         "stepOutputs": shown.step_outputs, "suspensions": suspensions, "a2aWaits": waits,
         "planVersion": shown.plan_version, "lastSeq": shown.last_seq,
         "status": run::status_of(state).as_str(),
-        "runId": state.run.as_ref().map(|run| &run.run_id), "phase": state.phase(),
+        "runId": shown.run_id, "phase": state.phase(),
     });
     if let Some(pending) = pending {
         body["pendingA2ATasks"] = to_value(&pending);

@@ -11,7 +11,7 @@ use crate::domain::task::Task;
 use crate::event::{CancelEvent, Event, ModelEvent, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
 use crate::pes::peers::{TaskOutcome, callback, report, send};
 use crate::pes::people::{pause, question};
-use crate::pes::plan::{edit, retry_or_skip};
+use crate::pes::plan::{edit, later_calls, retry_or_skip};
 use crate::pes::run::fork::{self, CopiedConversation};
 use crate::pes::run::{admission, ask, cancel, finish, summary};
 use crate::pes::state::State;
@@ -91,8 +91,9 @@ fn by_person(tx: &mut Tx<'_>, event: PersonEvent) -> HandlerResult {
         PersonEvent::ItemRetried { item, by } => retry_or_skip::retry(tx, &item, &by),
         PersonEvent::ItemSkipped { item, by } => retry_or_skip::skip(tx, &item, &by),
         PersonEvent::StatePut { data, expected, by: _ } => agent_state::put(tx, data, expected),
-        PersonEvent::Forked { from, state, messages, superseded, agent_state, summary, shapers } => {
-            let conversation = CopiedConversation { messages, superseded, summary };
+        PersonEvent::Forked { from, state, messages, superseded, agent_state, summary, shapers, later } => {
+            let conversation = CopiedConversation { messages, superseded, summary: summary.map(|summary| *summary) };
+            later_calls::remember(tx, later);
             fork::begin(tx, &from, *state, conversation, agent_state, &shapers)
         }
     }

@@ -13,7 +13,7 @@ use pes_engine::domain::settings::{Budget, RunSettings};
 use pes_engine::domain::thread::{AgentState, ForkedFrom};
 use pes_engine::event::{Event, PersonEvent};
 use pes_engine::history::fold::Fold;
-use pes_engine::history::{ShownPlan, shapers};
+use pes_engine::history::{ShownPlan, WentBack, later_calls, shapers};
 use pes_engine::pes::Pes;
 use pes_engine::step::{Keep, Row, RowKind};
 use serde_json::json;
@@ -53,10 +53,14 @@ impl Sim {
             fold.apply(&Observation { content: self.content(record), ..told }).unwrap();
         }
         let messages = fold.messages().iter().map(|message| message.whole().unwrap());
-        let (messages, summary) = (messages.collect(), fold.summary().cloned());
+        let (messages, summary) = (messages.collect(), fold.summary().cloned().map(Box::new));
         let edited = shapers::edited_items(self.rows());
         let state = Box::new(ShownPlan { edited, ..ShownPlan::of(&fold.view()).unwrap() });
         let from = ForkedFrom { thread_id: "t1".into(), seq: records as i64 };
+        let mut went_back = WentBack::default();
+        (1..).zip(&self.records[..records]).for_each(|(seq, record)| went_back.apply(seq, &record.fact));
+        let mut later = later_calls::digests_of_head(&self.head);
+        later.extend(self.later_calls(went_back.place().map_or(records, |place| place as usize), &state));
         copy.apply(Event::Person(PersonEvent::Forked {
             from,
             state,
@@ -65,6 +69,7 @@ impl Sim {
             agent_state: AgentState::default(),
             summary,
             shapers: shapers::of_next_run(&self.head),
+            later,
         }))
         .unwrap();
         copy

@@ -70,6 +70,7 @@ fn a_copied_message_that_counts_no_more_is_stored_beside_the_conversation() {
         agent_state: AgentState::default(),
         summary: None,
         shapers: Vec::new(),
+        later: Vec::new(),
     }))
     .unwrap();
     let keep = |id: &str| sim.rows[&(RowKind::Message, id.to_owned())].keep;

@@ -42,6 +42,7 @@ fn copied(ids: &[&str], script: impl Fn(&str) -> Value + 'static) -> Sim {
         agent_state,
         summary: None,
         shapers: Vec::new(),
+        later: Vec::new(),
     }))
     .unwrap();
     sim

@@ -34,6 +34,7 @@ mod history;
 mod item_ids;
 mod items_started_again;
 mod items_started_elsewhere;
+mod later_calls;
 mod log;
 mod long_results;
 mod members;

@@ -1,13 +1,14 @@
 //! A thread goes back to an earlier message. `Sim` compares the fold of the log with the state after every commit.
 
+use pes_engine::domain::facts::Fact;
 use pes_engine::domain::fault::Code;
 use pes_engine::domain::message::ConversationMessage;
 use pes_engine::domain::model::FailureKind;
 use pes_engine::domain::observation::{Observation, ObservationType};
-use pes_engine::domain::tool::CallRecord;
+use pes_engine::domain::tool::{CallRecord, ToolCall};
 use pes_engine::event::Rewind;
-use pes_engine::history::ShownPlan;
 use pes_engine::history::fold::Fold;
+use pes_engine::history::{ShownPlan, later_calls};
 use pes_engine::step::{Keep, Row, RowKind};
 use serde_json::{Value, json};
 
@@ -39,13 +40,32 @@ impl Sim {
             fold.apply(&Observation::of(record.clone(), "t1".into(), at as i64 + 1)).unwrap();
         }
         let plan = ShownPlan::of(&fold.view()).unwrap();
-        let ids: Vec<&str> =
-            plan.todo_list.iter().flat_map(|item| &item.tool_calls).map(|call| call.call_id.as_str()).collect();
-        let calls = self.rows().filter(|row| row.kind == RowKind::Call && ids.contains(&row.id.as_str()));
+        let ids: Vec<String> = later_calls::calls_of(&plan).iter().map(ToString::to_string).collect();
+        let calls = self.rows().filter(|row| row.kind == RowKind::Call && ids.contains(&row.id));
         let calls: Vec<CallRecord> = calls.map(|row| serde_json::from_str(&row.body).unwrap()).collect();
         let history_bytes = said.iter().map(|(_, message)| message.content.len() as u64).sum();
         let (as_of, summary) = (self.records.len() as i64, fold.summary().cloned());
-        Rewind { as_of, superseded, plan, calls, summary, history_bytes, askers: vec!["ann".to_owned()] }
+        let kept_at = said.last().and_then(|(_, message)| self.recorded_at(message));
+        let later = self.later_calls(kept_at.map_or(0, |at| at + 1), &plan);
+        Rewind { as_of, superseded, plan, calls, summary, history_bytes, askers: vec!["ann".to_owned()], later }
+    }
+
+    /// The digests of the calls after this many records that may have had an effect, where the plan is this one.
+    pub fn later_calls(&self, records: usize, plan: &ShownPlan) -> Vec<String> {
+        let (known, mut later) = (later_calls::known_calls(plan), later_calls::forgotten_calls(plan));
+        for record in &self.records[records..] {
+            let calls: Vec<&ToolCall> = if let Fact::ToolCall(body) = &record.fact {
+                body.tool_calls.iter().collect()
+            } else if let Fact::Plan(body) = &record.fact {
+                body.todo_list.iter().flatten().flat_map(|item| &item.tool_calls).collect()
+            } else {
+                continue;
+            };
+            later.extend(calls.iter().map(|call| call.call_id.clone()).filter(|id| !known.contains(id)));
+        }
+        let rows = later.iter().map(|id| &self.rows[&(RowKind::Call, id.to_string())]);
+        let calls = rows.map(|row| serde_json::from_str(&row.body).unwrap()).filter(later_calls::may_take_effect);
+        calls.map(|call: CallRecord| later_calls::short_digest(&call.tool_name, &call.arguments)).collect()
     }
 
     fn contents_said(&self) -> Vec<String> {

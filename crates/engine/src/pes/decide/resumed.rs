@@ -11,6 +11,7 @@ use crate::event::AnswerMessage;
 use crate::pes::peers::send;
 use crate::pes::people::verdict::{self, CallAnswer, RunAnswer};
 use crate::pes::people::{question, suspend};
+use crate::pes::plan::later_calls;
 use crate::pes::plan::review::{self, ReviewDecision};
 use crate::pes::run::{ask, budget, end_early, message};
 use crate::pes::settle::call::{CallEnd, CallResult};
@@ -139,7 +140,10 @@ fn settle_run(tx: &mut Tx<'_>, verdict: RunAnswer) {
 /// Applies an answer to a question about this call.
 fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict: CallAnswer) {
     match verdict {
-        CallAnswer::Run { modified } => suspend::unpark(tx, call, modified),
+        CallAnswer::Run { modified } => {
+            suspend::unpark(tx, call, modified);
+            later_calls::allow(tx, call);
+        }
         CallAnswer::AskNewApproval(approval) => return suspend::ask_new_approval(tx, call, *approval),
         CallAnswer::End(result) => call::end(tx, call, result.into()),
         CallAnswer::ReplyToPeer(reply) | CallAnswer::DecideForPeer { reply, .. } => {

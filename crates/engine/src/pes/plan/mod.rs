@@ -6,6 +6,7 @@ pub(crate) mod change;
 pub(crate) mod edit;
 pub(crate) mod forecast;
 pub(crate) mod forget;
+pub(crate) mod later_calls;
 pub(crate) mod make;
 pub(crate) mod merge;
 pub(crate) mod names;

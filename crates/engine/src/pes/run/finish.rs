@@ -123,6 +123,9 @@ pub(crate) fn end(tx: &mut Tx<'_>, status: RunStatus, outcome: Option<Outcome>) 
     run.counters = active.counters;
     tx.state.head.shapers =
         if tx.state.list.iter().any(Item::may_be_done_as_shaped) { run.requested_by.clone() } else { Vec::new() };
+    if status == RunStatus::Completed {
+        tx.state.head.later_calls.clear();
+    }
     conclude(tx, active.ord, run, status, outcome);
     tx.state.head.phase = RunPhase::Idle;
     tx.state.head.floor = tx.state.head.ord + 1;

@@ -11,6 +11,7 @@ use crate::domain::plan::TodoItem;
 use crate::domain::tool::CallRecord;
 use crate::event::Rewind;
 use crate::history::{ShownPlan, view};
+use crate::pes::plan::later_calls;
 use crate::pes::run::{fork, summary};
 use crate::pes::state::calls::may_have_effect;
 use crate::pes::state::{Definition, Item, Shape, rows};
@@ -35,11 +36,12 @@ pub(crate) fn busy() -> Fault {
 }
 
 pub(crate) fn apply(tx: &mut Tx<'_>, rewind: Rewind) {
-    let Rewind { as_of: _, superseded, plan, calls, summary, history_bytes, askers } = rewind;
+    let Rewind { as_of: _, superseded, plan, calls, summary, history_bytes, askers, later } = rewind;
     if superseded.is_empty() {
         return;
     }
     supersede(tx, superseded, summary, history_bytes);
+    later_calls::remember(tx, later);
     if tx.state.shape == Shape::Planned {
         restore(tx, plan, calls, &askers);
     }

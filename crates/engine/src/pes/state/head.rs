@@ -82,7 +82,7 @@ impl Review {
     }
 }
 
-/// The part that is written with every transition; nothing in it grows with the plan or the history.
+/// The part that is written with every transition; nothing in it grows with the plan or the history without a bound.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Head {
@@ -115,6 +115,10 @@ pub(crate) struct Head {
     /// undone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub shapers: Vec<String>,
+    /// The digests of calls that were made after the place to which the thread went back, or at which it was copied, until
+    /// a person has approved such a call or a run has completed since; their number is bounded.
+    #[serde(skip_serializing_if = "Vec::is_empty", rename = "later")]
+    pub later_calls: Vec<String>,
 }
 
 /// The progress of the active run.

@@ -15,7 +15,7 @@ use crate::domain::tool::{
 };
 use crate::parse::CallDraft;
 use crate::pes::people::suspend;
-use crate::pes::plan::{merge, redo, review};
+use crate::pes::plan::{later_calls, merge, redo, review};
 use crate::pes::settle::call::{self, CallEnd};
 use crate::pes::state::{ReceivedReply, State, TurnContent};
 use crate::pes::tx::{EventOutcome, HandlerResult, Tx};
@@ -35,6 +35,7 @@ pub(crate) fn open(tx: &mut Tx<'_>, id: &ItemId, replied: Option<&ReceivedReply<
     let mut verdicts = Vec::with_capacity(drafts.len());
     for draft in drafts {
         let judgement = redo::require_approval(tx.state, id, &draft.name, judge(tx, &draft));
+        let judgement = later_calls::require_approval(tx.state, &draft, judgement);
         let judgement = review::require_approval_of_unnamed(tx.state, id, &draft.name, judgement);
         batch.push(new_call(tx, id, iteration, draft, &judgement));
         verdicts.push(judgement.verdict);
