@@ -152,6 +152,10 @@ impl App {
             cores: components.cores,
             clock: components.clock,
         };
+        // Last: it cannot be taken back, so neither a command nor a refused start does it.
+        if config.store.compress_log {
+            store.compress_log().await?;
+        }
         let service = Service::start(service::Parts { runtime: parts, mcp }).await?;
         Ok(Self { config, store, keys, service })
     }

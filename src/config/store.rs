@@ -20,6 +20,9 @@ section! {
         /// PostgreSQL connections for reads, half for the engine and half for clients; four more are used for
         /// everything else.
         connections: u32 = 16, by_path();
+        /// Writes the log of observations compressed, at about a third of its size. Irrevocable: versions of pes that do not
+        /// know this setting can never use the database again. Turn it on when every server knows it.
+        compress_log: bool = false, by_path();
     }
 }
 

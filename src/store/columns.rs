@@ -9,6 +9,7 @@ pub(crate) trait Columns {
     fn number_or_none(&self, column: &str) -> Result<Option<i64>>;
     fn flag(&self, column: &str) -> Result<bool>;
     fn id_or_none(&self, column: &str) -> Result<Option<Uuid>>;
+    fn bytes_or_none(&self, column: &str) -> Result<Option<&[u8]>>;
     /// A text as it is stored: a body, or a word that this server chose.
     fn text_or_none(&self, column: &str) -> Result<Option<&str>>;
     /// An id or a name that a client or a model chose.

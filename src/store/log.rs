@@ -1,20 +1,24 @@
 //! The log as it is stored. The observations of one commit are one entry, under the seq of the last one. So a commit costs
-//! about the same however many observations it has, and their common members are written once.
+//! about the same however many observations it has.
+
+mod compressed;
+mod entry;
+#[cfg(test)]
+mod tests;
 
 use std::future::Future;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use serde_json::value::RawValue;
 
-use super::columns::Columns;
-use super::text::{damaged, legible};
+use self::entry::{EntryFacts, ObservationFact, StoredEntry};
+use super::migrations::COMPRESSED_LOG;
+use super::text::damaged;
 use super::{Error, Result};
-use crate::domain::Millis;
-use crate::domain::facts::Fact;
-use crate::domain::ids::{ItemId, ObservationId, RunId, ThreadId, ThreadPk};
-use crate::domain::observation::{Observation, ObservationType, Record, RecordMetadata, Recorded};
+use crate::domain::ids::{RunId, ThreadPk};
+use crate::domain::observation::{Observation, ObservationType, Recorded};
+
+pub use self::entry::NewEntry;
+pub(crate) use self::entry::{Entry, LogFormat, old_entry};
 
 /// Which observations to read; ordered by seq.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +46,10 @@ pub trait LogStore: Send + Sync + 'static {
     /// The seq of the run's `RUN_STARTED`. Scans backwards from the end of the log, so that the log before the run costs
     /// nothing. `None`: the run has not begun, or its beginning was deleted.
     async fn run_began(&self, pk: ThreadPk, run: &RunId) -> Result<Option<i64>>;
+
+    /// From now on this process writes its entries compressed; it reads both forms anyway. Programs that do not know the
+    /// compressed form can never use the database again.
+    async fn compress_log(&self) -> Result<()>;
 }
 
 /// How many entries with a `RUN_STARTED` are read at once: most callers look for one of the last runs.
@@ -56,223 +64,13 @@ const PAGE: i64 = 128;
 /// Why a part of a log that was deleted while it was read has to be read again.
 const SHORTENED: &str = "the log was shortened meanwhile; read it again";
 
-/// An entry to be stored.
-#[derive(Debug)]
-pub struct NewEntry {
-    /// The seq of its last observation.
-    pub(crate) seq: i64,
-    /// The types of its observations, each once. A search by type checks these before it reads the body.
-    pub(crate) types: String,
-    pub(crate) body: String,
-}
-
-/// An entry as the database returns it.
-pub(crate) struct Entry {
-    pub thread: ThreadId,
-    /// Where the log begins.
-    pub min_seq: i64,
-    pub seq: i64,
-    pub body: String,
-}
-
-impl Entry {
-    pub fn read(row: &impl Columns) -> Result<Self> {
-        Ok(Self {
-            thread: row.name("thread_id")?.into(),
-            min_seq: row.number("min_seq")?,
-            seq: row.number("seq")?,
-            body: row.text("body")?.to_owned(),
-        })
-    }
-}
-
-/// An entry's `body`. The members beside `observations` apply to each observation that has no such member of its own.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct EntryBody<C, M> {
-    run_id: RunId,
-    trace_id: String,
-    timestamp: Millis,
-    #[serde(rename = "told")]
-    observations: Vec<StoredObservation<C, M>>,
-}
-
-/// The body for writing: facts are serialised here.
-type WrittenEntry = EntryBody<Fact, RecordMetadata>;
-
-/// The body for reading: contents stay JSON values, whatever their type.
-type StoredEntry = EntryBody<Value, Value>;
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct StoredObservation<C, M> {
-    #[serde(rename = "type")]
-    kind: ObservationType,
-    id: ObservationId,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    run_id: Option<RunId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    parent_id: Option<ItemId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    trace_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    timestamp: Option<Millis>,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    title: String,
-    content: C,
-    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
-    metadata: Option<M>,
-}
-
-fn none<M>() -> Option<M> {
-    None
-}
-
-/// The body for reading facts: each content is kept as text, and members that only clients need are skipped.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct EntryFacts<'b> {
-    run_id: RunId,
-    timestamp: Millis,
-    #[serde(rename = "told", borrow)]
-    observations: Vec<ObservationFact<'b>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ObservationFact<'b> {
-    #[serde(rename = "type")]
-    kind: ObservationType,
-    #[serde(default)]
-    run_id: Option<RunId>,
-    #[serde(default)]
-    parent_id: Option<ItemId>,
-    #[serde(default)]
-    timestamp: Option<Millis>,
-    #[serde(borrow)]
-    content: &'b RawValue,
-}
-
-impl<'b> EntryFacts<'b> {
-    /// Its observations of this run with their seqs, the last first. `seq` is the entry's.
-    fn of_run(&self, run: &RunId, seq: i64) -> impl Iterator<Item = (&ObservationFact<'b>, i64)> {
-        let numbered = self.observations.iter().rev().zip((0..=seq).rev());
-        numbered.filter(move |(observation, _)| observation.run_id.as_ref().unwrap_or(&self.run_id) == run)
-    }
-}
-
-impl ObservationFact<'_> {
-    /// `None`: it cannot be read.
-    fn recorded(&self, thread: &ThreadId, seq: i64, of_entry: Millis) -> Option<Recorded> {
-        let fact = Fact::read(self.kind, self.content).inspect_err(|error| {
-            tracing::error!(%error, threadId = %thread, seq, "an observation cannot be read and is left out");
-        });
-        Some(Recorded {
-            thread_id: thread.clone(),
-            seq,
-            parent_id: self.parent_id.clone(),
-            timestamp: self.timestamp.unwrap_or(of_entry),
-            fact: fact.ok()?,
-        })
-    }
-}
-
-impl NewEntry {
-    /// The entry of a commit's records, which are numbered from `before + 1`. `None` if there are none.
-    pub(crate) fn of(records: Vec<Record>, before: i64) -> Option<Self> {
-        let first = records.first()?;
-        let mut body = WrittenEntry {
-            run_id: first.run_id.clone(),
-            trace_id: first.trace_id.clone(),
-            timestamp: first.timestamp,
-            observations: Vec::with_capacity(records.len()),
-        };
-        let seq = before + records.len() as i64;
-        let types = types(records.iter().map(Record::kind));
-        for record in records {
-            let stored = body.stored(record);
-            body.observations.push(stored);
-        }
-        Some(Self { seq, types, body: body.text() })
-    }
-
-    /// The entry of observations that were recorded elsewhere and keep their seqs. `None` if there are none.
-    pub fn of_observations(seen: Vec<Observation>) -> Option<Self> {
-        let first = seen.first()?;
-        let mut body = StoredEntry {
-            run_id: first.run_id.clone(),
-            trace_id: first.trace_id.clone(),
-            timestamp: first.timestamp,
-            observations: Vec::with_capacity(seen.len()),
-        };
-        let (seq, types) = (seen.last()?.seq, types(seen.iter().map(|seen| seen.kind)));
-        for seen in seen {
-            let stored = StoredObservation {
-                kind: seen.kind,
-                id: seen.id,
-                run_id: (seen.run_id != body.run_id).then_some(seen.run_id),
-                parent_id: seen.parent_id,
-                trace_id: (seen.trace_id != body.trace_id).then_some(seen.trace_id),
-                timestamp: (seen.timestamp != body.timestamp).then_some(seen.timestamp),
-                title: seen.title,
-                content: seen.content,
-                metadata: seen.metadata,
-            };
-            body.observations.push(stored);
-        }
-        Some(Self { seq, types, body: body.text() })
-    }
-}
-
-impl<C: Serialize, M: Serialize> EntryBody<C, M> {
-    fn text(&self) -> String {
-        serde_json::to_string(self).expect("strings, numbers and JSON values always have a text")
-    }
-}
-
-fn types(kinds: impl Iterator<Item = ObservationType>) -> String {
-    let mut types: Vec<&str> = Vec::new();
-    for kind in kinds {
-        if !types.contains(&kind.as_str()) {
-            types.push(kind.as_str());
-        }
-    }
-    types.join(" ")
-}
-
-impl WrittenEntry {
-    fn stored(&self, record: Record) -> StoredObservation<Fact, RecordMetadata> {
-        StoredObservation {
-            kind: record.kind(),
-            id: record.id,
-            run_id: (record.run_id != self.run_id).then_some(record.run_id),
-            parent_id: record.parent_id,
-            trace_id: (record.trace_id != self.trace_id).then_some(record.trace_id),
-            timestamp: (record.timestamp != self.timestamp).then_some(record.timestamp),
-            title: record.title,
-            content: record.fact,
-            metadata: record.metadata,
-        }
-    }
-}
-
-impl StoredEntry {
-    fn observations(self, thread: &ThreadId, last: i64) -> impl Iterator<Item = Observation> {
-        let Self { run_id, trace_id, timestamp, observations } = self;
-        let first = last + 1 - observations.len() as i64;
-        observations.into_iter().zip(first..).map(move |(stored, seq)| Observation {
-            seq,
-            id: stored.id,
-            thread_id: thread.clone(),
-            run_id: stored.run_id.unwrap_or_else(|| run_id.clone()),
-            parent_id: stored.parent_id,
-            trace_id: stored.trace_id.unwrap_or_else(|| trace_id.clone()),
-            timestamp: stored.timestamp.unwrap_or(timestamp),
-            kind: stored.kind,
-            title: stored.title,
-            content: stored.content,
-            metadata: stored.metadata,
-        })
+/// Says once that older programs cannot use the database any more.
+pub(crate) fn tell_raised(is_raised: bool) {
+    if is_raised {
+        tracing::warn!(
+            schema = COMPRESSED_LOG,
+            "the log is written compressed from now on (store.compress_log): older programs cannot use this database any more"
+        );
     }
 }
 
@@ -303,17 +101,13 @@ where
                 return Err(Error::Unavailable(SHORTENED.to_owned()));
             }
         }
-        for Entry { thread, seq, body, .. } in page {
-            // An entry that cannot be read is skipped.
-            let Some(body) = legible::<StoredEntry>("observation", &body) else {
-                after = seq;
-                continue;
-            };
+        for entry in page {
+            after = entry.seq;
+            let Some(body) = entry.parsed::<StoredEntry>() else { continue };
             if body.observations.is_empty() {
                 return Err(damaged("observation", "an entry without any"));
             }
-            found.extend(body.observations(&thread, seq).filter(|observation| ask.is_met_by(observation)));
-            after = seq;
+            found.extend(body.observations(&entry.thread, entry.seq).filter(|observation| ask.is_met_by(observation)));
         }
         if is_last {
             break;
@@ -333,11 +127,11 @@ where
     loop {
         let page = entries(before, RUN_START_PAGE).await?;
         let is_last = (page.len() as i64) < RUN_START_PAGE;
-        for Entry { seq, body, .. } in page {
-            before = seq;
-            let Some(body) = legible::<EntryFacts>("observation", &body) else { continue };
+        for entry in page {
+            before = entry.seq;
+            let Some(body) = entry.parsed::<EntryFacts>() else { continue };
             let is_it = |(told, _): &(&ObservationFact, i64)| told.kind == ObservationType::RunStarted;
-            if let Some((_, began)) = body.of_run(run, seq).find(is_it) {
+            if let Some((_, began)) = body.of_run(run, entry.seq).find(is_it) {
                 return Ok(Some(began));
             }
         }
@@ -356,11 +150,11 @@ where
     loop {
         let page = entries(until, wanted).await?;
         let is_last = (page.len() as i64) < wanted;
-        for Entry { thread, seq, body, .. } in page {
-            until = seq - 1;
-            let Some(body) = legible::<EntryFacts>("observation", &body) else { continue };
-            for (observation, seq) in body.of_run(run, seq) {
-                found.extend(observation.recorded(&thread, seq, body.timestamp));
+        for entry in page {
+            until = entry.seq - 1;
+            let Some(body) = entry.parsed::<EntryFacts>() else { continue };
+            for (observation, seq) in body.of_run(run, entry.seq) {
+                found.extend(observation.recorded(&entry.thread, seq, body.timestamp));
                 if observation.kind == ObservationType::RunStarted {
                     found.reverse();
                     return Ok(found);
@@ -382,6 +176,3 @@ impl ObservationAsk {
             && (self.types.is_empty() || self.types.contains(&observation.kind))
     }
 }
-
-#[cfg(test)]
-mod tests;

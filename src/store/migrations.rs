@@ -26,6 +26,7 @@ macro_rules! migrations {
             15 "deliveries by status" "0015_deliveries_by_status",
             16 "runs by standing" "0016_runs_by_standing",
             17 "sessions of a holder" "0017_sessions_of_holder",
+            18 "compressed log" "0018_compressed_log",
         }
     };
     ($database:literal: $($version:literal $words:literal $file:literal,)+) => {
@@ -41,6 +42,9 @@ pub(super) const POSTGRES: &[EmbeddedMigration] = migrations!("postgres");
 
 /// The schema that this program needs.
 pub(super) const KNOWN: i64 = SQLITE[SQLITE.len() - 1].0;
+
+/// The schema that a program must know to read compressed entries of the log.
+pub(super) const COMPRESSED_LOG: i64 = 18;
 
 /// `now` is the database's expression for the current time. Migrations of newer versions are ignored: the floor permits this
 /// version to use the database.

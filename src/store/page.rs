@@ -189,6 +189,9 @@ mod tests {
         fn id_or_none(&self, _: &str) -> Result<Option<uuid::Uuid>> {
             Ok(None)
         }
+        fn bytes_or_none(&self, _: &str) -> Result<Option<&[u8]>> {
+            Ok(None)
+        }
         fn text_or_none(&self, _: &str) -> Result<Option<&str>> {
             Ok(None)
         }

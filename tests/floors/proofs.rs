@@ -50,7 +50,7 @@ fn name_of_attribute(tokens: &[Token]) -> &str {
     words.take_while(|word| !["(", "="].contains(word)).last().unwrap_or_default()
 }
 
-/// The cases of `on_every_store!`: each is one test per store, and its name alone stands for all of them.
+/// The cases of `on_every_store!` and `on_every_form_of_log!`: each is one test per store, and its name alone stands for all of them.
 fn on_stores(tokens: &[Token]) -> Vec<String> {
     let words: Vec<&str> = tokens.iter().map(|token| token.text.as_str()).collect();
     let (stores, cases) = match words.as_slice() {
@@ -96,7 +96,7 @@ fn proofs(source: &Source) -> Vec<Proof> {
                 }
                 (is_test, is_ignored) = (false, false);
             }
-            ("on_every_store", "!", _) => {
+            ("on_every_store" | "on_every_form_of_log", "!", _) => {
                 let cases = on_stores(inside(&tokens[at + 3..]));
                 found.extend(cases.iter().map(|case| Proof { name: whole(case), is_ignored: false }));
             }

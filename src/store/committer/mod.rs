@@ -22,17 +22,18 @@ mod worker;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use metrics::gauge;
 use tokio::sync::{Mutex, mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use health::CommitHealth;
 pub(crate) use prepared::PreparedCommit;
 pub(crate) use slice::CommitSlice;
 
+use super::log::{LogFormat, NewEntry};
 use super::{Commit, Committed, Error, Result, Traffic};
 use worker::CommitWorker;
 
@@ -119,6 +120,7 @@ pub(crate) struct Committer {
     workers: Vec<mpsc::Sender<Job>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     shared: CommitterState,
+    compresses_log: AtomicBool,
 }
 
 /// Shared by the workers and the senders.
@@ -153,7 +155,7 @@ impl Committer {
         };
         let (workers, tasks): (Vec<_>, Vec<_>) = writers.into_iter().map(start).unzip();
         gauge!("pes_store_commit_queue_limit").set((workers.len() * bounds.queue) as f64);
-        Self { workers, tasks: Mutex::new(tasks), shared }
+        Self { workers, tasks: Mutex::new(tasks), shared, compresses_log: AtomicBool::new(false) }
     }
 
     /// Returns the outcome of the commit once it is certain. Dropping the future does not cancel a queued commit.
@@ -163,8 +165,29 @@ impl Committer {
         let _queued = QueuedCommit::begin();
         self.shared.traffic.commits.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
-        worker.send(Job { prepared: PreparedCommit::of(commit), answer }).await.map_err(|_| closed())?;
+        worker.send(Job { prepared: self.prepared(commit), answer }).await.map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?
+    }
+
+    /// The commit as it is stored.
+    pub fn prepared(&self, commit: Commit) -> PreparedCommit {
+        PreparedCommit::of(commit, self.log_format())
+    }
+
+    /// The entries of a whole log as they are stored. Compressing them takes too long for a thread of the runtime.
+    pub async fn formatted(&self, log: Vec<NewEntry>) -> Result<Vec<NewEntry>> {
+        let format = self.log_format();
+        let formatted = spawn_blocking(move || log.into_iter().map(|entry| entry.in_format(format)).collect()).await;
+        formatted.map_err(|error| Error::Unavailable(format!("the log was not prepared: {error}")))
+    }
+
+    /// From now on the log is written compressed.
+    pub fn compress_log(&self) {
+        self.compresses_log.store(true, Ordering::Relaxed);
+    }
+
+    fn log_format(&self) -> LogFormat {
+        if self.compresses_log.load(Ordering::Relaxed) { LogFormat::Compressed } else { LogFormat::Json }
     }
 
     pub fn traffic(&self) -> Traffic {

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use uuid::Uuid;
 
-use crate::store::log::NewEntry;
+use crate::store::log::{LogFormat, NewEntry};
 use crate::store::{Commit, LeaseChange, text};
 
 /// A commit with every value as the text that is stored. Serialised in the task that commits, so that a worker only copies.
@@ -26,18 +26,19 @@ pub(crate) struct PreparedCommit {
 }
 
 impl PreparedCommit {
-    pub fn of(commit: Commit) -> Self {
+    pub fn of(commit: Commit, format: LogFormat) -> Self {
         let mut commit = Box::new(commit);
         let keys = keys(&commit);
         let records = std::mem::take(&mut commit.records);
-        let (count, entry) = (records.len(), NewEntry::of(records, commit.last_seq));
+        let count = records.len();
+        let entry = NewEntry::of(records, commit.last_seq).map(|entry| entry.in_format(format));
         let profile = commit.profile.as_deref().map(text::of_profile);
         let title = commit.profile.as_deref().map(text::folded_title);
         let audit: Vec<String> = commit.audit.iter().map(|audit_row| audit_row.detail.to_string()).collect();
         let bytes = commit.head.as_ref().map_or(0, String::len)
             + profile.as_ref().map_or(0, String::len)
             + commit.rows.iter().map(|row| row.body.len()).sum::<usize>()
-            + entry.as_ref().map_or(0, |entry| entry.body.len())
+            + entry.as_ref().map_or(0, NewEntry::bytes)
             + audit.iter().map(String::len).sum::<usize>()
             + commit.deliveries.iter().map(|new| new.body.len()).sum::<usize>()
             + commit.idempotency.as_ref().map_or(0, |row| row.body.len());

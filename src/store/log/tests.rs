@@ -19,7 +19,7 @@ fn entry(seq: i64, min_seq: i64) -> Entry {
         content: json!({ "title": "t" }),
         metadata: None,
     };
-    let body = NewEntry::of_observations(vec![seen]).unwrap().body;
+    let body = Some(NewEntry::of_observations(vec![seen]).unwrap().body);
     Entry { thread: "t".into(), min_seq, seq, body }
 }
 

@@ -78,6 +78,7 @@ fn single_commit(prepared: &PreparedCommit, sending: Sending) -> Statement {
         .bind(entry.as_ref().map(|entry| entry.seq))
         .bind(entry.as_ref().map(|entry| entry.types.as_str()))
         .bind(entry.as_ref().map(|entry| entry.body.as_str()))
+        .bind(entry.as_ref().and_then(|entry| entry.compressed.as_deref()))
 }
 
 pub(super) fn landed(prepared_commits: &[&PreparedCommit]) -> Statement {
@@ -164,6 +165,7 @@ fn with_entries(query: Statement, prepared_commits: &[PreparedCommit]) -> Statem
         .bind(column(&entries, |(p, _)| p.commit.token))
         .bind(column(&entries, |(_, entry)| entry.types.as_str()))
         .bind(column(&entries, |(_, entry)| entry.body.as_str()))
+        .bind(column(&entries, |(_, entry)| entry.compressed.as_deref()))
 }
 
 fn with_audit(query: Statement, prepared_commits: &[PreparedCommit]) -> Statement {

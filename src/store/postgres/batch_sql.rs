@@ -159,8 +159,8 @@ v AS (
     SELECT v.pk, v.tenant, v.ord, v.kind, v.keep, v.id, v.body FROM v
     WHERE (v.pk, v.kind, v.id) NOT IN (SELECT w.pk, w.kind, w.id FROM w)
 ), o AS (
-    INSERT INTO observations (pk, seq, token, types, body)
-    SELECT v.pk, v.seq, v.token, v.types, v.body
+    INSERT INTO observations (pk, seq, token, types, body, compressed)
+    SELECT v.pk, v.seq, v.token, v.types, v.body, v.compressed
     FROM (
         SELECT {entries}
     ) v JOIN ok ON ok.pk = v.pk
@@ -175,7 +175,7 @@ fn single_commit(when_locked: &str) -> String {
     let (set, follows, pk, token) = (set(of_one), follows(of_one), of_one("pk"), of_one("token"));
     let mut parameters = Parameters { count: THREAD.split(", ").count() };
     let rows = parameters.table(ROW);
-    let [seq, types, body] = ["bigint", "text", "text"].map(|kind| parameters.value(kind));
+    let [seq, types, body, compressed] = ["bigint", "text", "text", "bytea"].map(|kind| parameters.value(kind));
     format!(
         "WITH ok AS (
     UPDATE threads t SET {set}
@@ -186,8 +186,8 @@ fn single_commit(when_locked: &str) -> String {
     SELECT ok.pk, ok.tenant, {rows} FROM ok
     ON CONFLICT (pk, kind, id) DO UPDATE SET ord = excluded.ord, keep = excluded.keep, body = excluded.body
 ), o AS (
-    INSERT INTO observations (pk, seq, token, types, body)
-    SELECT ok.pk, {seq}, {token}, {types}, {body} FROM ok WHERE {seq} IS NOT NULL
+    INSERT INTO observations (pk, seq, token, types, body, compressed)
+    SELECT ok.pk, {seq}, {token}, {types}, {body}, {compressed} FROM ok WHERE {seq} IS NOT NULL
 )
 SELECT pk, {DONE} FROM ok"
     )
@@ -212,7 +212,7 @@ fn batch_with(when_locked: &str, shared: fn(&mut Parameters, &str) -> Shared) ->
     let mut parameters = Parameters::default();
     let u = parameters.table(&format!("{THREAD}, {LEASE_AND_NEW_THREAD}"));
     let v = parameters.table(&format!("pk bigint, {ROW}"));
-    let o = parameters.table("pk bigint, seq bigint, token uuid, types text, body text");
+    let o = parameters.table("pk bigint, seq bigint, token uuid, types text, body text, compressed bytea");
     let k = parameters.table(
         "pk bigint, tenant bigint, scope text, key text, fingerprint text, status integer, location text, \
         created_at bigint, body text",

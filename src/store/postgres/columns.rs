@@ -25,6 +25,9 @@ impl Columns for PgRow {
     fn id_or_none(&self, column: &str) -> Result<Option<Uuid>> {
         self.try_get(column).map_err(error)
     }
+    fn bytes_or_none(&self, column: &str) -> Result<Option<&[u8]>> {
+        self.try_get(column).map_err(error)
+    }
     fn text_or_none(&self, column: &str) -> Result<Option<&str>> {
         self.try_get(column).map_err(error)
     }

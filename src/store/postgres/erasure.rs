@@ -23,7 +23,7 @@ WITH found AS (
         UNION ALL SELECT l.* FROM (SELECT 2, ctid, 0 FROM lookup_keys WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED) l
         UNION ALL SELECT r.* FROM (SELECT 3, ctid, pg_column_size(body) FROM thread_rows
             WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED) r
-        UNION ALL SELECT o.* FROM (SELECT 4, ctid, pg_column_size(body) FROM observations
+        UNION ALL SELECT o.* FROM (SELECT 4, ctid, pg_column_size(body) + coalesce(pg_column_size(compressed), 0) FROM observations
             WHERE pk = $1 LIMIT $2 FOR UPDATE SKIP LOCKED) o),
     taken AS (SELECT nth, place FROM (
             SELECT nth, place, sum(size) OVER (ROWS UNBOUNDED PRECEDING) - size AS before FROM found) f

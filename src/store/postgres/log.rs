@@ -8,11 +8,12 @@ use crate::domain::ids::{RunId, ThreadPk};
 use crate::domain::observation::{Observation, Recorded};
 use crate::store::columns::Columns as _;
 use crate::store::log::{self, Entry};
+use crate::store::migrations::COMPRESSED_LOG;
 use crate::store::{LogStore, ObservationAsk, Result};
 
 /// Entries after a seq; with types, those that may contain one of them.
 const ENTRIES: &str = "
-SELECT t.thread_id, t.min_seq, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+SELECT t.thread_id, t.min_seq, o.seq, o.body, o.compressed FROM observations o JOIN threads t ON t.pk = o.pk
 WHERE o.pk = $1 AND o.seq > $2 AND o.seq >= t.min_seq
     AND ($3::text[] = '{}' OR EXISTS (SELECT FROM unnest($3) w (type) WHERE strpos(o.types, w.type) > 0))
 ORDER BY o.seq LIMIT $4";
@@ -22,15 +23,18 @@ const MIN_SEQ: &str = "SELECT min_seq FROM threads WHERE pk = $1";
 
 /// Entries before a seq that contain a `RUN_STARTED`.
 const BEGINNINGS: &str = "
-SELECT t.thread_id, t.min_seq, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+SELECT t.thread_id, t.min_seq, o.seq, o.body, o.compressed FROM observations o JOIN threads t ON t.pk = o.pk
 WHERE o.pk = $1 AND o.seq < $2 AND o.seq >= t.min_seq AND strpos(o.types, 'RUN_STARTED') > 0
 ORDER BY o.seq DESC LIMIT $3";
 
 /// Entries up to a seq.
 const LATEST: &str = "
-SELECT t.thread_id, t.min_seq, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+SELECT t.thread_id, t.min_seq, o.seq, o.body, o.compressed FROM observations o JOIN threads t ON t.pk = o.pk
 WHERE o.pk = $1 AND o.seq <= $2 AND o.seq >= t.min_seq
 ORDER BY o.seq DESC LIMIT $3";
+
+/// The lowest schema that a program must know.
+const RAISE_FLOOR: &str = "UPDATE schema_floor SET least = $1 WHERE least < $1";
 
 #[async_trait]
 impl LogStore for Postgres {
@@ -49,6 +53,13 @@ impl LogStore for Postgres {
     async fn run_began(&self, pk: ThreadPk, run: &RunId) -> Result<Option<i64>> {
         log::run_began(run, |before, limit| self.entries(sqlx::query(BEGINNINGS).bind(pk.0).bind(before).bind(limit)))
             .await
+    }
+
+    async fn compress_log(&self) -> Result<()> {
+        let raised = self.pool.execute(sqlx::query(RAISE_FLOOR).bind(COMPRESSED_LOG)).await?;
+        log::tell_raised(raised > 0);
+        self.committer.compress_log();
+        Ok(())
     }
 }
 

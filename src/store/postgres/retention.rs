@@ -10,6 +10,7 @@ use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::engine::step::RowKind;
 use crate::store::columns::Columns as _;
 use crate::store::erasure::BYTES_AT_ONCE;
+use crate::store::log;
 use crate::store::{Compaction, Dropped, Result, RetentionStore, RunEnd};
 
 const AT_REST: &str = "
@@ -41,7 +42,8 @@ WITH moved AS (UPDATE threads SET min_seq = $3 + 1 WHERE pk = $1 AND min_seq = $
         ON CONFLICT (pk, seq) DO UPDATE SET body = '[' || o.body || ',' || excluded.body || ']')
 SELECT count(*) FROM moved";
 
-const OLD_ENTRIES: &str = "SELECT seq, body FROM observations WHERE pk = $1 AND seq <= $2 ORDER BY seq LIMIT $3";
+const OLD_ENTRIES: &str = "
+SELECT seq, body, compressed FROM observations WHERE pk = $1 AND seq <= $2 ORDER BY seq LIMIT $3";
 
 /// Deletes some of the found rows, in order, within the byte limit. Concurrent replicas take different rows.
 macro_rules! drop_some {
@@ -62,7 +64,8 @@ macro_rules! drop_some {
 
 const DROP_ENTRIES: &str = drop_some!(
     "observations",
-    "SELECT o.ctid AS place, pg_column_size(o.body) AS size FROM observations o JOIN threads t ON t.pk = o.pk
+    "SELECT o.ctid AS place, pg_column_size(o.body) + coalesce(pg_column_size(o.compressed), 0) AS size
+     FROM observations o JOIN threads t ON t.pk = o.pk
      WHERE o.pk = $1 AND o.seq <= $2 AND o.seq < t.min_seq ORDER BY o.seq FOR UPDATE OF o SKIP LOCKED"
 );
 
@@ -142,8 +145,8 @@ impl RetentionStore for Postgres {
     }
 
     async fn old_entries(&self, thread: ThreadPk, upto: i64, limit: u32) -> Result<Vec<(i64, String)>> {
-        let query = sqlx::query_as(OLD_ENTRIES).bind(thread.0).bind(upto).bind(i64::from(limit));
-        self.pool.with_query(async |connection| query.fetch_all(connection).await).await
+        let query = sqlx::query(OLD_ENTRIES).bind(thread.0).bind(upto).bind(i64::from(limit));
+        self.pool.fetch_all(query).await?.iter().map(log::old_entry).collect()
     }
 
     async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<Dropped> {

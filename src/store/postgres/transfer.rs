@@ -11,8 +11,8 @@ use crate::store::log::NewEntry;
 use crate::store::{Committed, NewImport, Result, TransferStore};
 
 const LOG: &str = "
-INSERT INTO observations (pk, seq, types, body)
-SELECT $1, unnest($2::bigint[]), unnest($3::text[]), unnest($4::text[])";
+INSERT INTO observations (pk, seq, types, body, compressed)
+SELECT $1, unnest($2::bigint[]), unnest($3::text[]), unnest($4::text[]), unnest($5::bytea[])";
 
 const BOUNDS: &str = "UPDATE threads SET min_seq = $2, last_seq = $3 WHERE pk = $1";
 
@@ -22,7 +22,8 @@ const BASE: &str = "INSERT INTO bases (pk, seq, body) VALUES ($1, $2, $3)";
 impl TransferStore for Postgres {
     async fn import_thread(&self, import: NewImport) -> Result<Committed> {
         let NewImport { commit, log, min_seq, last_seq, base } = import;
-        let prepared = [PreparedCommit::of(commit)];
+        let prepared = [self.committer.prepared(commit)];
+        let log = self.committer.formatted(log).await?;
         self.pool
             .with_connection(async |connection| {
                 store(connection, &prepared, &log, (min_seq, last_seq), base.as_deref()).await
@@ -57,7 +58,8 @@ async fn store(
     let seqs: Vec<i64> = log.iter().map(|entry| entry.seq).collect();
     let types: Vec<&str> = log.iter().map(|entry| entry.types.as_str()).collect();
     let bodies: Vec<&str> = log.iter().map(|entry| entry.body.as_str()).collect();
-    let entries = sqlx::query(LOG).bind(pk).bind(seqs).bind(types).bind(bodies);
+    let compressed: Vec<Option<&[u8]>> = log.iter().map(|entry| entry.compressed.as_deref()).collect();
+    let entries = sqlx::query(LOG).bind(pk).bind(seqs).bind(types).bind(bodies).bind(compressed);
     entries.execute(&mut *transaction).await.map_err(error)?;
     let bounds = sqlx::query(BOUNDS).bind(pk).bind(min_seq).bind(last_seq);
     bounds.execute(&mut *transaction).await.map_err(error)?;

@@ -4,6 +4,7 @@ use rusqlite::{OptionalExtension as _, Result, Transaction, params};
 
 use super::{audit, idempotency, lookups, outbox, schedules, spend, stored_id};
 use crate::store::committer::{PreparedCommit, Sending};
+use crate::store::log::NewEntry;
 use crate::store::{Committed, Fence, NewThread};
 
 /// Inserts a row, or sets the body of the stored one. It does not change one whose `ord` or `keep` differs: setting these
@@ -13,6 +14,8 @@ INSERT INTO thread_rows (pk, tenant, kind, id, ord, keep, body) VALUES (?1, ?2, 
 ON CONFLICT (pk, kind, id) DO UPDATE SET body = excluded.body WHERE ord = excluded.ord AND keep = excluded.keep";
 
 const MOVE_ROW: &str = "UPDATE thread_rows SET ord = ?4, keep = ?5, body = ?6 WHERE pk = ?1 AND kind = ?2 AND id = ?3";
+
+const WRITE_ENTRY: &str = "INSERT INTO observations (pk, seq, types, body, compressed) VALUES (?1, ?2, ?3, ?4, ?5)";
 
 pub(super) fn write(tx: &Transaction<'_>, commits: &[PreparedCommit], sending: Sending) -> Result<Vec<Committed>> {
     commits.iter().map(|prepared| write_commit(tx, prepared, sending)).collect()
@@ -170,10 +173,14 @@ fn write_rows(tx: &Transaction<'_>, prepared: &PreparedCommit, tenant: i64) -> R
         }
     }
     if let Some(entry) = &prepared.entry {
-        tx.prepare_cached("INSERT INTO observations (pk, seq, types, body) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![pk, entry.seq, entry.types, entry.body])?;
+        write_entry(tx, pk, entry)?;
     }
     Ok(())
+}
+
+pub(super) fn write_entry(tx: &Transaction<'_>, pk: i64, entry: &NewEntry) -> Result<()> {
+    let values = params![pk, entry.seq, entry.types, entry.body, entry.compressed];
+    tx.prepare_cached(WRITE_ENTRY)?.execute(values).map(drop)
 }
 
 /// Idempotency key, lookup keys, audit lines, deliveries, the next time of a schedule and what is spent.

@@ -19,6 +19,9 @@ impl Columns for SqliteRow {
         let id: Option<uuid::fmt::Simple> = self.try_get(column).map_err(unreadable)?;
         Ok(id.map(Into::into))
     }
+    fn bytes_or_none(&self, column: &str) -> Result<Option<&[u8]>> {
+        self.try_get(column).map_err(unreadable)
+    }
     fn text_or_none(&self, column: &str) -> Result<Option<&str>> {
         self.try_get(column).map_err(unreadable)
     }
@@ -38,6 +41,9 @@ impl Columns for rusqlite::Row<'_> {
     fn id_or_none(&self, column: &str) -> Result<Option<Uuid>> {
         let id: Option<String> = self.get(column).map_err(damaged)?;
         id.map(|id| Uuid::try_parse(&id)).transpose().map_err(|why| text::damaged(column, why))
+    }
+    fn bytes_or_none(&self, column: &str) -> Result<Option<&[u8]>> {
+        self.get_ref(column).map_err(damaged)?.as_blob_or_null().map_err(|why| text::damaged(column, why))
     }
     fn text_or_none(&self, column: &str) -> Result<Option<&str>> {
         self.get_ref(column).map_err(damaged)?.as_str_or_null().map_err(|why| text::damaged(column, why))

@@ -81,7 +81,8 @@ const TABLES: [Table; 5] = [
         remove: &["DELETE FROM bases WHERE rowid IN (SELECT value FROM json_each(?1))"],
     },
     Table {
-        select: "SELECT rowid, octet_length(body) FROM observations WHERE pk = ?1 LIMIT ?2",
+        select: "SELECT rowid, octet_length(body) + coalesce(octet_length(compressed), 0) FROM observations
+            WHERE pk = ?1 LIMIT ?2",
         remove: &["DELETE FROM observations WHERE rowid IN (SELECT value FROM json_each(?1))"],
     },
 ];

@@ -8,11 +8,12 @@ use super::Sqlite;
 use crate::domain::ids::{RunId, ThreadPk};
 use crate::domain::observation::{Observation, Recorded};
 use crate::store::log::{self, Entry};
+use crate::store::migrations::COMPRESSED_LOG;
 use crate::store::{LogStore, ObservationAsk, Result};
 
 /// Entries after a seq; with types, those that may contain one of them.
 const ENTRIES: &str = "
-SELECT t.thread_id, t.min_seq, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+SELECT t.thread_id, t.min_seq, o.seq, o.body, o.compressed FROM observations o JOIN threads t ON t.pk = o.pk
 WHERE o.pk = ?1 AND o.seq > ?2 AND o.seq >= t.min_seq
     AND (?3 IS NULL OR EXISTS (SELECT 1 FROM json_each(?3) w WHERE instr(o.types, w.value)))
 ORDER BY o.seq LIMIT ?4";
@@ -22,15 +23,18 @@ const MIN_SEQ: &str = "SELECT min_seq FROM threads WHERE pk = ?1";
 
 /// Entries before a seq that contain a `RUN_STARTED`.
 const BEGINNINGS: &str = "
-SELECT t.thread_id, t.min_seq, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+SELECT t.thread_id, t.min_seq, o.seq, o.body, o.compressed FROM observations o JOIN threads t ON t.pk = o.pk
 WHERE o.pk = ?1 AND o.seq < ?2 AND o.seq >= t.min_seq AND instr(o.types, 'RUN_STARTED')
 ORDER BY o.seq DESC LIMIT ?3";
 
 /// Entries up to a seq.
 const LATEST: &str = "
-SELECT t.thread_id, t.min_seq, o.seq, o.body FROM observations o JOIN threads t ON t.pk = o.pk
+SELECT t.thread_id, t.min_seq, o.seq, o.body, o.compressed FROM observations o JOIN threads t ON t.pk = o.pk
 WHERE o.pk = ?1 AND o.seq <= ?2 AND o.seq >= t.min_seq
 ORDER BY o.seq DESC LIMIT ?3";
+
+/// The lowest schema that a program must know.
+const RAISE_FLOOR: &str = "UPDATE schema_floor SET least = ?1 WHERE least < ?1";
 
 #[async_trait]
 impl LogStore for Sqlite {
@@ -50,6 +54,13 @@ impl LogStore for Sqlite {
     async fn run_began(&self, pk: ThreadPk, run: &RunId) -> Result<Option<i64>> {
         log::run_began(run, |before, limit| self.entries(sqlx::query(BEGINNINGS).bind(pk.0).bind(before).bind(limit)))
             .await
+    }
+
+    async fn compress_log(&self) -> Result<()> {
+        let raised = self.writer.write(|tx| tx.execute(RAISE_FLOOR, [COMPRESSED_LOG])).await?;
+        log::tell_raised(raised > 0);
+        self.committer.compress_log();
+        Ok(())
     }
 }
 

@@ -9,6 +9,7 @@ use super::erasure::MAX_PER_TRANSACTION;
 use crate::domain::Millis;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::engine::step::RowKind;
+use crate::store::log;
 use crate::store::{Compaction, Dropped, Result, RetentionStore, RunEnd};
 
 const AT_REST: &str = "
@@ -43,11 +44,12 @@ const SET_BASE: &str = "
 INSERT INTO bases (pk, seq, body) VALUES (?1, ?2, ?3)
 ON CONFLICT (pk) DO UPDATE SET seq = excluded.seq, body = excluded.body";
 
-const OLD_ENTRIES: &str = "SELECT seq, body FROM observations WHERE pk = ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
+const OLD_ENTRIES: &str = "
+SELECT seq, body, compressed FROM observations WHERE pk = ?1 AND seq <= ?2 ORDER BY seq LIMIT ?3";
 
 /// Deletable entries, with their sizes.
 const ENTRIES: &str = "
-SELECT rowid, octet_length(body) FROM observations
+SELECT rowid, octet_length(body) + coalesce(octet_length(compressed), 0) FROM observations
 WHERE pk = ?1 AND seq <= ?2 AND seq < (SELECT min_seq FROM threads WHERE pk = ?1) ORDER BY seq";
 
 const ROWS: &str = "
@@ -117,8 +119,8 @@ impl RetentionStore for Sqlite {
     }
 
     async fn old_entries(&self, thread: ThreadPk, upto: i64, limit: u32) -> Result<Vec<(i64, String)>> {
-        let query = sqlx::query_as(OLD_ENTRIES).bind(thread.0).bind(upto).bind(limit);
-        query.fetch_all(&self.readers).await.map_err(self.unreadable())
+        let query = sqlx::query(OLD_ENTRIES).bind(thread.0).bind(upto).bind(limit);
+        query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(log::old_entry).collect()
     }
 
     async fn drop_entries(&self, thread: ThreadPk, upto: i64) -> Result<Dropped> {

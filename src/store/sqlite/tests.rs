@@ -19,7 +19,7 @@ use crate::store::committer::{Batch, CommitSlice, PreparedCommit, Sending};
 use crate::store::leases::MAX_OVERDUE_SCANNED;
 use crate::store::{
     Commit, Committed, ErasureStore as _, Error, Fence, IdempotencyRow, LogStore as _, NewThread, ObservationAsk,
-    Store as _, ThreadStore as _,
+    Store as _, ThreadStore as _, log,
 };
 
 fn creating(pk: i64) -> Commit {
@@ -54,7 +54,8 @@ fn creating(pk: i64) -> Commit {
 }
 
 fn slices<const N: usize>(commits: [Commit; N]) -> impl Fn(Range<usize>) -> CommitSlice {
-    let batch = Arc::new(commits.map(PreparedCommit::of).into_iter().collect::<Vec<_>>());
+    let prepared = commits.map(|commit| PreparedCommit::of(commit, log::LogFormat::Json));
+    let batch = Arc::new(Vec::from(prepared));
     move |places| CommitSlice::of(&batch, places)
 }
 

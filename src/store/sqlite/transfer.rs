@@ -4,20 +4,20 @@ use async_trait::async_trait;
 use rusqlite::{Transaction, params};
 
 use super::{Sqlite, batch};
-use crate::store::committer::{PreparedCommit, Sending};
-use crate::store::log::NewEntry;
+use crate::store::committer::Sending;
 use crate::store::{Committed, NewImport, Result, TransferStore};
 
 #[async_trait]
 impl TransferStore for Sqlite {
     async fn import_thread(&self, import: NewImport) -> Result<Committed> {
         let NewImport { commit, log, min_seq, last_seq, base } = import;
-        let prepared = PreparedCommit::of(commit);
+        let prepared = self.committer.prepared(commit);
+        let log = self.committer.formatted(log).await?;
         let store = move |tx: &Transaction<'_>| {
             let outcomes = batch::write(tx, std::slice::from_ref(&prepared), Sending::First)?;
             let outcome = outcomes.into_iter().next().unwrap_or(Committed::Stale);
             if outcome == Committed::Done {
-                write_log(tx, prepared.commit.pk.0, &log)?;
+                log.iter().try_for_each(|entry| batch::write_entry(tx, prepared.commit.pk.0, entry))?;
                 tx.prepare_cached("UPDATE threads SET min_seq = ?2, last_seq = ?3 WHERE pk = ?1")?.execute([
                     prepared.commit.pk.0,
                     min_seq,
@@ -35,9 +35,4 @@ impl TransferStore for Sqlite {
         };
         self.writer.write(store).await
     }
-}
-
-fn write_log(tx: &Transaction<'_>, pk: i64, log: &[NewEntry]) -> rusqlite::Result<()> {
-    let mut insert = tx.prepare_cached("INSERT INTO observations (pk, seq, types, body) VALUES (?1, ?2, ?3, ?4)")?;
-    log.iter().try_for_each(|entry| insert.execute(params![pk, entry.seq, entry.types, entry.body]).map(drop))
 }

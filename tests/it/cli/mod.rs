@@ -4,6 +4,7 @@ mod as_json;
 mod authorities;
 mod binary;
 mod client;
+mod compressed_log;
 mod config;
 mod doctor;
 mod first_keys;

@@ -43,6 +43,19 @@ impl Bed {
         Self::on(store, Arc::new(database)).await
     }
 
+    pub async fn sqlite_compressed() -> Self {
+        Self::sqlite().await.compressed().await
+    }
+
+    pub async fn postgres_compressed() -> Self {
+        Self::postgres().await.compressed().await
+    }
+
+    async fn compressed(self) -> Self {
+        self.store.compress_log().await.unwrap();
+        self
+    }
+
     pub async fn on(store: Arc<dyn Store>, home: Arc<dyn Any + Send + Sync>) -> Self {
         let tenant = store.tenant("default", 1).await.unwrap();
         Self { store, tenant, _home: home }

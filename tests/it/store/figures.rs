@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::bed::{Bed, record, row};
 use super::keys::{add, key};
 
-super::on_every_store!(
+super::on_every_form_of_log!(
     a_running_thread_is_as_old_as_its_last_commit,
     a_schedule_is_due_until_its_time_had_a_run_however_often_it_is_postponed,
     the_next_key_to_expire_is_told_by_the_clock_of_the_machine,

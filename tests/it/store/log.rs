@@ -6,7 +6,7 @@ use pes::store::{Commit, ObservationAsk};
 
 use super::bed::{Bed, record};
 
-super::on_every_store!(
+super::on_every_form_of_log!(
     observations_are_read_in_windows,
     observations_are_filtered,
     a_log_may_end_where_a_query_does,

@@ -5,6 +5,7 @@ pub mod bed;
 mod chain;
 mod claims;
 mod commits;
+mod compressed;
 mod creation;
 mod damage;
 mod databases;
@@ -55,3 +56,13 @@ macro_rules! on_every_store {
     };
 }
 use on_every_store;
+
+/// The same for cases about the log, which are run on stores with a compressed log too.
+macro_rules! on_every_form_of_log {
+    ($($case:ident),+ $(,)?) => {
+        $crate::store::on_every_store!($($case),+);
+        $crate::store::on_every_store!(sqlite_compressed: $($case),+);
+        $crate::store::on_every_store!(postgres_compressed: $($case),+);
+    };
+}
+use on_every_form_of_log;

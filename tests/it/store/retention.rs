@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::bed::{Bed, ids, page, record, row, state_update};
 
-super::on_every_store!(
+super::on_every_form_of_log!(
     a_log_begins_later_only_where_it_was_said_to_begin,
     what_becomes_old_is_of_one_thread_and_tenant,
     nothing_of_what_can_be_read_is_dropped,

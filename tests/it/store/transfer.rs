@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::bed::Bed;
 
-super::on_every_store!(what_comes_from_elsewhere_is_stored_whole_or_not_at_all);
+super::on_every_form_of_log!(what_comes_from_elsewhere_is_stored_whole_or_not_at_all);
 
 fn entry(seqs: impl IntoIterator<Item = i64>) -> NewEntry {
     let seen = |seq| Observation {
