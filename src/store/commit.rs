@@ -46,7 +46,7 @@ pub struct Commit {
     pub idempotency: Option<IdempotencyRow>,
     /// The keys under which its run is found.
     pub lookups: Vec<NewLookup>,
-    /// Audit lines written with it (who decided what).
+    /// Audit lines of the thread written with it (who decided what).
     pub audit: Vec<AuditRow>,
     /// The deliveries that it adds to the outbox, due at once.
     pub deliveries: Vec<NewDelivery>,

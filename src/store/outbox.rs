@@ -162,7 +162,7 @@ pub trait OutboxStore: Send + Sync + 'static {
     async fn claim_batch(&self, now: Millis, until: Millis, limit: u32) -> Result<Vec<Delivery>>;
     /// Records the outcomes of attempts in one transaction. Returns how many were still the caller's: the others were
     /// claimed again, replayed, or deleted. Later deliveries of the same ordering key that are due before its next attempt
-    /// are postponed to it.
+    /// are postponed to it. There is one outcome of each delivery; of two of one ordering key either is recorded first.
     async fn settle_deliveries(&self, settlements: Vec<Settlement>, now: Millis) -> Result<usize>;
     /// When the next of [`TargetKind::SINGLE`] is due that is the first of its ordering key; `None`: none is left.
     async fn next_single(&self) -> Result<Option<Millis>>;

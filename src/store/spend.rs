@@ -47,7 +47,8 @@ pub struct SpendNotice {
     pub cap: Amount,
     /// The used amount from which the notice is due.
     pub from: Amount,
-    /// [`USED`] and [`HELD`] in their bodies are replaced by the amounts of the row.
+    /// [`USED`] and [`HELD`] in their bodies are replaced by the amounts of the row. They have no ordering key, and any place
+    /// among the other deliveries of their commit.
     pub deliveries: Vec<NewDelivery>,
 }
 
@@ -122,7 +123,8 @@ pub trait SpendStore: Send + Sync + 'static {
     /// Adds a notice to the outbox, also of a row that does not exist yet. `false`: a notice of at least that percentage of
     /// this cap was sent before, and nothing is stored.
     async fn add_spend_notice(&self, notice: NewSpendNotice) -> Result<bool>;
-    /// Deletes at most `limit` rows of periods that ended before this day and this month; returns how many.
+    /// Deletes at most `limit` rows of periods that ended before this day and this month; returns how many. Some of them may
+    /// have spent nothing: a commit that is refused may leave such a row.
     async fn forget_spend(&self, tenant: TenantPk, before: &PastPeriods, limit: u32) -> Result<u64>;
 }
 

@@ -122,8 +122,8 @@ macro_rules! past {
             found_keys!(),
             "WHERE ",
             of_past!($of),
-            " AND r.id >= ?4 AND (?6 IS NULL OR iif(json_valid(r.body), r.body ->> 'status', '') = ?6)
-             AND (?7 IS NULL OR iif(json_valid(r.body), r.body ->> '$.resolution.decidedBy', '') = ?7)
+            " AND r.id >= ?4 AND (?6 IS NULL OR iif(json_valid(r.body), r.body ->> 'status', NULL) = ?6)
+             AND (?7 IS NULL OR iif(json_valid(r.body), r.body ->> '$.resolution.decidedBy', NULL) = ?7)
              ORDER BY r.id DESC LIMIT ?8"
         )
     };

@@ -19,6 +19,7 @@ super::on_every_store!(
     past_suspensions_are_listed_newest_first_by_status_thread_and_who_decided,
     a_search_for_past_suspensions_goes_on_where_it_stopped_looking,
     past_suspensions_of_a_thread_are_found_however_many_others_there_are,
+    a_past_suspension_that_cannot_be_read_was_decided_by_nobody,
     rows_are_found_by_their_ids_whichever_they_are,
     runs_are_listed_by_the_time_of_their_last_change,
     tenants_see_nothing_of_each_other,
@@ -307,6 +308,15 @@ async fn what_is_open_is_counted_over_all_tenants(bed: Bed) {
     assert_eq!(figures.runs, [(RunStatus::Suspended, 2)]);
     assert_eq!(figures.questions, [OpenQuestions { kind: SuspensionKind::Approval, count: 2, since: 20 }]);
     assert_eq!((figures.deliveries, figures.oldest_due), (0, None));
+}
+
+async fn a_past_suspension_that_cannot_be_read_was_decided_by_nobody(bed: Bed) {
+    let pk = bed.thread("t").await;
+    bed.write(pk, vec![Row { body: "{".to_owned(), ..row(RowKind::Suspension, "sus_1", 1, Keep::Never) }]).await;
+    for (decided_by, found) in [(None, 1), (Some(String::new()), 0)] {
+        let wanted = SuspensionsWanted::Past { status: None, decided_by };
+        assert_eq!(bed.suspensions(wanted, page(9)).await.unwrap().items.len(), found);
+    }
 }
 
 async fn tasks_of_a_tenant_are_listed_newest_first(bed: Bed) {

@@ -10,6 +10,7 @@ mod creation;
 mod damage;
 mod databases;
 mod deliveries;
+mod differential;
 mod documents;
 mod erased_deliveries;
 mod erasure;
