@@ -23,6 +23,8 @@ mod delegate;
 mod docs;
 // Which addresses may be called.
 mod egress;
+// Random use of a whole server, and what must hold of it.
+mod explore;
 // The HTTP API over sockets: one file for each route or subject.
 mod front;
 // The same service without HTTP, as the library has it: also retention, exports and rows that cannot be read.
