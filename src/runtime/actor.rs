@@ -73,7 +73,7 @@ impl Actor {
         mailbox: mpsc::Receiver<Command>,
         known_version: KnownVersion,
     ) -> Self {
-        let effects = RunningEffects::new(shared.out_of_time.clone());
+        let effects = RunningEffects::new(shared.stop.out_of_time.clone());
         Self {
             shared,
             pk,
@@ -95,7 +95,7 @@ impl Actor {
     pub(super) async fn run(mut self) {
         let shared = self.shared.clone();
         // All threads share these tokens, so each waits for them once, not at each turn of the loop.
-        let (mut halted, mut draining) = (pin!(shared.halted.cancelled()), pin!(shared.draining.cancelled()));
+        let (mut halted, mut draining) = (pin!(shared.stop.halted.cancelled()), pin!(shared.stop.draining.cancelled()));
         loop {
             let (idle, retry) = (self.idle_after(), self.retry.map(|(at, _)| at));
             self.version = self.loaded.as_ref().map_or(self.version, |loaded| loaded.row.fence.version);
@@ -120,7 +120,7 @@ impl Actor {
                     }
                 }
                 // Draining changes when the actor may end, so the loop looks again.
-                () = &mut draining, if idle != Some(Duration::ZERO) && !shared.draining.is_cancelled() => {}
+                () = &mut draining, if idle != Some(Duration::ZERO) && !shared.stop.is_draining() => {}
             }
         }
     }
@@ -130,7 +130,7 @@ impl Actor {
         if !self.effects.is_empty() || !self.uncommitted.is_empty() {
             return None;
         }
-        if self.shared.draining.is_cancelled() {
+        if self.shared.stop.is_draining() {
             return Some(Duration::ZERO);
         }
         let is_active = self.loaded.as_ref().is_some_and(|loaded| loaded.machine.is_active() && self.is_ours(loaded));
@@ -147,7 +147,7 @@ impl Actor {
 
     /// Releases the lease of a thread of which no call is in flight, if this process drains: it would start no other one.
     async fn release_while_draining(&mut self) {
-        let is_leaving = self.shared.store.is_shared() && self.shared.draining.is_cancelled();
+        let is_leaving = self.shared.store.is_shared() && self.shared.stop.is_draining();
         let Some(loaded) = self.loaded.as_ref().filter(|loaded| is_leaving && self.is_ours(loaded)) else { return };
         let commit = loaded.commit(LeaseChange::Release, self.shared.now());
         if let Err(refusal) = self.write(commit).await {

@@ -137,7 +137,7 @@ impl Shared {
 
     /// The thread's task ended without a reply: the drain is over, or it panicked.
     fn task_ended(&self) -> Fault {
-        let is_stopped = self.accepting().err().filter(|_| self.halted.is_cancelled());
+        let is_stopped = self.stop.accepting().err().filter(|_| self.stop.halted.is_cancelled());
         is_stopped.unwrap_or_else(|| {
             Fault::new(Code::Internal, "The thread's task failed. Everything that was committed is kept; try again.")
         })
@@ -164,12 +164,12 @@ impl Shared {
         let known_here = known.clone();
         let (mailbox, receiver) = mpsc::channel(self.config.limits.mailbox.max(1));
         let shared = self.clone();
-        self.tasks.spawn(async move {
+        self.stop.tasks.spawn(async move {
             let actor = Actor::new(shared.clone(), pk, receiver, known_here);
             if AssertUnwindSafe(actor.run()).catch_unwind().await.is_err() {
                 tracing::error!(threadPk = pk.0, "a thread's task panicked; it is started again from the stored state");
                 shared.actors.remove(pk);
-                shared.draining.run_until_cancelled(shared.restart_after_panic(pk)).await;
+                shared.stop.draining.run_until_cancelled(shared.restart_after_panic(pk)).await;
             }
         });
         LiveActor { mailbox, known }

@@ -1,7 +1,6 @@
 //! Whether models can take more work, and the health of their providers.
 
 use super::Runtime;
-use super::shared::Shared;
 use super::tenant_runs::RunLimits;
 use crate::domain::ids::TenantPk;
 use crate::domain::model::ModelFailure;
@@ -9,36 +8,30 @@ use crate::domain::settings::RunSettings;
 use crate::domain::spend::SpendCaps;
 use crate::domain::usage::Price;
 use crate::engine::ModelBook;
-use crate::provider::gate::{CallOwner, CallPass, Health, QueuePlace};
-
-impl Shared {
-    /// For whom the provider's gate counts a tenant's calls.
-    pub(super) fn call_owner(&self, tenant: TenantPk, provider: &str) -> CallOwner {
-        let keys = self.keyed.get(&tenant).and_then(|name| self.config.models.tenant_keys.get(name));
-        CallOwner { tenant, has_own_key: keys.is_some_and(|keys| keys.contains_key(provider)) }
-    }
-}
+use crate::provider::gate::{CallPass, Health, QueuePlace};
 
 impl Runtime {
     /// Reserves a place at the first model of these settings that has one, until the result is dropped; `None`: none has.
     pub(crate) fn admit_to_model(&self, tenant: TenantPk, settings: &RunSettings) -> Option<QueuePlace> {
         let mut providers = (0..).map_while(|n| settings.choice(n)).map(|(provider, _)| provider);
-        providers.find_map(|provider| self.0.gates.reserve(provider, self.0.call_owner(tenant, provider)))
+        let models = &self.0.models;
+        providers.find_map(|provider| models.gates.reserve(provider, models.call_owner(tenant, provider)))
     }
 
     /// Waits for the permission to call a provider for a tenant, outside of runs.
     pub(crate) async fn acquire_call(&self, tenant: TenantPk, provider: &str) -> Result<CallPass, ModelFailure> {
-        self.0.gates.acquire_soon(provider, self.0.call_owner(tenant, provider)).await
+        let models = &self.0.models;
+        models.gates.acquire_soon(provider, models.call_owner(tenant, provider)).await
     }
 
     /// The health of a provider; `None`: it has no gate.
     pub(crate) fn provider_health(&self, provider: &str) -> Option<Health> {
-        self.0.gates.health(provider, self.0.now())
+        self.0.models.gates.health(provider, self.0.now())
     }
 
     /// Whether the provider failed too often in a row, and recently.
     pub(crate) fn is_provider_failing(&self, provider: &str) -> bool {
-        self.0.gates.is_failing(provider)
+        self.0.models.gates.is_failing(provider)
     }
 
     /// The caps on what a tenant's model calls may cost.
@@ -58,10 +51,10 @@ impl Runtime {
 
     /// Has the sweeper look at once whether waiting runs may begin.
     pub(crate) fn recheck_waiting_runs(&self) {
-        self.0.alarm.set(self.0.now());
+        self.0.sweeper.look_by(self.0.now());
     }
 
     pub(crate) fn price(&self, provider: &str, model: &str) -> Option<Price> {
-        self.0.configured_models.price(provider, model)
+        self.0.models.price(provider, model)
     }
 }

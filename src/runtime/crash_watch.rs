@@ -70,7 +70,7 @@ impl Actor {
     /// Reserves an unowned thread for this process before it is read, if a process crashed lately. A thread that caused too
     /// many crashes is quarantined instead.
     pub(super) async fn reserve_before_read(&mut self) -> std::result::Result<(), CommandError> {
-        if !self.shared.crash_watch.is_on() || self.shared.draining.is_cancelled() {
+        if !self.shared.crash_watch.is_on() || self.shared.stop.is_draining() {
             return Ok(());
         }
         let Some(lease) = self.shared.lease_keeper.current_lease() else { return Ok(()) };
@@ -99,7 +99,7 @@ impl Actor {
     /// drains, or refuses it for another reason than an outage, as it does if it does not have the thread's core.
     pub(super) async fn leave_to_others(&mut self, looked: &std::result::Result<(), CommandError>) {
         let is_refused = looked.as_ref().is_err_and(|refusal| !refusal.is_outage());
-        if self.shared.store.is_shared() && (is_refused || self.shared.draining.is_cancelled()) {
+        if self.shared.store.is_shared() && (is_refused || self.shared.stop.is_draining()) {
             let released = self.release_reservation().await;
             self.warn_if_reserved(released);
         }

@@ -127,7 +127,7 @@ impl Actor {
             let used: Vec<ModelUse> = calls.iter().map(|(_, used)| used.clone()).collect();
             let erasure = Erasure { thread, version, now, deliveries, audit, spend, calls, is_chore };
             if self.shared.store.delete_thread(erasure).await? {
-                used.iter().for_each(|used| self.shared.model_meters.record_usage(used));
+                used.iter().for_each(|used| self.shared.models.meters.record_usage(used));
                 failpoint::reached("delete.committed");
                 self.shared.hub.publish_change(row.tenant, row.pk, &row.thread_id);
                 self.shared.erased.notify_one();

@@ -86,11 +86,11 @@ impl Runtime {
 
     /// Refuses requests that start or change something once the server is stopping.
     pub(crate) fn accepting(&self) -> Result<(), Fault> {
-        self.0.accepting()
+        self.0.stop.accepting()
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.0.draining.is_cancelled()
+        self.0.stop.is_draining()
     }
 
     /// Whether effects may start in this process now.
@@ -115,7 +115,7 @@ impl Runtime {
     /// A primary key that no thread ever had: milliseconds, then a counter with a random start.
     pub(crate) fn new_pk(&self) -> ThreadPk {
         const COUNT_BITS: u32 = 22;
-        let count = self.0.pks.fetch_add(1, Ordering::Relaxed) & ((1 << COUNT_BITS) - 1);
+        let count = self.0.pk_counter.fetch_add(1, Ordering::Relaxed) & ((1 << COUNT_BITS) - 1);
         ThreadPk((self.now() << COUNT_BITS) | count as i64)
     }
 
@@ -134,38 +134,34 @@ impl Runtime {
 
     /// The trace origin of a new run with the sampled flag that its outgoing calls carry; unchanged without a collector.
     pub(crate) fn with_sampled_flag(&self, trace_id: &str, origin: TraceOrigin) -> TraceOrigin {
-        match &self.0.traces {
+        match &self.0.trace_exporter.traces {
             Some(traces) => traces.with_sampled_flag(trace_id, origin),
             None => origin,
         }
     }
 
     pub(crate) fn traces(&self) -> Option<&Arc<Traces>> {
-        self.0.traces.as_ref()
+        self.0.trace_exporter.traces.as_ref()
     }
 
-    /// Sets the URL of this server, once the listener is bound.
+    /// Sets the URL of this server, once the listener is bound. Only the first call counts.
     pub(crate) fn set_own_url(&self, url: OwnUrl) {
-        // Only the first call counts: other agents get that URL.
-        if let Some(urls) = ConsoleUrls::of(&url.base, url.is_public) {
-            self.0.console_urls.set(urls).ok();
-        }
-        self.0.base.set(url.base).ok();
+        self.0.own_address.set(url);
     }
 
     /// The URLs of the console, if the address is known.
     pub(crate) fn console_urls(&self) -> Option<&ConsoleUrls> {
-        self.0.console_urls()
+        self.0.own_address.console_urls()
     }
 
     /// The URLs of the console for tasks shown to other agents: only public ones, which are the same at every process.
     pub(crate) fn public_console_urls(&self) -> Option<&ConsoleUrls> {
-        self.0.public_console_urls()
+        self.0.own_address.public_console_urls()
     }
 
     /// A run as clients see it.
     pub(crate) fn resource(&self, run: &Run, answer: Option<ConversationMessage>) -> RunResource {
-        self.0.resource(run, answer)
+        self.0.own_address.resource(run, answer)
     }
 
     /// Spawns a background task that is dropped when the server drains. If it panics, `work` makes it again.
@@ -173,8 +169,8 @@ impl Runtime {
     where
         W: Future<Output = ()> + Send + 'static,
     {
-        let draining = self.0.draining.clone();
-        self.0.tasks.spawn(async move { draining.run_until_cancelled(again_after_panics(name, work)).await });
+        let draining = self.0.stop.draining.clone();
+        self.0.stop.tasks.spawn(async move { draining.run_until_cancelled(again_after_panics(name, work)).await });
     }
 
     /// Spawns a background task that goes on during the drain, which does not wait for it. If it panics, `work` makes it again.
@@ -182,7 +178,7 @@ impl Runtime {
     where
         W: Future<Output = ()> + Send + 'static,
     {
-        let halted = self.0.halted.clone();
+        let halted = self.0.stop.halted.clone();
         tokio::spawn(async move { halted.run_until_cancelled(again_after_panics(name, work)).await });
     }
 
@@ -191,8 +187,8 @@ impl Runtime {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<Option<T>> {
-        let halted = self.0.halted.clone();
-        self.0.tasks.spawn(async move { halted.run_until_cancelled(work).await })
+        let halted = self.0.stop.halted.clone();
+        self.0.stop.tasks.spawn(async move { halted.run_until_cancelled(work).await })
     }
 }
 

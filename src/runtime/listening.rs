@@ -57,8 +57,8 @@ impl Shared {
         if all.len() >= self.config.delegation.streams || !all.insert(streamed.task.clone()) {
             return;
         }
-        let (listener, draining) = (TaskListener { shared: self.clone(), streamed }, self.draining.clone());
-        self.tasks.spawn(async move { draining.run_until_cancelled(listener.run()).await });
+        let (listener, draining) = (TaskListener { shared: self.clone(), streamed }, self.stop.draining.clone());
+        self.stop.tasks.spawn(async move { draining.run_until_cancelled(listener.run()).await });
     }
 }
 

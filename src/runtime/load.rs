@@ -50,7 +50,7 @@ impl Actor {
     /// back, nothing may become `Running`, so commits are made without the lease.
     pub(super) fn lease_for_commit(&self, loaded: &LoadedThread, mode: ClaimMode) -> CommitLease {
         let without = CommitLease { change: LeaseChange::Keep, epoch: None };
-        if self.shared.draining.is_cancelled() || self.shared.is_restoring.load(Ordering::SeqCst) {
+        if self.shared.stop.is_draining() || self.shared.is_restoring.load(Ordering::SeqCst) {
             return without;
         }
         let Some(current) = self.shared.lease_keeper.current_lease() else { return without };

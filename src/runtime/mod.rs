@@ -27,10 +27,11 @@ mod listening;
 mod load;
 mod loaded;
 mod long_queries;
-mod model_book;
 mod model_meters;
+mod models;
 mod new_thread;
 mod outgoing;
+mod own_address;
 mod past_prompt;
 mod perform;
 mod prepared_spans;
@@ -47,6 +48,7 @@ mod spans;
 mod spending;
 mod start;
 mod start_effects;
+mod stop;
 mod sweep;
 mod tally;
 mod tenant_runs;
@@ -61,9 +63,10 @@ pub(crate) use command::{
     AuditedAction, CommandError, CommitExtras, DecisionResult, EditedProfile, IdempotencyRowFn, NewReceiver,
     ProfileEdit,
 };
-pub(crate) use shared::{find_core, stopping};
+pub(crate) use shared::find_core;
 pub(crate) use snapshot::ThreadSnapshot;
 pub use start::{Parts, StartError};
+pub(crate) use stop::stopping;
 pub(crate) use tenant_runs::RunLimits;
 
 /// A handle to the running process; clones share it.

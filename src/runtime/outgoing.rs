@@ -10,6 +10,7 @@ use crate::engine::step::{Row, Step};
 use crate::store;
 use crate::store::outbox::{NewDelivery, TargetKind};
 
+#[derive(Default)]
 pub(super) struct Outgoing {
     pub(super) deliveries: Vec<NewDelivery>,
     pub(super) rows: Vec<Row>,
@@ -31,21 +32,21 @@ impl Shared {
         extras: &CommitExtras,
         now: Millis,
     ) -> store::Result<Outgoing> {
-        let (exports, progress) = self.trace_exports(loaded, step, now);
-        let (thread, urls) = (&loaded.row, self.console_urls());
+        let traces = self.trace_exporter.exports(loaded, step, now);
+        let (thread, urls) = (&loaded.row, self.own_address.console_urls());
         let webhooks = &self.outbox.webhooks;
         let runs = step.runs.iter().chain(loaded.machine.run());
         let mut deliveries =
             webhooks.announce((thread.tenant, &thread.thread_id), &step.records, runs, || self.mint(), urls);
-        deliveries.extend(exports);
+        deliveries.extend(traces.deliveries);
         let mut rows: Vec<Row> = extras.pushes.iter().map(|new| new.target.row(false)).collect();
         if let Some(recipients) = recipients {
-            let (pushes, ended_rows) = self.push_deliveries(recipients, thread.tenant, thread.pk, step).await?;
-            deliveries.extend(pushes);
-            rows.retain(|row| ended_rows.iter().all(|ended| ended.id != row.id));
-            rows.extend(ended_rows);
+            let pushes = self.pushes(recipients, thread.tenant, thread.pk, step).await?;
+            deliveries.extend(pushes.deliveries);
+            rows.retain(|row| pushes.rows.iter().all(|ended| ended.id != row.id));
+            rows.extend(pushes.rows);
         }
-        rows.extend(progress);
+        rows.extend(traces.rows);
         Ok(Outgoing { deliveries, rows })
     }
 }

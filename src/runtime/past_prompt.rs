@@ -25,7 +25,7 @@ impl Runtime {
         };
         Ok(match prompt {
             Some(Prompt::Call(request)) => {
-                let window = self.0.configured_models.window(&request.provider, &request.model);
+                let window = self.0.models.window(&request.provider, &request.model);
                 Some(PastPrompt { request: *request, window })
             }
             Some(Prompt::Overflows(_)) | None => None,

@@ -2,6 +2,7 @@
 
 use super::actor::Actor;
 use super::loaded::LoadedThread;
+use super::own_address::OwnAddress;
 use super::rows::legible;
 use super::shared::Shared;
 use crate::domain::message::ConversationMessage;
@@ -11,6 +12,7 @@ use crate::domain::run::{Run, RunResource};
 use crate::engine::history::fold::Fold;
 use crate::engine::step::{RowKind, Step};
 use crate::failpoint;
+use crate::live::Hub;
 use crate::store::ThreadRow;
 
 /// What will be published of a step once it is committed.
@@ -25,8 +27,8 @@ pub(super) struct Publication {
 
 impl LoadedThread {
     /// Before a decision: builds the fold that makes full observations if there are subscribers, drops it if there are none.
-    pub(super) fn update_fold(&mut self, shared: &Shared) {
-        if !shared.hub.has_subscribers(self.row.pk) {
+    pub(super) fn update_fold(&mut self, hub: &Hub) {
+        if !hub.has_subscribers(self.row.pk) {
             self.fold = None;
         } else if self.fold.is_none() {
             self.fold = Some(self.machine.plan().map(Fold::of_plan).unwrap_or_else(|error| {
@@ -65,9 +67,10 @@ impl Actor {
     /// Publishes what was just committed.
     pub(super) async fn publish(&mut self, mut publication: Publication, step: &Step) {
         failpoint::reached("publish.before");
+        let address = &self.shared.own_address;
         for run in &step.runs {
             log(run);
-            self.shared.waiters.notify(&run.run_id, || publication.resource_if_complete(&self.shared, run));
+            self.shared.waiters.notify(&run.run_id, || publication.resource_if_complete(address, run));
         }
         let after = publication.after;
         let publish_run = |run: RunResource| self.shared.hub.publish_run(self.pk, &run, after);
@@ -75,12 +78,12 @@ impl Actor {
             (Some(observations), Some(loaded)) => {
                 // Observations go before the status of the run that they changed.
                 self.shared.publish_observations(&loaded.row, observations, step).await;
-                step.runs.iter().for_each(|run| publish_run(publication.resource(&self.shared, run)));
+                step.runs.iter().for_each(|run| publish_run(publication.resource(address, run)));
             }
             // A subscriber that came after the decision may have read the store before the commit: it must read again.
             (None, Some(_)) if self.shared.hub.has_subscribers(self.pk) => {
                 self.shared.hub.publish_gap(self.pk);
-                step.runs.iter().for_each(|run| publish_run(publication.resource(&self.shared, run)));
+                step.runs.iter().for_each(|run| publish_run(publication.resource(address, run)));
             }
             (None, Some(_) | None) | (Some(_), None) => {}
         }
@@ -88,14 +91,14 @@ impl Actor {
 }
 
 impl Publication {
-    fn resource(&self, shared: &Shared, run: &Run) -> RunResource {
-        shared.resource(run, self.answer(run).cloned())
+    fn resource(&self, address: &OwnAddress, run: &Run) -> RunResource {
+        address.resource(run, self.answer(run).cloned())
     }
 
     /// The run with its final message; `None`: it ended with a message that is not here.
-    fn resource_if_complete(&self, shared: &Shared, run: &Run) -> Option<RunResource> {
+    fn resource_if_complete(&self, address: &OwnAddress, run: &Run) -> Option<RunResource> {
         let answer = self.answer(run);
-        (run.outcome.is_none() || answer.is_some()).then(|| shared.resource(run, answer.cloned()))
+        (run.outcome.is_none() || answer.is_some()).then(|| address.resource(run, answer.cloned()))
     }
 
     fn answer(&self, run: &Run) -> Option<&ConversationMessage> {

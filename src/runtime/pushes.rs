@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::command::CommitExtras;
 use super::loaded::LoadedThread;
+use super::outgoing::Outgoing;
 use super::rows::read;
 use super::shared::Shared;
 use crate::a2a::task_events::TaskEvents;
@@ -91,14 +92,14 @@ impl Shared {
         Ok(target.row(run.is_some_and(|run| run.status.is_terminal())))
     }
 
-    /// The deliveries of a step to the push receivers, and the rows of the receivers whose task it ends.
-    pub(super) async fn push_deliveries(
+    /// The deliveries of a step to the push receivers. The rows are those of the receivers whose task it ends.
+    pub(super) async fn pushes(
         &self,
         recipients: PushRecipients,
         tenant: TenantPk,
         pk: ThreadPk,
         step: &Step,
-    ) -> store::Result<(Vec<NewDelivery>, Vec<Row>)> {
+    ) -> store::Result<Outgoing> {
         let relevant: Vec<&Record> =
             step.records.iter().filter(|record| TaskEvents::OBSERVATION_TYPES.contains(&record.kind())).collect();
         let contents: Vec<Value> = relevant.iter().map(|record| record.fact.content()).collect();
@@ -106,7 +107,7 @@ impl Shared {
         self.fetch(pk, &contents, &mut known).await?;
         let facts: Vec<(&Record, Fact)> =
             relevant.into_iter().map(|record| (record, record.fact.clone().inlined(&known))).collect();
-        let (mut deliveries, mut ended_rows, mut mint) = (Vec::new(), Vec::new(), self.mint());
+        let (Outgoing { mut deliveries, mut rows }, mut mint) = (Outgoing::default(), self.mint());
         for (mut target, mut task_events) in recipients.0 {
             let apply =
                 |(record, fact): &(&Record, Fact)| task_events.apply(&record.run_id, record.timestamp, fact.clone());
@@ -122,10 +123,10 @@ impl Shared {
             if task_events.state().is_terminal() {
                 // A key rotation may have sealed the stored row again since it was read. A secret that cannot be opened stays.
                 let _ = target.reseal(&self.sealer, tenant);
-                ended_rows.push(target.row(true));
+                rows.push(target.row(true));
             }
         }
-        Ok((deliveries, ended_rows))
+        Ok(Outgoing { deliveries, rows })
     }
 }
 

@@ -20,8 +20,8 @@ impl Shared {
     /// Polls until the process halts, also while it drains: another process may cancel what still runs.
     pub(super) async fn watch_other_replicas(self: Arc<Self>) {
         let mut seen = SeenVersions::new();
-        while self.store.is_shared() && self.halted.run_until_cancelled(sleep(POLL_INTERVAL)).await.is_some() {
-            let polled = self.halted.run_until_cancelled(self.poll_store(&mut seen)).await;
+        while self.store.is_shared() && self.stop.halted.run_until_cancelled(sleep(POLL_INTERVAL)).await.is_some() {
+            let polled = self.stop.halted.run_until_cancelled(self.poll_store(&mut seen)).await;
             if let Some(Err(error)) = polled {
                 tracing::debug!(%error, "other processes cannot be watched now");
             }
@@ -30,8 +30,8 @@ impl Shared {
 
     async fn poll_store(self: &Arc<Self>, seen: &mut SeenVersions) -> Result<()> {
         if let Some(lease) = self.lease_keeper.current_lease() {
-            let due = self.store.due(lease.replica, self.now(), self.wake_backoff.limit()).await?;
-            let is_draining = self.draining.is_cancelled();
+            let due = self.store.due(lease.replica, self.now(), self.sweeper.backoff.limit()).await?;
+            let is_draining = self.stop.is_draining();
             // While draining, nothing new starts; only running effects may have to be stopped.
             due.into_iter()
                 .filter(|pk| !is_draining || self.actors.is_live(*pk))

@@ -6,16 +6,20 @@
 //! continues there. A run that ends soon, without a question, has no such row.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
 
+use super::clock::Clock;
+use super::inline;
 use super::loaded::LoadedThread;
-use super::prepared_spans::FollowedRuns;
+use super::outgoing::Outgoing;
+use super::prepared_spans::{FollowedRuns, PreparedSpans};
 use super::rows;
-use super::shared::Shared;
 use crate::domain::Millis;
-use crate::domain::ids::{RunId, ThreadPk};
+use crate::domain::ids::{Mint, RunId, ThreadPk};
 use crate::domain::observation::Recorded;
 use crate::domain::payload::Payloads;
 use crate::domain::run::{Run, RunStatus};
@@ -24,8 +28,8 @@ use crate::engine::Machine;
 use crate::engine::effect::Effect;
 use crate::engine::step::{Keep, Row, RowKind, Step};
 use crate::outbox::AttemptResult;
-use crate::store;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
+use crate::store::{self, Store};
 use crate::traces::{ExportResult, LogRange, Spans, Traces, count_spans, is_no_work, needs_texts};
 
 /// The bounds of a group of spans that is sent together. A group is sent when it reaches one of them.
@@ -82,15 +86,20 @@ impl ExportProgress {
     }
 }
 
-impl Shared {
-    /// The deliveries and the progress rows of a step: a range of the log for each run of which an activation ends, and for a
-    /// long run whose next export is due.
-    pub(super) fn trace_exports(
-        &self,
-        loaded: &mut LoadedThread,
-        step: &Step,
-        now: Millis,
-    ) -> (Vec<NewDelivery>, Vec<Row>) {
+/// Makes spans of runs, and sends them to the collector of traces if one is configured.
+pub(super) struct TraceExporter {
+    pub(super) traces: Option<Arc<Traces>>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// The time of one attempt of a delivery.
+    pub(super) attempt_timeout: Duration,
+    pub(super) prepared: PreparedSpans,
+}
+
+impl TraceExporter {
+    /// What a step adds to the outbox: a range of the log for each run of which an activation ends, and for a long run whose
+    /// next export is due. The rows are the progress.
+    pub(super) fn exports(&self, loaded: &mut LoadedThread, step: &Step, now: Millis) -> Outgoing {
         let after = loaded.row.last_seq;
         let until = after + i64::try_from(step.records.len()).unwrap_or(0);
         let active = loaded.machine.run().filter(|run| step.runs.iter().all(|known| known.run_id != run.run_id));
@@ -99,7 +108,7 @@ impl Shared {
         if let Some(traces) = &self.traces {
             followed.apply(traces, &loaded.row.thread_id, runs.clone(), step, after);
         }
-        let (mut deliveries, mut rows) = (Vec::new(), Vec::new());
+        let Outgoing { mut deliveries, mut rows } = Outgoing::default();
         for run in runs {
             let (known, is_over) = (exported.get(&run.run_id), run.status.is_terminal());
             rows.extend(known.filter(|_| is_over).map(|known| known.row(&run.run_id, Keep::Never)));
@@ -111,21 +120,21 @@ impl Shared {
             let known = known.copied().unwrap_or_default();
             let (activation, is_open) = (known.activations + 1, !ends);
             let range = LogRange { after: known.ended, activation, exported_until: known.seq, is_open, ..range };
-            let delivery = self.export_delivery(&range);
+            let delivery = self.delivery(&range);
             if let Some(spans) = followed.take_spans(&range, is_over) {
-                self.prepared_spans.put(delivery.id.clone(), spans);
+                self.prepared.put(delivery.id.clone(), spans);
             }
             deliveries.push(delivery);
             let (activations, ended) = if ends { (activation, until) } else { (known.activations, known.ended) };
             let progress = ExportProgress { seq: until, at: now, activations, ended };
             rows.extend((!is_over).then(|| progress.row(&run.run_id, Keep::Always)));
         }
-        (deliveries, rows)
+        Outgoing { deliveries, rows }
     }
 
-    fn export_delivery(&self, range: &LogRange) -> NewDelivery {
+    fn delivery(&self, range: &LogRange) -> NewDelivery {
         NewDelivery {
-            id: self.mint().delivery(),
+            id: Mint::new(self.clock.now(), self.clock.seed()).delivery(),
             kind: TargetKind::Collector,
             target: "traces".to_owned(),
             ordering_key: None,
@@ -135,7 +144,7 @@ impl Shared {
     }
 
     /// Exports the ranges that these deliveries name, within the time of one attempt. Returns the result of each.
-    pub(super) async fn export_ranges(&self, deliveries: &[Delivery]) -> Vec<AttemptResult> {
+    pub(super) async fn export(&self, deliveries: &[Delivery]) -> Vec<AttemptResult> {
         let Some(traces) = &self.traces else {
             let gone = || AttemptResult::Undeliverable("no collector is set any more".to_owned());
             return deliveries.iter().map(|_| gone()).collect();
@@ -143,8 +152,7 @@ impl Shared {
         let began = Instant::now();
         // Half of the time is for reading: ranges that are not read by then wait for the next attempt, so that the others are
         // sent.
-        let (read_until, until) =
-            (began + self.outbox.timing.attempt_timeout / 2, began + self.outbox.timing.attempt_timeout);
+        let (read_until, until) = (began + self.attempt_timeout / 2, began + self.attempt_timeout);
         let mut results: Vec<Option<AttemptResult>> = vec![None; deliveries.len()];
         let mut group = SpanGroup::default();
         for (at, delivery) in deliveries.iter().enumerate() {
@@ -161,7 +169,7 @@ impl Shared {
     }
 
     async fn spans_of(&self, traces: &Traces, delivery: &Delivery) -> Result<Spans, AttemptResult> {
-        if let Some(spans) = self.prepared_spans.take(&delivery.id) {
+        if let Some(spans) = self.prepared.take(&delivery.id) {
             return Ok(spans);
         }
         let range: LogRange =
@@ -181,7 +189,7 @@ impl Shared {
         // Not those of a long run that were exported before: all together may be very large.
         let shown = log.iter().filter(|recorded| needs_texts(&recorded.fact, recorded.seq <= range.exported_until));
         let (contents, mut known) = (shown.map(|recorded| recorded.fact.content()), Payloads::new());
-        self.fetch(pk, &contents.collect::<Vec<_>>(), &mut known).await?;
+        inline::fetch(&*self.store, pk, &contents.collect::<Vec<_>>(), &mut known).await?;
         let whole = |recorded: Recorded| Recorded { fact: recorded.fact.inlined(&known), ..recorded };
         Ok(log.into_iter().map(whole).collect())
     }

@@ -305,7 +305,7 @@ impl Runtime {
         }
         shared.add_notices(&caps, &mut spending);
         shared.store.add_usage(tenant, now, calls.clone(), spending.changes()).await?;
-        calls.iter().for_each(|call| shared.model_meters.record_usage(call));
+        calls.iter().for_each(|call| shared.models.meters.record_usage(call));
         shared.outbox.wakeup.notify(spending.has_notices().then_some(TargetKind::Webhook));
         Ok(())
     }

@@ -1,24 +1,21 @@
-//! Starting and stopping the runtime: registration, sweeper, drain.
+//! Starting the runtime: registration, what comes before anything else, the background tasks.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::Notify;
-use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::Runtime;
 use super::clock::Clock;
 use super::handle::again_after_panics;
 use super::lease::LeaseKeeper;
 use super::long_queries::LongQueries;
-use super::model_book::ConfiguredModels;
-use super::model_meters::ModelMeters;
+use super::models::ModelAccess;
+use super::own_address::OwnAddress;
+use super::prepared_spans::PreparedSpans;
 use super::shared::{Shared, find_core};
+use super::spans::TraceExporter;
 use super::tenant_runs::TenantRuns;
 use crate::a2a::directory::Directory;
 use crate::config::Config;
@@ -29,7 +26,6 @@ use crate::engine::Core;
 use crate::live::Hub;
 use crate::outbox::{BatchSender, Batches, Outbox, Worker};
 use crate::provider::Catalog;
-use crate::provider::gate::Gates;
 use crate::store::documents::{DocumentCache, Sealer};
 use crate::store::{self, Store};
 use crate::tool::Registry;
@@ -57,12 +53,6 @@ pub struct Parts {
     pub own_url: Option<OwnUrl>,
 }
 
-/// The part of the drain time that is reserved for storing what interrupted model calls have used.
-const INTERRUPT_TIMEOUT: Duration = Duration::from_millis(1_000);
-/// The part of the drain time that is reserved for releasing the leases and for closing the store.
-const RELEASE_TIMEOUT: Duration = Duration::from_millis(1_500);
-const CLOSE_TIMEOUT: Duration = Duration::from_millis(1_000);
-
 /// Why a runtime cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -80,51 +70,44 @@ impl Runtime {
         find_core(&parts.cores, &parts.config.agent.core)?;
         let runtime = &parts.config.runtime;
         let name = runtime.replica.clone();
-        let mut keyed = HashMap::new();
-        for name in parts.config.models.tenant_keys.keys() {
-            keyed.insert(parts.store.tenant(name, parts.clock.now()).await?, name.clone());
-        }
+        let models = ModelAccess::open(parts.config.clone(), parts.models, &*parts.store, parts.clock.now()).await?;
         let lease_keeper = LeaseKeeper::begin(&*parts.store, runtime.lease_ms, name, parts.clock.clone()).await?;
+        let trace_exporter = TraceExporter {
+            traces: parts.traces,
+            store: parts.store.clone(),
+            clock: parts.clock.clone(),
+            attempt_timeout: parts.outbox.timing.attempt_timeout,
+            prepared: PreparedSpans::default(),
+        };
         let shared = Arc::new(Shared {
-            keyed,
+            trace_exporter,
+            models,
             limits: parts.config.of_threads(),
-            configured_models: ConfiguredModels::new(&parts.config, parts.models.clone()),
-            model_meters: ModelMeters::new(parts.config.models.chosen()),
-            gates: Gates::new(&parts.config.models.gate),
             tenant_runs: TenantRuns::default(),
             long_queries: LongQueries::new(),
-            pks: AtomicU64::new(parts.clock.seed()),
+            pk_counter: AtomicU64::new(parts.clock.seed()),
             reads: parts.store.for_people().unwrap_or_else(|| parts.store.clone()),
             store: parts.store,
             sealer: parts.sealer,
             documents: parts.documents,
             outbox: parts.outbox,
-            traces: parts.traces,
             agents: parts.agents,
-            base: OnceLock::new(),
-            console_urls: OnceLock::new(),
+            own_address: OwnAddress::unknown(&parts.config),
             hub: parts.hub,
             tools: parts.tools,
-            models: parts.models,
             cores: parts.cores,
             clock: parts.clock,
             config: parts.config,
             lease_keeper,
-            prepared_spans: Default::default(),
             actors: Default::default(),
             waiters: Default::default(),
             listening: Default::default(),
-            alarm: Default::default(),
-            wake_backoff: Default::default(),
-            probation: Default::default(),
+            sweeper: Default::default(),
             crash_watch: Default::default(),
             went_back: Default::default(),
             is_restoring: AtomicBool::new(false),
             erased: Notify::new(),
-            draining: CancellationToken::new(),
-            out_of_time: CancellationToken::new(),
-            halted: CancellationToken::new(),
-            tasks: TaskTracker::new(),
+            stop: Default::default(),
         });
         let runtime = Self(shared);
         // Before anything is held back: the messages about it have the URLs of the console.
@@ -139,53 +122,6 @@ impl Runtime {
         }
         runtime.0.spawn_background_tasks();
         Ok(runtime)
-    }
-
-    /// Starts nothing new, and commits the results of running effects, for at most `runtime.drain_ms`. Then model calls are
-    /// interrupted, and their usage so far is stored; what still runs after that is dropped. Subscribers get a notice first.
-    /// `false`: it was called before.
-    pub(crate) async fn stop(&self) -> bool {
-        let shared = &self.0;
-        if shared.halted.is_cancelled() {
-            return false;
-        }
-        let limit =
-            Duration::from_millis(shared.config.runtime.drain_ms).saturating_sub(RELEASE_TIMEOUT + CLOSE_TIMEOUT);
-        let interrupt_timeout = INTERRUPT_TIMEOUT.min(limit);
-        shared.draining.cancel();
-        shared.hub.publish_draining(1_000);
-        shared.tasks.close();
-        if timeout(limit - interrupt_timeout, shared.tasks.wait()).await.is_err() {
-            tracing::warn!(threads = self.active_threads(), "steps that did not end in time are stopped");
-            shared.out_of_time.cancel();
-            // A tool that still runs is dropped.
-            timeout(interrupt_timeout, shared.tasks.wait()).await.ok();
-        }
-        shared.halted.cancel();
-        true
-    }
-
-    /// Drops everything that runs in this process. Nothing starts after it.
-    pub(crate) fn halt(&self) {
-        self.0.draining.cancel();
-        self.0.halted.cancel();
-    }
-
-    /// Releases the leases. Called when nothing runs any more.
-    pub(crate) async fn release_leases(&self) {
-        let shared = &self.0;
-        match timeout(RELEASE_TIMEOUT, shared.lease_keeper.end(&*shared.store)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the leases were not given back; they expire"),
-            Err(_) => tracing::warn!("the leases were not given back in time; they expire"),
-        }
-    }
-
-    /// Closes the store. Called after the leases are released.
-    pub(crate) async fn close_store(&self) {
-        if timeout(CLOSE_TIMEOUT, self.0.store.close()).await.is_err() {
-            tracing::warn!("the store was not closed in time");
-        }
     }
 
     /// The number of threads that have a task in memory now.
@@ -204,20 +140,20 @@ impl Shared {
     /// The drain waits for the tasks that begin work of their own; the other two go on until it has ended.
     fn spawn_background_tasks(self: &Arc<Self>) {
         let shared = self.clone();
-        self.tasks.spawn(again_after_panics("sweep", move || shared.clone().sweep()));
+        self.stop.tasks.spawn(again_after_panics("sweep", move || shared.clone().sweep()));
         let shared = self.clone();
-        let deliver = move || shared.worker().run(shared.draining.clone());
-        self.tasks.spawn(again_after_panics("deliveries", deliver));
+        let deliver = move || shared.worker().run(shared.stop.draining.clone());
+        self.stop.tasks.spawn(again_after_panics("deliveries", deliver));
         // Also without a collector: it ends deliveries that were queued for an earlier one.
         let shared = self.clone();
-        let deliver_batches = move || shared.batches().run(shared.draining.clone());
-        self.tasks.spawn(again_after_panics("batches of deliveries", deliver_batches));
+        let deliver_batches = move || shared.batches().run(shared.stop.draining.clone());
+        self.stop.tasks.spawn(again_after_panics("batches of deliveries", deliver_batches));
         let shared = self.clone();
         tokio::spawn(again_after_panics("other replicas", move || shared.clone().watch_other_replicas()));
         let shared = self.clone();
         let renew = move || {
             let shared = shared.clone();
-            async move { shared.lease_keeper.renew_until_stopped(shared.store.clone(), shared.halted.clone()).await }
+            async move { shared.lease_keeper.renew_until_stopped(shared.store.clone(), shared.stop.halted.clone()).await }
         };
         tokio::spawn(again_after_panics("lease", renew));
     }
@@ -241,7 +177,7 @@ impl Shared {
         let shared = self.clone();
         let send: BatchSender = Arc::new(move |deliveries| {
             let shared = shared.clone();
-            async move { shared.export_ranges(&deliveries).await }.boxed()
+            async move { shared.trace_exporter.export(&deliveries).await }.boxed()
         });
         Batches { store: self.store.clone(), outbox: self.outbox.clone(), now: self.now_fn(), send }
     }

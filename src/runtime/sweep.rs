@@ -10,8 +10,9 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::lease::Lease;
-use super::probation::AdmittedThreads;
+use super::probation::{AdmittedThreads, Probation};
 use super::shared::Shared;
+use super::wakeups::WakeBackoff;
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
 use crate::store::Result;
@@ -21,9 +22,26 @@ const WAKE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause after a failure, and while a thread is overdue that another process owns.
 const RETRY_PAUSE: Millis = 1_000;
 
-/// Wakes the sweeper when a timer is set that is due before its next look.
-pub(super) struct Alarm {
-    /// A timer before this time wakes the sweeper.
+/// What the sweeper goes by besides the store.
+#[derive(Default)]
+pub(super) struct Sweeper {
+    alarm: Alarm,
+    pub(super) backoff: WakeBackoff,
+    pub(super) probation: Probation,
+}
+
+impl Sweeper {
+    /// Has it look at `at` at the latest: a timer was stored for then, or runs that wait may begin.
+    pub(super) fn look_by(&self, at: Millis) {
+        if at < self.alarm.next_look.load(Ordering::SeqCst) {
+            self.alarm.changed.notify_one();
+        }
+    }
+}
+
+/// Wakes the sweeper before its next look.
+struct Alarm {
+    /// An earlier time wakes the sweeper.
     next_look: AtomicI64,
     changed: Notify,
 }
@@ -35,13 +53,6 @@ impl Default for Alarm {
 }
 
 impl Alarm {
-    /// Records that a timer was stored for `at`.
-    pub(super) fn set(&self, at: Millis) {
-        if at < self.next_look.load(Ordering::SeqCst) {
-            self.changed.notify_one();
-        }
-    }
-
     async fn sleep(&self, now: Millis, until: Millis) {
         self.next_look.store(until, Ordering::SeqCst);
         let span = Duration::from_millis(u64::try_from(until - now).unwrap_or(0));
@@ -54,14 +65,14 @@ impl Alarm {
 impl Shared {
     /// Wakes due threads until the process drains. The first look recovers every unfinished run.
     pub(super) async fn sweep(self: Arc<Self>) {
-        while !self.draining.is_cancelled() {
+        while !self.stop.is_draining() {
             let now = self.now();
             let until = self.wake_due(now).await.unwrap_or_else(|error| {
                 tracing::warn!(%error, "due threads could not be woken up; retrying in 1 s");
                 now + RETRY_PAUSE
             });
             if until > now {
-                self.draining.run_until_cancelled(self.alarm.sleep(now, until)).await;
+                self.stop.draining.run_until_cancelled(self.sweeper.alarm.sleep(now, until)).await;
             }
         }
     }
@@ -70,8 +81,8 @@ impl Shared {
     async fn wake_due(self: &Arc<Self>, now: Millis) -> Result<Millis> {
         let Some(lease) = self.lease_keeper.current_lease() else { return Ok(now + RETRY_PAUSE) };
         // Set before the work, so that a timer which is stored meanwhile notifies.
-        self.alarm.next_look.store(Millis::MAX, Ordering::SeqCst);
-        let limit = self.wake_backoff.limit();
+        self.sweeper.alarm.next_look.store(Millis::MAX, Ordering::SeqCst);
+        let limit = self.sweeper.backoff.limit();
         let mut found = self.store.due(lease.replica, now, limit).await?;
         found.extend(self.reserve_unowned(&lease, now, limit).await?);
         let is_any_found = !found.is_empty();
@@ -81,7 +92,7 @@ impl Shared {
         if !is_any_found && begins.is_empty() {
             let next = self.store.next_wake().await?.unwrap_or(Millis::MAX);
             // The lease of another process may end at any time.
-            let is_watching = self.store.is_shared() || self.probation.waiting() > 0;
+            let is_watching = self.store.is_shared() || self.sweeper.probation.waiting() > 0;
             let horizon = if is_watching { RETRY_PAUSE } else { self.config.runtime.lease_ms.max(RETRY_PAUSE) };
             return Ok(if next <= now { now + RETRY_PAUSE } else { next.min(now + horizon) });
         }
@@ -104,17 +115,17 @@ impl Shared {
     async fn reserve_unowned(&self, lease: &Lease, now: Millis, limit: u32) -> Result<Vec<ThreadPk>> {
         self.store.end_expired().await?;
         self.look_for_crashes().await?;
-        let waiting = u32::try_from(self.probation.waiting()).unwrap_or(u32::MAX);
+        let waiting = u32::try_from(self.sweeper.probation.waiting()).unwrap_or(u32::MAX);
         let limit = limit.saturating_add(waiting);
         let mut found = self.store.claimable(now, lease.replica, lease.id, limit).await?;
-        found.retain(|thread| self.wake_backoff.may_wake(thread.pk));
+        found.retain(|thread| self.sweeper.backoff.may_wake(thread.pk));
         if self.crash_watch.is_on() {
             found.extend(self.threads_to_begin().await?.suspects);
         }
-        let AdmittedThreads { pks, cleared } = self.probation.admit(found, |pk| self.actors.is_live(pk));
+        let AdmittedThreads { pks, cleared } = self.sweeper.probation.admit(found, |pk| self.actors.is_live(pk));
         let reserved = self.reserve(lease, &pks, &cleared).await;
         let kept: HashSet<ThreadPk> = reserved.iter().flatten().copied().collect();
-        pks.into_iter().filter(|pk| !kept.contains(pk)).for_each(|pk| self.probation.reloaded(pk, false));
+        pks.into_iter().filter(|pk| !kept.contains(pk)).for_each(|pk| self.sweeper.probation.reloaded(pk, false));
         reserved
     }
 

@@ -264,7 +264,7 @@ impl Count {
             }
             Count::Recovered { what } => counter!("pes_recovered_total", "what" => what).increment(1),
             Count::Ruled { action } => counter!("pes_policy_decisions_total", "action" => action).increment(1),
-            Count::Used(used) => shared.model_meters.record_usage(&used),
+            Count::Used(used) => shared.models.meters.record_usage(&used),
         }
     }
 }

@@ -64,7 +64,7 @@ pub(super) struct RunSlot {
 impl Drop for RunSlot {
     fn drop(&mut self) {
         if self.shared.tenant_runs.end(self.tenant) {
-            self.shared.alarm.set(self.shared.now());
+            self.shared.sweeper.look_by(self.shared.now());
         }
     }
 }
@@ -176,7 +176,7 @@ impl Actor {
         let waiting = self.loaded.as_ref().filter(|loaded| loaded.machine.waits_to_begin());
         let has_room = |tenant| self.shared.tenant_runs.note_waiting(tenant, self.shared.run_limits(tenant).running);
         if waiting.is_some_and(|loaded| has_room(loaded.row.tenant)) {
-            self.shared.alarm.set(self.shared.now());
+            self.shared.sweeper.look_by(self.shared.now());
         }
     }
 
@@ -213,9 +213,9 @@ impl Shared {
             let room = self.tenant_runs.room(tenant, self.run_limits(tenant).running);
             if room > 0 {
                 // Threads in backoff are skipped, so more are read.
-                let limit = self.wake_backoff.limit();
+                let limit = self.sweeper.backoff.limit();
                 let waiting = self.store.threads_to_begin(tenant, limit).await?;
-                found.extend(waiting.into_iter().filter(|pk| self.wake_backoff.may_wake(*pk)).take(room));
+                found.extend(waiting.into_iter().filter(|pk| self.sweeper.backoff.may_wake(*pk)).take(room));
             }
         }
         if found.is_empty() || !self.crash_watch.is_on() {

@@ -91,16 +91,16 @@ impl Actor {
         let loaded = self.loaded.as_ref().ok_or(CommandError::Gone)?;
         let tools = self.shared.tools.toolset(loaded.row.tenant).await;
         let lease = self.lease_for_commit(loaded, mode);
-        let releases_lease = self.shared.draining.is_cancelled() && self.is_ours(loaded);
+        let releases_lease = self.shared.stop.is_draining() && self.is_ours(loaded);
         let now = self.shared.now();
         let shared = self.shared.clone();
         let loaded = self.loaded.as_mut().ok_or(CommandError::Gone)?;
-        loaded.update_fold(&shared);
+        loaded.update_fold(&shared.hub);
         let (before, reservations) = (loaded.machine.running(), loaded.machine.reservations());
         let caps = shared.caps(loaded.row.tenant);
         let allowance = shared.allowance(&caps, self.room_for_retry.take());
         let is_release = events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Released)));
-        let recipients = loaded.recipients(extras, shared.public_console_urls());
+        let recipients = loaded.recipients(extras, shared.own_address.public_console_urls());
         let world = World { allowance: &allowance, admission, ..shared.world(&tools) };
         let stamp = || Stamp { now, seed: shared.clock.seed(), holder: lease.epoch };
         let step = match loaded.decide_all(&world, stamp, events) {
@@ -257,7 +257,7 @@ impl Actor {
                 row_after.apply_to(loaded);
                 self.shared.hub.publish_change(loaded.row.tenant, loaded.row.pk, &loaded.row.thread_id);
                 if let Some(at) = loaded.row.wake_at {
-                    self.shared.alarm.set(at);
+                    self.shared.sweeper.look_by(at);
                 }
                 Ok(true)
             }

@@ -71,14 +71,14 @@ impl WakeBackoff {
 impl Shared {
     /// Wakes the thread's actor, unless that is under way or failed a moment ago. The task returns whether it succeeded.
     pub(super) fn wake_with_backoff(self: &Arc<Self>, pk: ThreadPk) -> Option<JoinHandle<bool>> {
-        if !self.wake_backoff.begin(pk) {
+        if !self.sweeper.backoff.begin(pk) {
             return None;
         }
         let shared = self.clone();
         Some(tokio::spawn(async move {
             let result = shared.wake(pk).await;
-            shared.wake_backoff.end(pk, &result);
-            shared.probation.reloaded(pk, result.is_ok());
+            shared.sweeper.backoff.end(pk, &result);
+            shared.sweeper.probation.reloaded(pk, result.is_ok());
             result.is_ok()
         }))
     }

@@ -43,7 +43,7 @@ impl ModelAttempt {
     /// `None`: the lease ended before the request was sent.
     pub(in crate::runtime) async fn perform(self) -> Option<Event> {
         let (phase, began, stream, attempt) = (self.head.phase, Instant::now(), self.stream.clone(), self.attempt);
-        let meters = self.shared.model_meters.of(&self.request.provider, &self.request.model);
+        let meters = self.shared.models.meters.of(&self.request.provider, &self.request.model);
         let answered = self.call().await?;
         let (failure, first_token) = match &answered {
             Ok(reply) => (reply.is_refusal().then_some(FailureKind::Refused), reply.time_to_first_token_ms),
@@ -67,14 +67,14 @@ impl ModelAttempt {
         let began = Instant::now();
         let model = ModelRef { provider: request.provider.clone(), model: request.model.clone() };
         let (fit, prompt_digest) = (request.context.fit, Some(prompt::digest(&request.messages)));
-        let client = match shared.model(tenant, &model.provider) {
+        let client = match shared.models.client(tenant, &model.provider) {
             Ok(client) => client,
             Err(fault) => {
                 let failure = ModelFailure::new(FailureKind::Refused, fault.detail);
                 return Some(Err(ModelFailure { is_ours: true, ..failure }));
             }
         };
-        let (gates, owner) = (&shared.gates, shared.call_owner(tenant, &model.provider));
+        let (gates, owner) = (&shared.models.gates, shared.models.call_owner(tenant, &model.provider));
         let enter = async {
             if request.context.has_other {
                 gates.acquire_soon(&model.provider, owner).await

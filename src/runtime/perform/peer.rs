@@ -237,7 +237,7 @@ impl PeerAttempt {
         if !to.card.capabilities.push_notifications {
             return None;
         }
-        let base = self.shared.base_for(to.interface.is_loopback())?;
+        let base = self.shared.own_address.base_for(to.interface.is_loopback())?;
         let token = match callback::token(&self.shared.sealer, self.tenant, &task.task_id) {
             Ok(token) => token,
             Err(fault) => {

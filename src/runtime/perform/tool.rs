@@ -131,7 +131,7 @@ impl ToolAttempt {
                 biased;
                 ended = &mut call => return AttemptEnd::Returned(ended),
                 () = sleep(left), if !is_asking => return AttemptEnd::TimedOut,
-                () = self.shared.draining.cancelled(), if is_asking => return AttemptEnd::Stopped,
+                () = self.shared.stop.draining.cancelled(), if is_asking => return AttemptEnd::Stopped,
                 Ok(()) = asking.changed() => {
                     if !is_asking {
                         left = left.saturating_sub(began.elapsed());
