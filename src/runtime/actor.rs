@@ -16,9 +16,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::actors::KnownVersion;
+use super::claim::ClaimMode;
 use super::command::{Command, CommandError, CommitExtras, DecisionResult, Reply};
 use super::lease::Lease;
-use super::load::ClaimMode;
 use super::loaded::LoadedThread;
 use super::perform::{RunningEffects, instead_of, is_result};
 use super::shared::Shared;

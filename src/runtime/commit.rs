@@ -1,8 +1,8 @@
 //! Building commits: of a step, or of a change to the lease or the profile alone.
 
 use super::audit;
+use super::claim::CommitLease;
 use super::command::{CommitExtras, DecisionResult};
-use super::load::CommitLease;
 use super::loaded::LoadedThread;
 use crate::domain::Millis;
 use crate::domain::run::RunStatus;

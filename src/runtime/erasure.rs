@@ -72,7 +72,7 @@ impl Actor {
             self.commit_pending().await;
             return erased.map(drop);
         }
-        self.after_deletion();
+        self.drop_deleted_thread();
         erased.map(drop)
     }
 
@@ -84,8 +84,7 @@ impl Actor {
         }
         match self.erase(by, &[], is_expired).await {
             Ok(true) => {
-                self.loaded = None;
-                self.after_deletion();
+                self.drop_deleted_thread();
                 Ok(true)
             }
             Err(CommandError::Fault(fault)) if fault.code == Code::OnHold => Ok(false),
@@ -93,9 +92,10 @@ impl Actor {
         }
     }
 
-    /// Ends the effects of a thread that was deleted. Notifies subscribers and those who wait for a run: they read the store and
-    /// find it gone.
-    pub(super) fn after_deletion(&mut self) {
+    /// Drops a thread that was deleted, with its effects. Notifies subscribers and those who wait for a run: they read the store
+    /// and find it gone.
+    pub(super) fn drop_deleted_thread(&mut self) {
+        self.loaded = None;
         self.abort_effects();
         self.shared.waiters.notify_thread(self.pk);
         self.shared.hub.publish_gap(self.pk);

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use super::actor::Actor;
+use super::claim::{ClaimMode, CommitLease};
 use super::command::{CommandError, CommitExtras, DecisionResult};
-use super::load::{ClaimMode, CommitLease, MAX_ATTEMPTS, contended};
+use super::load::{MAX_ATTEMPTS, contended};
 use super::loaded::{LoadedThread, RowAfterCommit};
 use super::perform::is_progress;
 use super::publish::Publication;
