@@ -18,7 +18,7 @@ use super::load::{MAX_ATTEMPTS, contended};
 use super::perform::{PeerConnection, RemoteTaskRef};
 use super::rows::{legible, read};
 use super::shared::Shared;
-use super::spending::Spending;
+use super::spending::{Reservations, Spending};
 use crate::a2a::client::Error;
 use crate::a2a::fault;
 use crate::domain::Millis;
@@ -120,7 +120,7 @@ impl Actor {
             let (version, now) = (row.fence.version, self.shared.now());
             let thread = self.pk;
             let audit = audit::erasure_row(&row, now, by);
-            let (spending, calls) = self.shared.final_spending(&row, rows, results, by).await;
+            let FinalSpending { spending, calls } = self.shared.final_spending(&row, rows, results, by).await;
             let mut kinds: Vec<TargetKind> = deliveries.iter().map(|delivery| delivery.kind).collect();
             kinds.extend(spending.has_notices().then_some(TargetKind::Webhook));
             let spend = spending.changes();
@@ -145,32 +145,35 @@ fn is_final(error: fault::Error) -> bool {
     !matches!(error, Internal | PermissionDenied | ResourceExhausted | Unauthenticated | Unavailable)
 }
 
+/// What the end of a thread settles.
+struct FinalSpending {
+    spending: Spending,
+    /// What its last calls used, and when they ended.
+    calls: Vec<(Millis, ModelUse)>,
+}
+
 impl Shared {
-    /// The spending and the usage that the end of a thread settles: reservations are released, and the usage in `results` counts.
-    /// Calls of another process count with their whole reservation, because nobody will see their results.
-    async fn final_spending(
-        &self,
-        row: &ThreadRow,
-        rows: Vec<Row>,
-        results: &[Arc<Event>],
-        by: &str,
-    ) -> (Spending, Vec<(Millis, ModelUse)>) {
+    /// Reservations are released, and the usage in `results` counts. Calls of another process count with their whole
+    /// reservation, because nobody will see their results.
+    async fn final_spending(&self, row: &ThreadRow, rows: Vec<Row>, results: &[Arc<Event>], by: &str) -> FinalSpending {
+        let tenant = row.tenant;
         let loaded = row.loaded_with(rows);
         // An unreadable thread keeps its reservations until the day and the month end.
         let Ok(mut machine) = self.core(&row.core).and_then(|core| core.load(loaded)) else {
-            return Default::default();
+            return FinalSpending { spending: Spending::none(tenant, self.now()), calls: Vec::new() };
         };
-        let (reservations, caps) = (machine.reservations(), self.caps(row.tenant));
-        let usage = self.usage_in(&mut *machine, row.tenant, results, by).await;
-        let mut spending = Spending::of((row.tenant, &caps), &reservations, &[], &usage, self.now());
+        let (reservations, caps) = (machine.reservations(), self.caps(tenant));
+        let usage = self.usage_in(&mut *machine, tenant, results, by).await;
+        let ending = Reservations { before: &reservations, after: &[] };
+        let mut spending = Spending::of(tenant, &caps, ending, &usage, self.now());
         if !self.holds(row) {
             let has_no_result = |reserved: &&Reservation| usage.iter().all(|row| row.id != reserved.stream.as_str());
             let without_result: Vec<&Reservation> = reservations.iter().filter(has_no_result).collect();
-            spending.use_reserved(row.tenant, &without_result);
+            spending.use_reserved(&without_result);
         }
         self.add_notices(&caps, &mut spending);
-        let usage = usage.iter().filter_map(|row| Some((row.ord, legible(row)?)));
-        (spending, usage.collect())
+        let calls = usage.iter().filter_map(|row| Some((row.ord, legible(row)?)));
+        FinalSpending { spending, calls: calls.collect() }
     }
 
     /// The usage rows of the model calls in `results`. The events are decided as if the run was cancelled; the decisions are not

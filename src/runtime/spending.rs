@@ -24,9 +24,9 @@ use crate::store::{self, NewSpendNotice, SpendChange, SpendKey, SpendNotice, Spe
 /// The delay before a call without room checks again whether others have released some.
 const RECHECK_INTERVAL: Millis = 1_000;
 
-/// The changes of a step to the spending.
-#[derive(Default)]
+/// The changes of a step of one tenant to the spending.
 pub(super) struct Spending {
+    tenant: TenantPk,
     rows: BTreeMap<SpendKey, RowChange>,
     /// Reserved before the step and after it.
     kept: Amounts,
@@ -84,32 +84,56 @@ impl RowChange {
     }
 }
 
-/// The rows in which an amount counts: those of a tenant, of a key if it is known, at a time, under these caps.
-type RowScope<'a> = (TenantPk, Option<&'a str>, Millis, CapSet);
+/// What a thread's model calls have reserved before a step and after it.
+#[derive(Clone, Copy)]
+pub(super) struct Reservations<'a> {
+    pub(super) before: &'a [Reservation],
+    pub(super) after: &'a [Reservation],
+}
+
+/// Which rows of the tenant and of the server an amount counts in: those of the period of `at`, under these caps.
+struct RowScope<'a> {
+    /// `None`: it is not known, and the amount counts for no key.
+    key: Option<&'a str>,
+    at: Millis,
+    caps: CapSet,
+}
+
+impl<'a> RowScope<'a> {
+    fn of(reserved: &'a Reservation) -> Self {
+        Self { key: reserved.key.as_deref(), at: reserved.at, caps: reserved.caps }
+    }
+}
 
 impl Spending {
+    /// No changes.
+    pub(super) fn none(tenant: TenantPk, now: Millis) -> Self {
+        Self { tenant, rows: BTreeMap::new(), kept: Amounts::default(), now }
+    }
+
+    /// The changes of a step that writes these usage rows, under the caps of its tenant.
     pub(super) fn of(
-        (tenant, caps): (TenantPk, &SpendCaps),
-        before: &[Reservation],
-        after: &[Reservation],
-        rows: &[Row],
+        tenant: TenantPk,
+        caps: &SpendCaps,
+        reserved: Reservations<'_>,
+        usage: &[Row],
         now: Millis,
     ) -> Self {
-        let mut spending = Spending { now, ..Self::default() };
-        spending.count_reserved_before(tenant, before, after);
-        spending.count_used(tenant, caps, before, rows);
-        spending.count_begun(tenant, caps, before, after);
+        let mut spending = Self::none(tenant, now);
+        spending.count_reserved_before(reserved);
+        spending.count_used(caps, reserved.before, usage);
+        spending.count_begun(caps, reserved);
         spending
     }
 
     /// Counts what was reserved before the step, and what of that the step ends.
-    fn count_reserved_before(&mut self, tenant: TenantPk, before: &[Reservation], after: &[Reservation]) {
+    fn count_reserved_before(&mut self, Reservations { before, after }: Reservations<'_>) {
         for reserved in before {
             let (continues, held) = (has_stream(after, reserved), Amounts::held(reserved));
             if continues {
                 self.kept.add(held);
             }
-            self.change((tenant, reserved.key.as_deref(), reserved.at, reserved.caps), |change| {
+            self.change(RowScope::of(reserved), |change| {
                 let held = held.of(change.capped.unit());
                 change.own = change.own.saturating_add(held);
                 change.ended = change.ended.saturating_add(if continues { 0 } else { held });
@@ -117,15 +141,15 @@ impl Spending {
         }
     }
 
-    /// Counts what the step's usage rows say.
-    fn count_used(&mut self, tenant: TenantPk, caps: &SpendCaps, before: &[Reservation], rows: &[Row]) {
-        for row in rows.iter().filter(|row| row.kind == RowKind::Usage) {
+    /// Counts what the usage rows say.
+    fn count_used(&mut self, caps: &SpendCaps, before: &[Reservation], usage: &[Row]) {
+        for row in usage.iter().filter(|row| row.kind == RowKind::Usage) {
             let reserved = before.iter().find(|reserved| reserved.stream.as_str() == row.id);
             // The key of a call that began without a cap is not known here.
             let scope = match reserved {
-                Some(reserved) => (tenant, reserved.key.as_deref(), reserved.at, reserved.caps),
+                Some(reserved) => RowScope::of(reserved),
                 None if caps.is_none() => continue,
-                None => (tenant, None, self.now, caps.set()),
+                None => RowScope { key: None, at: self.now, caps: caps.set() },
             };
             let Ok(model_use) = serde_json::from_str::<ModelUse>(&row.body) else { continue };
             let used = Amounts::used(&model_use);
@@ -134,10 +158,10 @@ impl Spending {
     }
 
     /// Counts what the calls reserve that the step begins.
-    fn count_begun(&mut self, tenant: TenantPk, caps: &SpendCaps, before: &[Reservation], after: &[Reservation]) {
+    fn count_begun(&mut self, caps: &SpendCaps, Reservations { before, after }: Reservations<'_>) {
         for reserved in after.iter().filter(|reserved| !has_stream(before, reserved)) {
             let held = Amounts::held(reserved);
-            self.change((tenant, reserved.key.as_deref(), reserved.at, reserved.caps), |change| {
+            self.change(RowScope::of(reserved), |change| {
                 change.begun = change.begun.saturating_add(held.of(change.capped.unit()));
                 change.cap = caps.of(change.capped);
             });
@@ -145,18 +169,18 @@ impl Spending {
     }
 
     /// Counts the whole reservation as used, for calls whose result will never be seen.
-    pub(super) fn use_reserved(&mut self, tenant: TenantPk, reservations: &[&Reservation]) {
+    pub(super) fn use_reserved(&mut self, reservations: &[&Reservation]) {
         for reserved in reservations {
             let held = Amounts::held(reserved);
-            self.change((tenant, reserved.key.as_deref(), reserved.at, reserved.caps), |change| {
+            self.change(RowScope::of(reserved), |change| {
                 change.used = change.used.saturating_add(held.of(change.capped.unit()));
             });
         }
     }
 
-    fn change(&mut self, (tenant, key, at, under): RowScope<'_>, change: impl Fn(&mut RowChange)) {
-        for capped in Capped::ALL.into_iter().filter(|capped| capped.is_in(under)) {
-            let Some(key) = SpendKey::of(capped, tenant, key, at) else { continue };
+    fn change(&mut self, RowScope { key, at, caps }: RowScope<'_>, change: impl Fn(&mut RowChange)) {
+        for capped in Capped::ALL.into_iter().filter(|capped| capped.is_in(caps)) {
+            let Some(key) = SpendKey::of(capped, self.tenant, key, at) else { continue };
             change(self.rows.entry(key).or_insert_with(|| RowChange::of(capped)));
         }
     }
@@ -297,9 +321,9 @@ impl Runtime {
         }
         let shared = &self.0;
         let (now, caps) = (shared.now(), shared.caps(tenant));
-        let mut spending = Spending { now, ..Spending::default() };
+        let mut spending = Spending::none(tenant, now);
         for used in calls.iter().map(Amounts::used) {
-            spending.change((tenant, Some(key), now, caps.set()), |change| {
+            spending.change(RowScope { key: Some(key), at: now, caps: caps.set() }, |change| {
                 change.used = change.used.saturating_add(used.of(change.capped.unit()));
             });
         }

@@ -11,7 +11,7 @@ use super::loaded::{LoadedThread, RowAfterCommit};
 use super::perform::is_progress;
 use super::publish::Publication;
 use super::pushes::PushRecipients;
-use super::spending::Spending;
+use super::spending::{Reservations, Spending};
 use super::tally::Tally;
 use crate::domain::Millis;
 use crate::domain::fault::Fault;
@@ -152,8 +152,8 @@ impl Actor {
             lease.change = loaded.lease_when_idle();
         }
         let publication = loaded.publication(&step);
-        let scope = (loaded.row.tenant, &reserved.caps);
-        let mut spending = Spending::of(scope, &reserved.reservations, &loaded.machine.reservations(), &step.rows, now);
+        let reservations = Reservations { before: &reserved.reservations, after: &loaded.machine.reservations() };
+        let mut spending = Spending::of(loaded.row.tenant, &reserved.caps, reservations, &step.rows, now);
         let mut tally = Tally::of(&step, loaded.machine.run());
         if events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Recovered))) {
             tally.count_repeated_calls(&before, &step.rows);
