@@ -158,8 +158,8 @@ fn begin(session: &SocketSession, parsed: ParsedOp) -> Result<Op, Fault> {
             let sent = KeyedBody::of(body)?;
             start(asked, async move {
                 let trace = trace.unwrap_or_else(|| session.preferences.trace.clone());
-                let outcome = process::accept(&session.app, &session.caller, &thread, sent, key, &trace, false).await;
-                id.respond_with_receipt(&session, outcome.map(|(reply, _)| reply))
+                let outcome = process::accept(&session.app, &session.caller, &thread, sent, key, &trace).await;
+                id.respond_with_receipt(&session, outcome)
             })
         }
         OpKind::Resume => {

@@ -21,7 +21,7 @@ use crate::http::json::KeyedBody;
 use crate::http::params::NoParams;
 use crate::http::problem::HttpResult;
 use crate::http::reply_preferences::ReplyPreferences;
-use crate::service::feed::EarlySubscription;
+use crate::service::once::Answered;
 use crate::service::runs::{self, ContinueAt, ProcessAsk, Receipt, WaitsFor};
 
 /// `AgentProps`: the query, and the options of its run.
@@ -68,13 +68,17 @@ pub(crate) async fn process(
     sent: KeyedBody<ProcessBody>,
 ) -> HttpResult<Response> {
     let thread = ids.new_thread(&app)?;
-    let (receipt, early) =
-        accept(&app, &caller, &thread, sent, key, &preferences.trace, preferences.wants_events).await?;
-    follow(&app, &caller, &preferences, early, receipt, WaitsFor::Question).await
+    let ask = ask_of(&app, sent.value, &preferences.trace)?;
+    let (service, key) = (&app.service, key.with(sent.fingerprint));
+    let (answered, early) = if preferences.wants_events {
+        runs::process_subscribed(service, &caller, &thread, ask, key).await?
+    } else {
+        (runs::process(service, &caller, &thread, ask, key).await?, None)
+    };
+    follow(&app, &caller, &preferences, early, accepted(answered)?, WaitsFor::Question).await
 }
 
-/// Validates and accepts the request. Shared by REST and WebSocket. If the caller `subscribes`, it is subscribed before the
-/// request is accepted.
+/// Validates and accepts a request that came over a WebSocket.
 pub(crate) async fn accept(
     app: &AppState,
     caller: &Caller,
@@ -82,11 +86,19 @@ pub(crate) async fn accept(
     sent: KeyedBody<ProcessBody>,
     key: IdempotencyKey,
     trace: &RequestTrace,
-    subscribes: bool,
-) -> Result<(ReplyValue<Receipt>, Option<EarlySubscription>), Fault> {
-    let body = sent.value;
+) -> Result<ReplyValue<Receipt>, Fault> {
+    let ask = ask_of(app, sent.value, trace)?;
+    accepted(runs::process(&app.service, caller, thread, ask, key.with(sent.fingerprint)).await?)
+}
+
+fn accepted(answered: Answered<Receipt>) -> Result<ReplyValue<Receipt>, Fault> {
+    reply_value(answered, StatusCode::ACCEPTED)
+}
+
+/// What the body asks for, once it is validated.
+fn ask_of(app: &AppState, body: ProcessBody, trace: &RequestTrace) -> Result<ProcessAsk, Fault> {
     check(&body, app.config.limits.id_length)?;
-    let ask = ProcessAsk {
+    Ok(ProcessAsk {
         query: body.query,
         user_id: body.user_id,
         session_id: body.session_id,
@@ -97,10 +109,7 @@ pub(crate) async fn accept(
         continue_at: body.after.map(continue_at),
         options: body.options,
         ..ProcessAsk::default()
-    };
-    let (service, key) = (&app.service, key.with(sent.fingerprint));
-    let (answered, early) = runs::process_with(service, caller, thread, ask, key, subscribes).await?;
-    Ok((reply_value(answered, StatusCode::ACCEPTED)?, early))
+    })
 }
 
 fn continue_at(after: String) -> ContinueAt {

@@ -22,7 +22,7 @@ use crate::store::Fire;
 
 pub use answer::{act_on_item, pause, reply, resume, resume_with_lookups};
 pub use cancel::{cancel, cancel_thread};
-pub use process::{process, process_with};
+pub use process::{process, process_subscribed};
 pub use read::{first_messages, get, get_with_metadata, list, of_thread, unfinished, wait, wait_for};
 pub use rewind::ContinueAt;
 

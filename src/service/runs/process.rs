@@ -37,21 +37,41 @@ pub async fn process(
     ask: ProcessAsk,
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
-    Ok(process_with(service, caller, id, ask, key, false).await?.0)
+    Ok(start(service, caller, id, ask, key, false).await?.map(|started| started.receipt))
 }
 
-/// Like [`process`]. If the caller `subscribes`, also returns a subscription to everything that follows, except with a
+/// Like [`process`]. Also returns a subscription to everything that follows, from before the query was accepted; `None` with a
 /// replayed response.
-pub async fn process_with(
+pub async fn process_subscribed(
+    service: &Service,
+    caller: &Caller,
+    id: &ThreadId,
+    ask: ProcessAsk,
+    key: Option<Idempotent>,
+) -> Result<(Answered<Receipt>, Option<EarlySubscription>)> {
+    Ok(match start(service, caller, id, ask, key, true).await? {
+        Answered::Fresh(Started { receipt, early }) => (Answered::Fresh(receipt), early),
+        Answered::Replayed(stored) => (Answered::Replayed(stored), None),
+    })
+}
+
+/// A query that was accepted.
+struct Started {
+    receipt: Receipt,
+    /// If the caller subscribes.
+    early: Option<EarlySubscription>,
+}
+
+async fn start(
     service: &Service,
     caller: &Caller,
     id: &ThreadId,
     ask: ProcessAsk,
     key: Option<Idempotent>,
     subscribes: bool,
-) -> Result<(Answered<Receipt>, Option<EarlySubscription>)> {
+) -> Result<Answered<Started>> {
     service.runtime.accepting()?;
-    let answered = if ask.continue_at.is_some() && ask.on_busy == OnBusy::Interrupt {
+    if ask.continue_at.is_some() && ask.on_busy == OnBusy::Interrupt {
         // The active run is cancelled before the query is accepted. If a client that disconnects in between ended this
         // future, the run would be cancelled and the query not accepted. So it runs in a task of its own.
         let (service, caller, id) = (service.clone(), caller.clone(), id.clone());
@@ -59,11 +79,7 @@ pub async fn process_with(
         accepted.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
     } else {
         accept_once(service, caller, id, ask, key, subscribes).await
-    };
-    Ok(match answered? {
-        Answered::Fresh((receipt, early)) => (Answered::Fresh(receipt), early),
-        Answered::Replayed(stored) => (Answered::Replayed(stored), None),
-    })
+    }
 }
 
 async fn accept_once(
@@ -73,7 +89,7 @@ async fn accept_once(
     ask: ProcessAsk,
     key: Option<Idempotent>,
     subscribes: bool,
-) -> Result<Answered<(Receipt, Option<EarlySubscription>)>> {
+) -> Result<Answered<Started>> {
     // Boxed, because each of the futures that await it would contain it.
     let accepted = accept_run(service, caller, id, ask, key.as_ref(), subscribes).boxed();
     once::perform(service, caller, key.as_ref(), accepted).await
@@ -86,7 +102,7 @@ async fn accept_run(
     mut ask: ProcessAsk,
     key: Option<&Idempotent>,
     subscribes: bool,
-) -> Result<(Receipt, Option<EarlySubscription>), CommandError> {
+) -> Result<Started, CommandError> {
     service.tools.toolset(caller.tenant).await.check_client_tools(&ask.options.client_tools)?;
     check_history(&ask.history, service.config.limits.history_messages)?;
     let mut mint = service.mint();
@@ -140,7 +156,7 @@ async fn accept_run(
             Err(refusal) => return Err(refusal),
             Ok(decided) => {
                 failpoint::reached("process.acked");
-                return Ok((receipt(id, Some(&run), &decided).ok_or_else(no_run)?, early));
+                return Ok(Started { receipt: receipt(id, Some(&run), &decided).ok_or_else(no_run)?, early });
             }
         }
     }

@@ -151,7 +151,7 @@ async fn whoever_goes_back_hears_nothing_of_the_run_that_made_way() {
     clocked.suspend("t").await;
     let (continue_at, on_busy) = (Some(ContinueAt::Start), OnBusy::Interrupt);
     let ask = ProcessAsk { query: "hello".into(), continue_at, on_busy, ..ProcessAsk::default() };
-    let (answered, early) = runs::process_with(service, caller, &id, ask, None, true).await.unwrap();
+    let (answered, early) = runs::process_subscribed(service, caller, &id, ask, None).await.unwrap();
     let Answered::Fresh(receipt) = answered else { panic!("{answered:?}") };
     let from = FeedAsk { after: early.expect("it listens").after(), ..FeedAsk::default() };
     let told = feed::page(service, caller, &id, from, 20).await.unwrap().items;

@@ -104,7 +104,11 @@ async fn start_task(ctx: &A2aRequest, request: &SendRequest, wants_events: bool)
         ..ProcessAsk::default()
     };
     let once = once(ctx, message);
-    let (answered, early) = runs::process_with(service, &ctx.caller, &thread, ask, once, wants_events).await?;
+    let (answered, early) = if wants_events {
+        runs::process_subscribed(service, &ctx.caller, &thread, ask, once).await?
+    } else {
+        (runs::process(service, &ctx.caller, &thread, ask, once).await?, None)
+    };
     match answered {
         Answered::Fresh(receipt) => Ok(AcceptedMessage { task: receipt.run_id, complaint: None, early, is_new: true }),
         stored @ Answered::Replayed(_) => Ok(AcceptedMessage::unchanged(stored.into_value()?.run_id, None)),

@@ -113,7 +113,7 @@ async fn ask(
         ..ProcessAsk::default()
     };
     let once = Some(once(ctx, run, query));
-    let (answered, early) = runs::process_with(service, caller, &run.thread, ask, once, true).await?;
+    let (answered, early) = runs::process_subscribed(service, caller, &run.thread, ask, once).await?;
     let run = answered.into_value()?.run_id;
     Ok(AcceptOutcome::Streaming(run, early.map_or(StreamStart::Whole, StreamStart::Live)))
 }

@@ -113,7 +113,7 @@ async fn ask(
         options: pes.options,
         ..ProcessAsk::default()
     };
-    let (answered, early) = runs::process_with(service, caller, &thread, ask, key, true).await?;
+    let (answered, early) = runs::process_subscribed(service, caller, &thread, ask, key).await?;
     let run = answered.into_value()?.run_id;
     Ok(AcceptedChat { thread, run, from: early.map_or(MessageStart::Whole, MessageStart::Live) })
 }

@@ -133,7 +133,7 @@ impl NewRun {
             lookups: self.lookups,
             ..ProcessAsk::default()
         };
-        let (answered, early) = runs::process_with(service, caller, &self.thread, ask, key, true).await?;
+        let (answered, early) = runs::process_subscribed(service, caller, &self.thread, ask, key).await?;
         let receipt = answered.into_value()?;
         let (thread, run) = (receipt.thread_id, receipt.run_id);
         let start = RunStart::whole(ctx, &thread, &run, early).await?;
