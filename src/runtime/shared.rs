@@ -30,8 +30,8 @@ use crate::domain::thread::Limits;
 use crate::engine::{Allowance, Core, RunAdmission, World};
 use crate::live::Hub;
 use crate::outbox::Outbox;
-use crate::store::Store;
 use crate::store::documents::{DocumentCache, Sealer};
+use crate::store::{PeopleReads, Store};
 use crate::tool::{Registry, Toolset};
 
 pub(super) struct Shared {
@@ -39,8 +39,7 @@ pub(super) struct Shared {
     pub(super) config: Arc<Config>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) store: Arc<dyn Store>,
-    /// The same store over the connections for readers: lists, logs, whole threads. Single rows are read over either.
-    pub(super) reads: Arc<dyn Store>,
+    pub(super) reads: PeopleReads,
     /// What tenants configured.
     pub(super) documents: Arc<DocumentCache>,
     pub(super) sealer: Arc<Sealer>,

@@ -27,7 +27,7 @@ use crate::live::Hub;
 use crate::outbox::{BatchSender, Batches, Outbox, Worker};
 use crate::provider::Catalog;
 use crate::store::documents::{DocumentCache, Sealer};
-use crate::store::{self, Store};
+use crate::store::{self, PeopleReads, Store};
 use crate::tool::Registry;
 use crate::traces::Traces;
 
@@ -86,7 +86,7 @@ impl Runtime {
             tenant_runs: TenantRuns::default(),
             long_queries: LongQueries::new(),
             pk_counter: AtomicU64::new(parts.clock.seed()),
-            reads: parts.store.for_people().unwrap_or_else(|| parts.store.clone()),
+            reads: PeopleReads::of(&parts.store),
             store: parts.store,
             sealer: parts.sealer,
             documents: parts.documents,

@@ -30,7 +30,7 @@ use crate::outbox::Outbox;
 use crate::provider::Catalog;
 use crate::runtime::{self, Runtime, StartError, inline};
 use crate::store::documents::{DocumentCache, Sealer};
-use crate::store::{self, Store};
+use crate::store::{self, PeopleReads, Store};
 use crate::tool::Registry;
 use crate::traces::Traces;
 
@@ -42,9 +42,7 @@ pub struct Service(Arc<Inner>);
 pub struct Inner {
     pub(super) runtime: Runtime,
     pub(super) store: Arc<dyn Store>,
-    /// The same store, for the reads that people cause: lists, logs, whole threads. A single row by its key may be read
-    /// through either.
-    pub(super) reads: Arc<dyn Store>,
+    pub(super) reads: PeopleReads,
     /// The documents that tenants configured.
     pub(super) documents: Arc<DocumentCache>,
     pub(super) mcp: Arc<mcp::Catalog>,
@@ -86,7 +84,7 @@ impl Service {
         let Parts { runtime: parts, mcp } = parts;
         let service = Self(Arc::new(Inner {
             runtime: Runtime::start(parts.clone()).await?,
-            reads: parts.store.for_people().unwrap_or_else(|| parts.store.clone()),
+            reads: PeopleReads::of(&parts.store),
             store: parts.store,
             documents: parts.documents,
             mcp,

@@ -71,6 +71,7 @@ pub use threads::{EndedCost, MAX_SCANNED, Outline, RunCosts, ThreadFilter, Threa
 pub use transfer::{NewImport, TransferStore};
 pub use usage::{CallPosition, UsageAsk, UsageStore};
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -167,4 +168,23 @@ pub trait Store:
     async fn ping(&self) -> Result<()>;
     /// Finishes what was accepted and closes.
     async fn close(&self);
+}
+
+/// A store over its connections for people: for lists, logs and whole threads, so that such reads do not delay the engine. What
+/// is written, and what a decision is based on, goes over the store itself; a row by its key may be read over either.
+#[derive(Clone)]
+pub(crate) struct PeopleReads(Arc<dyn Store>);
+
+impl PeopleReads {
+    pub(crate) fn of(store: &Arc<dyn Store>) -> Self {
+        Self(store.for_people().unwrap_or_else(|| store.clone()))
+    }
+}
+
+impl Deref for PeopleReads {
+    type Target = dyn Store;
+
+    fn deref(&self) -> &(dyn Store + 'static) {
+        &*self.0
+    }
 }

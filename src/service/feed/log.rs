@@ -15,7 +15,7 @@ use crate::domain::payload::{self, Payloads, approximate_bytes};
 use crate::engine::history::fold::Fold;
 use crate::runtime::inline::fetch;
 use crate::service::{self, Service, fork, threads};
-use crate::store::{self, ObservationAsk, Store, ThreadRow};
+use crate::store::{self, ObservationAsk, PeopleReads, Store, ThreadRow};
 
 /// Observations read at once.
 pub(crate) const CHUNK: u32 = 200;
@@ -28,7 +28,7 @@ const PAGE_BYTES: usize = 1 << 20;
 
 /// Reads a log page by page, in order. Its fold is kept from page to page.
 pub(crate) struct LogReader {
-    store: Arc<dyn Store>,
+    reads: PeopleReads,
     fold_cache: Arc<FoldCache>,
     pk: ThreadPk,
     folded: FoldedLog,
@@ -43,7 +43,7 @@ struct FoldedLog {
 
 impl LogReader {
     pub(crate) fn new(service: &Service, pk: ThreadPk) -> Self {
-        Self { store: service.reads.clone(), fold_cache: service.list_folds.clone(), pk, folded: FoldedLog::default() }
+        Self { reads: service.reads.clone(), fold_cache: service.list_folds.clone(), pk, folded: FoldedLog::default() }
     }
 
     /// Drops the fold to free memory: after the backlog a subscriber may stay for long.
@@ -65,7 +65,7 @@ impl LogReader {
         max_bytes: usize,
     ) -> store::Result<LogPage> {
         let ask = ObservationAsk { after, limit, types: types.to_vec(), ..ObservationAsk::default() };
-        let mut items = self.store.observations(self.pk, &ask).await?;
+        let mut items = self.reads.observations(self.pk, &ask).await?;
         let (mut bytes, mut whole) = (0, 0);
         let mut is_full = items.len() >= limit as usize;
         for batch in items.chunks_mut(BATCH) {
@@ -87,7 +87,7 @@ impl LogReader {
             self.complete_lists(batch, last).await?;
         }
         let mut known = Payloads::new();
-        fetch(&*self.store, self.pk, batch.iter().map(|seen| &seen.content), &mut known).await?;
+        fetch(&*self.reads, self.pk, batch.iter().map(|seen| &seen.content), &mut known).await?;
         for seen in batch {
             seen.content = payload::inline(seen.content.take(), &known);
         }
@@ -97,16 +97,16 @@ impl LogReader {
     /// Folds the log up to `last`, and puts the todo lists into the observations of the page.
     async fn complete_lists(&mut self, page: &mut [Observation], last: i64) -> store::Result<()> {
         let before = page.first().map_or(last, |first| first.seq) - 1;
-        if let Some(cached) = cached_fold(&*self.store, &self.fold_cache, self.pk, before, self.folded.upto).await? {
+        if let Some(cached) = cached_fold(&*self.reads, &self.fold_cache, self.pk, before, self.folded.upto).await? {
             self.folded = cached;
         }
         if self.folded.upto == 0 {
-            self.folded = starting_fold(&*self.store, self.pk, before).await?;
+            self.folded = starting_fold(&*self.reads, self.pk, before).await?;
         }
         while self.folded.upto < last {
             let (after, types) = (self.folded.upto, Fold::LISTED.to_vec());
             let ask = ObservationAsk { after, until: Some(last), limit: CHUNK, types };
-            let chunk = self.store.observations(self.pk, &ask).await?;
+            let chunk = self.reads.observations(self.pk, &ask).await?;
             if let Some(later) = self.base_after_fold(before).await? {
                 self.folded = later;
                 continue;
@@ -127,11 +127,11 @@ impl LogReader {
     /// The fold in the base of the log, if the base covers more than was folded: a cached fold may be older than the base,
     /// and the observations between them are deleted. Checked after each chunk, because compaction may run at the same time.
     async fn base_after_fold(&self, before: i64) -> store::Result<Option<FoldedLog>> {
-        let row = self.store.thread_by_pk(self.pk).await?;
+        let row = self.reads.thread_by_pk(self.pk).await?;
         if row.is_none_or(|row| row.min_seq <= self.folded.upto + 1) {
             return Ok(None);
         }
-        let base = starting_fold(&*self.store, self.pk, before).await?;
+        let base = starting_fold(&*self.reads, self.pk, before).await?;
         Ok(Some(base).filter(|base| base.upto > self.folded.upto))
     }
 }
