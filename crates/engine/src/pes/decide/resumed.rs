@@ -32,7 +32,7 @@ impl JudgedAnswer {
     /// The digest of what runs now, if it was edited.
     fn digest(&self) -> Option<&str> {
         match self {
-            JudgedAnswer::Call(verdict) => verdict.digest(),
+            JudgedAnswer::Call(call_answer) => call_answer.digest(),
             JudgedAnswer::Run(_) => None,
             JudgedAnswer::Plan(reviewed) => reviewed.digest(),
         }
@@ -67,12 +67,12 @@ pub(crate) fn resume(tx: &mut Tx<'_>, answer: Answer, by: &Answerer, said: Optio
     let closing = Closing { decision, by: DecidedBy::Person(&by.name), reason, digest };
     suspension::resolve(tx, &open.suspension_id, closing);
     match answered {
-        JudgedAnswer::Call(verdict) => {
+        JudgedAnswer::Call(call_answer) => {
             if let Some(call) = open.waiting_call() {
-                settle_call(tx, call, &open.suspension_id, verdict);
+                settle_call(tx, call, &open.suspension_id, call_answer);
             }
         }
-        JudgedAnswer::Run(verdict) => settle_run(tx, verdict),
+        JudgedAnswer::Run(run_answer) => settle_run(tx, run_answer),
         JudgedAnswer::Plan(reviewed) => {
             if let Some(why) = review::apply(tx, reviewed) {
                 end_early::end_early(tx, EarlyEnd::Rejected, &why);
@@ -103,19 +103,19 @@ fn add_message(tx: &mut Tx<'_>, open: &Suspension, said: AnswerMessage) {
 
 /// Determines what the answer means. Changes nothing, except that an edited plan is applied.
 fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &Answerer) -> Result<(Decision, JudgedAnswer), Fault> {
-    let (decision, verdict) = match open.kind {
+    let (decision, call_answer) = match open.kind {
         _ if open.remote.is_some() => verdict::judge_for_peer(open, answer)?,
         SuspensionKind::PlanReview => {
             let (decision, reviewed) = review::judge(tx, answer, &by.name)?;
             return Ok((decision, JudgedAnswer::Plan(reviewed)));
         }
         SuspensionKind::Pause => {
-            let (decision, verdict) = verdict::judge_pause(&answer)?;
-            return Ok((decision, JudgedAnswer::Run(verdict)));
+            let (decision, run_answer) = verdict::judge_pause(&answer)?;
+            return Ok((decision, JudgedAnswer::Run(run_answer)));
         }
         SuspensionKind::Budget => {
-            let (decision, verdict) = verdict::judge_budget(tx.state, open, answer)?;
-            return Ok((decision, JudgedAnswer::Run(verdict)));
+            let (decision, run_answer) = verdict::judge_budget(tx.state, open, answer)?;
+            return Ok((decision, JudgedAnswer::Run(run_answer)));
         }
         SuspensionKind::Approval => verdict::judge_approval(tx, open, answer, by)?,
         SuspensionKind::InDoubt => verdict::judge_doubt(answer)?,
@@ -125,12 +125,12 @@ fn judge(tx: &mut Tx<'_>, open: &Suspension, answer: Answer, by: &Answerer) -> R
         SuspensionKind::PeerInput => verdict::judge_input(tx, open, answer, CallAnswer::ReplyToPeer)?,
         SuspensionKind::PeerAuth => verdict::judge_peer_auth(tx.state, open, answer),
     };
-    Ok((decision, JudgedAnswer::Call(verdict)))
+    Ok((decision, JudgedAnswer::Call(call_answer)))
 }
 
 /// Applies an answer to a question about the whole run.
-fn settle_run(tx: &mut Tx<'_>, verdict: RunAnswer) {
-    match verdict {
+fn settle_run(tx: &mut Tx<'_>, answer: RunAnswer) {
+    match answer {
         RunAnswer::EndPause => tx.active().pause = None,
         RunAnswer::ExtendBudget(more) => budget::extend(tx, &more),
         RunAnswer::End => budget::refuse_more(tx, "nobody wanted to extend it"),
@@ -138,8 +138,8 @@ fn settle_run(tx: &mut Tx<'_>, verdict: RunAnswer) {
 }
 
 /// Applies an answer to a question about this call.
-fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, verdict: CallAnswer) {
-    match verdict {
+fn settle_call(tx: &mut Tx<'_>, call: &CallId, question: &SuspensionId, answer: CallAnswer) {
+    match answer {
         CallAnswer::Run { modified } => {
             suspend::unpark(tx, call, modified);
             later_calls::allow(tx, call);

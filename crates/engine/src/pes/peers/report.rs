@@ -33,7 +33,8 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
         cancel::settle(tx, id, true);
         return TaskOutcome::Continues;
     }
-    let refusal = store_report(tx, &task, what, &mut report);
+    let refusal = standing_refusal(&task, &report);
+    store_report(tx, &task, what, refusal.clone(), &mut report);
     // The log has these, too, so they are recorded also if the status stays the same.
     let shown = |task: &Task| (task.remote_task_id.clone(), task.remote_context_id.clone(), task.deadline);
     let is_news = tx.state.tasks.get(id).is_some_and(|(_, changed)| shown(changed) != shown(&task));
@@ -69,11 +70,14 @@ pub(crate) fn on_report(tx: &mut Tx<'_>, id: &TaskId, attempt: u32, mut report: 
     end_task(tx, id, &task.call_id, status, result)
 }
 
-/// Stores what the report says of the task, besides its state and its message. Returns why the agent refused the answer to
-/// the question that it still asks.
-fn store_report(tx: &mut Tx<'_>, task: &Task, what: TaskActionKind, report: &mut PeerReport) -> Option<String> {
-    let waits = matches!(report.state, PeerState::InputRequired | PeerState::AuthRequired);
-    let refusal = task.refusal.clone().filter(|_| waits && report.question == task.remote_question);
+/// Why the agent refused the last answer, if it still asks the same question.
+fn standing_refusal(task: &Task, report: &PeerReport) -> Option<String> {
+    let asks = matches!(report.state, PeerState::InputRequired | PeerState::AuthRequired);
+    task.refusal.clone().filter(|_| asks && report.question == task.remote_question)
+}
+
+/// Stores what the report says of the task, besides its state and its message.
+fn store_report(tx: &mut Tx<'_>, task: &Task, what: TaskActionKind, refusal: Option<String>, report: &mut PeerReport) {
     tx.change_task(&task.task_id, |task| {
         task.action = None;
         (task.negative_replies, task.unreadable_replies) = (0, 0);
@@ -81,7 +85,7 @@ fn store_report(tx: &mut Tx<'_>, task: &Task, what: TaskActionKind, report: &mut
         task.remote_task_id = task.remote_task_id.take().or(report.remote_task_id.take());
         task.remote_context_id = report.remote_context_id.take().or(task.remote_context_id.take());
         task.remote_question = report.question.clone();
-        task.refusal = refusal.clone();
+        task.refusal = refusal;
         // Whether an answer that had to be looked for has arrived is not certain: a person is asked once more.
         if report.state != PeerState::AuthRequired || what == TaskActionKind::Resend {
             task.auth_answer = None;
@@ -90,7 +94,6 @@ fn store_report(tx: &mut Tx<'_>, task: &Task, what: TaskActionKind, report: &mut
             task.deadline = task.deadline.min(task.created_at.saturating_add(patience));
         }
     });
-    refusal
 }
 
 /// The agent waits for an authorisation. It is told that it was given, if a person has said so, else a person is asked.

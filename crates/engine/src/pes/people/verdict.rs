@@ -147,7 +147,7 @@ pub(crate) fn judge_peer_auth(state: &State, open: &Suspension, answer: Answer) 
     }
     let task = open.call_id.as_ref().and_then(|call| state.task_of(call));
     let words = words(answer.value.as_ref()).cloned();
-    let verdict = if task.is_some_and(|task| task.remote_question.is_some()) {
+    let call_answer = if task.is_some_and(|task| task.remote_question.is_some()) {
         CallAnswer::ReplyToPeer(words.unwrap_or(Value::Bool(true)))
     } else {
         CallAnswer::AskPeer(AuthAnswer {
@@ -157,7 +157,7 @@ pub(crate) fn judge_peer_auth(state: &State, open: &Suspension, answer: Answer) 
             is_sent: false,
         })
     };
-    (Decision::Answered, verdict)
+    (Decision::Answered, call_answer)
 }
 
 /// A value that says more than yes or no.
@@ -227,14 +227,14 @@ pub(crate) fn judge_approval(
     }
     let digest = digest::of_call(tool, &arguments);
     let modified = EditedCall { arguments, digest, judgement, by: by.name.clone() };
-    let verdict = match second_approval(open, &modified.judgement) {
+    let call_answer = match second_approval(open, &modified.judgement) {
         Some(ruling) => CallAnswer::AskNewApproval(Box::new(new_approval(open, modified, ruling))),
         None => CallAnswer::Run { modified: Some(Box::new(modified)) },
     };
-    Ok((Decision::Modified, verdict))
+    Ok((Decision::Modified, call_answer))
 }
 
-/// An answer to a question of a tool, a client or an agent; `means` maps its value to a verdict.
+/// An answer to a question of a tool, a client or an agent; `means` says what its value means for the call.
 pub(crate) fn judge_input(
     tx: &Tx<'_>,
     open: &Suspension,
@@ -242,15 +242,16 @@ pub(crate) fn judge_input(
     means: fn(Value) -> CallAnswer,
 ) -> Result<(Decision, CallAnswer), Fault> {
     if answer.approved == Some(false) {
-        let verdict = if open.while_running { CallAnswer::Reply(Reply::Declined) } else { rejection(answer.reason) };
-        return Ok((Decision::Rejected, verdict));
+        let call_answer =
+            if open.while_running { CallAnswer::Reply(Reply::Declined) } else { rejection(answer.reason) };
+        return Ok((Decision::Rejected, call_answer));
     }
     let Some(value) = answer.value else {
         return Err(invalid("/value", "an answer is needed"));
     };
     tx.world.tools.check_answer(open, &value)?;
-    let verdict = if open.while_running { CallAnswer::Reply(Reply::Accepted { value }) } else { means(value) };
-    Ok((Decision::Answered, verdict))
+    let call_answer = if open.while_running { CallAnswer::Reply(Reply::Accepted { value }) } else { means(value) };
+    Ok((Decision::Answered, call_answer))
 }
 
 /// A person who edits arguments shapes what runs. If the rule that asked, or the rule that now applies, requires four
