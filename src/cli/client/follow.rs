@@ -1,31 +1,30 @@
 //! Follows a run to its end: draws it, asks people, and handles Ctrl-C.
 
+mod questions;
+
 use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use serde_json::{Value, json};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::answer::Draft;
 use super::args::Output;
-use super::events::{Events, FrameContent, Next, ObservationFrame};
+use super::events::{Events, Frame, FrameContent, Next, ObservationFrame};
 use super::input::{Input, Line};
 use super::leave::leave;
 use super::lists::now;
 use super::outage::{self, Outage};
 use super::plan_view::PlanView;
-use super::prompt::{self, Typed};
 use super::replay::Base;
 use super::screen::{DRAW_EVERY, Screen, is_late};
 use super::show::line;
-use super::standing::{Standing, waits_for_answer};
+use super::standing::Standing;
 use super::stop::{Stopped, passed, unless_stopped};
-use super::terminal::{ResultLines, Style, can_ask, is_drawn, size, tell};
-use super::{answer, card, plain, tree};
+use super::terminal::{ResultLines, Style, is_drawn, size, tell};
+use super::{plain, tree};
 use crate::cli::Error;
 use crate::cli::server::Server;
 use crate::domain::hitl::AskedQuestion;
@@ -57,6 +56,17 @@ pub(super) enum Ended {
     },
     /// The client stopped following; the run continues.
     Left,
+}
+
+/// What the follower wakes up for.
+enum Happened {
+    Next(Next),
+    /// A drawing was due at this time.
+    DrawDue(Instant),
+    Typed(Line),
+    /// The server is to be asked again how the run stands.
+    CatchUpDue,
+    Stopped(Stopped),
 }
 
 struct Follower<'s> {
@@ -124,45 +134,53 @@ impl<'s> Follower<'s> {
         let mut ticks = interval(DRAW_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
-            let (asks, deadline) = (self.asking.is_some(), self.watched.deadline);
-            tokio::select! {
-                next = frames.next() => match next.expect("it never ends")? {
-                    Next::Frame(frame) => {
-                        self.view.notice = None;
-                        if self.watched.output.json && frame.event != "caught_up" {
-                            self.printed.print(&frame.json())?;
-                        }
-                        let content = frame.content()?;
-                        match unless_stopped(self.take(content), &mut interrupts, deadline).await {
-                            Ok(taken) => {
-                                if let Some(ended) = taken? {
-                                    return Ok(ended);
-                                }
-                            }
-                            Err(stopped) => return self.leave(stopped, &mut interrupts).await,
-                        }
-                    }
-                    Next::Lost { why, again_in } => self.lost(&why, again_in),
-                },
-                due = ticks.tick(), if self.is_drawn && !asks => if !is_late(due) { self.draw() },
-                typed = self.input.line(), if asks => {
-                    if let Some(ended) = self.typed(typed, &mut interrupts).await? {
-                        return Ok(ended);
-                    }
-                }
-                () = passed(self.outage.again_at) => {
-                    match unless_stopped(self.catch_up(), &mut interrupts, deadline).await {
-                        Ok(caught_up) => caught_up?,
-                        Err(stopped) => return self.leave(stopped, &mut interrupts).await,
-                    }
-                }
-                _ = interrupts.recv() => return self.leave(Stopped::Interrupted, &mut interrupts).await,
-                () = passed(deadline) => return self.leave(Stopped::TooLate, &mut interrupts).await,
+            let asks = self.asking.is_some();
+            let happened = tokio::select! {
+                next = frames.next() => Happened::Next(next.expect("it never ends")?),
+                due = ticks.tick(), if self.is_drawn && !asks => Happened::DrawDue(due),
+                typed = self.input.line(), if asks => Happened::Typed(typed),
+                () = passed(self.outage.again_at) => Happened::CatchUpDue,
+                _ = interrupts.recv() => Happened::Stopped(Stopped::Interrupted),
+                () = passed(self.watched.deadline) => Happened::Stopped(Stopped::TooLate),
+            };
+            if let Some(ended) = self.handle(happened, &mut interrupts).await? {
+                return Ok(ended);
             }
             self.ask();
             if let Some(ended) = self.waits() {
                 return Ok(ended);
             }
+        }
+    }
+
+    async fn handle(&mut self, happened: Happened, interrupts: &mut Signal) -> Result<Option<Ended>, Error> {
+        match happened {
+            Happened::Next(Next::Frame(frame)) => return self.show(&frame, interrupts).await,
+            Happened::Next(Next::Lost { why, again_in }) => self.lost(&why, again_in),
+            Happened::DrawDue(due) if is_late(due) => {}
+            Happened::DrawDue(_) => self.draw(),
+            Happened::Typed(typed) => return self.typed(typed, interrupts).await,
+            Happened::CatchUpDue => {
+                let deadline = self.watched.deadline;
+                match unless_stopped(self.catch_up(), interrupts, deadline).await {
+                    Ok(caught_up) => caught_up?,
+                    Err(stopped) => return self.leave(stopped, interrupts).await.map(Some),
+                }
+            }
+            Happened::Stopped(stopped) => return self.leave(stopped, interrupts).await.map(Some),
+        }
+        Ok(None)
+    }
+
+    async fn show(&mut self, frame: &Frame, interrupts: &mut Signal) -> Result<Option<Ended>, Error> {
+        self.view.notice = None;
+        if self.watched.output.json && frame.event != "caught_up" {
+            self.printed.print(&frame.json())?;
+        }
+        let (content, deadline) = (frame.content()?, self.watched.deadline);
+        match unless_stopped(self.take(content), interrupts, deadline).await {
+            Ok(taken) => taken,
+            Err(stopped) => self.leave(stopped, interrupts).await.map(Some),
         }
     }
 
@@ -279,111 +297,6 @@ impl<'s> Follower<'s> {
             tell("");
         }
         tell(told);
-    }
-
-    fn prompt(&mut self, asked: AskedQuestion) {
-        prompt::show(&asked);
-        (self.asking, self.is_prompted) = (Some(asked), true);
-    }
-
-    /// Shows the next question, if there is one and somebody can answer.
-    fn ask(&mut self) {
-        if self.asking.is_some() || !self.is_caught_up || !self.can_ask() {
-            return;
-        }
-        let is_settled = |id: &SuspensionId| self.left_to_others.contains(id) || self.sent.contains(id);
-        let next = self.view.questions.iter().find(|one| !is_settled(&one.asked.suspension_id));
-        let Some(asked) = next.map(|one| one.asked.clone()) else { return };
-        self.draw();
-        self.screen.leave();
-        // Earlier input was typed before this question was visible.
-        self.input.forget();
-        tell(&format!("\n{}", card::card(&asked, now(), self.style)));
-        self.kept = None;
-        self.prompt(asked);
-    }
-
-    fn can_ask(&self) -> bool {
-        self.watched.may_ask && !self.watched.output.json && can_ask()
-    }
-
-    async fn typed(&mut self, typed: Line, interrupts: &mut Signal) -> Result<Option<Ended>, Error> {
-        let Some(asked) = self.asking.take() else { return Ok(None) };
-        let text = match typed {
-            Ok(Some(text)) => text,
-            Err(Error::Usage(why)) => {
-                self.ask_again(asked, &why);
-                return Ok(None);
-            }
-            // The input is closed, or the terminal is gone: nobody can answer here.
-            Ok(None) | Err(_) => {
-                self.watched.may_ask = false;
-                return Ok(None);
-            }
-        };
-        self.is_prompted = false;
-        // An answer may need further input, which the person may break off.
-        let understood = prompt::understood(&asked, text.trim(), self.input, &mut self.kept);
-        let understood = match unless_stopped(understood, interrupts, self.watched.deadline).await {
-            Ok(understood) => understood,
-            Err(stopped) => return self.leave(stopped, interrupts).await.map(Some),
-        };
-        match understood {
-            Ok(Typed::Later) => self.left_to_others.push(asked.suspension_id),
-            Ok(Typed::Again(why)) => self.ask_again(asked, &why),
-            Ok(Typed::Answer(answer)) => return self.send(asked, answer, None, interrupts).await,
-            Ok(Typed::Edited(draft)) => {
-                let answer = json!({ "approved": true, "modifiedArgs": draft.value() });
-                return self.send(asked, answer, Some(draft), interrupts).await;
-            }
-            Err(error) => self.ask_again(asked, &error.to_string()),
-        }
-        Ok(None)
-    }
-
-    /// `draft`: the edited text that the answer was made from.
-    async fn send(
-        &mut self,
-        asked: AskedQuestion,
-        answer: Value,
-        draft: Option<Draft>,
-        interrupts: &mut Signal,
-    ) -> Result<Option<Ended>, Error> {
-        let sending = answer::send(self.server, &self.watched.thread, &asked, answer);
-        match unless_stopped(sending, interrupts, self.watched.deadline).await {
-            Ok(sent) => {
-                let sent = match draft {
-                    Some(draft) => draft.settle(sent, &mut self.kept),
-                    None => sent,
-                };
-                match sent {
-                    Ok(()) => self.sent.push(asked.suspension_id),
-                    Err(error) => self.ask_again(asked, &error.to_string()),
-                }
-                Ok(None)
-            }
-            Err(stopped) => {
-                tell("\nThe answer may have been sent. `pes questions` shows whether the question is still open.");
-                draft.iter().for_each(Draft::tell_where);
-                self.sent.push(asked.suspension_id);
-                self.leave(stopped, interrupts).await.map(Some)
-            }
-        }
-    }
-
-    fn ask_again(&mut self, asked: AskedQuestion, why: &str) {
-        tell(why);
-        self.prompt(asked);
-    }
-
-    /// Whether the run is blocked on an answer that nobody can give here.
-    fn waits(&mut self) -> Option<Ended> {
-        let open: Vec<AskedQuestion> = self.view.questions.iter().map(|one| one.asked.clone()).collect();
-        let is_for_others =
-            |asked: &AskedQuestion| !self.can_ask() || self.left_to_others.contains(&asked.suspension_id);
-        let waits = self.is_caught_up && waits_for_answer(self.status, self.ahead.is_some(), &open);
-        let is_queued = self.status == RunStatus::Queued;
-        (waits && open.iter().all(is_for_others)).then_some(Ended::Waits { open, is_queued })
     }
 
     async fn leave(&mut self, stopped: Stopped, interrupts: &mut Signal) -> Result<Ended, Error> {
