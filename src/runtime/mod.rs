@@ -10,52 +10,63 @@
 //! A method of [`Runtime`] that sends a command returns only after its work is durable. No other folder names the
 //! engine's `Machine`.
 
+// The way in: the handle, the commands that it sends, and what it answers without an actor.
+mod admission;
+mod command;
+mod handle;
+mod new_thread;
+mod past_prompt;
+mod snapshot;
+mod waiters;
+
+// The actor of a thread, and each thing that it does.
 mod actor;
 mod actors;
-mod admission;
-pub(crate) mod audit;
 mod changes;
 mod claim;
-pub mod clock;
-mod command;
 mod commit;
-mod crash_watch;
 mod erasure;
-mod handle;
-pub(crate) mod inline;
-mod lease;
-mod listening;
 mod load;
 mod loaded;
-mod long_queries;
-mod model_meters;
-mod models;
-mod new_thread;
-mod outgoing;
-mod own_address;
-mod past_prompt;
-mod perform;
-mod prepared_spans;
-mod probation;
-mod prompt_material;
 mod publish;
-mod pushes;
 mod recovery;
-mod replica_watch;
-mod restored;
-pub(crate) mod rows;
-mod shared;
-mod snapshot;
+mod start_effects;
+mod transition;
+
+// What a step adds to its commit, and what is counted of it.
+pub(crate) mod audit;
+mod outgoing;
+mod prepared_spans;
+mod pushes;
 mod spans;
 mod spending;
-mod start;
-mod start_effects;
-mod stop;
-mod sweep;
 mod tally;
+
+// Effects, and what they need.
+pub(crate) mod inline;
+mod listening;
+mod model_meters;
+mod models;
+mod own_address;
+mod perform;
+mod prompt_material;
+pub(crate) mod rows;
+
+// The whole process: what its parts share, its start and stop, its lease, its clock, and bounds over all threads.
+pub mod clock;
+mod lease;
+mod long_queries;
+mod restored;
+mod shared;
+mod start;
+mod stop;
 mod tenant_runs;
-mod transition;
-mod waiters;
+
+// What looks after threads that get no command: timers, lost owners, crashes, commits of other processes.
+mod crash_watch;
+mod probation;
+mod replica_watch;
+mod sweep;
 mod wakeups;
 mod went_back;
 
