@@ -57,20 +57,24 @@ impl Probation {
         self.0.lock().waiting
     }
 
-    /// Records whether an admitted thread was reloaded. Threads that are no suspects are ignored.
-    pub(super) fn reloaded(&self, pk: ThreadPk, is_reloaded: bool) {
+    /// An admitted thread was reloaded: its watch begins. Threads that are no suspects are ignored.
+    pub(super) fn reloaded(&self, pk: ThreadPk) {
         let mut state = self.0.lock();
         if let Some(watch) = state.watched.get_mut(&pk).filter(|watch| !watch.is_reloaded) {
-            if is_reloaded {
-                *watch = Watch::begin(true);
-            } else {
-                state.watched.remove(&pk);
-            }
+            *watch = Watch::begin(true);
+        }
+    }
+
+    /// An admitted thread could not be reloaded. It has shown nothing, so it is admitted once more.
+    pub(super) fn not_reloaded(&self, pk: ThreadPk) {
+        let mut state = self.0.lock();
+        if state.watched.get(&pk).is_some_and(|watch| !watch.is_reloaded) {
+            state.watched.remove(&pk);
         }
     }
 
     /// Selects from the claimable threads: all that are not suspected, and as many suspects as may be watched. Call
-    /// [`reloaded`](Self::reloaded) for each of them.
+    /// [`reloaded`](Self::reloaded) or [`not_reloaded`](Self::not_reloaded) for each of them.
     pub(super) fn admit(&self, found: Vec<Claimable>, is_loaded: impl Fn(ThreadPk) -> bool) -> AdmittedThreads {
         let mut state = self.0.lock();
         let cleared = state.end_watches(&is_loaded);

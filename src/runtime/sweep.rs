@@ -125,7 +125,7 @@ impl Shared {
         let AdmittedThreads { pks, cleared } = self.sweeper.probation.admit(found, |pk| self.actors.is_live(pk));
         let reserved = self.reserve(lease, &pks, &cleared).await;
         let kept: HashSet<ThreadPk> = reserved.iter().flatten().copied().collect();
-        pks.into_iter().filter(|pk| !kept.contains(pk)).for_each(|pk| self.sweeper.probation.reloaded(pk, false));
+        pks.into_iter().filter(|pk| !kept.contains(pk)).for_each(|pk| self.sweeper.probation.not_reloaded(pk));
         reserved
     }
 

@@ -78,7 +78,12 @@ impl Shared {
         Some(tokio::spawn(async move {
             let result = shared.wake(pk).await;
             shared.sweeper.backoff.end(pk, &result);
-            shared.sweeper.probation.reloaded(pk, result.is_ok());
+            let probation = &shared.sweeper.probation;
+            if result.is_ok() {
+                probation.reloaded(pk)
+            } else {
+                probation.not_reloaded(pk)
+            }
             result.is_ok()
         }))
     }
