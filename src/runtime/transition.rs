@@ -97,11 +97,14 @@ impl Actor {
         let shared = self.shared.clone();
         let loaded = self.loaded.as_mut().ok_or(CommandError::Gone)?;
         loaded.update_fold(&shared.hub);
-        let (before, reservations) = (loaded.machine.running(), loaded.machine.reservations());
-        let caps = shared.caps(loaded.row.tenant);
-        let allowance = shared.allowance(&caps, self.room_for_retry.take());
+        let before = BeforeStep {
+            effects: loaded.machine.running(),
+            reservations: loaded.machine.reservations(),
+            caps: shared.caps(loaded.row.tenant),
+            recipients: loaded.recipients(extras, shared.own_address.public_console_urls()),
+        };
+        let allowance = shared.allowance(&before.caps, self.room_for_retry.take());
         let is_release = events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Released)));
-        let recipients = loaded.recipients(extras, shared.own_address.public_console_urls());
         let world = World { allowance: &allowance, admission, ..shared.world(&tools) };
         let stamp = || Stamp { now, seed: shared.clock.seed(), holder: lease.epoch };
         let step = match loaded.decide_all(&world, stamp, events) {
@@ -117,18 +120,7 @@ impl Actor {
         };
         let decided = DecisionResult::of(&step, loaded, extras);
         let changes_nothing = step.is_noop && !(is_release && loaded.row.status == ThreadStatus::Quarantined);
-        let reserved = ReservedBefore { reservations, caps };
-        Ok(Some(Box::new(UncommittedDecision {
-            now,
-            lease,
-            releases_lease,
-            before,
-            reserved,
-            recipients,
-            step,
-            decided,
-            changes_nothing,
-        })))
+        Ok(Some(Box::new(UncommittedDecision { now, lease, releases_lease, before, step, decided, changes_nothing })))
     }
 
     /// Builds the commit of a decision, with its outgoing deliveries, and what is left to do after the commit.
@@ -138,9 +130,7 @@ impl Actor {
         events: &[Arc<Event>],
         extras: &CommitExtras,
     ) -> Result<(Commit, Box<Prepared>), CommandError> {
-        let UncommittedDecision {
-            now, mut lease, releases_lease, before, reserved, recipients, mut step, decided, ..
-        } = decision;
+        let UncommittedDecision { now, mut lease, releases_lease, before, mut step, decided, .. } = decision;
         let shared = &self.shared;
         let loaded = self.loaded.as_mut().ok_or(CommandError::Gone)?;
         let has_no_effects = loaded.machine.running().is_empty();
@@ -152,20 +142,20 @@ impl Actor {
             lease.change = loaded.lease_when_idle();
         }
         let publication = loaded.publication(&step);
-        let reservations = Reservations { before: &reserved.reservations, after: &loaded.machine.reservations() };
-        let mut spending = Spending::of(loaded.row.tenant, &reserved.caps, reservations, &step.rows, now);
+        let reservations = Reservations { before: &before.reservations, after: &loaded.machine.reservations() };
+        let mut spending = Spending::of(loaded.row.tenant, &before.caps, reservations, &step.rows, now);
         let mut tally = Tally::of(&step, loaded.machine.run());
         if events.iter().any(|event| matches!(**event, Event::System(SystemEvent::Recovered))) {
-            tally.count_repeated_calls(&before, &step.rows);
+            tally.count_repeated_calls(&before.effects, &step.rows);
         }
-        let outgoing = match shared.outgoing(loaded, &step, recipients, extras, now).await {
+        let outgoing = match shared.outgoing(loaded, &step, before.recipients, extras, now).await {
             Ok(outgoing) => outgoing,
             Err(error) => {
                 self.loaded = None;
                 return Err(error.into());
             }
         };
-        shared.add_notices(&reserved.caps, &mut spending);
+        shared.add_notices(&before.caps, &mut spending);
         let mut delivery_kinds = outgoing.kinds();
         delivery_kinds.extend(spending.has_notices().then_some(TargetKind::Webhook));
         let thread = loaded.row.thread_id.clone();
@@ -177,14 +167,16 @@ impl Actor {
         commit.rows.extend(outgoing.rows);
         commit.spend = spending.changes();
         let is_holder = lease.epoch.is_some();
+        let effects_before = before.effects;
         let prepared =
-            Prepared { thread, before, is_holder, step, decided, publication, spending, tally, delivery_kinds };
+            Prepared { thread, effects_before, is_holder, step, decided, publication, spending, tally, delivery_kinds };
         Ok((commit, Box::new(prepared)))
     }
 
     /// After the commit: emits metrics, notifies senders and subscribers, and starts effects.
     async fn after_commit(&mut self, prepared: Box<Prepared>, events: &[Arc<Event>]) -> DecisionResult {
-        let Prepared { thread, before, is_holder, step, decided, publication, tally, delivery_kinds, .. } = *prepared;
+        let Prepared { thread, effects_before, is_holder, step, decided, publication, tally, delivery_kinds, .. } =
+            *prepared;
         tally.emit(&self.shared, thread.as_str()).await;
         if step.runs.iter().any(|run| run.status.is_terminal()) {
             failpoint::reached("final.committed");
@@ -194,7 +186,7 @@ impl Actor {
             self.forget_crashes().await;
         }
         self.publish(publication, &step).await;
-        self.start_and_abort_effects(&before, is_holder).await;
+        self.start_and_abort_effects(&effects_before, is_holder).await;
         decided
     }
 
@@ -305,27 +297,26 @@ struct UncommittedDecision {
     lease: CommitLease,
     /// The process drains and holds the lease, which it releases if nothing runs any more.
     releases_lease: bool,
-    /// The effects that ran before.
-    before: Vec<Effect>,
-    reserved: ReservedBefore,
-    recipients: Option<PushRecipients>,
+    before: BeforeStep,
     step: Step,
     decided: DecisionResult,
     /// Only the answer under an idempotency key is stored, if there is one.
     changes_nothing: bool,
 }
 
-/// The reservations of model calls before a decision, under these caps.
-struct ReservedBefore {
+/// What the thread had before a decision: what the step starts, ends, spends and announces is the difference.
+struct BeforeStep {
+    effects: Vec<Effect>,
+    /// Of model calls, under these caps.
     reservations: Vec<Reservation>,
     caps: SpendCaps,
+    recipients: Option<PushRecipients>,
 }
 
 /// What is left to do after the commit of a decision.
 struct Prepared {
     thread: ThreadId,
-    /// The effects that ran before.
-    before: Vec<Effect>,
+    effects_before: Vec<Effect>,
     /// Whether the committer may start effects.
     is_holder: bool,
     /// Without the rows and records that are committed.
