@@ -86,15 +86,22 @@ struct Detail<'a> {
 
 fn row_of(thread: &ThreadRow, record: &Record) -> Option<AuditRow> {
     let ruling = record.metadata.as_ref().and_then(|metadata| metadata.policy.as_ref());
-    let (actor, action, detail) = decision(&record.fact, ruling)?;
+    let Decided { by, what, detail } = decision(&record.fact, ruling)?;
     let run_id = record.run_id.as_str();
     let (rule, scope) = (ruling.map(|ruling| ruling.rule.as_str()), ruling.map(|ruling| ruling.scope));
     let detail = json!(Detail { run_id, rule, scope, ..detail });
-    Some(audit_row(thread, record.timestamp, actor, action, detail))
+    Some(audit_row(thread, record.timestamp, by, what, detail))
 }
 
-/// Who decided what, if the fact is a decision.
-fn decision<'a>(fact: &'a Fact, ruling: Option<&Ruling>) -> Option<(&'a str, &'static str, Detail<'a>)> {
+/// Who decided what.
+struct Decided<'a> {
+    by: &'a str,
+    what: &'static str,
+    detail: Detail<'a>,
+}
+
+/// The decision that the fact is, if it is one.
+fn decision<'a>(fact: &'a Fact, ruling: Option<&Ruling>) -> Option<Decided<'a>> {
     match fact {
         Fact::AgentResumed(body) => {
             let detail = Detail {
@@ -105,11 +112,11 @@ fn decision<'a>(fact: &'a Fact, ruling: Option<&Ruling>) -> Option<(&'a str, &'s
                 reason: body.reason.as_deref(),
                 ..Detail::default()
             };
-            Some((&body.decided_by, body.decision.as_str(), detail))
+            Some(Decided { by: &body.decided_by, what: body.decision.as_str(), detail })
         }
         Fact::SuspensionTimeout(body) => {
             let detail = Detail { suspension_id: Some(&body.suspension_id), ..Detail::default() };
-            Some((ServerActor::Timer.as_str(), body.policy.as_str(), detail))
+            Some(Decided { by: ServerActor::Timer.as_str(), what: body.policy.as_str(), detail })
         }
         // An agent that asks about a call of its own does so by its own policy.
         Fact::AgentSuspended(body) if body.kind == SuspensionKind::Approval && body.remote.is_none() => {
@@ -121,15 +128,12 @@ fn decision<'a>(fact: &'a Fact, ruling: Option<&Ruling>) -> Option<(&'a str, &'s
                 digest: body.digest.as_deref(),
                 ..Detail::default()
             };
-            Some((ServerActor::Policy.as_str(), ruling?.action.as_str(), detail))
+            Some(Decided { by: ServerActor::Policy.as_str(), what: ruling?.action.as_str(), detail })
         }
         Fact::ToolExecution(body) if ruling.is_some_and(|ruling| ruling.action == PolicyAction::Deny) => {
             let (call_id, tool_name) = (Some(&body.call_id), Some(body.tool_name.as_str()));
-            Some((
-                ServerActor::Policy.as_str(),
-                PolicyAction::Deny.as_str(),
-                Detail { call_id, tool_name, ..Detail::default() },
-            ))
+            let detail = Detail { call_id, tool_name, ..Detail::default() };
+            Some(Decided { by: ServerActor::Policy.as_str(), what: PolicyAction::Deny.as_str(), detail })
         }
         Fact::AgentSuspended(_)
         | Fact::ToolExecution(_)
