@@ -153,8 +153,10 @@ impl App {
             clock: components.clock,
         };
         // Last: it cannot be taken back, so neither a command nor a refused start does it.
-        if config.store.compress_log {
-            store.compress_log().await?;
+        match config.store.compress_log {
+            Some(true) => store.compress_log().await?,
+            None => store.compress_new_log().await?,
+            Some(false) => {}
         }
         let service = Service::start(service::Parts { runtime: parts, mcp }).await?;
         Ok(Self { config, store, keys, service })

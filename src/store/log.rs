@@ -50,6 +50,10 @@ pub trait LogStore: Send + Sync + 'static {
     /// From now on this process writes its entries compressed; it reads both forms anyway. Programs that do not know the
     /// compressed form can never use the database again.
     async fn compress_log(&self) -> Result<()>;
+
+    /// As [`compress_log`](Self::compress_log), if the database has no threads yet, or if programs that do not know the
+    /// compressed form cannot use it anyway.
+    async fn compress_new_log(&self) -> Result<()>;
 }
 
 /// How many entries with a `RUN_STARTED` are read at once: most callers look for one of the last runs.

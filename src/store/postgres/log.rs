@@ -36,6 +36,9 @@ ORDER BY o.seq DESC LIMIT $3";
 /// The lowest schema that a program must know.
 const RAISE_FLOOR: &str = "UPDATE schema_floor SET least = $1 WHERE least < $1";
 
+/// Whether no program that does not know this schema has anything to lose.
+const IS_NEW: &str = "SELECT least >= $1 OR NOT EXISTS (SELECT 1 FROM threads) AS is_new FROM schema_floor";
+
 #[async_trait]
 impl LogStore for Postgres {
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
@@ -56,14 +59,26 @@ impl LogStore for Postgres {
     }
 
     async fn compress_log(&self) -> Result<()> {
-        let raised = self.pool.execute(sqlx::query(RAISE_FLOOR).bind(COMPRESSED_LOG)).await?;
-        log::tell_raised(raised > 0);
+        log::tell_raised(self.raise_floor().await? > 0);
         self.committer.compress_log();
+        Ok(())
+    }
+
+    async fn compress_new_log(&self) -> Result<()> {
+        let found = self.pool.fetch_one(sqlx::query(IS_NEW).bind(COMPRESSED_LOG)).await?;
+        if found.flag("is_new")? {
+            self.raise_floor().await?;
+            self.committer.compress_log();
+        }
         Ok(())
     }
 }
 
 impl Postgres {
+    async fn raise_floor(&self) -> Result<u64> {
+        self.pool.execute(sqlx::query(RAISE_FLOOR).bind(COMPRESSED_LOG)).await
+    }
+
     async fn entries(&self, query: PgQuery<'_>) -> Result<Vec<Entry>> {
         let found = self.pool.fetch_all(query).await?;
         found.iter().map(Entry::read).collect()

@@ -36,6 +36,9 @@ ORDER BY o.seq DESC LIMIT ?3";
 /// The lowest schema that a program must know.
 const RAISE_FLOOR: &str = "UPDATE schema_floor SET least = ?1 WHERE least < ?1";
 
+/// Whether no program that does not know this schema has anything to lose.
+const IS_NEW: &str = "SELECT least >= ?1 OR NOT EXISTS (SELECT 1 FROM threads) AS is_new FROM schema_floor";
+
 #[async_trait]
 impl LogStore for Sqlite {
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
@@ -57,14 +60,26 @@ impl LogStore for Sqlite {
     }
 
     async fn compress_log(&self) -> Result<()> {
-        let raised = self.writer.write(|tx| tx.execute(RAISE_FLOOR, [COMPRESSED_LOG])).await?;
-        log::tell_raised(raised > 0);
+        log::tell_raised(self.raise_floor().await? > 0);
         self.committer.compress_log();
+        Ok(())
+    }
+
+    async fn compress_new_log(&self) -> Result<()> {
+        let is_new = sqlx::query_scalar(IS_NEW).bind(COMPRESSED_LOG).fetch_one(&self.readers).await;
+        if is_new.map_err(self.unreadable())? {
+            self.raise_floor().await?;
+            self.committer.compress_log();
+        }
         Ok(())
     }
 }
 
 impl Sqlite {
+    async fn raise_floor(&self) -> Result<usize> {
+        self.writer.write(|tx| tx.execute(RAISE_FLOOR, [COMPRESSED_LOG])).await
+    }
+
     async fn entries(&self, query: Query<'_, sqlx::Sqlite, SqliteArguments>) -> Result<Vec<Entry>> {
         query.fetch_all(&self.readers).await.map_err(self.unreadable())?.iter().map(Entry::read).collect()
     }

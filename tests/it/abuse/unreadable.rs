@@ -135,7 +135,8 @@ async fn settings_that_cannot_be_read_break_no_list_of_threads() {
 #[tokio::test]
 async fn an_entry_of_the_log_that_cannot_be_read_is_left_out() {
     let folder = tempfile::tempdir().unwrap();
-    let sql = "UPDATE observations SET body = '{' WHERE pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')
+    let sql = "UPDATE observations SET body = '{', compressed = NULL
+               WHERE pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')
                AND seq = (SELECT min(seq) FROM observations)";
     let (instance, _) = spoilt(folder.path(), &[sql]).await;
     let (service, caller) = (instance.service(), instance.caller());

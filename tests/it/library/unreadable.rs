@@ -116,10 +116,11 @@ async fn usage_of_others_than_a_thread_whose_terms_cannot_be_read_is_forgotten()
     clocked.instance.close().await;
 }
 
-const NO_ENTRY: &str = "UPDATE observations SET body = '{' WHERE pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')
+const NO_ENTRY: &str = "UPDATE observations SET body = '{', compressed = NULL
+    WHERE pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')
     AND seq = (SELECT max(seq) FROM observations WHERE pk = (SELECT pk FROM threads WHERE thread_id = 'hurt'))";
-const NO_ENTRIES: &str =
-    "UPDATE observations SET body = '{' WHERE pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')";
+const NO_ENTRIES: &str = "UPDATE observations SET body = '{', compressed = NULL
+    WHERE pk = (SELECT pk FROM threads WHERE thread_id = 'hurt')";
 
 /// It is not said to be shortened, because a repetition would end at the same place.
 #[tokio::test]

@@ -9,13 +9,16 @@ use serde_json::{Value, json};
 use super::story;
 use crate::support::demo;
 use crate::support::http::soon;
-use crate::support::process::{Address, Place, Server};
+use crate::support::process::{Address, Place, Server, program};
 
 /// The program that `scripts/previous-release` has built.
 fn previous() -> PathBuf {
     let path = Variables::of_process().get("PES_PREVIOUS").map(PathBuf::from);
     path.expect("PES_PREVIOUS names the program that scripts/previous-release prints")
 }
+
+/// The previous release cannot read the compressed log of a new database.
+const PLAIN_LOG: (&str, &str) = ("PES_STORE_COMPRESS_LOG", "false");
 
 #[derive(Clone, Copy)]
 enum Release {
@@ -26,8 +29,8 @@ enum Release {
 impl Release {
     async fn start(self, place: &Place, failpoint: Option<&str>) -> Server {
         match self {
-            Release::Previous => Server::of(&previous(), place, failpoint).await,
-            Release::This => Server::start(place, failpoint).await,
+            Release::Previous => Server::of(&previous(), place, failpoint, &[]).await,
+            Release::This => Server::of(&program(), place, failpoint, &[PLAIN_LOG]).await,
         }
     }
 }

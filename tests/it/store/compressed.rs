@@ -8,7 +8,7 @@ use pes::domain::ids::ThreadPk;
 use pes::domain::observation::{ObservationType, Record};
 use pes::store::sqlite::Sqlite;
 use pes::store::{Commit, ObservationAsk, Store};
-use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
 use super::bed::{Bed, record};
@@ -70,6 +70,15 @@ impl Beside {
             Self::Sqlite(connection) => sqlx::query_scalar(FLOOR).fetch_one(connection).await.unwrap(),
             Self::Postgres(connection) => sqlx::query_scalar(FLOOR).fetch_one(connection).await.unwrap(),
         }
+    }
+
+    async fn lower_floor(&mut self) {
+        let sql = "UPDATE schema_floor SET least = 1";
+        match self {
+            Self::Sqlite(connection) => connection.execute(sql).await.map(drop),
+            Self::Postgres(connection) => connection.execute(sql).await.map(drop),
+        }
+        .unwrap();
     }
 
     /// Cuts the entry with the seq 4 in half.
@@ -144,6 +153,34 @@ async fn an_entry_that_cannot_be_decompressed_is_left_out(home: Home) {
     bed.store.close().await;
 }
 
+async fn a_new_log_is_compressed_and_no_older_one_is(home: Home) {
+    let bed = home.open().await;
+    let mut beside = home.connect().await;
+    bed.store.compress_new_log().await.unwrap();
+    let pk = bed.thread("t").await;
+    write(&bed, pk, 1).await;
+    let (texts, compressed, ..) = beside.forms().await;
+    assert_eq!((texts, compressed, beside.floor().await), (0, 1, 18));
+    bed.store.close().await;
+    drop(bed);
+
+    let raised = home.open().await;
+    raised.store.compress_new_log().await.unwrap();
+    write(&raised, pk, 1).await;
+    let (texts, compressed, ..) = beside.forms().await;
+    assert_eq!((texts, compressed), (0, 2), "the floor is raised already");
+    raised.store.close().await;
+    drop(raised);
+
+    beside.lower_floor().await;
+    let older = home.open().await;
+    older.store.compress_new_log().await.unwrap();
+    write(&older, pk, 1).await;
+    let (texts, compressed, ..) = beside.forms().await;
+    assert_eq!((texts, compressed, beside.floor().await), (1, 2, 1), "it has a thread");
+    older.store.close().await;
+}
+
 fn sqlite() -> Home {
     Home::Sqlite(tempfile::tempdir().unwrap())
 }
@@ -170,4 +207,14 @@ async fn an_entry_that_cannot_be_decompressed_is_left_out_on_sqlite() {
 #[tokio::test]
 async fn an_entry_that_cannot_be_decompressed_is_left_out_on_postgresql() {
     an_entry_that_cannot_be_decompressed_is_left_out(postgres().await).await;
+}
+
+#[tokio::test]
+async fn a_new_log_is_compressed_and_no_older_one_is_on_sqlite() {
+    a_new_log_is_compressed_and_no_older_one_is(sqlite()).await;
+}
+
+#[tokio::test]
+async fn a_new_log_is_compressed_and_no_older_one_is_on_postgresql() {
+    a_new_log_is_compressed_and_no_older_one_is(postgres().await).await;
 }

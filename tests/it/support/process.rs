@@ -123,12 +123,12 @@ pub struct Server {
 impl Server {
     /// Starts it, and returns once it answers. `failpoint` is `name@n`.
     pub async fn start(place: &Place, failpoint: Option<&str>) -> Self {
-        Self::of(Path::new(env!("CARGO_BIN_EXE_pes")), place, failpoint).await
+        Self::of(&program(), place, failpoint, &[]).await
     }
 
-    /// The same with another build of the program.
-    pub async fn of(program: &Path, place: &Place, failpoint: Option<&str>) -> Self {
-        let (mut child, pipe) = spawn(program, place, failpoint);
+    /// The same with another build of the program, or with further variables.
+    pub async fn of(program: &Path, place: &Place, failpoint: Option<&str>, settings: &[(&str, &str)]) -> Self {
+        let (mut child, pipe) = spawn(program, place, failpoint, settings);
         let mut said = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut address = None;
         loop {
@@ -149,7 +149,7 @@ impl Server {
 
     /// Starts a process that reaches its failpoint before it answers, and kills it there.
     pub async fn killed_before_it_answers(place: &Place, failpoint: &str) {
-        let (mut child, mut pipe) = spawn(Path::new(env!("CARGO_BIN_EXE_pes")), place, Some(failpoint));
+        let (mut child, mut pipe) = spawn(&program(), place, Some(failpoint), &[]);
         soon(pipe.read_line(&mut String::new())).await.expect("the pipe stays open");
         child.kill().await.expect("it can be killed");
     }
@@ -183,7 +183,17 @@ impl Server {
     }
 }
 
-fn spawn(program: &Path, place: &Place, failpoint: Option<&str>) -> (Child, BufReader<pipe::Receiver>) {
+/// The program of this release.
+pub fn program() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_pes"))
+}
+
+fn spawn(
+    program: &Path,
+    place: &Place,
+    failpoint: Option<&str>,
+    settings: &[(&str, &str)],
+) -> (Child, BufReader<pipe::Receiver>) {
     // A reader of a fifo sees its end as soon as nobody has it open for writing, and `reached` would return at once. So
     // this side holds the writing end, too, and the read waits for the process.
     let pipe = pipe::OpenOptions::new().read_write(true).open_receiver(place.file("pipe")).expect("the fifo");
@@ -194,6 +204,7 @@ fn spawn(program: &Path, place: &Place, failpoint: Option<&str>) -> (Child, BufR
     // Ignore proxies that the environment names.
     command.envs(["http_proxy", "https_proxy", "all_proxy"].map(|name| (name, "http://127.0.0.1:1")));
     command.envs(place.database.as_ref().map(|database| ("DATABASE_URL", database.url())));
+    command.envs(settings.iter().copied());
     command.envs(failpoint.map(|name| ("PES_FAILPOINT", name)));
     command.env("PES_FAILPOINT_PIPE", place.file("pipe"));
     command.current_dir(place.folder.path()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);

@@ -92,6 +92,7 @@ passed_on! {
     facts(pk: ThreadPk, run: &RunId, until: i64) -> Vec<Recorded>;
     run_began(pk: ThreadPk, run: &RunId) -> Option<i64>;
     compress_log() -> ();
+    compress_new_log() -> ();
 }
 
 passed_on! {
