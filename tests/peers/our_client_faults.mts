@@ -152,7 +152,21 @@ const stories: Record<string, () => Promise<void>> = {
     const question = { suspensionId: "sus_1" };
     await assert.rejects(pes.answer("t", question, 1n), TypeError);
     await assert.rejects(pes.answer("t", question, 1, { idempotencyKey: "\n€" }), TypeError);
-    await assert.rejects(new Pes("nowhere").run("run_1"), TypeError);
+    for (const url of ["127.0.0.1:7070", "localhost:7070", "", "ftp://127.0.0.1", "http://", "http://127.0.0.1:7070?a=1"]) {
+      assert.throws(() => new Pes(url), (error) => error instanceof TypeError && error.message.endsWith(` not ${url}`));
+    }
+    const isTold = (error: unknown) => error instanceof TypeError && !error.message.includes("pes_a");
+    assert.throws(() => new Pes({ url: "http://127.0.0.1:9", key: "pes_a\nb" }), isTold);
+  },
+
+  async "a key is sent as a file has it, and an empty one is none"() {
+    const echo: Answer = async (asked) => [JSON.stringify(asked.request.headers.authorization ?? "none"), "application/json"];
+    await withServer(echo, async (url) => {
+      for (const [key, sent] of [["pes_a\n", "Bearer pes_a"], [" ", "none"], ["", "none"]] as const) {
+        assert.equal(await new Pes({ url, key }).request("GET", "/whoami"), sent);
+      }
+      assert.equal(await new Pes(url).request("GET", "/whoami"), "none");
+    });
   },
 
   async "whoever comes again behind a shortened log gets a gap"() {

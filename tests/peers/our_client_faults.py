@@ -189,12 +189,33 @@ async def a_refusal_of_every_websocket_is_told() -> None:
 
 async def what_cannot_be_sent_is_refused_at_once() -> None:
     async with Pes("http://127.0.0.1:9", retry_for=0) as pes:
-        for value, key, mistake in (({1}, None, TypeError), (1, "€", UnicodeEncodeError)):
+        for value, key, mistake in (({1}, None, TypeError), (1, "€", ValueError), (1, "a\n", ValueError)):
             try:
                 await pes.answer("t", {"suspensionId": "sus_1"}, value, idempotency_key=key)
                 raise AssertionError("it is sent")
             except mistake:
                 pass
+    for url in ("127.0.0.1:7070", "localhost:7070", "", "ftp://127.0.0.1", "http:///threads", "http://127.0.0.1:7070?a=1"):
+        try:
+            Pes(url)
+            raise AssertionError(f"{url} is no address")
+        except ValueError as error:
+            assert repr(url) in str(error), error
+    try:
+        Pes("http://127.0.0.1:9", "pes_a\nb")
+        raise AssertionError("it is no key")
+    except ValueError as error:
+        assert "pes_a" not in str(error), error
+
+
+async def a_key_is_sent_as_a_file_has_it_and_an_empty_one_is_none() -> None:
+    async def echo(asked: Asked) -> tuple[str, str]:
+        return json.dumps(asked.all("authorization")), "application/json"
+
+    async with server(echo) as url:
+        for key, sent in (("pes_a\n", ["Bearer pes_a"]), (" ", []), ("", []), (None, [])):
+            async with Pes(url, key) as pes:
+                assert await pes.request("GET", "/whoami") == sent, key
 
 
 async def whoever_comes_again_behind_a_shortened_log_gets_a_gap() -> None:
@@ -285,6 +306,7 @@ STORIES = (
     a_refusal_of_a_websocket_that_passes_is_waited_out,
     a_refusal_of_every_websocket_is_told,
     what_cannot_be_sent_is_refused_at_once,
+    a_key_is_sent_as_a_file_has_it_and_an_empty_one_is_none,
     whoever_comes_again_behind_a_shortened_log_gets_a_gap,
     whoever_wants_some_types_and_was_too_slow_lost_none_of_them,
     whoever_wants_some_types_is_told_what_was_removed_while_they_were_read,

@@ -174,7 +174,7 @@ class Socket {
     const Implementation = http.options.WebSocket ?? globalThis.WebSocket;
     if (!Implementation) throw new PesUnreachable("This platform has no WebSocket: use Node 22, start Node 20 with --experimental-websocket, or give one as an option.");
     url.protocol = url.protocol.replace("http", "ws");
-    const { key } = http.options;
+    const { key } = http;
     this.socket = new Implementation(url, key === undefined ? ["pes.v1"] : ["pes.v1", `bearer.${base64url(key)}`]);
     this.socket.onopen = () => (this.wasOpen = true);
     this.socket.onmessage = ({ data }) => this.hear(String(data));

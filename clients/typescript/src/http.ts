@@ -66,9 +66,15 @@ type Attempt = { answer: unknown } | { error: Error; mayRepeat: boolean; afterMs
 
 export class Http {
   readonly base: string;
+  /** Without white space around it, as files have it; an empty one is none. */
+  readonly key: string | undefined;
 
   constructor(readonly options: PesOptions) {
-    this.base = options.url.replace(/\/+$/, "");
+    const { url, key } = options;
+    if (!isAddress(url)) throw new TypeError(`The address of a server is http://HOST:PORT or https://HOST, not ${url}`);
+    this.base = url.replace(/\/+$/, "");
+    this.key = key?.trim() || undefined;
+    if (this.key !== undefined && !/^[ -~]+$/.test(this.key)) throw new TypeError("The key has characters that no key has.");
   }
 
   /** The address of a path; `undefined` members of the query are left out. */
@@ -88,7 +94,7 @@ export class Http {
     // Names of any case: a second `content-type` beside the caller's own would be refused.
     const headers = new Headers(options.headers);
     if (!headers.has("accept")) headers.set("accept", "application/json");
-    if (this.options.key !== undefined) headers.set("authorization", `Bearer ${this.options.key}`);
+    if (this.key !== undefined) headers.set("authorization", `Bearer ${this.key}`);
     if (idempotencyKey !== undefined) headers.set("idempotency-key", idempotencyKey);
     if (body !== undefined && !headers.has("content-type")) headers.set("content-type", "application/json");
     const isText = typeof body === "string" && isOtherThanJson(headers);
@@ -125,6 +131,12 @@ export class Http {
       return { error: new PesUnreachable(`${init.method} ${url}: ${cause}`, { cause }), mayRepeat: true };
     }
   }
+}
+
+function isAddress(url: string): boolean {
+  if (!URL.canParse(url)) return false;
+  const { protocol, search, hash } = new URL(url);
+  return /^https?:$/.test(protocol) && search === "" && hash === "";
 }
 
 function isOtherThanJson(headers: Headers): boolean {

@@ -29,6 +29,7 @@ const WAIT_SECONDS = 50;
 export class Pes {
   private readonly http: Http;
 
+  /** A `TypeError`: the URL is no address of a server, or the key cannot be a key. */
   constructor(options: PesOptions | string) {
     this.http = new Http(typeof options === "string" ? { url: options } : options);
   }

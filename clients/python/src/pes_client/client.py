@@ -40,7 +40,10 @@ class Question(TypedDict):
 
 
 class Pes:
-    """`async with Pes(url, key) as pes`. `retry_for`: how many seconds after its first failure a request is repeated."""
+    """`async with Pes(url, key) as pes`. `retry_for`: how many seconds after its first failure a request is repeated.
+
+    A `ValueError`: `url` is no address of a server, or `key` cannot be a key.
+    """
 
     def __init__(self, url: str, key: str | None = None, *, retry_for: float = 30.0) -> None:
         self._http = Http(url, key, retry_for)

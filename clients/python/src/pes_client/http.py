@@ -3,8 +3,10 @@
 import asyncio
 import json
 import random
+import re
 import time
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -15,6 +17,8 @@ TIMEOUT = 30.0
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 5.0
 PASSING = (408, 429, 502, 503, 504)
+# What the value of a header may be.
+SENDABLE = re.compile(r"([!-~]([ -~]*[!-~])?)?")
 
 
 def backoff(attempt: int) -> float:
@@ -34,9 +38,9 @@ class Failed(Exception):
 
 class Http:
     def __init__(self, url: str, key: str | None, retry_for: float) -> None:
-        self.base = url.rstrip("/")
+        self.base = address(url)
         self.headers = {"accept": "application/json"}
-        if key is not None:
+        if key := sendable(key):
             self.headers["authorization"] = f"Bearer {key}"
         self.retry_for = retry_for
         # No limit: requests that wait for a run would keep all others waiting.
@@ -60,6 +64,9 @@ class Http:
         sent = {name.lower(): value for name, value in (headers or {}).items()}
         if idempotency_key is not None:
             sent["idempotency-key"] = idempotency_key
+        for name, value in sent.items():
+            if not SENDABLE.fullmatch(value):
+                raise ValueError(f"the header {name} cannot be sent: {value!r}")
         content = None
         if isinstance(body, str) and is_other_than_json(sent.get("content-type")):
             content = body.encode()
@@ -97,6 +104,22 @@ class Http:
         if may_be_text and response.is_success and is_other_than_json(response.headers.get("content-type")):
             return response.text
         return read(response.status_code, response.headers.get("retry-after"), response.content)
+
+
+def address(url: str) -> str:
+    """The server's address, to which paths are added."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+        raise ValueError(f"the address of a server is http://HOST:PORT or https://HOST, not {url!r}")
+    return parts.geturl().rstrip("/")
+
+
+def sendable(key: str | None) -> str | None:
+    """The key without white space around it, as files have it; an empty one is none."""
+    key = (key or "").strip() or None
+    if key is not None and not SENDABLE.fullmatch(key):
+        raise ValueError("the key has characters that no key has")
+    return key
 
 
 def is_other_than_json(content_type: str | None) -> bool:
