@@ -210,11 +210,20 @@ install_our_clients() {
     rm -rf "$ts/node_modules/pes-client"
     npm install --prefix "$ts" --no-audit --no-fund --silent --no-save --no-package-lock "$ts"/pes-client-*.tgz || return 1
     cp tests/peers/our_client.mts tests/peers/our_client_faults.mts examples/approve.mts "$ts"
+    first_block clients/typescript/README.md >"$ts/shown.mts"
     "$ts/node_modules/.bin/tsc" --strict --target es2022 --module nodenext --types node --typeRoots "$ts/node_modules/@types" \
         --outDir "$ts/built" "$ts"/*.mts >&2 || return 1
-    install_pip "$py" 'our client in Python' build==1.3.0 mypy==2.4.1 || return 1
+    install_pip "$py" 'our client in Python' build==1.3.0 mypy==2.4.1 pyright==1.1.414 || return 1
     rm -rf "$py/dist"
     "$py/bin/python" -m build --outdir "$py/dist" clients/python >"$py/build.log" 2>&1 || { tail -n 20 "$py/build.log" >&2; return 1; }
     "$py/bin/pip" install -q --disable-pip-version-check --force-reinstall "$py"/dist/*.whl >&2 || return 1
-    "$py/bin/mypy" --strict --cache-dir "$py/mypy" tests/peers/our_client.py tests/peers/our_client_faults.py examples/approve.py >&2
+    first_block clients/python/README.md >"$py/shown.py"
+    "$py/bin/mypy" --strict --cache-dir "$py/mypy" tests/peers/our_client.py tests/peers/our_client_faults.py \
+        examples/approve.py "$py/shown.py" >&2 || return 1
+    "$py/bin/pyright" --pythonpath "$py/bin/python" examples/approve.py "$py/shown.py" >&2
+}
+
+# first_block FILE: the first block of code of a document.
+first_block() {
+    awk '/^```/ { if (is_in) exit; is_in = 1; next } is_in' "$1"
 }
