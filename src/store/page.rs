@@ -5,11 +5,18 @@ use super::columns::Columns;
 use super::{Error, Result};
 use crate::domain::hex;
 
-/// Keyset paging: everything strictly after `cursor` in the list's order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Keyset paging: everything strictly after `cursor` in the list's order. By default the first 100.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageAsk {
     pub cursor: Option<String>,
+    /// At least 1: a page without room looks like the end of the list.
     pub limit: u32,
+}
+
+impl Default for PageAsk {
+    fn default() -> Self {
+        Self::first(100)
+    }
 }
 
 /// The order of a list.
