@@ -79,6 +79,7 @@ impl App {
 
     /// Like [`build`](Self::build), on a store that is open already.
     pub async fn with_store(store: Arc<dyn Store>, config: Config) -> Result<Self, Error> {
+        install_metrics(&config);
         let components = Components::of(&config)?;
         Self::assemble_with_keys(config, components, store).await
     }
@@ -95,7 +96,6 @@ impl App {
     }
 
     pub(crate) async fn assemble(mut config: Config, mut components: Components) -> Result<Self, Error> {
-        install_metrics(&config);
         config.check()?;
         service::check_system_prompt(&config.agent)?;
         service::check_execution(&config.agent)?;

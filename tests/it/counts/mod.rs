@@ -17,7 +17,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Counts in this process if it runs only the test of this name, otherwise in a child process that does.
-fn alone(test: &str, count: impl AsyncFnOnce()) {
+pub(crate) fn alone(test: &str, count: impl AsyncFnOnce()) {
     let only = ["--exact", test, "--nocapture"];
     if std::env::args().skip(1).eq(only) {
         return tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(count());

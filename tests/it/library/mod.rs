@@ -9,6 +9,7 @@ mod deleted_meanwhile;
 #[path = "../../../examples/embed.rs"]
 #[allow(dead_code, reason = "an example has its own main")]
 mod embed;
+mod embedded;
 mod ended_keys;
 mod forgotten;
 mod held;
