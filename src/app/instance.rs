@@ -145,7 +145,11 @@ impl Instance {
     }
 
     /// Sends a query and waits for the response. A failed run returns its error. A run that waits for a person returns the
-    /// fault `suspended`, whose `suspensions` say what to [`resume`](Self::resume).
+    /// fault `suspended`, whose `suspensions` say what to [`resume`](Self::resume); a cancelled one `run_cancelled`. If
+    /// the instance is closed meanwhile, that is the fault `draining`, whose `runId` continues at the next start.
+    ///
+    /// Once the query is stored the run goes on, also if this future is dropped: [`runs::cancel`] ends it,
+    /// [`runs::wait`] waits for it again. If the future is dropped earlier, it is unknown whether there is a run.
     pub async fn process(&self, props: AgentProps) -> Result<AgentFinalResponse, Fault> {
         let ask = ProcessAsk {
             query: props.query,
@@ -179,7 +183,9 @@ impl Instance {
         &self.caller
     }
 
-    /// Ends the work under way and closes the store. Unfinished runs continue at the next start.
+    /// Ends the work under way, for at most `runtime.drain_ms`, and closes the store. Unfinished runs continue at the next
+    /// start. If tasks share the instance, `service().close()` does the same: their [`process`](Self::process) ends then. The
+    /// data folder may be opened again once all clones of the [`Service`] are dropped.
     pub async fn close(self) {
         self.app.close().await;
     }
@@ -189,7 +195,12 @@ impl Instance {
             return Err(Fault::new(Code::Internal, "An answer was replayed although there was no key."));
         };
         loop {
-            let waited = runs::wait(&self.app.service, &self.caller, &run_id, Duration::from_secs(3_600)).await?;
+            let service = &self.app.service;
+            let waited = tokio::select! {
+                biased;
+                waited = runs::wait(service, &self.caller, &run_id, Duration::from_secs(3_600)) => waited?,
+                () = service.stopped() => return Err(closed_fault(&run_id)),
+            };
             match waited.run.status {
                 RunStatus::Completed | RunStatus::Failed => return response_of(waited.run),
                 RunStatus::Cancelled => return Err(Fault::new(Code::RunCancelled, "The run was cancelled.")),
@@ -207,6 +218,11 @@ fn response_of(run: RunResource) -> Result<AgentFinalResponse, Fault> {
         Some(error) if run.status == RunStatus::Failed => Err(Fault::new(error.code, error.message)),
         Some(_) | None => Ok(response),
     }
+}
+
+fn closed_fault(run: &RunId) -> Fault {
+    let detail = "The instance was closed; the run continues at its next start.";
+    Fault::new(Code::Draining, detail).with("runId", run.as_str())
 }
 
 fn suspended_fault(run: &RunId, suspensions: Vec<Value>) -> Fault {

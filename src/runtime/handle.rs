@@ -93,6 +93,11 @@ impl Runtime {
         self.0.stop.is_draining()
     }
 
+    /// Returns when nothing runs in this process any more, and nothing will.
+    pub(crate) async fn stopped(&self) {
+        self.0.stop.halted.cancelled().await;
+    }
+
     /// Whether effects may start in this process now.
     pub(crate) fn holds_lease(&self) -> bool {
         self.0.lease_keeper.current_lease().is_some()

@@ -153,6 +153,11 @@ impl Service {
         self.runtime.close_store().await;
     }
 
+    /// Returns when it was drained: nothing runs in this process any more.
+    pub(crate) async fn stopped(&self) {
+        self.runtime.stopped().await;
+    }
+
     /// How many threads have an actor in memory now.
     pub fn active_threads(&self) -> usize {
         self.runtime.active_threads()
