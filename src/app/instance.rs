@@ -97,7 +97,8 @@ impl Builder {
         self.sources.push(source);
         self
     }
-    /// Adds an agent core; threads select it with `agentCore`.
+    /// Adds an agent core; threads select it with `agentCore`, and `config.agent.core` names that of new threads.
+    /// Its name must not be that of another core: `pes` and `react` are taken.
     pub fn core(mut self, core: Arc<dyn Core>) -> Self {
         self.cores.push(core);
         self

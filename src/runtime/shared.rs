@@ -2,6 +2,7 @@
 //!
 //! The methods that belong to one part are in its file.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -79,6 +80,17 @@ pub(crate) fn find_core<'c>(cores: &'c [Arc<dyn Core>], name: &str) -> Result<&'
         let known: Vec<&str> = cores.iter().map(|core| core.name()).collect();
         Fault::new(Code::Invalid, format!("There is no agent core `{name}`; use one of: {}.", known.join(", ")))
     })
+}
+
+/// Of two cores with one name the second would never be used.
+pub(super) fn check_core_names(cores: &[Arc<dyn Core>]) -> Result<(), Fault> {
+    let mut names = HashSet::new();
+    match cores.iter().find(|core| !names.insert(core.name())) {
+        Some(second) => {
+            Err(Fault::new(Code::Invalid, format!("The agent core `{}` is registered twice.", second.name())))
+        }
+        None => Ok(()),
+    }
 }
 
 impl Shared {

@@ -14,7 +14,7 @@ use super::long_queries::LongQueries;
 use super::models::ModelAccess;
 use super::own_address::OwnAddress;
 use super::prepared_spans::PreparedSpans;
-use super::shared::{Shared, find_core};
+use super::shared::{Shared, check_core_names, find_core};
 use super::spans::TraceExporter;
 use super::tenant_runs::TenantRuns;
 use crate::a2a::directory::Directory;
@@ -67,6 +67,7 @@ impl Runtime {
     /// Registers this process and starts the background tasks. Every unfinished run continues.
     pub async fn start(parts: Parts) -> Result<Self, StartError> {
         // Before the process is registered: one that ends without unregistering counts as crashed.
+        check_core_names(&parts.cores)?;
         find_core(&parts.cores, &parts.config.agent.core)?;
         let runtime = &parts.config.runtime;
         let name = runtime.replica.clone();

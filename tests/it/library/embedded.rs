@@ -9,6 +9,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use pes::domain::fault::Code;
 use pes::domain::run::RunStatus;
 use pes::domain::tool::{ToolClass, ToolError, ToolSpec};
+use pes::engine::pes::Pes;
 use pes::service::runs;
 use pes::store::PageAsk;
 use pes::tool::{Tool, ToolContext, ToolOutput};
@@ -91,6 +92,13 @@ async fn a_run_goes_on_if_the_future_that_asked_for_it_is_dropped() {
     let waited = soon(runs::wait(service, caller, &runs[0].run_id, Duration::from_secs(3_600))).await.unwrap();
     assert_eq!(waited.run.status, RunStatus::Completed);
     instance.close().await;
+}
+
+#[tokio::test]
+async fn a_core_whose_name_is_taken_is_refused() {
+    let built = Instance::build(demo::at_once()).store(fresh_store().await).core(Arc::new(Pes::planned()));
+    let Err(error) = built.open().await else { panic!("it would never be used") };
+    assert_eq!(error.to_string(), "The agent core `pes` is registered twice.");
 }
 
 /// The recorder of a server keeps each sample until the server counts it, which an instance has nobody for.
