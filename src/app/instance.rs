@@ -10,6 +10,18 @@
 //! instance.close().await;
 //! # Ok(()) }
 //! ```
+//!
+//! `Config::default()` reads no file and no variable, and has the demo model. With
+//! [`Layers`](crate::config::layers::Layers) a program is configured as the server is; a model of a provider needs
+//! `config.models.openai.api_key = Some("sk-…".into())`, or the like.
+//!
+//! Everything else is a function of [`service`](crate::service): watching a run ([`feed`](crate::service::feed)), questions
+//! ([`suspensions`](crate::service::suspensions)), cancelling ([`runs`]), conversations
+//! ([`threads`](crate::service::threads)). `examples/` shows each: `watch.rs` follows a run and answers what it asks.
+//!
+//! An instance needs a tokio runtime with timers and IO. Several may live in one process, each with a data folder of its own. It
+//! installs nothing for the whole process: metrics go to the recorder of the crate `metrics` that the program has set
+//! before, the log to its subscriber of `tracing`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,16 +62,19 @@ pub struct AgentProps {
     pub history: Vec<HistoryMessage>,
     /// The place in the conversation where the query continues; absent: its end.
     pub continue_at: Option<ContinueAt>,
+    /// Settings of this run, which win over those of the thread and of the configuration.
     pub options: CallOptions,
 }
 
 impl AgentProps {
+    /// A query at the end of this conversation, with the settings of its thread.
     pub fn new(thread_id: impl Into<String>, query: impl Into<String>) -> Self {
         Self { thread_id: thread_id.into(), query: query.into(), ..Self::default() }
     }
 }
 
-/// A running PES inside another program.
+/// A running PES inside another program. Dropping it without [`close`](Self::close) stops nothing: its tasks run, and the data
+/// folder is locked, until the tokio runtime ends.
 pub struct Instance {
     app: App,
     caller: Caller,
@@ -109,7 +124,7 @@ impl Builder {
         self
     }
 
-    /// Opens the store and starts the runtime, which continues unfinished runs.
+    /// Opens the store and starts the runtime, which continues unfinished runs. Panics outside of a tokio runtime.
     pub async fn open(self) -> Result<Instance, Error> {
         let mut components = match self.models {
             Some(models) => Components::with(&self.config, models),
@@ -133,6 +148,7 @@ impl Builder {
 }
 
 impl Instance {
+    /// Begins with this configuration; [`Builder::open`] starts the instance.
     pub fn build(config: Config) -> Builder {
         Builder {
             config,
@@ -168,7 +184,8 @@ impl Instance {
         self.wait_for_response(receipt).await
     }
 
-    /// Answers a suspension, and waits like [`process`](Self::process).
+    /// Answers a suspension, and waits like [`process`](Self::process). An [`Answer`] is read from JSON, as the API takes it:
+    /// `{"suspensionId": …, "approved": true}`.
     pub async fn resume(&self, thread_id: &str, answer: Answer) -> Result<AgentFinalResponse, Fault> {
         let receipt = runs::resume(&self.app.service, &self.caller, &thread_id.into(), answer, None).await?;
         self.wait_for_response(receipt).await
@@ -180,6 +197,7 @@ impl Instance {
         &self.app.service
     }
 
+    /// Who this program is to the use cases: the tenant `default` with all scopes.
     pub fn caller(&self) -> &Caller {
         &self.caller
     }

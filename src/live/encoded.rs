@@ -60,7 +60,8 @@ impl EncodedKind {
     }
 }
 
-/// One frame of the contract's live events. Clones of its bytes are references.
+/// One frame of the contract's live events. Clones of its bytes are references. One of a thread's feed is read by
+/// `serde_json::from_slice::<Frame>(&frame.json())`.
 #[derive(Debug)]
 pub struct Encoded {
     pub kind: EncodedKind,

@@ -46,6 +46,7 @@ pub use recorded::recorded;
 /// stream without either as `FailureKind::Incomplete`.
 pub type DeltaStream = BoxStream<'static, Result<Delta, ModelFailure>>;
 
+/// A provider's client. One of a program's own reaches an instance by a [`Catalog`] of its own.
 #[async_trait]
 pub trait ChatModel: Send + Sync {
     /// Sends the request once, without retries. Errors before the first byte and in the middle of the stream are

@@ -28,7 +28,9 @@ const SLOW_READER_AFTER: Duration = Duration::from_millis(500);
 /// How many bytes of a backlog are in memory for one subscriber. The rest is read after those are sent.
 const MAX_BACKLOG_BYTES: usize = 256 << 10;
 
-/// The events of one thread for one subscriber. Dropping it unsubscribes.
+/// The events of one thread for one subscriber. Dropping it unsubscribes. It ends when the thread is deleted, when its
+/// subscriber is too slow (after a `gap`), and when the server stops (after `draining`): the next one begins after the last
+/// seq that was received.
 pub struct Feed {
     service: Service,
     caller: Caller,
@@ -63,6 +65,7 @@ enum FeedSource {
     Ended,
 }
 
+/// Opens a feed on a thread that exists.
 pub async fn open(service: &Service, caller: &Caller, id: &ThreadId, ask: FeedAsk) -> Result<Feed> {
     let row = threads::row(service, caller, id).await?;
     let live = service.hub.subscribe(row.pk, SubscriptionFilter { tokens: ask.tokens, types: ask.subscribed_types() });

@@ -1,4 +1,5 @@
-//! A thread's log as clients read it: page by page, or as a live feed.
+//! A thread's log as clients read it: page by page, or as a live feed, whose frames programs read as
+//! [`Frame`](crate::domain::frame::Frame).
 
 mod early;
 mod folds;
@@ -15,6 +16,7 @@ use crate::domain::fault::Fault;
 use crate::domain::ids::{RunId, ThreadPk};
 use crate::domain::observation::{Observation, ObservationType};
 
+pub use crate::live::{Encoded, EncodedKind};
 pub use early::EarlySubscription;
 pub use live::{Feed, after_seq, before, continued, open, subscribe};
 pub use log::page;
@@ -48,11 +50,13 @@ impl Default for After {
     }
 }
 
+/// What a feed sends. By default all observations from the beginning of the log, and without an end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FeedAsk {
     pub after: After,
     /// Empty = all.
     pub types: Vec<ObservationType>,
+    /// Whether the text of models is sent while it is written.
     pub tokens: bool,
     /// The feed ends after this run's `RUN_FINISHED`.
     pub until: Option<RunId>,

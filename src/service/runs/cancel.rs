@@ -32,6 +32,7 @@ pub async fn cancel_thread(
     await_replayed(service, caller, once::perform(service, caller, key.as_ref(), work).await?).await
 }
 
+/// Cancels this run, active or queued. A fault if it has completed or failed; one that was cancelled before is `already` so.
 pub async fn cancel(
     service: &Service,
     caller: &Caller,

@@ -35,6 +35,9 @@ mod transfer;
 mod turns;
 mod unreadable;
 mod wall_time;
+#[path = "../../../examples/watch.rs"]
+#[allow(dead_code, reason = "an example has its own main")]
+mod watch;
 mod year;
 
 use crate::support::demo;
@@ -59,6 +62,12 @@ async fn the_example_answers() {
     let answer = embed::ask().await.unwrap();
     assert_eq!(answer.response.content, "You need no umbrella.");
     assert_eq!((answer.metadata.tool_calls, answer.metadata.tool_errors), (1, 0), "its own tool was called");
+}
+
+#[tokio::test]
+async fn the_example_that_follows_a_run_answers_its_question() {
+    let answer = watch::ask("Send the team an invitation to the dinner.").await.unwrap();
+    assert!(answer.trim().starts_with("The invitation to the team dinner was written, approved"), "{answer}");
 }
 
 #[tokio::test]
