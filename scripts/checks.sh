@@ -9,6 +9,7 @@ all_checks() {
     check cargo fmt --all --check
     check cargo clippy --workspace --locked --all-targets -- -D warnings
     check cargo clippy --workspace --locked --all-targets --features failpoints -- -D warnings
+    check env RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps -p pes -p pes-engine
     check scripts/check-commits
     check scripts/check-openapi
     check need_deny

@@ -3,6 +3,13 @@
 //!
 //! One file per section; `config/default.toml` is generated from them (`pes config --template`).
 
+#![allow(
+    rustdoc::bare_urls,
+    rustdoc::broken_intra_doc_links,
+    rustdoc::invalid_html_tags,
+    reason = "the documentation of a setting is its comment in config/default.toml, too, which is no Markdown"
+)]
+
 #[macro_use]
 mod section;
 

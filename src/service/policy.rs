@@ -66,7 +66,7 @@ pub struct TriedCall {
     pub new: Ruling,
 }
 
-/// A tenant's rules. There is one set of them, under [`POLICY_ID`](crate::tool::policy::POLICY_ID); where none was ever written it is empty.
+/// A tenant's rules. There is one set of them, under [`POLICY_ID`]; where none was ever written it is empty.
 pub struct Policy;
 
 impl Resource for Policy {

@@ -1,7 +1,7 @@
 //! The threads and the questions of a tenant as they change: whole rows, of which the latest counts. Earlier changes are not
 //! sent: a subscriber reads the lists when it begins.
 //!
-//! However many subscribers there are, changes are read once: by the tenant's [`ChangeFeed`], which lives as long as it has
+//! However many subscribers there are, changes are read once: by the tenant's `ChangeFeed`, which lives as long as it has
 //! subscribers.
 
 mod dormant;

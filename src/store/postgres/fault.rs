@@ -86,7 +86,7 @@ fn database_error(error: &sqlx::Error) -> Option<&PgDatabaseError> {
     error.as_database_error()?.try_downcast_ref()
 }
 
-/// https://www.postgresql.org/docs/current/errcodes-appendix.html; two characters name a whole class.
+/// <https://www.postgresql.org/docs/current/errcodes-appendix.html>; two characters name a whole class.
 mod code {
     pub const CANNOT_CONNECT_NOW: &str = "57P03";
     pub const CARDINALITY_VIOLATION: &str = "21";

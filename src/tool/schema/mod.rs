@@ -2,7 +2,7 @@
 //! references never leave the document.
 //!
 //! Callers, models and servers choose both the schema and the value, and values are checked within decisions. So a
-//! schema is accepted only if the work grows linearly with the value: [`cost`] follows every reference and computes how
+//! schema is accepted only if the work grows linearly with the value: `cost` follows every reference and computes how
 //! many subschemas can apply to one value at most. Keywords with more than linear cost (`unevaluated*`, `$dynamicRef`,
 //! `$recursiveRef`) are rejected, and so is a schema that applies itself to the same value. Anything that would give a
 //! reference another target than in that walk is rejected, too: an anchor that occurs twice, a URI below the root, and,
