@@ -33,8 +33,7 @@ async fn a_server_whose_store_takes_nothing_is_not_ready_until_it_does() {
 /// A name belongs to one process: the second takes the lease of the first, which does not get it back.
 #[tokio::test]
 async fn a_process_whose_name_another_took_says_so() {
-    let place = Place::postgres(demo::SCRIPT).await;
-    place.configure("[runtime]\nreplica = \"same\"\n");
+    let place = Place::postgres(demo::SCRIPT).await.with_one_name("same");
     let (first, second) = (Server::start(&place, None).await, Server::start(&place, None).await);
     let failing = json!([
         "lease: it has ended and could not be renewed yet: Another process is registered as `same`: give each process a \

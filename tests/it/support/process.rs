@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
+use sqlx::{Connection as _, PgConnection};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe;
 use tokio::process::{Child, ChildStdout, Command};
@@ -26,6 +28,10 @@ pub struct Place {
     folder: tempfile::TempDir,
     database: Option<Database>,
     accepted: Mutex<Vec<Accepted>>,
+    /// The name that all its processes have; else each has its own.
+    replica: Option<&'static str>,
+    /// Processes started so far.
+    processes: AtomicU32,
 }
 
 impl Place {
@@ -39,13 +45,19 @@ impl Place {
 
     fn with(script: &str, database: Option<Database>) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let place = Self { folder, database, accepted: Mutex::default() };
+        let place = Self { folder, database, accepted: Mutex::default(), replica: None, processes: AtomicU32::new(0) };
         let counted = place.counted();
         let script = script.replace("{counted}", counted.to_str().expect("a plain path"));
         std::fs::write(place.file("script.toml"), script).expect("the folder takes files");
         let made = std::process::Command::new("mkfifo").arg(place.file("pipe")).status();
         assert!(made.expect("there is mkfifo").success());
         place
+    }
+
+    /// Processes with one name take the lease from each other, so they renew it often.
+    pub fn with_one_name(mut self, replica: &'static str) -> Self {
+        self.replica = Some(replica);
+        self
     }
 
     pub fn folder(&self) -> &Path {
@@ -113,9 +125,28 @@ impl Address {
     }
 }
 
+/// The lease of a process in a database that it shares with others.
+struct Lease {
+    url: String,
+    replica: String,
+}
+
+impl Lease {
+    /// Far longer than a test takes: none loses its lease because the machine is busy.
+    const LONG: &str = "600000";
+
+    /// Ends the lease of a process that was killed: others take over now what they would take over later.
+    async fn expire(&self) {
+        let mut connection = PgConnection::connect(&self.url).await.expect("the cluster accepts connections");
+        let end = sqlx::query("UPDATE replicas SET alive_until = now() WHERE name = $1").bind(&self.replica);
+        end.execute(&mut connection).await.expect("there is the table of leases");
+    }
+}
+
 pub struct Server {
     pub address: Address,
     child: Child,
+    lease: Option<Lease>,
     pipe: BufReader<pipe::Receiver>,
     _said: BufReader<ChildStdout>,
 }
@@ -128,7 +159,7 @@ impl Server {
 
     /// The same with another build of the program, or with further variables.
     pub async fn of(program: &Path, place: &Place, failpoint: Option<&str>, settings: &[(&str, &str)]) -> Self {
-        let (mut child, pipe) = spawn(program, place, failpoint, settings);
+        let (mut child, lease, pipe) = spawn(program, place, failpoint, settings);
         let mut said = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut address = None;
         loop {
@@ -144,14 +175,14 @@ impl Server {
             }
         }
         let address = address.expect("it says its URL before it is ready");
-        Self { address: Address(address), child, pipe, _said: said }
+        Self { address: Address(address), child, lease, pipe, _said: said }
     }
 
     /// Starts a process that reaches its failpoint before it answers, and kills it there.
     pub async fn killed_before_it_answers(place: &Place, failpoint: &str) {
-        let (mut child, mut pipe) = spawn(&program(), place, Some(failpoint), &[]);
+        let (child, lease, mut pipe) = spawn(&program(), place, Some(failpoint), &[]);
         soon(pipe.read_line(&mut String::new())).await.expect("the pipe stays open");
-        child.kill().await.expect("it can be killed");
+        kill(child, lease).await;
     }
 
     /// Waits until the process is held at its failpoint, whose name it writes to the fifo as one line.
@@ -167,8 +198,8 @@ impl Server {
     }
 
     /// kill -9.
-    pub async fn kill(mut self) {
-        self.child.kill().await.expect("it can be killed");
+    pub async fn kill(self) {
+        kill(self.child, self.lease).await;
     }
 
     /// SIGTERM.
@@ -183,6 +214,13 @@ impl Server {
     }
 }
 
+async fn kill(mut child: Child, lease: Option<Lease>) {
+    child.kill().await.expect("it can be killed");
+    if let Some(lease) = lease {
+        lease.expire().await;
+    }
+}
+
 /// The program of this release.
 pub fn program() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_pes"))
@@ -193,7 +231,7 @@ fn spawn(
     place: &Place,
     failpoint: Option<&str>,
     settings: &[(&str, &str)],
-) -> (Child, BufReader<pipe::Receiver>) {
+) -> (Child, Option<Lease>, BufReader<pipe::Receiver>) {
     // A reader of a fifo sees its end as soon as nobody has it open for writing, and `reached` would return at once. So
     // this side holds the writing end, too, and the read waits for the process.
     let pipe = pipe::OpenOptions::new().read_write(true).open_receiver(place.file("pipe")).expect("the fifo");
@@ -203,10 +241,16 @@ fn spawn(
     command.env("PES_DEMO_PACE", "0").env("PES_DEMO_SCRIPT", place.file("script.toml"));
     // Ignore proxies that the environment names.
     command.envs(["http_proxy", "https_proxy", "all_proxy"].map(|name| (name, "http://127.0.0.1:1")));
-    command.envs(place.database.as_ref().map(|database| ("DATABASE_URL", database.url())));
+    command.envs(place.database_url().map(|url| ("DATABASE_URL", url)));
     command.envs(settings.iter().copied());
+    command.envs(place.replica.map(|replica| ("PES_REPLICA", replica)));
+    let lease = place.database_url().filter(|_| place.replica.is_none()).map(|url| {
+        let replica = format!("process-{}", place.processes.fetch_add(1, Ordering::Relaxed));
+        command.env("PES_REPLICA", &replica).env("PES_LEASE_MS", Lease::LONG);
+        Lease { url, replica }
+    });
     command.envs(failpoint.map(|name| ("PES_FAILPOINT", name)));
     command.env("PES_FAILPOINT_PIPE", place.file("pipe"));
     command.current_dir(place.folder.path()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
-    (command.spawn().expect("the binary starts"), BufReader::new(pipe))
+    (command.spawn().expect("the binary starts"), lease, BufReader::new(pipe))
 }

@@ -107,8 +107,7 @@ async fn peer_prometheus_is_told_of_a_server_that_is_gone() {
 #[tokio::test]
 #[ignore = "needs promtool: scripts/test --peers"]
 async fn peer_prometheus_is_told_of_a_server_that_is_up_and_not_ready() {
-    let place = Place::postgres(demo::SCRIPT).await;
-    place.configure("[runtime]\nreplica = \"same\"\n");
+    let place = Place::postgres(demo::SCRIPT).await.with_one_name("same");
     let well = is_well(&place).await;
     let (first, second) = (Server::start(&place, None).await, Server::start(&place, None).await);
     until(&first, "/readyz", |ready, _| ready["failing"].is_array()).await;
