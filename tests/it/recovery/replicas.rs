@@ -35,6 +35,13 @@ pub(super) async fn replica(database: &Database, probe: &Probe, lease_ms: i64) -
     instance(store(database).await, probe, |config| config.runtime.lease_ms = lease_ms).await
 }
 
+/// The lease of the owner of `t` ends, as if it had not been renewed.
+pub(super) async fn expire_owner(database: &Database, owner: &Instance) {
+    let store = store(database).await;
+    let row = store.thread(owner.caller().tenant, &"t".into()).await.unwrap().unwrap();
+    store.renew(row.replica.unwrap(), -1).await.unwrap();
+}
+
 pub(super) async fn cancel(instance: &Instance) -> usize {
     let answered = soon(runs::cancel_thread(instance.service(), instance.caller(), &"t".into(), None)).await.unwrap();
     match answered {
