@@ -36,6 +36,13 @@ pub async fn in_no_time<F: Future>(what: F) -> F::Output {
     output
 }
 
+/// Lets this time pass for the clock of tokio, without waiting for it.
+pub async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
 /// Asks again and again until this holds: for what gives no notice of a change.
 pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let asking = async {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::support::app::App;
-use crate::support::http::soon;
+use crate::support::http::{pass, soon};
 use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody};
 use crate::support::ws::{Socket, is};
@@ -244,9 +244,7 @@ async fn an_op_is_not_done_before_its_key_was_checked() {
     socket.say(json!({ "op": "process", "id": "1", "query": "hello" })).await;
     soon(store.holds("key_by_hash")).await;
     // Longer than a stream waits for a check of its credentials.
-    tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(1)).await;
-    tokio::time::resume();
+    pass(Duration::from_secs(1)).await;
     store.set("key_by_hash", Mood::Well);
     assert_eq!(socket.next().await, Err(Some(1008)));
     assert_eq!(app.get("/threads/t1/runs").await.expect(200)["items"], json!([]));

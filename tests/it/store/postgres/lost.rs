@@ -12,12 +12,11 @@ use pes::store::{
 };
 use sqlx::{Connection, Executor};
 use tokio::task::JoinHandle;
-use tokio::time;
 use uuid::Uuid;
 
 use super::{PK, creation, process, said, transition, waiting};
 use crate::store::bed::registration;
-use crate::support::http::{soon, until};
+use crate::support::http::{pass, soon, until};
 use crate::support::postgres::Database;
 use crate::support::proxy::{Cut, Proxy};
 
@@ -117,13 +116,6 @@ async fn a_commit_in_flight_is_waited_for() {
     let outcome = in_flight(&database, &store, &proxy, transition(FRESH, 0, "in flight"), "in flight").await;
     assert_eq!(outcome, Committed::Done);
     assert_eq!(said(&store).await, ["in flight"]);
-}
-
-/// Lets this time pass for the store, without waiting for it.
-async fn pass(time: Duration) {
-    time::pause();
-    time::advance(time).await;
-    time::resume();
 }
 
 /// The connection of the writer is lost without a sign, and new ones work: as after a failover of the network address.
