@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::{egress, fickle, untrusted};
 use crate::support::app::App;
+use crate::support::http::pass;
 use crate::support::tool::{context, spec};
 use crate::support::wire::{Step, Wire, answer};
 
@@ -137,10 +138,14 @@ async fn a_service_that_broke_off_in_the_middle_of_its_work_leaves_doubt() {
 
 #[tokio::test]
 async fn a_service_that_does_not_answer_in_time_leaves_doubt() {
-    let wire = Wire::serve(vec![vec![Step::Stall(Arc::new(Notify::new()))]]).await;
-    let tool = HttpTool { class: ToolClass::External, timeout_ms: 300, ..find_order(&wire, None) };
+    let mut wire = Wire::serve(vec![vec![Step::Stall(Arc::new(Notify::new()))]]).await;
+    let tool = HttpTool { class: ToolClass::External, timeout_ms: 20_000, ..find_order(&wire, None) };
     let app = App::with(|config| config.tools.http.push(tool)).await;
-    let asked = app.suspend("t", "order").await;
+    let time_passes = async {
+        wire.request().await;
+        pass(Duration::from_secs(20)).await;
+    };
+    let (asked, ()) = tokio::join!(app.suspend("t", "order"), time_passes);
     assert_eq!(asked["kind"], "in_doubt", "{asked:#}");
     assert_eq!(wire.connections(), 1, "it is not called again by itself");
 }

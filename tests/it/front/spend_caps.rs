@@ -1,6 +1,7 @@
 //! Caps in tokens and monthly caps of keys, how failed attempts count, and when webhooks are sent.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pes::config::{Config, ConfiguredKey, Provider};
 use pes::domain::spend::{Capped, Unit};
@@ -11,7 +12,7 @@ use tokio::sync::Notify;
 use super::spend::{capped, now, spend_it_all, tenant, this_month};
 use super::usage::reply_of_120_tokens;
 use crate::support::app::App;
-use crate::support::http::soon;
+use crate::support::http::{pass, soon};
 use crate::support::postgres::Database;
 use crate::support::store::{Mood, Moody, fresh_store, store_on};
 use crate::support::wire::{Step, Wire, answer, end, event, event_stream};
@@ -158,14 +159,21 @@ async fn a_request_that_got_no_answer_counts_its_prompt(#[case] first: Vec<Step>
     let usage = event(json!({ "choices": [], "usage": { "prompt_tokens": 100, "completion_tokens": 20 } }));
     let content = chunk(json!({ "content": plan }), Value::Null);
     let whole = vec![event_stream(), content, chunk(json!({}), json!("stop")), usage, end()];
-    let wire = Wire::serve(vec![first, whole]).await;
+    let stalls = matches!(first[..], [Step::Stall(_)]);
+    let mut wire = Wire::serve(vec![first, whole]).await;
     let (url, store) = (wire.url(), fresh_store().await);
     let app = App::of(store.clone(), |config| {
         at_house(config, url);
-        config.models.header_timeout_ms = 1_000;
+        config.models.header_timeout_ms = 20_000;
     })
     .await;
-    let said = app.finish("t1", "hi").await;
+    let time_passes = async {
+        wire.request().await;
+        if stalls {
+            pass(Duration::from_secs(20)).await;
+        }
+    };
+    let (said, ()) = tokio::join!(app.finish("t1", "hi"), time_passes);
     assert_eq!(said["response"]["content"], "done", "{said:#}");
     let sums = app.get("/usage?groupBy=tenant").await.expect(200)["items"][0].clone();
     assert_eq!((&sums["calls"], &sums["outputTokens"]), (&json!(counted), &json!(20)), "{sums:#}");
