@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pes::config::{Config, Synchronous};
 use pes::domain::ids::TenantPk;
@@ -15,14 +16,17 @@ use rstest::rstest;
 
 use crate::support::collector::Collector;
 use crate::support::demo;
-use crate::support::http::until;
+use crate::support::http::{pass, until};
 use crate::support::otlp::Span;
 use crate::support::postgres::Database;
 use crate::support::store::replayed;
 
+/// Far longer than an attempt takes to which the collector responds.
+const ATTEMPT: Duration = Duration::from_secs(30);
+
 async fn open(folder: &Path, database: Option<&Database>, collector: &Collector) -> Instance {
     let mut config = demo::at_once();
-    config.outbox.attempt_timeout_ms = 1_000;
+    config.outbox.attempt_timeout_ms = ATTEMPT.as_millis().try_into().unwrap();
     config.store.data_dir = folder.to_owned();
     config.store.url = database.map(|database| database.url().into());
     config.telemetry.endpoint = Some(collector.endpoint());
@@ -115,6 +119,7 @@ async fn what_the_collector_took_is_delivered(#[values(false, true)] is_postgres
     for _ in ["together", "one", "two"] {
         collector.spans().await;
     }
+    pass(ATTEMPT).await;
     second.close().await;
     assert_eq!(standings(folder.path(), database.as_ref(), tenant).await, ["delivered", "pending"]);
 }
