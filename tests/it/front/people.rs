@@ -1,6 +1,7 @@
 //! People with tokens of an issuer: what they see and decide, and when their connections end.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pes::config::{Config, ConfiguredKey, OidcIssuer};
 use pes::domain::caller::Scope;
@@ -28,17 +29,24 @@ impl Office {
     async fn with(change: impl FnOnce(&mut Config)) -> Self {
         let signer = Signer::es256("k1");
         let issuer = Issuer::with(&[&signer]).await;
-        let mut configured = OidcIssuer::new(&issuer.url, "pes", "one");
-        (configured.tenant, configured.tenant_claim) = (None, Some("org".to_owned()));
-        configured.groups_claim = Some("groups".to_owned());
         let app = App::with(|config| {
-            config.auth.oidc.insert("corp".to_owned(), configured);
-            config.auth.keys = vec![format!("one/boss:admin:{BOSS}").parse::<ConfiguredKey>().unwrap()];
+            trust(&issuer, config);
             change(config);
-        })
-        .await
-        .key(BOSS);
-        Self { app, issuer, signer }
+        });
+        Self { app: app.await.key(BOSS), issuer, signer }
+    }
+
+    /// The same with a clock for tokens that runs with that of tokio.
+    async fn whose_tokens_end_by_timers(change: impl FnOnce(&mut Config)) -> Self {
+        let signer = Signer::es256("k1");
+        let issuer = Issuer::with(&[&signer]).await;
+        let (began, since) = (now() * 1_000, tokio::time::Instant::now());
+        let clock = Arc::new(move || began + i64::try_from(since.elapsed().as_millis()).unwrap());
+        let app = App::with_clock_of_keys(clock, |config| {
+            trust(&issuer, config);
+            change(config);
+        });
+        Self { app: app.await.key(BOSS), issuer, signer }
     }
 
     fn token(&self, sub: &str, members: &Value) -> String {
@@ -84,6 +92,15 @@ impl Office {
         let ask = self.ask("POST", &format!("/threads/{thread}/resume"), token).header("prefer", "wait=20");
         ask.json(&json!({ "suspensionId": question["suspensionId"], "approved": true })).send().await
     }
+}
+
+/// Accepts the tokens of this issuer, which name the tenant, and the administrator's key.
+fn trust(issuer: &Issuer, config: &mut Config) {
+    let mut configured = OidcIssuer::new(&issuer.url, "pes", "one");
+    (configured.tenant, configured.tenant_claim) = (None, Some("org".to_owned()));
+    configured.groups_claim = Some("groups".to_owned());
+    config.auth.oidc.insert("corp".to_owned(), configured);
+    config.auth.keys = vec![format!("one/boss:admin:{BOSS}").parse::<ConfiguredKey>().unwrap()];
 }
 
 /// The server's own clock runs here: every duration is longer than the interval of its check of open streams.
@@ -225,13 +242,17 @@ async fn what_streams_to_somebody_ends_with_the_token() {
 /// Disconnecting while the token is valid stops the run, even if the grace period outlasts the token.
 #[tokio::test]
 async fn hanging_up_ends_a_run_whose_token_ends_within_the_grace() {
-    let office = Office::with(|config| config.doors.chat_grace_ms = 4_000).await;
-    let short = office.lasting("ann", 3, &json!({}));
+    let office = Office::whose_tokens_end_by_timers(|config| config.doors.chat_grace_ms = 120_000).await;
+    let short = office.lasting("ann", 60, &json!({}));
     let body = json!({ "model": "pes", "stream": true, "messages": [{ "role": "user", "content": "hang" }] });
     let mut events = office.ask("POST", "/v1/chat/completions", &short).json(&body).events().await;
     events.next().await.expect("it has begun");
     let run = office.app.get("/runs").await.expect(200)["items"][0]["runId"].as_str().unwrap().to_owned();
     drop(events);
+    // The time passes once nothing else happens: when the server has seen that.
+    tokio::time::pause();
+    tokio::time::sleep(Duration::from_secs(121)).await;
+    tokio::time::resume();
     let run = office.app.get(&format!("/runs/{run}?wait=20")).await.expect(200);
     assert_eq!(run["status"], "cancelled", "{run:#}");
 }

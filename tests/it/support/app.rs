@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use pes::auth::{Issuers, Keys, Now};
 use pes::config::{Config, ConfiguredKey, Synchronous};
+use pes::egress::Egress;
 use pes::http::AppState;
 use pes::store::Store;
 use serde_json::{Value, json};
@@ -13,7 +15,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::demo::{self, SCRIPT};
-use super::http::{Ask, Said, soon};
+use super::http::{Ask, PATIENCE, Said, soon};
+use super::store::Moody;
 use super::ws::{Refused, Socket};
 
 /// The default configuration with a folder of its own, this script, and no delays.
@@ -69,6 +72,19 @@ impl App {
         let state = app.state(address).expect("a sound configuration");
         let mcp = app.service.mcp().clone();
         Self::serve(listener, state, mcp, folder)
+    }
+
+    /// A server whose keys and tokens end by this clock.
+    pub async fn with_clock_of_keys(now: Now, change: impl FnOnce(&mut Config)) -> Self {
+        let (config, folder) = settings(SCRIPT, change);
+        let (listener, address) = bind().await;
+        let store = Moody::fresh().await;
+        let app =
+            pes::app::App::with_store(store.clone(), config.clone()).await.unwrap_or_else(|error| panic!("{error}"));
+        let issuers = Issuers::new(&config.auth.oidc, &Arc::new(Egress::new(PATIENCE))).expect("sound issuers");
+        let keys = Keys::open(&config.auth, store, now).await.expect("the store answers").with_issuers(issuers);
+        let state = AppState::new(config, app.service.clone(), Arc::new(keys), address).expect("a sound configuration");
+        Self::serve(listener, state, app.service.mcp().clone(), folder)
     }
 
     fn serve(listener: TcpListener, state: AppState, mcp: Arc<pes::mcp::Catalog>, folder: TempDir) -> Self {
