@@ -277,7 +277,7 @@ fn the_end_of_the_input_is_no_reason_and_what_was_edited_is_kept_until_it_is_tak
 #[test]
 fn whoever_waits_for_so_long_only_is_asked_no_longer() {
     let folder = tempfile::tempdir().unwrap();
-    let served = serve(folder.path(), &[]);
+    let served = serve(folder.path(), &[("PES_DEMO_PACE", "0")]);
     let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8")]);
     terminal.line(&format!("{} run {MAIL} --thread m --timeout 8s; echo code $?", pes()));
     terminal.shows(&["[a]pprove"]);
