@@ -1,10 +1,12 @@
 //! JSON-RPC's own errors, keys, origins and limits.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::host::{ALL, NEW, OLD};
 use crate::support::app::App;
-use crate::support::http::Said;
+use crate::support::http::{Said, pass};
 
 async fn post(app: &App, body: &str) -> Said {
     app.ask("POST", "/mcp").typed("application/json", body).send().await
@@ -136,7 +138,8 @@ async fn an_answer_says_its_request_and_its_run() {
 /// A client may list the tools before it hands on the result of a call that the stop has ended.
 #[tokio::test]
 async fn a_stopping_server_starts_and_changes_nothing_and_answers_what_only_reads() {
-    let app = App::with(|config| config.runtime.drain_ms = 5_000).await;
+    const DRAIN: Duration = Duration::from_secs(600);
+    let app = App::with(|config| config.runtime.drain_ms = DRAIN.as_millis().try_into().unwrap()).await;
     let run = NEW.data(&app, "start", json!({ "query": "hang", "thread": "t1" })).await["runId"].clone();
     let mut socket = app.socket("/threads/t1/events").await;
     socket.until(|frame| frame["event"] == "token").await;
@@ -156,5 +159,6 @@ async fn a_stopping_server_starts_and_changes_nothing_and_answers_what_only_read
             assert_eq!(said.expect(503)["error"]["data"]["code"], "draining", "{tool}");
         }
     }
+    pass(DRAIN).await;
     app.stopped().await;
 }
