@@ -13,6 +13,13 @@ const server = await serve({ script: 'cases.toml' });
 const nothingWrong = (page) => assert.deepEqual(page.wrong, []);
 const status = (page, name) => page.waitForSelector(`[data-testid=status][data-status=${name}]`);
 
+/** Shows a run that has begun: a page that was open before needs none of its time to load. */
+async function follow(page, hash) {
+  await page.evaluate((to) => { location.hash = to; }, hash);
+  await page.locator('[data-testid=head]').waitFor();
+  await connected(page, 'live');
+}
+
 test('the three prompts of the demo are seen to their ends', async () => {
   const page = await open(server, '#/t/demo');
   await server.run('demo', DINNER);
@@ -83,9 +90,10 @@ test('a connection that is cut in the middle of a token comes back by itself, an
   const proxy = await proxyTo(slow);
   t.after(() => proxy.close());
   t.after(() => slow.stop());
-  await slow.startRun('cut', DINNER);
-  const page = await open(proxy, '#/t/cut');
+  const page = await open(proxy, '#/new');
   await connected(page, 'live');
+  await slow.startRun('cut', DINNER);
+  await follow(page, '#/t/cut');
   await page.evaluate(() => { window.isTheSame = true; });
   await proxy.cutIn('"event":"token"');
   await connected(page, 'held');
@@ -115,11 +123,11 @@ test('a page whose browser goes offline says so at once, and sends nothing', asy
 test('a server that is killed and started again: the page says so, and the run goes on', async (t) => {
   const slow = await Server.start({ env: { PES_DEMO_PACE: '40' } });
   t.after(() => slow.stop());
+  const page = await open(slow, '#/new');
   await slow.startRun('killed', DINNER);
+  await follow(page, '#/t/killed');
   await slow.until('killed', ({ type, parentId }) => type === 'LLM_STREAM_START' && parentId === 'tip');
-  const page = await open(slow, '#/t/killed');
   await painted(page, 20);
-  await connected(page, 'live');
   await slow.kill();
   await connected(page, 'held');
   assert.match(await page.locator('[data-testid=held]').innerText(), /The server does not answer\.\s+What you see is as of observation \d+/);
@@ -285,9 +293,10 @@ test('a cancel is asked about once, says what it keeps, and says that it is unde
 test('a pause is a question, and the run goes on from it', async () => {
   const slow = await Server.start({ env: { PES_DEMO_PACE: '60' } });
   try {
+    const page = await open(slow, '#/new');
     await slow.startRun('pause', DINNER);
+    await follow(page, '#/t/pause');
     await slow.until('pause', ({ type, parentId }) => type === 'LLM_STREAM_START' && parentId === 'bill');
-    const page = await open(slow, '#/t/pause');
     await page.locator('[data-testid=pause]:visible:enabled').waitFor();
     await page.keyboard.press('p');
     await status(page, 'suspended');
