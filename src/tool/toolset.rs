@@ -156,6 +156,12 @@ impl Toolset {
         Some(self.rule_entry(entry, entry.tool.nature(call.arguments), call).0)
     }
 
+    /// Why policy denies a call with valid arguments; `None`: it does not.
+    pub fn denial(&self, call: &Proposal<'_>) -> Option<ToolError> {
+        let ruling = self.ruling(call).filter(|ruling| ruling.action == PolicyAction::Deny)?;
+        Some(denial(call.tool, &ruling))
+    }
+
     fn rule_entry(&self, entry: &ToolEntry, nature: Nature, call: &Proposal<'_>) -> (Ruling, Option<Approval>) {
         let default = self.policy.class_default(nature.class, builtin::is_own(&entry.spec.name));
         let ruling = self.policy.decide(call, default);
@@ -359,8 +365,12 @@ fn invalid_tool(tool: &str, place: &str, member: &str, why: String) -> Fault {
 }
 
 fn denied(tool: &str, ruling: &Ruling) -> Verdict {
+    Verdict::Refuse(denial(tool, ruling))
+}
+
+fn denial(tool: &str, ruling: &Ruling) -> ToolError {
     let why = ruling.reason.as_ref().map_or_else(String::new, |reason| format!(" {reason}"));
-    refuse(CallCode::Denied, format!("Policy denies `{tool}` ({}).{why}", ruling.rule))
+    ToolError::new(CallCode::Denied, format!("Policy denies `{tool}` ({}).{why}", ruling.rule))
 }
 
 fn refuse(code: CallCode, message: String) -> Verdict {

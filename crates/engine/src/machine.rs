@@ -1,6 +1,8 @@
 //! A core creates machines; a machine makes the decisions of one thread. In the server only the runtime holds machines,
 //! as `dyn Machine`; it does not know which core created them.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -229,6 +231,9 @@ pub struct Invocation {
     pub digest: Option<String>,
     /// The policy decision about it, and the rule behind it.
     pub policy: Option<Ruling>,
+    /// The settings of its run, if the policy decided about it in an earlier commit: before it is made, the policy of now must
+    /// not deny it. `None`: the policy has just decided.
+    pub judged_before: Option<Arc<RunSettings>>,
     pub run_id: RunId,
     pub item_id: Option<ItemId>,
     pub user_id: Option<String>,
@@ -247,6 +252,8 @@ pub struct PeerCallInput {
     pub arguments: Value,
     /// The digest of tool and arguments as they were approved: nothing else may be sent.
     pub digest: Option<String>,
+    /// As in [`Invocation`], for the first message of a task.
+    pub judged_before: Option<Arc<RunSettings>>,
     pub user_id: Option<String>,
     pub trace: CallTrace,
 }

@@ -227,6 +227,12 @@ impl PeerAttempt {
         if !self.input.digest.as_ref().is_none_or(is_approved) {
             return Err(Error::Refused("the arguments are not those that were approved; nothing was sent".to_owned()));
         }
+        let settings = self.input.judged_before.as_deref();
+        if let Some(error) =
+            self.shared.denial_by_now(self.tenant, &task.thread_id, settings, task::TOOL, &arguments).await
+        {
+            return Err(Error::Refused(format!("{} Nothing was sent.", error.message)));
+        }
         let instructions = arguments["instructions"].as_str().unwrap_or_default();
         let input = arguments.get("input").filter(|input| !input.is_null()).cloned();
         Ok(std::iter::once(Part::text(instructions)).chain(input.map(part)).collect())

@@ -248,6 +248,7 @@ fn run(shared: &Arc<Shared>, tool: &str, lease: Lease, messages: mpsc::Sender<Ca
             arguments: json!({}),
             digest: None,
             policy: None,
+            judged_before: None,
             run_id: "run".into(),
             item_id: None,
             user_id: None,

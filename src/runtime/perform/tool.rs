@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use serde_json::Value;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::time::{Instant, sleep};
 
@@ -14,7 +15,8 @@ use super::tool_failed;
 use crate::domain::digest;
 use crate::domain::frame::ToolStarted;
 use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
-use crate::domain::tool::{CallCode, Executed, ToolClass, ToolError, ToolOutcome};
+use crate::domain::settings::RunSettings;
+use crate::domain::tool::{CallCode, Executed, Proposal, ToolClass, ToolError, ToolOutcome};
 use crate::engine::event::{Event, ToolEvent};
 use crate::engine::{Invocation, Toolbox};
 use crate::failpoint;
@@ -78,6 +80,10 @@ impl ToolAttempt {
         if given.as_ref() != approved {
             const WHY: &str = "The arguments are not those that were approved; nothing was done.";
             return Some(tool_failed(CallCode::ApprovalMismatch, WHY));
+        }
+        let (settings, name) = (self.invocation.judged_before.as_deref(), &self.invocation.tool_name);
+        if let Some(error) = self.shared.denial_by_now(self.tenant, &self.thread_id, settings, name, &arguments).await {
+            return Some(tool_failed(CallCode::Denied, format!("{} Nothing was done.", error.message)));
         }
         if !self.lease.is_valid() {
             return None;
@@ -167,6 +173,22 @@ impl ToolAttempt {
             now: self.shared.clock.wall(),
             people: Arc::new(people),
         }
+    }
+}
+
+impl Shared {
+    /// Why the policy denies a call that it did not deny when it was proposed: the rules have changed. `None`: it does not, or
+    /// there are no `settings`, because it has just decided.
+    pub(super) async fn denial_by_now(
+        &self,
+        tenant: TenantPk,
+        thread: &ThreadId,
+        settings: Option<&RunSettings>,
+        tool: &str,
+        arguments: &Value,
+    ) -> Option<ToolError> {
+        let call = Proposal { thread, settings: settings?, tool, arguments };
+        self.tools.toolset(tenant).await.denial(&call)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Calls to agents go only to allowed addresses, and no sooner than the agent asks.
 
 use pes::domain::Millis;
-use serde_json::json;
+use pes::domain::settings::PolicyAction;
+use serde_json::{Value, json};
 
 use super::peer::{Dialect, Peer};
 use super::{app, delegated, knows, registered, results};
@@ -102,4 +103,31 @@ async fn a_busy_agent_is_asked_no_sooner_than_it_wants() {
     })
     .await;
     assert!(asked >= before + 3_600_000, "{asked} {before}");
+}
+
+#[tokio::test]
+async fn a_task_that_is_approved_is_not_sent_if_a_rule_denies_it_by_then() {
+    let peer = Peer::start(Dialect::JsonRpc1).await;
+    peer.says("COMPLETED");
+    let app = App::of(Moody::fresh().await, |config| {
+        knows(config, peer.card(), NEVER);
+        config.agent.tool_policy.insert("delegate_to_agent".to_owned(), PolicyAction::Ask);
+    })
+    .await;
+    let approve = async |thread: &str, rules: Value| {
+        let suspension = app.suspend(thread, "delegate").await;
+        let put = app.ask("PUT", "/policy").header("if-match", "*").json(&rules);
+        put.send().await.expect(200);
+        let answer = json!({ "suspensionId": suspension["suspensionId"], "approved": true });
+        let resumed = app.ask("POST", &format!("/threads/{thread}/resume")).header("prefer", "wait=30").json(&answer);
+        resumed.send().await.expect(200);
+        results(&app, thread).await[0].clone()
+    };
+    app.ask("PUT", "/policy").json(&json!({ "rules": [] })).send().await.expect(200);
+    assert_eq!(approve("t1", json!({ "rules": [] })).await["output"]["text"], "done by helper");
+    let rule = json!({ "id": "stop", "tool": "delegate_to_agent", "action": "deny" });
+    let error = approve("t2", json!({ "rules": [rule] })).await["error"].clone();
+    assert_eq!(error["code"], "peer_refused", "{error:#}");
+    assert_eq!(error["message"], "Policy denies `delegate_to_agent` (stop). Nothing was sent.");
+    assert_eq!(peer.told().sent.len(), 1, "the first one");
 }

@@ -103,6 +103,34 @@ async fn every_decision_names_its_rule() {
     assert!(suspension["policy"]["version"].as_i64().unwrap() > version, "the rules were written again");
 }
 
+/// A rule that is to stop a tool also stops the calls of it that somebody has been asked about.
+#[tokio::test]
+async fn what_is_approved_does_not_run_if_a_rule_denies_it_by_then() {
+    let app = App::start().await;
+    put(&app, None, &json!({ "rules": [] })).await.expect(200);
+    let approve = async |thread: &str, change: Option<Value>| {
+        let suspension = app.suspend(thread, "send").await;
+        if let Some(rules) = change {
+            put(&app, Some("*"), &json!({ "rules": [rules] })).await.expect(200);
+        }
+        let answer = json!({ "suspensionId": suspension["suspensionId"], "approved": true });
+        let resumed = app.ask("POST", &format!("/threads/{thread}/resume")).header("prefer", "wait=30").json(&answer);
+        resumed.send().await.expect(200);
+        app.observed(thread, "TOOL_EXECUTION").await[0]["content"].clone()
+    };
+    assert_eq!(approve("t1", None).await["status"], "success");
+    let rule = json!({ "id": "stop", "tool": "demo_send_email", "action": "deny", "reason": "It was broken into.",
+        "when": [{ "pointer": "/to", "op": "eq", "value": "a@example.com" }] });
+    let denied = approve("t2", Some(rule.clone())).await;
+    assert_eq!((&denied["status"], &denied["error"]["code"]), (&json!("error"), &json!("denied")), "{denied:#}");
+    let told = "Policy denies `demo_send_email` (stop). It was broken into. Nothing was done.";
+    assert_eq!(denied["error"]["message"], told);
+    let mut other = rule;
+    (other["when"][0]["value"], other["id"]) = ("b@example.com".into(), "other".into());
+    put(&app, Some("*"), &json!({ "rules": [] })).await.expect(200);
+    assert_eq!(approve("t3", Some(other)).await["status"], "success", "it is about another call");
+}
+
 #[tokio::test]
 async fn a_dry_run_tells_what_would_have_changed_and_changes_nothing() {
     let app = App::start().await;

@@ -55,6 +55,8 @@ pub(crate) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
         arguments: record.modified_arguments.clone().unwrap_or_else(|| record.arguments.clone()),
         digest: record.digest.clone(),
         policy: record.policy.clone(),
+        // It waited for a person, for its turn or for another attempt.
+        judged_before: (record.updated_at > record.created_at).then(|| run.settings.clone()),
         run_id: run.run_id.clone(),
         item_id: record.item_id.clone(),
         user_id: run.user_id.clone(),
@@ -69,8 +71,12 @@ pub(crate) fn peer_call_input(state: &State, id: &TaskId) -> Option<PeerCallInpu
     let (_, task) = state.tasks.get(id)?;
     let record = state.calls.get(&task.call_id).map(|call| &call.record);
     let run = state.run.as_ref().filter(|run| run.run_id == task.run_id);
+    // A task with a remote id, or with a reply, has begun.
+    let is_first = task.action.is_some_and(|action| action.what == TaskActionKind::Send) && task.reply.is_none();
+    let has_waited = record.is_some_and(|record| record.updated_at > record.created_at || task.tries > 0);
     Some(PeerCallInput {
         task: task.clone(),
+        judged_before: run.filter(|_| is_first && has_waited).map(|run| run.settings.clone()),
         arguments: record.map(|it| it.modified_arguments.as_ref().unwrap_or(&it.arguments).clone()).unwrap_or_default(),
         digest: record.and_then(|record| record.digest.clone()),
         user_id: run.and_then(|run| run.user_id.clone()),
