@@ -41,7 +41,11 @@ impl Resource for Schedules {
         if before.as_ref().is_none_or(|before| before.spec.at != spec.at) {
             check_at(service, &spec)?;
         }
-        body(service, caller, tools, spec, before)
+        match before {
+            // What it names may be gone: that must not keep it active.
+            Some(before) if only_pauses(&before.spec, &spec) => Ok(stored(service, caller, spec, Some(before))),
+            before => body(service, caller, tools, spec, before),
+        }
     }
 
     fn as_spec(known: &Document) -> Result<Value> {
@@ -110,7 +114,12 @@ fn check_at(service: &Service, spec: &ScheduleSpec) -> Result<()> {
     }
 }
 
-/// The body to store. The uid and the writers of `known` are kept.
+/// Whether the new specification is the known one, paused.
+fn only_pauses(known: &ScheduleSpec, spec: &ScheduleSpec) -> bool {
+    spec.paused && ScheduleSpec { paused: true, ..known.clone() } == *spec
+}
+
+/// The body to store, if a run of the schedule could be accepted now.
 fn body(
     service: &Service,
     caller: &Caller,
@@ -131,13 +140,18 @@ fn body(
     }
     let core = &service.config.agent.core;
     settings::of_run(service, caller, core, &ThreadConfig::default(), &spec.options)?;
+    Ok(stored(service, caller, spec, known))
+}
+
+/// The uid and the writers of `known` are kept.
+fn stored(service: &Service, caller: &Caller, spec: ScheduleSpec, known: Option<StoredSchedule>) -> Value {
     let (uid, mut writers) = match known {
         Some(known) => (known.uid, known.writers),
         None => (service.mint().hex(), Vec::new()),
     };
     writers.retain(|name| *name != caller.name);
     writers.push(caller.name.clone());
-    Ok(json!(StoredSchedule { spec, uid, writers, scopes: caller.scopes.clone(), paused_because: None }))
+    json!(StoredSchedule { spec, uid, writers, scopes: caller.scopes.clone(), paused_because: None })
 }
 
 fn shown(document: &Document) -> ScheduleResource {

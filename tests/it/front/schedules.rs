@@ -1,9 +1,10 @@
 //! Schedules over HTTP.
 
-use pes::config::ConfiguredKey;
+use pes::config::{ConfiguredKey, Provider};
 use serde_json::{Value, json};
 
 use crate::support::app::App;
+use crate::support::store::fresh_store;
 
 fn nightly() -> Value {
     json!({ "id": "nightly", "cron": "30 2 * * *", "timezone": "Europe/Berlin", "query": "send" })
@@ -40,6 +41,33 @@ async fn a_schedule_is_made_shown_changed_and_removed() {
     app.get("/schedules/nightly").await.problem("not_found");
     app.get("/schedules/nightly/next").await.problem("not_found");
     app.post("/schedules/nightly/trigger", json!({})).await.problem("not_found");
+}
+
+/// Its times have no run any more, which the alert PesSchedulesLate reports until somebody stops it.
+#[tokio::test]
+async fn a_schedule_whose_model_is_gone_can_be_paused() {
+    let store = fresh_store().await;
+    let app = App::of(store.clone(), |config| {
+        let provider = Provider { base_url: Some("http://127.0.0.1:1/v1".to_owned()), ..Provider::default() };
+        config.models.providers.insert("gone".to_owned(), provider);
+    })
+    .await;
+    let mut spec = nightly();
+    spec["options"] = json!({ "providerConfig": { "providerName": "gone", "modelId": "m" } });
+    app.post("/schedules", spec.clone()).await.expect(201);
+    app.stopped().await;
+
+    let app = App::of(store, |_| {}).await;
+    let patch = async |change: Value| app.ask("PATCH", "/schedules/nightly").json(&change).send().await;
+    assert_eq!(patch(json!({ "paused": true })).await.expect(200)["paused"], true);
+    let pointer = |problem: Value| problem["errors"][0]["pointer"].clone();
+    let provider = "/options/providerConfig/providerName";
+    assert_eq!(pointer(patch(json!({ "paused": false })).await.problem("invalid")), provider);
+    assert_eq!(pointer(patch(json!({ "query": "hello" })).await.problem("invalid")), provider);
+    spec["paused"] = true.into();
+    let mut shown = app.get("/schedules/nightly").await.expect(200);
+    shown.as_object_mut().unwrap().retain(|name, _| spec.get(name).is_some());
+    assert_eq!(shown, spec);
 }
 
 #[tokio::test]
