@@ -34,14 +34,17 @@ pub(super) fn check_absent(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a database file that may be reached over another path as well: the lock of the folder would not keep another
-/// server from it, and its log may be beside the other path.
+/// Refuses a folder in the place of the database file, and a file that may be reached over another path as well: the lock of
+/// the folder would not keep another server from it, and its log may be beside the other path.
 pub(super) fn check_links(path: &Path) -> Result<()> {
     match path.symlink_metadata() {
         Ok(found) if found.is_symlink() => Err(unusable(
             path,
             "it is a symbolic link; put the file and those beside it here, or name their folder with PES_DATA_DIR",
         )),
+        Ok(found) if found.is_dir() => {
+            Err(unusable(path, "it is a folder; move it away, or name another data folder with PES_DATA_DIR"))
+        }
         Ok(found) if found.nlink() > 1 => Err(unusable(
             path,
             "it is a file with another name (a hard link), over which another server may write; remove that name, or copy \

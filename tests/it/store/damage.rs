@@ -277,3 +277,11 @@ async fn a_database_with_another_name_is_refused() {
     std::fs::remove_file(&other).unwrap();
     refused(folder.path(), &["pes.db", "it is a symbolic link"]).await;
 }
+
+/// A container makes one where a file was to be mounted that is not there.
+#[tokio::test]
+async fn a_folder_in_the_place_of_the_database_is_refused_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("pes.db")).unwrap();
+    refused(folder.path(), &["pes.db", "it is a folder", "PES_DATA_DIR"]).await;
+}
