@@ -78,7 +78,7 @@ fn remove_part(part: &Path) {
 async fn copy(config: &Config, to: &Path) -> Result<Manifest, Error> {
     let taken_at = System::default().now();
     let act = DatabaseAction { by: LOCAL, at: taken_at, detail: json!({ "program": env!("CARGO_PKG_VERSION") }) };
-    sqlite::back_up(&config.store.data_dir, to, &act).await?;
+    sqlite::back_up(&config.store.data_dir, config.store.synchronous, to, &act).await?;
     let (bytes, sha256) = sum(to)?;
     let sealing_key = outward::sealer(config).fingerprints().current;
     let (format, version) = (FORMAT.to_owned(), env!("CARGO_PKG_VERSION").to_owned());

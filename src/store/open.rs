@@ -13,7 +13,7 @@ use crate::config;
 pub async fn open_beside(config: &config::Store) -> Result<Arc<dyn Store>> {
     Ok(match &config.url {
         Some(url) => Arc::new(Postgres::open_beside(url, config.connections).await?),
-        None => Arc::new(Sqlite::open_beside(&config.data_dir).await?),
+        None => Arc::new(Sqlite::open_beside(&config.data_dir, config.synchronous).await?),
     })
 }
 

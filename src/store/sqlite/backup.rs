@@ -11,6 +11,7 @@ use super::fault::{is_damaged, unwritten, why_not_used};
 use super::lock::FolderLock;
 use super::open::{self, BUSY_TIMEOUT, database_of, unusable};
 use super::{Sqlite, damage, private, schedules, schema};
+use crate::config::Synchronous;
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
 use crate::store::{BackupStore, HeldCounts, RestoreHold, Result};
@@ -49,8 +50,9 @@ impl DatabaseAction<'_> {
 
 /// Records the backup in the audit, then copies the database of this folder into a new file. Servers continue to read and
 /// write in the meantime. The copy is synced when this returns. `Unusable` if the folder has no database, or a damaged one.
-pub async fn back_up(folder: &Path, to: &Path, act: &DatabaseAction<'_>) -> Result<()> {
+pub async fn back_up(folder: &Path, synchronous: Synchronous, to: &Path, act: &DatabaseAction<'_>) -> Result<()> {
     Sqlite::check_exists(folder)?;
+    open::check_beside(folder, synchronous)?;
     let path = database_of(folder);
     schema::check_version(&path).await?;
     let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;

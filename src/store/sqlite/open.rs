@@ -10,7 +10,7 @@ use sqlx::ConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 
 use super::fault::{why_not_opened, why_not_used};
-use super::lock::FolderLock;
+use super::lock::{self, FolderLock, Holder};
 use super::opened_file::OpenedFile;
 use super::write_connection::WriteConnection;
 use super::writer::Writer;
@@ -70,9 +70,10 @@ impl Sqlite {
     }
 
     /// Opens the database of this folder for reading, even while a server holds the folder. Nothing may be written.
-    /// `Unusable` if there is none, or if it is of another version of pes.
-    pub async fn open_beside(folder: &Path) -> Result<Self> {
+    /// `Unusable` if there is none, if it is of another version of pes, or if it is damaged.
+    pub async fn open_beside(folder: &Path, synchronous: Synchronous) -> Result<Self> {
         Self::check_exists(folder)?;
+        check_beside(folder, synchronous)?;
         let path = database_of(folder);
         schema::check_version(&path).await?;
         schema::check_up_to_date(&path).await?;
@@ -125,6 +126,20 @@ impl Sqlite {
         let for_people = Some(readers(options.clone()));
         Ok(Self { path, synchronous, file, committer, chores, writer, readers: readers(options), for_people })
     }
+}
+
+/// Refuses a damaged database as a start does. Called before a connection without the folder's lock is opened: when it is
+/// closed, and nobody else has the file open, SQLite removes the log, and with it the trace of what the log lost. A server
+/// that runs has checked the folder. Another process that holds it, such as a server that starts, may be writing: what it had
+/// half written is complete at the second look.
+pub(super) fn check_beside(folder: &Path, synchronous: Synchronous) -> Result<()> {
+    let is_served = || matches!(lock::holder(folder), Ok(Holder::Server(_)) | Err(_));
+    let check = || damage::check(&database_of(folder), synchronous == Synchronous::Full);
+    if is_served() || check().is_ok() {
+        return Ok(());
+    }
+    let checked = check();
+    if is_served() { Ok(()) } else { checked }
 }
 
 /// Creates a database. It gets its name once it is complete, so that a killed start leaves nothing that is mistaken for one.

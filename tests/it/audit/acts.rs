@@ -100,13 +100,13 @@ async fn a_backup_is_told_to_each_tenant_before_anything_is_copied() {
     let detail = json!({ "program": "1.2.3" });
     let act = || DatabaseAction { by: "ann", at: 7, detail: detail.clone() };
     let copy = folder.path().join("copy.db");
-    sqlite::back_up(&folder.path().join("data"), &copy, &act()).await.unwrap();
+    sqlite::back_up(&folder.path().join("data"), Synchronous::Full, &copy, &act()).await.unwrap();
     let line = ("ann".to_owned(), "backup".to_owned(), 7, detail.clone());
     for tenant in tenants {
         assert_eq!(told(&*store, tenant).await, std::slice::from_ref(&line));
     }
     // No backup can be made over an existing file; the attempt is recorded all the same.
-    sqlite::back_up(&folder.path().join("data"), &copy, &act()).await.unwrap_err();
+    sqlite::back_up(&folder.path().join("data"), Synchronous::Full, &copy, &act()).await.unwrap_err();
     assert_eq!(told(&*store, tenants[0]).await.len(), 2);
     // The copy's audit records that it is a copy.
     let resumed = DatabaseAction { by: "bob", at: 9, detail: json!({ "asOf": 7, "resumed": true }) };

@@ -44,7 +44,7 @@ async fn backed_up(folder: &Path) -> (std::path::PathBuf, Probe) {
     ask(&instance, "t", "hang").await;
     probe.reaches(|tally| tally.begun == 1).await;
     let file = folder.join("backup.db");
-    sqlite::back_up(&folder.join("data"), &file, &act()).await.unwrap();
+    sqlite::back_up(&folder.join("data"), Synchronous::Full, &file, &act()).await.unwrap();
     instance.close().await;
     (file, probe)
 }
@@ -236,7 +236,7 @@ async fn a_backup_taken_under_load_has_what_was_acknowledged_before_and_nothing_
             let (data, file) = (folder.path().join("data"), folder.path().join(format!("{}.db", taken.len())));
             let copy = file.clone();
             let runtime = Handle::current();
-            let backs_up = move || runtime.block_on(sqlite::back_up(&data, &copy, &act())).unwrap();
+            let backs_up = move || runtime.block_on(sqlite::back_up(&data, Synchronous::Full, &copy, &act())).unwrap();
             spawn_blocking(backs_up).await.unwrap();
             beside += usize::from(acknowledged.len() == 6 && store.traffic().commits > before);
             taken.push((file, acknowledged));

@@ -185,9 +185,9 @@ async fn a_backup_of_a_damaged_database_names_it_and_says_what_to_do() {
     let mut broken = whole.clone();
     broken[first_page_of(&database, "deliveries").await].fill(0xFF);
     let (damaged, restore) = ("it is damaged (", "; restore the data folder from a backup.\n");
-    let foreign = ("it holds no data of pes; ", "name another folder with PES_DATA_DIR, or move it away.\n");
+    let empty = ("it is empty; ", "restore the data folder from a backup, or move it away to begin anew.\n");
     for (content, (begin, end)) in
-        [(broken, (damaged, restore)), (vec![b'x'; 8_192], (damaged, restore)), (Vec::new(), foreign)]
+        [(broken, (damaged, restore)), (vec![b'x'; 8_192], (damaged, restore)), (Vec::new(), empty)]
     {
         std::fs::write(&database, content).unwrap();
         let output = place.run(&["backup", "other.db"]);

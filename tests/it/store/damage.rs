@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use pes::config::Synchronous;
 use pes::domain::ids::ThreadPk;
 use pes::domain::observation::ObservationType;
-use pes::store::sqlite::Sqlite;
+use pes::store::sqlite::{self, DatabaseAction, Sqlite};
 use pes::store::{Commit, Committed, Compaction, Error, ObservationAsk};
+use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{ConnectOptions, Connection, Executor};
 use tempfile::TempDir;
@@ -23,14 +24,29 @@ async fn opened(folder: &Path) -> Bed {
 
 async fn refused(folder: &Path, expected: &[&str]) {
     let before = everything(folder);
-    match Sqlite::open(folder, Synchronous::Full).await.err() {
+    says(Sqlite::open(folder, Synchronous::Full).await.err(), expected);
+    assert_eq!(everything(folder), before, "nothing may be touched");
+}
+
+/// That commands which need no server refuse the folder, too.
+async fn refused_by_commands(folder: &Path, expected: &[&str]) {
+    let before = everything(folder);
+    says(Sqlite::open_beside(folder, Synchronous::Full).await.err(), expected);
+    let copy = folder.join("copy.db");
+    let act = DatabaseAction { by: "test", at: 1, detail: json!({}) };
+    says(sqlite::back_up(folder, Synchronous::Full, &copy, &act).await.err(), expected);
+    assert_eq!(everything(folder), before, "nothing may be touched");
+    assert!(!copy.exists());
+}
+
+fn says(refusal: Option<Error>, expected: &[&str]) {
+    match refusal {
         Some(Error::Unusable(why)) => {
             assert!(expected.iter().all(|part| why.contains(part)), "{why}\nlacks one of {expected:?}");
             assert!(!why.contains('\n'), "{why}");
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(everything(folder), before, "nothing may be touched");
 }
 
 fn everything(folder: &Path) -> Vec<Option<Vec<u8>>> {
@@ -155,6 +171,20 @@ async fn a_database_that_is_cut_off_is_refused() {
         change(&database, |bytes| bytes.truncate(bytes.len() - cut));
         refused(folder.path(), &["it is cut off", "is missing", "backup"]).await;
     }
+}
+
+/// SQLite takes what is left of such a log for all of it, and removes the log when the last connection is closed: after a
+/// backup or a verification a start would find nothing wrong.
+#[tokio::test]
+async fn a_folder_that_a_start_refuses_is_neither_backed_up_nor_verified() {
+    let (folder, log) = killed().await;
+    change(&log, |log| log[32 + 24 + 100] ^= 1);
+    refused_by_commands(folder.path(), &["pes.db-wal", "broken in the middle"]).await;
+    change(&log, |log| log.fill(0xA5));
+    refused_by_commands(folder.path(), &["pes.db-wal", "acknowledged last is lost", "backup"]).await;
+    let (folder, database) = closed().await;
+    change(&database, |bytes| bytes.truncate(bytes.len() - 4096));
+    refused_by_commands(folder.path(), &["it is cut off", "is missing", "backup"]).await;
 }
 
 /// A process was killed while it wrote to a database with a rollback journal.
