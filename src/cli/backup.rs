@@ -1,9 +1,9 @@
 //! `pes backup` and `pes restore`: copies the SQLite database while a server may be running, and puts a copy back. PostgreSQL
 //! has tools of its own; `pes restore --adopt` declares that one of them was used.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -54,8 +54,8 @@ pub(super) async fn backup(config: &Config, to: &Path) -> Result<(), Error> {
         return Err(Error::Conflict(format!("{} is there already; name another file", there.display())));
     }
     let part = to.with_added_extension("part");
-    // Left by an interrupted backup.
-    remove_part(&part);
+    // Until this returns.
+    let _claimed = claim_part(&part)?;
     let copied = copy(config, &part).await;
     let made = copied.and_then(|said| complete(&said, &part, to, &manifest).map(|()| said));
     if made.is_err() {
@@ -66,12 +66,43 @@ pub(super) async fn backup(config: &Config, to: &Path) -> Result<(), Error> {
     print(&format!("{} ({bytes} bytes), {}", to.display(), manifest.display()))
 }
 
+/// The empty file of the copy, locked against another backup into the same file: that one would take it for the rest of an
+/// interrupted backup. Such a rest is emptied.
+fn claim_part(part: &Path) -> Result<File, Error> {
+    let failed = |error: io::Error| Error::Failed(format!("{} cannot be written: {error}", part.display()));
+    loop {
+        let file =
+            OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(part).map_err(failed)?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                let part = part.display();
+                return Err(Error::Conflict(format!(
+                    "another backup writes {part}; wait for it, or name another file"
+                )));
+            }
+            // Some file systems have no locks.
+            Ok(()) | Err(TryLockError::Error(_)) => {}
+        }
+        let claimed = file.metadata().map_err(failed)?;
+        // The other backup may have ended between the two steps.
+        if part.metadata().is_ok_and(|there| (there.dev(), there.ino()) == (claimed.dev(), claimed.ino())) {
+            let _ = fs::remove_file(journal_of(part));
+            file.set_len(0).map_err(failed)?;
+            return Ok(file);
+        }
+    }
+}
+
 /// Removes a partial copy, and its journal, which SQLite leaves behind when the copy of a large database fails.
 fn remove_part(part: &Path) {
+    let _ = fs::remove_file(journal_of(part));
+    let _ = fs::remove_file(part);
+}
+
+fn journal_of(part: &Path) -> PathBuf {
     let mut journal = part.as_os_str().to_owned();
     journal.push("-journal");
-    let _ = fs::remove_file(part);
-    let _ = fs::remove_file(journal);
+    PathBuf::from(journal)
 }
 
 /// Copies the database, and describes the copy.

@@ -92,19 +92,31 @@ pub fn restore(file: &Path, folder: &Path, how: RestoreMode<'_>) -> Result<()> {
     damage::check_absent(&path)?;
     let new = path.with_extension("db.new");
     open::remove_unfinished(&new)?;
-    copy(file, &new).map_err(|error| unusable(&new, error))?;
-    let connection = connect(&new, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    if pages_of(&connection, &new)? != pages {
-        return Err(unusable(&new, "it is not what was copied"));
+    let made = prepare(file, &new, pages, &how);
+    let named = made.and_then(|()| {
+        let named = fs::rename(&new, &path).and_then(|()| File::open(folder)?.sync_all());
+        named.map_err(|error| unusable(&path, error))
+    });
+    if named.is_err() {
+        // A partial copy is of no use, and the disk may be full.
+        let _ = open::remove_unfinished(&new);
+    }
+    named
+}
+
+/// Copies the file, and writes to the copy what happens to its runs.
+fn prepare(file: &Path, new: &Path, pages: i64, how: &RestoreMode<'_>) -> Result<()> {
+    copy(file, new).map_err(|error| unusable(new, error))?;
+    let connection = connect(new, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    if pages_of(&connection, new)? != pages {
+        return Err(unusable(new, "it is not what was copied"));
     }
     let told = match how {
         RestoreMode::Held { as_of } => connection.execute(MARK, [as_of]).map(drop),
         RestoreMode::Resumed(act) => act.record(&connection, "restore"),
     };
-    told.map_err(|error| unusable(&new, error))?;
-    connection.close().map_err(|(_, error)| unusable(&new, error))?;
-    let named = fs::rename(&new, &path).and_then(|()| File::open(folder)?.sync_all());
-    named.map_err(|error| unusable(&path, error))
+    told.map_err(|error| unusable(new, error))?;
+    connection.close().map_err(|(_, error)| unusable(new, error))
 }
 
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {

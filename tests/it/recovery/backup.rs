@@ -173,6 +173,47 @@ async fn a_backup_that_fails_leaves_nothing() {
     assert_eq!((output.status.code(), said.contains("copy.db.json is there already")), (Some(8), true), "{said}");
 }
 
+/// Nor does a part of the data of others stay on a disk that is full.
+#[tokio::test]
+async fn a_restore_that_fails_leaves_nothing() {
+    let place = Place::sqlite(story::SCRIPT);
+    Server::start(&place, None).await.kill().await;
+    done(&place, &["backup", "copy.db"]);
+    let mut without_room = std::process::Command::new("/bin/sh");
+    without_room.args(["-c", "trap '' XFSZ; ulimit -f 128; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_pes")]);
+    without_room.args(["restore", "copy.db"]).current_dir(place.folder()).env_clear().env("PES_DATA_DIR", "other");
+    let output = without_room.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.contains("pes.db.new cannot be used: ")), (Some(9), true), "{said}");
+    assert_eq!(files_of(&place.folder().join("other")), ["pes.lock"]);
+}
+
+/// The second one would empty the first one's copy, which would still be described as complete.
+#[tokio::test]
+async fn of_two_backups_into_the_same_file_the_second_is_refused() {
+    let place = Place::sqlite(story::SCRIPT);
+    Server::start(&place, None).await.kill().await;
+    let part = place.folder().join("copy.db.part");
+    std::fs::write(&part, "of the first").unwrap();
+    let first = std::fs::File::open(&part).unwrap();
+    first.lock().unwrap();
+    let output = place.run(&["backup", "copy.db"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.contains("another backup writes copy.db.part")), (Some(8), true), "{said}");
+    assert_eq!(std::fs::read_to_string(&part).unwrap(), "of the first");
+    // It was killed.
+    drop(first);
+    done(&place, &["backup", "copy.db"]);
+    restore(&place, &[], "before");
+    let output = place.run(&["backup", "nowhere/copy.db"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        (output.status.code(), said.contains("nowhere/copy.db.part cannot be written")),
+        (Some(1), true),
+        "{said}"
+    );
+}
+
 /// The copy is not what is damaged, also where the damage is found only while the copy is made.
 #[tokio::test]
 async fn a_backup_of_a_damaged_database_names_it_and_says_what_to_do() {
