@@ -4,6 +4,7 @@
 //! people cause use two pools. The renewal of this process's lease has a connection of its own, and so has the health check.
 //! Whether a replica is alive is decided by the database's clock.
 
+mod address;
 mod audit;
 mod backup;
 mod batch;
@@ -75,12 +76,12 @@ impl Postgres {
     /// Returns once the database accepts a connection. Waits this long for a server that cannot be reached or still starts;
     /// any other error is returned at once. Both are `Unusable`.
     pub async fn await_connection(url: &SecretString, patience: Duration) -> Result<()> {
-        open::await_connection(&open::options(url)?, patience).await
+        open::await_connection(&address::options(url)?, patience).await
     }
 
     /// Migrates first. Fails with `Unusable` when the database cannot be reached, or was migrated by a newer program.
     pub async fn open(url: &SecretString, connections: u32) -> Result<Self> {
-        let options = open::options(url)?;
+        let options = address::options(url)?;
         open::migrate(&options).await?;
         Self::opened(&options, open::session(&options), connections).await
     }
@@ -88,7 +89,7 @@ impl Postgres {
     /// Opens the database for reading, also beside servers, as a role that may only SELECT. Nothing can be written.
     /// `Unusable` if it cannot be reached, or if it is of another version of pes.
     pub async fn open_beside(url: &SecretString, connections: u32) -> Result<Self> {
-        let options = open::options(url)?;
+        let options = address::options(url)?;
         open::check_up_to_date(&options).await?;
         Self::opened(&options, open::reading_session(&options), connections).await
     }
@@ -96,18 +97,18 @@ impl Postgres {
     /// The schema of a database that `open` would migrate; this changes nothing. `Unusable` if it cannot be reached, or was
     /// migrated by a newer program.
     pub async fn old_schema(url: &SecretString) -> Result<Option<OldSchema>> {
-        open::old_schema(&open::options(url)?).await
+        open::old_schema(&address::options(url)?).await
     }
 
     /// That a server with these `store.connections` may open more than the database allows; `None`: it may not.
     pub async fn too_few_connections(url: &SecretString, connections: u32) -> Result<Option<String>> {
-        let server = open::server(&open::session(&open::options(url)?)).await?;
+        let server = open::server(&open::session(&address::options(url)?)).await?;
         Ok(server.too_few_for(all_connections(connections)))
     }
 
     /// `Unusable` if this database has no tables of pes, or cannot be reached.
     pub async fn check_exists(url: &SecretString) -> Result<()> {
-        open::check_exists(&open::options(url)?).await
+        open::check_exists(&address::options(url)?).await
     }
 
     async fn opened(options: &PgConnectOptions, session: PgConnectOptions, connections: u32) -> Result<Self> {
@@ -119,7 +120,7 @@ impl Postgres {
         }
         let writers = (0..WRITERS).map(|_| Writer::new(session.clone()));
         Ok(Self {
-            location: open::location(options),
+            location: address::location(options),
             weakness: server.weakness,
             pool: Pool::lazy(checked.clone(), half, CONNECT_TIMEOUT),
             for_people: Some(Pool::lazy(checked.clone(), half, CONNECT_TIMEOUT)),

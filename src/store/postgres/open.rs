@@ -1,15 +1,14 @@
 //! Opening the database: connect, migrate, check its settings. Each failure is one clear line.
 
 use std::io;
-use std::str::FromStr;
 use std::time::Duration;
 
-use secrecy::{ExposeSecret, SecretString};
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection, Row as _};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::address::location;
 use super::fault;
 use super::writer::CONNECT_TIMEOUT;
 use crate::store::migrations::{self, KNOWN};
@@ -36,32 +35,6 @@ const SESSION: [(&str, &str); 9] = [
 
 /// Ends the transaction of a process that is gone without closing its connection, and releases its locks.
 const IDLE_TIMEOUT: (&str, &str) = ("idle_in_transaction_session_timeout", "30s");
-
-pub(super) fn options(url: &SecretString) -> Result<PgConnectOptions> {
-    let unusable = |why: &dyn std::fmt::Display| {
-        Error::Unusable(format!("DATABASE_URL is not a PostgreSQL address: {why}. {IN_PASSWORD}"))
-    };
-    // A part of the password would be taken for the host and the database, and be shown.
-    let address = url.expose_secret().split_once("://").map_or("", |(_, address)| address);
-    let rest = address.find(['/', '?', '#']).map_or("", |at| &address[at..]);
-    let path = if rest.starts_with('?') { rest } else { rest.split('?').next().unwrap_or_default() };
-    if path.contains('@') {
-        return Err(unusable(&"an @ stands behind a /, ? or #"));
-    }
-    PgConnectOptions::from_str(url.expose_secret())
-        .map(|options| options.application_name("pes"))
-        .map_err(|error| unusable(&error))
-}
-
-/// The address of the database, without its password.
-pub(super) fn location(options: &PgConnectOptions) -> String {
-    let database = options.get_database().unwrap_or_else(|| options.get_username());
-    match options.get_socket() {
-        Some(folder) => format!("{}/{database}", folder.display()),
-        None if options.get_host().starts_with('/') => format!("{}/{database}", options.get_host()),
-        None => format!("{}:{}/{database}", options.get_host(), options.get_port()),
-    }
-}
 
 pub(super) fn session(options: &PgConnectOptions) -> PgConnectOptions {
     options.clone().options(SESSION)
@@ -92,8 +65,6 @@ const MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What to do about a pooler.
 const WITHOUT_POOLER: &str = "Is it a pooler, such as PgBouncer? pes needs connections to PostgreSQL itself";
-
-const IN_PASSWORD: &str = "In its password write / as %2F, @ as %40, ? as %3F, # as %23, and % as %25";
 
 /// The migrator makes its table if there is none, and the server would say each time that there is one.
 const WITHOUT_NOTICES: (&str, &str) = ("client_min_messages", "warning");

@@ -69,6 +69,9 @@ async fn a_database_that_does_not_answer_is_one_line_without_the_password() {
     assert!(!line.contains("hunter2") && !line.contains('\n'), "{line}");
     let line = refusal("postgres://pes:hunter2@[/pes".into()).await;
     assert!(line.contains("DATABASE_URL") && !line.contains("hunter2"), "{line}");
+    // An address of IPv6, and no name in brackets that must be looked up.
+    let line = refusal("postgres://pes:hunter2@[::1]:1/pes".into()).await;
+    assert!(line.contains("PostgreSQL at [::1]:1/pes cannot be reached") && !line.contains("lookup"), "{line}");
     // As `openssl rand -base64` makes them.
     for password in ["hunter/2", "hunter#2", "hunter?2", "7?hunter", "h@hunter/2"] {
         let line = refusal(format!("postgres://pes:{password}@{free}/pes")).await;
