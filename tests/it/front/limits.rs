@@ -4,7 +4,6 @@ mod mailbox;
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
-use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use pes::config::{Config, Limits, RunLimits, Spend};
@@ -138,11 +137,7 @@ async fn socket_queue(app: &App) {
         for _ in 0..OBSERVATIONS {
             app.ask("PUT", "/threads/t1/agent-state").json(&state).send().await.expect(200);
         }
-        // For longer than a reader may take over one frame.
-        let full = Instant::now();
-        while full.elapsed() < Duration::from_secs(1) {
-            app.get("/healthz").await.expect(200);
-        }
+        app.outlast_a_frame().await;
         let is_last = |frame: &Value| frame["event"] == "gap" || frame["data"]["seq"] == round * OBSERVATIONS;
         if slow.until(is_last).await.last().is_some_and(|frame| frame["event"] == "gap") {
             return;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pes::auth::{Issuers, Keys, Now};
 use pes::config::{Config, ConfiguredKey, Synchronous};
@@ -190,6 +191,14 @@ impl App {
             if event.event == "observation" {
                 return event.data["content"].clone();
             }
+        }
+    }
+
+    /// Returns after longer than a reader may take over one frame without being slow.
+    pub async fn outlast_a_frame(&self) {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(1) {
+            self.get("/healthz").await.expect(200);
         }
     }
 
