@@ -152,7 +152,8 @@ const stories: Record<string, () => Promise<void>> = {
     const question = { suspensionId: "sus_1" };
     await assert.rejects(pes.answer("t", question, 1n), TypeError);
     await assert.rejects(pes.answer("t", question, 1, { idempotencyKey: "\n€" }), TypeError);
-    for (const url of ["127.0.0.1:7070", "localhost:7070", "", "ftp://127.0.0.1", "http://", "http://127.0.0.1:7070?a=1"]) {
+    const wrong = ["127.0.0.1:7070", "localhost:7070", "", "ftp://127.0.0.1", "http://", "http://:7070", "http://127.0.0.1:70000"];
+    for (const url of [...wrong, "http://127.0.0.1:7070?a=1", "http://127.0.0.1:7070?"]) {
       assert.throws(() => new Pes(url), (error) => error instanceof TypeError && error.message.endsWith(` not ${url}`));
     }
     const isTold = (error: unknown) => error instanceof TypeError && !error.message.includes("pes_a");

@@ -195,7 +195,8 @@ async def what_cannot_be_sent_is_refused_at_once() -> None:
                 raise AssertionError("it is sent")
             except mistake:
                 pass
-    for url in ("127.0.0.1:7070", "localhost:7070", "", "ftp://127.0.0.1", "http:///threads", "http://127.0.0.1:7070?a=1"):
+    wrong = ("127.0.0.1:7070", "localhost:7070", "", "ftp://127.0.0.1", "http:///threads", "http://:7070")
+    for url in (*wrong, "http://127.0.0.1:70000", "http://127.0.0.1:x", "http://[::1", "http://127.0.0.1:7070?a=1"):
         try:
             Pes(url)
             raise AssertionError(f"{url} is no address")

@@ -71,8 +71,9 @@ export class Http {
 
   constructor(readonly options: PesOptions) {
     const { url, key } = options;
-    if (!isAddress(url)) throw new TypeError(`The address of a server is http://HOST:PORT or https://HOST, not ${url}`);
-    this.base = url.replace(/\/+$/, "");
+    const address = URL.canParse(url) ? new URL(url).href : "";
+    if (!/^https?:[^?#]+$/.test(address)) throw new TypeError(`The address of a server is http://HOST:PORT or https://HOST, not ${url}`);
+    this.base = address.replace(/\/+$/, "");
     this.key = key?.trim() || undefined;
     if (this.key !== undefined && !/^[ -~]+$/.test(this.key)) throw new TypeError("The key has characters that no key has.");
   }
@@ -131,12 +132,6 @@ export class Http {
       return { error: new PesUnreachable(`${init.method} ${url}: ${cause}`, { cause }), mayRepeat: true };
     }
   }
-}
-
-function isAddress(url: string): boolean {
-  if (!URL.canParse(url)) return false;
-  const { protocol, search, hash } = new URL(url);
-  return /^https?:$/.test(protocol) && search === "" && hash === "";
 }
 
 function isOtherThanJson(headers: Headers): boolean {

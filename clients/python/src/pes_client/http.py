@@ -66,7 +66,7 @@ class Http:
             sent["idempotency-key"] = idempotency_key
         for name, value in sent.items():
             if not SENDABLE.fullmatch(value):
-                raise ValueError(f"the header {name} cannot be sent: {value!r}")
+                raise ValueError(f"the header {name} has characters that cannot be sent")
         content = None
         if isinstance(body, str) and is_other_than_json(sent.get("content-type")):
             content = body.encode()
@@ -108,9 +108,14 @@ class Http:
 
 def address(url: str) -> str:
     """The server's address, to which paths are added."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
-        raise ValueError(f"the address of a server is http://HOST:PORT or https://HOST, not {url!r}")
+    mistake = ValueError(f"the address of a server is http://HOST:PORT or https://HOST, not {url!r}")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise mistake from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or parts.query or parts.fragment:
+        raise mistake
     return parts.geturl().rstrip("/")
 
 
