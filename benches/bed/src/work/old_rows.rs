@@ -53,8 +53,8 @@ pub async fn insert(place: &Place, backlog: Backlog, amounts: Amounts, is_old: b
         {} INSERT INTO thread_rows (pk, tenant, kind, id, ord, keep, body)
         SELECT pk + n.n, tenant, kind, CASE kind WHEN 12 THEN id || '-' || n.n ELSE id END, ord, keep, body
         FROM n, thread_rows WHERE pk = {template};
-        {} INSERT INTO observations (pk, seq, body, types)
-        SELECT pk + n.n, seq, body, types FROM n, observations WHERE pk = {template};
+        {} INSERT INTO observations (pk, seq, body, compressed, types)
+        SELECT pk + n.n, seq, body, compressed, types FROM n, observations WHERE pk = {template};
         {} INSERT INTO idempotency (pk, tenant, scope, key, fingerprint, status, created_at, body)
         SELECT 0, 1, 'process', 'old-' || n.n, 'f', 202, {now} - {age_of_answers}, {text} FROM n;
         {} INSERT INTO observations (pk, seq, body, types) SELECT {DELETED}, n.n, {text}, 'INTENT' FROM n;",
