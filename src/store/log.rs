@@ -51,8 +51,8 @@ pub trait LogStore: Send + Sync + 'static {
     /// compressed form can never use the database again.
     async fn compress_log(&self) -> Result<()>;
 
-    /// As [`compress_log`](Self::compress_log), if the database has no threads yet, or if programs that do not know the
-    /// compressed form cannot use it anyway.
+    /// As [`compress_log`](Self::compress_log), if the database has no threads yet and no other process is registered, or
+    /// if programs that do not know the compressed form cannot use it anyway. Called before this process registers.
     async fn compress_new_log(&self) -> Result<()>;
 }
 

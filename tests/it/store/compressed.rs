@@ -10,6 +10,7 @@ use pes::store::sqlite::Sqlite;
 use pes::store::{Commit, ObservationAsk, Store};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqliteConnection};
 use tempfile::TempDir;
+use uuid::Uuid;
 
 use super::bed::{Bed, record};
 use crate::support::postgres::Database;
@@ -179,6 +180,26 @@ async fn a_new_log_is_compressed_and_no_older_one_is(home: Home) {
     let (texts, compressed, ..) = beside.forms().await;
     assert_eq!((texts, compressed, beside.floor().await), (1, 2, 1), "it has a thread");
     older.store.close().await;
+}
+
+#[tokio::test]
+async fn a_new_log_is_not_compressed_beside_another_process_on_postgresql() {
+    let home = postgres().await;
+    let bed = home.open().await;
+    let mut beside = home.connect().await;
+    let other = Uuid::new_v4();
+    bed.register(other, 60_000).await;
+    bed.store.compress_new_log().await.unwrap();
+    let pk = bed.thread("t").await;
+    write(&bed, pk, 1).await;
+    let (texts, compressed, ..) = beside.forms().await;
+    assert_eq!((texts, compressed, beside.floor().await), (1, 0, 1), "it may be of an older release");
+
+    assert!(bed.erase(pk).await);
+    bed.store.unregister(other).await.unwrap();
+    bed.store.compress_new_log().await.unwrap();
+    assert_eq!(beside.floor().await, 18);
+    bed.store.close().await;
 }
 
 fn sqlite() -> Home {
