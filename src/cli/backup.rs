@@ -55,7 +55,9 @@ pub(super) async fn backup(config: &Config, to: &Path) -> Result<(), Error> {
     }
     let part = to.with_added_extension("part");
     // Until this returns.
-    let _claimed = claim_part(&part)?;
+    let _claim = Claim::on(&part)?;
+    // Left by an interrupted backup.
+    remove_part(&part);
     let copied = copy(config, &part).await;
     let made = copied.and_then(|said| complete(&said, &part, to, &manifest).map(|()| said));
     if made.is_err() {
@@ -66,43 +68,52 @@ pub(super) async fn backup(config: &Config, to: &Path) -> Result<(), Error> {
     print(&format!("{} ({bytes} bytes), {}", to.display(), manifest.display()))
 }
 
-/// The empty file of the copy, locked against another backup into the same file: that one would take it for the rest of an
-/// interrupted backup. Such a rest is emptied.
-fn claim_part(part: &Path) -> Result<File, Error> {
-    let failed = |error: io::Error| Error::Failed(format!("{} cannot be written: {error}", part.display()));
-    loop {
-        let file =
-            OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(part).map_err(failed)?;
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => {
-                let part = part.display();
-                return Err(Error::Conflict(format!(
-                    "another backup writes {part}; wait for it, or name another file"
-                )));
+/// Keeps other backups from the same file: they would take its copy for the rest of an interrupted backup. The lock is on a
+/// file of its own: where locks go over the network, SQLite could not lock a copy that is locked as a whole.
+struct Claim {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Claim {
+    fn on(part: &Path) -> Result<Self, Error> {
+        let path = part.with_added_extension("lock");
+        let failed = |error: io::Error| Error::Failed(format!("{} cannot be written: {error}", path.display()));
+        loop {
+            let options = OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).clone();
+            let file = options.open(&path).map_err(failed)?;
+            match file.try_lock() {
+                Err(TryLockError::WouldBlock) => {
+                    let part = part.display();
+                    return Err(Error::Conflict(format!(
+                        "another backup writes {part}; wait for it, or name another file"
+                    )));
+                }
+                // Some file systems have no locks.
+                Ok(()) | Err(TryLockError::Error(_)) => {}
             }
-            // Some file systems have no locks.
-            Ok(()) | Err(TryLockError::Error(_)) => {}
+            let claimed = file.metadata().map_err(failed)?;
+            // The other backup may have ended between the two steps.
+            if path.metadata().is_ok_and(|there| (there.dev(), there.ino()) == (claimed.dev(), claimed.ino())) {
+                return Ok(Self { path, _file: file });
+            }
         }
-        let claimed = file.metadata().map_err(failed)?;
-        // The other backup may have ended between the two steps.
-        if part.metadata().is_ok_and(|there| (there.dev(), there.ino()) == (claimed.dev(), claimed.ino())) {
-            let _ = fs::remove_file(journal_of(part));
-            file.set_len(0).map_err(failed)?;
-            return Ok(file);
-        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Before the lock ends: whoever gets it later finds another file there, or none.
+        let _ = fs::remove_file(&self.path);
     }
 }
 
 /// Removes a partial copy, and its journal, which SQLite leaves behind when the copy of a large database fails.
 fn remove_part(part: &Path) {
-    let _ = fs::remove_file(journal_of(part));
-    let _ = fs::remove_file(part);
-}
-
-fn journal_of(part: &Path) -> PathBuf {
     let mut journal = part.as_os_str().to_owned();
     journal.push("-journal");
-    PathBuf::from(journal)
+    let _ = fs::remove_file(journal);
+    let _ = fs::remove_file(part);
 }
 
 /// Copies the database, and describes the copy.

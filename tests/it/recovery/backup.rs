@@ -195,7 +195,7 @@ async fn of_two_backups_into_the_same_file_the_second_is_refused() {
     Server::start(&place, None).await.kill().await;
     let part = place.folder().join("copy.db.part");
     std::fs::write(&part, "of the first").unwrap();
-    let first = std::fs::File::open(&part).unwrap();
+    let first = std::fs::File::create(place.folder().join("copy.db.part.lock")).unwrap();
     first.lock().unwrap();
     let output = place.run(&["backup", "copy.db"]);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -204,11 +204,14 @@ async fn of_two_backups_into_the_same_file_the_second_is_refused() {
     // It was killed.
     drop(first);
     done(&place, &["backup", "copy.db"]);
+    let mut left = files_of(place.folder());
+    left.retain(|name| name.contains("copy.db"));
+    assert_eq!(left, ["copy.db", "copy.db.json"]);
     restore(&place, &[], "before");
     let output = place.run(&["backup", "nowhere/copy.db"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(
-        (output.status.code(), said.contains("nowhere/copy.db.part cannot be written")),
+        (output.status.code(), said.contains("nowhere/copy.db.part.lock cannot be written")),
         (Some(1), true),
         "{said}"
     );
