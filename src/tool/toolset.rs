@@ -159,7 +159,7 @@ impl Toolset {
     /// Why policy denies a call with valid arguments; `None`: it does not.
     pub fn denial(&self, call: &Proposal<'_>) -> Option<ToolError> {
         let ruling = self.ruling(call).filter(|ruling| ruling.action == PolicyAction::Deny)?;
-        Some(denial(call.tool, &ruling))
+        Some(ToolError { ruling: Some(Box::new(ruling.clone())), ..denial(call.tool, &ruling) })
     }
 
     fn rule_entry(&self, entry: &ToolEntry, nature: Nature, call: &Proposal<'_>) -> (Ruling, Option<Approval>) {

@@ -83,7 +83,10 @@ impl ToolAttempt {
         }
         let (settings, name) = (self.invocation.judged_before.as_deref(), &self.invocation.tool_name);
         if let Some(error) = self.shared.denial_by_now(self.tenant, &self.thread_id, settings, name, &arguments).await {
-            return Some(tool_failed(CallCode::Denied, format!("{} Nothing was done.", error.message)));
+            // An earlier attempt may have had its effect.
+            let made = if self.attempt == 1 { "Nothing was done." } else { "It was not made again." };
+            let message = format!("{} {made}", error.message);
+            return Some(ToolOutcome::failed(ToolError { message, ..error }));
         }
         if !self.lease.is_valid() {
             return None;

@@ -137,6 +137,23 @@ async fn a_service_that_broke_off_in_the_middle_of_its_work_leaves_doubt() {
 }
 
 #[tokio::test]
+async fn a_call_in_doubt_is_not_made_again_if_a_rule_denies_it_by_then_and_stays_in_doubt() {
+    let wire = Wire::serve(vec![vec![Step::Cut]]).await;
+    let tool = HttpTool { class: ToolClass::Write, ..find_order(&wire, None) };
+    let app = App::with(|config| config.tools.http.push(tool)).await;
+    let asked = app.suspend("t", "order").await;
+    let rule = json!({ "id": "stop", "tool": "find_order", "action": "deny" });
+    app.ask("PUT", "/policy").json(&json!({ "rules": [rule] })).send().await.expect(200);
+    let retry = json!({ "suspensionId": asked["suspensionId"], "action": "retry" });
+    let resumed = app.ask("POST", "/threads/t/resume").header("prefer", "wait=30").json(&retry).send().await;
+    let again = resumed.expect(202)["suspensions"][0].clone();
+    let told = again["message"].as_str().unwrap();
+    let denied = "Policy denies `find_order` (stop). It was not made again. `find_order` may have had its effect.";
+    assert!(again["kind"] == "in_doubt" && told.ends_with(denied), "{again:#}");
+    assert_eq!(wire.connections(), 1);
+}
+
+#[tokio::test]
 async fn a_service_that_does_not_answer_in_time_leaves_doubt() {
     let mut wire = Wire::serve(vec![vec![Step::Stall(Arc::new(Notify::new()))]]).await;
     let tool = HttpTool { class: ToolClass::External, timeout_ms: 20_000, ..find_order(&wire, None) };

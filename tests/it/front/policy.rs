@@ -116,19 +116,28 @@ async fn what_is_approved_does_not_run_if_a_rule_denies_it_by_then() {
         let answer = json!({ "suspensionId": suspension["suspensionId"], "approved": true });
         let resumed = app.ask("POST", &format!("/threads/{thread}/resume")).header("prefer", "wait=30").json(&answer);
         resumed.send().await.expect(200);
-        app.observed(thread, "TOOL_EXECUTION").await[0]["content"].clone()
+        app.observed(thread, "TOOL_EXECUTION").await[0].clone()
     };
-    assert_eq!(approve("t1", None).await["status"], "success");
+    assert_eq!(approve("t1", None).await["content"]["status"], "success");
     let rule = json!({ "id": "stop", "tool": "demo_send_email", "action": "deny", "reason": "It was broken into.",
         "when": [{ "pointer": "/to", "op": "eq", "value": "a@example.com" }] });
-    let denied = approve("t2", Some(rule.clone())).await;
+    let ended = approve("t2", Some(rule.clone())).await;
+    let denied = &ended["content"];
     assert_eq!((&denied["status"], &denied["error"]["code"]), (&json!("error"), &json!("denied")), "{denied:#}");
     let told = "Policy denies `demo_send_email` (stop). It was broken into. Nothing was done.";
     assert_eq!(denied["error"]["message"], told);
+    let ruling = &ended["metadata"]["policy"];
+    assert_eq!((&ruling["rule"], &ruling["action"]), (&json!("stop"), &json!("deny")), "{ended:#}");
+    let call = denied["callId"].as_str().unwrap();
+    assert_eq!(app.get(&format!("/threads/t2/tool-calls/{call}")).await.expect(200)["policy"], *ruling);
+    let audit = app.get("/threads/t2/audit").await.expect(200);
+    let decided = |line: &Value| (line["action"] == "deny").then(|| line["detail"]["rule"].clone());
+    let denials: Vec<Value> = audit["items"].as_array().unwrap().iter().filter_map(decided).collect();
+    assert_eq!(denials, ["stop"], "{audit:#}");
     let mut other = rule;
     (other["when"][0]["value"], other["id"]) = ("b@example.com".into(), "other".into());
     put(&app, Some("*"), &json!({ "rules": [] })).await.expect(200);
-    assert_eq!(approve("t3", Some(other)).await["status"], "success", "it is about another call");
+    assert_eq!(approve("t3", Some(other)).await["content"]["status"], "success", "it is about another call");
 }
 
 #[tokio::test]

@@ -88,17 +88,19 @@ pub(crate) fn end(tx: &mut Tx<'_>, id: &CallId, end: CallEnd) {
     suspension::withdraw_question_of_call(tx, id, "the call ended");
     let Some(call) = tx.state.calls.get(id) else { return };
     let (tool_name, item) = (call.record.tool_name.clone(), call.record.item_id.clone());
-    let policy = call.record.policy.clone();
+    let (mut policy, earlier) = (None, call.record.policy.clone());
     let (output, fault) = match result {
         CallResult::Success(output) => {
             task::complete(tx, id);
             (Some(tx.store(format!("{id}.output"), output)), None)
         }
-        CallResult::Error(fault) | CallResult::Skipped(fault) => {
+        CallResult::Error(mut fault) | CallResult::Skipped(mut fault) => {
+            policy = fault.ruling.take().map(|ruling| *ruling);
             task::cancel_open(tx, id, &fault.message);
             (None, Some(ToolError { message: text::cut(&fault.message, MAX_ERROR_CHARS), ..fault }))
         }
     };
+    let policy = policy.or(earlier);
     let is_error = status == ToolStatus::Error && !fault.as_ref().is_some_and(ToolError::is_refusal);
     let metadata = metadata.map(|metadata| tx.store(format!("{id}.metadata"), metadata));
     let (call_id, other) = (id.clone(), Map::new());
@@ -106,7 +108,7 @@ pub(crate) fn end(tx: &mut Tx<'_>, id: &CallId, end: CallEnd) {
         ToolResult { call_id, tool_name, status, output, error: fault, metadata, duration_ms, executed, other };
     tx.record_tool_execution(item.as_ref(), &result, policy.as_ref());
     tx.set_call_status(id, CallStatus::Done);
-    tx.change_call(id, |call| call.record.result = Some(result));
+    tx.change_call(id, |call| (call.record.result, call.record.policy) = (Some(result), policy));
     let counters = &mut tx.active().counters;
     counters.tool_calls += u32::from(status != ToolStatus::Skipped);
     counters.tool_errors += u32::from(is_error);
