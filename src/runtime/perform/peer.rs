@@ -231,7 +231,8 @@ impl PeerAttempt {
         if let Some(error) =
             self.shared.denial_by_now(self.tenant, &task.thread_id, settings, task::TOOL, &arguments).await
         {
-            return Err(Error::Refused(format!("{} Nothing was sent.", error.message)));
+            let sent = if task.earlier_may_have_arrived { "It was not sent again." } else { "Nothing was sent." };
+            return Err(Error::Refused(format!("{} {sent}", error.message)));
         }
         let instructions = arguments["instructions"].as_str().unwrap_or_default();
         let input = arguments.get("input").filter(|input| !input.is_null()).cloned();

@@ -66,6 +66,22 @@ fn each_waits_for_its_turn() {
 }
 
 #[test]
+fn one_that_waited_for_its_turn_is_not_answered_if_a_rule_denies_it_by_then() {
+    let mut sim = with(&[("write", "1"), ("sum", "2")]);
+    sim.ask("go").unwrap();
+    while running_calls(&sim) == 0 {
+        assert!(sim.step());
+    }
+    sim.tools.denies = Some("sum");
+    sim.now += 1;
+    sim.go();
+    let results = sim.contents(ObservationType::ToolExecution);
+    let [written, denied] = &results[..] else { panic!("{results:?}") };
+    assert_eq!((&written["status"], &denied["error"]["code"]), (&json!("success"), &json!("denied")));
+    assert_eq!(denied["error"]["message"], "denied Nothing was done.");
+}
+
+#[test]
 fn a_call_that_waits_for_a_person_does_not_hold_them_up_and_is_an_effect_once_it_is_approved() {
     let mut sim = with(&[("gated", "1"), ("sum", "2")]);
     sim.ask("go").unwrap();

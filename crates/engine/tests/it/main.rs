@@ -34,6 +34,7 @@ mod history;
 mod item_ids;
 mod items_started_again;
 mod items_started_elsewhere;
+mod judged_again;
 mod later_calls;
 mod log;
 mod long_results;

@@ -63,6 +63,8 @@ pub struct Tools {
     pub risk: Option<RiskLevel>,
     /// Whether the caller has a tool of its own.
     pub has_client: bool,
+    /// A tool that a rule denies by now.
+    pub denies: Option<&'static str>,
     /// Why every unknown tool is off.
     pub why_off: Option<&'static str>,
 }
@@ -119,6 +121,7 @@ impl Toolbox for Tools {
         };
         let class = ToolClass::Write;
         let verdict = match call.tool {
+            tool if self.denies == Some(tool) => Verdict::Refuse(error("denied")),
             "read" | "sum" | "current_time" => Verdict::Run { class: ToolClass::Read, idempotent: true },
             "look" => Verdict::Run { class: ToolClass::Read, idempotent: false },
             "write" | "set_agent_state" => Verdict::Run { class, idempotent: false },

@@ -248,6 +248,7 @@ fn end_undeliverable(tx: &mut Tx<'_>, task: &Task, code: CallCode, why: String) 
         task.reason = Some(why.clone());
     });
     let error = if task.earlier_may_have_arrived {
+        let why = why.trim_end_matches('.');
         ToolError::new(CallCode::Unknown, format!("{why}; {} may have received it earlier", task.agent_id))
     } else {
         ToolError::new(code, why)

@@ -2,7 +2,7 @@
 
 use crate::domain::ids::{CallId, TaskId};
 use crate::domain::task::{ActionSlot, Task, TaskAction, TaskActionKind};
-use crate::domain::tool::CallStatus;
+use crate::domain::tool::{CallRecord, CallStatus};
 use crate::effect::Effect;
 use crate::pes::state::{ModelCall, State};
 use crate::{Invocation, PeerCallInput};
@@ -55,8 +55,7 @@ pub(crate) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
         arguments: record.modified_arguments.clone().unwrap_or_else(|| record.arguments.clone()),
         digest: record.digest.clone(),
         policy: record.policy.clone(),
-        // It waited for a person, for its turn or for another attempt.
-        judged_before: (record.updated_at > record.created_at).then(|| run.settings.clone()),
+        judged_before: has_waited(record).then(|| run.settings.clone()),
         run_id: run.run_id.clone(),
         item_id: record.item_id.clone(),
         user_id: run.user_id.clone(),
@@ -66,17 +65,27 @@ pub(crate) fn invocation(state: &State, id: &CallId) -> Option<Invocation> {
     })
 }
 
+/// Whether it waited for a person, for another attempt or for its turn. The last is seen by the time, which another process
+/// may have told it by a clock that is behind.
+fn has_waited(record: &CallRecord) -> bool {
+    record.digest.is_some() || record.attempt > 1 || record.updated_at != record.created_at
+}
+
 /// The input of a task's action in flight.
 pub(crate) fn peer_call_input(state: &State, id: &TaskId) -> Option<PeerCallInput> {
     let (_, task) = state.tasks.get(id)?;
     let record = state.calls.get(&task.call_id).map(|call| &call.record);
     let run = state.run.as_ref().filter(|run| run.run_id == task.run_id);
-    // A task with a remote id, or with a reply, has begun.
-    let is_first = task.action.is_some_and(|action| action.what == TaskActionKind::Send) && task.reply.is_none();
-    let has_waited = record.is_some_and(|record| record.updated_at > record.created_at || task.tries > 0);
+    // A message that may have arrived may also not have: it is sent again to an agent that takes it once.
+    let sends = task.action.is_some_and(|action| match action.what {
+        TaskActionKind::Send | TaskActionKind::Resend => true,
+        TaskActionKind::Ask | TaskActionKind::Cancel => false,
+    });
+    let is_first = sends && task.reply.is_none();
+    let is_later = task.attempt > 1 || record.is_some_and(has_waited);
     Some(PeerCallInput {
         task: task.clone(),
-        judged_before: run.filter(|_| is_first && has_waited).map(|run| run.settings.clone()),
+        judged_before: run.filter(|_| is_first && is_later).map(|run| run.settings.clone()),
         arguments: record.map(|it| it.modified_arguments.as_ref().unwrap_or(&it.arguments).clone()).unwrap_or_default(),
         digest: record.and_then(|record| record.digest.clone()),
         user_id: run.and_then(|run| run.user_id.clone()),

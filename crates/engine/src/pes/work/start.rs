@@ -4,7 +4,7 @@
 
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::payload;
-use crate::domain::tool::{CallRecord, CallStatus, ToolOutcome};
+use crate::domain::tool::{CallCode, CallRecord, CallStatus, Proposal, ToolError, ToolOutcome, Verdict};
 use crate::pes::peers::send;
 use crate::pes::plan::redo;
 use crate::pes::state::funds::{self, Funds};
@@ -101,9 +101,25 @@ fn start_call(tx: &mut Tx<'_>, id: &CallId) -> bool {
 /// The outcome of a call that needs no effect. Approved calls do need one: what was approved is compared with what runs
 /// where effects are performed. So do large arguments, which are read there.
 fn immediate_outcome(tx: &Tx<'_>, id: &CallId) -> Option<ToolOutcome> {
-    let CallRecord { tool_name, arguments, digest, .. } = &tx.state.calls.get(id)?.record;
+    let record = &tx.state.calls.get(id)?.record;
+    let CallRecord { tool_name, arguments, digest, .. } = record;
     if digest.is_some() || payload::reference(arguments).is_some() {
         return None;
     }
-    tx.world.tools.at_once(tool_name, arguments, tx.stamp.now, tx.world.limits)
+    let outcome = tx.world.tools.at_once(tool_name, arguments, tx.stamp.now, tx.world.limits)?;
+    Some(denial_by_now(tx, record).map_or(outcome, ToolOutcome::failed))
+}
+
+/// Why the policy denies a call by now that waited for its turn. Effects are judged again where they are performed.
+fn denial_by_now(tx: &Tx<'_>, record: &CallRecord) -> Option<ToolError> {
+    if tx.stamp.now == record.created_at {
+        return None;
+    }
+    let run = tx.state.active_run();
+    let CallRecord { tool_name: tool, arguments, .. } = record;
+    let judgement =
+        tx.world.tools.judge(&Proposal { thread: &run.thread_id, settings: &run.settings, tool, arguments });
+    let Verdict::Refuse(error) = judgement.verdict else { return None };
+    let message = format!("{} Nothing was done.", error.message);
+    error.has(CallCode::Denied).then(|| ToolError { message, ruling: judgement.ruling.map(Box::new), ..error })
 }
