@@ -152,12 +152,6 @@ impl App {
             cores: components.cores,
             clock: components.clock,
         };
-        // Last: it cannot be taken back, so neither a command nor a refused start does it.
-        match config.store.compress_log {
-            Some(true) => store.compress_log().await?,
-            None => store.compress_new_log().await?,
-            Some(false) => {}
-        }
         let service = Service::start(service::Parts { runtime: parts, mcp }).await?;
         Ok(Self { config, store, keys, service })
     }

@@ -72,6 +72,12 @@ impl Runtime {
         let runtime = &parts.config.runtime;
         let name = runtime.replica.clone();
         let models = ModelAccess::open(parts.config.clone(), parts.models, &*parts.store, parts.clock.now()).await?;
+        // It cannot be taken back: neither a command nor a start that the settings refuse does it.
+        match parts.config.store.compress_log {
+            Some(true) => parts.store.compress_log().await?,
+            None => parts.store.compress_new_log().await?,
+            Some(false) => {}
+        }
         let lease_keeper = LeaseKeeper::begin(&*parts.store, runtime.lease_ms, name, parts.clock.clone()).await?;
         let trace_exporter = TraceExporter {
             traces: parts.traces,

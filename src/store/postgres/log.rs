@@ -38,8 +38,9 @@ const RAISE_FLOOR: &str = "UPDATE schema_floor SET least = $1 WHERE least < $1";
 
 /// Whether no program that does not know this schema has anything to lose. One that is running may be such a program.
 const IS_NEW: &str = "
-SELECT least >= $1 OR NOT (EXISTS (SELECT 1 FROM threads) OR EXISTS (SELECT 1 FROM replicas WHERE alive_until > now())) AS is_new
-FROM schema_floor";
+SELECT least >= $1 OR NOT (
+    EXISTS (SELECT 1 FROM threads) OR EXISTS (SELECT 1 FROM replicas WHERE alive_until > now())
+) AS is_new FROM schema_floor";
 
 #[async_trait]
 impl LogStore for Postgres {

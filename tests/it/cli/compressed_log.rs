@@ -36,6 +36,9 @@ async fn only_a_server_that_starts_compresses_its_log() {
     }
     let reachable = [("HOST", "0.0.0.0"), ("PORT", "0")];
     assert!(!run(folder, &[], &reachable).status.success(), "it has no keys");
+    let unknown = [("PES_AGENT_CORE", "none"), ("PORT", "0")];
+    assert!(!run(folder, &[], &unknown).status.success(), "there is no such core");
+    assert_eq!(number(folder, FLOOR).await, 1);
     let not = ("PES_STORE_COMPRESS_LOG", "false");
     assert_eq!(ask_one(folder, &[not]).await, (1, 0));
     assert_eq!(ask_one(folder, &[]).await, (1, 0), "it has threads");
