@@ -12,8 +12,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::actor::Actor;
-use super::command::{Command, CommandError, CommitExtras, DecisionResult};
+use super::actor::{Actor, Command, CommandError, CommitExtras, DecisionResult};
 use super::shared::Shared;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::ThreadPk;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::command::{AuditedAction, NewReceiver};
+use super::actor::{AuditedAction, NewReceiver};
 use crate::domain::Millis;
 use crate::domain::actor::ServerActor;
 use crate::domain::facts::Fact;

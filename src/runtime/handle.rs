@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::Runtime;
-use super::command::{AuditedAction, Command, CommandError, CommitExtras, DecisionResult, ProfileEdit};
+use super::actor::{AuditedAction, Command, CommandError, CommitExtras, DecisionResult, ProfileEdit};
 use super::waiters::Waiter;
 use crate::domain::Millis;
 use crate::domain::console_urls::{ConsoleUrls, OwnUrl};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
-use super::command::CommitExtras;
+use super::actor::CommitExtras;
 use super::rows::read;
 use super::shared::Shared;
 use crate::a2a::client::{ChosenInterface, Events};

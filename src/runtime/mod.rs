@@ -2,7 +2,7 @@
 //! permissions: `http` checks the scopes, `service` the tenant.
 //!
 //! A request becomes a command for its thread's task ([`actor`]), which is started on demand and ends when nothing of
-//! the thread is ready or running. Each command is one transition ([`transition`]): decide, commit, publish, perform. The
+//! the thread is ready or running. Each command is one transition (`actor/transition.rs`): decide, commit, publish, perform. The
 //! result of an effect ([`perform`]) is an event for the same task. One sweeper ([`sweep`]) finds due timers and threads
 //! without an owner, polling ([`replica_watch`]) finds the commits of other processes. Effects start only under a lease
 //! ([`lease`]).
@@ -10,28 +10,17 @@
 //! A method of [`Runtime`] that sends a command returns only after its work is durable. No other folder names the
 //! engine's `Machine`.
 
-// The way in: the handle, the commands that it sends, and what it answers without an actor.
+// The way in: the handle, and what it answers without an actor.
 mod admission;
-mod command;
 mod handle;
 mod new_thread;
 mod past_prompt;
 mod snapshot;
 mod waiters;
 
-// The actor of a thread, and each thing that it does.
+// The actor of a thread, and all of them.
 mod actor;
 mod actors;
-mod changes;
-mod claim;
-mod commit;
-mod erasure;
-mod load;
-mod loaded;
-mod publish;
-mod recovery;
-mod start_effects;
-mod transition;
 
 // What a step adds to its commit, and what is counted of it.
 pub(crate) mod audit;
@@ -72,7 +61,7 @@ mod went_back;
 
 use std::sync::Arc;
 
-pub(crate) use command::{
+pub(crate) use actor::{
     AuditedAction, CommandError, CommitExtras, DecisionResult, EditedProfile, IdempotencyRowFn, NewReceiver,
     ProfileEdit,
 };

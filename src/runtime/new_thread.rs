@@ -1,7 +1,7 @@
 //! The first state of a thread that is imported, decided like that of a fork. Nothing is committed here.
 
 use super::Runtime;
-use super::command::CommandError;
+use super::actor::CommandError;
 use crate::engine::event::Event;
 use crate::engine::step::{self, Step};
 use crate::engine::{Loaded, Stamp};

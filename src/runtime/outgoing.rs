@@ -1,8 +1,7 @@
 //! What a transition's commit sends to others: deliveries to webhooks, to push receivers and to the collector of traces, and
 //! the rows that record how far each of them was notified.
 
-use super::command::CommitExtras;
-use super::loaded::LoadedThread;
+use super::actor::{CommitExtras, LoadedThread};
 use super::pushes::PushRecipients;
 use super::shared::Shared;
 use crate::domain::Millis;

@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::command::CommitExtras;
-use super::loaded::LoadedThread;
+use super::actor::{CommitExtras, LoadedThread};
 use super::outgoing::Outgoing;
 use super::rows::read;
 use super::shared::Shared;

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
-use super::command::{CommandError, CommitExtras};
+use super::actor::{CommandError, CommitExtras};
 use super::shared::Shared;
 use crate::domain::Millis;
 use crate::domain::actor::ServerActor;

@@ -12,9 +12,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
 
+use super::actor::LoadedThread;
 use super::clock::Clock;
 use super::inline;
-use super::loaded::LoadedThread;
 use super::outgoing::Outgoing;
 use super::prepared_spans::{FollowedRuns, PreparedSpans};
 use super::rows;

@@ -5,7 +5,6 @@
 
 use metrics::{counter, histogram};
 
-use super::publish::one_line;
 use super::rows::legible;
 use super::shared::Shared;
 use crate::domain::facts::{AgentResumedBody, ErrorBody, Fact, ItemStatusChangeBody, RunFinishedBody};
@@ -317,6 +316,11 @@ impl Failure {
             line!(warn);
         }
     }
+}
+
+/// At most `max_chars` characters, in one line.
+fn one_line(text: &str, max_chars: usize) -> String {
+    text.chars().take(max_chars).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]

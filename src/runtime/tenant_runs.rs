@@ -6,16 +6,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::actor::Actor;
-use super::loaded::LoadedThread;
 use super::probation::CRASHES_OF_SUSPECT;
 use super::shared::Shared;
 use crate::domain::ids::{TenantPk, ThreadPk};
-use crate::domain::run::RunStatus;
 use crate::domain::run_limits::{RUN_LIMITS_ID, TenantRunLimits};
-use crate::engine::RunAdmission;
-use crate::engine::event::Event;
-use crate::engine::step::{Row, RowKind};
 use crate::store::documents::DocumentKind;
 use crate::store::{self, Claimable};
 
@@ -98,7 +92,7 @@ impl TenantRuns {
     }
 
     /// Records that a thread waits, according to a commit; `true`: there is room for its run already.
-    fn note_waiting(&self, tenant: TenantPk, max: Option<usize>) -> bool {
+    pub(super) fn note_waiting(&self, tenant: TenantPk, max: Option<usize>) -> bool {
         let mut state = self.0.lock();
         state.notes += 1;
         let number = state.notes;
@@ -135,63 +129,24 @@ impl TenantRuns {
     }
 }
 
-impl Actor {
-    /// Takes a slot for the thread's next run if these events may begin one. [`Self::count_run`] keeps or frees it after the
-    /// decision.
-    pub(super) async fn try_begin_run(&mut self, events: &[Arc<Event>]) -> store::Result<RunAdmission> {
-        let Some(loaded) = self.loaded.as_ref().filter(|_| self.run_slot.is_none()) else {
-            return Ok(RunAdmission::Now);
-        };
-        let (tenant, has_waited) = (loaded.row.tenant, loaded.machine.waits_to_begin());
-        let RunLimits { running, queued: most } = self.shared.run_limits(tenant);
-        if self.shared.tenant_runs.try_begin(tenant, running, has_waited) {
-            self.run_slot = Some(RunSlot { shared: self.shared.clone(), tenant });
-            return Ok(RunAdmission::Now);
-        }
-        let is_new = !has_waited && loaded.machine.run().is_none();
-        let asks = || events.iter().any(|event| matches!(**event, Event::Asked { .. }));
-        if is_new && asks() && self.shared.store.count_to_begin(tenant, most).await? >= most {
-            return Ok(RunAdmission::Refused { most: most as usize });
-        }
-        Ok(RunAdmission::Later)
-    }
-
-    /// Counts the thread's run if it is under way in this process, and frees the slot otherwise. While the thread is not loaded
-    /// after a failed commit, the slot stays as it is.
-    pub(super) fn count_run(&mut self) {
-        let Some(loaded) = &self.loaded else { return };
-        let is_running = loaded.machine.run().is_some_and(|run| run.status == RunStatus::Running);
-        if !(is_running && self.is_ours(loaded)) {
-            self.run_slot = None;
-            return;
-        }
-        if self.run_slot.is_none() {
-            self.shared.tenant_runs.add_running(loaded.row.tenant);
-            self.run_slot = Some(RunSlot { shared: self.shared.clone(), tenant: loaded.row.tenant });
-        }
-    }
-
-    /// Notes that the thread's next run waits, if it does, so that it begins when there is room.
-    pub(super) fn note_waiting(&self) {
-        let waiting = self.loaded.as_ref().filter(|loaded| loaded.machine.waits_to_begin());
-        let has_room = |tenant| self.shared.tenant_runs.note_waiting(tenant, self.shared.run_limits(tenant).running);
-        if waiting.is_some_and(|loaded| has_room(loaded.row.tenant)) {
-            self.shared.sweeper.look_by(self.shared.now());
-        }
-    }
-
-    /// The row to store if the stored one says that the thread's next run waits, and none does: an older release, which does not
-    /// know such rows, ended that run. The thread would be woken for ever, in the place of one that waits.
-    pub(super) async fn outdated_wait(&self, loaded: &LoadedThread) -> store::Result<Option<Row>> {
-        if loaded.machine.waits_to_begin() {
-            return Ok(None);
-        }
-        let stored = self.shared.store.row(self.pk, RowKind::WaitsToBegin, "").await?;
-        Ok(stored.filter(|row| row.ord > 0).map(|row| Row { ord: 0, ..row }))
-    }
-}
-
 impl Shared {
+    /// Begins a run of the tenant if there is room, with priority for threads that have waited. `max` bounds the runs.
+    pub(super) fn try_begin_run(
+        self: &Arc<Self>,
+        tenant: TenantPk,
+        max: Option<usize>,
+        has_waited: bool,
+    ) -> Option<RunSlot> {
+        let may_begin = self.tenant_runs.try_begin(tenant, max, has_waited);
+        may_begin.then(|| RunSlot { shared: self.clone(), tenant })
+    }
+
+    /// Counts a run that is under way already, whether or not there is room.
+    pub(super) fn count_running(self: &Arc<Self>, tenant: TenantPk) -> RunSlot {
+        self.tenant_runs.add_running(tenant);
+        RunSlot { shared: self.clone(), tenant }
+    }
+
     /// The tenant's limits; those of the settings where it has none of its own.
     pub(super) fn run_limits(&self, tenant: TenantPk) -> RunLimits {
         let general = &self.config.limits.tenant;

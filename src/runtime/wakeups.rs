@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::command::CommandError;
+use super::actor::CommandError;
 use super::shared::Shared;
 use crate::domain::ids::ThreadPk;
 

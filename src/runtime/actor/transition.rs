@@ -3,16 +3,12 @@
 
 use std::sync::Arc;
 
-use super::actor::Actor;
+use super::Actor;
 use super::claim::{ClaimMode, CommitLease};
 use super::command::{CommandError, CommitExtras, DecisionResult};
 use super::load::{MAX_ATTEMPTS, contended};
 use super::loaded::{LoadedThread, RowAfterCommit};
-use super::perform::is_progress;
 use super::publish::Publication;
-use super::pushes::PushRecipients;
-use super::spending::{Reservations, Spending};
-use super::tally::Tally;
 use crate::domain::Millis;
 use crate::domain::fault::Fault;
 use crate::domain::ids::ThreadId;
@@ -23,6 +19,10 @@ use crate::engine::event::{Event, SystemEvent};
 use crate::engine::step::{self, EffectChanges, Step};
 use crate::engine::{Reservation, RunAdmission, Stamp, World};
 use crate::failpoint;
+use crate::runtime::perform::is_progress;
+use crate::runtime::pushes::PushRecipients;
+use crate::runtime::spending::{Reservations, Spending};
+use crate::runtime::tally::Tally;
 use crate::store::outbox::TargetKind;
 use crate::store::{Commit, Committed, Crashes, LeaseChange};
 

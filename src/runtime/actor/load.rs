@@ -1,16 +1,16 @@
 //! Loading an actor's thread. It is read from the store, quarantined if it crashed the process too often, and recovered if a
 //! lost lease holder left effects `Running` (`recovery.rs`).
 
-use super::actor::Actor;
+use super::Actor;
 use super::command::{CommandError, CommitExtras};
 use super::loaded::LoadedThread;
-use super::pushes::Receivers;
-use super::spans::TraceProgress;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::Loaded;
 use crate::engine::pes::runs_only;
 use crate::engine::step::{Row, RowKind};
+use crate::runtime::pushes::Receivers;
+use crate::runtime::spans::TraceProgress;
 use crate::store::{Commit, Committed, Crashes, Fence, LeaseChange, NewThread, ThreadRow};
 
 /// Bounds the attempts that fail in a row because another process wrote the thread.

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use super::actor::Actor;
+use super::Actor;
 use super::loaded::LoadedThread;
-use super::probation::CRASHES_OF_SUSPECT;
-use super::shared::Shared;
 use crate::domain::thread::ThreadStatus;
+use crate::runtime::probation::CRASHES_OF_SUSPECT;
+use crate::runtime::shared::Shared;
 use crate::store::{LeaseChange, ThreadRow};
 
 /// What a commit does to the thread's lease, and under which epoch it is made.

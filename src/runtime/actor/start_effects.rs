@@ -7,10 +7,8 @@ use tokio::task;
 use tracing::field::{DisplayValue, display};
 use tracing::{Instrument, Span};
 
-use super::actor::Actor;
-use super::lease::Lease;
+use super::Actor;
 use super::loaded::LoadedThread;
-use super::perform::{ModelAttempt, PeerAttempt, ToolAttempt, model_not_sent};
 use crate::domain::hitl::Reply;
 use crate::domain::ids::{CallId, StreamId, TaskId, ThreadId};
 use crate::domain::model::{FailureKind, ModelRequest};
@@ -18,6 +16,8 @@ use crate::engine::Prompt;
 use crate::engine::effect::Effect;
 use crate::engine::event::{Event, ModelEvent, ToolEvent};
 use crate::live::StreamHead;
+use crate::runtime::lease::Lease;
+use crate::runtime::perform::{ModelAttempt, PeerAttempt, ToolAttempt, model_not_sent};
 use crate::store;
 
 impl Actor {

@@ -2,7 +2,7 @@
 //! receivers, the terms of retention). Such a change is made to the thread as it is stored, and made anew if another process
 //! wrote the thread meanwhile.
 
-use super::actor::Actor;
+use super::Actor;
 use super::command::{AuditedAction, CommandError, CommitExtras, EditedProfile, ProfileEdit};
 use super::load::{MAX_ATTEMPTS, contended};
 use crate::domain::Millis;

@@ -1,6 +1,5 @@
 //! Building commits: of a step, or of a change to the lease or the profile alone.
 
-use super::audit;
 use super::claim::CommitLease;
 use super::command::{CommitExtras, DecisionResult};
 use super::loaded::LoadedThread;
@@ -9,6 +8,7 @@ use crate::domain::run::RunStatus;
 use crate::domain::thread::ThreadStatus;
 use crate::engine::history::ShownPlan;
 use crate::engine::step::Step;
+use crate::runtime::audit;
 use crate::store::{Commit, LeaseChange, ThreadRow};
 
 impl LoadedThread {

@@ -1,10 +1,7 @@
 //! Publishing what was committed: to the requests that wait for a run and to the subscribers of the thread.
 
-use super::actor::Actor;
+use super::Actor;
 use super::loaded::LoadedThread;
-use super::own_address::OwnAddress;
-use super::rows::legible;
-use super::shared::Shared;
 use crate::domain::message::ConversationMessage;
 use crate::domain::observation::Observation;
 use crate::domain::payload::{self, Payloads};
@@ -13,6 +10,9 @@ use crate::engine::history::fold::Fold;
 use crate::engine::step::{RowKind, Step};
 use crate::failpoint;
 use crate::live::Hub;
+use crate::runtime::own_address::OwnAddress;
+use crate::runtime::rows::legible;
+use crate::runtime::shared::Shared;
 use crate::store::ThreadRow;
 
 /// What will be published of a step once it is committed.
@@ -131,9 +131,4 @@ impl Shared {
 fn log(run: &Run) {
     let (thread, trace) = (&run.thread_id, &run.trace_id);
     tracing::info!(threadId = %thread, runId = %run.run_id, traceId = %trace, status = run.status.as_str(), "run");
-}
-
-/// At most `max_chars` characters, in one line.
-pub(super) fn one_line(text: &str, max_chars: usize) -> String {
-    text.chars().take(max_chars).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

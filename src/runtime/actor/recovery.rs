@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use super::actor::Actor;
+use super::Actor;
 use super::claim::ClaimMode;
 use super::command::{CommandError, CommitExtras, DecisionResult};
 use super::load::contended;
-use super::perform::{is_result, is_result_of};
 use crate::domain::thread::ThreadStatus;
 use crate::engine::effect::Effect;
 use crate::engine::event::{CancelEvent, Event, SystemEvent};
+use crate::runtime::perform::{is_result, is_result_of};
 
 impl Actor {
     /// Aborts effects that the loaded thread no longer has. Slots that are `Running` without an effect in this process were left

@@ -1,30 +1,30 @@
 //! A thread in memory, as its actor has it. `load.rs` reads it from the store. The methods that belong to one part are in
 //! its file.
 
-use super::pushes::Receivers;
-use super::spans::TraceProgress;
 use crate::domain::Millis;
 use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::history::fold::Fold;
 use crate::engine::step::{Row, RowKind};
 use crate::engine::{Loaded, Machine};
+use crate::runtime::pushes::Receivers;
+use crate::runtime::spans::TraceProgress;
 use crate::store::{Commit, LeaseChange, NewThread, ThreadRow};
 
-pub(super) struct LoadedThread {
-    pub(super) row: ThreadRow,
-    pub(super) machine: Box<dyn Machine>,
+pub(in crate::runtime) struct LoadedThread {
+    pub(in crate::runtime) row: ThreadRow,
+    pub(in crate::runtime) machine: Box<dyn Machine>,
     /// The thread does not exist yet: the first commit creates it.
     pub(super) new: Option<NewThread>,
     /// The full shapes as of the last observation that was made for subscribers; only while there are some. It is ahead of the
     /// log while a commit is under way. A commit that fails drops the thread, and this with it.
     pub(super) fold: Option<Fold>,
-    pub(super) receivers: Receivers,
-    pub(super) trace_progress: TraceProgress,
+    pub(in crate::runtime) receivers: Receivers,
+    pub(in crate::runtime) trace_progress: TraceProgress,
 }
 
 impl ThreadRow {
     /// What the machine of the thread is built from; `rows` are of the same read.
-    pub(super) fn loaded_with(&self, rows: Vec<Row>) -> Loaded {
+    pub(in crate::runtime) fn loaded_with(&self, rows: Vec<Row>) -> Loaded {
         Loaded { thread_id: self.thread_id.clone(), head: self.head.clone(), rows, last_seq: self.last_seq }
     }
 }

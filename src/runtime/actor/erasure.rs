@@ -10,15 +10,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::json;
 
-use super::actor::Actor;
-use super::audit;
-use super::clock::Clock;
+use super::Actor;
 use super::command::CommandError;
 use super::load::{MAX_ATTEMPTS, contended};
-use super::perform::{PeerConnection, RemoteTaskRef};
-use super::rows::{legible, read};
-use super::shared::Shared;
-use super::spending::{Reservations, Spending};
 use crate::a2a::client::Error;
 use crate::a2a::fault;
 use crate::domain::Millis;
@@ -33,11 +27,17 @@ use crate::engine::step::{self, Row, RowKind, Step};
 use crate::engine::{Machine, Reservation, Stamp};
 use crate::failpoint;
 use crate::outbox::AttemptResult;
+use crate::runtime::audit;
+use crate::runtime::clock::Clock;
+use crate::runtime::perform::{PeerConnection, RemoteTaskRef};
+use crate::runtime::rows::{legible, read};
+use crate::runtime::shared::Shared;
+use crate::runtime::spending::{Reservations, Spending};
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
 use crate::store::{self, Erasure, ThreadRow};
 
 /// A cancel for each task among the rows that an agent may be working on. Ended tasks are not among the loaded rows.
-pub(super) fn remote_cancels(rows: &[Row], clock: &dyn Clock, mut mint: Mint) -> store::Result<Vec<NewDelivery>> {
+fn remote_cancels(rows: &[Row], clock: &dyn Clock, mut mint: Mint) -> store::Result<Vec<NewDelivery>> {
     let mut remote_cancels = Vec::new();
     for row in rows.iter().filter(|row| row.kind == RowKind::Task) {
         let task: Task = read(row)?;
@@ -227,7 +227,10 @@ impl Shared {
     }
 
     /// Makes a delivery that cancels a task at another agent.
-    pub(super) fn cancel_remote_task(self: Arc<Self>, delivery: Delivery) -> BoxFuture<'static, AttemptResult> {
+    pub(in crate::runtime) fn cancel_remote_task(
+        self: Arc<Self>,
+        delivery: Delivery,
+    ) -> BoxFuture<'static, AttemptResult> {
         async move {
             match self.try_cancel_remote_task(delivery.tenant, &delivery.target, &delivery.body).await {
                 Ok(()) => AttemptResult::Delivered("it heard".to_owned()),

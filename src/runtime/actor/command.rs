@@ -6,8 +6,6 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::loaded::LoadedThread;
-use super::rows::legible;
-use super::snapshot::plan_of;
 use crate::domain::Millis;
 use crate::domain::fault::{Code, Fault};
 use crate::domain::ids::RunId;
@@ -18,11 +16,13 @@ use crate::engine::event::Event;
 use crate::engine::history::ShownPlan;
 use crate::engine::step::{Row, RowKind, Step};
 use crate::outbox::PushTarget;
+use crate::runtime::rows::legible;
+use crate::runtime::snapshot::plan_of;
 use crate::store::{AuditRow, Fire, IdempotencyRow, NewLookup, NewThread, ThreadRow};
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T, CommandError>>;
 
-pub(super) enum Command {
+pub(in crate::runtime) enum Command {
     /// Decides on an event, commits, publishes, then replies.
     Decide { event: Arc<Event>, extras: Box<CommitExtras>, reply: Reply<DecisionResult> },
     /// Changes the thread's profile.
