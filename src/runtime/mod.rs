@@ -25,9 +25,6 @@ mod actors;
 // What a step adds to its commit, and what is counted of it.
 pub(crate) mod audit;
 mod outgoing;
-mod prepared_spans;
-mod pushes;
-mod spans;
 mod spending;
 mod tally;
 
@@ -53,10 +50,8 @@ mod tenant_runs;
 
 // What looks after threads that get no command: timers, lost owners, crashes, commits of other processes.
 mod crash_watch;
-mod probation;
 mod replica_watch;
 mod sweep;
-mod wakeups;
 mod went_back;
 
 use std::sync::Arc;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::probation::CRASHES_OF_SUSPECT;
 use super::shared::Shared;
+use super::sweep::CRASHES_OF_SUSPECT;
 use crate::domain::ids::{TenantPk, ThreadPk};
 use crate::domain::run_limits::{RUN_LIMITS_ID, TenantRunLimits};
 use crate::store::documents::DocumentKind;
@@ -31,7 +31,7 @@ pub(crate) struct RunLimits {
 /// Threads whose next run may begin.
 pub(super) struct ThreadsToBegin {
     pub(super) sound: Vec<ThreadPk>,
-    /// Those that are suspected of crashing processes (see `probation.rs`): which of them are read now is decided there.
+    /// Those that are suspected of crashing processes (see `sweep/probation.rs`): which of them are read now is decided there.
     pub(super) suspects: Vec<Claimable>,
 }
 

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use super::Actor;
 use super::loaded::LoadedThread;
 use crate::domain::thread::ThreadStatus;
-use crate::runtime::probation::CRASHES_OF_SUSPECT;
 use crate::runtime::shared::Shared;
+use crate::runtime::sweep::CRASHES_OF_SUSPECT;
 use crate::store::{LeaseChange, ThreadRow};
 
 /// What a commit does to the thread's lease, and under which epoch it is made.
@@ -56,7 +56,7 @@ impl Actor {
     }
 
     /// Whether processes crashed repeatedly while the thread was loaded, and the sweeper has not reserved it for this process
-    /// (see `probation.rs`). Such a thread is not claimed.
+    /// (see `sweep/probation.rs`). Such a thread is not claimed.
     fn is_suspect(&self, loaded: &LoadedThread) -> bool {
         let replica = self.shared.lease_keeper.current_lease().map(|lease| lease.replica);
         let is_quarantined = loaded.row.status == ThreadStatus::Quarantined;

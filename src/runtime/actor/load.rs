@@ -9,8 +9,7 @@ use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::Loaded;
 use crate::engine::pes::runs_only;
 use crate::engine::step::{Row, RowKind};
-use crate::runtime::pushes::Receivers;
-use crate::runtime::spans::TraceProgress;
+use crate::runtime::outgoing::{Receivers, TraceProgress};
 use crate::store::{Commit, Committed, Crashes, Fence, LeaseChange, NewThread, ThreadRow};
 
 /// Bounds the attempts that fail in a row because another process wrote the thread.

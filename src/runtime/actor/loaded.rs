@@ -6,8 +6,7 @@ use crate::domain::thread::{ThreadProfile, ThreadStatus};
 use crate::engine::history::fold::Fold;
 use crate::engine::step::{Row, RowKind};
 use crate::engine::{Loaded, Machine};
-use crate::runtime::pushes::Receivers;
-use crate::runtime::spans::TraceProgress;
+use crate::runtime::outgoing::{Receivers, TraceProgress};
 use crate::store::{Commit, LeaseChange, NewThread, ThreadRow};
 
 pub(in crate::runtime) struct LoadedThread {

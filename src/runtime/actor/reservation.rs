@@ -30,7 +30,7 @@ impl Actor {
 
     /// Releases the reservation of this thread, if nothing of it is to be done here.
     pub(super) async fn end_reservation(&mut self) -> Result<(), CommandError> {
-        // A suspect (see `probation.rs`): the sweeper decides when it continues.
+        // A suspect (see `sweep/probation.rs`): the sweeper decides when it continues.
         if self.loaded.as_ref().is_some_and(|loaded| loaded.machine.is_active() && !self.is_ours(loaded)) {
             return Ok(());
         }

@@ -1,8 +1,15 @@
 //! What a transition's commit sends to others: deliveries to webhooks, to push receivers and to the collector of traces, and
 //! the rows that record how far each of them was notified.
 
+mod prepared_spans;
+mod pushes;
+mod spans;
+
+pub(super) use prepared_spans::PreparedSpans;
+pub(super) use pushes::{PushRecipients, Receivers};
+pub(super) use spans::{TraceExporter, TraceProgress};
+
 use super::actor::{CommitExtras, LoadedThread};
-use super::pushes::PushRecipients;
 use super::shared::Shared;
 use crate::domain::Millis;
 use crate::engine::step::{Row, Step};

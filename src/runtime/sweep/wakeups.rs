@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::actor::CommandError;
-use super::shared::Shared;
 use crate::domain::ids::ThreadPk;
+use crate::runtime::actor::CommandError;
+use crate::runtime::shared::Shared;
 
 /// Bounds the threads that are woken together.
 const MAX_WAKES: usize = 256;
@@ -21,7 +21,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(32);
 
 /// Due threads that must not be woken: a wake-up is under way, or has failed lately.
 #[derive(Default)]
-pub(super) struct WakeBackoff(Mutex<HashMap<ThreadPk, WakeState>>);
+pub(in crate::runtime) struct WakeBackoff(Mutex<HashMap<ThreadPk, WakeState>>);
 
 #[derive(Clone, Copy)]
 struct WakeState {
@@ -33,14 +33,14 @@ struct WakeState {
 
 impl WakeBackoff {
     /// How many threads to ask the store for: its answer may begin with threads that must not be woken, which are skipped.
-    pub(super) fn limit(&self) -> u32 {
+    pub(in crate::runtime) fn limit(&self) -> u32 {
         let (mut all, now) = (self.0.lock(), Instant::now());
         // Forgets threads that did not become due again: another process woke them, or they are gone.
         all.retain(|_, state| state.paused_until.is_none_or(|until| until + MAX_PAUSE > now));
         u32::try_from(MAX_WAKES + all.len()).unwrap_or(u32::MAX)
     }
 
-    pub(super) fn may_wake(&self, pk: ThreadPk) -> bool {
+    pub(in crate::runtime) fn may_wake(&self, pk: ThreadPk) -> bool {
         self.0.lock().get(&pk).is_none_or(|state| state.paused_until.is_some_and(|until| until <= Instant::now()))
     }
 
@@ -70,7 +70,7 @@ impl WakeBackoff {
 
 impl Shared {
     /// Wakes the thread's actor, unless that is under way or failed a moment ago. The task returns whether it succeeded.
-    pub(super) fn wake_with_backoff(self: &Arc<Self>, pk: ThreadPk) -> Option<JoinHandle<bool>> {
+    pub(in crate::runtime) fn wake_with_backoff(self: &Arc<Self>, pk: ThreadPk) -> Option<JoinHandle<bool>> {
         if !self.sweeper.backoff.begin(pk) {
             return None;
         }

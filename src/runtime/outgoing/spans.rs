@@ -12,12 +12,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, timeout_at};
 
-use super::actor::LoadedThread;
-use super::clock::Clock;
-use super::inline;
-use super::outgoing::Outgoing;
+use super::Outgoing;
 use super::prepared_spans::{FollowedRuns, PreparedSpans};
-use super::rows;
 use crate::domain::Millis;
 use crate::domain::ids::{Mint, RunId, ThreadPk};
 use crate::domain::observation::Recorded;
@@ -28,6 +24,10 @@ use crate::engine::Machine;
 use crate::engine::effect::Effect;
 use crate::engine::step::{Keep, Row, RowKind, Step};
 use crate::outbox::AttemptResult;
+use crate::runtime::actor::LoadedThread;
+use crate::runtime::clock::Clock;
+use crate::runtime::inline;
+use crate::runtime::rows;
 use crate::store::outbox::{Delivery, NewDelivery, TargetKind};
 use crate::store::{self, Store};
 use crate::traces::{ExportResult, LogRange, Spans, Traces, count_spans, is_no_work, needs_texts};
@@ -42,7 +42,7 @@ const EXPORT_INTERVAL: Millis = 30_000;
 
 /// The export state of a thread's unfinished runs.
 #[derive(Default)]
-pub(super) struct TraceProgress {
+pub(in crate::runtime) struct TraceProgress {
     /// How far each run was exported.
     exported: HashMap<RunId, ExportProgress>,
     followed: FollowedRuns,
@@ -61,14 +61,14 @@ struct ExportProgress {
 
 impl TraceProgress {
     /// Reads the progress from the rows of a thread. A run with an unreadable row is exported from its start again.
-    pub(super) fn of(rows: &[Row]) -> Self {
+    pub(in crate::runtime) fn of(rows: &[Row]) -> Self {
         let mut progress = Self::default();
         progress.apply_rows(rows);
         progress
     }
 
     /// Applies the progress among these rows.
-    pub(super) fn apply_rows(&mut self, rows: &[Row]) {
+    pub(in crate::runtime) fn apply_rows(&mut self, rows: &[Row]) {
         for row in rows.iter().filter(|row| row.kind == RowKind::Traced) {
             let progress = rows::legible(row).filter(|_| row.keep == Keep::Always);
             match progress {
@@ -87,13 +87,13 @@ impl ExportProgress {
 }
 
 /// Makes spans of runs, and sends them to the collector of traces if one is configured.
-pub(super) struct TraceExporter {
-    pub(super) traces: Option<Arc<Traces>>,
-    pub(super) store: Arc<dyn Store>,
-    pub(super) clock: Arc<dyn Clock>,
+pub(in crate::runtime) struct TraceExporter {
+    pub(in crate::runtime) traces: Option<Arc<Traces>>,
+    pub(in crate::runtime) store: Arc<dyn Store>,
+    pub(in crate::runtime) clock: Arc<dyn Clock>,
     /// The time of one attempt of a delivery.
-    pub(super) attempt_timeout: Duration,
-    pub(super) prepared: PreparedSpans,
+    pub(in crate::runtime) attempt_timeout: Duration,
+    pub(in crate::runtime) prepared: PreparedSpans,
 }
 
 impl TraceExporter {
@@ -144,7 +144,7 @@ impl TraceExporter {
     }
 
     /// Exports the ranges that these deliveries name, within the time of one attempt. Returns the result of each.
-    pub(super) async fn export(&self, deliveries: &[Delivery]) -> Vec<AttemptResult> {
+    pub(in crate::runtime) async fn export(&self, deliveries: &[Delivery]) -> Vec<AttemptResult> {
         let Some(traces) = &self.traces else {
             let gone = || AttemptResult::Undeliverable("no collector is set any more".to_owned());
             return deliveries.iter().map(|_| gone()).collect();

@@ -1,5 +1,8 @@
 //! The one timer of the process. It finds due threads, threads without an owner, and threads whose next run may begin.
 
+mod probation;
+mod wakeups;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,10 +12,12 @@ use futures_util::future::join_all;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+pub(super) use probation::CRASHES_OF_SUSPECT;
+use probation::{AdmittedThreads, Probation};
+use wakeups::WakeBackoff;
+
 use super::lease::Lease;
-use super::probation::{AdmittedThreads, Probation};
 use super::shared::Shared;
-use super::wakeups::WakeBackoff;
 use crate::domain::Millis;
 use crate::domain::ids::ThreadPk;
 use crate::store::Result;
@@ -27,7 +32,7 @@ const RETRY_PAUSE: Millis = 1_000;
 pub(super) struct Sweeper {
     alarm: Alarm,
     pub(super) backoff: WakeBackoff,
-    pub(super) probation: Probation,
+    probation: Probation,
 }
 
 impl Sweeper {

@@ -16,7 +16,7 @@ use crate::domain::ids::ThreadPk;
 use crate::store::Claimable;
 
 /// From this number of crashes on, a thread is suspected of causing them.
-pub(super) const CRASHES_OF_SUSPECT: i64 = 2;
+pub(in crate::runtime) const CRASHES_OF_SUSPECT: i64 = 2;
 /// A suspect that has not crashed the process within this time is cleared.
 const WATCH_DURATION: Duration = Duration::from_secs(30);
 

@@ -7,10 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::actor::{CommitExtras, LoadedThread};
-use super::outgoing::Outgoing;
-use super::rows::read;
-use super::shared::Shared;
+use super::Outgoing;
 use crate::a2a::task_events::TaskEvents;
 use crate::a2a::types::{Metadata, StreamEvent, Task, TaskState};
 use crate::a2a::view;
@@ -23,23 +20,26 @@ use crate::domain::payload::Payloads;
 use crate::domain::run::Run;
 use crate::engine::step::{Keep, Row, RowKind, Step};
 use crate::outbox::PushTarget;
+use crate::runtime::actor::{CommitExtras, LoadedThread};
+use crate::runtime::rows::read;
+use crate::runtime::shared::Shared;
 use crate::store;
 use crate::store::outbox::{NewDelivery, TargetKind};
 
 /// The push receivers of a thread, by the ids of their rows.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Receivers(BTreeMap<String, PushTarget>);
+pub(in crate::runtime) struct Receivers(BTreeMap<String, PushTarget>);
 
 impl Receivers {
     /// Reads the receivers from the rows of a thread. Unreadable ones are left out, so that the thread can still be loaded.
-    pub(super) fn of(rows: &[Row]) -> Self {
+    pub(in crate::runtime) fn of(rows: &[Row]) -> Self {
         let mut receivers = Self::default();
         receivers.apply_rows(rows);
         receivers
     }
 
     /// Applies the receivers among these rows.
-    pub(super) fn apply_rows(&mut self, rows: &[Row]) {
+    pub(in crate::runtime) fn apply_rows(&mut self, rows: &[Row]) {
         for row in rows.iter().filter(|row| row.kind == RowKind::Push) {
             match PushTarget::read(row) {
                 Ok(Some(target)) if row.keep == Keep::Always => drop(self.0.insert(row.id.clone(), target)),
@@ -54,11 +54,15 @@ impl Receivers {
 }
 
 /// The push receivers of the next decision, with the state of their tasks before it.
-pub(super) struct PushRecipients(Vec<(PushTarget, TaskEvents)>);
+pub(in crate::runtime) struct PushRecipients(Vec<(PushTarget, TaskEvents)>);
 
 impl LoadedThread {
     /// The receivers, taken before a decision; `None`: there are none.
-    pub(super) fn recipients(&self, extras: &CommitExtras, urls: Option<&ConsoleUrls>) -> Option<PushRecipients> {
+    pub(in crate::runtime) fn recipients(
+        &self,
+        extras: &CommitExtras,
+        urls: Option<&ConsoleUrls>,
+    ) -> Option<PushRecipients> {
         if self.receivers.0.is_empty() && extras.pushes.is_empty() {
             return None;
         }
@@ -83,7 +87,7 @@ impl LoadedThread {
 impl Shared {
     /// The row as it is to be stored: that of a receiver whose run has ended is not loaded with the thread any more. If
     /// the run ends after this, the commit of the row is stale, because the thread was loaded before.
-    pub(super) async fn receiver_row_of_now(&self, pk: ThreadPk, row: &Row) -> store::Result<Row> {
+    pub(in crate::runtime) async fn receiver_row_of_now(&self, pk: ThreadPk, row: &Row) -> store::Result<Row> {
         let target = if row.kind == RowKind::Push { PushTarget::read(row)? } else { None };
         let Some(target) = target else { return Ok(row.clone()) };
         let stored = self.store.row(pk, RowKind::Run, target.run_id.as_str()).await?;

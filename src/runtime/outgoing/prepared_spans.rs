@@ -56,7 +56,7 @@ impl FollowedRuns {
 
 /// Spans whose deliveries are not claimed yet.
 #[derive(Default)]
-pub(super) struct PreparedSpans(Mutex<WaitingSpans>);
+pub(in crate::runtime) struct PreparedSpans(Mutex<WaitingSpans>);
 
 #[derive(Default)]
 struct WaitingSpans {
