@@ -46,6 +46,15 @@ impl RunSnapshot {
     }
 }
 
+/// Which runs are read with their messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Messages {
+    All,
+    /// The last message of a failed run says why, which is part of the task's status.
+    #[default]
+    OfFailedRuns,
+}
+
 /// Which runs to list. The most recently changed come first.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunSnapshotAsk {
@@ -54,15 +63,15 @@ pub struct RunSnapshotAsk {
     pub statuses: Vec<CallerStatus>,
     /// Only runs whose status changed at this time or later.
     pub since: Option<Millis>,
-    pub with_messages: bool,
+    pub messages: Messages,
     pub page: PageAsk,
 }
 
-pub async fn get(service: &Service, caller: &Caller, id: &RunId, with_messages: bool) -> Result<RunSnapshot> {
+pub async fn get(service: &Service, caller: &Caller, id: &RunId, messages: Messages) -> Result<RunSnapshot> {
     let found = service.store.find_row(caller.tenant, RowKind::Run, id.as_str()).await?;
     let found = found.ok_or_else(|| Fault::not_found("run"))?;
     let run = read(&found.row)?;
-    snapshot(service, caller, &found, run, with_messages).await
+    snapshot(service, caller, &found, run, messages).await
 }
 
 /// Returns when the run has ended or has an open question, or after `at_most`.
@@ -101,7 +110,7 @@ pub async fn get_with_seq(service: &Service, caller: &Caller, id: &RunId) -> Res
 /// cursors of the pages carry the number. A page ends with the run by which it has more than [`MAX_PAGE_BYTES`].
 pub async fn list(service: &Service, caller: &Caller, ask: RunSnapshotAsk) -> Result<(Page<RunSnapshot>, u64)> {
     let thread = threads::pk_of(service, caller, ask.thread.as_ref()).await?;
-    let (tenant, statuses, with_messages) = (caller.tenant, ask.statuses, ask.with_messages);
+    let (tenant, statuses, messages) = (caller.tenant, ask.statuses, ask.messages);
     let (known, page) = split_total(ask.page);
     let ask = RunsByStatusAsk { tenant, thread, statuses, since: ask.since, page };
     let page = service.reads.runs_by_caller_status(&ask).await?;
@@ -116,7 +125,7 @@ pub async fn list(service: &Service, caller: &Caller, ask: RunSnapshotAsk) -> Re
         }
         read += 1;
         let Some(run) = legible(&found.row) else { continue };
-        let snapshot = snapshot(service, caller, found, run, with_messages).await?;
+        let snapshot = snapshot(service, caller, found, run, messages).await?;
         bytes += snapshot.bytes();
         items.push(snapshot);
     }
@@ -138,13 +147,14 @@ async fn snapshot(
     caller: &Caller,
     found: &FoundRow,
     run: Run,
-    with_messages: bool,
+    messages: Messages,
 ) -> Result<RunSnapshot> {
     let open =
         if run.caller_status.asks() { open_questions(service, caller, found.pk, &run).await? } else { Vec::new() };
-    // The last message of a failed run says why, which is part of the task's status.
-    let with_messages = with_messages || run.status == RunStatus::Failed;
-    let messages = if with_messages { messages_of(service, found.pk, found.row.ord, &run).await? } else { Vec::new() };
+    let messages = match messages {
+        Messages::OfFailedRuns if run.status != RunStatus::Failed => Vec::new(),
+        Messages::OfFailedRuns | Messages::All => messages_of(service, found.pk, found.row.ord, &run).await?,
+    };
     Ok(RunSnapshot { run, messages, open, urls: service.runtime.public_console_urls().cloned() })
 }
 

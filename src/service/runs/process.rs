@@ -37,7 +37,7 @@ pub async fn process(
     ask: ProcessAsk,
     key: Option<Idempotent>,
 ) -> Result<Answered<Receipt>> {
-    Ok(start(service, caller, id, ask, key, false).await?.map(|started| started.receipt))
+    Ok(start(service, caller, id, ask, key, Subscription::None).await?.map(|started| started.receipt))
 }
 
 /// Like [`process`]. Also returns a subscription to everything that follows, from before the query was accepted; `None` with a
@@ -49,10 +49,18 @@ pub async fn process_subscribed(
     ask: ProcessAsk,
     key: Option<Idempotent>,
 ) -> Result<(Answered<Receipt>, Option<EarlySubscription>)> {
-    Ok(match start(service, caller, id, ask, key, true).await? {
+    Ok(match start(service, caller, id, ask, key, Subscription::FromBefore).await? {
         Answered::Fresh(Started { receipt, early }) => (Answered::Fresh(receipt), early),
         Answered::Replayed(stored) => (Answered::Replayed(stored), None),
     })
+}
+
+/// Whether the caller subscribes to what follows.
+#[derive(Clone, Copy)]
+enum Subscription {
+    None,
+    /// From before the query is accepted, so that nothing is missed.
+    FromBefore,
 }
 
 /// A query that was accepted.
@@ -68,17 +76,17 @@ async fn start(
     id: &ThreadId,
     ask: ProcessAsk,
     key: Option<Idempotent>,
-    subscribes: bool,
+    subscription: Subscription,
 ) -> Result<Answered<Started>> {
     service.runtime.accepting()?;
     if ask.continue_at.is_some() && ask.on_busy == OnBusy::Interrupt {
         // The active run is cancelled before the query is accepted. If a client that disconnects in between ended this
         // future, the run would be cancelled and the query not accepted. So it runs in a task of its own.
         let (service, caller, id) = (service.clone(), caller.clone(), id.clone());
-        let accepted = tokio::spawn(async move { accept_once(&service, &caller, &id, ask, key, subscribes).await });
+        let accepted = tokio::spawn(async move { accept_once(&service, &caller, &id, ask, key, subscription).await });
         accepted.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
     } else {
-        accept_once(service, caller, id, ask, key, subscribes).await
+        accept_once(service, caller, id, ask, key, subscription).await
     }
 }
 
@@ -88,10 +96,10 @@ async fn accept_once(
     id: &ThreadId,
     ask: ProcessAsk,
     key: Option<Idempotent>,
-    subscribes: bool,
+    subscription: Subscription,
 ) -> Result<Answered<Started>> {
     // Boxed, because each of the futures that await it would contain it.
-    let accepted = accept_run(service, caller, id, ask, key.as_ref(), subscribes).boxed();
+    let accepted = accept_run(service, caller, id, ask, key.as_ref(), subscription).boxed();
     once::perform(service, caller, key.as_ref(), accepted).await
 }
 
@@ -101,7 +109,7 @@ async fn accept_run(
     id: &ThreadId,
     mut ask: ProcessAsk,
     key: Option<&Idempotent>,
-    subscribes: bool,
+    subscription: Subscription,
 ) -> Result<Started, CommandError> {
     service.tools.toolset(caller.tenant).await.check_client_tools(&ask.options.client_tools)?;
     check_history(&ask.history, service.config.limits.history_messages)?;
@@ -133,10 +141,10 @@ async fn accept_run(
         let rewind = rewind::of(service, caller, id, row.as_ref(), &ask, key).await?;
         let has_rewind = rewind.is_some();
         // Subscribed after the rewind, so that the caller does not receive the end of the run that was cancelled for it.
-        let early = match (subscribes, &row) {
-            (true, Some(_)) => Some(EarlySubscription::of(service, pk).await?),
-            (true, None) => Some(EarlySubscription::of_new(&service.hub, pk)),
-            (false, _) => None,
+        let early = match (subscription, &row) {
+            (Subscription::FromBefore, Some(_)) => Some(EarlySubscription::of(service, pk).await?),
+            (Subscription::FromBefore, None) => Some(EarlySubscription::of_new(&service.hub, pk)),
+            (Subscription::None, _) => None,
         };
         let asked = ask_of(&ask, query.clone(), trace_id.clone(), trace.clone(), caller, writers, settings);
         let event = Event::Asked { run: run.clone(), message: message.clone(), ask: Box::new(asked), rewind };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pes::domain::run::CallerStatus;
 use pes::domain::settings::ThreadConfig;
-use pes::service::a2a::tasks::RunSnapshotAsk;
+use pes::service::a2a::tasks::{Messages, RunSnapshotAsk};
 use pes::service::threads::{self, NewThreadAsk};
 use pes::store::PageAsk;
 use pes::{AgentProps, Config, Instance};
@@ -33,7 +33,13 @@ async fn its_runs_are_listed_where_they_stand_though_it_writes_no_row_for_that()
     instance.process(AgentProps::new("t1", "go")).await.unwrap();
     let listed = async |status| {
         let page = PageAsk { cursor: None, limit: 9 };
-        let ask = RunSnapshotAsk { thread: None, statuses: vec![status], since: None, with_messages: false, page };
+        let ask = RunSnapshotAsk {
+            thread: None,
+            statuses: vec![status],
+            since: None,
+            messages: Messages::OfFailedRuns,
+            page,
+        };
         tasks::list(instance.service(), instance.caller(), ask).await.unwrap().1
     };
     assert_eq!((listed(CallerStatus::Completed).await, listed(CallerStatus::Running).await), (1, 0));

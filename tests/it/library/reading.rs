@@ -11,7 +11,7 @@ use pes::domain::run::{OnBusy, RunStatus};
 use pes::domain::thread::ThreadProfile;
 use pes::engine::step::{Row, RowKind};
 use pes::live::EncodedKind;
-use pes::service::a2a::tasks;
+use pes::service::a2a::tasks::{self, Messages};
 use pes::service::feed::{self, After, FeedAsk};
 use pes::service::once::Answered;
 use pes::service::runs::{ContinueAt, ProcessAsk};
@@ -243,7 +243,7 @@ async fn a_task_that_was_cancelled_is_shown_without_what_was_said_later() {
     }
     store.set("rows", Mood::HangsNext);
     tokio::select! {
-        shown = tasks::get(service, caller, run, true) => {
+        shown = tasks::get(service, caller, run, Messages::All) => {
             let said: Vec<_> = shown.unwrap().messages.into_iter().map(|message| message.run_id).collect();
             assert_eq!(said, [Some(run.clone())], "what was asked");
         }

@@ -75,7 +75,7 @@ async fn get(ctx: &A2aRequest, query: TaskQuery) -> Result<Task, A2aError> {
 
 /// The current state of the task.
 pub(super) async fn current_task(ctx: &A2aRequest, id: &RunId, detail: TaskDetail) -> Result<Task, A2aError> {
-    let snapshot = tasks::get(&ctx.app.service, &ctx.caller, id, detail.wants_messages()).await?;
+    let snapshot = tasks::get(&ctx.app.service, &ctx.caller, id, detail.messages()).await?;
     Ok(task::task(&snapshot, detail))
 }
 
@@ -95,7 +95,7 @@ async fn list(ctx: &A2aRequest, query: ListQuery) -> Result<TaskPage, A2aError> 
         thread: query.context_id.map(Into::into),
         statuses: statuses.unwrap_or_default().to_vec(),
         since: query.status_timestamp_after,
-        with_messages: detail.wants_messages(),
+        messages: detail.messages(),
         page: PageAsk { cursor: query.page_token, limit: size },
     };
     let (page, total) = match tasks::list(&ctx.app.service, &ctx.caller, ask).await {
@@ -131,7 +131,7 @@ pub(super) async fn wait_for_task(ctx: &A2aRequest, id: &RunId, detail: TaskDeta
     let settled = app.while_admitted(&ctx.preferences.pass, settled);
     // A server that is stopping answers with the current state.
     app.stopping.run_until_cancelled(settled).await.transpose()?.transpose()?;
-    let snapshot = tasks::get(&app.service, caller, id, detail.wants_messages()).await?;
+    let snapshot = tasks::get(&app.service, caller, id, detail.messages()).await?;
     let answer = view::answer_of(&snapshot.run, &snapshot.messages).filter(|answer| view::is_bare(answer));
     Ok(match answer {
         Some(answer) => SendResult::Message(Message { task_id: None, ..view::message(answer) }),

@@ -19,11 +19,20 @@ use crate::domain::ids::{RunId, SuspensionId, ThreadId};
 use crate::http::caller::permit;
 use crate::http::doors::{nesting, scope_to_answer};
 use crate::service::a2a::tasks;
-use crate::service::a2a::tasks::RunSnapshot;
+use crate::service::a2a::tasks::{Messages, RunSnapshot};
 use crate::service::feed::{self, EarlySubscription};
 use crate::service::once::{self, Answered, Idempotent};
 use crate::service::runs::{self, ProcessAsk, PushRegistration, ReplyMessage};
 use crate::service::{suspensions, threads};
+
+/// How the caller gets what comes of its message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReplyForm {
+    /// As one response.
+    Whole,
+    /// As events.
+    Streamed,
+}
 
 /// A message that was accepted.
 pub(super) struct AcceptedMessage {
@@ -44,7 +53,7 @@ impl AcceptedMessage {
 
 pub(super) async fn send(ctx: &A2aRequest, request: SendRequest) -> Result<SendResult, A2aError> {
     let detail = TaskDetail { history: request.configuration.history_length, artifacts: true };
-    let accepted = accept(ctx, &request, false).await?;
+    let accepted = accept(ctx, &request, ReplyForm::Whole).await?;
     let task = match accepted.complaint {
         Some(complaint) => task::with_complaint(current_task(ctx, &accepted.task, detail).await?, &complaint),
         None if request.configuration.return_immediately => current_task(ctx, &accepted.task, detail).await?,
@@ -57,13 +66,13 @@ pub(super) async fn send(ctx: &A2aRequest, request: SendRequest) -> Result<SendR
 pub(super) async fn accept(
     ctx: &A2aRequest,
     request: &SendRequest,
-    wants_events: bool,
+    form: ReplyForm,
 ) -> Result<AcceptedMessage, A2aError> {
     ctx.check_tenant(request.tenant.as_deref())?;
     check(ctx, &request.message)?;
     match &request.message.task_id {
-        Some(task) => answer(ctx, task.as_str().into(), request, wants_events).await,
-        None => start_task(ctx, request, wants_events).await,
+        Some(task) => answer(ctx, task.as_str().into(), request, form).await,
+        None => start_task(ctx, request, form).await,
     }
 }
 
@@ -85,7 +94,7 @@ fn check(ctx: &A2aRequest, message: &Message) -> Result<(), A2aError> {
     }
 }
 
-async fn start_task(ctx: &A2aRequest, request: &SendRequest, wants_events: bool) -> Result<AcceptedMessage, A2aError> {
+async fn start_task(ctx: &A2aRequest, request: &SendRequest, form: ReplyForm) -> Result<AcceptedMessage, A2aError> {
     let (service, message) = (&ctx.app.service, &request.message);
     let query = message::query(message);
     if query.trim().is_empty() {
@@ -104,7 +113,7 @@ async fn start_task(ctx: &A2aRequest, request: &SendRequest, wants_events: bool)
         ..ProcessAsk::default()
     };
     let once = once(ctx, message);
-    let (answered, early) = if wants_events {
+    let (answered, early) = if form == ReplyForm::Streamed {
         runs::process_subscribed(service, &ctx.caller, &thread, ask, once).await?
     } else {
         (runs::process(service, &ctx.caller, &thread, ask, once).await?, None)
@@ -136,10 +145,10 @@ async fn answer(
     ctx: &A2aRequest,
     task: RunId,
     request: &SendRequest,
-    wants_events: bool,
+    form: ReplyForm,
 ) -> Result<AcceptedMessage, A2aError> {
     let (service, message) = (&ctx.app.service, &request.message);
-    let snapshot = tasks::get(service, &ctx.caller, &task, false).await?;
+    let snapshot = tasks::get(service, &ctx.caller, &task, Messages::OfFailedRuns).await?;
     let thread = snapshot.run.thread_id.clone();
     if message.context_id.as_ref().is_some_and(|id| id != thread.as_str()) {
         return Err(Fault::invalid("/message/contextId", "is not the task's").into());
@@ -174,7 +183,8 @@ async fn answer(
         push,
         ..ReplyMessage::default()
     };
-    let early = if wants_events { Some(feed::subscribe(service, &ctx.caller, &thread).await?) } else { None };
+    let early =
+        if form == ReplyForm::Streamed { Some(feed::subscribe(service, &ctx.caller, &thread).await?) } else { None };
     match runs::reply(service, &ctx.caller, &thread, answer, said_ask, once).await {
         Ok(_) => Ok(AcceptedMessage { task, complaint: None, early, is_new: false }),
         Err(fault) if fault.code == Code::Invalid => {

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::caller::A2aRequest;
 use super::error::A2aError;
-use super::send::{self, AcceptedMessage};
+use super::send::{self, AcceptedMessage, ReplyForm};
 use super::task::{self, TaskDetail};
 use crate::a2a::fault::{Error, Fault};
 use crate::a2a::task_events::TaskEvents;
@@ -36,7 +36,8 @@ const STOPPING: &str = "The server is stopping; subscribe to the task again, whi
 /// Streams until the task ends or asks the client something.
 pub(super) async fn send(ctx: &A2aRequest, request: SendRequest) -> Result<TaskEventStream, A2aError> {
     let detail = TaskDetail { history: request.configuration.history_length, artifacts: true };
-    let AcceptedMessage { task: id, complaint, early, is_new } = send::accept(ctx, &request, true).await?;
+    let AcceptedMessage { task: id, complaint, early, is_new } =
+        send::accept(ctx, &request, ReplyForm::Streamed).await?;
     let (snapshot, seq) = tasks::get_with_seq(&ctx.app.service, &ctx.caller, &id).await?;
     let task_stream = match (complaint, early) {
         (Some(complaint), _) => TaskStream::finished(task::with_complaint(task::task(&snapshot, detail), &complaint)),

@@ -3,7 +3,7 @@
 use crate::a2a::types::{Part, Task, TaskState};
 use crate::a2a::view;
 use crate::domain::run::CallerStatus;
-use crate::service::a2a::tasks::RunSnapshot;
+use crate::service::a2a::tasks::{Messages, RunSnapshot};
 
 /// How much detail of a task is requested.
 #[derive(Clone, Copy, Debug)]
@@ -14,8 +14,9 @@ pub(super) struct TaskDetail {
 }
 
 impl TaskDetail {
-    pub(super) fn wants_messages(self) -> bool {
-        self.artifacts || self.history != Some(0)
+    /// The messages that are needed to show it.
+    pub(super) fn messages(self) -> Messages {
+        if self.artifacts || self.history != Some(0) { Messages::All } else { Messages::OfFailedRuns }
     }
 }
 
