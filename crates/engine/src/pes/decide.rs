@@ -9,7 +9,7 @@ mod schedule;
 use crate::domain::fault::Fault;
 use crate::domain::task::Task;
 use crate::event::{CancelEvent, Event, ModelEvent, PeerEvent, PersonEvent, SystemEvent, ToolEvent};
-use crate::pes::peers::{TaskOutcome, callback, report, send};
+use crate::pes::peers::{TaskOutcome, callback, failure, report, send};
 use crate::pes::people::{pause, question};
 use crate::pes::plan::{edit, later_calls, retry_or_skip};
 use crate::pes::run::fork::{self, CopiedConversation};
@@ -73,7 +73,7 @@ fn by_tool(tx: &mut Tx<'_>, event: ToolEvent) -> HandlerResult {
 fn by_peer(tx: &mut Tx<'_>, event: PeerEvent) -> HandlerResult {
     let outcome = match event {
         PeerEvent::Reported { task, attempt, report } => report::on_report(tx, &task, attempt, *report),
-        PeerEvent::Failed { task, attempt, failure } => report::on_action_failed(tx, &task, attempt, failure),
+        PeerEvent::Failed { task, attempt, failure } => failure::on_action_failed(tx, &task, attempt, failure),
         PeerEvent::CalledBack { task, remote_task_id } => callback::on_callback(tx, &task, remote_task_id),
     };
     Ok(continue_after_task(tx, outcome))

@@ -4,7 +4,7 @@
 use crate::domain::ids::{CallId, ItemId};
 use crate::domain::tool::{CallCode, CallStatus, ToolClass, ToolError};
 use crate::pes::decide::reply;
-use crate::pes::peers::report;
+use crate::pes::peers::failure;
 use crate::pes::people::suspend;
 use crate::pes::run::end_early;
 use crate::pes::settle::call::{self, CallEnd};
@@ -22,7 +22,7 @@ const STOPPED: &str = "The process stopped during the call.";
 /// A new lease holder took the thread over.
 pub(crate) fn recover(tx: &mut Tx<'_>) -> HandlerResult {
     tx.is_progress = false;
-    let has_tasks = report::recover(tx);
+    let has_tasks = failure::recover(tx);
     if tx.state.run.is_none() {
         return Ok(if has_tasks { EventOutcome::Applied } else { EventOutcome::Ignored });
     }
