@@ -4,7 +4,6 @@
 mod call_questions;
 mod model;
 mod peer;
-mod peer_connection;
 mod reply;
 mod results;
 mod running;
@@ -13,8 +12,7 @@ mod tests;
 mod tool;
 
 pub(super) use model::ModelAttempt;
-pub(super) use peer::PeerAttempt;
-pub(super) use peer_connection::{PeerConnection, RemoteTaskRef};
+pub(super) use peer::{PeerAttempt, PeerConnection, RemoteTaskRef};
 pub(super) use results::{instead_of, is_progress, is_result, is_result_of, model_not_sent, tool_failed};
 pub(super) use running::RunningEffects;
 pub(super) use tool::ToolAttempt;
