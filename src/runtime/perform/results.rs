@@ -110,7 +110,7 @@ pub(in crate::runtime) fn model_not_sent(stream: &StreamId, attempt: u32, kind: 
 }
 
 pub(super) fn peer_failed(task: &TaskId, attempt: u32, kind: PeerFailureKind, message: impl Into<String>) -> Event {
-    let failure = PeerFailure { kind, message: message.into(), retry_after_ms: None };
+    let failure = PeerFailure::new(kind, message);
     Event::Peer(PeerEvent::Failed { task: task.clone(), attempt, failure })
 }
 

@@ -127,7 +127,16 @@ async fn a_task_that_is_approved_is_not_sent_if_a_rule_denies_it_by_then() {
     assert_eq!(approve("t1", json!({ "rules": [] })).await["output"]["text"], "done by helper");
     let rule = json!({ "id": "stop", "tool": "delegate_to_agent", "action": "deny" });
     let error = approve("t2", json!({ "rules": [rule] })).await["error"].clone();
-    assert_eq!(error["code"], "peer_refused", "{error:#}");
+    assert_eq!(error["code"], "denied", "{error:#}");
     assert_eq!(error["message"], "Policy denies `delegate_to_agent` (stop). Nothing was sent.");
+    let ended = app.observed("t2", "TOOL_EXECUTION").await[0].clone();
+    let ruling = &ended["metadata"]["policy"];
+    assert_eq!((&ruling["rule"], &ruling["action"]), (&json!("stop"), &json!("deny")), "{ended:#}");
+    let audit = app.get("/threads/t2/audit").await.expect(200);
+    let denied = |line: &Value| (line["action"] == "deny").then(|| line["detail"]["rule"].clone());
+    let denials: Vec<Value> = audit["items"].as_array().unwrap().iter().filter_map(denied).collect();
+    assert_eq!(denials, ["stop"], "{audit:#}");
+    let task = app.get("/threads/t2/tasks").await.expect(200)["items"][0].clone();
+    assert_eq!((&task["status"], &task["reason"]), (&json!("failed"), &error["message"]), "{task:#}");
     assert_eq!(peer.told().sent.len(), 1, "the first one");
 }

@@ -1,5 +1,7 @@
 //! Tasks delegated to other agents: the status of each, and the next action on it.
 
+mod failure;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -8,6 +10,8 @@ use super::hitl::{FeedbackSchema, RiskLevel, SuspensionKind};
 use super::ids::{CallId, ItemId, MessageId, RunId, SuspensionId, TaskId, ThreadId};
 use super::tool::ToolClass;
 use super::{Millis, words};
+
+pub use failure::{PeerFailure, PeerFailureKind};
 
 /// The tool whose calls become tasks.
 pub const TOOL: &str = "delegate_to_agent";
@@ -359,32 +363,4 @@ pub struct PeerReport {
     pub output: Value,
     /// How long this agent may take, counted from the creation of the task.
     pub patience_ms: Option<Millis>,
-}
-
-/// Why an action failed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PeerFailure {
-    pub kind: PeerFailureKind,
-    pub message: String,
-    pub retry_after_ms: Option<Millis>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerFailureKind {
-    /// It was not carried out: the agent did not respond, or was too busy. It may be tried again.
-    Unreachable,
-    /// It may have been carried out, and that cannot be found out.
-    Unknown,
-    /// It was carried out, and the agent's answer is too large to be read.
-    TooLarge,
-    /// It may have been carried out, and the agent's answer cannot be understood.
-    Unreadable,
-    /// The agent refused it, or cannot be talked to.
-    Refused,
-    /// The agent does not do this, or not as the task is now: a task that asks nothing takes no answer.
-    Unsupported,
-    /// The agent knows no such task.
-    NotFound,
-    /// There is no such agent any more.
-    Gone,
 }

@@ -173,7 +173,7 @@ fn an_agent_whose_answer_to_a_message_is_too_large_is_asked_for_the_task() {
         asked(&mut sim);
         let [Effect::AskPeer { task, attempt }] = &sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
         let (task, attempt) = (task.clone(), *attempt);
-        let failure = PeerFailure { kind: PeerFailureKind::TooLarge, message: "large".into(), retry_after_ms: None };
+        let failure = PeerFailure::new(PeerFailureKind::TooLarge, "large");
         sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap();
         assert_eq!(error_code(&sim), "peer_failed", "the task itself is too large");
     }
@@ -257,8 +257,7 @@ fn answer_in_doubt() -> Sim {
     for _ in 0..2 {
         let [Effect::Delegate { task, attempt }] = &sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
         let (task, attempt) = (task.clone(), *attempt);
-        let failure =
-            PeerFailure { kind: PeerFailureKind::Unknown, message: "it broke off".into(), retry_after_ms: None };
+        let failure = PeerFailure::new(PeerFailureKind::Unknown, "it broke off");
         sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap();
     }
     assert_eq!(kinds(&sim), [SuspensionKind::InDoubt]);
@@ -302,8 +301,7 @@ fn a_report_of_the_agent_is_heard_while_an_answer_is_in_doubt() {
 #[test]
 fn an_answer_that_a_person_sends_again_is_tried_as_often_as_a_new_one() {
     let mut sim = answer_in_doubt();
-    let unreachable =
-        || PeerFailure { kind: PeerFailureKind::Unreachable, message: "nobody is there".into(), retry_after_ms: None };
+    let unreachable = || PeerFailure::new(PeerFailureKind::Unreachable, "nobody is there");
     for _ in 0..6 {
         asked(&mut sim);
         let [Effect::AskPeer { task, attempt }] = &sim.in_flight[..] else { panic!("it is asked") };

@@ -20,7 +20,7 @@ fn fails(sim: &mut Sim, kind: PeerFailureKind, message: &str) {
     };
     let (task, attempt) = (task.clone(), *attempt);
     sim.in_flight.clear();
-    let failure = PeerFailure { kind, message: message.into(), retry_after_ms: None };
+    let failure = PeerFailure::new(kind, message);
     sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap();
 }
 

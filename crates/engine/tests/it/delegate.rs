@@ -47,7 +47,7 @@ pub fn sending_fails(sim: &mut Sim, kind: PeerFailureKind) {
     }
     let [Effect::Delegate { task, attempt }] = &sim.in_flight[..] else { panic!("{:?}", sim.in_flight) };
     let (task, attempt) = (task.clone(), *attempt);
-    let failure = PeerFailure { kind, message: "the agent is away".into(), retry_after_ms: None };
+    let failure = PeerFailure::new(kind, "the agent is away");
     sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap();
 }
 
@@ -369,7 +369,7 @@ fn what_is_in_doubt_is_done_when_a_person_says_so_and_late_answers_change_nothin
     assert_eq!(sim.item("i")["toolResults"][0]["output"], "by hand");
     assert_eq!(stored(&sim)[0].status, TaskStatus::Completed);
     let Effect::Delegate { task, attempt } = late else { panic!("it was being sent") };
-    let failure = PeerFailure { kind: PeerFailureKind::Refused, message: "late".into(), retry_after_ms: None };
+    let failure = PeerFailure::new(PeerFailureKind::Refused, "late");
     assert!(sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap().is_noop);
 }
 
@@ -381,7 +381,7 @@ fn an_answer_to_an_earlier_action_changes_nothing() {
     sim.step();
     let [Effect::AskPeer { task, attempt }] = &sim.in_flight[..] else { panic!("it is asked") };
     let (task, attempt) = (task.clone(), *attempt);
-    let failure = PeerFailure { kind: PeerFailureKind::NotFound, message: "late".into(), retry_after_ms: None };
+    let failure = PeerFailure::new(PeerFailureKind::NotFound, "late");
     let late = Event::Peer(PeerEvent::Failed { task: task.clone(), attempt: attempt - 1, failure: failure.clone() });
     assert!(sim.apply(late).unwrap().is_noop);
     assert!(!sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap().is_noop);

@@ -175,5 +175,5 @@ impl Peers {
 }
 
 fn failure(kind: PeerFailureKind) -> PeerFailure {
-    PeerFailure { kind, message: "the agent is away".into(), retry_after_ms: None }
+    PeerFailure::new(kind, "the agent is away")
 }

@@ -43,7 +43,7 @@ fn told(sim: &Sim) -> (TaskId, u32) {
 
 fn fails(sim: &mut Sim, kind: PeerFailureKind) {
     let (task, attempt) = told(sim);
-    let failure = PeerFailure { kind, message: "the agent is away".into(), retry_after_ms: None };
+    let failure = PeerFailure::new(kind, "the agent is away");
     sim.apply(Event::Peer(PeerEvent::Failed { task, attempt, failure })).unwrap();
 }
 
@@ -195,7 +195,7 @@ fn an_agent_whose_answers_are_too_large_is_told_to_stop() {
         Some((task.clone(), *attempt))
     });
     let (id, attempt) = told.expect("it is told");
-    let failure = PeerFailure { kind: PeerFailureKind::TooLarge, message: "large".into(), retry_after_ms: None };
+    let failure = PeerFailure::new(PeerFailureKind::TooLarge, "large");
     sim.apply(Event::Peer(PeerEvent::Failed { task: id, attempt, failure })).unwrap();
     assert_eq!((task(&sim).cancel_heard, task(&sim).is_over()), (Some(true), true));
 }

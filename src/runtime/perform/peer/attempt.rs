@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::connection::{HISTORY_LENGTH, PeerConnection, RemoteTaskRef};
-use super::failure::{failed, may_be_about_push, may_have_moved, removed, retryable, until_heard};
+use super::failure::{ActionError, failed, may_be_about_push, may_have_moved, removed, retryable, until_heard};
 use crate::a2a::client::Error;
 use crate::a2a::fault;
 use crate::a2a::report::{self, Progress};
@@ -44,7 +44,7 @@ impl PeerAttempt {
         let mut connection = match PeerConnection::open(&self.shared.agents, self.tenant, agent).await {
             Ok(Some(connection)) => connection,
             Ok(None) => return Some(Err(removed(agent))),
-            Err(error) => return Some(Err(failed(error))),
+            Err(error) => return Some(Err(failed(error.into()))),
         };
         if !self.lease.is_valid() {
             return None;
@@ -63,19 +63,19 @@ impl PeerAttempt {
         {
             self.stream_without_push(&connection, report);
         }
-        if let Err(Error::Unreadable(why)) = &done {
+        if let Err(ActionError::Call(Error::Unreadable(why))) = &done {
             let task = &self.input.task;
             tracing::warn!(agentId = task.agent_id, taskId = task.task_id.as_str(), why, "an answer cannot be read");
         }
         Some(done.map_err(failed))
     }
 
-    async fn act(&self, what: TaskActionKind, to: &PeerConnection<'_>) -> Result<PeerReport, Error> {
+    async fn act(&self, what: TaskActionKind, to: &PeerConnection<'_>) -> Result<PeerReport, ActionError> {
         match what {
             TaskActionKind::Send => self.send(to).await,
             TaskActionKind::Resend => self.resend(to).await,
-            TaskActionKind::Ask => self.ask(to).await.map_err(retryable),
-            TaskActionKind::Cancel => self.cancel(to).await.map_err(until_heard),
+            TaskActionKind::Ask => self.ask(to).await.map_err(|error| retryable(error).into()),
+            TaskActionKind::Cancel => self.cancel(to).await.map_err(|error| until_heard(error).into()),
         }
     }
 
@@ -99,7 +99,7 @@ impl PeerAttempt {
         self.shared.listen(StreamedTask { pk, tenant, task, remote, progress, peer, interface });
     }
 
-    async fn send(&self, to: &PeerConnection<'_>) -> Result<PeerReport, Error> {
+    async fn send(&self, to: &PeerConnection<'_>) -> Result<PeerReport, ActionError> {
         let mut request = self.request(to).await?;
         failpoint::reached("peer.send");
         let mut sent = to.client().send(&to.peer, &to.interface, &request).await;
@@ -124,9 +124,9 @@ impl PeerAttempt {
     }
 
     /// The message may have arrived. Asks the agent, and sends the message again only if that can do no harm.
-    async fn resend(&self, to: &PeerConnection<'_>) -> Result<PeerReport, Error> {
+    async fn resend(&self, to: &PeerConnection<'_>) -> Result<PeerReport, ActionError> {
         if to.peer.dedupes {
-            return self.send(to).await.map_err(retryable);
+            return self.send(to).await.map_err(|error| error.map_call(retryable));
         }
         let task = &self.input.task;
         if let Some(id) = &task.remote_task_id {

@@ -4,6 +4,37 @@ use super::connection::is_about_key;
 use crate::a2a::client::Error;
 use crate::a2a::fault;
 use crate::domain::task::{PeerFailure, PeerFailureKind};
+use crate::domain::tool::ToolError;
+use crate::store;
+
+/// Why an action came to nothing.
+pub(super) enum ActionError {
+    /// The call to the agent failed.
+    Call(Error),
+    /// The policy denies the message by now, so it was not sent.
+    Denied(Box<ToolError>),
+}
+
+impl ActionError {
+    pub(super) fn map_call(self, change: impl FnOnce(Error) -> Error) -> Self {
+        match self {
+            ActionError::Call(error) => ActionError::Call(change(error)),
+            denied @ ActionError::Denied(_) => denied,
+        }
+    }
+}
+
+impl From<Error> for ActionError {
+    fn from(error: Error) -> Self {
+        ActionError::Call(error)
+    }
+}
+
+impl From<store::Error> for ActionError {
+    fn from(error: store::Error) -> Self {
+        ActionError::Call(error.into())
+    }
+}
 
 /// Whether the refusal may be about the push address: many agents refuse addresses that are not public.
 pub(super) fn may_be_about_push(error: &Error) -> bool {
@@ -16,7 +47,8 @@ pub(super) fn may_be_about_push(error: &Error) -> bool {
 }
 
 /// Whether the call was not carried out, perhaps because the agent can be called elsewhere or otherwise by now.
-pub(super) fn may_have_moved(error: &Error) -> bool {
+pub(super) fn may_have_moved(error: &ActionError) -> bool {
+    let ActionError::Call(error) = error else { return false };
     match error {
         // An agent that says when to come back is there.
         Error::Unreachable { retry_after_ms, .. } => retry_after_ms.is_none(),
@@ -48,7 +80,11 @@ pub(super) fn until_heard(error: Error) -> Error {
     if may_pass { Error::unreachable(error.to_string()) } else { error }
 }
 
-pub(super) fn failed(error: Error) -> PeerFailure {
+pub(super) fn failed(error: ActionError) -> PeerFailure {
+    let error = match error {
+        ActionError::Call(error) => error,
+        ActionError::Denied(error) => return PeerFailure::denied(error.message, error.ruling),
+    };
     let given = Some(error.to_string()).filter(|message| !message.is_empty());
     let message = given.unwrap_or_else(|| "no reason was given".to_owned());
     let (kind, retry_after_ms) = match error {
@@ -64,12 +100,11 @@ pub(super) fn failed(error: Error) -> PeerFailure {
         }
         Error::NotCarriedOut(_) | Error::Fault(_) | Error::Refused(_) => (PeerFailureKind::Refused, None),
     };
-    PeerFailure { kind, message, retry_after_ms }
+    PeerFailure { retry_after_ms, ..PeerFailure::new(kind, message) }
 }
 
 pub(super) fn removed(agent: &str) -> PeerFailure {
-    let message = format!("the agent `{agent}` was removed");
-    PeerFailure { kind: PeerFailureKind::Gone, message, retry_after_ms: None }
+    PeerFailure::new(PeerFailureKind::Gone, format!("the agent `{agent}` was removed"))
 }
 
 #[cfg(test)]
@@ -78,9 +113,8 @@ mod tests {
 
     #[test]
     fn a_failure_without_a_reason_keeps_when_to_try_again() {
-        let failure = failed(Error::Unreachable { why: String::new(), retry_after_ms: Some(5_000) });
-        let message = "no reason was given".to_owned();
-        let kind = PeerFailureKind::Unreachable;
-        assert_eq!(failure, PeerFailure { kind, message, retry_after_ms: Some(5_000) });
+        let failure = failed(Error::Unreachable { why: String::new(), retry_after_ms: Some(5_000) }.into());
+        let told = PeerFailure::new(PeerFailureKind::Unreachable, "no reason was given");
+        assert_eq!(failure, PeerFailure { retry_after_ms: Some(5_000), ..told });
     }
 }

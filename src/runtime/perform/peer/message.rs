@@ -4,15 +4,17 @@ use serde_json::{Value, json};
 
 use super::attempt::PeerAttempt;
 use super::connection::PeerConnection;
+use super::failure::ActionError;
 use crate::a2a::callback;
 use crate::a2a::client::Error;
 use crate::a2a::types::{Authentication, Configuration, Message, Metadata, Part, PushConfig, Role, SendRequest};
 use crate::domain::digest;
 use crate::domain::hitl::SuspensionKind;
 use crate::domain::task::{self, RemoteQuestion, Task};
+use crate::domain::tool::ToolError;
 
 impl PeerAttempt {
-    pub(super) async fn request(&self, to: &PeerConnection<'_>) -> Result<SendRequest, Error> {
+    pub(super) async fn request(&self, to: &PeerConnection<'_>) -> Result<SendRequest, ActionError> {
         let task = &self.input.task;
         let parts = self.parts(task).await?;
         let is_reply = task.reply.is_some();
@@ -34,7 +36,7 @@ impl PeerAttempt {
     }
 
     /// The parts of the message: the person's answer, or the instructions and their input.
-    async fn parts(&self, task: &Task) -> Result<Vec<Part>, Error> {
+    async fn parts(&self, task: &Task) -> Result<Vec<Part>, ActionError> {
         if let Some(reply) = &task.reply {
             let reply = self.shared.inlined(self.pk, reply.clone()).await?;
             return Ok(vec![reply_part(task.remote_question.as_ref(), reply)]);
@@ -42,14 +44,16 @@ impl PeerAttempt {
         let arguments = self.shared.inlined(self.pk, self.input.arguments.clone()).await?;
         let is_approved = |digest: &String| *digest == digest::of_call(task::TOOL, &arguments);
         if !self.input.digest.as_ref().is_none_or(is_approved) {
-            return Err(Error::Refused("the arguments are not those that were approved; nothing was sent".to_owned()));
+            const WHY: &str = "the arguments are not those that were approved; nothing was sent";
+            return Err(Error::Refused(WHY.to_owned()).into());
         }
         let settings = self.input.judged_before.as_deref();
         if let Some(error) =
             self.shared.denial_by_now(self.tenant, &task.thread_id, settings, task::TOOL, &arguments).await
         {
             let sent = if task.earlier_may_have_arrived { "It was not sent again." } else { "Nothing was sent." };
-            return Err(Error::Refused(format!("{} {sent}", error.message)));
+            let message = format!("{} {sent}", error.message);
+            return Err(ActionError::Denied(Box::new(ToolError { message, ..error })));
         }
         let instructions = arguments["instructions"].as_str().unwrap_or_default();
         let input = arguments.get("input").filter(|input| !input.is_null()).cloned();

@@ -27,7 +27,10 @@ pub(super) fn failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) {
         PeerFailureKind::NotFound if was_named => Some(true),
         PeerFailureKind::Refused | PeerFailureKind::Unsupported if was_named => Some(false),
         // A task whose remote id is unknown may still be named by a callback.
-        PeerFailureKind::NotFound | PeerFailureKind::Refused | PeerFailureKind::Unsupported => {
+        PeerFailureKind::NotFound
+        | PeerFailureKind::Refused
+        | PeerFailureKind::Denied
+        | PeerFailureKind::Unsupported => {
             let replies = count_reply(tx, id, |task| &mut task.negative_replies);
             (is_overdue || replies >= MAX_NEGATIVE_REPLIES).then_some(false)
         }

@@ -59,9 +59,19 @@ fn send_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcom
         PeerFailureKind::Gone => {
             end_without_report(tx, task, TaskStatus::Failed, CallCode::PeerRemoved, failure.message)
         }
-        PeerFailureKind::Unreachable => end_undeliverable(tx, task, CallCode::PeerUnreachable, failure.message),
+        PeerFailureKind::Unreachable => {
+            end_undeliverable(tx, task, ToolError::new(CallCode::PeerUnreachable, failure.message))
+        }
+        PeerFailureKind::Denied if may_be_working(task) => {
+            put_in_doubt(tx, id, &failure.message);
+            TaskOutcome::Continues
+        }
+        PeerFailureKind::Denied => {
+            let denied = ToolError::new(CallCode::Denied, failure.message);
+            end_undeliverable(tx, task, ToolError { ruling: failure.ruling, ..denied })
+        }
         PeerFailureKind::Refused | PeerFailureKind::Unsupported | PeerFailureKind::NotFound => {
-            end_undeliverable(tx, task, CallCode::PeerRefused, failure.message)
+            end_undeliverable(tx, task, ToolError::new(CallCode::PeerRefused, failure.message))
         }
     }
 }
@@ -107,18 +117,18 @@ fn check_delivery(tx: &mut Tx<'_>, id: &TaskId) {
 }
 
 /// The message cannot be sent. If an earlier one may have arrived, the outcome of the call is unknown.
-fn end_undeliverable(tx: &mut Tx<'_>, task: &Task, code: CallCode, why: String) -> TaskOutcome {
+fn end_undeliverable(tx: &mut Tx<'_>, task: &Task, error: ToolError) -> TaskOutcome {
     let may_be_working = may_be_working(task);
     tx.change_task(&task.task_id, |task| {
         task.action = None;
         task.may_have_arrived = may_be_working;
-        task.reason = Some(why.clone());
+        task.reason = Some(error.message.clone());
     });
     let error = if task.earlier_may_have_arrived {
-        let why = why.trim_end_matches('.');
+        let why = error.message.trim_end_matches('.');
         ToolError::new(CallCode::Unknown, format!("{why}; {} may have received it earlier", task.agent_id))
     } else {
-        ToolError::new(code, why)
+        error
     };
     if may_be_working {
         // The agent is sent a cancel: it may wait for the message that could not be sent, or work on an earlier one.
@@ -150,6 +160,7 @@ fn resend_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutc
         | PeerFailureKind::Unknown
         | PeerFailureKind::Unreadable
         | PeerFailureKind::Refused
+        | PeerFailureKind::Denied
         | PeerFailureKind::Unsupported
         | PeerFailureKind::NotFound => {
             put_in_doubt(tx, &task.task_id, &failure.message);
@@ -201,10 +212,10 @@ fn ask_failed(tx: &mut Tx<'_>, task: &Task, failure: PeerFailure) -> TaskOutcome
             if task.status == TaskStatus::Sending
                 && let Some(why) = task.refusal.clone()
             {
-                return end_undeliverable(tx, task, CallCode::PeerRefused, why);
+                return end_undeliverable(tx, task, ToolError::new(CallCode::PeerRefused, why));
             }
         }
-        PeerFailureKind::Unreachable | PeerFailureKind::Unknown => {}
+        PeerFailureKind::Unreachable | PeerFailureKind::Unknown | PeerFailureKind::Denied => {}
     }
     send::schedule_action(tx, &task.task_id, TaskActionKind::Ask, failure.retry_after_ms);
     TaskOutcome::Continues
