@@ -31,18 +31,23 @@ pub(super) async fn reseal(config: &Config) -> Result<(), Error> {
         Sqlite::check_exists(&store.data_dir)?;
     }
     let sealer = outward::sealer(config);
-    let Some(key) = sealer.fingerprints().current else {
-        return Err(Error::Failed("there is no key to seal with: set PES_SEALING_KEY".to_owned()));
-    };
     let store = store::open_existing(store).await?;
     let done = Walk::new(&*store, &sealer, true).run().await;
     store.close().await;
     let ResealReport { stale, current, unreadable } = done?;
-    let printed = print(&format!("sealed again with the key {key}: {stale}; sealed with it already: {current}"));
+    let key = sealer.fingerprints().current;
+    let printed = print(&match &key {
+        Some(key) => format!("sealed again with the key {key}: {stale}; sealed with it already: {current}"),
+        None if unreadable.is_empty() => "no secrets are stored: there is nothing to seal".to_owned(),
+        None => "there is no key to seal with".to_owned(),
+    });
     let printed = printed.and_then(|()| unreadable.iter().try_for_each(|one| print(&format!("not opened: {one}"))));
     // The exit code reports unreadable entries also if stdout is closed.
     match unreadable.len() {
         0 => printed,
+        count if key.is_none() => Err(Error::Failed(format!(
+            "{count} could not be opened, and there is no key to seal with: set PES_SEALING_KEY"
+        ))),
         count => Err(Error::Failed(format!(
             "{count} could not be opened: add the keys they were sealed with to PES_SEALING_KEYS_OLD and run it again, or \
              give what is named new secrets, or remove it"

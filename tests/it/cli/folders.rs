@@ -50,6 +50,16 @@ fn a_command_about_a_database_makes_none() {
     assert!(adopted.starts_with("adopted sqlite ./data/pes.db: at the next start, "), "{adopted}");
 }
 
+/// The key of a folder is made with its first secret.
+#[test]
+fn where_no_secret_was_ever_stored_there_is_nothing_to_seal_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let pes = |arguments: &[&str]| run(folder.path(), arguments, &[("PORT", "1")]);
+    said(&pes(&["keys", "new"]));
+    assert_eq!(said(&pes(&["reseal"])), "no secrets are stored: there is nothing to seal\n");
+    assert!(!folder.path().join("data/sealing.key").exists(), "it made a key for nothing");
+}
+
 #[tokio::test]
 async fn a_command_about_a_database_makes_no_tables_on_postgresql() {
     let (folder, database) = (tempfile::tempdir().unwrap(), Database::fresh().await);

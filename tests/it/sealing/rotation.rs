@@ -175,6 +175,11 @@ async fn without_its_key_nothing_is_sent_with_it_all_is_and_resealed_it_is_not_n
     let task = set_up(&server, &outside).await;
     stopped(server).await;
 
+    place.configure("");
+    let said = place.run(&["reseal"]);
+    assert_eq!(said.status.code(), Some(1), "{}", text(&said));
+    assert!(text(&said).contains(" could not be opened, and there is no key to seal with: set PES_SEALING_KEY"));
+
     hold(&place, &outside, NEW, &[]);
     let before = outside.heard();
     let server = Server::start(&place, None).await;
