@@ -49,7 +49,12 @@ pub(super) fn unseen(folder: &Path, error: &Error) -> String {
 }
 
 fn remedy(error: &Error, otherwise: &str) -> String {
-    let first = if error.kind() == ErrorKind::StorageFull { "free some space on its disk" } else { otherwise };
+    let first = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some space on its disk",
+        ErrorKind::ReadOnlyFilesystem => "mount its disk so that it can be written",
+        ErrorKind::FileTooLarge => "raise the limit on the size of files (`ulimit -f`)",
+        _ => otherwise,
+    };
     format!("{first}, or set PES_DATA_DIR")
 }
 
@@ -83,6 +88,19 @@ fn room(free: u64) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_to_do_about_a_folder_that_cannot_be_written_depends_on_why() {
+        for (code, first) in [
+            (rustix::io::Errno::ROFS, "mount its disk so that it can be written"),
+            (rustix::io::Errno::DQUOT, "free some space on its disk"),
+            (rustix::io::Errno::NOSPC, "free some space on its disk"),
+            (rustix::io::Errno::ACCESS, "make it the server's own"),
+        ] {
+            let told = remedy(&Error::from(code), "make it the server's own");
+            assert_eq!(told, format!("{first}, or set PES_DATA_DIR"), "{code:?}");
+        }
+    }
 
     #[test]
     fn a_disk_is_not_well_before_it_is_full() {

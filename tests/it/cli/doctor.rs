@@ -262,7 +262,7 @@ fn a_folder_that_takes_too_little_for_a_start_is_not_well() {
         .expect("there is a shell");
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}{}", text(&output.stderr));
-    has(&said, "FAIL folder  ./data cannot be written: File too large (os error 27); make it the server's own");
+    has(&said, "FAIL folder  ./data cannot be written: File too large (os error 27); raise the limit on ");
     assert_eq!(std::fs::read_dir(folder.path().join("data")).unwrap().count(), 0, "nothing is left");
 }
 
