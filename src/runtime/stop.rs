@@ -55,7 +55,13 @@ impl Runtime {
         hub.publish_draining(1_000);
         stop.tasks.close();
         if timeout(limit - interrupt_timeout, stop.tasks.wait()).await.is_err() {
-            tracing::warn!(threads = self.active_threads(), "steps that did not end in time are stopped");
+            match self.active_threads() {
+                0 => tracing::warn!(
+                    tasks = stop.tasks.len(),
+                    "background work that did not end in time, such as a delivery, is stopped"
+                ),
+                threads => tracing::warn!(threads, "steps that did not end in time are stopped"),
+            }
             stop.out_of_time.cancel();
             // A tool that still runs is dropped.
             timeout(interrupt_timeout, stop.tasks.wait()).await.ok();
