@@ -203,7 +203,7 @@ impl Instance {
     }
 
     /// Ends the work under way, for at most `runtime.drain_ms`, and closes the store. Unfinished runs continue at the next
-    /// start. If tasks share the instance, `service().close()` does the same: their [`process`](Self::process) ends then. The
+    /// start, or wait for what they waited for. If tasks share the instance, `service().close()` does the same: their [`process`](Self::process) ends then. The
     /// data folder may be opened again once all clones of the [`Service`] are dropped.
     pub async fn close(self) {
         self.app.close().await;
@@ -240,7 +240,9 @@ fn response_of(run: RunResource) -> Result<AgentFinalResponse, Fault> {
 }
 
 fn closed_fault(run: &RunId) -> Fault {
-    let detail = "The instance was closed; the run continues at its next start.";
+    // It may have come to wait for a person or for an agent meanwhile.
+    let detail =
+        "The instance was closed. The run is kept: after the next start it continues, or waits for what it waited for.";
     Fault::new(Code::Draining, detail).with("runId", run.as_str())
 }
 

@@ -74,6 +74,7 @@ async fn whoever_waits_while_an_instance_is_closed_is_told_which_run_continues_l
     let (fault, ()) = soon(async { tokio::join!(asks, close) }).await;
     let fault = fault.unwrap_err();
     assert_eq!(fault.code, Code::Draining, "{fault:?}");
+    assert!(fault.detail.ends_with("after the next start it continues, or waits for what it waited for."), "{fault}");
     assert!(fault.extra.unwrap()["runId"].as_str().unwrap().starts_with("run_"));
 }
 
