@@ -47,7 +47,7 @@ impl Actor {
             };
             let Some(loaded) = &self.loaded else { continue };
             let now = self.shared.now();
-            let mut commit = loaded.commit(LeaseChange::Keep, now);
+            let mut commit = loaded.commit_with_lease(LeaseChange::Keep, now);
             commit.rows.extend(row);
             match change(&loaded.row, now, &mut commit) {
                 Ok(()) => {

@@ -1,4 +1,4 @@
-//! Building commits: of a step, or of a change to the lease or the profile alone.
+//! Building commits: of a step, or of a change to the lease or the profile alone. `Actor::write` stores them.
 
 use super::claim::CommitLease;
 use super::command::{CommitExtras, DecisionResult};
@@ -13,9 +13,9 @@ use crate::store::{Commit, LeaseChange, ThreadRow};
 
 impl LoadedThread {
     /// A commit that changes nothing besides the lease; for a new thread it creates the thread.
-    pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
+    pub(super) fn commit_with_lease(&self, lease: LeaseChange, now: Millis) -> Commit {
         let profile = self.new.is_some().then(|| Box::new(self.row.profile.clone()));
-        Commit { create: self.new.clone(), profile, ..self.row.commit(lease, now) }
+        Commit { create: self.new.clone(), profile, ..self.row.commit_with_lease(lease, now) }
     }
 
     /// The lease change of a thread that has nothing left to do.
@@ -42,7 +42,7 @@ impl LoadedThread {
         decided: &DecisionResult,
         now: Millis,
     ) -> Commit {
-        let mut commit = self.commit(lease.change.clone(), now);
+        let mut commit = self.commit_with_lease(lease.change.clone(), now);
         commit.head = step.head.take();
         commit.status = self.status_after(step);
         commit.wake_at = step.wake_at;
@@ -80,7 +80,7 @@ impl ThreadRow {
     }
 
     /// A commit on this row that changes nothing besides the lease.
-    pub(super) fn commit(&self, lease: LeaseChange, now: Millis) -> Commit {
+    pub(super) fn commit_with_lease(&self, lease: LeaseChange, now: Millis) -> Commit {
         Commit {
             lease,
             wake_at: self.wake_at,

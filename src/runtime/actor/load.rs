@@ -100,7 +100,7 @@ impl Actor {
         let commit = Commit {
             status: ThreadStatus::Quarantined,
             wake_at: has_runs.then(|| self.shared.now()),
-            ..row.commit(LeaseChange::Release, self.shared.now())
+            ..row.commit_with_lease(LeaseChange::Release, self.shared.now())
         };
         // A stale commit is no error: another process quarantined the thread or continued it.
         if self.shared.store.commit(commit).await? == Committed::Done {

@@ -94,7 +94,7 @@ impl Actor {
     async fn release_while_draining(&mut self) {
         let is_leaving = self.shared.store.is_shared() && self.shared.stop.is_draining();
         let Some(loaded) = self.loaded.as_ref().filter(|loaded| is_leaving && self.is_ours(loaded)) else { return };
-        let commit = loaded.commit(LeaseChange::Release, self.shared.now());
+        let commit = loaded.commit_with_lease(LeaseChange::Release, self.shared.now());
         if let Err(refusal) = self.write(commit).await {
             tracing::warn!(threadPk = self.pk.0, ?refusal, "a thread stays with this process until it has drained");
         }

@@ -70,7 +70,7 @@ impl Actor {
         if !is_unused {
             return Ok(());
         }
-        let commit = row.commit(LeaseChange::Release, self.shared.now());
+        let commit = row.commit_with_lease(LeaseChange::Release, self.shared.now());
         if self.loaded.is_some() {
             self.write(commit).await?;
         } else {

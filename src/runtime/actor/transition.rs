@@ -215,7 +215,7 @@ impl Actor {
             return Ok(self.confirm_newest().await?.then_some(decided));
         };
         let idempotency = Some(row(&decided, now));
-        let commit = Commit { idempotency, ..loaded.commit(LeaseChange::Keep, now) };
+        let commit = Commit { idempotency, ..loaded.commit_with_lease(LeaseChange::Keep, now) };
         Ok(self.write(commit).await?.then_some(decided))
     }
 

@@ -42,7 +42,7 @@ impl Actor {
         if !is_due && lease == LeaseChange::Keep && outdated_wait.is_none() {
             return Ok(());
         }
-        let mut commit = loaded.commit(lease, now);
+        let mut commit = loaded.commit_with_lease(lease, now);
         commit.rows.extend(outdated_wait);
         if is_due {
             commit.wake_at = Some(now + WAKE_POSTPONEMENT);
