@@ -18,7 +18,7 @@ use crate::domain::ids::{RunId, ThreadPk};
 use crate::domain::observation::{Observation, ObservationType, Recorded};
 
 pub use self::entry::NewEntry;
-pub(crate) use self::entry::{Entry, LogFormat, old_entry};
+pub(crate) use self::entry::{Entry, LogFormat, old_entry, words_and_letters};
 
 /// Which observations to read; ordered by seq.
 #[derive(Clone, Debug, Default)]

@@ -19,7 +19,8 @@ use crate::store::{Error, Result};
 pub struct NewEntry {
     /// The seq of its last observation.
     pub(crate) seq: i64,
-    /// The types of its observations, each once. A search by type checks these before it reads the body.
+    /// The types of its observations, each once: as words, or as letters if it is compressed. A search by type checks these
+    /// before it reads the body.
     pub(crate) types: String,
     /// If it is compressed, only its time, which figures are read from.
     pub(crate) body: String,
@@ -219,8 +220,11 @@ impl NewEntry {
             LogFormat::Json => None,
             LogFormat::Compressed => compressed(&self.body),
         };
-        let body = if compressed.is_none() { self.body } else { format!(r#"{{"timestamp":{}}}"#, self.timestamp) };
-        Self { body, compressed, ..self }
+        if compressed.is_none() {
+            return self;
+        }
+        let types = self.types.split(' ').filter_map(ObservationType::parse).map(letter).collect();
+        Self { types, body: format!(r#"{{"timestamp":{}}}"#, self.timestamp), compressed, ..self }
     }
 
     /// The size of what is stored.
@@ -233,6 +237,39 @@ impl<C: Serialize, M: Serialize> EntryBody<C, M> {
     fn text(&self) -> String {
         serde_json::to_string(self).expect("strings, numbers and JSON values always have a text")
     }
+}
+
+/// The letters of types in compressed entries never change; no word has such a letter.
+pub(super) fn letter(kind: ObservationType) -> char {
+    match kind {
+        ObservationType::RunStarted => 'a',
+        ObservationType::Intent => 'b',
+        ObservationType::Title => 'c',
+        ObservationType::Plan => 'd',
+        ObservationType::PlanUpdate => 'e',
+        ObservationType::ItemStatusChange => 'f',
+        ObservationType::LlmStreamStart => 'g',
+        ObservationType::LlmStreamMetadata => 'h',
+        ObservationType::LlmStreamEnd => 'i',
+        ObservationType::LlmStreamError => 'j',
+        ObservationType::Thoughts => 'k',
+        ObservationType::ToolCall => 'l',
+        ObservationType::ToolExecution => 'm',
+        ObservationType::AgentSuspended => 'n',
+        ObservationType::AgentResumed => 'o',
+        ObservationType::SuspensionTimeout => 'p',
+        ObservationType::A2aTask => 'q',
+        ObservationType::StateUpdate => 'r',
+        ObservationType::Synthesis => 's',
+        ObservationType::FinalResponse => 't',
+        ObservationType::Error => 'u',
+        ObservationType::RunFinished => 'v',
+    }
+}
+
+/// What a search for these types looks for in the types of entries: their words, and their letters.
+pub(crate) fn words_and_letters(kinds: &[ObservationType]) -> Vec<String> {
+    kinds.iter().flat_map(|&kind| [kind.as_str().to_owned(), letter(kind).to_string()]).collect()
 }
 
 fn types(kinds: impl Iterator<Item = ObservationType>) -> String {

@@ -47,3 +47,12 @@ async fn a_page_of_a_log_that_is_shortened_meanwhile_has_no_gap() {
         assert_eq!(why, SHORTENED);
     }
 }
+
+/// What is stored with a letter cannot be found by another one.
+#[test]
+fn the_letters_of_types_do_not_change() {
+    let letters: String = ObservationType::ALL.iter().map(|&kind| entry::letter(kind)).collect();
+    assert_eq!(letters, "abcdefghijklmnopqrstuv");
+    assert_eq!(entry::letter(ObservationType::RunStarted), 'a', "statements name it");
+    assert!(ObservationType::ALL.iter().all(|kind| !kind.as_str().contains(|letter: char| letter.is_lowercase())));
+}

@@ -21,10 +21,10 @@ ORDER BY o.seq LIMIT $4";
 /// Where the log begins.
 const MIN_SEQ: &str = "SELECT min_seq FROM threads WHERE pk = $1";
 
-/// Entries before a seq that contain a `RUN_STARTED`.
+/// Entries before a seq that contain a `RUN_STARTED`, whose letter is `a`.
 const BEGINNINGS: &str = "
 SELECT t.thread_id, t.min_seq, o.seq, o.body, o.compressed FROM observations o JOIN threads t ON t.pk = o.pk
-WHERE o.pk = $1 AND o.seq < $2 AND o.seq >= t.min_seq AND strpos(o.types, 'RUN_STARTED') > 0
+WHERE o.pk = $1 AND o.seq < $2 AND o.seq >= t.min_seq AND (strpos(o.types, 'RUN_STARTED') > 0 OR strpos(o.types, 'a') > 0)
 ORDER BY o.seq DESC LIMIT $3";
 
 /// Entries up to a seq.
@@ -45,7 +45,7 @@ SELECT least >= $1 OR NOT (
 #[async_trait]
 impl LogStore for Postgres {
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
-        let types: Vec<&str> = ask.types.iter().map(|kind| kind.as_str()).collect();
+        let types = log::words_and_letters(&ask.types);
         let entries =
             |after, limit| self.entries(sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit));
         log::observations(ask, entries, || self.min_seq(pk)).await

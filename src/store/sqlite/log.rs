@@ -21,10 +21,10 @@ ORDER BY o.seq LIMIT ?4";
 /// Where the log begins.
 const MIN_SEQ: &str = "SELECT min_seq FROM threads WHERE pk = ?1";
 
-/// Entries before a seq that contain a `RUN_STARTED`.
+/// Entries before a seq that contain a `RUN_STARTED`, whose letter is `a`.
 const BEGINNINGS: &str = "
 SELECT t.thread_id, t.min_seq, o.seq, o.body, o.compressed FROM observations o JOIN threads t ON t.pk = o.pk
-WHERE o.pk = ?1 AND o.seq < ?2 AND o.seq >= t.min_seq AND instr(o.types, 'RUN_STARTED')
+WHERE o.pk = ?1 AND o.seq < ?2 AND o.seq >= t.min_seq AND (instr(o.types, 'RUN_STARTED') OR instr(o.types, 'a'))
 ORDER BY o.seq DESC LIMIT ?3";
 
 /// Entries up to a seq.
@@ -42,7 +42,7 @@ const IS_NEW: &str = "SELECT least >= ?1 OR NOT EXISTS (SELECT 1 FROM threads) A
 #[async_trait]
 impl LogStore for Sqlite {
     async fn observations(&self, pk: ThreadPk, ask: &ObservationAsk) -> Result<Vec<Observation>> {
-        let types = serde_json::to_string(&ask.types).expect("types are words");
+        let types = serde_json::to_string(&log::words_and_letters(&ask.types)).expect("they are texts");
         let types = (!ask.types.is_empty()).then_some(types);
         let entries =
             |after, limit| self.entries(sqlx::query(ENTRIES).bind(pk.0).bind(after).bind(types.clone()).bind(limit));
