@@ -1,10 +1,12 @@
 //! Allocations of a run, a token and an open socket, counted because timings would be too noisy, with the layouts of a
-//! debug build; and the memory of sums over many rows. Each count runs in its own process, where nothing else allocates.
+//! debug build; the memory of sums over many rows; and the bytes that a run and a suspended thread store. Each count of memory
+//! runs in its own process, where nothing else allocates.
 //!
 //! If a count exceeds its bound, find the cause; do not raise the bound.
 
 mod runs;
 mod sockets;
+mod stored;
 #[cfg(target_os = "linux")]
 mod usage;
 
