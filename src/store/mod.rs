@@ -67,7 +67,9 @@ pub use rows::{FoundRow, RowKey, RowStore, RunsByStatusAsk, SuspensionAsk, Suspe
 pub use schedules::{Due, Fire, PlannedSchedule, ScheduleMove, ScheduleState, ScheduleStore};
 pub use sessions::{SessionRow, SessionStore};
 pub use spend::{NewSpendNotice, PastPeriods, SpendChange, SpendKey, SpendNotice, SpendStore, Spent};
-pub use threads::{EndedCost, MAX_SCANNED, Outline, RunCosts, ThreadFilter, ThreadRow, ThreadStore, ThreadVersion};
+pub use threads::{
+    EndedCost, MAX_SCANNED, Outline, RecentThread, RunCosts, ThreadFilter, ThreadRow, ThreadStore, ThreadVersion,
+};
 pub use transfer::{NewImport, TransferStore};
 pub use usage::{CallPosition, UsageAsk, UsageStore};
 

@@ -53,6 +53,14 @@ pub struct ThreadVersion {
     pub last_seq: i64,
 }
 
+/// A thread that was active lately or runs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RecentThread {
+    pub pk: ThreadPk,
+    pub thread_id: ThreadId,
+    pub version: i64,
+}
+
 /// The state of a thread in numbers, counted over its rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outline {
@@ -131,8 +139,8 @@ pub trait ThreadStore: Send + Sync + 'static {
     async fn load(&self, pk: ThreadPk) -> Result<Option<(ThreadRow, Vec<Row>)>>;
     /// The current versions and seqs of these threads, in no order. Deleted ones are left out.
     async fn thread_versions(&self, pks: &[ThreadPk]) -> Result<Vec<ThreadVersion>>;
-    /// Threads of the tenant that were active at this time or later, or are running, with their versions.
-    async fn recent_threads(&self, tenant: TenantPk, since: Millis) -> Result<Vec<(ThreadPk, ThreadId, i64)>>;
+    /// Threads of the tenant that were active at this time or later, or are running.
+    async fn recent_threads(&self, tenant: TenantPk, since: Millis) -> Result<Vec<RecentThread>>;
     /// The time of the newest activity of any thread, of those until this time.
     async fn newest_activity(&self, until: Millis) -> Result<Option<Millis>>;
     /// The outlines of these threads, in no order. Rows that cannot be read, or are of a status that a newer release added,
@@ -254,16 +262,19 @@ fn item_counts(total: u64, statuses: &str) -> ItemCounts {
     items
 }
 
-/// Reads a row of a query that selects `pk, thread_id, version`.
-pub(crate) fn read_version(row: &impl Columns) -> Result<(ThreadPk, ThreadId, i64)> {
-    Ok((ThreadPk(row.number("pk")?), row.name("thread_id")?.into(), row.number("version")?))
-}
-
 /// Reads a row of a query that selects `pk, sheet`.
 pub(crate) fn read_title(row: &impl Columns) -> Result<Option<(ThreadPk, String)>> {
     let title = text::shown_profile(row.text("sheet")?).title;
     let pk = ThreadPk(row.number("pk")?);
     Ok(title.map(|title| (pk, title)))
+}
+
+impl RecentThread {
+    /// Reads a row of a query that selects `pk, thread_id, version`.
+    pub(crate) fn read(row: &impl Columns) -> Result<Self> {
+        let (pk, thread_id) = (ThreadPk(row.number("pk")?), row.name("thread_id")?.into());
+        Ok(Self { pk, thread_id, version: row.number("version")? })
+    }
 }
 
 impl ThreadVersion {

@@ -200,7 +200,7 @@ impl ChangeReader {
     async fn poll(&mut self) -> Result<Vec<(ThreadPk, ThreadId)>> {
         let since = self.service.now() - RECENT_WINDOW;
         let found = self.service.reads.recent_threads(self.tenant, since).await?;
-        let now = found.into_iter().map(|(pk, id, version)| (pk, (id, version))).collect();
+        let now = found.into_iter().map(|thread| (thread.pk, (thread.thread_id, thread.version))).collect();
         let mut before = std::mem::replace(&mut self.seen, now);
         let is_new = |(pk, now): &(&ThreadPk, &(ThreadId, i64))| before.get(pk) != Some(now);
         let mut changed: Vec<_> = self.seen.iter().filter(is_new).map(|(pk, (id, _))| (*pk, id.clone())).collect();

@@ -12,10 +12,10 @@ use crate::domain::ids::{TenantPk, ThreadId, ThreadPk};
 use crate::engine::step::Row;
 use crate::store::page::within_bytes;
 use crate::store::rows::read_known_rows;
-use crate::store::threads::{last_known, page_of_threads, read_title, read_version, threads_before};
+use crate::store::threads::{last_known, page_of_threads, read_title, threads_before};
 use crate::store::{
-    Commit, Committed, EndedCost, Erasure, MAX_SCANNED, Outline, Page, PageAsk, Result, RunCosts, ThreadFilter,
-    ThreadRow, ThreadStore, ThreadVersion, text,
+    Commit, Committed, EndedCost, Erasure, MAX_SCANNED, Outline, Page, PageAsk, RecentThread, Result, RunCosts,
+    ThreadFilter, ThreadRow, ThreadStore, ThreadVersion, text,
 };
 
 macro_rules! select_thread {
@@ -164,10 +164,10 @@ impl ThreadStore for Sqlite {
         found.iter().map(ThreadVersion::read).collect()
     }
 
-    async fn recent_threads(&self, tenant: TenantPk, since: Millis) -> Result<Vec<(ThreadPk, ThreadId, i64)>> {
+    async fn recent_threads(&self, tenant: TenantPk, since: Millis) -> Result<Vec<RecentThread>> {
         let query = sqlx::query(RECENT).bind(tenant.0).bind(since);
         let found = query.fetch_all(&self.readers).await.map_err(self.unreadable())?;
-        found.iter().map(read_version).collect()
+        found.iter().map(RecentThread::read).collect()
     }
 
     async fn newest_activity(&self, until: Millis) -> Result<Option<Millis>> {

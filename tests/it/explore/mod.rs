@@ -31,7 +31,7 @@ use pes::Clock as _;
 use pes::config::env::Variables;
 use pes::domain::ids::ThreadPk;
 use pes::service::retention;
-use pes::store::{ObservationAsk, Store, ThreadRow};
+use pes::store::{ObservationAsk, RecentThread, Store, ThreadRow};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -138,8 +138,8 @@ impl World {
         let (store, mut text) = (&self.parts.store, String::new());
         for name in TENANTS {
             let tenant = store.tenant(name, 1).await.unwrap();
-            for (pk, id, _) in store.recent_threads(tenant, 0).await.unwrap() {
-                writeln!(text, "--- {name}/{id}").unwrap();
+            for RecentThread { pk, thread_id, .. } in store.recent_threads(tenant, 0).await.unwrap() {
+                writeln!(text, "--- {name}/{thread_id}").unwrap();
                 let ask = ObservationAsk { limit: 1_000_000, ..ObservationAsk::default() };
                 for told in store.observations(pk, &ask).await.unwrap() {
                     let (kind, run, item) = (told.kind.as_str(), &told.run_id, &told.parent_id);

@@ -149,7 +149,7 @@ impl World {
         let mut pks = vec![PROCESS_CRASHES];
         for tenant in TENANTS {
             let tenant = self.parts.store.tenant(tenant, 1).await.unwrap();
-            pks.extend(self.parts.store.recent_threads(tenant, 0).await.unwrap().into_iter().map(|(pk, ..)| pk));
+            pks.extend(self.parts.store.recent_threads(tenant, 0).await.unwrap().into_iter().map(|thread| thread.pk));
         }
         self.parts.store.forget_crashes(&pks).await.unwrap();
     }

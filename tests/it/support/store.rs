@@ -29,10 +29,11 @@ use pes::store::{
     Commit, Committed, Compaction, Dropped, EndedCost, Erasure, ErasureStore, Error, FigureStore, Figures, Forgotten,
     FoundRow, HeldCounts, IdempotencyRow, IdempotencyStore, KeyAdded, KeyRow, KeyStore, LeaseStore, LogStore,
     LookupPosition, LookupStore, NewImport, NewLinks, NewSpendNotice, ObservationAsk, Order, Outline, Page, PageAsk,
-    PastPeriods, PlannedSchedule, Pooled, Registration, Renewal, ResponseToStore, RestoreHold, Result, RetentionStore,
-    Rotation, RowKey, RowStore, RunCosts, RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleState, ScheduleStore,
-    SessionRow, SessionStore, SpendChange, SpendKey, SpendStore, Spent, Store, SuspensionAsk, TenantRenamed,
-    ThreadFilter, ThreadRow, ThreadStore, ThreadVersion, Traffic, TransferStore, UnchainedLine, UsageAsk, UsageStore,
+    PastPeriods, PlannedSchedule, Pooled, RecentThread, Registration, Renewal, ResponseToStore, RestoreHold, Result,
+    RetentionStore, Rotation, RowKey, RowStore, RunCosts, RunEnd, RunsByStatusAsk, ScheduleMove, ScheduleState,
+    ScheduleStore, SessionRow, SessionStore, SpendChange, SpendKey, SpendStore, Spent, Store, SuspensionAsk,
+    TenantRenamed, ThreadFilter, ThreadRow, ThreadStore, ThreadVersion, Traffic, TransferStore, UnchainedLine,
+    UsageAsk, UsageStore,
 };
 use serde_json::Value;
 use tempfile::TempDir;

@@ -28,7 +28,7 @@ passed_on! {
     threads_by_pk(pks: &[ThreadPk]) -> Vec<ThreadRow>;
     load(pk: ThreadPk) -> Option<(ThreadRow, Vec<Row>)>;
     thread_versions(pks: &[ThreadPk]) -> Vec<ThreadVersion>;
-    recent_threads(tenant: TenantPk, since: Millis) -> Vec<(ThreadPk, ThreadId, i64)>;
+    recent_threads(tenant: TenantPk, since: Millis) -> Vec<RecentThread>;
     newest_activity(until: Millis) -> Option<Millis>;
     outlines(pks: &[ThreadPk]) -> Vec<Outline>;
     run_costs(pks: &[ThreadPk], known: &HashMap<ThreadPk, EndedCost>) -> Vec<RunCosts>;
