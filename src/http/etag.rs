@@ -9,6 +9,9 @@ use serde::Serialize;
 use super::header_list::entries;
 use crate::service::if_match::IfMatch;
 
+/// What Apache's `mod_deflate` and `mod_brotli` append to the tag of an answer that they compress.
+const ENCODINGS: [&str; 2] = ["-gzip", "-br"];
+
 fn of(version: i64) -> HeaderValue {
     HeaderValue::from_str(&format!("\"{version}\"")).expect("digits are visible ASCII")
 }
@@ -42,9 +45,17 @@ impl IfMatch {
         if tags.contains(&"*") {
             return IfMatch::Any;
         }
-        let version = |tag: &&str| tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok();
-        IfMatch::Versions(tags.iter().filter_map(version).collect())
+        IfMatch::Versions(tags.into_iter().filter_map(version).collect())
     }
+}
+
+/// The version that a tag names. A proxy that compresses an answer changes its tag: nginx and HAProxy make it a weak one
+/// (`W/"7"`), Apache appends the name of the encoding (`"7-gzip"`). The version in it is exact all the same, and without it
+/// no change could be made through such a proxy.
+fn version(tag: &str) -> Option<i64> {
+    let opaque = tag.strip_prefix("W/").unwrap_or(tag).strip_prefix('"')?.strip_suffix('"')?;
+    let version = ENCODINGS.iter().find_map(|encoding| opaque.strip_suffix(encoding)).unwrap_or(opaque);
+    version.parse().ok()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ pub enum IfMatch {
     Absent,
     /// `*`: whatever there is.
     Any,
-    /// Any of these. Weak ETags and ETags that this server did not make match nothing.
+    /// Any of these. ETags that name no version match nothing.
     Versions(Vec<i64>),
 }
 

@@ -42,6 +42,21 @@ async fn a_pending_item_is_edited_while_it_runs() {
     assert_eq!(line["detail"], json!({ "basedOn": based_on, "planVersion": made }));
 }
 
+/// nginx and HAProxy make the ETag of an answer that they compress a weak one, Apache appends `-gzip`.
+#[tokio::test]
+async fn a_plan_that_a_proxy_compressed_can_be_edited() {
+    let app = App::start().await;
+    let mut tag = stuck(&app).await;
+    for (edit, by_proxy) in [("Draw it", "W/\"{}\""), ("Sing it", "\"{}-gzip\""), ("Dance it", "\"{}-br\"")] {
+        let changed = by_proxy.replace("{}", tag.trim_matches('"'));
+        let edit = json!([{ "op": "replace", "path": "/1/description", "value": edit }]);
+        let said = patch(&app, &changed, edit.clone()).await;
+        said.expect(200);
+        tag = said.header("etag").unwrap().to_owned();
+        patch(&app, &changed, edit).await.problem("precondition_failed");
+    }
+}
+
 #[tokio::test]
 async fn an_edit_that_is_sent_again_under_its_key_is_made_once() {
     let app = App::start().await;
