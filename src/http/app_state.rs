@@ -80,7 +80,7 @@ impl AppState {
         BodyLimits::from(&self.config.limits).with_length(most, setting)
     }
 
-    /// From now on `/readyz` fails. All other requests are served as before.
+    /// From now on `/readyz` fails. All other requests are served as before, each on a connection that ends with it.
     pub(crate) fn leave(&self) {
         self.leaving.cancel();
     }

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::header::{CONNECTION, CONTENT_SECURITY_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -66,6 +66,9 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
     };
     challenge::write(&mut response, challenge, metadata.as_deref());
     protect(response.headers_mut());
+    if app.leaving.is_cancelled() {
+        end_connection(&mut response);
+    }
     rates.write(response.headers_mut());
     if rates.holds_slot() {
         response = response.map(|body| Body::new(HeldBody::new(body, rates)));
@@ -85,6 +88,14 @@ pub(crate) async fn respond(State(app): State<AppState>, mut request: Request, n
 fn protect(headers: &mut HeaderMap) {
     headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static("frame-ancestors 'none'"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+}
+
+/// While the server leaves, each response is the last one of its connection: a proxy that kept the connection might send
+/// a request on it just when the server closes it, and then cannot know whether the server has received it (502).
+fn end_connection(response: &mut Response) {
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
 }
 
 fn log(fault: &Fault) {

@@ -9,7 +9,7 @@ use tokio::time::{pause, resume, sleep};
 
 use super::limits::until_served;
 use crate::support::app::App;
-use crate::support::http::{in_no_time, read_answer, soon};
+use crate::support::http::{in_no_time, read_answer, soon, until};
 use crate::support::store::Moody;
 
 /// A connection on which one request was answered.
@@ -45,6 +45,21 @@ async fn an_idle_connection_outlives_those_of_proxies_and_half_a_head_does_not()
     again(&mut idle).await;
     pass(80).await;
     assert!(soon(read_answer(&mut idle)).await.is_none(), "it is closed without a word");
+}
+
+/// So that a proxy has no connection left on which it could send a request just when the server closes it.
+#[tokio::test]
+async fn while_the_server_leaves_each_response_ends_its_connection() {
+    let app = App::with(|config| config.runtime.drain_delay_ms = Some(600_000)).await;
+    let mut kept = used(&app).await;
+    app.stop();
+    until("the server leaves", async || app.get("/readyz").await.status == 503).await;
+    kept.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    let said = soon(read_answer(&mut kept)).await.expect("it is open");
+    assert_eq!((said.status, said.header("connection")), (200, Some("close")));
+    assert!(soon(read_answer(&mut kept)).await.is_none(), "it is closed");
+    let mut socket = app.socket("/events").await;
+    socket.until(|frame| frame["event"] == "caught_up").await;
 }
 
 /// Open connections without requests keep nobody else out.
