@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use futures_util::stream;
 
-use super::route::asks_for_socket;
+use super::route::checked_asks_for_socket;
 use super::{Frames, socket, sse};
 use crate::domain::fault::{Code, Fault};
 use crate::http::app_state::AppState;
@@ -33,7 +33,7 @@ pub(crate) async fn changes(
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> HttpResult<Response> {
-    if asks_for_socket(&headers) {
+    if checked_asks_for_socket(&headers)? {
         let upgrade = upgrade.map_err(|refused| Fault::new(Code::Malformed, format!("{}.", refused.body_text())))?;
         let frames = frames(changes::open(&app.service, &caller).await?);
         return Ok(socket::upgrade(upgrade, socket::SocketSession { app, caller, preferences, thread: None }, frames));

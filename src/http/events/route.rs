@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::HeaderMap;
-use axum::http::header::UPGRADE;
+use axum::http::header::{SEC_WEBSOCKET_KEY, UPGRADE};
 use axum::response::{IntoResponse, Response};
 
 use super::{ask, open, page, socket, sse};
@@ -38,7 +38,7 @@ pub(crate) async fn events(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> HttpResult<Response> {
     let id = ids.thread()?;
-    let is_socket = asks_for_socket(&headers);
+    let is_socket = checked_asks_for_socket(&headers)?;
     if !is_socket && !preferences.wants_events {
         return Ok(Json(page::read(&app, &caller, &id, params, &headers).await?).into_response());
     }
@@ -55,4 +55,16 @@ pub(crate) async fn events(
 /// Whether the client requests a WebSocket. Other protocols that it offers (`h2c`) do not count.
 pub(crate) fn asks_for_socket(headers: &HeaderMap) -> bool {
     entries(headers, UPGRADE).any(|protocol| protocol.eq_ignore_ascii_case("websocket"))
+}
+
+/// The same. Refuses the rest of a handshake whose `Upgrade` was removed on its way: the answer to it would be a page of
+/// events, which tells nobody why no socket opens.
+pub(super) fn checked_asks_for_socket(headers: &HeaderMap) -> Result<bool, Fault> {
+    let is_socket = asks_for_socket(headers);
+    if !is_socket && headers.contains_key(SEC_WEBSOCKET_KEY) {
+        let detail = "This is a WebSocket handshake without `Upgrade: websocket`: a proxy before the server has removed it. \
+                      Let the proxy pass `Upgrade` and `Connection` on, over HTTP/1.1.";
+        return Err(Fault::new(Code::Malformed, detail));
+    }
+    Ok(is_socket)
 }

@@ -133,6 +133,19 @@ async fn behind_a_proxy_urls_are_those_of_the_proxy() {
     }
 }
 
+/// nginx removes `Upgrade` unless it is told otherwise, and passes the rest of the handshake on.
+#[tokio::test]
+async fn a_handshake_whose_upgrade_a_proxy_removed_is_refused_with_that_reason() {
+    let app = App::start().await;
+    app.post("/threads", json!({ "threadId": "t1" })).await.expect(201);
+    for path in ["/threads/t1/events", "/events"] {
+        let rest = app.ask("GET", path).header("sec-websocket-version", "13");
+        let said = rest.header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==").send().await;
+        let detail = said.problem("malformed")["detail"].to_string();
+        assert!(detail.contains("a proxy before the server has removed it"), "{path}: {detail}");
+    }
+}
+
 #[tokio::test]
 async fn a_stranger_is_not_believed() {
     let app = App::start().await;
