@@ -59,7 +59,7 @@ impl Links {
         }
         let forwarded = |name: &str| headers.get(name)?.to_str().ok().map(first);
         if peer.is_some_and(|peer| self.trusts(peer))
-            && let Some(host) = forwarded("x-forwarded-host").filter(|host| is_authority(host))
+            && let Some(host) = forwarded_host(headers)
         {
             let scheme = if forwarded("x-forwarded-proto") == Some("https") { "https" } else { "http" };
             let prefix = forwarded("x-forwarded-prefix").filter(|prefix| is_path(prefix)).unwrap_or(&self.base_path);
@@ -140,6 +140,13 @@ fn address(text: &str) -> Option<IpAddr> {
     text.parse().ok().or_else(of_socket).or_else(in_brackets)
 }
 
+/// The host that the client called, as a proxy says. Many pass `Host` on as it is, and add only `X-Forwarded-Proto`.
+fn forwarded_host(headers: &HeaderMap) -> Option<&str> {
+    let says = |name: &str| headers.get(name)?.to_str().ok().map(first);
+    let passed_on = || says("x-forwarded-proto").and_then(|_| says(HOST.as_str()));
+    says("x-forwarded-host").or_else(passed_on).filter(|host| is_authority(host))
+}
+
 /// Proxies append, so the first entry is the outermost one.
 fn first(list: &str) -> &str {
     list.split(',').next().unwrap_or_default().trim()
@@ -175,6 +182,18 @@ mod tests {
         assert_eq!(trusted, "https://agents.example.com");
         assert_eq!(links.base(Some("11.1.1.1".parse().unwrap()), &forwarded()), "http://127.0.0.1:7070");
         assert_eq!(links.base(None, &forwarded()), "http://127.0.0.1:7070");
+    }
+
+    #[test]
+    fn a_proxy_that_passes_the_host_on_need_not_forward_it() {
+        let links = links(Server { trusted_proxies: vec!["10.0.0.0/8".into()], ..Server::default() });
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, "agents.example.com".parse().unwrap());
+        let base = |peer: &str, headers: &HeaderMap| links.base(Some(peer.parse().unwrap()), headers);
+        assert_eq!(base("10.1.1.1", &headers), "http://127.0.0.1:7070", "nothing says that a proxy passed it on");
+        headers.insert("x-forwarded-proto", "https".parse().unwrap());
+        assert_eq!(base("10.1.1.1", &headers), "https://agents.example.com");
+        assert_eq!(base("11.1.1.1", &headers), "http://127.0.0.1:7070");
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub(crate) fn forget(app: &AppState, parts: &Parts) -> HeaderValue {
 fn cookie_header(app: &AppState, parts: &Parts, token: &str, seconds: i64) -> HeaderValue {
     let path = path(app, parts);
     let path = if path.is_empty() { "/" } else { &path };
-    of_parts(app, &format!("{NAME}={token}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict"))
+    of_parts(app, parts, &format!("{NAME}={token}; Path={path}; Max-Age={seconds}; HttpOnly; SameSite=Strict"))
 }
 
 /// The cookie of the login with this state. It is valid only to complete that login, and is also sent when the issuer's
@@ -101,7 +101,7 @@ fn login_name(state: &str) -> Option<String> {
 fn login_cookie_header(app: &AppState, parts: &Parts, name: &str, carried: &str, seconds: i64) -> HeaderValue {
     let path = path(app, parts);
     let rest = format!("Path={path}/session/oidc; Max-Age={seconds}; HttpOnly; SameSite=Lax");
-    of_parts(app, &format!("{name}={carried}; {rest}"))
+    of_parts(app, parts, &format!("{name}={carried}; {rest}"))
 }
 
 /// The path of this server as the browser sees it.
@@ -109,8 +109,7 @@ pub(crate) fn path(app: &AppState, parts: &Parts) -> String {
     app.links.path(RemoteAddr::ip(&parts.extensions), &parts.headers)
 }
 
-fn of_parts(app: &AppState, cookie: &str) -> HeaderValue {
-    let is_https = app.links.public_origin().is_some_and(|origin| origin.starts_with("https://"));
-    let secure = if is_https { "; Secure" } else { "" };
+fn of_parts(app: &AppState, parts: &Parts, cookie: &str) -> HeaderValue {
+    let secure = if app.base(parts).starts_with("https://") { "; Secure" } else { "" };
     HeaderValue::from_str(&format!("{cookie}{secure}")).expect("digits, letters and a path are visible ASCII")
 }

@@ -131,13 +131,12 @@ pub(crate) async fn end_of_person(
 /// Sessions are for pages of this server, also where other origins may call with a key.
 fn same_origin(app: &AppState, parts: &Parts) -> Result<(), Fault> {
     let origin = parts.headers.get(ORIGIN).and_then(|value| value.to_str().ok());
-    match origin {
-        Some(origin) if !session_cookie::is_own(app, parts, origin) => Err(Fault::new(
-            Code::OriginRefused,
-            "Only pages of this server have sessions; send a key with each request.",
-        )),
-        Some(_) | None => Ok(()),
-    }
+    let Some(origin) = origin.filter(|origin| !session_cookie::is_own(app, parts, origin)) else { return Ok(()) };
+    let detail = format!(
+        "Only pages of this server have sessions; send a key with each request. If {origin} is this server, behind a proxy, \
+         set PES_PUBLIC_URL to that address."
+    );
+    Err(Fault::new(Code::OriginRefused, detail))
 }
 
 fn cookie(value: HeaderValue) -> [(HeaderName, HeaderValue); 1] {

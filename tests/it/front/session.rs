@@ -94,7 +94,11 @@ async fn with_a_foreign_origin_a_cookie_is_no_credential() {
     socket.until(|frame| frame["event"] == "caught_up").await;
 
     let begin = app.ask("POST", "/session").key(KEY).header("origin", "https://friend.example").send().await;
-    begin.problem("origin_refused");
+    let detail = begin.problem("origin_refused")["detail"].to_string();
+    assert!(
+        detail.contains("If https://friend.example is this server, behind a proxy, set PES_PUBLIC_URL"),
+        "{detail}"
+    );
 }
 
 #[tokio::test]
@@ -147,6 +151,23 @@ async fn over_https_the_cookie_is_sent_by_https_alone() {
     said.expect(200);
     let set = said.header("set-cookie").unwrap();
     assert!(set.ends_with("; Path=/agents; Max-Age=43200; HttpOnly; SameSite=Strict; Secure"), "{set}");
+}
+
+#[tokio::test]
+async fn a_trusted_proxy_says_whether_the_cookie_is_sent_by_https_alone() {
+    let app = App::with(|config| {
+        keys(config);
+        config.server.trusted_proxies = vec!["127.0.0.1".to_owned()];
+    })
+    .await;
+    for (scheme, is_secure) in [("https", true), ("http", false)] {
+        let ask =
+            app.ask("POST", "/session").key(KEY).header("host", "pes.example").header("x-forwarded-proto", scheme);
+        let said = ask.header("origin", &format!("{scheme}://pes.example")).send().await;
+        said.expect(200);
+        let set = said.header("set-cookie").unwrap();
+        assert_eq!(set.ends_with("; Secure"), is_secure, "{set}");
+    }
 }
 
 #[tokio::test]
