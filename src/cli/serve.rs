@@ -107,7 +107,7 @@ fn unusable(error: app::Error) -> Error {
 async fn facts(app: &App, address: SocketAddr, url: String, variables: &Variables) -> Vec<String> {
     let config = &app.config;
     let auth = match app.keys.is_open().await {
-        Ok(true) => "open: no keys, loopback only".to_owned(),
+        Ok(true) => open_to(config),
         Ok(false) | Err(_) => "keys".to_owned(),
     };
     let is_bold = telemetry::is_coloured(variables) && std::io::stdout().is_terminal();
@@ -118,6 +118,14 @@ async fn facts(app: &App, address: SocketAddr, url: String, variables: &Variable
     facts.extend(app.store.weakness().map(|why| format!("durable  NO: {why}")));
     facts.extend([format!("model    {}", model(config, is_bold)), format!("auth     {auth}")]);
     facts
+}
+
+/// Who is admitted without a key. A server that is bound to loopback may be public all the same, behind a proxy.
+fn open_to(config: &Config) -> String {
+    match config.server.url_for_others() {
+        Some(url) => format!("NO KEYS: whoever reaches {url} may do everything; set PES_API_KEYS"),
+        None => "open: no keys, loopback only".to_owned(),
+    }
 }
 
 fn model(config: &Config, is_bold: bool) -> String {

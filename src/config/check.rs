@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use secrecy::ExposeSecret;
 
 use super::cidr;
-use super::{Config, Environment, Error};
+use super::{Config, Environment, Error, oidc};
 
 impl Config {
     /// All checks that are possible without the store.
@@ -134,7 +134,13 @@ impl super::Server {
         Ok(())
     }
 
-    /// Whether the server can only be reached from this machine.
+    /// The public URL, if other machines may reach the server by it.
+    pub fn url_for_others(&self) -> Option<&str> {
+        let is_for_others = |url: &&str| url::Url::parse(url).is_ok_and(|url| !oidc::is_loopback(&url));
+        self.public_url.as_deref().filter(is_for_others)
+    }
+
+    /// Whether the server can only be reached from this machine, by itself: a proxy may make it public.
     pub fn is_loopback(&self) -> bool {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())

@@ -83,6 +83,14 @@ fn it_says_a_fact_per_line_then_ready_and_stops_when_asked() {
 }
 
 #[test]
+fn a_public_server_without_keys_says_that_anybody_may_do_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let auth = |url| serve(folder.path(), &[("PES_PUBLIC_URL", url)]).facts.join("\n");
+    assert!(auth("https://pes.example").contains("NO KEYS: whoever reaches https://pes.example may do everything"));
+    assert!(auth("http://localhost:7070").contains("open: no keys, loopback only"));
+}
+
+#[test]
 fn a_hangup_ends_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut served = serve(folder.path(), &[("PES_RUNTIME_DRAIN_DELAY_MS", "1")]);
