@@ -177,6 +177,21 @@ start_phoenix() {
     export PHOENIX_URL="http://127.0.0.1:$port"
 }
 
+# nginx, of the system, or the package of Debian unpacked below target/, not installed; the tests start it.
+install_nginx() {
+    local home=$PEERS/nginx-package found
+    mkdir -p "$home"
+    found=$(PATH=$PATH:/usr/sbin command -v nginx) || {
+        if [ ! -x "$home/usr/sbin/nginx" ]; then
+            echo "unpacking nginx into $home" >&2
+            (cd "$home" && apt-get download -q nginx && dpkg -x nginx_*.deb .) >&2
+        fi
+        found=$(realpath "$home/usr/sbin/nginx")
+    }
+    ln -sf "$found" "$PEERS/nginx"
+    "$PEERS/nginx" -v || missing nginx 'there is none, and no package of it: apt-get install nginx'
+}
+
 # A provider of OpenID Connect, from npm; the tests start it; see tests/peers/oidc_provider.mjs.
 install_oidc_provider() {
     local home=$PEERS/oidc

@@ -29,6 +29,7 @@ mod layers;
 mod limits;
 mod login;
 mod metrics;
+mod nginx;
 mod offers;
 mod openapi;
 pub mod people;
