@@ -22,8 +22,8 @@ section! {
         /// Names of environment variables (or globs) that tenants may refer to in the headers of their own servers.
         tenant_env: Vec<String> = Vec::new(), by_path();
         /// By name. A server has `command` (and `args`, `env`, `cwd`, `open_files`, `memory_mb`) or `url` (and
-        /// `headers`); both have `enabled`, `timeout_ms`, `allow` and `deny` (globs of tools), `class` and `idempotent`
-        /// (by glob). Values of `env` and `headers` may be references: `env:NAME`, `file:PATH`.
+        /// `headers`); both have `enabled`, `initialize`, `timeout_ms`, `allow` and `deny` (globs of tools), `class` and
+        /// `idempotent` (by glob). Values of `env` and `headers` may be references: `env:NAME`, `file:PATH`.
         servers: BTreeMap<String, McpServer> = BTreeMap::new(),
             file_only().example("{ time = { command = \"uvx\", args = [\"mcp-server-time\"] } }");
     }
@@ -55,6 +55,9 @@ pub struct McpServer {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, Reference>,
     pub enabled: bool,
+    /// Begins with `initialize`, as up to version 2025-11-25 of the protocol, though the server may speak a newer one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub initialize: bool,
     /// The timeout of one call.
     pub timeout_ms: u32,
     /// Only these tools, by the server's names or globs; empty = all.
@@ -88,6 +91,7 @@ impl Default for McpServer {
             url: None,
             headers: BTreeMap::new(),
             enabled: true,
+            initialize: false,
             timeout_ms: 60_000,
             allow: Vec::new(),
             deny: Vec::new(),

@@ -80,6 +80,7 @@ pub(super) fn start_cause(error: &ClientInitializeError) -> String {
                 None => "its answer to `initialize` cannot be read".to_owned(),
             }
         }
+        ClientInitializeError::ConnectionClosed(_) => "the connection ended before it had answered".to_owned(),
         ClientInitializeError::ExpectedInitResult(_) | ClientInitializeError::ExpectedInitResponse(_) => {
             "it answered `initialize` with something else".to_owned()
         }

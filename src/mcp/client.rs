@@ -4,18 +4,19 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorCode, MetaObject, ProgressToken, ProtocolVersion, RequestMetaObject,
+    CallToolRequestParams, CallToolResponse, ErrorCode, MetaObject, ProgressToken, RequestMetaObject,
     SubscriptionFilter,
 };
-use rmcp::service::{ClientInitializeError, Peer, ServiceError};
+use rmcp::service::{Peer, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
+use rmcp::{ClientServiceExt, RoleClient};
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, SemaphorePermit};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::beginning::{Beginning, RunningClient, lifecycle, with_last_output};
 use super::call_errors::{failed, lost, not_started, start_cause};
 use super::call_permits::{CallPermits, MAX_CALLS};
 use super::credentials::{Credentials, Refusal};
@@ -23,7 +24,6 @@ use super::definition::Definition;
 use super::handler::Handler;
 use super::http::{CALL_REFUSED, HttpTransport};
 use super::incoming::Reader;
-use super::lines::{Limits, Pipes, Returned, StdioTransport};
 use super::listing::{self, ListingError};
 use super::process::Process;
 use super::questions::{self, Questions};
@@ -47,8 +47,6 @@ pub(super) const RELIST_PAUSE: Duration = Duration::from_secs(60);
 /// How often a server may reply to a call with questions instead of a result.
 const MAX_QUESTION_ROUNDS: usize = 20;
 
-type RunningClient = rmcp::service::RunningService<RoleClient, Handler>;
-
 /// An open connection, until [`ended`](Self::ended) returns. Dropping it closes it and kills the server's program with
 /// all its children.
 pub(super) struct Connection {
@@ -68,6 +66,7 @@ impl Connection {
     /// Starts or connects to the server and negotiates a protocol version. The error text is safe to log.
     pub(super) async fn open(
         profile: &Profile,
+        beginning: &Beginning,
         egress: &Arc<Egress>,
         changed: Arc<Notify>,
         refusal: Refusal,
@@ -83,16 +82,12 @@ impl Connection {
         let (session, reader) = (SessionEnd::default(), Reader::new(profile.name.clone()));
         let (running, process) = match &profile.settings.url {
             None => {
-                let (process, pipes) = Process::start(&profile.name, &profile.settings)?;
-                let limits = Limits { max_bytes: profile.message_bytes, write_timeout: call_timeout };
-                match negotiate(pipes, handler, limits, &reader).await {
-                    Ok(running) => (running, Some(process)),
-                    Err(error) => return Err(with_last_output(&start_cause(&error), &process.kill().await)),
-                }
+                let (running, process) = beginning.start_program(profile, handler, &reader).await?;
+                (running, Some(process))
             }
             Some(url) => {
                 let transport = http_transport(profile, egress, url, session.clone(), reader.clone(), refusal)?;
-                let running = handler().serve_with_lifecycle(transport, lifecycle()).await;
+                let running = handler().serve_with_lifecycle(transport, lifecycle(&profile.settings)).await;
                 (running.map_err(|error| start_cause(&error))?, None)
             }
         };
@@ -253,25 +248,6 @@ impl Connection {
     }
 }
 
-/// Negotiates a protocol with a program, however long the program needs for its first answer.
-async fn negotiate(
-    pipes: Pipes,
-    handler: impl Fn() -> Handler,
-    limits: Limits,
-    reader: &Reader,
-) -> Result<RunningClient, ClientInitializeError> {
-    let returned = Returned::default();
-    let transport = StdioTransport::new(pipes, limits, reader.clone(), returned.clone());
-    let error = match handler().serve_with_lifecycle(transport, lifecycle()).await {
-        Ok(running) => return Ok(running),
-        Err(error) => error,
-    };
-    let Some(pipes) = returned.take_to_retry() else { return Err(error) };
-    let transport = StdioTransport::new(pipes, limits, reader.clone(), returned);
-    let again = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] };
-    handler().serve_with_lifecycle(transport, again).await
-}
-
 /// Waits until the connection ends or is asked to end, then kills the server's program with all its children.
 async fn supervise(
     running: RunningClient,
@@ -294,14 +270,6 @@ async fn supervise(
     let cause = reader.why_broken().unwrap_or("the connection ended");
     let _: Result<(), String> = why.set(with_last_output(cause, &last_lines));
     ended.cancel();
-}
-
-fn lifecycle() -> ClientLifecycleMode {
-    ClientLifecycleMode::Auto {
-        preferred_versions: vec![ProtocolVersion::LATEST],
-        // The newest version that begins with `initialize`.
-        legacy_version: Some(ProtocolVersion::V_2025_11_25),
-    }
 }
 
 fn http_transport(
@@ -349,10 +317,6 @@ fn meta(context: &ToolContext) -> RequestMetaObject {
     let mut meta = RequestMetaObject(meta);
     meta.set_progress_token(ProgressToken(rmcp::model::NumberOrString::String(context.call_id.as_str().into())));
     meta
-}
-
-fn with_last_output(why: &str, last_lines: &str) -> String {
-    if last_lines.is_empty() { why.to_owned() } else { format!("{why}; its last words: {last_lines}") }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use rmcp::model::{
     ClientCapabilities, ClientConfig, ConstString, CreateMessageRequestParams, CreateMessageResult, CustomRequest,
     CustomResult, ElicitRequestParams, ElicitResult, ElicitationCapability, ElicitationCreateRequestMethod, ErrorCode,
     FormElicitationCapability, Implementation, ListRootsResult, LoggingMessageNotificationParam,
-    ProgressNotificationParam,
+    ProgressNotificationParam, ProtocolVersion,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
@@ -47,7 +47,9 @@ impl ClientHandler for Handler {
         let form = FormElicitationCapability::new().with_schema_validation(true);
         let mut capabilities = ClientCapabilities::default();
         capabilities.elicitation = Some(ElicitationCapability::new().with_form(form));
-        ClientConfig::new(capabilities, Implementation::new("pes", env!("CARGO_PKG_VERSION")))
+        let config = ClientConfig::new(capabilities, Implementation::new("pes", env!("CARGO_PKG_VERSION")));
+        // What `initialize` asks for: the newest version that has it.
+        config.with_protocol_version(ProtocolVersion::V_2025_11_25)
     }
 
     async fn create_message(

@@ -9,7 +9,7 @@
 //!    which means that the program needs no handshake, sets `answered_discover`;
 //! 4. the handshake fails, because such a program knows none, and the library drops the transport, which puts the pipes
 //!    into `Returned`;
-//! 5. `client::negotiate` takes them with `take_to_retry`, and sends `discover` once more on the same pipes.
+//! 5. `beginning::negotiate` takes them with `take_to_retry`, and sends `discover` once more on the same pipes.
 
 use std::io;
 use std::sync::Arc;

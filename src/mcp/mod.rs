@@ -14,6 +14,7 @@
 //! are called through the guard of `egress`.
 
 mod admin;
+mod beginning;
 mod call_errors;
 mod call_permits;
 mod catalog;

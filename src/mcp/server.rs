@@ -10,6 +10,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::beginning::Beginning;
 use super::call_errors::cut;
 use super::call_permits::CallPermits;
 use super::changes::ChangeCounts;
@@ -109,6 +110,7 @@ impl ServerState {
 pub(super) struct Server {
     pub(super) profile: Profile,
     state: Mutex<ServerState>,
+    beginning: Beginning,
     connection: watch::Sender<Option<Arc<Connection>>>,
     /// How many calls it has answered since it was started last.
     answers: AtomicU32,
@@ -134,8 +136,10 @@ impl Server {
         let half = Duration::from_millis(profile.settings.timeout_ms.into()) / 2;
         let (connection, call_permits, stop) =
             (watch::Sender::new(None), CallPermits::new(half), CancellationToken::new());
-        let (state, answers, processed) = (Mutex::new(state), AtomicU32::default(), Mutex::default());
-        let server = Arc::new(Self { profile, state, connection, answers, call_permits, stop, changes, processed });
+        let (state, beginning) = (Mutex::new(state), Beginning::default());
+        let (answers, processed) = (AtomicU32::default(), Mutex::default());
+        let server = Self { profile, state, beginning, connection, answers, call_permits, stop, changes, processed };
+        let server = Arc::new(server);
         let supervisor = server.clone();
         tokio::spawn(async move {
             supervisor.stop.clone().run_until_cancelled(supervisor.supervise(egress)).await;
@@ -234,7 +238,8 @@ impl Server {
         let (changed, refusal) = (Arc::new(Notify::new()), Refusal::default());
         let mut refused = refusal.subscribe();
         let opened = timeout(self.profile.start, async {
-            let connection = Connection::open(&self.profile, egress, changed.clone(), refusal.clone()).await?;
+            let connection =
+                Connection::open(&self.profile, &self.beginning, egress, changed.clone(), refusal.clone()).await?;
             self.refresh_tools(&connection).await.map_err(|error| error.why)?;
             Ok::<_, String>(Arc::new(connection))
         });

@@ -10,6 +10,8 @@ use crate::domain::hitl::{Question, Reply};
 use crate::domain::ids::TenantPk;
 use crate::domain::thread::AgentState;
 use crate::domain::trace::TraceOrigin;
+use crate::mcp::beginning::{lifecycle, negotiate};
+use crate::mcp::lines::{Limits, Pipes};
 use crate::mcp::test_messages::PATIENCE;
 use crate::tool::People;
 
@@ -89,7 +91,8 @@ async fn connection(pipe: DuplexStream) -> Connection {
         questions: questions.clone(),
     };
     let limits = Limits { max_bytes: 1 << 20, write_timeout: PATIENCE };
-    let running = negotiate(Pipes::new(write, read), handler, limits, &reader).await.unwrap();
+    let running =
+        negotiate(Pipes::new(write, read), handler, limits, &reader, lifecycle(&McpServer::default())).await.unwrap();
     Connection::of(running, None, questions, SessionEnd::default(), reader, Arc::default())
 }
 

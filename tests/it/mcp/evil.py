@@ -1,6 +1,7 @@
 """An MCP server that does what servers should not. `evil.py FOLDER [MODE]`; what must outlive a restart stands in FOLDER.
 
-MODE `late`: it answers nothing before the second request stands in its input; `late-modern`: nor does it know `initialize`.
+MODE `first`: `server/discover` ends it, as the library for Python before 1.9: nothing more is answered, and the next line is not
+survived. MODE `late`: it answers nothing before the second request stands in its input; `late-modern`: nor does it know `initialize`.
 """
 
 import itertools
@@ -194,14 +195,18 @@ def main():
         subprocess.Popen(["setsid", "sh", "-c", f"({stubborn}) &"], pass_fds=[alive]).wait()
         os.write(alive, b"started\n")
     requests = iter(sys.stdin)
-    if mode:
+    if mode.startswith("late"):
         held = [next(requests), next(requests)]
         requests = itertools.chain(held, requests)
     for line in requests:
         message = json.loads(line)
         ask, method = message.get("id"), message.get("method")
         params = message.get("params") or {}
-        if method == "server/discover" and mode == "late-modern":
+        if method == "server/discover" and mode == "first":
+            print("pydantic_core._pydantic_core.ValidationError: 24 validation errors for ClientRequest", file=sys.stderr, flush=True)
+            next(requests, None)
+            sys.exit(1)
+        elif method == "server/discover" and mode == "late-modern":
             say({"id": ask, "result": {
                 "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
                 "ttlMs": 0, "cacheScope": "private"}})

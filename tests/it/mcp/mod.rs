@@ -1,6 +1,7 @@
 //! MCP servers: their tools, the results of calls, and attacks that fail.
 
 pub(crate) mod bed;
+mod beginnings;
 mod broken_streams;
 mod calls;
 mod credentials;

@@ -1,0 +1,44 @@
+//! Servers that are begun with in another way than the newest one.
+
+use pes::config::McpServer;
+use pes::mcp::Health;
+use serde_json::json;
+
+use super::bed::{Bed, evil};
+
+/// How often the program in this folder was started.
+fn starts(folder: &tempfile::TempDir) -> usize {
+    std::fs::read_to_string(folder.path().join("starts")).unwrap().lines().count()
+}
+
+/// A program that ends when it is asked for its versions.
+async fn bed_of_the_first_library(folder: &tempfile::TempDir, is_configured: bool) -> Bed {
+    Bed::new(|server| {
+        *server = McpServer { initialize: is_configured, ..evil(folder.path()) };
+        server.args.push("first".to_owned());
+    })
+    .await
+}
+
+/// The protocol library waits for ten seconds of its own clock for the answer that does not come.
+#[tokio::test]
+async fn a_program_that_ends_when_asked_for_its_versions_is_started_again_with_initialize() {
+    let folder = tempfile::tempdir().unwrap();
+    let bed = bed_of_the_first_library(&folder, false).await;
+    assert_eq!(bed.call("structured", json!({})).await.unwrap().output, json!({ "n": 1 }));
+    let view = bed.until(|view| view.health == Health::Ready).await;
+    assert_eq!((view.restarts, starts(&folder)), (0, 2));
+    // What it needs is known from then on.
+    assert!(bed.call("crash", json!({})).await.unwrap_err().is_lost());
+    assert!(bed.call("structured", json!({})).await.is_ok());
+    let view = bed.until(|view| view.health == Health::Ready).await;
+    assert_eq!((view.restarts, starts(&folder)), (1, 3));
+}
+
+#[tokio::test]
+async fn a_server_is_asked_for_initialize_alone_if_its_settings_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let bed = bed_of_the_first_library(&folder, true).await;
+    assert_eq!(bed.call("structured", json!({})).await.unwrap().output, json!({ "n": 1 }));
+    assert_eq!(starts(&folder), 1);
+}
