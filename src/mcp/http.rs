@@ -24,7 +24,8 @@ use sse_stream::{Sse, SseStream};
 use tokio::time::timeout;
 
 use self::responses::{
-    answers, correlated, id_of, is_call, is_discovery, is_request_header, is_type, refusal, refuses_call,
+    answers, correlated, id_of, is_call, is_discovery, is_request_header, is_type, not_moved, read_all, refusal,
+    refuses_call,
 };
 use super::call_errors::failure_cause;
 use super::credentials::{Credentials, Refusal};
@@ -92,7 +93,11 @@ impl HttpTransport {
     ) -> Result<IncomingResponse, Failure> {
         let headers = extra.headers().map_err(|why| StreamableHttpError::UnexpectedServerResponse(why.into()))?;
         let request = OutgoingRequest { method, to: self.to.clone(), headers, body: Bytes::from(body), bounds };
-        self.egress.send(request).await.map_err(StreamableHttpError::Client)
+        self.egress
+            .send(request)
+            .await
+            .map_err(StreamableHttpError::Client)
+            .and_then(|answer| not_moved(answer, self.to.url()))
     }
 
     /// The response, unless it refuses the credentials.
@@ -321,17 +326,6 @@ impl StreamableHttpClient for HttpTransport {
             _ => Ok(self.events(answer)),
         }
     }
-}
-
-async fn read_all(answer: &mut IncomingResponse, most: usize) -> Result<Vec<u8>, Failure> {
-    let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(StreamableHttpError::Client)? {
-        body.extend_from_slice(&chunk);
-        if body.len() > most {
-            return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: most });
-        }
-    }
-    Ok(body)
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -1,14 +1,15 @@
 //! What a response says of the message that it answers.
 
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderName, StatusCode};
 use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId, ServerJsonRpcMessage};
-use rmcp::transport::streamable_http_client::HttpStatusError;
+use rmcp::transport::streamable_http_client::{HttpStatusError, StreamableHttpError};
+use url::Url;
 
 use super::super::call_errors::cut;
-use super::CALL_REFUSED;
-use crate::egress::IncomingResponse;
+use super::{CALL_REFUSED, Failure};
+use crate::egress::{self, IncomingResponse};
 
 /// How much of an error's body is told.
 const MAX_REFUSAL_CHARS: usize = 1_000;
@@ -24,6 +25,43 @@ pub(super) fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
 
 pub(super) fn is_call(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, ClientJsonRpcMessage::Request(asked) if matches!(asked.request, ClientRequest::CallToolRequest(_)))
+}
+
+/// The response, unless it redirects. Redirects are not followed, because a request has a body and credentials: whoever
+/// configured the address is told of the other one. A request that must be sent again as it is was not carried out.
+pub(super) fn not_moved(answer: IncomingResponse, from: &Url) -> Result<IncomingResponse, Failure> {
+    let status = answer.status();
+    let place = answer.headers().get(LOCATION).and_then(|place| place.to_str().ok());
+    let Some(place) = place.filter(|_| status.is_redirection()) else { return Ok(answer) };
+    let place = from.join(place).map_or_else(|_| place.to_owned(), |place| without_secrets(place).into());
+    let error = HttpStatusError::new(status.as_u16(), None);
+    let why =
+        format!("{error}: it redirects to {place}, which is not followed; if it has moved, set its `url` to that");
+    Err(match status {
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => {
+            StreamableHttpError::Client(egress::Error::Refused(why))
+        }
+        _ => StreamableHttpError::UnexpectedServerResponse(why.into()),
+    })
+}
+
+/// User, password and query may be those of the address that was called, and the text is logged.
+fn without_secrets(mut url: Url) -> Url {
+    let _: [Result<(), ()>; 2] = [url.set_username(""), url.set_password(None)];
+    url.set_query(None);
+    url
+}
+
+/// The whole body, if it is not too large.
+pub(super) async fn read_all(answer: &mut IncomingResponse, most: usize) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(StreamableHttpError::Client)? {
+        body.extend_from_slice(&chunk);
+        if body.len() > most {
+            return Err(StreamableHttpError::ResponseBodyTooLarge { max_size: most });
+        }
+    }
+    Ok(body)
 }
 
 /// Whether a response with this status says that a call was refused for good; `call_errors` knows the others.

@@ -1,8 +1,13 @@
-//! Servers that are begun with in another way than the newest one.
+//! Servers that are begun with in another way than the newest one, or at another address.
 
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::any;
 use pes::config::McpServer;
 use pes::mcp::Health;
 use serde_json::json;
+use tokio::net::TcpListener;
 
 use super::bed::{Bed, evil};
 
@@ -41,4 +46,28 @@ async fn a_server_is_asked_for_initialize_alone_if_its_settings_say_so() {
     let bed = bed_of_the_first_library(&folder, true).await;
     assert_eq!(bed.call("structured", json!({})).await.unwrap().output, json!({ "n": 1 }));
     assert_eq!(starts(&folder), 1);
+}
+
+/// Frameworks redirect from `/mcp` to `/mcp/`, proxies from http to https.
+#[rstest::rstest]
+#[case(StatusCode::TEMPORARY_REDIRECT, "refused: HTTP 307")]
+#[case(StatusCode::PERMANENT_REDIRECT, "refused: HTTP 308")]
+#[case(StatusCode::MOVED_PERMANENTLY, "unexpected server response: HTTP 301")]
+#[tokio::test]
+async fn of_a_server_that_redirects_the_other_address_is_told(#[case] status: StatusCode, #[case] said: &str) {
+    let answer = move || async move { (status, [(header::LOCATION, "/mcp/?token=secret")]).into_response() };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let routes = Router::new().route("/mcp", any(answer));
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    let bed = Bed::new(|server| {
+        let url = format!("http://user:secret@{address}/mcp?token=secret");
+        *server = McpServer { url: Some(url), ..McpServer::default() };
+    })
+    .await;
+    let reason = bed.until(|view| view.health == Health::Down).await.reason.unwrap();
+    let place = format!("http://{address}/mcp/");
+    let expected =
+        format!("{said}: it redirects to {place}, which is not followed; if it has moved, set its `url` to that");
+    assert_eq!(reason, expected);
 }
