@@ -11,7 +11,8 @@ async fn what_initialize_asks_for_is_what_is_spoken() {
     for (asked, spoken) in [
         ("2025-06-18", "2025-06-18"),
         ("2025-11-25", "2025-11-25"),
-        ("2025-03-26", "2025-11-25"),
+        ("2025-03-26", "2025-03-26"),
+        ("2024-11-05", "2025-11-25"),
         ("2026-07-28", "2025-11-25"),
         ("3000-01-01", "2025-11-25"),
     ] {
@@ -30,7 +31,7 @@ async fn what_initialize_asks_for_is_what_is_spoken() {
 async fn who_does_not_initialize_discovers() {
     let app = App::start().await;
     let found = NEW.say(&app, "server/discover", json!({})).await["result"].clone();
-    assert_eq!(found["supportedVersions"], json!(["2025-06-18", "2025-11-25", "2026-07-28"]));
+    assert_eq!(found["supportedVersions"], json!(["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]));
     assert_eq!(found["resultType"], "complete");
     assert_eq!((&found["ttlMs"], &found["cacheScope"]), (&json!(0), &json!("private")));
     assert_eq!(found["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "pes");
@@ -102,7 +103,7 @@ async fn headers_and_body_must_say_the_same() {
                 let refused = answer.expect(400);
                 assert_eq!((&refused["error"]["code"], &refused["id"]), (&json!(code), &json!(3)), "{headers:?}");
                 if code == -32022 {
-                    assert_eq!(refused["error"]["data"]["supported"][2], "2026-07-28");
+                    assert_eq!(refused["error"]["data"]["supported"][3], "2026-07-28");
                 }
             }
         }

@@ -14,7 +14,7 @@ use super::error::{McpError, RpcErrorKind};
 use super::tasks::EXTENSION;
 
 /// The supported versions, oldest first. Their names sort by age.
-pub(super) const VERSIONS: [&str; 3] = ["2025-06-18", "2025-11-25", "2026-07-28"];
+pub(super) const VERSIONS: [&str; 4] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 /// The first version without `initialize`.
 const MODERN: &str = "2026-07-28";
 /// The version in the response to `initialize` if the client names an unsupported one.
@@ -126,9 +126,7 @@ pub(super) fn negotiated(asked: &str) -> &'static str {
 }
 
 fn check_version(version: &str) -> Result<(), McpError> {
-    // A client that names no version means 2025-03-26, from before the header existed. It needs nothing that is missing
-    // here.
-    if VERSIONS.contains(&version) || version == "2025-03-26" {
+    if VERSIONS.contains(&version) {
         return Ok(());
     }
     let detail = format!("The versions {} of the protocol are spoken.", VERSIONS.join(", "));

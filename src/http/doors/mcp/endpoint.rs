@@ -23,7 +23,7 @@ use crate::http::json::read_value;
 use crate::http::problem::Problem;
 use crate::http::reply_preferences::ReplyPreferences;
 
-/// Hosts of MCP: this agent as tools (Streamable HTTP, 2025-06-18 to 2026-07-28, without sessions).
+/// Hosts of MCP: this agent as tools (Streamable HTTP, 2025-03-26 to 2026-07-28, without sessions).
 #[utoipa::path(post, path = "/mcp", operation_id = "callMcp", tag = "agents", request_body = Object,
     params(("MCP-Protocol-Version" = Option<String>, Header, example = "2025-11-25")),
     responses((status = 200, content((Object = "application/json"), (String = "text/event-stream"))),

@@ -1,4 +1,4 @@
-//! The route for MCP hosts: this agent as a set of tools at `/mcp`, in the versions from 2025-06-18 to 2026-07-28.
+//! The route for MCP hosts: this agent as a set of tools at `/mcp`, in the versions from 2025-03-26 to 2026-07-28.
 //!
 //! Stateless: every request is complete, so any replica can answer it, and there are no sessions. A request is one
 //! JSON-RPC message ([`envelope`]) of a client with a version ([`client`]). A tool call ([`tools`], [`call`]) leads to
