@@ -120,9 +120,10 @@ fn read_file(value: &Value) -> Read<Part> {
     Ok(Part { content, filename: it.word("name")?, media_type: it.word("mimeType")?, metadata: Metadata::new() })
 }
 
+/// Versions before 0.3 require the list, and agents of their time (`fasta2a` before 1.0) refuse a message without it.
 pub(super) fn configuration(configuration: &Configuration) -> Value {
     Doc::new()
-        .texts("acceptedOutputModes", &configuration.accepted_output_modes)
+        .put("acceptedOutputModes", configuration.accepted_output_modes.clone())
         .put("blocking", !configuration.return_immediately)
         .maybe("historyLength", configuration.history_length)
         .maybe("pushNotificationConfig", configuration.push.as_ref().map(bare_push))

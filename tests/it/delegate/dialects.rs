@@ -24,6 +24,9 @@ async fn every_dialect_is_spoken(
     let configuration = &sent[0]["configuration"];
     let returns_at_once = configuration["returnImmediately"] == true || configuration["blocking"] == json!(false);
     assert!(returns_at_once, "{configuration}");
+    if dialect == Dialect::JsonRpc03 {
+        assert_eq!(configuration["acceptedOutputModes"], json!([]), "required before 0.3: {configuration}");
+    }
     peer.says("WORKING");
     let (run, _) = delegated(&app, "u").await;
     app.ask("POST", &format!("/runs/{run}/cancel")).send().await.expect(202);
