@@ -10,6 +10,7 @@ use http::header::{ACCEPT, AUTHORIZATION, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use url::Url;
 
 use super::super::client::Error;
 use super::super::client::call::of_egress;
@@ -125,7 +126,7 @@ impl Cards {
             return Ok(None);
         }
         if !answer.status().is_success() {
-            return Err(not_yet(format!("HTTP {}", answer.status())));
+            return Err(not_yet(format!("HTTP {}{}", answer.status(), other_place(answer.status(), &peer.card))));
         }
         let etag = answer.headers().get(ETAG).cloned();
         let bytes = answer.read_all().await.map_err(|error| unsent(of_egress(error)))?;
@@ -151,6 +152,19 @@ impl Cards {
     }
 }
 
+/// Where else the card may be: its well-known path has changed with version 0.3 of the protocol.
+fn other_place(status: StatusCode, card: &Url) -> &'static str {
+    match card.path().rsplit('/').next() {
+        Some("agent-card.json") if status == StatusCode::NOT_FOUND => {
+            "; agents of versions before 0.3 have it at /.well-known/agent.json"
+        }
+        Some("agent.json") if status == StatusCode::NOT_FOUND => {
+            "; agents since version 0.3 have it at /.well-known/agent-card.json"
+        }
+        Some(_) | None => "",
+    }
+}
+
 fn key(peer: &Peer) -> CardKey {
     (peer.owner, peer.id.clone(), peer.version)
 }
@@ -163,6 +177,16 @@ mod tests {
 
     use super::*;
     use crate::domain::trace::CallTrace;
+
+    #[test]
+    fn a_card_that_is_not_found_may_be_at_the_other_well_known_path() {
+        let hint = |status, card: &str| other_place(status, &card.parse().unwrap());
+        let (new, old) = ("http://a/b/.well-known/agent-card.json", "http://a/.well-known/agent.json");
+        assert!(hint(StatusCode::NOT_FOUND, new).ends_with("/.well-known/agent.json"));
+        assert!(hint(StatusCode::NOT_FOUND, old).ends_with("/.well-known/agent-card.json"));
+        assert_eq!(hint(StatusCode::FORBIDDEN, new), "");
+        assert_eq!(hint(StatusCode::NOT_FOUND, "http://a/card"), "");
+    }
 
     #[tokio::test]
     async fn an_outdated_card_that_cannot_be_had_is_not_asked_for_at_every_call() {

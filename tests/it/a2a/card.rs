@@ -31,12 +31,13 @@ const OLD: [&str; 6] = [
     "security",
 ];
 
+fn keyed(config: &mut Config) {
+    config.auth.keys = vec!["one:admin:key-a-0123456789abcdef0123456789".parse().unwrap()];
+    config.a2a.extended_skills = vec![skill("secret")];
+}
+
 #[tokio::test]
 async fn a_card_is_one_of_the_newest_version_unless_a_setting_says_otherwise() {
-    let keyed = |config: &mut Config| {
-        config.auth.keys = vec!["one:admin:key-a-0123456789abcdef0123456789".parse().unwrap()];
-        config.a2a.extended_skills = vec![skill("secret")];
-    };
     let app = App::with(keyed).await;
     let card = app.get(PATH).await.expect(200);
     assert_eq!(OLD.iter().find(|name| card.get(**name).is_some()), None, "{card:#}");
@@ -55,6 +56,19 @@ async fn a_card_is_one_of_the_newest_version_unless_a_setting_says_otherwise() {
         let extended = binding.call(&app, Method::GetExtendedAgentCard, json!({})).await.unwrap();
         assert_eq!(OLD.iter().find(|name| extended.get(**name).is_some() != is_old), None, "{binding:?}: {extended:#}");
     }
+}
+
+/// The library for Python 0.2 reads the card there, and refuses one without these members.
+#[tokio::test]
+async fn clients_of_versions_before_0_3_find_a_card_of_theirs_at_the_old_path() {
+    let app = App::with(keyed).await;
+    let said = app.get("/.well-known/agent.json").await;
+    assert!(said.header("etag").is_some());
+    let card = said.expect(200);
+    assert_eq!(OLD.iter().find(|name| card.get(**name).is_none()), None, "{card:#}");
+    assert_eq!(card["url"], format!("http://{}/a2a", app.address));
+    let app = App::with(|config| config.a2a.enabled = false).await;
+    app.get("/.well-known/agent.json").await.expect(404);
 }
 
 /// A shared cache does not give one caller the address of another.

@@ -36,15 +36,35 @@ pub(crate) async fn card(
     preferences: ReplyPreferences,
     headers: HeaderMap,
 ) -> HttpResult<Response> {
+    let is_of_both = app.config.a2a.card_v03;
+    answer(&app, &preferences, &headers, is_of_both).await
+}
+
+/// The card where clients of versions before 0.3 look for it, with the members that they need.
+pub(super) async fn old_card(
+    State(app): State<AppState>,
+    preferences: ReplyPreferences,
+    headers: HeaderMap,
+) -> HttpResult<Response> {
+    answer(&app, &preferences, &headers, true).await
+}
+
+/// `is_of_both`: the card has the members of the older versions, too.
+async fn answer(
+    app: &AppState,
+    preferences: &ReplyPreferences,
+    headers: &HeaderMap,
+    is_of_both: bool,
+) -> HttpResult<Response> {
     if !app.config.a2a.enabled {
         return Err(fault::Fault::not_found("agent").into());
     }
-    let card = public(&app, &preferences.base).await?;
-    let document = if app.config.a2a.card_v03 { wire::card_of_both(&card) } else { wire::card(&card) };
+    let card = public(app, &preferences.base).await?;
+    let document = if is_of_both { wire::card_of_both(&card) } else { wire::card(&card) };
     let tag = format!("\"{}\"", &digest::of(&document)[..32]);
     let since = http_date(app.since);
     let is_known = if headers.contains_key(IF_NONE_MATCH) {
-        etag::is_known(&headers, &tag)
+        etag::is_known(headers, &tag)
     } else {
         headers.get(IF_MODIFIED_SINCE).is_some_and(|known| *known == *since)
     };

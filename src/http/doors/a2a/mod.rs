@@ -20,7 +20,7 @@ mod send;
 mod stream;
 mod task;
 
-use axum::routing::any;
+use axum::routing::{any, get};
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::a2a::view::QUESTIONS;
@@ -33,6 +33,7 @@ pub(crate) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::default()
         .routes(routes!(card::card))
         .routes(routes!(rpc::rpc))
+        .route("/.well-known/agent.json", get(card::old_card))
         .route("/a2a/", axum::routing::post(rpc::rpc))
         .route("/a2a/{*path}", any(rest::rest))
 }
