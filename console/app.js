@@ -319,8 +319,8 @@ function applyTheme() {
 }
 
 applyTheme();
+// Firefox would ask twice with `hashchange`.
 addEventListener('popstate', went);
-addEventListener('hashchange', went);
 addEventListener('pagehide', address.settle);
 addEventListener('resize', paint);
 addEventListener('focus', () => app.isOver && start());
