@@ -16,8 +16,7 @@ const JOINED = `(?=[\\p{L}\\p{M}])[${'Arab Syrc Mong Nkoo Deva Beng Guru Gujr Or
 const PART = '\\p{ExtPict}';
 const NEEDED = `${JOINED}[\\u200c\\u200d](?=${JOINED})|${PART}[\\ufe0f\\p{EMod}]?\\u200d(?=${PART})`;
 const HIDDEN = new RegExp(
-  `${SEQUENCE}|([${CONTROL}${ORDER}${NOTHING}])(?<!${NEEDED})\\1*|(?<=\\p{M}{4})\\p{M}+|[\\ud800-\\udfff]`, 'gu');
-const HAS_HIDDEN = new RegExp(HIDDEN.source, 'u');
+  `${SEQUENCE}|([${CONTROL}${ORDER}${NOTHING}])(?<!${NEEDED})|(?<=\\p{M}{4})\\p{M}+|[\\ud800-\\udfff]`, 'gu');
 
 const code = (character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
 
@@ -28,18 +27,18 @@ function markOf(hidden) {
   return { mark: count === 1 ? code(hidden) : `${code(hidden)} ×${count}`, count };
 }
 
-/**
- * The text in pieces: strings to show, and `{mark, count}` for what is hidden. CR LF is one line break.
- */
+/** The text in pieces: strings to show, and `{mark, count}` for what is hidden. CR LF is one line break. */
 export function pieces(text) {
   const whole = String(text).replace(/\r\n/g, '\n');
-  if (!HAS_HIDDEN.test(whole)) return whole === '' ? [] : [whole];
   const found = [];
   let at = 0;
-  for (const match of whole.matchAll(HIDDEN)) {
-    if (match.index > at) found.push(whole.slice(at, match.index));
-    found.push(markOf(match[0]));
-    at = match.index + match[0].length;
+  for (let match; (match = HIDDEN.exec(whole)); HIDDEN.lastIndex = at) {
+    const { 1: one, index } = match;
+    if (index > at) found.push(whole.slice(at, index));
+    at = HIDDEN.lastIndex;
+    // Safari gets `\1*` wrong.
+    while (one && whole.startsWith(one, at)) at += one.length;
+    found.push(markOf(whole.slice(index, at)));
   }
   if (at < whole.length) found.push(whole.slice(at));
   return found;
