@@ -53,8 +53,9 @@ test('a new item that is given a name in use changes no other, and is renamed', 
   await at(page, 'add-item').click();
   const fresh = page.locator('[data-testid=edit-row][data-state=new]');
   const rename = async (id) => {
-    await fresh.locator('[data-testid=edit-id]').fill(id);
-    await fresh.locator('[data-testid=edit-id]').press('Enter');
+    await fresh.locator('[data-testid=edit-id]').selectText();
+    await page.keyboard.type(id);
+    await page.keyboard.press('Enter');
   };
   await rename('notify');
   await fresh.getByText('There is another notify.').first().waitFor();

@@ -247,6 +247,16 @@ test('the log is played in its order, up to where it is live', async () => {
   nothingWrong(page);
 });
 
+test('the lines beside the list go from row to row', async () => {
+  await server.run('listed', DINNER);
+  const page = await open(server, '#/t/listed/list');
+  await page.locator('[data-testid=plan-list]').waitFor();
+  const heights = await page.locator('tr[data-item]').evaluateAll((rows) => rows.map((row) => [row, row.querySelector('svg')].map((one) => Math.round(one.getBoundingClientRect().height))));
+  assert.equal(heights.length, 4);
+  for (const [row, lines] of heights) assert.ok(lines > 40 && Math.abs(row - lines) <= 1, `${lines} of ${row}`);
+  nothingWrong(page);
+});
+
 test('a forecast is of what is still to be done, also when the plan stays as it is', async () => {
   await server.run('foreseen', INVITE);
   const page = await open(server, '#/t/foreseen/forecast');

@@ -1,22 +1,32 @@
-// A real Chromium: the distribution's package, driven by playwright-core.
+// A real browser, driven by playwright-core: the distribution's Chromium, or with PES_BROWSER=firefox its Firefox.
 
 import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import axe from 'axe-core';
-import { chromium } from 'playwright-core';
+import { chromium, firefox } from 'playwright-core';
 
-const PLACES = [process.env.PES_CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
-const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+const CHROMIUM = {
+  name: 'Chromium', type: chromium,
+  places: [process.env.PES_CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'],
+  options: { args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'] },
+};
+/** Over WebDriver BiDi. Without a screen there is a mouse, too, which hovers. */
+const FIREFOX = {
+  name: 'Firefox', type: firefox,
+  places: [process.env.PES_FIREFOX, '/usr/bin/firefox-esr', '/usr/bin/firefox'],
+  options: { channel: 'moz-firefox', firefoxUserPrefs: { 'ui.primaryPointerCapabilities': 6, 'ui.allPointerCapabilities': 6 } },
+};
 const SHOTS = fileURLToPath(new URL('../shots', import.meta.url));
 const CONSOLE = fileURLToPath(new URL('../../../console', import.meta.url));
 
 let browser = null;
 
 export async function launch() {
-  const executablePath = PLACES.find((place) => place && existsSync(place));
-  if (!executablePath) throw new Error('no Chromium: apt-get install chromium, or set PES_CHROMIUM');
-  browser ??= await chromium.launch({ executablePath, args: FLAGS });
+  const { name, type, places, options } = process.env.PES_BROWSER === 'firefox' ? FIREFOX : CHROMIUM;
+  const executablePath = places.find((place) => place && existsSync(place));
+  if (!executablePath) throw new Error(`no ${name}: install it, or set PES_${name.toUpperCase()}`);
+  browser ??= await type.launch({ executablePath, ...options });
   return browser;
 }
 
@@ -31,7 +41,10 @@ export async function open(server, hash = '#/', { width = 1440, height = 900, da
   if (process.env.PES_CONSOLE === 'folder') await fromFolder(context);
   const page = await context.newPage();
   page.wrong = [];
-  page.on('pageerror', (error) => page.wrong.push(`error: ${error.message}`));
+  page.on('pageerror', ({ message }) => {
+    // Firefox reports connections that are refused or cut as errors, too.
+    if (!/ wss?:\/\//.test(message)) page.wrong.push(`error: ${message}`);
+  });
   page.on('console', (message) => {
     if (/Content Security Policy|Trusted/i.test(message.text())) page.wrong.push(`refused: ${message.text()}`);
   });
@@ -70,9 +83,9 @@ export async function serious(page) {
     .map(({ id, nodes }) => `${id}: ${nodes.map(({ html, failureSummary }) => `${html.slice(0, 160)} ${failureSummary?.split('\n')[1] ?? ''}`).join(' | ')}`);
 }
 
-/** Keeps a picture, if somebody wants to look. */
+/** Keeps a picture, if somebody wants to look; not in Firefox, where the page's policy refuses a style that playwright-core needs for it. */
 export async function shot(page, name) {
-  if (!process.env.PES_SHOTS) return;
+  if (!process.env.PES_SHOTS || process.env.PES_BROWSER === 'firefox') return;
   mkdirSync(SHOTS, { recursive: true });
   await page.screenshot({ path: path.join(SHOTS, `${name}.png`) });
 }
