@@ -1,4 +1,4 @@
-# The tests of the console: in Node, and in the distribution's Chromium. Sourced by scripts/test.
+# The tests of the console: in Node, and in the distribution's Chromium, Firefox and WebKitGTK. Sourced by scripts/test.
 
 # Playwright needs Node 20: if the distribution's is older, installs one from the package index below target/.
 node_20() {
@@ -32,6 +32,14 @@ page_core=(
     tests/e2e/pages/leaver.test.mjs
     tests/e2e/pages/hostile.test.mjs
     tests/e2e/pages/later.test.mjs
+    tests/e2e/pages/signin.test.mjs
+)
+
+# A run as people see it, its past, its edits and signing in: also in Firefox.
+page_firefox=(
+    tests/e2e/pages/live.test.mjs
+    tests/e2e/pages/past.test.mjs
+    tests/e2e/pages/edit.test.mjs
     tests/e2e/pages/signin.test.mjs
 )
 

@@ -45,6 +45,12 @@ need_certificates() { need 'The list of certificate authorities' has_certificate
 has_chromium() { has chromium || has chromium-browser || has google-chrome; }
 need_chromium() { need 'Chromium' has_chromium chromium; }
 
+has_firefox() { has firefox-esr || has firefox; }
+need_firefox() { need 'Firefox' has_firefox firefox-esr; }
+
+has_webkit() { has WebKitWebDriver && has Xvfb; }
+need_webkit() { need 'WebKitGTK with its WebDriver and Xvfb' has_webkit webkit2gtk-driver xvfb; }
+
 # The same places as tests/it/support/postgres.sh.
 has_postgres() {
     has initdb && return 0
