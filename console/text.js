@@ -16,28 +16,30 @@ const JOINED = `(?=[\\p{L}\\p{M}])[${'Arab Syrc Mong Nkoo Deva Beng Guru Gujr Or
 const PART = '\\p{ExtPict}';
 const NEEDED = `${JOINED}[\\u200c\\u200d](?=${JOINED})|${PART}[\\ufe0f\\p{EMod}]?\\u200d(?=${PART})`;
 const HIDDEN = new RegExp(
-  `${SEQUENCE}|([${CONTROL}${ORDER}${NOTHING}])(?<!${NEEDED})|(?<=\\p{M}{4})\\p{M}+|[\\ud800-\\udfff]`, 'gu');
+  `(${NEEDED})|${SEQUENCE}|([${CONTROL}${ORDER}${NOTHING}])|(?<=\\p{M}{4})\\p{M}+|[\\ud800-\\udfff]`, 'gu');
 
 const code = (character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
 
-// The code of something hidden: `U+202E`, `ESC[31m`, `U+0301 ×12`; and its count.
+// `U+202E`, `ESC[31m` or `U+0301 ×12`, and the count.
 function markOf(hidden) {
   if (hidden.startsWith('\u001b[')) return { mark: `ESC${hidden.slice(1)}`, count: 1 };
   const count = [...hidden].length;
   return { mark: count === 1 ? code(hidden) : `${code(hidden)} ×${count}`, count };
 }
 
-/** The text in pieces: strings to show, and `{mark, count}` for what is hidden. CR LF is one line break. */
+/** Strings to show, and `{mark, count}` for what is hidden. CR LF is one line break. */
 export function pieces(text) {
   const whole = String(text).replace(/\r\n/g, '\n');
   const found = [];
   let at = 0;
-  for (let match; (match = HIDDEN.exec(whole)); HIDDEN.lastIndex = at) {
-    const { 1: one, index } = match;
+  for (let match; (match = HIDDEN.exec(whole));) {
+    const { 1: needed, 2: one, index } = match;
+    if (needed) continue;
     if (index > at) found.push(whole.slice(at, index));
     at = HIDDEN.lastIndex;
-    // Safari gets `\1*` wrong.
+    // Safari gets `\2*` wrong.
     while (one && whole.startsWith(one, at)) at += one.length;
+    HIDDEN.lastIndex = at;
     found.push(markOf(whole.slice(index, at)));
   }
   if (at < whole.length) found.push(whole.slice(at));
