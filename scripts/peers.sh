@@ -220,7 +220,7 @@ install_ag_ui() {
 # and tests/peers/our_client.py, and beside each its `_faults`.
 install_our_clients() {
     local ts=$PEERS/our-ts py=$PEERS/our-py
-    install_npm "$ts" 'our client in TypeScript' typescript@5.9.3 @types/node@20.19.43 || return 1
+    install_npm "$ts" 'our client in TypeScript' typescript@5.9.3 typescript7@npm:typescript@7.0.2 @types/node@20.19.43 || return 1
     (cd clients/typescript && npm ci --no-audit --no-fund --silent && npm pack --silent --pack-destination "$OLDPWD/$ts") >&2 || return 1
     rm -rf "$ts/node_modules/pes-client"
     npm install --prefix "$ts" --no-audit --no-fund --silent --no-save --no-package-lock "$ts"/pes-client-*.tgz || return 1
@@ -228,6 +228,13 @@ install_our_clients() {
     first_block clients/typescript/README.md >"$ts/shown.mts"
     "$ts/node_modules/.bin/tsc" --strict --target es2022 --module nodenext --types node --typeRoots "$ts/node_modules/@types" \
         --outDir "$ts/built" "$ts"/*.mts >&2 || return 1
+    cp tests/peers/our_client_commonjs.cts "$ts"
+    local compiler
+    for compiler in typescript typescript7; do
+        compile_commonjs "$ts" "$compiler" --module node16 --outDir "$ts/built/$compiler" || return 1
+        # What a bundler reads stays an `import`; its condition is then that of the bundler.
+        compile_commonjs "$ts" "$compiler" --module preserve --moduleResolution bundler --noEmit || return 1
+    done
     install_pip "$py" 'our client in Python' build==1.3.0 mypy==2.4.1 pyright==1.1.414 || return 1
     rm -rf "$py/dist"
     "$py/bin/python" -m build --outdir "$py/dist" clients/python >"$py/build.log" 2>&1 || { tail -n 20 "$py/build.log" >&2; return 1; }
@@ -236,6 +243,14 @@ install_our_clients() {
     "$py/bin/mypy" --strict --cache-dir "$py/mypy" tests/peers/our_client.py tests/peers/our_client_faults.py \
         examples/approve.py "$py/shown.py" >&2 || return 1
     "$py/bin/pyright" --pythonpath "$py/bin/python" examples/approve.py "$py/shown.py" >&2
+}
+
+# compile_commonjs FOLDER COMPILER OPTION...: a program that is a CommonJS module, by one version of TypeScript.
+compile_commonjs() {
+    local ts=$1 compiler=$2
+    shift 2
+    node "$ts/node_modules/$compiler/bin/tsc" --strict --target es2022 "$@" --types node --typeRoots "$ts/node_modules/@types" \
+        "$ts/our_client_commonjs.cts" >&2
 }
 
 # first_block FILE: the first block of code of a document.

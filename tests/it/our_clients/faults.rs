@@ -21,6 +21,15 @@ async fn the_client_in_typescript_is_a_peer_of_servers_that_fail() {
     tell("node", &["target/peers/our-ts/built/our_client_faults.mjs"]).await;
 }
 
+/// As two major versions of TypeScript write them.
+#[tokio::test]
+#[ignore = "needs the client below target/peers: scripts/test --peers"]
+async fn the_client_in_typescript_is_a_peer_of_commonjs_programs() {
+    for compiler in ["typescript", "typescript7"] {
+        tell("node", &[&format!("target/peers/our-ts/built/{compiler}/our_client_commonjs.cjs")]).await;
+    }
+}
+
 #[tokio::test]
 #[ignore = "needs the client below target/peers: scripts/test --peers"]
 async fn the_client_in_python_is_a_peer_of_servers_that_fail() {
