@@ -237,6 +237,37 @@ const stories: Record<string, () => Promise<void>> = {
     await withServer(portal, (url) => assert.rejects(new Pes({ url, retryForMs: 0 }).process("t", "hello"), PesUnreachable));
   },
 
+  async "whoever cannot be reached is told why, without the key"() {
+    const key = "pes_secret";
+    const said = async (url: string, fetch?: typeof globalThis.fetch) => {
+      const told = await new Pes({ url, key, retryForMs: 0, ...(fetch && { fetch }) }).plan("t").catch((error: unknown) => error);
+      assert.ok(told instanceof PesUnreachable);
+      assert.ok(!told.message.includes(key), told.message);
+      return told.message;
+    };
+    let closed = "";
+    const repeat: Answer = async ({ request }) => [`You sent ${request.headers.authorization}`, "text/plain", 404];
+    await withServer(repeat, async (url) => {
+      assert.match(await said(url), /You sent Bearer …$/);
+      assert.match(await said(url.replace("http:", "https:")), /wrong version number/);
+      closed = url;
+    });
+    assert.match(await said(closed), /connect ECONNREFUSED 127\.0\.0\.1:\d+$/);
+    // As Node says it of a host with two addresses, and of a certificate.
+    const errors = [new Error("connect ECONNREFUSED ::1:9"), new Error("connect ECONNREFUSED 127.0.0.1:9")];
+    const fails = (cause: unknown) => () => Promise.reject(new TypeError("fetch failed", { cause }));
+    const both = await said("http://localhost:9", fails(Object.assign(new AggregateError(errors), { code: "ECONNREFUSED" })));
+    assert.match(both, /: fetch failed: connect ECONNREFUSED ::1:9, connect ECONNREFUSED 127\.0\.0\.1:9$/);
+    const signed = Object.assign(new Error(`self-signed certificate of ${key}`), { code: "DEPTH_ZERO_SELF_SIGNED_CERT" });
+    assert.match(await said("https://localhost:9", fails(signed)), /self-signed certificate of … \(DEPTH_ZERO_SELF_SIGNED_CERT\)$/);
+  },
+
+  async "an address with a password is refused without showing it"() {
+    for (const url of ["http://user:hidden@127.0.0.1:9", "http://hidden@127.0.0.1:9", "http://:hidden@127.0.0.1:9"]) {
+      assert.throws(() => new Pes(url), (error) => error instanceof TypeError && !error.message.includes("hidden"));
+    }
+  },
+
   async "each header is sent once, in any case"() {
     const echo: Answer = async ({ request: { headersDistinct: sent } }) =>
       [JSON.stringify([sent.accept, sent["content-type"], sent["idempotency-key"] ?? []]), "application/json"];

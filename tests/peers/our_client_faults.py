@@ -287,6 +287,28 @@ async def text_is_passed_through_where_it_is_asked_for() -> None:
             pass
 
 
+async def whoever_cannot_be_reached_is_told_why_without_the_key() -> None:
+    async def repeat(asked: Asked) -> tuple[str, str]:
+        return f"You sent {asked.all('authorization')[0]}", "text/plain"
+
+    async def said(url: str) -> str:
+        async with Pes(url, "pes_secret", retry_for=0) as pes:
+            try:
+                await pes.plan("t")
+                raise AssertionError("it is no server")
+            except PesUnreachable as error:
+                assert "pes_secret" not in str(error) and "hidden" not in str(error), error
+                return str(error)
+
+    async with server(repeat) as url:
+        assert "You sent Bearer …" in await said(url)
+    async with await asyncio.start_server(lambda _, writer: writer.write(b"HTTP/1.1 400 Bad Request"), "127.0.0.1", 0) as plain:
+        assert "WRONG_VERSION_NUMBER" in await said(f"https://127.0.0.1:{plain.sockets[0].getsockname()[1]}")
+    for address in (url, url.replace("//", "//user:hidden@")):
+        told = await said(address)
+        assert f"GET {url}/threads/t/plan: " in told and f"Connect call failed ('127.0.0.1', {url.rpartition(':')[2]})" in told, told
+
+
 async def each_header_is_sent_once_in_any_case() -> None:
     async def echo(asked: Asked) -> tuple[str, str]:
         return json.dumps([asked.all("accept"), asked.all("content-type"), asked.all("idempotency-key")]), "application/json"
@@ -313,6 +335,7 @@ STORIES = (
     whoever_wants_some_types_is_told_what_was_removed_while_they_were_read,
     whoever_has_more_than_a_restored_log_is_told_to_begin_anew,
     text_is_passed_through_where_it_is_asked_for,
+    whoever_cannot_be_reached_is_told_why_without_the_key,
     each_header_is_sent_once_in_any_case,
 )
 

@@ -1,6 +1,6 @@
 // Requests: repeated where that does nothing twice, and refused with a typed error.
 
-import { PesError, PesUnreachable } from "./errors.js";
+import { PesError, PesUnreachable, reasonOf } from "./errors.js";
 import type { Problem } from "./types.js";
 
 export interface PesOptions {
@@ -71,7 +71,9 @@ export class Http {
 
   constructor(readonly options: PesOptions) {
     const { url, key } = options;
-    const address = URL.canParse(url) ? new URL(url).href : "";
+    const { href: address, username, password } = URL.canParse(url) ? new URL(url) : { href: "", username: "", password: "" };
+    // `fetch` would refuse it each time, with an error that shows the password.
+    if (username || password) throw new TypeError("The address of a server has a user or a password, which cannot be sent; give a `key`.");
     if (!/^https?:[^?#]+$/.test(address)) throw new TypeError(`The address of a server is http://HOST:PORT or https://HOST, not ${url}`);
     this.base = address.replace(/\/+$/, "");
     this.key = key?.trim() || undefined;
@@ -126,31 +128,38 @@ export class Http {
     try {
       const response = await call(url, { ...init, signal: signal ? AbortSignal.any([signal, timeout]) : timeout });
       const text = await response.text();
-      return mayBeText && response.ok && isOtherThanJson(response.headers) ? { answer: text } : read(response, text);
+      return mayBeText && response.ok && isOtherThanJson(response.headers) ? { answer: text } : this.read(response, text);
     } catch (cause) {
       if (signal?.aborted) throw signal.reason;
-      return { error: new PesUnreachable(`${init.method} ${url}: ${cause}`, { cause }), mayRepeat: true };
+      const reason = this.withoutKey(reasonOf(cause));
+      return { error: new PesUnreachable(`${init.method} ${url}: ${reason}`, { cause }), mayRepeat: true };
     }
+  }
+
+  private read(response: Response, text: string): Attempt {
+    const { status, headers } = response;
+    const json = parse(text);
+    if (response.ok && (json !== undefined || text === "")) return { answer: json };
+    const seconds = Number(headers.get("retry-after") ?? NaN);
+    const after = Number.isNaN(seconds) ? {} : { afterMs: seconds * 1000 };
+    if (isProblem(json)) {
+      const isPassing = [408, 429, 502, 503, 504].includes(status) || json.code === "request_in_progress";
+      return { error: new PesError(json), mayRepeat: json.retryable && isPassing, ...after };
+    }
+    const said = this.withoutKey(text).slice(0, 200);
+    const error = new PesUnreachable(`${response.url} answered ${status}, which is none of a PES server: ${said}`);
+    return { error, mayRepeat: [502, 503, 504].includes(status), ...after };
+  }
+
+  /** What another program says, which may repeat the headers that it was sent. */
+  private withoutKey(said: string): string {
+    return this.key === undefined ? said : said.replaceAll(this.key, "…");
   }
 }
 
 function isOtherThanJson(headers: Headers): boolean {
   const type = headers.get("content-type") ?? "application/json";
   return !/^application\/([^;]+\+)?json *(;|$)/i.test(type);
-}
-
-function read(response: Response, text: string): Attempt {
-  const { status, headers } = response;
-  const json = parse(text);
-  if (response.ok && (json !== undefined || text === "")) return { answer: json };
-  const seconds = Number(headers.get("retry-after") ?? NaN);
-  const after = Number.isNaN(seconds) ? {} : { afterMs: seconds * 1000 };
-  if (isProblem(json)) {
-    const isPassing = [408, 429, 502, 503, 504].includes(status) || json.code === "request_in_progress";
-    return { error: new PesError(json), mayRepeat: json.retryable && isPassing, ...after };
-  }
-  const error = new PesUnreachable(`${response.url} answered ${status}, which is none of a PES server: ${text.slice(0, 200)}`);
-  return { error, mayRepeat: [502, 503, 504].includes(status), ...after };
 }
 
 function parse(text: string): unknown {

@@ -11,7 +11,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from .errors import PesUnreachable
-from .http import Failed, Http, backoff, read
+from .http import Failed, Http, backoff, shown
 from .types import EventsPage, GapFrame, LiveFrame, ObservationType, Token
 
 # Connections in a row that bring nothing, after which nothing is expected any more.
@@ -72,7 +72,7 @@ async def events(
             # log, as a page from a place that is gone is refused, while the stream goes on behind a `gap`.
             await http.request("GET", path, query={"after": "latest", "limit": 1})
         failures += 1
-    raise error or PesUnreachable(f"{http.base}{path}: the server answers, but no WebSocket holds. Does a proxy pass it on?")
+    raise error or PesUnreachable(f"{shown(http.base + path)}: the server answers, but no WebSocket holds. Does a proxy pass it on?")
 
 
 async def connection(http: Http, path: str) -> AsyncGenerator[LiveFrame, None]:
@@ -91,7 +91,7 @@ async def connection(http: Http, path: str) -> AsyncGenerator[LiveFrame, None]:
                 raise EOFError
     except InvalidStatus as refused:
         said = refused.response
-        read(said.status_code, said.headers.get("retry-after"), bytes(said.body or b""))
+        http.read(said.status_code, said.headers.get("retry-after"), bytes(said.body or b""))
         raise
 
 

@@ -40,8 +40,9 @@ class Http:
     def __init__(self, url: str, key: str | None, retry_for: float) -> None:
         self.base = address(url)
         self.headers = {"accept": "application/json"}
-        if key := sendable(key):
-            self.headers["authorization"] = f"Bearer {key}"
+        self.key = sendable(key)
+        if self.key is not None:
+            self.headers["authorization"] = f"Bearer {self.key}"
         self.retry_for = retry_for
         # No limit: requests that wait for a run would keep all others waiting.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
@@ -98,12 +99,34 @@ class Http:
         try:
             response = await self.client.request(method, url, **sent)
         except httpx.TransportError as cause:
-            error = PesUnreachable(f"{method} {url}: {cause or type(cause).__name__}")
+            error = PesUnreachable(f"{method} {shown(url)}: {self.without_key(reason(cause))}")
             error.__cause__ = cause
             raise Failed(error, may_repeat=True) from cause
         if may_be_text and response.is_success and is_other_than_json(response.headers.get("content-type")):
             return response.text
-        return read(response.status_code, response.headers.get("retry-after"), response.content)
+        return self.read(response.status_code, response.headers.get("retry-after"), response.content)
+
+    def read(self, status: int, retry_after: str | None, content: bytes) -> Any:
+        """What an answer holds. Raises `Failed` where it is a refusal, or none of this server."""
+        after = float(retry_after) if retry_after is not None and retry_after.isdigit() else None
+        try:
+            said = json.loads(content) if content else None
+            is_json = True
+        except ValueError:
+            said, is_json = None, False
+        if is_json and 200 <= status < 300:
+            return said
+        if isinstance(said, dict) and {"code", "title", "detail", "retryable"} <= said.keys():
+            problem = cast(Problem, said)
+            is_passing = status in PASSING or problem["code"] == "request_in_progress"
+            raise Failed(PesError(problem), problem["retryable"] and is_passing, after)
+        text = self.without_key(content.decode(errors="replace"))[:200]
+        error = PesUnreachable(f"the answer {status} is none of a PES server: {text!r}")
+        raise Failed(error, status in (502, 503, 504), after)
+
+    def without_key(self, said: str) -> str:
+        """What another program says, which may repeat the headers that it was sent."""
+        return said if self.key is None else said.replace(self.key, "…")
 
 
 def address(url: str) -> str:
@@ -119,6 +142,28 @@ def address(url: str) -> str:
     return parts.geturl().rstrip("/")
 
 
+def shown(url: httpx.URL | str) -> str:
+    """The address as a message may show it: without a user and a password."""
+    return str(httpx.URL(url).copy_with(userinfo=b""))
+
+
+def reason(error: Exception) -> str:
+    """Why a request brought no answer: what the library says, then what lies behind it.
+
+    As "All connection attempts failed: [Errno 111] Connect call failed ('127.0.0.1', 7070)".
+    """
+    said = [str(error) or type(error).__name__]
+    cause = error.__cause__ or error.__context__
+    # What is no `Exception` is how a timeout stopped its task.
+    while isinstance(cause, Exception):
+        # One for each address of the host, where it has several.
+        for inner in cause.exceptions if isinstance(cause, ExceptionGroup) else (cause,):
+            if str(inner) and str(inner) not in said:
+                said.append(str(inner))
+        cause = cause.__cause__ or cause.__context__
+    return ": ".join(said)
+
+
 def sendable(key: str | None) -> str | None:
     """The key without white space around it, as files have it; an empty one is none."""
     key = (key or "").strip() or None
@@ -130,21 +175,3 @@ def sendable(key: str | None) -> str | None:
 def is_other_than_json(content_type: str | None) -> bool:
     kind = (content_type or "application/json").partition(";")[0].strip().lower()
     return kind != "application/json" and not kind.endswith("+json")
-
-
-def read(status: int, retry_after: str | None, content: bytes) -> Any:
-    """What an answer holds. Raises `Failed` where it is a refusal, or none of this server."""
-    after = float(retry_after) if retry_after is not None and retry_after.isdigit() else None
-    try:
-        said = json.loads(content) if content else None
-        is_json = True
-    except ValueError:
-        said, is_json = None, False
-    if is_json and 200 <= status < 300:
-        return said
-    if isinstance(said, dict) and {"code", "title", "detail", "retryable"} <= said.keys():
-        problem = cast(Problem, said)
-        is_passing = status in PASSING or problem["code"] == "request_in_progress"
-        raise Failed(PesError(problem), problem["retryable"] and is_passing, after)
-    error = PesUnreachable(f"the answer {status} is none of a PES server: {content[:200]!r}")
-    raise Failed(error, status in (502, 503, 504), after)
