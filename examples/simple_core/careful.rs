@@ -1,8 +1,7 @@
 //! An agent core as one pure function. It asks for the time first, makes the calls that the model wants, and has the model
 //! check its answer once before the run ends.
 
-use pes_engine::parse::CallDraft;
-use pes_engine::simple::{Next, SimpleCore, Transcript, Turn};
+use pes_engine::simple::{CallDraft, Next, SimpleCore, Transcript, Turn};
 use serde_json::json;
 
 const CHECK: &str = "Check this answer against the results above. Reply with the answer as it shall be sent.";

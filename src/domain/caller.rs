@@ -5,18 +5,24 @@ use serde::{Deserialize, Serialize};
 use super::ids::TenantPk;
 use super::policy::Answerer;
 
+/// What a key may do. `admin` includes the three before it; no other includes another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
+    /// Reading whatever its tenant has.
     Read,
+    /// Starting, steering and cancelling runs.
     Run,
+    /// Answering the questions of runs.
     Approve,
+    /// Keys, resources and limits of its tenant.
     Admin,
     /// What concerns the whole server. Only keys that are configured have it, and whoever calls an open server.
     Operator,
 }
 
 impl Scope {
+    /// In the order in which documents list them.
     pub const ALL: [Scope; 5] = [Scope::Read, Scope::Run, Scope::Approve, Scope::Admin, Scope::Operator];
 
     /// Its name in keys, tokens and the API.
@@ -30,6 +36,7 @@ impl Scope {
         }
     }
 
+    /// `None`: there is no scope of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.as_str() == name)
     }
@@ -41,12 +48,14 @@ pub const LOCAL: &str = "local";
 /// The authenticated origin of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
+    /// The tenant whose threads it reaches.
     pub tenant: TenantPk,
     /// The tenant's public name.
     pub tenant_name: String,
     /// The name in audits and in `decidedBy`: the key's name, `iss#sub` for the holder of a token, or `local` on an
     /// open loopback server.
     pub name: String,
+    /// What its key or token allows.
     pub scopes: Vec<Scope>,
     /// The groups in the caller's token.
     pub groups: Vec<String>,

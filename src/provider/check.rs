@@ -29,12 +29,17 @@ const MAX_TOKENS: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckStatus {
+    /// It answered.
     Ok,
+    /// The provider does not take the key.
     KeyRefused,
+    /// The provider has no such model.
     ModelUnknown,
+    /// The provider cannot be reached.
     Unreachable,
     /// It exists, but has no capacity or no quota at present.
     Busy,
+    /// It failed otherwise; `detail` says how.
     Failed,
 }
 
@@ -42,6 +47,7 @@ pub enum CheckStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelCheck {
+    /// Whether it answers.
     pub status: CheckStatus,
     /// What the provider said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,6 +62,7 @@ pub struct ModelCheck {
 /// A model that was checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckedModel {
+    /// The model and its provider.
     pub info: ModelInfo,
     /// What its call used: as reported, else estimated. `None`: it did not begin to answer.
     pub usage: Option<Usage>,

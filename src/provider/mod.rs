@@ -69,11 +69,16 @@ pub trait ChatModel: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelInfo {
+    /// The name by which settings choose it.
     pub provider: String,
+    /// The model as its provider names it.
     pub model: String,
+    /// Runs that choose none use it.
     pub is_default: bool,
+    /// Where the provider is called; absent: at its usual address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
+    /// How much it reads and writes in one call.
     #[serde(flatten)]
     pub facts: ModelFacts,
     /// How its provider does; the demo model has no gate.
@@ -107,6 +112,7 @@ pub trait Catalog: Send + Sync {
     fn model_of(&self, _tenant: &str, provider: &str) -> Result<Arc<dyn ChatModel>, Fault> {
         self.model(provider)
     }
+    /// All models that settings can choose, for `GET /models`.
     fn list(&self) -> Vec<ModelInfo>;
     /// Provider and model of runs that choose none.
     fn default_model(&self) -> (String, String);

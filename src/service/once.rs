@@ -30,6 +30,7 @@ const MAX_WAIT: Duration = Duration::from_secs(2);
 /// The `Idempotency-Key` of a request, its scope, and the fingerprint of the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotent {
+    /// As the caller chose it.
     pub key: String,
     /// Method and path. Equal keys of different tenants or scopes are independent.
     pub scope: String,
@@ -40,16 +41,20 @@ pub struct Idempotent {
 /// A fresh result, or the stored response to an earlier request with the same key and body.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answered<T> {
+    /// The request was carried out just now.
     Fresh(T),
+    /// An earlier request with this key was: this is its answer.
     Replayed(StoredResponse),
 }
 
 /// A response that is stored under an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredResponse {
+    /// The HTTP status.
     pub status: u16,
     /// JSON.
     pub body: String,
+    /// The header `Location` of a 201.
     pub location: Option<String>,
 }
 

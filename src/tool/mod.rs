@@ -37,10 +37,15 @@ pub use toolset::Toolset;
 pub struct ToolContext {
     /// The tenant that owns the thread.
     pub tenant: TenantPk,
+    /// The thread whose run calls.
     pub thread_id: ThreadId,
+    /// The run that calls.
     pub run_id: RunId,
+    /// The todo item whose step calls.
     pub item_id: Option<ItemId>,
+    /// The call, as observations name it.
     pub call_id: CallId,
+    /// The caller's own id of its user, if it gave one.
     pub user_id: Option<String>,
     /// The trace headers to send with the call.
     pub trace: CallTrace,
@@ -81,6 +86,7 @@ impl People for Nobody {
 /// The result of a tool call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
+    /// What the model reads, checked against the tool's `output_schema`.
     pub output: Value,
     /// E.g. `{"sources": […]}`.
     pub metadata: Option<Value>,
@@ -107,6 +113,8 @@ impl ToolOutput {
 /// A tool. The model sees its errors; a panic or a timeout is reported as an error, too.
 #[async_trait]
 pub trait Tool: Send + Sync {
+    /// What the model is told of the tool, and what may be done about its calls. Called often: return a clone of
+    /// one that is kept.
     fn spec(&self) -> Arc<ToolSpec>;
 
     /// The class and idempotency of this call, where they depend on its arguments.
@@ -169,14 +177,18 @@ pub struct OffTool {
 /// What a call may do, and whether it may be repeated after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nature {
+    /// The effect that the call may have.
     pub class: ToolClass,
+    /// Whether repeating the call has its effect only once: then it is made again after a crash.
     pub idempotent: bool,
 }
 
 /// Why a tool wants approval by a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Approval {
+    /// The question, as a sentence for people.
     pub message: String,
+    /// Shown to the person who decides.
     pub risk: Option<RiskLevel>,
 }
 

@@ -2,39 +2,57 @@
 
 /** `A2A_TASK`: the state of a task that another agent works on. */
 export interface A2aTaskBody {
+  /** The id under which the agent is registered here. */
   agentId: string;
+  /** The call whose result it becomes. */
   callId: CallId;
+  /** When its call fails with `timeout` unless the agent has ended it, in Unix milliseconds. */
   deadline: number;
   /** The agent's last message. */
   message?: string;
   /** Why it ended, if not by itself, or why it is not known whether the agent has it. */
   reason?: string;
+  /** The conversation that the agent puts it in; absent until the agent reported one. */
   remoteContextId?: string;
+  /** The agent's own id of it; absent until the agent reported one. */
   remoteTaskId?: string;
+  /** As this server sees it: a terminal one is final. */
   status: TaskStatus;
+  /** When the task was made, in Unix milliseconds. */
   submittedAt: number;
+  /** Ours; the agent has another. */
   taskId: TaskId;
+  /** What kind of work it is, in the words of the model; empty if it gave none. */
   taskType: string;
 }
 
 /** An observation of the type `A2A_TASK`. */
 export interface A2aTaskObservation {
   content: A2aTaskBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "A2A_TASK";
 }
 
 /** A delegated task that has not ended, as in `A2A_TASK`. */
 export type A2aWait = A2aTaskBody & {
+  /** The todo item that waits for it. */
   itemId?: ItemId;
 };
 
@@ -45,12 +63,17 @@ export interface AckFrame {
     id: unknown;
     /** Where the thread's events are. */
     eventsUrl?: string;
+    /** The run that was started or moved. */
     runId?: RunId;
+    /** Where the run is. */
     runUrl?: string;
+    /** How far the run was when the request was committed, or when a wait for it ended. */
     status?: RunStatus;
     /** The open questions of the run, oldest first. */
     suspensions?: OpenQuestion[];
+    /** The thread of that run. */
     threadId?: ThreadId;
+    /** The runs that end or have ended by it. */
     runIds?: RunId[];
     /** This is the answer to an earlier op with the same idempotencyKey. */
     replayed?: boolean;
@@ -59,10 +82,13 @@ export interface AckFrame {
 
 /** The contract's `AgentFinalResponse`. */
 export interface AgentFinalResponse {
+  /** What became of the run, and what it used. */
   metadata: ExecutionMetadata;
+  /** The agent's message, or the sentence that says what failed. */
   response: ConversationMessage;
 }
 
+/** What the active run does. */
 export type AgentPhase = "idle" | "planning" | "refining" | "executing" | "synthesizing";
 
 /** `AgentProps`: the query, and the options of its run. */
@@ -88,28 +114,42 @@ export interface AgentProps {
 
 /** `AGENT_RESUMED`: a question was answered or withdrawn. */
 export interface AgentResumedBody {
+  /** The call that was asked about, or that asked. */
   callId?: CallId;
+  /** The name of the key or person, or of the part of the server that ended it. */
   decidedBy: string;
+  /** How it ended. */
   decision: Decision;
   /** The digest of the tool and the arguments as they were approved. */
   digest?: string;
+  /** The words of the person; absent without any. */
   reason?: string;
+  /** The question that is over. */
   suspensionId: SuspensionId;
+  /** The tool of that call. */
   toolName?: string;
 }
 
 /** An observation of the type `AGENT_RESUMED`. */
 export interface AgentResumedObservation {
   content: AgentResumedBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "AGENT_RESUMED";
 }
@@ -130,22 +170,32 @@ export interface AgentSpec {
 
 /** The application's own state. */
 export interface AgentState {
+  /** What the tool `set_agent_state`, patches of other tools and clients have written. */
   data: unknown;
+  /** Grows by one with each write: the ETag of the state. */
   version: number;
 }
 
 /** An observation of the type `AGENT_SUSPENDED`. */
 export interface AgentSuspendedObservation {
   content: AskedQuestion;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "AGENT_SUSPENDED";
 }
@@ -183,19 +233,25 @@ export interface Approval {
 
 /** `AGENT_SUSPENDED`: a question as it is put to people. */
 export interface AskedQuestion {
+  /** The call that is asked about, or that asks. */
   callId?: CallId;
   /** The effect that the call may have, as far as its tool declares it. */
   class?: ToolClass;
   /** SHA-256, hex, of the canonical JSON of tool and arguments, or of `plan`: what an approval is bound to. */
   digest?: string;
+  /** When it expires, in Unix milliseconds; absent: never. */
   expiresAt?: number;
+  /** What happens then; absent: it never expires. */
   expiryPolicy?: ExpiryPolicy;
+  /** The form of the answer's `value`. */
   feedbackSchema: FeedbackSchema;
   /** Whether repeating the call has its effect only once. */
   idempotent?: boolean;
   /** JSON Schema of the arguments. */
   inputSchema?: Record<string, unknown>;
+  /** Which answers are taken. */
   kind: SuspensionKind;
+  /** The question, as a sentence for people. */
   message: string;
   /** For a plan review, the plan that is to run, with what it may do. */
   plan?: PlanForecast;
@@ -206,10 +262,13 @@ export interface AskedQuestion {
    * the answer is sent to it.
    */
   remote?: RemoteAsker;
+  /** As the tool declares; absent: it declares none. */
   riskLevel?: RiskLevel;
+  /** Answers name it. */
   suspensionId: SuspensionId;
   /** The exact arguments. */
   toolInput?: unknown;
+  /** The tool of the call. */
   toolName?: string;
   /** The call asked while it runs. */
   whileRunning?: boolean;
@@ -235,10 +294,15 @@ export interface AuditLineList {
 
 export type BreakerState = "closed" | "open" | "half_open";
 
+/** What a run may use at most. An absent member is no limit. */
 export interface Budget {
+  /** Milliseconds from the beginning of the run. */
   deadlineMs?: number;
+  /** In US dollars; a call whose price is not known counts as free. */
   maxCostUsd?: number;
+  /** Model calls, retries included. */
   maxLlmCalls?: number;
+  /** Input and output tokens of all its model calls. */
   maxTokens?: number;
 }
 
@@ -248,18 +312,24 @@ export type CallId = string;
 export interface CallOptions {
   /** The answer must be JSON that fits this JSON Schema. A run without such an answer fails. */
   answerSchema?: unknown;
+  /** What the run may use at most; absent: there is no limit but the server's. */
   budget?: Budget;
   /** Tools that the caller executes itself: a call becomes a suspension of kind `client_tool`. */
   clientTools?: ClientTool[];
+  /** Settings of the execution; absent ones are the thread's. */
   executionConfig?: ExecutionOverrides;
+  /** Parameters of the model, from the closed list of docs/MODELS.md. */
   llmParams?: Record<string, unknown>;
+  /** Merged over the persona of thread and server, member by member. */
   persona?: Persona;
+  /** Another model for this run. */
   providerConfig?: ProviderConfig;
   /**
    * Like `llmParams`, and with precedence over them, for the call that writes the answer only; in a core without a
    * synthesis that may be any call.
    */
   synthesisParams?: Record<string, unknown>;
+  /** The call's layer of the system prompt, composed with those of thread and server. */
   systemPrompt?: SystemPrompt;
 }
 
@@ -306,10 +376,13 @@ export interface CallRecord {
   arguments: unknown;
   /** Its last question to a person, while it runs. */
   asked?: PendingQuestion;
+  /** Which attempt of the call this is, from 1; an answer to an earlier one changes nothing. */
   attempt: number;
+  /** Names the call everywhere in this server. */
   callId: CallId;
   /** The effect that it may have, as its tool declared for these arguments. */
   class?: ToolClass;
+  /** When the model asked for it, in Unix milliseconds. */
   createdAt: number;
   /** The agent that it goes to instead of running here. */
   delegation?: Delegation;
@@ -319,8 +392,11 @@ export interface CallRecord {
   editedBy?: string[];
   /** The lease epoch under which it was started; 0: that of another thread, from which it was copied. */
   epoch?: number;
+  /** Whether repeating it has its effect only once: then it is repeated after a crash. */
   idempotent: boolean;
+  /** The todo item whose step asked for it; absent: none did. */
   itemId?: ItemId;
+  /** Which model call of the item asked for it, from 1. */
   iteration: number;
   /** Why an attempt of it may have had its effect: the first reason. A call that then fails is in doubt. */
   lost?: string;
@@ -330,12 +406,17 @@ export interface CallRecord {
   policy?: Ruling;
   /** The provider's own id of the call, sent back to it. */
   providerCallId?: string;
+  /** Present once it is done. */
   result?: ToolResult;
   /** Its failed attempts, and when the next one is due. */
   retrying?: Retrying;
+  /** The run in which the model asked for it. */
   runId: RunId;
+  /** What it waits for, if anything. */
   status: CallStatus;
+  /** The name as the model wrote it. */
   toolName: string;
+  /** When anything of it changed last, in Unix milliseconds. */
   updatedAt: number;
 }
 
@@ -351,7 +432,9 @@ export interface CancelOp {
   idempotencyKey?: string;
 }
 
+/** What a cancel did, as its request answers. */
 export interface CancelReceipt {
+  /** The runs that end or have ended by it. */
   runIds: RunId[];
 }
 
@@ -363,6 +446,7 @@ export interface CaughtUpFrame {
   };
 }
 
+/** What happened to an item in a change of the plan. */
 export type ChangeType = "added" | "modified" | "removed";
 
 /** The outcome of a check. */
@@ -379,9 +463,11 @@ export interface ClassDefault {
  * result.
  */
 export interface ClientTool {
+  /** What it does, for the model. */
   description?: string;
   /** JSON Schema of the arguments. */
   inputSchema: Record<string, unknown>;
+  /** What a model calls it by: no name of a tool of the server. */
   name: string;
 }
 
@@ -389,14 +475,17 @@ export type Code = "malformed" | "unauthorized" | "forbidden" | "not_an_approver
 
 /** A condition on a call's arguments. */
 export interface Condition {
+  /** How the argument is compared. */
   op: Op;
   /** JSON Pointer into the arguments. */
   pointer: string;
+  /** What it is compared with; `exists` needs none. */
   value?: unknown;
 }
 
 /** What a rule decides about calls with such arguments. */
 export interface ConditionalRuling {
+  /** The decision if all of `when` hold. */
   policy: Ruling;
   /** All must hold. */
   when: Condition[];
@@ -408,16 +497,23 @@ export interface ConfiguredApiKey {
   scopes: Scope[];
 }
 
+/** A message of a thread, as `GET /threads/{id}/messages` lists it. */
 export interface ConversationMessage {
+  /** Markdown, without the tags of `uiMetadata`. */
   content: string;
+  /** The id that observations name it by. */
   messageId: MessageId;
+  /** Of a user's message what the caller sent with it; of an answer its `uiMetadata` or its error. */
   metadata?: Record<string, unknown>;
   /** The name of the key that sent it; absent if no caller did. */
   requestedBy?: string;
+  /** Who speaks. */
   role: MessageRole;
   /** The run it belongs to; contexts leave out messages of queued runs. */
   runId?: RunId;
+  /** The thread whose conversation it belongs to. */
   threadId: ThreadId;
+  /** When it was accepted or written, in Unix milliseconds. */
   timestamp: number;
 }
 
@@ -439,12 +535,16 @@ export interface CostBasis {
   unpricedItems: number;
 }
 
+/** How a question ended. */
 export type Decision = "approved" | "modified" | "rejected" | "answered" | "retry" | "done" | "skip" | "abort" | "resumed" | "expired" | "cancelled";
 
 /** To whom a call goes instead of running here. */
 export interface Delegation {
+  /** The id under which the agent is registered here. */
   agentId: string;
+  /** The task that the call becomes. */
   taskId: TaskId;
+  /** What kind of work it is, in the words of the model; empty if it gave none. */
   taskType: string;
 }
 
@@ -530,11 +630,15 @@ export interface EndedSessions {
 export interface ErrorBody {
   /** How many attempts were made, with all models of the list together; some may not have been sent. */
   attempts?: number;
+  /** As docs/ERRORS.md lists them. */
   code: string;
   /** It ends the run. */
   fatal: boolean;
+  /** A sentence for people; it has no secret. */
   message: string;
+  /** The model that did not answer. */
   model?: string;
+  /** The part of the flow in which it failed. */
   phase: Phase;
   /** The provider whose model did not answer; absent if the failure is not that of a model. */
   provider?: string;
@@ -545,23 +649,34 @@ export interface ErrorBody {
 /** An observation of the type `ERROR`. */
 export interface ErrorObservation {
   content: ErrorBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "ERROR";
 }
 
 /** A page of a thread's log. */
 export interface EventsPage {
+  /** Oldest first. */
   items: Observation[];
+  /** The seq of the thread's newest observation, also if it is on another page. */
   lastSeq: number;
+  /** The seq of the oldest observation that is kept. */
   minSeq: number;
   /** The `after` of the next page; absent on the last. */
   nextCursor?: string;
@@ -569,25 +684,39 @@ export interface EventsPage {
 
 /** What a tool was called with, and when. */
 export interface Executed {
+  /** When its tool was called, in Unix milliseconds. */
   at: number;
   /** The digest of the tool and the arguments that it was given. */
   digest: string;
 }
 
+/** What a run used, and how it ended. */
 export interface ExecutionMetadata {
+  /** Present if the run failed. */
   error?: RunError;
   /** The parts that failed, also of a run with an answer. */
   errors?: RunFailure[];
+  /** Model calls that ended, each attempt for itself. */
   llmCalls: number;
+  /** In US dollars, of the calls with a known price; absent: there were none. */
   llmCost?: number;
+  /** The totals of its model calls. */
   llmMetadata: LlmTotals;
+  /** The run that this is the answer of. */
   runId: RunId;
+  /** Whether the answer is whole. */
   status: ResultStatus;
+  /** The thread of the run. */
   threadId: ThreadId;
+  /** Calls that ended, without those that were not made. */
   toolCalls: number;
+  /** Those whose result is an error. */
   toolErrors: number;
+  /** From its beginning to its end, the time in which it waited included, in milliseconds. */
   totalDurationMs: number;
+  /** A W3C trace id: the caller's, or one of this server. */
   traceId: string;
+  /** The caller's own id of its user, as it was sent. */
   userId?: string;
 }
 
@@ -595,19 +724,27 @@ export interface ExecutionMetadata {
 export interface ExecutionOverrides {
   /** How long a delegated task may take; absent = a week. */
   delegationTimeoutMs?: number;
+  /** Whether `delegate_to_agent` is offered; `true` by default. */
   enableA2ADelegation?: boolean;
+  /** Model calls per todo item, from 1; 5 by default. */
   maxIterations?: number;
+  /** Todo items that work at once, from 1 to 64; 1 by default. */
   maxParallelItems?: number;
+  /** What happens when the budget is spent; `stop` by default. */
   onBudget?: OnBudget;
+  /** How the run goes on when an item has failed; `continue` by default. */
   onItemFailure?: OnItemFailure;
   /** Whether the calls of one reply run together when all of them only read. */
   parallelReads?: boolean;
   /** Whether a person is asked before a plan, or a changed one, runs. */
   planReview?: PlanReview;
+  /** What happens when nobody answers in time; `deny` by default. */
   suspensionExpiry?: ExpiryPolicy;
   /** How long a question to a person stays open; absent = without limit. */
   suspensionTimeoutMs?: number;
+  /** How often an item is told to call its required tools; 2 by default. */
   taefMaxRetries?: number;
+  /** Longer results are shortened in prompts, in characters; 60,000 by default. */
   toolResultMaxLength?: number;
 }
 
@@ -632,16 +769,21 @@ export type ExpiryPolicy = "deny" | "fail" | "remind";
 
 /** The form of an answer; a client can render it. */
 export interface FeedbackSchema {
+  /** Whether an approval may have `modifiedArgs`. */
   allowModifyArgs?: boolean;
   /** JSON Schema of `value`, for `custom`; for `text`, of the objects that are taken, too. */
   customSchema?: unknown;
+  /** Which values the answer may have. */
   inputType: InputType;
+  /** What can be chosen, for `select` and `multiselect`; else empty. */
   options?: SelectOption[];
+  /** What the person reads above the form. */
   prompt: string;
 }
 
 /** `FINAL_RESPONSE`: the answer of a run. */
 export interface FinalResponseBody {
+  /** The agent's message. */
   message: ConversationMessage;
   /** What the answer has besides its text; the metadata of the message has the same. */
   uiMetadata?: unknown;
@@ -650,15 +792,23 @@ export interface FinalResponseBody {
 /** An observation of the type `FINAL_RESPONSE`. */
 export interface FinalResponseObservation {
   content: FinalResponseBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "FINAL_RESPONSE";
 }
@@ -684,6 +834,7 @@ export interface ForkRequest {
 export interface ForkedFrom {
   /** The last observation that was copied. */
   seq: number;
+  /** The thread that was copied; it may be gone since. */
   threadId: ThreadId;
 }
 
@@ -703,7 +854,9 @@ export interface Healthy {
 
 /** A message of a conversation from elsewhere that continues in a thread of this server. */
 export interface HistoryMessage {
+  /** Text; no calls and no files. */
   content: string;
+  /** Who sent it. */
   role: HistoryRole;
 }
 
@@ -779,6 +932,7 @@ export interface Imported {
   threadId: string;
 }
 
+/** What is done about a call in doubt. */
 export type InDoubtAction = "retry" | "done" | "skip" | "abort";
 
 /** The name of this server, and links to its parts. */
@@ -794,25 +948,35 @@ export interface Index {
   version: string;
 }
 
+/** What a person fills in, and how a client shows it. */
 export type InputType = "boolean" | "text" | "select" | "multiselect" | "number" | "date" | "datetime" | "file" | "confirm" | "custom";
 
 /** `INTENT`: what the user wants, as the model understood it. */
 export interface IntentBody {
+  /** One sentence; empty if the model gave none. */
   intent: string;
 }
 
 /** An observation of the type `INTENT`. */
 export interface IntentObservation {
   content: IntentBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "INTENT";
 }
@@ -825,12 +989,15 @@ export interface Issued {
 
 /** How many items a plan has, by status. */
 export interface ItemCounts {
+  /** Skipped, removed or ended by a cancel. */
   cancelled?: number;
   /** Completed. */
   done: number;
+  /** Ended without a result. */
   failed: number;
   /** In progress, or asking a person. */
   running?: number;
+  /** Of any status. */
   total: number;
   /** Waiting for other agents. */
   waiting?: number;
@@ -838,9 +1005,13 @@ export interface ItemCounts {
 
 /** An item, and the tools that it may call. */
 export interface ItemForecast {
+  /** The items that must end before it begins. */
   dependencies?: ItemId[];
+  /** The task, in the planner's words. */
   description: string;
+  /** What its result should be, in the planner's words. */
   expectedOutcome?: string;
+  /** The item's id in the plan. */
   id: ItemId;
   /** The tools that it names; empty for an item that has ended. */
   mayCall?: MayCall[];
@@ -848,9 +1019,13 @@ export interface ItemForecast {
   mayCallAny?: boolean;
   /** It was completed before and is redone. */
   redone?: boolean;
+  /** The tools that it must have called to be complete. */
   requiredTools?: string[];
+  /** Items that have ended may call nothing any more. */
   status: ItemStatus;
+  /** Absent: the planner did not say. */
   stepType?: StepType;
+  /** What happens if a required tool was not called; absent: `strict`. */
   toolValidationMode?: ToolValidationMode;
 }
 
@@ -860,25 +1035,40 @@ export type ItemId = string;
 export interface ItemMembers {
   /** The calls that started, with the arguments that ran. */
   actualToolCalls?: ToolCall[];
+  /** Why it failed or was cancelled. */
   reason?: string;
+  /** Present if the item is settled and has a result. */
   result?: unknown;
+  /** The run that works on it or ended it. */
   runId?: RunId;
+  /** The status now. */
   status: ItemStatus;
+  /** The calls that its model asked for; empty until it is settled. */
   toolCalls?: ToolCall[];
+  /** The results of its calls; empty until it is settled. */
   toolResults?: ToolResult[];
+  /** In Unix milliseconds. */
   updatedTimestamp: number;
+  /** Whether it called each of its required tools; absent without such tools. */
   validationStatus?: ValidationStatus;
 }
 
+/** How far a todo item is. */
 export type ItemStatus = "pending" | "in_progress" | "completed" | "failed" | "cancelled" | "waiting";
 
 /** `ITEM_STATUS_CHANGE`: an item begins, waits or ends. */
 export interface ItemStatusChangeBody {
+  /** How often the item has begun, from 1. */
   attempt: number;
+  /** The status before. */
   from: ItemStatus;
+  /** The members of the item that changed with its status. */
   item: ItemMembers;
+  /** The item that changed. */
   itemId: ItemId;
+  /** Why it failed, was cancelled or begins again. */
   reason?: string;
+  /** The status now. */
   status: ItemStatus;
   /** Only of a settled item. */
   stepOutput?: StepOutputEntry;
@@ -887,25 +1077,38 @@ export interface ItemStatusChangeBody {
 /** An observation of the type `ITEM_STATUS_CHANGE`. */
 export interface ItemStatusChangeObservation {
   content: ItemStatusChangeBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "ITEM_STATUS_CHANGE";
 }
 
+/** One message of an item's loop. */
 export interface IterationMessage {
+  /** The text, or what a tool returned. */
   content: unknown;
+  /** The tool, in a message of the role `tool`. */
   name?: string;
   /** `system`, `user`, `assistant` or `tool`. */
   role: string;
+  /** The call that a message of the role `tool` answers. */
   toolCallId?: CallId;
+  /** What the model called, in a message of the role `assistant`. */
   toolCalls?: ToolCall[];
 }
 
@@ -927,17 +1130,23 @@ export interface KeyRotation {
 export interface KnownAgent {
   /** Where its agent card is; of an agent of the server's configuration only the origin. */
   card: string;
+  /** It declares that a message sent twice under one id is taken once, so that one that may have arrived is sent again. */
   dedupes: boolean;
+  /** Its card's description; absent until the card was read. */
   description?: string;
+  /** The id by which `delegate_to_agent` names it. */
   id: string;
   /** It is in the server's configuration: every tenant has it, and none can remove it. */
   isFixed: boolean;
+  /** Its card's name; absent until the card was read. */
   name?: string;
   /** Why nothing is sent to it: its token cannot be opened. */
   secretError?: string;
+  /** What its card says it can do; empty until the card was read. */
   skills: KnownSkill[];
   /** Why it cannot be used: its stored definition cannot be read. Nothing else is known of it; replace or delete it. */
   storedError?: string;
+  /** The longest time for one task, in milliseconds; absent: as in the settings of the run. */
   timeoutMs?: number;
 }
 
@@ -947,10 +1156,15 @@ export interface KnownAgentList {
   nextCursor?: string;
 }
 
+/** What a skill of a remote agent's card says of it. */
 export interface KnownSkill {
+  /** What the skill does, in the agent's words: it is shown to the model. */
   description: string;
+  /** The agent's own id of the skill. */
   id: string;
+  /** A name for people. */
   name: string;
+  /** Words of the agent to find it by. */
   tags: string[];
 }
 
@@ -960,7 +1174,9 @@ export interface LastRun {
   query: string;
   /** Absent until it has ended, and if it was cancelled. */
   resultStatus?: ResultStatus;
+  /** `GET /runs/{runId}` shows the run whole. */
   runId: RunId;
+  /** How far that run is. */
   status: RunStatus;
 }
 
@@ -997,50 +1213,74 @@ export type LiveFrame = ObservationFrame | TokenFrame | RunFrame | ToolStartedFr
 
 /** `LLM_STREAM_END`: the whole reply. */
 export interface LlmStreamEndBody {
+  /** The attempt that replied. */
   streamId: StreamId;
+  /** All that its tokens said; may be a payload reference in storage. */
   text: string;
+  /** All that its thinking tokens said; absent: there was none. */
   thinking?: string;
 }
 
 /** An observation of the type `LLM_STREAM_END`. */
 export interface LlmStreamEndObservation {
   content: LlmStreamEndBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "LLM_STREAM_END";
 }
 
 /** `LLM_STREAM_ERROR`: an attempt failed. */
 export interface LlmStreamErrorBody {
+  /** What can be done about it. */
   code: string;
+  /** Absent: the provider did not answer. */
   httpStatus?: number;
+  /** A sentence for people; it has no secret. */
   message: string;
+  /** When the next attempt is made, in milliseconds from now; absent: none is. */
   retryInMs?: number;
   /** Another attempt follows. */
   retryable: boolean;
+  /** The attempt that failed. */
   streamId: StreamId;
 }
 
 /** An observation of the type `LLM_STREAM_ERROR`. */
 export interface LlmStreamErrorObservation {
   content: LlmStreamErrorBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "LLM_STREAM_ERROR";
 }
@@ -1049,9 +1289,13 @@ export interface LlmStreamErrorObservation {
 export interface LlmStreamMetadataBody {
   /** Included in the input. */
   cachedInputTokens: number;
+  /** In US dollars; absent: no price is known. */
   costUsd?: number;
+  /** Those of the prompt, cached ones included. */
   inputTokens: number;
+  /** As the provider names it. */
   model: string;
+  /** Those of the reply, thinking included. */
   outputTokens: number;
   /** The digest of the messages that were sent, to compare with messages that are rendered again. */
   promptDigest?: string;
@@ -1062,60 +1306,87 @@ export interface LlmStreamMetadataBody {
    * not wait.
    */
   queuedMs?: number;
+  /** Why the model stopped. */
   stopReason: string;
+  /** The attempt that replied. */
   streamId: StreamId;
   /** Included in the output. */
   thinkingTokens: number;
   /** `null`: it was not measured. */
   timeToFirstTokenMs: number | null;
+  /** From the call to its end, in milliseconds. */
   totalGenerationTimeMs: number;
 }
 
 /** An observation of the type `LLM_STREAM_METADATA`. */
 export interface LlmStreamMetadataObservation {
   content: LlmStreamMetadataBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "LLM_STREAM_METADATA";
 }
 
 /** `LLM_STREAM_START`: an attempt at a model call. */
 export interface LlmStreamStartBody {
+  /** From 1; a retry of the same call has the next one. */
   attempt: number;
   /** The iteration of an item's loop. */
   iteration?: number;
+  /** The model that is asked first, as its provider names it. */
   model: string;
+  /** The part of the flow that the call serves. */
   phase: Phase;
+  /** The provider that is asked first. */
   provider: string;
+  /** What the call is for, if its phase does not say that. */
   purpose?: Purpose;
+  /** New for each attempt: its tokens carry it. */
   streamId: StreamId;
 }
 
 /** An observation of the type `LLM_STREAM_START`. */
 export interface LlmStreamStartObservation {
   content: LlmStreamStartBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "LLM_STREAM_START";
 }
 
+/** The totals of a run's model calls. */
 export type LlmTotals = Usage & {
+  /** In milliseconds; calls at the same time count each. */
   totalGenerationTimeMs: number;
 };
 
@@ -1135,9 +1406,11 @@ export interface MayCall {
    * such tool.
    */
   action?: PolicyAction;
+  /** The effect that the tool declares; absent if there is no such tool. */
   class?: ToolClass;
   /** A rule with conditions may decide otherwise: see `tools`. */
   conditional?: boolean;
+  /** The name as the plan writes it, also of a tool that does not exist. */
   toolName: string;
 }
 
@@ -1194,16 +1467,19 @@ export interface McpToolDefinition {
   outputSchema?: Record<string, unknown>;
 }
 
+/** Where a layer of the system prompt goes. */
 export type MergeStrategy = "append" | "prepend";
 
 export type MessageId = string;
 
+/** Who speaks in a message of a conversation. */
 export type MessageRole = "USER" | "AI" | "SYSTEM" | "TOOL";
 
 /** Whether a model answers, and why not. It shows no secret. */
 export interface ModelCheck {
   /** What the provider said. */
   detail?: string;
+  /** Whether it answers. */
   status: CheckStatus;
   /** Until the first word, or until it was clear that none comes. */
   tookMs: number;
@@ -1213,7 +1489,9 @@ export interface ModelCheck {
 
 /** A model, by the name of its provider and its own. */
 export interface ModelChoice {
+  /** As the provider names it. */
   modelId: string;
+  /** As the server's configuration names it. */
   providerName: string;
 }
 
@@ -1227,15 +1505,19 @@ export interface ModelFacts {
 
 /** A configured model, as `GET /models` lists it. */
 export type ModelInfo = ModelFacts & {
+  /** Where the provider is called; absent: at its usual address. */
   baseUrl?: string;
   /** Whether it answers, where that was asked for. */
   check?: ModelCheck;
   /** How its provider does; the demo model has no gate. */
   health?: ProviderHealth;
+  /** Runs that choose none use it. */
   isDefault: boolean;
+  /** The model as its provider names it. */
   model: string;
   /** Example prompts, for the demo model. */
   prompts?: string[];
+  /** The name by which settings choose it. */
   provider: string;
 };
 
@@ -1333,8 +1615,10 @@ export type ObservationType = "RUN_STARTED" | "INTENT" | "TITLE" | "PLAN" | "PLA
 /** What happens when a run's budget is spent. */
 export type OnBudget = "stop" | "ask";
 
+/** What happens to a request while a run of its thread is active. */
 export type OnBusy = "enqueue" | "steer" | "interrupt" | "reject";
 
+/** How a run goes on when a todo item has failed. */
 export type OnItemFailure = "continue" | "replan" | "stop";
 
 /**
@@ -1353,17 +1637,23 @@ export type OpenQuestion = AskedQuestion & {
 
 /** An open question, and the work that it interrupted. */
 export type OpenSuspension = AskedQuestion & {
+  /** When it was asked, in Unix milliseconds. */
   createdAt: number;
   /** How long it stays open; with the policy `remind`, also the interval at which it is asked again. */
   expiresAfterMs?: number;
+  /** The todo item whose work waits; absent: the whole run is asked about. */
   itemId?: ItemId;
   /** The messages of the item's loop so far; absent in a state of the past. */
   iterationState?: IterationMessage[];
   /** The results of the other calls of the same reply. */
   partialToolResults?: ToolResult[];
+  /** The run that waits. */
   runId: RunId;
+  /** Always `pending`. */
   status: SuspensionStatus;
+  /** The thread whose run waits. */
   threadId: ThreadId;
+  /** The call that is asked about, or that asks. */
   toolCall?: ToolCall;
 };
 
@@ -1373,28 +1663,37 @@ export type Origin = "config" | "tenant";
 /** What happens at a due time while a run of the schedule is unfinished; on a fixed thread, while any run is. */
 export type Overlap = "skip" | "queue" | "cancel" | "allow";
 
+/** A thread's state as `GET /threads/{id}/state` shows it. */
 export interface PESAgentStateData {
   /** The tasks that other agents work on. */
   a2aWaits: A2aWait[];
   currentStepId: ItemId | null;
+  /** What the user wants, as the planner understood it; empty without a plan. */
   intent: string;
   /** Whether any question is open. */
   isPaused: boolean;
+  /** The seq of the newest observation that the state includes. */
   lastSeq: number;
+  /** The seq of the oldest observation that is kept. */
   minSeq: number;
   /** The tasks of the item that has waited longest. */
   pendingA2ATasks?: PendingA2ATasks;
   /** Absent in a state of the past. */
   phase?: AgentPhase;
+  /** The text of the plan; empty without one. */
   plan: string;
+  /** Moves with the plan, not with the status of its items: the ETag of the plan. */
   planVersion: number;
   runId: RunId | null;
+  /** That of the active run, if there is one. */
   status: ThreadStatus;
   /** By the item's id. */
   stepOutputs: Record<string, StepOutputEntry>;
   /** The oldest of `suspensions`. */
   suspension?: OpenSuspension;
+  /** All open questions, the oldest first. */
   suspensions: OpenSuspension[];
+  /** The thread whose state it is. */
   threadId: ThreadId;
   /** The title of the plan. The thread may have another one. */
   title: string;
@@ -1414,9 +1713,13 @@ export interface PauseOp {
   idempotencyKey?: string;
 }
 
+/** The tasks that one item waits for. */
 export interface PendingA2ATasks {
+  /** The todo item that waits for them. */
   itemId: ItemId;
+  /** When the oldest of them was delegated, in Unix milliseconds. */
   submittedAt: number;
+  /** Ours; the agents have others. */
   taskIds: TaskId[];
 }
 
@@ -1428,6 +1731,7 @@ export interface PendingQuestion {
   number: number;
   /** The reply to the call; absent while the question is open. May hold a payload reference in storage. */
   reply?: Reply;
+  /** The question as people see it. */
   suspensionId: SuspensionId;
 }
 
@@ -1449,13 +1753,19 @@ export interface PersonSessionList {
 
 /** Who the agent is, and what it is told at each stage. */
 export interface Persona {
+  /** Told to the model in every phase; absent: none is told. */
   name?: string;
+  /** What it is told in some phases only. */
   prompts?: PersonaPrompts;
 }
 
+/** Instructions of a persona, by the phase that they are for. */
 export interface PersonaPrompts {
+  /** For the steps of todo items. */
   execution?: string;
+  /** For plans, refinements and repairs. */
   planning?: string;
+  /** For the answer. */
   synthesis?: string;
 }
 
@@ -1474,6 +1784,7 @@ export interface PingOp {
 export interface PlanForecast {
   /** All items, in their order. */
   items: ItemForecast[];
+  /** The version of the plan that it is about. */
   planVersion: number;
   /** An open item may call a tool about which policy asks, or one that is external or irreversible. */
   risky: boolean;
@@ -1484,15 +1795,23 @@ export interface PlanForecast {
 /** An observation of the type `PLAN`. */
 export interface PlanObservation {
   content: WholePlan;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "PLAN";
 }
@@ -1506,23 +1825,33 @@ export type PlanSource = "planner" | "refinement" | "agent" | "user";
 /** An observation of the type `PLAN_UPDATE`. */
 export interface PlanUpdateObservation {
   content: WholePlanUpdate;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "PLAN_UPDATE";
 }
 
+/** What happens to a call that a rule is about; the order is that of strictness. */
 export type PolicyAction = "auto" | "ask" | "deny";
 
 /** A rule: the calls to which it applies, and what happens to them. */
 export interface PolicyRule {
+  /** What happens to calls to which it applies. */
   action: PolicyAction;
   /**
    * Who may answer: names of keys, people of an issuer by `iss#sub`, their groups by `group:NAME`; empty = everybody
@@ -1538,6 +1867,7 @@ export interface PolicyRule {
   fourEyes?: boolean;
   /** The name of the rule in decisions; absent = that of its tool. */
   id?: string;
+  /** What happens when nobody answers in time; absent: as in the run's settings. */
   onExpiry?: ExpiryPolicy;
   /** The reason for the model when a call is denied, and for the person who is asked. */
   reason?: string;
@@ -1551,6 +1881,7 @@ export interface PolicyRule {
 
 /** A tenant's policy: the body of `PUT /policy`. */
 export interface PolicyRules {
+  /** In any order: the most specific one that applies decides, not the first. */
   rules: PolicyRule[];
 }
 
@@ -1632,9 +1963,11 @@ export interface ProcessOp {
 
 /** A part of a prompt, in its order. */
 export interface PromptPart {
+  /** What it is, so that it can be named and counted. */
   kind: PartKind;
   /** Whose it is: who spoke, or the tool whose result it is. */
   of?: string;
+  /** As the model gets it. */
   text: string;
   /** An estimate. */
   tokens: number;
@@ -1651,11 +1984,15 @@ export interface ProtectedResource {
   scopes_supported: string[];
 }
 
+/** Which model answers, and what it is told besides the prompt. */
 export interface ProviderConfig {
+  /** Parameters of the model; `llmParams` of a call win over them. */
   adapterOptions?: Record<string, unknown>;
   /** Tried in order when the model above does not answer. With a model and without fallbacks there are none. */
   fallbacks?: ModelChoice[];
+  /** The provider's name of the model; absent: that of the next layer. */
   modelId?: string;
+  /** A provider that the server has; absent: that of the next layer. */
   providerName?: string;
 }
 
@@ -1706,16 +2043,21 @@ export interface Ready {
 export interface Receipt {
   /** Where the thread's events are. */
   eventsUrl: string;
+  /** The run that was started or moved. */
   runId: RunId;
+  /** Where the run is. */
   runUrl: string;
+  /** How far the run was when the request was committed, or when a wait for it ended. */
   status: RunStatus;
   /** The open questions of the run, oldest first. */
   suspensions?: OpenQuestion[];
+  /** The thread of that run. */
   threadId: ThreadId;
 }
 
 /** Another agent that asks about a call or a plan of its own. */
 export interface RemoteAsker {
+  /** The id under which the agent is registered here. */
   agentId: string;
   /** The call that delegated the task, and waits for it. */
   callId: CallId;
@@ -1728,6 +2070,7 @@ export interface RemoteAsker {
 /** The reply to a call that asked. */
 export type Reply = {
   action: "accepted";
+  /** As the person gave it. */
   value: unknown;
 } | {
   action: "declined";
@@ -1737,11 +2080,15 @@ export type Reply = {
 
 /** How a suspension ended: who, when, what. */
 export interface Resolution {
+  /** In Unix milliseconds. */
   decidedAt: number;
+  /** The name of the key or person, or of the part of the server that ended it. */
   decidedBy: string;
+  /** What was decided, or why nobody did. */
   decision: Decision;
   /** The digest of the tool and the arguments as they were approved. */
   digest?: string;
+  /** The words of the person; absent without any. */
   reason?: string;
 }
 
@@ -1762,27 +2109,37 @@ export interface ResumeOp {
   traceparent?: string;
   tracestate?: string;
   idempotencyKey?: string;
+  /** For a call in doubt. */
   action?: InDoubtAction;
+  /** Yes or no, for kinds that ask for a decision. */
   approved?: boolean;
   /** The suspension's `digest` as the person saw it; if given, it must still be the current one. */
   digest?: string;
   /** What is approved instead: the arguments of a call, or `{"todoList": [...]}`, the whole list, for a plan review. */
   modifiedArgs?: Record<string, unknown>;
+  /** Told to the model with a no, and kept in the audit. */
   reason?: string;
+  /** The question that this answers. */
   suspensionId: SuspensionId;
+  /** For kinds that ask for a value: it must fit the question's form. */
   value?: unknown;
 }
 
 /** The body of `POST /threads/{id}/resume`. */
 export interface ResumeRequest {
+  /** For a call in doubt. */
   action?: InDoubtAction;
+  /** Yes or no, for kinds that ask for a decision. */
   approved?: boolean;
   /** The suspension's `digest` as the person saw it; if given, it must still be the current one. */
   digest?: string;
   /** What is approved instead: the arguments of a call, or `{"todoList": [...]}`, the whole list, for a plan review. */
   modifiedArgs?: Record<string, unknown>;
+  /** Told to the model with a no, and kept in the audit. */
   reason?: string;
+  /** The question that this answers. */
   suspensionId: SuspensionId;
+  /** For kinds that ask for a value: it must fit the question's form. */
   value?: unknown;
 }
 
@@ -1809,12 +2166,15 @@ export interface RetentionTerms {
 
 /** An idempotent call whose attempts failed and which is retried. */
 export interface Retrying {
+  /** How many of its attempts failed one after the other. */
   failures: number;
+  /** No attempt is made before this time, in Unix milliseconds. */
   notBefore: number;
   /** When the first of them failed. */
   since: number;
 }
 
+/** How much harm a call may do, as its tool declares or a rule says; shown to the person who decides. */
 export type RiskLevel = "low" | "medium" | "high" | "critical";
 
 /** Whose rule it is, from the widest to the narrowest; `default`: no rule applied. */
@@ -1822,10 +2182,13 @@ export type RuleScope = "default" | "server" | "tenant" | "thread";
 
 /** What was decided about a call, and by which rule. */
 export type Ruling = Terms & {
+  /** What happens to the call. */
   action: PolicyAction;
+  /** The rule's own reason; absent: it has none. */
   reason?: string;
   /** The rule's id, or a description of it. */
   rule: string;
+  /** Whose rule it is. */
   scope: RuleScope;
   /** The version of the tenant's policy, if the rule is in it. */
   version?: number;
@@ -1833,46 +2196,70 @@ export type Ruling = Terms & {
   when?: Condition[];
 };
 
+/** Why a run failed. */
 export interface RunError {
+  /** One of the run's own codes. */
   code: Code;
+  /** A sentence for people. */
   message: string;
+  /** The part of the flow in which it failed. */
   phase: Phase;
 }
 
 /** A part of a run that failed: an item, a tool's last call in an item, or the run itself. */
 export interface RunFailure {
+  /** Present if a call failed. */
   callId?: CallId;
+  /** The code of an item, a call or a run, as docs/ERRORS.md lists them. */
   code: string;
+  /** Present if an item or a call of one failed. */
   itemId?: ItemId;
+  /** A sentence for people. */
   message: string;
+  /** The part of the flow that it belongs to. */
   phase: Phase;
+  /** The tool of the call. */
   toolName?: string;
 }
 
 /** `RUN_FINISHED`: the last observation of a run. */
 export interface RunFinishedBody {
+  /** In US dollars, of the calls with a known price; absent: there were none. */
   costUsd?: number;
+  /** Model calls that ended, each attempt for itself. */
   llmCalls: number;
   /** Absent if the run was cancelled. */
   resultStatus?: ResultStatus;
+  /** How the run ended. */
   status: RunStatus;
+  /** Calls that ended, without those that were not made. */
   toolCalls: number;
+  /** From its beginning to its end, the time in which it waited included, in milliseconds. */
   totalDurationMs: number;
+  /** The tokens of its model calls. */
   usage: Usage;
 }
 
 /** An observation of the type `RUN_FINISHED`. */
 export interface RunFinishedObservation {
   content: RunFinishedBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "RUN_FINISHED";
 }
@@ -1889,6 +2276,7 @@ export type RunId = string;
  * the model (prompt, persona) and the client tools are left out.
  */
 export interface RunOptions {
+  /** The name of the core that decides. */
   agentCore?: string;
   /** The JSON Schema that the answer must fit. */
   answerSchema?: unknown;
@@ -1896,13 +2284,19 @@ export interface RunOptions {
   budget?: Budget;
   /** Names or globs; absent = all. */
   enabledTools?: string[];
+  /** Every member that is not without limit has a value. */
   executionConfig?: ExecutionOverrides;
+  /** Newest n messages of the conversation in a prompt; 0 = none. */
   historyLimit?: number;
+  /** Merged from server, thread and call. */
   llmParams?: Record<string, unknown>;
+  /** The model that was asked first, and its fallbacks. */
   providerConfig?: ProviderConfig;
+  /** Which tools may change the application state. */
   stateSavingStrategy?: StateSavingStrategy;
   /** The parameters of the call that writes the answer. */
   synthesisParams?: Record<string, unknown>;
+  /** By tool name or glob: the thread's own, which only make the rules of the server stricter. */
   toolPolicy?: Record<string, PolicyAction>;
 }
 
@@ -1910,28 +2304,45 @@ export interface RunOptions {
 export interface RunResource {
   /** The client's own id of the trace, if that is not a W3C trace id. */
   clientTraceId?: string;
+  /** In US dollars, of the calls with a known price; absent: there were none. */
   costUsd?: number;
+  /** When it was accepted, in Unix milliseconds. */
   createdAt: number;
+  /** In Unix milliseconds; absent until it has ended. */
   finishedAt?: number;
+  /** Model calls that ended, each attempt for itself. */
   llmCalls: number;
+  /** The model that was asked first. */
   model: string;
+  /** The settings in effect. */
   options?: RunOptions;
+  /** The provider of that model. */
   provider: string;
+  /** What the user asked. */
   query: string;
   /** Why it is queued, if it does not wait for the thread's active run. */
   reason?: QueuedReason;
   /** The names of the keys that asked for it, steered it, edited its plan or wrote the instructions of its thread. */
   requestedBy?: string[];
+  /** Present once it has completed or failed. */
   result?: AgentFinalResponse;
+  /** Unique on this server. */
   runId: RunId;
+  /** When it began, in Unix milliseconds; absent: it is or was only queued. */
   startedAt?: number;
+  /** How far it is. */
   status: RunStatus;
+  /** The thread that it belongs to. */
   threadId: ThreadId;
+  /** Calls that ended, without those that were not made. */
   toolCalls: number;
+  /** A W3C trace id: the caller's, or one of this server. */
   traceId: string;
   /** The URL of the run in the console page; absent if no address of the server for people is known. */
   url?: string;
+  /** The tokens of its model calls. */
   usage: Usage;
+  /** The caller's own id of its user, as it was sent. */
   userId?: string;
 }
 
@@ -1943,10 +2354,13 @@ export interface RunResourceList {
 
 /** `RUN_STARTED`: a run begins with this message. */
 export interface RunStartedBody {
+  /** The user's message. */
   message: ConversationMessage;
+  /** The model that is asked first, as its provider names it. */
   model: string;
   /** The settings in effect, merged from server, thread and call; absent in old logs. */
   options?: RunOptions;
+  /** The provider of that model. */
   provider: string;
   /** The text of `message`. */
   query: string;
@@ -1955,19 +2369,28 @@ export interface RunStartedBody {
 /** An observation of the type `RUN_STARTED`. */
 export interface RunStartedObservation {
   content: RunStartedBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "RUN_STARTED";
 }
 
+/** How far a run is. Each of the last three is final. */
 export type RunStatus = "queued" | "running" | "suspended" | "waiting" | "completed" | "failed" | "cancelled";
 
 /** How many runs the tenant has of those that it may have. */
@@ -2079,10 +2502,14 @@ export interface ScheduledTimeList {
   nextCursor?: string;
 }
 
+/** What a key may do. `admin` includes the three before it; no other includes another. */
 export type Scope = "read" | "run" | "approve" | "admin" | "operator";
 
+/** A value that can be chosen. */
 export interface SelectOption {
+  /** What the person reads. */
   label: string;
+  /** What the answer has. */
   value: unknown;
 }
 
@@ -2124,6 +2551,7 @@ export interface SpentOfCap {
   usedUsd?: number;
 }
 
+/** Which tools may change the application state. */
 export type StateSavingStrategy = "implicit" | "explicit";
 
 /** `STATE_UPDATE`: the parts named by `keys` were written. */
@@ -2132,6 +2560,7 @@ export interface StateUpdateBody {
   data?: unknown;
   /** The origin of the thread, if it begins here as a copy. */
   forkedFrom?: ForkedFrom;
+  /** The members of the application state that were written; of other updates `queue`, `messages` or `summary`. */
   keys: string[];
   /** A message of the conversation; for the message of a queued run, `keys` contains `queue`. */
   message?: ConversationMessage;
@@ -2141,6 +2570,7 @@ export interface StateUpdateBody {
   patch?: unknown;
   /** The version of the application's state. */
   stateVersion: number;
+  /** The conversation was summed up so far. */
   summary?: Summary;
   /** The messages that are superseded, because the thread went back to before them. */
   superseded?: MessageId[];
@@ -2149,30 +2579,48 @@ export interface StateUpdateBody {
 /** An observation of the type `STATE_UPDATE`. */
 export interface StateUpdateObservation {
   content: StateUpdateBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "STATE_UPDATE";
 }
 
+/** What a settled item left for the items that depend on it and for the answer. */
 export interface StepOutputEntry {
+  /** In Unix milliseconds; absent if it did not complete. */
   completedAt?: number;
+  /** The item's task. */
   description: string;
+  /** The item's result; may be a payload reference in storage. */
   rawResult?: unknown;
+  /** How it ended. */
   status: ItemStatus;
+  /** The item's id. */
   stepId: ItemId;
+  /** `reasoning` if the planner did not say. */
   stepType: StepType;
+  /** Not written by this release. */
   summary?: string;
+  /** The results of its calls. */
   toolResults?: ToolResult[];
 }
 
+/** Whether an item needs tools. */
 export type StepType = "tool" | "reasoning";
 
 export type StreamId = string;
@@ -2196,6 +2644,7 @@ export interface Summary {
   bytes: number;
   /** How many messages it covers. */
   messages: number;
+  /** The text; may be a payload reference in storage. */
   text: string;
   /** The last message that it covers. */
   upto: MessageId;
@@ -2203,23 +2652,31 @@ export interface Summary {
 
 /** A question to a person, as the inbox lists it and `AGENT_SUSPENDED` announced it. */
 export interface Suspension {
+  /** The call that is asked about, or that asks. */
   callId?: CallId;
   /** The effect that the call may have, as far as its tool declares it. */
   class?: ToolClass;
+  /** When it was asked, in Unix milliseconds. */
   createdAt: number;
   /** SHA-256, hex, of the canonical JSON of tool and arguments, or of `plan`: what an approval is bound to. */
   digest?: string;
   /** How long it stays open; with the policy `remind`, also the interval at which it is asked again. */
   expiresAfterMs?: number;
+  /** When it expires, in Unix milliseconds; absent: never. */
   expiresAt?: number;
+  /** What happens then; absent: it never expires. */
   expiryPolicy?: ExpiryPolicy;
+  /** The form of the answer's `value`. */
   feedbackSchema: FeedbackSchema;
   /** Whether repeating the call has its effect only once. */
   idempotent?: boolean;
   /** JSON Schema of the arguments; may be a payload reference in storage. */
   inputSchema?: Record<string, unknown>;
+  /** The todo item whose work waits; absent: the whole run is asked about. */
   itemId?: ItemId;
+  /** Which answers are taken. */
   kind: SuspensionKind;
+  /** The question, as a sentence for people. */
   message: string;
   /** For a plan review, the plan that is to run, with what it may do; may be a payload reference in storage. */
   plan?: PlanForecast;
@@ -2230,14 +2687,21 @@ export interface Suspension {
    * the answer is sent to it.
    */
   remote?: RemoteAsker;
+  /** How it ended; absent while it is open. */
   resolution?: Resolution;
+  /** As the tool declares; absent: it declares none. */
   riskLevel?: RiskLevel;
+  /** The run that waits. */
   runId: RunId;
+  /** Only a pending one takes an answer. */
   status: SuspensionStatus;
+  /** Answers name it. */
   suspensionId: SuspensionId;
+  /** The thread whose run waits. */
   threadId: ThreadId;
   /** The exact arguments; may be a payload reference in storage. */
   toolInput?: unknown;
+  /** The tool of the call. */
   toolName?: string;
   /** The call asked while it runs: it keeps running, and gets the answer. */
   whileRunning?: boolean;
@@ -2250,52 +2714,74 @@ export interface SuspensionFrame {
 
 export type SuspensionId = string;
 
+/** Why a person is asked; the kind decides which answers are taken (docs/POLICY.md). */
 export type SuspensionKind = "approval" | "input" | "in_doubt" | "client_tool" | "budget" | "peer_input" | "peer_auth" | "plan_review" | "pause";
 
+/** Whether a question can still be answered. Each status but the first is final. */
 export type SuspensionStatus = "pending" | "resolved" | "expired" | "cancelled";
 
 /** `SUSPENSION_TIMEOUT`: nobody answered in time. */
 export interface SuspensionTimeoutBody {
   /** After `remind` the question stays open. */
   policy: ExpiryPolicy;
+  /** The question whose time is over. */
   suspensionId: SuspensionId;
 }
 
 /** An observation of the type `SUSPENSION_TIMEOUT`. */
 export interface SuspensionTimeoutObservation {
   content: SuspensionTimeoutBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "SUSPENSION_TIMEOUT";
 }
 
 /** `SYNTHESIS`: the items are settled, and the answer is being written. */
 export interface SynthesisBody {
+  /** Items that have a result. */
   completedItems: number;
+  /** Items that ended without one. */
   failedItems: number;
+  /** Whether it begins or is done. */
   status: SynthesisStatus;
 }
 
 /** An observation of the type `SYNTHESIS`. */
 export interface SynthesisObservation {
   content: SynthesisBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "SYNTHESIS";
 }
@@ -2306,12 +2792,15 @@ export type SynthesisStatus = "started" | "completed";
 /** One layer of the system prompt, as given in a config or a call: a plain string, or text with a tag and variables. */
 export type SystemPrompt = string | SystemPromptLayer;
 
+/** A layer that is more than its text. */
 export interface SystemPromptLayer {
   /** Free text; `{{name}}` is replaced from `variables`. */
   content?: string;
+  /** Where the layer goes; `append` by default. */
   strategy?: MergeStrategy;
   /** The name of a template in the server's configuration. */
   tag?: string;
+  /** What `{{name}}` stands for. */
   variables?: Record<string, string>;
 }
 
@@ -2319,13 +2808,19 @@ export type TaskId = string;
 
 /** `GET /tasks/{taskId}`. */
 export interface TaskResource {
+  /** The id under which the agent is registered here. */
   agentId: string;
+  /** The call whose result it becomes. */
   callId: CallId;
   /** Whether the agent accepted the cancel; absent if it was not cancelled. */
   cancelHeard?: boolean;
+  /** In Unix milliseconds. */
   createdAt: number;
+  /** When its call fails with `timeout` unless the agent has ended it, in Unix milliseconds. */
   deadline: number;
+  /** In Unix milliseconds; absent until it has ended. */
   finishedAt?: number;
+  /** The todo item whose call it is. */
   itemId?: ItemId;
   /** The agent's message with the last change of the task that was recorded. */
   message?: string;
@@ -2333,15 +2828,23 @@ export interface TaskResource {
   nextAskAt?: number;
   /** Why it ended, if not by itself, or why it is not known whether the agent has it. */
   reason?: string;
+  /** The conversation that the agent puts it in; absent until the agent reported one. */
   remoteContextId?: string;
+  /** The agent's own id of it; absent until the agent reported one. */
   remoteTaskId?: string;
   /** The `ToolResult` of its call. */
   result?: Record<string, unknown>;
+  /** The run that waits for it. */
   runId: RunId;
+  /** As this server sees it: a terminal one is final, whatever the agent says later. */
   status: TaskStatus;
+  /** Ours; the agent has another. */
   taskId: TaskId;
+  /** What kind of work it is, in the words of the model; empty if it gave none. */
   taskType: string;
+  /** The thread that delegated it. */
   threadId: ThreadId;
+  /** When anything of it changed last, in Unix milliseconds. */
   updatedAt: number;
 }
 
@@ -2407,40 +2910,57 @@ export interface TenantRunLimits {
 
 /** The terms on which a person is asked. */
 export interface Terms {
+  /** Who may answer; empty = everybody with the scope `approve`. */
   approvers?: string[];
+  /** How long the question stays open; absent: as in the run's settings. */
   expiresAfterMs?: number;
+  /** Whoever shaped the call may not approve it. */
   fourEyes?: boolean;
+  /** What happens when nobody answers in time; absent: as in the run's settings. */
   onExpiry?: ExpiryPolicy;
 }
 
 /** `THOUGHTS`: the thinking of a model before its answer. */
 export interface ThoughtsBody {
+  /** The part of the flow that the call served. */
   phase: Phase;
+  /** The attempt whose thinking it is. */
   streamId: StreamId;
+  /** The thinking as the provider showed it; may be a payload reference in storage. */
   text: string;
 }
 
 /** An observation of the type `THOUGHTS`. */
 export interface ThoughtsObservation {
   content: ThoughtsBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "THOUGHTS";
 }
 
 /** `GET /threads/{id}`. */
 export interface Thread {
+  /** The settings that its runs have unless a call has others. */
   config: ThreadConfig;
   /** The cost of its runs so far; absent if no call had a price. */
   costUsd?: number;
+  /** In Unix milliseconds. */
   createdAt: number;
   /** Absent if the thread is not a copy. */
   forkedFrom?: ForkedFrom;
@@ -2448,11 +2968,15 @@ export interface Thread {
   items?: ItemCounts;
   /** The newest run, begun or not; absent if there was none. */
   lastRun?: LastRun;
+  /** The seq of its newest observation; 0: it has none. */
   lastSeq: number;
+  /** The client's own; not read by the server. */
   metadata: Record<string, unknown>;
   /** The number of open questions to people. */
   openQuestions?: number;
+  /** That of its active run, if there is one. */
   status: ThreadStatus;
+  /** The client's id, or one of the server. */
   threadId: ThreadId;
   /** As a person gave it; without that, the title of the first plan. */
   title: string;
@@ -2464,15 +2988,21 @@ export interface Thread {
 
 /** A thread's `config`. Everything is optional; precedence is call > thread > server. */
 export interface ThreadConfig {
+  /** The name of the core that decides; absent: as on the server. */
   agentCore?: string;
   /** Names or globs; absent = all. */
   enabledTools?: string[];
+  /** Settings of the execution; absent ones are the server's. */
   executionConfig?: ExecutionOverrides;
   /** Newest n messages; 0 = none. */
   historyLimit?: number;
+  /** Merged over the server's persona, member by member. */
   persona?: Persona;
+  /** The model, and the parameters for its adapter. */
   providerConfig?: ProviderConfig;
+  /** Which tools may change the application state; absent: as on the server. */
   stateSavingStrategy?: StateSavingStrategy;
+  /** The thread's layer of the system prompt. */
   systemPrompt?: SystemPrompt;
   /** By tool name or glob. */
   toolPolicy?: Record<string, PolicyAction>;
@@ -2508,80 +3038,127 @@ export type ThreadStatus = "idle" | "running" | "suspended" | "waiting" | "faile
 
 /** `TITLE`: the title of the plan. A thread without a title takes it, and keeps it. */
 export interface TitleBody {
+  /** At most ten words. */
   title: string;
 }
 
 /** An observation of the type `TITLE`. */
 export interface TitleObservation {
   content: TitleBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "TITLE";
 }
 
+/** A step of the plan, with what became of it. */
 export interface TodoItem {
+  /** The calls that started, with the arguments that ran. */
   actualToolCalls?: ToolCall[];
+  /** In Unix milliseconds. */
   createdTimestamp: number;
+  /** The items that must end before it begins. */
   dependencies?: ItemId[];
+  /** The task, in the planner's words. */
   description: string;
+  /** What its result should be, in the planner's words. */
   expectedOutcome?: string;
+  /** Unique in its plan, as the planner wrote it. */
   id: ItemId;
   /** Why it failed or was cancelled. */
   reason?: string;
   /** It was completed before and is redone: a person is asked about its calls that are not idempotent. */
   redone?: boolean;
+  /** The tools that it must have called successfully to be complete; no globs. */
   requiredTools?: string[];
   /** May be a payload reference in storage. */
   result?: unknown;
+  /** The run that works on it or ended it; absent until one does. */
   runId?: RunId;
+  /** How far it is. */
   status: ItemStatus;
+  /** Absent: the planner did not say. */
   stepType?: StepType;
+  /** Not written by this release: the observations `THOUGHTS` have them. */
   thoughts?: unknown[];
+  /** The calls that its model asked for, with the arguments as the model wrote them. */
   toolCalls?: ToolCall[];
+  /** The results of its calls that have one. */
   toolResults?: ToolResult[];
+  /** What happens if a required tool was not called; absent: `strict`. */
   toolValidationMode?: ToolValidationMode;
+  /** When anything of it changed last, in Unix milliseconds. */
   updatedTimestamp: number;
+  /** Whether it called each of its required tools; absent until it is complete, and without such tools. */
   validationStatus?: ValidationStatus;
 }
 
+/** One change of one item. */
 export interface TodoItemChange {
+  /** The item after the change; absent if it was removed. */
   item?: TodoItem;
+  /** The item that changed. */
   itemId: ItemId;
+  /** The item before the change; absent if it was added. */
   previousItem?: TodoItem;
+  /** When it changed, in Unix milliseconds. */
   timestamp: number;
+  /** Says which of `item` and `previousItem` there are. */
   type: ChangeType;
 }
 
 /** The `changes` of a `PLAN_UPDATE`: the last three members repeat `changes` by kind. */
 export interface TodoListChanges {
+  /** Those of the kind `added`. */
   added: TodoItemChange[];
+  /** All changes, in the order in which they were made. */
   changes: TodoItemChange[];
+  /** Those of the kind `modified`. */
   modified: TodoItemChange[];
+  /** Those of the kind `removed`. */
   removed: TodoItemChange[];
+  /** In Unix milliseconds, the same for all of them. */
   timestamp: number;
 }
 
 /** A piece of text on its way; never stored, has no seq. */
 export interface Token {
+  /** The text. */
   data: string;
   /** UTF-8 bytes of this (stream, token type) before this piece. */
   offset: number;
+  /** The part of the flow that the call serves. */
   phase: Phase;
+  /** The run that the call is made for. */
   runId: RunId;
+  /** The task of that item. */
   stepDescription?: string;
+  /** The todo item of the step. */
   stepId?: ItemId;
+  /** The attempt that writes: another attempt begins from offset 0. */
   streamId: StreamId;
+  /** The thread of the run. */
   threadId: ThreadId;
+  /** Whose words these are. */
   tokenType: TokenType;
+  /** The W3C trace id of the run. */
   traceId: string;
+  /** Always `TOKEN`. */
   type: TokenKind;
 }
 
@@ -2590,14 +3167,19 @@ export interface TokenFrame {
   data: Token;
 }
 
+/** The `type` of a token. */
 export type TokenKind = "TOKEN";
 
+/** Whose words a token has, by the part of the flow and whether it is thinking. */
 export type TokenType = "PLANNING_LLM_THINKING" | "PLANNING_LLM_RESPONSE" | "EXECUTION_LLM_THINKING" | "EXECUTION_LLM_RESPONSE" | "SYNTHESIS_LLM_THINKING" | "SYNTHESIS_LLM_RESPONSE";
 
 /** A call that the agent decided on. */
 export interface ToolCall {
+  /** An object, unless the model wrote something else. */
   arguments: unknown;
+  /** Names the call everywhere in this server. */
   callId: CallId;
+  /** The name as the model wrote it, also of a tool that does not exist. */
   toolName: string;
 }
 
@@ -2607,86 +3189,124 @@ export interface ToolCallBody {
   iteration: number;
   /** Absent: no model asked for these calls. */
   streamId?: StreamId;
+  /** As the model wrote them, in its order. */
   toolCalls: ToolCall[];
 }
 
 /** An observation of the type `TOOL_CALL`. */
 export interface ToolCallObservation {
   content: ToolCallBody;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "TOOL_CALL";
 }
 
+/** The effect that a call may have: what may be done about it without a person depends on this. */
 export type ToolClass = "read" | "write" | "external" | "irreversible";
 
+/** Why a tool call failed, as the model reads it. */
 export interface ToolError {
   /** A code of docs/ERRORS.md, or one of the tool's own. */
   code: string;
+  /** A sentence for the model. */
   message: string;
+  /** A JSON Pointer to the argument that is wrong; absent if none is. */
   pointer?: string;
 }
 
 /** An observation of the type `TOOL_EXECUTION`. */
 export interface ToolExecutionObservation {
   content: ToolResult;
+  /** Unique in all threads. */
   id: ObservationId;
+  /** Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any. */
   metadata?: unknown;
+  /** The todo item that it belongs to; absent: it belongs to the run as a whole. */
   parentId?: ItemId;
   /** Empty, like `traceId`, if no run was active: for changes that people made on an idle thread. */
   runId: RunId;
+  /** Its position in the log of its thread: from 1, without gaps, durable before it is sent. */
   seq: number;
+  /** The thread in whose log it stands. */
   threadId: ThreadId;
+  /** When it was recorded, in Unix milliseconds. */
   timestamp: number;
+  /** One line for people, in English. */
   title: string;
+  /** The W3C trace id of the run. */
   traceId: string;
   type: "TOOL_EXECUTION";
 }
 
 /** What the policy will decide about a tool's calls. */
 export interface ToolForecast {
+  /** The effect that the tool declares. */
   class: ToolClass;
   /** Rules that decide instead, depending on the arguments; those that ask come first, then those that deny. */
   conditions?: ConditionalRuling[];
+  /** Whether repeating a call has its effect only once. */
   idempotent: boolean;
   /** There are more such rules than are listed. */
   moreConditions?: boolean;
   /** The decision if none of `conditions` holds. */
   policy: Ruling;
+  /** Absent: the tool declares none. */
   riskLevel?: RiskLevel;
+  /** A tool that is enabled for the run. */
   toolName: string;
 }
 
 /** The result of a call; exactly one per call. */
 export interface ToolResult {
+  /** The call that it ends. */
   callId: CallId;
+  /** How long its last attempt ran, in milliseconds; 0: it was not made. */
   durationMs: number;
+  /** Why the call failed or was not made. */
   error?: ToolError;
   /** For an approved call: the arguments that its tool was called with. */
   executed?: Executed;
+  /** What the tool said besides its output, such as `{"sources": […]}`. */
   metadata?: unknown;
+  /** What the tool returned; may be a payload reference in storage. */
   output?: unknown;
+  /** Says whether there is an output or an error. */
   status: ToolStatus;
+  /** The name as the model wrote it. */
   toolName: string;
 }
 
 /** The definition of a tool. */
 export interface ToolSpec {
+  /** The effect that a call has unless its arguments say otherwise. */
   class: ToolClass;
+  /** What it does and when to use it, for the model. */
   description: string;
   /** Declares that repeating a call under the same key has its effect only once, so it may be repeated after a crash. */
   idempotent: boolean;
+  /** JSON Schema of the arguments; calls that do not fit it never start. */
   inputSchema: unknown;
+  /** What a model calls it by: unique among the tools of a thread. */
   name: string;
+  /** JSON Schema of the output; a result that does not fit it becomes an error. */
   outputSchema?: unknown;
+  /** Shown to the person who is asked about a call. */
   riskLevel?: RiskLevel;
   /** How long one execution may take. */
   timeoutMs: number;
@@ -2703,7 +3323,9 @@ export type ToolStanding = "offered" | "changed" | "denied" | "shadowed" | "refu
 
 /** A tool call begins: its arguments are judged, and it is about to be made. Not stored: its result is. */
 export interface ToolStarted {
+  /** From 1; a retry of the same call has the next one. */
   attempt: number;
+  /** The call, as observations name it. */
   callId: CallId;
   /** SHA-256, hex, of tool and arguments, where a person approved them. */
   digest?: string;
@@ -2711,9 +3333,13 @@ export interface ToolStarted {
   parentId?: ItemId;
   /** What was decided about it, and by which rule. */
   policy?: Ruling;
+  /** The run that calls. */
   runId: RunId;
+  /** The thread whose run calls. */
   threadId: ThreadId;
+  /** In Unix milliseconds. */
   timestamp: number;
+  /** The name as the model wrote it. */
   toolName: string;
 }
 
@@ -2722,8 +3348,10 @@ export interface ToolStartedFrame {
   data: ToolStarted;
 }
 
+/** How a tool call ended, for the model. */
 export type ToolStatus = "success" | "error" | "skipped";
 
+/** What happens to an item that ends without a call of each of its required tools. */
 export type ToolValidationMode = "strict" | "advisory";
 
 /** A past call, as it was decided and as it would be. */
@@ -2736,10 +3364,13 @@ export interface TriedCall {
   toolName: string;
 }
 
+/** The tokens of one or more model calls, as the providers count them. */
 export interface Usage {
   /** Included in the input. */
   cachedInputTokens?: number;
+  /** Those of the prompt, cached ones included. */
   inputTokens?: number;
+  /** Those of the reply, thinking included. */
   outputTokens?: number;
   /** Included in the output. */
   thinkingTokens?: number;
@@ -2769,6 +3400,7 @@ export interface UsageRowList {
   nextCursor?: string;
 }
 
+/** Whether an item called each of its required tools. */
 export type ValidationStatus = "passed" | "failed" | "skipped";
 
 /** The name and the version of this server. */
@@ -2830,7 +3462,9 @@ export interface Whoami {
 
 /** `PLAN`: the plan, as clients read it. */
 export interface WholePlan {
+  /** The text, for people and for the next prompt. */
   plan: string;
+  /** Moves with the plan, not with the status of its items. */
   planVersion: number;
   /** The reply of the model. */
   rawOutput: string;
@@ -2842,10 +3476,13 @@ export interface WholePlan {
 
 /** `PLAN_UPDATE`: the changes of the plan, as clients read them. */
 export interface WholePlanUpdate {
+  /** What differs from the version before. */
   changes: TodoListChanges;
   /** Present if the text changed. */
   plan?: string;
+  /** The version that the plan has now. */
   planVersion: number;
+  /** Who changed it. */
   source: PlanSource;
   /** In execution order. */
   todoList: TodoItem[];

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Core;
 use super::pes::Pes;
 
+/// `pes` and `react`, in that order.
 pub fn all() -> Vec<Arc<dyn Core>> {
     vec![Arc::new(Pes::planned()), Arc::new(Pes::react())]
 }

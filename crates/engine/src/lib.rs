@@ -11,7 +11,11 @@
 //! database.
 //!
 //! [`cores::all`] are the cores that come with the server: [`pes`] with a plan and without. [`simple`] is the short way
-//! to write a core, [`machine`] the long one.
+//! to write a core, [`machine`] the long one. The feature `internals` shows parsers and prompts to the tests of this repository;
+//! nothing is promised there.
+
+#![warn(missing_docs)]
+#![cfg_attr(feature = "internals", allow(missing_docs, reason = "it shows what only tests read"))]
 
 pub mod cores;
 pub mod domain;
@@ -19,8 +23,14 @@ pub mod effect;
 pub mod event;
 pub mod history;
 pub mod machine;
+#[cfg(not(feature = "internals"))]
+mod parse;
+#[cfg(feature = "internals")]
 pub mod parse;
 pub mod pes;
+#[cfg(not(feature = "internals"))]
+mod prompt;
+#[cfg(feature = "internals")]
 pub mod prompt;
 pub mod simple;
 pub mod step;
@@ -30,4 +40,6 @@ pub use machine::{
     Core, HistoryQuery, Invocation, Loaded, Machine, PastCall, PeerCallInput, Prompt, PromptMaterial, PromptNeeds,
     SummaryExtent,
 };
+pub use parse::tags::TagFilter;
+pub use prompt::{PartKind, PromptPart, parts as prompt_parts};
 pub use world::{Allowance, CapRoom, ModelBook, Remaining, Reservation, RunAdmission, Stamp, Toolbox, World};

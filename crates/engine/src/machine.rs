@@ -130,10 +130,13 @@ pub trait Machine: Send + Sync {
 /// A thread's state as it is stored: a small head, and the rows that are loaded with it.
 #[derive(Clone, Debug)]
 pub struct Loaded {
+    /// The thread whose state it is.
     pub thread_id: ThreadId,
     /// The core's own small JSON text; empty for a new thread.
     pub head: String,
+    /// Those whose [`Keep`](crate::step::Keep) says so; the core asks for others when it needs them.
     pub rows: Vec<Row>,
+    /// The seq of its newest observation; 0 for a new thread.
     pub last_seq: i64,
 }
 
@@ -147,10 +150,13 @@ impl Loaded {
 /// A past model call, as the log and the rows describe it; with payload references.
 #[derive(Clone, Debug)]
 pub struct PastCall {
+    /// The thread whose call it was.
     pub thread_id: ThreadId,
+    /// The run whose call it was, with its settings.
     pub run: Run,
     /// The item whose step it was.
     pub item: Option<ItemId>,
+    /// How the call began: its phase, its model and its attempt.
     pub begun: LlmStreamStartBody,
     /// The plan just before it.
     pub plan: ShownPlan,
@@ -171,7 +177,9 @@ pub struct PastCall {
 /// What must be read from the store to render a prompt when an effect is performed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PromptNeeds {
+    /// Large values of the state that stand in the prompt.
     pub payloads: Vec<PayloadId>,
+    /// The messages before this run's own; `None`: the prompt has none.
     pub history: Option<HistoryQuery>,
 }
 
@@ -179,7 +187,9 @@ pub struct PromptNeeds {
 /// are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HistoryQuery {
+    /// How many of the newest messages are read.
     pub newest: u32,
+    /// All messages after this one are read, too; `None`: only the newest.
     pub since: Option<MessageId>,
     /// Runs whose messages are excluded: runs that have not begun, each with one message.
     pub except: Vec<RunId>,
@@ -198,6 +208,7 @@ impl HistoryQuery {
 /// What was read for [`PromptNeeds`].
 #[derive(Clone, Debug, Default)]
 pub struct PromptMaterial {
+    /// The values that were asked for, by their ids.
     pub payloads: Payloads,
     /// Oldest first.
     pub history: Vec<ConversationMessage>,
@@ -206,6 +217,7 @@ pub struct PromptMaterial {
 /// The result of rendering the prompt of a `CallModel`.
 #[derive(Clone, Debug)]
 pub enum Prompt {
+    /// The request, as it is sent.
     Call(Box<ModelRequest>),
     /// Nothing is sent: this part of the conversation must be summed up first.
     Overflows(SummaryExtent),
@@ -216,14 +228,18 @@ pub enum Prompt {
 pub struct SummaryExtent {
     /// The last of them.
     pub upto: MessageId,
+    /// How many they are.
     pub messages: usize,
+    /// Their length together.
     pub bytes: u64,
 }
 
 /// Everything that is needed to perform a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Invocation {
+    /// The call to make.
     pub call_id: CallId,
+    /// The tool that the registry knows by this name.
     pub tool_name: String,
     /// May hold payload references.
     pub arguments: Value,
@@ -234,9 +250,13 @@ pub struct Invocation {
     /// The settings of its run, if the policy decided about it in an earlier commit: before it is made, the policy of now must
     /// not deny it. `None`: the policy has just decided.
     pub judged_before: Option<Arc<RunSettings>>,
+    /// The run that the call belongs to.
     pub run_id: RunId,
+    /// The todo item whose step asked for it.
     pub item_id: Option<ItemId>,
+    /// The caller's own id of its user.
     pub user_id: Option<String>,
+    /// The trace headers to send with it.
     pub trace: CallTrace,
     /// The same for every attempt of this call.
     pub idempotency_key: String,
@@ -247,6 +267,7 @@ pub struct Invocation {
 /// Everything that is needed to perform an action of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerCallInput {
+    /// The task, with the action that is due.
     pub task: Task,
     /// The request to the agent; may hold payload references. `Null` if the call is no longer loaded.
     pub arguments: Value,
@@ -254,6 +275,8 @@ pub struct PeerCallInput {
     pub digest: Option<String>,
     /// As in [`Invocation`], for the first message of a task.
     pub judged_before: Option<Arc<RunSettings>>,
+    /// The caller's own id of its user.
     pub user_id: Option<String>,
+    /// The trace headers to send with the request.
     pub trace: CallTrace,
 }

@@ -18,8 +18,10 @@ use serde_json::Value;
 
 use crate::domain::run::Run;
 use crate::domain::tool::CallRecord;
-use crate::parse::CallDraft;
 
+pub use crate::parse::CallDraft;
+
+/// A core that decides by one function of what has happened in the run.
 pub trait SimpleCore: Send + Sync + 'static {
     /// The name by which a thread's `agentCore` refers to it.
     fn name(&self) -> &str;
@@ -30,11 +32,15 @@ pub trait SimpleCore: Send + Sync + 'static {
     fn next(&self, transcript: &Transcript<'_>) -> Next;
 }
 
+/// What a run does next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     /// The model is called, with the tools that the run may use. Its prompt has the conversation, the run's query, the
     /// turns since, and this text, if any.
-    AskModel { text: Option<String> },
+    AskModel {
+        /// Added to the prompt behind the turns, as a message of the engine; `None`: nothing is added.
+        text: Option<String>,
+    },
     /// These calls are judged by the policy, as any are, and run: one after the other, or in parallel if all of them
     /// only read. The model sees their results when it is called again. An empty list is a failure.
     CallTools(Vec<CallDraft>),
@@ -67,15 +73,23 @@ pub struct Transcript<'a> {
 /// A model's complete reply. Replies that are empty or cut off are not passed on: the model is asked again.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
+    /// The text besides its calls; empty if it only called tools.
     pub text: &'a str,
     /// The calls that it requests.
     pub calls: &'a [CallDraft],
 }
 
+/// One thing that has happened in a run.
 #[derive(Clone, Debug)]
 pub enum Turn<'a> {
     /// What the model replied, if it was called, and the calls that were made then, with their results.
-    Model { text: &'a Value, calls: Vec<&'a CallRecord> },
+    Model {
+        /// The text of the reply; may be a payload reference, and is `null` if the calls were made without the
+        /// model.
+        text: &'a Value,
+        /// The calls that were made then, with their results as far as they have ended.
+        calls: Vec<&'a CallRecord>,
+    },
     /// A text for the model, from [`Next::AskModel`].
     Text(&'a str),
 }

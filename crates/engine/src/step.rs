@@ -23,6 +23,7 @@ pub struct Step {
     pub head: Option<String>,
     /// Rows that are new or changed, each at most once.
     pub rows: Vec<Row>,
+    /// What happened, in order: each becomes the next observation of the thread.
     pub records: Vec<Record>,
     /// Runs whose resource changed, as they are now (they are in `rows` too); clients get a `run` frame for each. If a
     /// run's caller status changed, `caller_status` has the new one and `since` the time of the change; the run is listed
@@ -30,6 +31,7 @@ pub struct Step {
     pub runs: Vec<Run>,
     /// Large values made by this step (they are in `rows` too), so that live readers need not fetch them.
     pub payloads: Vec<(PayloadId, Arc<Value>)>,
+    /// The thread's status after the step.
     pub status: ThreadStatus,
     /// A new title for the thread.
     pub title: Option<String>,
@@ -48,6 +50,7 @@ pub struct Step {
 /// A part of a thread's state that is written on its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
+    /// The table of rows that it stands in.
     pub kind: RowKind,
     /// Unique within thread and kind.
     pub id: String,
@@ -55,6 +58,7 @@ pub struct Row {
     /// For calls, turns, messages, runs, questions and tasks it is the thread's counter, which only grows. A removed
     /// item has a number of that counter too, because it is compared with [`Step::floor`].
     pub ord: i64,
+    /// Whether it is loaded with the thread.
     pub keep: Keep,
     /// JSON text.
     pub body: String,
@@ -106,6 +110,7 @@ pub enum RowKind {
 }
 
 impl RowKind {
+    /// In the order of their codes.
     pub const ALL: [RowKind; 18] = [
         RowKind::Run,
         RowKind::Message,
@@ -127,9 +132,11 @@ impl RowKind {
         RowKind::PromptWriter,
     ];
 
+    /// The number that databases store.
     pub fn code(self) -> i16 {
         self as i16
     }
+    /// `None`: a kind of a later release.
     pub fn of_code(code: i16) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
@@ -150,9 +157,11 @@ pub enum Keep {
 }
 
 impl Keep {
+    /// The number that databases store.
     pub fn code(self) -> i16 {
         self as i16
     }
+    /// `None`: a value of a later release.
     pub fn of_code(code: i16) -> Option<Self> {
         [Keep::Never, Keep::Always, Keep::UntilFloor, Keep::Superseded].into_iter().find(|keep| keep.code() == code)
     }

@@ -18,7 +18,9 @@ use crate::domain::usage::{CapSet, Nanos, Price};
 /// The time, the randomness and the lease of a transition. The same state, stamp and event give the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
+    /// The time of every record of the transition.
     pub now: Millis,
+    /// All ids of the transition derive from it: never the same for two transitions of a thread.
     pub seed: u64,
     /// The lease epoch that the committer holds. `None`: it holds no lease, so nothing may become `Running`.
     pub holder: Option<i64>,
@@ -26,10 +28,15 @@ pub struct Stamp {
 
 /// What decisions may read besides the state: data, never IO.
 pub struct World<'a> {
+    /// What may be called, and what the policy says.
     pub tools: &'a dyn Toolbox,
+    /// What is known about models and their prices.
     pub models: &'a dyn ModelBook,
+    /// The limits of the server that decisions keep.
     pub limits: &'a Limits,
+    /// What the caps on spending leave for this thread.
     pub allowance: &'a Allowance,
+    /// Whether a run may begin now.
     pub admission: RunAdmission,
 }
 
@@ -37,12 +44,16 @@ pub struct World<'a> {
 /// check this begins every run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunAdmission {
+    /// It may begin at once.
     #[default]
     Now,
     /// Its tenant has as many runs in progress as allowed: the run waits until the thread is woken and may begin it.
     Later,
     /// The run is refused: `most` threads of its tenant are waiting already, and no more may.
-    Refused { most: usize },
+    Refused {
+        /// How many threads of the tenant may wait.
+        most: usize,
+    },
 }
 
 /// What the spending caps allow a thread to use: caps apply to many threads together, so the state does not know it.
@@ -63,6 +74,7 @@ pub enum Allowance {
 pub struct CapRoom {
     /// In billionths of a US dollar.
     pub cost: Remaining,
+    /// Input and output together.
     pub tokens: Remaining,
 }
 
@@ -80,10 +92,15 @@ pub struct Remaining {
 /// The most that a model call in flight may use, reserved under the caps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reservation {
+    /// The attempt that it is for.
     pub stream: StreamId,
+    /// In billionths of a US dollar.
     pub cost: Nanos,
+    /// Input and output together.
     pub tokens: i64,
+    /// When it was reserved, in Unix milliseconds: decides the day and the month that it counts for.
     pub at: Millis,
+    /// The caps that it counts for.
     pub caps: CapSet,
     /// The name of the key that requested its run.
     pub key: Option<String>,

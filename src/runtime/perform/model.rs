@@ -17,8 +17,8 @@ use crate::domain::model::{Delta, FailureKind, ModelFailure, ModelReply, ModelRe
 use crate::domain::prompt;
 use crate::domain::tokens;
 use crate::domain::tool::ToolSpec;
+use crate::engine::TagFilter;
 use crate::engine::event::{Event, ModelEvent};
-use crate::engine::parse::tags::TagFilter;
 use crate::failpoint;
 use crate::live::{Channel, Hub, StreamHead, StreamPublisher};
 use crate::poll_gate::PollGate;

@@ -28,17 +28,21 @@ pub(super) use log::{LogReader, fold_to};
 #[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventsPage {
+    /// Oldest first.
     pub items: Vec<Observation>,
     /// The `after` of the next page; absent on the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
+    /// The seq of the thread's newest observation, also if it is on another page.
     pub last_seq: i64,
+    /// The seq of the oldest observation that is kept.
     pub min_seq: i64,
 }
 
 /// Where a feed begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
+    /// Behind this seq; 0: from the beginning.
     Seq(i64),
     /// Live only.
     Latest,
@@ -53,6 +57,7 @@ impl Default for After {
 /// What a feed sends. By default all observations from the beginning of the log, and without an end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FeedAsk {
+    /// Where it begins.
     pub after: After,
     /// Empty = all.
     pub types: Vec<ObservationType>,

@@ -31,20 +31,25 @@ pub(crate) use read::{legible_run, resource, stored};
 /// The body of `process`, plus what headers say.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessAsk {
+    /// What the user asks.
     pub query: String,
     /// The metadata of the user's message.
     pub metadata: Option<Map<String, Value>>,
+    /// The caller's own id of its user: tools get it.
     pub user_id: Option<String>,
+    /// The caller's own id of a session; it is stored with the run.
     pub session_id: Option<String>,
     /// The client's name for the trace: a W3C trace id, or any text.
     pub trace_id: Option<String>,
     /// The trace context of the request; absent = a new trace.
     pub trace: Option<RequestTrace>,
+    /// What happens if a run of the thread is active.
     pub on_busy: OnBusy,
     /// Messages from elsewhere that precede the query, oldest first; only for a thread that begins with this query.
     pub history: Vec<HistoryMessage>,
     /// The position in the thread's conversation at which the query continues it; absent: its end.
     pub continue_at: Option<ContinueAt>,
+    /// Settings of this run, which win over those of the thread.
     pub options: CallOptions,
     /// A push receiver of the run's changes, and the protocol version that its client speaks.
     pub push: Option<(PushConfig, Version)>,
@@ -60,7 +65,9 @@ pub struct ProcessAsk {
 /// A message that comes with the answer to a suspension and joins the conversation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplyMessage {
+    /// The text of the message.
     pub content: String,
+    /// What the message has besides its text.
     pub metadata: Option<Map<String, Value>>,
     /// The message is not the answer but says something more, which changes the course of the run.
     pub steers: bool,
@@ -73,8 +80,11 @@ pub struct ReplyMessage {
 /// A push receiver for the changes of a run. `version` is the protocol version that the client speaks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PushRegistration {
+    /// The run whose changes are sent.
     pub run: RunId,
+    /// Where they are sent, and how the receiver knows the sender.
     pub config: PushConfig,
+    /// The version of the protocol that the receiver speaks.
     pub version: Version,
 }
 
@@ -82,11 +92,15 @@ pub struct PushRegistration {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {
+    /// The run that was started or moved.
     pub run_id: RunId,
+    /// The thread of that run.
     pub thread_id: ThreadId,
+    /// How far the run was when the request was committed, or when a wait for it ended.
     pub status: RunStatus,
     /// Where the thread's events are.
     pub events_url: String,
+    /// Where the run is.
     pub run_url: String,
     /// The open questions of the run, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -98,6 +112,7 @@ pub struct Receipt {
 #[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenQuestion {
+    /// As it was announced.
     #[serde(flatten)]
     pub asked: AskedQuestion,
     /// Its place in the page for people; absent where no address is known under which they reach this server.
@@ -105,9 +120,11 @@ pub struct OpenQuestion {
     pub url: Option<String>,
 }
 
+/// What a cancel did, as its request answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CancelReceipt {
+    /// The runs that end or have ended by it.
     pub run_ids: Vec<RunId>,
     /// It was over before: nothing had to be done.
     #[serde(skip)]
@@ -137,6 +154,7 @@ pub enum WaitsFor {
 /// The result of waiting for a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waited {
+    /// The run when the wait ended.
     pub run: RunResource,
     /// The open questions.
     pub suspensions: Vec<Value>,

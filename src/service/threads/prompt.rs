@@ -13,8 +13,8 @@ use crate::domain::prompt::digest;
 use crate::domain::run::Run;
 use crate::engine::PastCall;
 use crate::engine::history::ShownPlan;
-use crate::engine::prompt::{PromptPart, parts};
 use crate::engine::step::{Row, RowKind};
+use crate::engine::{PromptPart, prompt_parts};
 use crate::runtime::rows::read;
 use crate::service::pages::{Entries, Observations};
 use crate::service::{Result, Service, feed, fork};
@@ -84,7 +84,7 @@ pub async fn prompt(service: &Service, caller: &Caller, id: &ThreadId, stream: &
         input_tokens: figures.as_ref().map(|figures| figures.input_tokens),
         cached: figures.map(|figures| figures.cached_input_tokens),
         tools: found.request.tools.iter().map(|tool| tool.name.clone()).collect(),
-        parts: parts(&found.request, &settings),
+        parts: prompt_parts(&found.request, &settings),
     })
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
+# What the active run does.
 AgentPhase: TypeAlias = Literal["idle", "planning", "refining", "executing", "synthesizing"]
 
 BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
@@ -13,6 +14,7 @@ CallId: TypeAlias = str
 # The status of a call.
 CallStatus: TypeAlias = Literal["ready", "running", "parked", "atPeer", "done"]
 
+# What happened to an item in a change of the plan.
 ChangeType: TypeAlias = Literal["added", "modified", "removed"]
 
 # The outcome of a check.
@@ -20,6 +22,7 @@ CheckStatus: TypeAlias = Literal["ok", "key_refused", "model_unknown", "unreacha
 
 Code: TypeAlias = Literal["malformed", "unauthorized", "forbidden", "not_an_approver", "four_eyes", "origin_refused", "host_refused", "not_found", "method_not_allowed", "request_timeout", "thread_busy", "schedule_exists", "thread_exists", "key_exists", "key_overlap", "server_exists", "thread_quarantined", "not_quarantined", "already_resolved", "approval_mismatch", "run_cancelled", "run_finished", "finished_item", "item_in_progress", "plan_not_editable", "suspended", "nothing_to_pause", "request_in_progress", "on_hold", "expired", "history_compacted", "precondition_failed", "body_too_large", "unsupported_media_type", "invalid", "idempotency_mismatch", "import_invalid", "plan_invalid", "too_many_items", "state_too_large", "too_many_documents", "precondition_required", "queue_full", "too_many_requests", "spend_cap_reached", "headers_too_large", "internal", "too_many_connections", "store_unavailable", "provider_saturated", "issuer_unavailable", "secret_unreadable", "draining", "plan_unreadable", "task_refused", "model_failed", "model_refused", "step_failed", "synthesis_failed", "quarantined", "unreadable_state", "prompt_too_long", "reply_too_large", "budget_exceeded", "plan_rejected", "suspension_timed_out"]
 
+# How a question ended.
 Decision: TypeAlias = Literal["approved", "modified", "rejected", "answered", "retry", "done", "skip", "abort", "resumed", "expired", "cancelled"]
 
 # What happens when nobody answers in time.
@@ -30,20 +33,25 @@ Forever: TypeAlias = Literal["forever"]
 # Who sent a message of a conversation from elsewhere.
 HistoryRole: TypeAlias = Literal["user", "assistant"]
 
+# What is done about a call in doubt.
 InDoubtAction: TypeAlias = Literal["retry", "done", "skip", "abort"]
 
+# What a person fills in, and how a client shows it.
 InputType: TypeAlias = Literal["boolean", "text", "select", "multiselect", "number", "date", "datetime", "file", "confirm", "custom"]
 
 ItemId: TypeAlias = str
 
+# How far a todo item is.
 ItemStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "cancelled", "waiting"]
 
 McpHealth: TypeAlias = Literal["starting", "ready", "down", "disabled"]
 
+# Where a layer of the system prompt goes.
 MergeStrategy: TypeAlias = Literal["append", "prepend"]
 
 MessageId: TypeAlias = str
 
+# Who speaks in a message of a conversation.
 MessageRole: TypeAlias = Literal["USER", "AI", "SYSTEM", "TOOL"]
 
 ObservationId: TypeAlias = str
@@ -53,8 +61,10 @@ ObservationType: TypeAlias = Literal["RUN_STARTED", "INTENT", "TITLE", "PLAN", "
 # What happens when a run's budget is spent.
 OnBudget: TypeAlias = Literal["stop", "ask"]
 
+# What happens to a request while a run of its thread is active.
 OnBusy: TypeAlias = Literal["enqueue", "steer", "interrupt", "reject"]
 
+# How a run goes on when a todo item has failed.
 OnItemFailure: TypeAlias = Literal["continue", "replan", "stop"]
 
 # An argument that is missing or cannot be compared (a text with a number) counts against the call: the condition
@@ -81,6 +91,7 @@ PlanReview: TypeAlias = Literal["off", "risky", "always"]
 # Who changed the plan.
 PlanSource: TypeAlias = Literal["planner", "refinement", "agent", "user"]
 
+# What happens to a call that a rule is about; the order is that of strictness.
 PolicyAction: TypeAlias = Literal["auto", "ask", "deny"]
 
 # The purpose of a model call that is not a step of the run itself.
@@ -96,6 +107,7 @@ QueuedReason: TypeAlias = Literal["tenant_busy"]
 # cut short; `metadata.errors` lists which. `error`: it failed.
 ResultStatus: TypeAlias = Literal["success", "partial", "error"]
 
+# How much harm a call may do, as its tool declares or a rule says; shown to the person who decides.
 RiskLevel: TypeAlias = Literal["low", "medium", "high", "critical"]
 
 # Whose rule it is, from the widest to the narrowest; `default`: no rule applied.
@@ -103,23 +115,29 @@ RuleScope: TypeAlias = Literal["default", "server", "tenant", "thread"]
 
 RunId: TypeAlias = str
 
+# How far a run is. Each of the last three is final.
 RunStatus: TypeAlias = Literal["queued", "running", "suspended", "waiting", "completed", "failed", "cancelled"]
 
+# What a key may do. `admin` includes the three before it; no other includes another.
 Scope: TypeAlias = Literal["read", "run", "approve", "admin", "operator"]
 
 # What each cap is about.
 SpendCap: TypeAlias = Literal["tenantDay", "tenantMonth", "keyDay", "keyMonth", "tenantDayTokens", "tenantMonthTokens", "keyDayTokens", "keyMonthTokens", "serverDay", "serverMonth", "serverDayTokens", "serverMonthTokens"]
 
+# Which tools may change the application state.
 StateSavingStrategy: TypeAlias = Literal["implicit", "explicit"]
 
+# Whether an item needs tools.
 StepType: TypeAlias = Literal["tool", "reasoning"]
 
 StreamId: TypeAlias = str
 
 SuspensionId: TypeAlias = str
 
+# Why a person is asked; the kind decides which answers are taken (docs/POLICY.md).
 SuspensionKind: TypeAlias = Literal["approval", "input", "in_doubt", "client_tool", "budget", "peer_input", "peer_auth", "plan_review", "pause"]
 
+# Whether a question can still be answered. Each status but the first is final.
 SuspensionStatus: TypeAlias = Literal["pending", "resolved", "expired", "cancelled"]
 
 # The progress of the synthesis.
@@ -138,19 +156,25 @@ ThreadMode: TypeAlias = Literal["new", "fixed"]
 # after repeated crashes.
 ThreadStatus: TypeAlias = Literal["idle", "running", "suspended", "waiting", "failed", "quarantined"]
 
+# The `type` of a token.
 TokenKind: TypeAlias = Literal["TOKEN"]
 
+# Whose words a token has, by the part of the flow and whether it is thinking.
 TokenType: TypeAlias = Literal["PLANNING_LLM_THINKING", "PLANNING_LLM_RESPONSE", "EXECUTION_LLM_THINKING", "EXECUTION_LLM_RESPONSE", "SYNTHESIS_LLM_THINKING", "SYNTHESIS_LLM_RESPONSE"]
 
+# The effect that a call may have: what may be done about it without a person depends on this.
 ToolClass: TypeAlias = Literal["read", "write", "external", "irreversible"]
 
 # Whether agents may be offered it.
 ToolStanding: TypeAlias = Literal["offered", "changed", "denied", "shadowed", "refused"]
 
+# How a tool call ended, for the model.
 ToolStatus: TypeAlias = Literal["success", "error", "skipped"]
 
+# What happens to an item that ends without a call of each of its required tools.
 ToolValidationMode: TypeAlias = Literal["strict", "advisory"]
 
+# Whether an item called each of its required tools.
 ValidationStatus: TypeAlias = Literal["passed", "failed", "skipped"]
 
 # The events that a webhook can be sent.
@@ -160,18 +184,27 @@ WebhookEvent: TypeAlias = Literal["run.finished", "run.failed", "suspension.requ
 class A2aTaskBody(TypedDict):
     """`A2A_TASK`: the state of a task that another agent works on."""
 
+    # The id under which the agent is registered here.
     agentId: str
+    # The call whose result it becomes.
     callId: CallId
+    # When its call fails with `timeout` unless the agent has ended it, in Unix milliseconds.
     deadline: int
     # The agent's last message.
     message: NotRequired[str]
     # Why it ended, if not by itself, or why it is not known whether the agent has it.
     reason: NotRequired[str]
+    # The conversation that the agent puts it in; absent until the agent reported one.
     remoteContextId: NotRequired[str]
+    # The agent's own id of it; absent until the agent reported one.
     remoteTaskId: NotRequired[str]
+    # As this server sees it: a terminal one is final.
     status: TaskStatus
+    # When the task was made, in Unix milliseconds.
     submittedAt: int
+    # Ours; the agent has another.
     taskId: TaskId
+    # What kind of work it is, in the words of the model; empty if it gave none.
     taskType: str
 
 
@@ -179,15 +212,24 @@ class A2aTaskObservation(TypedDict):
     """An observation of the type `A2A_TASK`."""
 
     content: A2aTaskBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["A2A_TASK"]
 
@@ -195,19 +237,29 @@ class A2aTaskObservation(TypedDict):
 class A2aWait(TypedDict):
     """A delegated task that has not ended, as in `A2A_TASK`."""
 
+    # The id under which the agent is registered here.
     agentId: str
+    # The call whose result it becomes.
     callId: CallId
+    # When its call fails with `timeout` unless the agent has ended it, in Unix milliseconds.
     deadline: int
     # The agent's last message.
     message: NotRequired[str]
     # Why it ended, if not by itself, or why it is not known whether the agent has it.
     reason: NotRequired[str]
+    # The conversation that the agent puts it in; absent until the agent reported one.
     remoteContextId: NotRequired[str]
+    # The agent's own id of it; absent until the agent reported one.
     remoteTaskId: NotRequired[str]
+    # As this server sees it: a terminal one is final.
     status: TaskStatus
+    # When the task was made, in Unix milliseconds.
     submittedAt: int
+    # Ours; the agent has another.
     taskId: TaskId
+    # What kind of work it is, in the words of the model; empty if it gave none.
     taskType: str
+    # The todo item that waits for it.
     itemId: NotRequired[ItemId]
 
 
@@ -216,12 +268,17 @@ class AckFrameData(TypedDict):
     id: Any
     # Where the thread's events are.
     eventsUrl: NotRequired[str]
+    # The run that was started or moved.
     runId: NotRequired[RunId]
+    # Where the run is.
     runUrl: NotRequired[str]
+    # How far the run was when the request was committed, or when a wait for it ended.
     status: NotRequired[RunStatus]
     # The open questions of the run, oldest first.
     suspensions: NotRequired[list[OpenQuestion]]
+    # The thread of that run.
     threadId: NotRequired[ThreadId]
+    # The runs that end or have ended by it.
     runIds: NotRequired[list[RunId]]
     # This is the answer to an earlier op with the same idempotencyKey.
     replayed: NotRequired[bool]
@@ -235,7 +292,9 @@ class AckFrame(TypedDict):
 class AgentFinalResponse(TypedDict):
     """The contract's `AgentFinalResponse`."""
 
+    # What became of the run, and what it used.
     metadata: ExecutionMetadata
+    # The agent's message, or the sentence that says what failed.
     response: ConversationMessage
 
 
@@ -260,13 +319,19 @@ class AgentProps(TypedDict):
 class AgentResumedBody(TypedDict):
     """`AGENT_RESUMED`: a question was answered or withdrawn."""
 
+    # The call that was asked about, or that asked.
     callId: NotRequired[CallId]
+    # The name of the key or person, or of the part of the server that ended it.
     decidedBy: str
+    # How it ended.
     decision: Decision
     # The digest of the tool and the arguments as they were approved.
     digest: NotRequired[str]
+    # The words of the person; absent without any.
     reason: NotRequired[str]
+    # The question that is over.
     suspensionId: SuspensionId
+    # The tool of that call.
     toolName: NotRequired[str]
 
 
@@ -274,15 +339,24 @@ class AgentResumedObservation(TypedDict):
     """An observation of the type `AGENT_RESUMED`."""
 
     content: AgentResumedBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["AGENT_RESUMED"]
 
@@ -305,7 +379,9 @@ class AgentSpec(TypedDict):
 class AgentState(TypedDict):
     """The application's own state."""
 
+    # What the tool `set_agent_state`, patches of other tools and clients have written.
     data: Any
+    # Grows by one with each write: the ETag of the state.
     version: int
 
 
@@ -313,15 +389,24 @@ class AgentSuspendedObservation(TypedDict):
     """An observation of the type `AGENT_SUSPENDED`."""
 
     content: AskedQuestion
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["AGENT_SUSPENDED"]
 
@@ -405,9 +490,15 @@ class AuditLineList(TypedDict):
 
 
 class Budget(TypedDict):
+    """What a run may use at most. An absent member is no limit."""
+
+    # Milliseconds from the beginning of the run.
     deadlineMs: NotRequired[int]
+    # In US dollars; a call whose price is not known counts as free.
     maxCostUsd: NotRequired[float]
+    # Model calls, retries included.
     maxLlmCalls: NotRequired[int]
+    # Input and output tokens of all its model calls.
     maxTokens: NotRequired[int]
 
 
@@ -416,16 +507,22 @@ class CallOptions(TypedDict):
 
     # The answer must be JSON that fits this JSON Schema. A run without such an answer fails.
     answerSchema: NotRequired[Any]
+    # What the run may use at most; absent: there is no limit but the server's.
     budget: NotRequired[Budget]
     # Tools that the caller executes itself: a call becomes a suspension of kind `client_tool`.
     clientTools: NotRequired[list[ClientTool]]
+    # Settings of the execution; absent ones are the thread's.
     executionConfig: NotRequired[ExecutionOverrides]
+    # Parameters of the model, from the closed list of docs/MODELS.md.
     llmParams: NotRequired[dict[str, Any]]
+    # Merged over the persona of thread and server, member by member.
     persona: NotRequired[Persona]
+    # Another model for this run.
     providerConfig: NotRequired[ProviderConfig]
     # Like `llmParams`, and with precedence over them, for the call that writes the answer only; in a core without a
     # synthesis that may be any call.
     synthesisParams: NotRequired[dict[str, Any]]
+    # The call's layer of the system prompt, composed with those of thread and server.
     systemPrompt: NotRequired[SystemPrompt]
 
 
@@ -507,6 +604,9 @@ class CancelOp(TypedDict):
 
 
 class CancelReceipt(TypedDict):
+    """What a cancel did, as its request answers."""
+
+    # The runs that end or have ended by it.
     runIds: list[RunId]
 
 
@@ -535,24 +635,29 @@ class ClientTool(TypedDict):
     """A tool of the caller's own program, declared for one run: its calls are sent to the caller, whose answer is
     the result."""
 
+    # What it does, for the model.
     description: NotRequired[str]
     # JSON Schema of the arguments.
     inputSchema: dict[str, Any]
+    # What a model calls it by: no name of a tool of the server.
     name: str
 
 
 class Condition(TypedDict):
     """A condition on a call's arguments."""
 
+    # How the argument is compared.
     op: Op
     # JSON Pointer into the arguments.
     pointer: str
+    # What it is compared with; `exists` needs none.
     value: NotRequired[Any]
 
 
 class ConditionalRuling(TypedDict):
     """What a rule decides about calls with such arguments."""
 
+    # The decision if all of `when` hold.
     policy: Ruling
     # All must hold.
     when: list[Condition]
@@ -566,15 +671,23 @@ class ConfiguredApiKey(TypedDict):
 
 
 class ConversationMessage(TypedDict):
+    """A message of a thread, as `GET /threads/{id}/messages` lists it."""
+
+    # Markdown, without the tags of `uiMetadata`.
     content: str
+    # The id that observations name it by.
     messageId: MessageId
+    # Of a user's message what the caller sent with it; of an answer its `uiMetadata` or its error.
     metadata: NotRequired[dict[str, Any]]
     # The name of the key that sent it; absent if no caller did.
     requestedBy: NotRequired[str]
+    # Who speaks.
     role: MessageRole
     # The run it belongs to; contexts leave out messages of queued runs.
     runId: NotRequired[RunId]
+    # The thread whose conversation it belongs to.
     threadId: ThreadId
+    # When it was accepted or written, in Unix milliseconds.
     timestamp: int
 
 
@@ -601,8 +714,11 @@ class CostBasis(TypedDict):
 class Delegation(TypedDict):
     """To whom a call goes instead of running here."""
 
+    # The id under which the agent is registered here.
     agentId: str
+    # The task that the call becomes.
     taskId: TaskId
+    # What kind of work it is, in the words of the model; empty if it gave none.
     taskType: str
 
 
@@ -698,11 +814,15 @@ class ErrorBody(TypedDict):
 
     # How many attempts were made, with all models of the list together; some may not have been sent.
     attempts: NotRequired[int]
+    # As docs/ERRORS.md lists them.
     code: str
     # It ends the run.
     fatal: bool
+    # A sentence for people; it has no secret.
     message: str
+    # The model that did not answer.
     model: NotRequired[str]
+    # The part of the flow in which it failed.
     phase: Phase
     # The provider whose model did not answer; absent if the failure is not that of a model.
     provider: NotRequired[str]
@@ -714,15 +834,24 @@ class ErrorObservation(TypedDict):
     """An observation of the type `ERROR`."""
 
     content: ErrorBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["ERROR"]
 
@@ -730,8 +859,11 @@ class ErrorObservation(TypedDict):
 class EventsPage(TypedDict):
     """A page of a thread's log."""
 
+    # Oldest first.
     items: list[Observation]
+    # The seq of the thread's newest observation, also if it is on another page.
     lastSeq: int
+    # The seq of the oldest observation that is kept.
     minSeq: int
     # The `after` of the next page; absent on the last.
     nextCursor: NotRequired[str]
@@ -740,25 +872,40 @@ class EventsPage(TypedDict):
 class Executed(TypedDict):
     """What a tool was called with, and when."""
 
+    # When its tool was called, in Unix milliseconds.
     at: int
     # The digest of the tool and the arguments that it was given.
     digest: str
 
 
 class ExecutionMetadata(TypedDict):
+    """What a run used, and how it ended."""
+
+    # Present if the run failed.
     error: NotRequired[RunError]
     # The parts that failed, also of a run with an answer.
     errors: NotRequired[list[RunFailure]]
+    # Model calls that ended, each attempt for itself.
     llmCalls: int
+    # In US dollars, of the calls with a known price; absent: there were none.
     llmCost: NotRequired[float]
+    # The totals of its model calls.
     llmMetadata: LlmTotals
+    # The run that this is the answer of.
     runId: RunId
+    # Whether the answer is whole.
     status: ResultStatus
+    # The thread of the run.
     threadId: ThreadId
+    # Calls that ended, without those that were not made.
     toolCalls: int
+    # Those whose result is an error.
     toolErrors: int
+    # From its beginning to its end, the time in which it waited included, in milliseconds.
     totalDurationMs: int
+    # A W3C trace id: the caller's, or one of this server.
     traceId: str
+    # The caller's own id of its user, as it was sent.
     userId: NotRequired[str]
 
 
@@ -767,19 +914,27 @@ class ExecutionOverrides(TypedDict):
 
     # How long a delegated task may take; absent = a week.
     delegationTimeoutMs: NotRequired[int]
+    # Whether `delegate_to_agent` is offered; `true` by default.
     enableA2ADelegation: NotRequired[bool]
+    # Model calls per todo item, from 1; 5 by default.
     maxIterations: NotRequired[int]
+    # Todo items that work at once, from 1 to 64; 1 by default.
     maxParallelItems: NotRequired[int]
+    # What happens when the budget is spent; `stop` by default.
     onBudget: NotRequired[OnBudget]
+    # How the run goes on when an item has failed; `continue` by default.
     onItemFailure: NotRequired[OnItemFailure]
     # Whether the calls of one reply run together when all of them only read.
     parallelReads: NotRequired[bool]
     # Whether a person is asked before a plan, or a changed one, runs.
     planReview: NotRequired[PlanReview]
+    # What happens when nobody answers in time; `deny` by default.
     suspensionExpiry: NotRequired[ExpiryPolicy]
     # How long a question to a person stays open; absent = without limit.
     suspensionTimeoutMs: NotRequired[int]
+    # How often an item is told to call its required tools; 2 by default.
     taefMaxRetries: NotRequired[int]
+    # Longer results are shortened in prompts, in characters; 60,000 by default.
     toolResultMaxLength: NotRequired[int]
 
 
@@ -804,17 +959,22 @@ class ExpectedCost(TypedDict):
 class FeedbackSchema(TypedDict):
     """The form of an answer; a client can render it."""
 
+    # Whether an approval may have `modifiedArgs`.
     allowModifyArgs: NotRequired[bool]
     # JSON Schema of `value`, for `custom`; for `text`, of the objects that are taken, too.
     customSchema: NotRequired[Any]
+    # Which values the answer may have.
     inputType: InputType
+    # What can be chosen, for `select` and `multiselect`; else empty.
     options: NotRequired[list[SelectOption]]
+    # What the person reads above the form.
     prompt: str
 
 
 class FinalResponseBody(TypedDict):
     """`FINAL_RESPONSE`: the answer of a run."""
 
+    # The agent's message.
     message: ConversationMessage
     # What the answer has besides its text; the metadata of the message has the same.
     uiMetadata: NotRequired[Any]
@@ -824,15 +984,24 @@ class FinalResponseObservation(TypedDict):
     """An observation of the type `FINAL_RESPONSE`."""
 
     content: FinalResponseBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["FINAL_RESPONSE"]
 
@@ -842,6 +1011,7 @@ class Forecast(TypedDict):
 
     # All items, in their order.
     items: list[ItemForecast]
+    # The version of the plan that it is about.
     planVersion: int
     # An open item may call a tool about which policy asks, or one that is external or irreversible.
     risky: bool
@@ -863,6 +1033,7 @@ class ForkedFrom(TypedDict):
 
     # The last observation that was copied.
     seq: int
+    # The thread that was copied; it may be gone since.
     threadId: ThreadId
 
 
@@ -886,7 +1057,9 @@ class Healthy(TypedDict):
 class HistoryMessage(TypedDict):
     """A message of a conversation from elsewhere that continues in a thread of this server."""
 
+    # Text; no calls and no files.
     content: str
+    # Who sent it.
     role: HistoryRole
 
 
@@ -975,6 +1148,7 @@ Index = TypedDict(
 class IntentBody(TypedDict):
     """`INTENT`: what the user wants, as the model understood it."""
 
+    # One sentence; empty if the model gave none.
     intent: str
 
 
@@ -982,15 +1156,24 @@ class IntentObservation(TypedDict):
     """An observation of the type `INTENT`."""
 
     content: IntentBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["INTENT"]
 
@@ -1005,12 +1188,15 @@ class Issued(TypedDict):
 class ItemCounts(TypedDict):
     """How many items a plan has, by status."""
 
+    # Skipped, removed or ended by a cancel.
     cancelled: NotRequired[int]
     # Completed.
     done: int
+    # Ended without a result.
     failed: int
     # In progress, or asking a person.
     running: NotRequired[int]
+    # Of any status.
     total: int
     # Waiting for other agents.
     waiting: NotRequired[int]
@@ -1019,9 +1205,13 @@ class ItemCounts(TypedDict):
 class ItemForecast(TypedDict):
     """An item, and the tools that it may call."""
 
+    # The items that must end before it begins.
     dependencies: NotRequired[list[ItemId]]
+    # The task, in the planner's words.
     description: str
+    # What its result should be, in the planner's words.
     expectedOutcome: NotRequired[str]
+    # The item's id in the plan.
     id: ItemId
     # The tools that it names; empty for an item that has ended.
     mayCall: NotRequired[list[MayCall]]
@@ -1029,9 +1219,13 @@ class ItemForecast(TypedDict):
     mayCallAny: NotRequired[bool]
     # It was completed before and is redone.
     redone: NotRequired[bool]
+    # The tools that it must have called to be complete.
     requiredTools: NotRequired[list[str]]
+    # Items that have ended may call nothing any more.
     status: ItemStatus
+    # Absent: the planner did not say.
     stepType: NotRequired[StepType]
+    # What happens if a required tool was not called; absent: `strict`.
     toolValidationMode: NotRequired[ToolValidationMode]
 
 
@@ -1040,13 +1234,21 @@ class ItemMembers(TypedDict):
 
     # The calls that started, with the arguments that ran.
     actualToolCalls: NotRequired[list[ToolCall]]
+    # Why it failed or was cancelled.
     reason: NotRequired[str]
+    # Present if the item is settled and has a result.
     result: NotRequired[Any]
+    # The run that works on it or ended it.
     runId: NotRequired[RunId]
+    # The status now.
     status: ItemStatus
+    # The calls that its model asked for; empty until it is settled.
     toolCalls: NotRequired[list[ToolCall]]
+    # The results of its calls; empty until it is settled.
     toolResults: NotRequired[list[ToolResult]]
+    # In Unix milliseconds.
     updatedTimestamp: int
+    # Whether it called each of its required tools; absent without such tools.
     validationStatus: NotRequired[ValidationStatus]
 
 
@@ -1069,25 +1271,40 @@ class ItemStatusChangeObservation(TypedDict):
     """An observation of the type `ITEM_STATUS_CHANGE`."""
 
     content: ItemStatusChangeBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["ITEM_STATUS_CHANGE"]
 
 
 class IterationMessage(TypedDict):
+    """One message of an item's loop."""
+
+    # The text, or what a tool returned.
     content: Any
+    # The tool, in a message of the role `tool`.
     name: NotRequired[str]
     # `system`, `user`, `assistant` or `tool`.
     role: str
+    # The call that a message of the role `tool` answers.
     toolCallId: NotRequired[CallId]
+    # What the model called, in a message of the role `assistant`.
     toolCalls: NotRequired[list[ToolCall]]
 
 
@@ -1106,18 +1323,25 @@ class KnownAgent(TypedDict):
 
     # Where its agent card is; of an agent of the server's configuration only the origin.
     card: str
+    # It declares that a message sent twice under one id is taken once, so that one that may have arrived is sent
+    # again.
     dedupes: bool
+    # Its card's description; absent until the card was read.
     description: NotRequired[str]
+    # The id by which `delegate_to_agent` names it.
     id: str
     # It is in the server's configuration: every tenant has it, and none can remove it.
     isFixed: bool
+    # Its card's name; absent until the card was read.
     name: NotRequired[str]
     # Why nothing is sent to it: its token cannot be opened.
     secretError: NotRequired[str]
+    # What its card says it can do; empty until the card was read.
     skills: list[KnownSkill]
     # Why it cannot be used: its stored definition cannot be read. Nothing else is known of it; replace or delete
     # it.
     storedError: NotRequired[str]
+    # The longest time for one task, in milliseconds; absent: as in the settings of the run.
     timeoutMs: NotRequired[int]
 
 
@@ -1129,9 +1353,15 @@ class KnownAgentList(TypedDict):
 
 
 class KnownSkill(TypedDict):
+    """What a skill of a remote agent's card says of it."""
+
+    # What the skill does, in the agent's words: it is shown to the model.
     description: str
+    # The agent's own id of the skill.
     id: str
+    # A name for people.
     name: str
+    # Words of the agent to find it by.
     tags: list[str]
 
 
@@ -1142,7 +1372,9 @@ class LastRun(TypedDict):
     query: str
     # Absent until it has ended, and if it was cancelled.
     resultStatus: NotRequired[ResultStatus]
+    # `GET /runs/{runId}` shows the run whole.
     runId: RunId
+    # How far that run is.
     status: RunStatus
 
 
@@ -1204,8 +1436,11 @@ class ListedSuspensionList(TypedDict):
 class LlmStreamEndBody(TypedDict):
     """`LLM_STREAM_END`: the whole reply."""
 
+    # The attempt that replied.
     streamId: StreamId
+    # All that its tokens said; may be a payload reference in storage.
     text: str
+    # All that its thinking tokens said; absent: there was none.
     thinking: NotRequired[str]
 
 
@@ -1213,15 +1448,24 @@ class LlmStreamEndObservation(TypedDict):
     """An observation of the type `LLM_STREAM_END`."""
 
     content: LlmStreamEndBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["LLM_STREAM_END"]
 
@@ -1229,12 +1473,17 @@ class LlmStreamEndObservation(TypedDict):
 class LlmStreamErrorBody(TypedDict):
     """`LLM_STREAM_ERROR`: an attempt failed."""
 
+    # What can be done about it.
     code: str
+    # Absent: the provider did not answer.
     httpStatus: NotRequired[int]
+    # A sentence for people; it has no secret.
     message: str
+    # When the next attempt is made, in milliseconds from now; absent: none is.
     retryInMs: NotRequired[int]
     # Another attempt follows.
     retryable: bool
+    # The attempt that failed.
     streamId: StreamId
 
 
@@ -1242,15 +1491,24 @@ class LlmStreamErrorObservation(TypedDict):
     """An observation of the type `LLM_STREAM_ERROR`."""
 
     content: LlmStreamErrorBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["LLM_STREAM_ERROR"]
 
@@ -1260,9 +1518,13 @@ class LlmStreamMetadataBody(TypedDict):
 
     # Included in the input.
     cachedInputTokens: int
+    # In US dollars; absent: no price is known.
     costUsd: NotRequired[float]
+    # Those of the prompt, cached ones included.
     inputTokens: int
+    # As the provider names it.
     model: str
+    # Those of the reply, thinking included.
     outputTokens: int
     # The digest of the messages that were sent, to compare with messages that are rendered again.
     promptDigest: NotRequired[str]
@@ -1271,12 +1533,15 @@ class LlmStreamMetadataBody(TypedDict):
     # How long the call waited in the queue for the provider, which is included in the times beside it; absent if it
     # did not wait.
     queuedMs: NotRequired[int]
+    # Why the model stopped.
     stopReason: str
+    # The attempt that replied.
     streamId: StreamId
     # Included in the output.
     thinkingTokens: int
     # `null`: it was not measured.
     timeToFirstTokenMs: int | None
+    # From the call to its end, in milliseconds.
     totalGenerationTimeMs: int
 
 
@@ -1284,15 +1549,24 @@ class LlmStreamMetadataObservation(TypedDict):
     """An observation of the type `LLM_STREAM_METADATA`."""
 
     content: LlmStreamMetadataBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["LLM_STREAM_METADATA"]
 
@@ -1300,13 +1574,19 @@ class LlmStreamMetadataObservation(TypedDict):
 class LlmStreamStartBody(TypedDict):
     """`LLM_STREAM_START`: an attempt at a model call."""
 
+    # From 1; a retry of the same call has the next one.
     attempt: int
     # The iteration of an item's loop.
     iteration: NotRequired[int]
+    # The model that is asked first, as its provider names it.
     model: str
+    # The part of the flow that the call serves.
     phase: Phase
+    # The provider that is asked first.
     provider: str
+    # What the call is for, if its phase does not say that.
     purpose: NotRequired[Purpose]
+    # New for each attempt: its tokens carry it.
     streamId: StreamId
 
 
@@ -1314,26 +1594,40 @@ class LlmStreamStartObservation(TypedDict):
     """An observation of the type `LLM_STREAM_START`."""
 
     content: LlmStreamStartBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["LLM_STREAM_START"]
 
 
 class LlmTotals(TypedDict):
+    """The totals of a run's model calls."""
+
     # Included in the input.
     cachedInputTokens: NotRequired[int]
+    # Those of the prompt, cached ones included.
     inputTokens: NotRequired[int]
+    # Those of the reply, thinking included.
     outputTokens: NotRequired[int]
     # Included in the output.
     thinkingTokens: NotRequired[int]
+    # In milliseconds; calls at the same time count each.
     totalGenerationTimeMs: int
 
 
@@ -1415,6 +1709,7 @@ class ModelCheck(TypedDict):
 
     # What the provider said.
     detail: NotRequired[str]
+    # Whether it answers.
     status: CheckStatus
     # Until the first word, or until it was clear that none comes.
     tookMs: int
@@ -1425,7 +1720,9 @@ class ModelCheck(TypedDict):
 class ModelChoice(TypedDict):
     """A model, by the name of its provider and its own."""
 
+    # As the provider names it.
     modelId: str
+    # As the server's configuration names it.
     providerName: str
 
 
@@ -1445,15 +1742,19 @@ class ModelInfo(TypedDict):
     contextWindow: NotRequired[int]
     # The longest reply.
     maxOutput: NotRequired[int]
+    # Where the provider is called; absent: at its usual address.
     baseUrl: NotRequired[str]
     # Whether it answers, where that was asked for.
     check: NotRequired[ModelCheck]
     # How its provider does; the demo model has no gate.
     health: NotRequired[ProviderHealth]
+    # Runs that choose none use it.
     isDefault: bool
+    # The model as its provider names it.
     model: str
     # Example prompts, for the demo model.
     prompts: NotRequired[list[str]]
+    # The name by which settings choose it.
     provider: str
 
 
@@ -1605,27 +1906,37 @@ OpenSuspension = TypedDict(
 
 
 class PESAgentStateData(TypedDict):
+    """A thread's state as `GET /threads/{id}/state` shows it."""
+
     # The tasks that other agents work on.
     a2aWaits: list[A2aWait]
     currentStepId: ItemId | None
+    # What the user wants, as the planner understood it; empty without a plan.
     intent: str
     # Whether any question is open.
     isPaused: bool
+    # The seq of the newest observation that the state includes.
     lastSeq: int
+    # The seq of the oldest observation that is kept.
     minSeq: int
     # The tasks of the item that has waited longest.
     pendingA2ATasks: NotRequired[PendingA2ATasks]
     # Absent in a state of the past.
     phase: NotRequired[AgentPhase]
+    # The text of the plan; empty without one.
     plan: str
+    # Moves with the plan, not with the status of its items: the ETag of the plan.
     planVersion: int
     runId: RunId | None
+    # That of the active run, if there is one.
     status: ThreadStatus
     # By the item's id.
     stepOutputs: dict[str, StepOutputEntry]
     # The oldest of `suspensions`.
     suspension: NotRequired[OpenSuspension]
+    # All open questions, the oldest first.
     suspensions: list[OpenSuspension]
+    # The thread whose state it is.
     threadId: ThreadId
     # The title of the plan. The thread may have another one.
     title: str
@@ -1643,8 +1954,13 @@ class PauseOp(TypedDict):
 
 
 class PendingA2ATasks(TypedDict):
+    """The tasks that one item waits for."""
+
+    # The todo item that waits for them.
     itemId: ItemId
+    # When the oldest of them was delegated, in Unix milliseconds.
     submittedAt: int
+    # Ours; the agents have others.
     taskIds: list[TaskId]
 
 
@@ -1657,6 +1973,7 @@ class PendingQuestion(TypedDict):
     number: int
     # The reply to the call; absent while the question is open. May hold a payload reference in storage.
     reply: NotRequired[Reply]
+    # The question as people see it.
     suspensionId: SuspensionId
 
 
@@ -1681,13 +1998,20 @@ class PersonSessionList(TypedDict):
 class Persona(TypedDict):
     """Who the agent is, and what it is told at each stage."""
 
+    # Told to the model in every phase; absent: none is told.
     name: NotRequired[str]
+    # What it is told in some phases only.
     prompts: NotRequired[PersonaPrompts]
 
 
 class PersonaPrompts(TypedDict):
+    """Instructions of a persona, by the phase that they are for."""
+
+    # For the steps of todo items.
     execution: NotRequired[str]
+    # For plans, refinements and repairs.
     planning: NotRequired[str]
+    # For the answer.
     synthesis: NotRequired[str]
 
 
@@ -1705,6 +2029,7 @@ class PlanForecast(TypedDict):
 
     # All items, in their order.
     items: list[ItemForecast]
+    # The version of the plan that it is about.
     planVersion: int
     # An open item may call a tool about which policy asks, or one that is external or irreversible.
     risky: bool
@@ -1716,15 +2041,24 @@ class PlanObservation(TypedDict):
     """An observation of the type `PLAN`."""
 
     content: WholePlan
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["PLAN"]
 
@@ -1733,15 +2067,24 @@ class PlanUpdateObservation(TypedDict):
     """An observation of the type `PLAN_UPDATE`."""
 
     content: WholePlanUpdate
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["PLAN_UPDATE"]
 
@@ -1749,6 +2092,7 @@ class PlanUpdateObservation(TypedDict):
 class PolicyRule(TypedDict):
     """A rule: the calls to which it applies, and what happens to them."""
 
+    # What happens to calls to which it applies.
     action: PolicyAction
     # Who may answer: names of keys, people of an issuer by `iss#sub`, their groups by `group:NAME`; empty =
     # everybody with the scope `approve`.
@@ -1760,6 +2104,7 @@ class PolicyRule(TypedDict):
     fourEyes: NotRequired[bool]
     # The name of the rule in decisions; absent = that of its tool.
     id: NotRequired[str]
+    # What happens when nobody answers in time; absent: as in the run's settings.
     onExpiry: NotRequired[ExpiryPolicy]
     # The reason for the model when a call is denied, and for the person who is asked.
     reason: NotRequired[str]
@@ -1774,6 +2119,7 @@ class PolicyRule(TypedDict):
 class PolicyRules(TypedDict):
     """A tenant's policy: the body of `PUT /policy`."""
 
+    # In any order: the most specific one that applies decides, not the first.
     rules: list[PolicyRule]
 
 
@@ -1857,9 +2203,11 @@ class ProcessOp(TypedDict):
 class PromptPart(TypedDict):
     """A part of a prompt, in its order."""
 
+    # What it is, so that it can be named and counted.
     kind: PartKind
     # Whose it is: who spoke, or the tool whose result it is.
     of: NotRequired[str]
+    # As the model gets it.
     text: str
     # An estimate.
     tokens: int
@@ -1878,10 +2226,15 @@ class ProtectedResource(TypedDict):
 
 
 class ProviderConfig(TypedDict):
+    """Which model answers, and what it is told besides the prompt."""
+
+    # Parameters of the model; `llmParams` of a call win over them.
     adapterOptions: NotRequired[dict[str, Any]]
     # Tried in order when the model above does not answer. With a model and without fallbacks there are none.
     fallbacks: NotRequired[list[ModelChoice]]
+    # The provider's name of the model; absent: that of the next layer.
     modelId: NotRequired[str]
+    # A provider that the server has; absent: that of the next layer.
     providerName: NotRequired[str]
 
 
@@ -1931,17 +2284,22 @@ class Receipt(TypedDict):
 
     # Where the thread's events are.
     eventsUrl: str
+    # The run that was started or moved.
     runId: RunId
+    # Where the run is.
     runUrl: str
+    # How far the run was when the request was committed, or when a wait for it ended.
     status: RunStatus
     # The open questions of the run, oldest first.
     suspensions: NotRequired[list[OpenQuestion]]
+    # The thread of that run.
     threadId: ThreadId
 
 
 class RemoteAsker(TypedDict):
     """Another agent that asks about a call or a plan of its own."""
 
+    # The id under which the agent is registered here.
     agentId: str
     # The call that delegated the task, and waits for it.
     callId: CallId
@@ -1955,6 +2313,7 @@ class Reply1(TypedDict):
     """A person answered; the value fits the question's form."""
 
     action: Literal["accepted"]
+    # As the person gave it.
     value: Any
 
 
@@ -1973,11 +2332,15 @@ class Reply3(TypedDict):
 class Resolution(TypedDict):
     """How a suspension ended: who, when, what."""
 
+    # In Unix milliseconds.
     decidedAt: int
+    # The name of the key or person, or of the part of the server that ended it.
     decidedBy: str
+    # What was decided, or why nobody did.
     decision: Decision
     # The digest of the tool and the arguments as they were approved.
     digest: NotRequired[str]
+    # The words of the person; absent without any.
     reason: NotRequired[str]
 
 
@@ -1990,30 +2353,40 @@ class ResumeOp(TypedDict):
     traceparent: NotRequired[str]
     tracestate: NotRequired[str]
     idempotencyKey: NotRequired[str]
+    # For a call in doubt.
     action: NotRequired[InDoubtAction]
+    # Yes or no, for kinds that ask for a decision.
     approved: NotRequired[bool]
     # The suspension's `digest` as the person saw it; if given, it must still be the current one.
     digest: NotRequired[str]
     # What is approved instead: the arguments of a call, or `{"todoList": [...]}`, the whole list, for a plan
     # review.
     modifiedArgs: NotRequired[dict[str, Any]]
+    # Told to the model with a no, and kept in the audit.
     reason: NotRequired[str]
+    # The question that this answers.
     suspensionId: SuspensionId
+    # For kinds that ask for a value: it must fit the question's form.
     value: NotRequired[Any]
 
 
 class ResumeRequest(TypedDict):
     """The body of `POST /threads/{id}/resume`."""
 
+    # For a call in doubt.
     action: NotRequired[InDoubtAction]
+    # Yes or no, for kinds that ask for a decision.
     approved: NotRequired[bool]
     # The suspension's `digest` as the person saw it; if given, it must still be the current one.
     digest: NotRequired[str]
     # What is approved instead: the arguments of a call, or `{"todoList": [...]}`, the whole list, for a plan
     # review.
     modifiedArgs: NotRequired[dict[str, Any]]
+    # Told to the model with a no, and kept in the audit.
     reason: NotRequired[str]
+    # The question that this answers.
     suspensionId: SuspensionId
+    # For kinds that ask for a value: it must fit the question's form.
     value: NotRequired[Any]
 
 
@@ -2042,7 +2415,9 @@ class RetentionTerms(TypedDict):
 class Retrying(TypedDict):
     """An idempotent call whose attempts failed and which is retried."""
 
+    # How many of its attempts failed one after the other.
     failures: int
+    # No attempt is made before this time, in Unix milliseconds.
     notBefore: int
     # When the first of them failed.
     since: int
@@ -2051,14 +2426,21 @@ class Retrying(TypedDict):
 class Ruling(TypedDict):
     """What was decided about a call, and by which rule."""
 
+    # Who may answer; empty = everybody with the scope `approve`.
     approvers: NotRequired[list[str]]
+    # How long the question stays open; absent: as in the run's settings.
     expiresAfterMs: NotRequired[int]
+    # Whoever shaped the call may not approve it.
     fourEyes: NotRequired[bool]
+    # What happens when nobody answers in time; absent: as in the run's settings.
     onExpiry: NotRequired[ExpiryPolicy]
+    # What happens to the call.
     action: PolicyAction
+    # The rule's own reason; absent: it has none.
     reason: NotRequired[str]
     # The rule's id, or a description of it.
     rule: str
+    # Whose rule it is.
     scope: RuleScope
     # The version of the tenant's policy, if the rule is in it.
     version: NotRequired[int]
@@ -2067,32 +2449,49 @@ class Ruling(TypedDict):
 
 
 class RunError(TypedDict):
+    """Why a run failed."""
+
+    # One of the run's own codes.
     code: Code
+    # A sentence for people.
     message: str
+    # The part of the flow in which it failed.
     phase: Phase
 
 
 class RunFailure(TypedDict):
     """A part of a run that failed: an item, a tool's last call in an item, or the run itself."""
 
+    # Present if a call failed.
     callId: NotRequired[CallId]
+    # The code of an item, a call or a run, as docs/ERRORS.md lists them.
     code: str
+    # Present if an item or a call of one failed.
     itemId: NotRequired[ItemId]
+    # A sentence for people.
     message: str
+    # The part of the flow that it belongs to.
     phase: Phase
+    # The tool of the call.
     toolName: NotRequired[str]
 
 
 class RunFinishedBody(TypedDict):
     """`RUN_FINISHED`: the last observation of a run."""
 
+    # In US dollars, of the calls with a known price; absent: there were none.
     costUsd: NotRequired[float]
+    # Model calls that ended, each attempt for itself.
     llmCalls: int
     # Absent if the run was cancelled.
     resultStatus: NotRequired[ResultStatus]
+    # How the run ended.
     status: RunStatus
+    # Calls that ended, without those that were not made.
     toolCalls: int
+    # From its beginning to its end, the time in which it waited included, in milliseconds.
     totalDurationMs: int
+    # The tokens of its model calls.
     usage: Usage
 
 
@@ -2100,15 +2499,24 @@ class RunFinishedObservation(TypedDict):
     """An observation of the type `RUN_FINISHED`."""
 
     content: RunFinishedBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["RUN_FINISHED"]
 
@@ -2122,6 +2530,7 @@ class RunOptions(TypedDict):
     """The settings of a run in effect, merged from server, thread and call: the `options` that clients see. The
     texts for the model (prompt, persona) and the client tools are left out."""
 
+    # The name of the core that decides.
     agentCore: NotRequired[str]
     # The JSON Schema that the answer must fit.
     answerSchema: NotRequired[Any]
@@ -2129,13 +2538,19 @@ class RunOptions(TypedDict):
     budget: NotRequired[Budget]
     # Names or globs; absent = all.
     enabledTools: NotRequired[list[str]]
+    # Every member that is not without limit has a value.
     executionConfig: NotRequired[ExecutionOverrides]
+    # Newest n messages of the conversation in a prompt; 0 = none.
     historyLimit: NotRequired[int]
+    # Merged from server, thread and call.
     llmParams: NotRequired[dict[str, Any]]
+    # The model that was asked first, and its fallbacks.
     providerConfig: NotRequired[ProviderConfig]
+    # Which tools may change the application state.
     stateSavingStrategy: NotRequired[StateSavingStrategy]
     # The parameters of the call that writes the answer.
     synthesisParams: NotRequired[dict[str, Any]]
+    # By tool name or glob: the thread's own, which only make the rules of the server stricter.
     toolPolicy: NotRequired[dict[str, PolicyAction]]
 
 
@@ -2144,28 +2559,45 @@ class RunResource(TypedDict):
 
     # The client's own id of the trace, if that is not a W3C trace id.
     clientTraceId: NotRequired[str]
+    # In US dollars, of the calls with a known price; absent: there were none.
     costUsd: NotRequired[float]
+    # When it was accepted, in Unix milliseconds.
     createdAt: int
+    # In Unix milliseconds; absent until it has ended.
     finishedAt: NotRequired[int]
+    # Model calls that ended, each attempt for itself.
     llmCalls: int
+    # The model that was asked first.
     model: str
+    # The settings in effect.
     options: NotRequired[RunOptions]
+    # The provider of that model.
     provider: str
+    # What the user asked.
     query: str
     # Why it is queued, if it does not wait for the thread's active run.
     reason: NotRequired[QueuedReason]
     # The names of the keys that asked for it, steered it, edited its plan or wrote the instructions of its thread.
     requestedBy: NotRequired[list[str]]
+    # Present once it has completed or failed.
     result: NotRequired[AgentFinalResponse]
+    # Unique on this server.
     runId: RunId
+    # When it began, in Unix milliseconds; absent: it is or was only queued.
     startedAt: NotRequired[int]
+    # How far it is.
     status: RunStatus
+    # The thread that it belongs to.
     threadId: ThreadId
+    # Calls that ended, without those that were not made.
     toolCalls: int
+    # A W3C trace id: the caller's, or one of this server.
     traceId: str
     # The URL of the run in the console page; absent if no address of the server for people is known.
     url: NotRequired[str]
+    # The tokens of its model calls.
     usage: Usage
+    # The caller's own id of its user, as it was sent.
     userId: NotRequired[str]
 
 
@@ -2179,10 +2611,13 @@ class RunResourceList(TypedDict):
 class RunStartedBody(TypedDict):
     """`RUN_STARTED`: a run begins with this message."""
 
+    # The user's message.
     message: ConversationMessage
+    # The model that is asked first, as its provider names it.
     model: str
     # The settings in effect, merged from server, thread and call; absent in old logs.
     options: NotRequired[RunOptions]
+    # The provider of that model.
     provider: str
     # The text of `message`.
     query: str
@@ -2192,15 +2627,24 @@ class RunStartedObservation(TypedDict):
     """An observation of the type `RUN_STARTED`."""
 
     content: RunStartedBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["RUN_STARTED"]
 
@@ -2322,7 +2766,11 @@ class ScheduledTimeList(TypedDict):
 
 
 class SelectOption(TypedDict):
+    """A value that can be chosen."""
+
+    # What the person reads.
     label: str
+    # What the answer has.
     value: Any
 
 
@@ -2361,6 +2809,7 @@ class StateUpdateBody(TypedDict):
     data: NotRequired[Any]
     # The origin of the thread, if it begins here as a copy.
     forkedFrom: NotRequired[ForkedFrom]
+    # The members of the application state that were written; of other updates `queue`, `messages` or `summary`.
     keys: list[str]
     # A message of the conversation; for the message of a queued run, `keys` contains `queue`.
     message: NotRequired[ConversationMessage]
@@ -2370,6 +2819,7 @@ class StateUpdateBody(TypedDict):
     patch: NotRequired[Any]
     # The version of the application's state.
     stateVersion: int
+    # The conversation was summed up so far.
     summary: NotRequired[Summary]
     # The messages that are superseded, because the thread went back to before them.
     superseded: NotRequired[list[MessageId]]
@@ -2379,27 +2829,46 @@ class StateUpdateObservation(TypedDict):
     """An observation of the type `STATE_UPDATE`."""
 
     content: StateUpdateBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["STATE_UPDATE"]
 
 
 class StepOutputEntry(TypedDict):
+    """What a settled item left for the items that depend on it and for the answer."""
+
+    # In Unix milliseconds; absent if it did not complete.
     completedAt: NotRequired[int]
+    # The item's task.
     description: str
+    # The item's result; may be a payload reference in storage.
     rawResult: NotRequired[Any]
+    # How it ended.
     status: ItemStatus
+    # The item's id.
     stepId: ItemId
+    # `reasoning` if the planner did not say.
     stepType: StepType
+    # Not written by this release.
     summary: NotRequired[str]
+    # The results of its calls.
     toolResults: NotRequired[list[ToolResult]]
 
 
@@ -2424,6 +2893,7 @@ class Summary(TypedDict):
     bytes: int
     # How many messages it covers.
     messages: int
+    # The text; may be a payload reference in storage.
     text: str
     # The last message that it covers.
     upto: MessageId
@@ -2472,6 +2942,7 @@ class SuspensionTimeoutBody(TypedDict):
 
     # After `remind` the question stays open.
     policy: ExpiryPolicy
+    # The question whose time is over.
     suspensionId: SuspensionId
 
 
@@ -2479,15 +2950,24 @@ class SuspensionTimeoutObservation(TypedDict):
     """An observation of the type `SUSPENSION_TIMEOUT`."""
 
     content: SuspensionTimeoutBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["SUSPENSION_TIMEOUT"]
 
@@ -2495,8 +2975,11 @@ class SuspensionTimeoutObservation(TypedDict):
 class SynthesisBody(TypedDict):
     """`SYNTHESIS`: the items are settled, and the answer is being written."""
 
+    # Items that have a result.
     completedItems: int
+    # Items that ended without one.
     failedItems: int
+    # Whether it begins or is done.
     status: SynthesisStatus
 
 
@@ -2504,38 +2987,57 @@ class SynthesisObservation(TypedDict):
     """An observation of the type `SYNTHESIS`."""
 
     content: SynthesisBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["SYNTHESIS"]
 
 
 class SystemPromptLayer(TypedDict):
+    """A layer that is more than its text."""
+
     # Free text; `{{name}}` is replaced from `variables`.
     content: NotRequired[str]
+    # Where the layer goes; `append` by default.
     strategy: NotRequired[MergeStrategy]
     # The name of a template in the server's configuration.
     tag: NotRequired[str]
+    # What `{{name}}` stands for.
     variables: NotRequired[dict[str, str]]
 
 
 class TaskResource(TypedDict):
     """`GET /tasks/{taskId}`."""
 
+    # The id under which the agent is registered here.
     agentId: str
+    # The call whose result it becomes.
     callId: CallId
     # Whether the agent accepted the cancel; absent if it was not cancelled.
     cancelHeard: NotRequired[bool]
+    # In Unix milliseconds.
     createdAt: int
+    # When its call fails with `timeout` unless the agent has ended it, in Unix milliseconds.
     deadline: int
+    # In Unix milliseconds; absent until it has ended.
     finishedAt: NotRequired[int]
+    # The todo item whose call it is.
     itemId: NotRequired[ItemId]
     # The agent's message with the last change of the task that was recorded.
     message: NotRequired[str]
@@ -2543,15 +3045,23 @@ class TaskResource(TypedDict):
     nextAskAt: NotRequired[int]
     # Why it ended, if not by itself, or why it is not known whether the agent has it.
     reason: NotRequired[str]
+    # The conversation that the agent puts it in; absent until the agent reported one.
     remoteContextId: NotRequired[str]
+    # The agent's own id of it; absent until the agent reported one.
     remoteTaskId: NotRequired[str]
     # The `ToolResult` of its call.
     result: NotRequired[dict[str, Any]]
+    # The run that waits for it.
     runId: RunId
+    # As this server sees it: a terminal one is final, whatever the agent says later.
     status: TaskStatus
+    # Ours; the agent has another.
     taskId: TaskId
+    # What kind of work it is, in the words of the model; empty if it gave none.
     taskType: str
+    # The thread that delegated it.
     threadId: ThreadId
+    # When anything of it changed last, in Unix milliseconds.
     updatedAt: int
 
 
@@ -2625,17 +3135,24 @@ class TenantRunLimits(TypedDict):
 class Terms(TypedDict):
     """The terms on which a person is asked."""
 
+    # Who may answer; empty = everybody with the scope `approve`.
     approvers: NotRequired[list[str]]
+    # How long the question stays open; absent: as in the run's settings.
     expiresAfterMs: NotRequired[int]
+    # Whoever shaped the call may not approve it.
     fourEyes: NotRequired[bool]
+    # What happens when nobody answers in time; absent: as in the run's settings.
     onExpiry: NotRequired[ExpiryPolicy]
 
 
 class ThoughtsBody(TypedDict):
     """`THOUGHTS`: the thinking of a model before its answer."""
 
+    # The part of the flow that the call served.
     phase: Phase
+    # The attempt whose thinking it is.
     streamId: StreamId
+    # The thinking as the provider showed it; may be a payload reference in storage.
     text: str
 
 
@@ -2643,15 +3160,24 @@ class ThoughtsObservation(TypedDict):
     """An observation of the type `THOUGHTS`."""
 
     content: ThoughtsBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["THOUGHTS"]
 
@@ -2659,9 +3185,11 @@ class ThoughtsObservation(TypedDict):
 class Thread(TypedDict):
     """`GET /threads/{id}`."""
 
+    # The settings that its runs have unless a call has others.
     config: ThreadConfig
     # The cost of its runs so far; absent if no call had a price.
     costUsd: NotRequired[float]
+    # In Unix milliseconds.
     createdAt: int
     # Absent if the thread is not a copy.
     forkedFrom: NotRequired[ForkedFrom]
@@ -2669,11 +3197,15 @@ class Thread(TypedDict):
     items: NotRequired[ItemCounts]
     # The newest run, begun or not; absent if there was none.
     lastRun: NotRequired[LastRun]
+    # The seq of its newest observation; 0: it has none.
     lastSeq: int
+    # The client's own; not read by the server.
     metadata: dict[str, Any]
     # The number of open questions to people.
     openQuestions: NotRequired[int]
+    # That of its active run, if there is one.
     status: ThreadStatus
+    # The client's id, or one of the server.
     threadId: ThreadId
     # As a person gave it; without that, the title of the first plan.
     title: str
@@ -2686,15 +3218,21 @@ class Thread(TypedDict):
 class ThreadConfig(TypedDict):
     """A thread's `config`. Everything is optional; precedence is call > thread > server."""
 
+    # The name of the core that decides; absent: as on the server.
     agentCore: NotRequired[str]
     # Names or globs; absent = all.
     enabledTools: NotRequired[list[str]]
+    # Settings of the execution; absent ones are the server's.
     executionConfig: NotRequired[ExecutionOverrides]
     # Newest n messages; 0 = none.
     historyLimit: NotRequired[int]
+    # Merged over the server's persona, member by member.
     persona: NotRequired[Persona]
+    # The model, and the parameters for its adapter.
     providerConfig: NotRequired[ProviderConfig]
+    # Which tools may change the application state; absent: as on the server.
     stateSavingStrategy: NotRequired[StateSavingStrategy]
+    # The thread's layer of the system prompt.
     systemPrompt: NotRequired[SystemPrompt]
     # By tool name or glob.
     toolPolicy: NotRequired[dict[str, PolicyAction]]
@@ -2724,6 +3262,7 @@ class ThreadList(TypedDict):
 class TitleBody(TypedDict):
     """`TITLE`: the title of the plan. A thread without a title takes it, and keeps it."""
 
+    # At most ten words.
     title: str
 
 
@@ -2731,76 +3270,125 @@ class TitleObservation(TypedDict):
     """An observation of the type `TITLE`."""
 
     content: TitleBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["TITLE"]
 
 
 class TodoItem(TypedDict):
+    """A step of the plan, with what became of it."""
+
+    # The calls that started, with the arguments that ran.
     actualToolCalls: NotRequired[list[ToolCall]]
+    # In Unix milliseconds.
     createdTimestamp: int
+    # The items that must end before it begins.
     dependencies: NotRequired[list[ItemId]]
+    # The task, in the planner's words.
     description: str
+    # What its result should be, in the planner's words.
     expectedOutcome: NotRequired[str]
+    # Unique in its plan, as the planner wrote it.
     id: ItemId
     # Why it failed or was cancelled.
     reason: NotRequired[str]
     # It was completed before and is redone: a person is asked about its calls that are not idempotent.
     redone: NotRequired[bool]
+    # The tools that it must have called successfully to be complete; no globs.
     requiredTools: NotRequired[list[str]]
     # May be a payload reference in storage.
     result: NotRequired[Any]
+    # The run that works on it or ended it; absent until one does.
     runId: NotRequired[RunId]
+    # How far it is.
     status: ItemStatus
+    # Absent: the planner did not say.
     stepType: NotRequired[StepType]
+    # Not written by this release: the observations `THOUGHTS` have them.
     thoughts: NotRequired[list[Any]]
+    # The calls that its model asked for, with the arguments as the model wrote them.
     toolCalls: NotRequired[list[ToolCall]]
+    # The results of its calls that have one.
     toolResults: NotRequired[list[ToolResult]]
+    # What happens if a required tool was not called; absent: `strict`.
     toolValidationMode: NotRequired[ToolValidationMode]
+    # When anything of it changed last, in Unix milliseconds.
     updatedTimestamp: int
+    # Whether it called each of its required tools; absent until it is complete, and without such tools.
     validationStatus: NotRequired[ValidationStatus]
 
 
 class TodoItemChange(TypedDict):
+    """One change of one item."""
+
+    # The item after the change; absent if it was removed.
     item: NotRequired[TodoItem]
+    # The item that changed.
     itemId: ItemId
+    # The item before the change; absent if it was added.
     previousItem: NotRequired[TodoItem]
+    # When it changed, in Unix milliseconds.
     timestamp: int
+    # Says which of `item` and `previousItem` there are.
     type: ChangeType
 
 
 class TodoListChanges(TypedDict):
     """The `changes` of a `PLAN_UPDATE`: the last three members repeat `changes` by kind."""
 
+    # Those of the kind `added`.
     added: list[TodoItemChange]
+    # All changes, in the order in which they were made.
     changes: list[TodoItemChange]
+    # Those of the kind `modified`.
     modified: list[TodoItemChange]
+    # Those of the kind `removed`.
     removed: list[TodoItemChange]
+    # In Unix milliseconds, the same for all of them.
     timestamp: int
 
 
 class Token(TypedDict):
     """A piece of text on its way; never stored, has no seq."""
 
+    # The text.
     data: str
     # UTF-8 bytes of this (stream, token type) before this piece.
     offset: int
+    # The part of the flow that the call serves.
     phase: Phase
+    # The run that the call is made for.
     runId: RunId
+    # The task of that item.
     stepDescription: NotRequired[str]
+    # The todo item of the step.
     stepId: NotRequired[ItemId]
+    # The attempt that writes: another attempt begins from offset 0.
     streamId: StreamId
+    # The thread of the run.
     threadId: ThreadId
+    # Whose words these are.
     tokenType: TokenType
+    # The W3C trace id of the run.
     traceId: str
+    # Always `TOKEN`.
     type: TokenKind
 
 
@@ -2812,8 +3400,11 @@ class TokenFrame(TypedDict):
 class ToolCall(TypedDict):
     """A call that the agent decided on."""
 
+    # An object, unless the model wrote something else.
     arguments: Any
+    # Names the call everywhere in this server.
     callId: CallId
+    # The name as the model wrote it, also of a tool that does not exist.
     toolName: str
 
 
@@ -2824,6 +3415,7 @@ class ToolCallBody(TypedDict):
     iteration: int
     # Absent: no model asked for these calls.
     streamId: NotRequired[StreamId]
+    # As the model wrote them, in its order.
     toolCalls: list[ToolCall]
 
 
@@ -2831,23 +3423,36 @@ class ToolCallObservation(TypedDict):
     """An observation of the type `TOOL_CALL`."""
 
     content: ToolCallBody
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["TOOL_CALL"]
 
 
 class ToolError(TypedDict):
+    """Why a tool call failed, as the model reads it."""
+
     # A code of docs/ERRORS.md, or one of the tool's own.
     code: str
+    # A sentence for the model.
     message: str
+    # A JSON Pointer to the argument that is wrong; absent if none is.
     pointer: NotRequired[str]
 
 
@@ -2855,15 +3460,24 @@ class ToolExecutionObservation(TypedDict):
     """An observation of the type `TOOL_EXECUTION`."""
 
     content: ToolResult
+    # Unique in all threads.
     id: ObservationId
+    # Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without
+    # any.
     metadata: NotRequired[Any]
+    # The todo item that it belongs to; absent: it belongs to the run as a whole.
     parentId: NotRequired[ItemId]
     # Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     runId: RunId
+    # Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     seq: int
+    # The thread in whose log it stands.
     threadId: ThreadId
+    # When it was recorded, in Unix milliseconds.
     timestamp: int
+    # One line for people, in English.
     title: str
+    # The W3C trace id of the run.
     traceId: str
     type: Literal["TOOL_EXECUTION"]
 
@@ -2886,14 +3500,21 @@ ToolForecast = TypedDict(
 class ToolResult(TypedDict):
     """The result of a call; exactly one per call."""
 
+    # The call that it ends.
     callId: CallId
+    # How long its last attempt ran, in milliseconds; 0: it was not made.
     durationMs: int
+    # Why the call failed or was not made.
     error: NotRequired[ToolError]
     # For an approved call: the arguments that its tool was called with.
     executed: NotRequired[Executed]
+    # What the tool said besides its output, such as `{"sources": […]}`.
     metadata: NotRequired[Any]
+    # What the tool returned; may be a payload reference in storage.
     output: NotRequired[Any]
+    # Says whether there is an output or an error.
     status: ToolStatus
+    # The name as the model wrote it.
     toolName: str
 
 
@@ -2923,7 +3544,9 @@ class ToolSpecList(TypedDict):
 class ToolStarted(TypedDict):
     """A tool call begins: its arguments are judged, and it is about to be made. Not stored: its result is."""
 
+    # From 1; a retry of the same call has the next one.
     attempt: int
+    # The call, as observations name it.
     callId: CallId
     # SHA-256, hex, of tool and arguments, where a person approved them.
     digest: NotRequired[str]
@@ -2931,9 +3554,13 @@ class ToolStarted(TypedDict):
     parentId: NotRequired[ItemId]
     # What was decided about it, and by which rule.
     policy: NotRequired[Ruling]
+    # The run that calls.
     runId: RunId
+    # The thread whose run calls.
     threadId: ThreadId
+    # In Unix milliseconds.
     timestamp: int
+    # The name as the model wrote it.
     toolName: str
 
 
@@ -2954,9 +3581,13 @@ class TriedCall(TypedDict):
 
 
 class Usage(TypedDict):
+    """The tokens of one or more model calls, as the providers count them."""
+
     # Included in the input.
     cachedInputTokens: NotRequired[int]
+    # Those of the prompt, cached ones included.
     inputTokens: NotRequired[int]
+    # Those of the reply, thinking included.
     outputTokens: NotRequired[int]
     # Included in the output.
     thinkingTokens: NotRequired[int]
@@ -2967,7 +3598,9 @@ class UsageRow(TypedDict):
 
     # Included in the input.
     cachedInputTokens: NotRequired[int]
+    # Those of the prompt, cached ones included.
     inputTokens: NotRequired[int]
+    # Those of the reply, thinking included.
     outputTokens: NotRequired[int]
     # Included in the output.
     thinkingTokens: NotRequired[int]
@@ -3053,7 +3686,9 @@ class Whoami(TypedDict):
 class WholePlan(TypedDict):
     """`PLAN`: the plan, as clients read it."""
 
+    # The text, for people and for the next prompt.
     plan: str
+    # Moves with the plan, not with the status of its items.
     planVersion: int
     # The reply of the model.
     rawOutput: str
@@ -3066,10 +3701,13 @@ class WholePlan(TypedDict):
 class WholePlanUpdate(TypedDict):
     """`PLAN_UPDATE`: the changes of the plan, as clients read them."""
 
+    # What differs from the version before.
     changes: TodoListChanges
     # Present if the text changed.
     plan: NotRequired[str]
+    # The version that the plan has now.
     planVersion: int
+    # Who changed it.
     source: PlanSource
     # In execution order.
     todoList: list[TodoItem]

@@ -27,18 +27,25 @@ pub struct AgentSpec {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct KnownAgent {
+    /// The id by which `delegate_to_agent` names it.
     pub id: String,
     /// Where its agent card is; of an agent of the server's configuration only the origin.
     pub card: String,
     /// It is in the server's configuration: every tenant has it, and none can remove it.
     pub is_fixed: bool,
+    /// It declares that a message sent twice under one id is taken once, so that one that may have arrived is sent
+    /// again.
     pub dedupes: bool,
+    /// The longest time for one task, in milliseconds; absent: as in the settings of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i64>,
+    /// Its card's name; absent until the card was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Its card's description; absent until the card was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// What its card says it can do; empty until the card was read.
     pub skills: Vec<KnownSkill>,
     /// Why nothing is sent to it: its token cannot be opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,11 +73,16 @@ impl KnownAgent {
     }
 }
 
+/// What a skill of a remote agent's card says of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct KnownSkill {
+    /// The agent's own id of the skill.
     pub id: String,
+    /// A name for people.
     pub name: String,
+    /// What the skill does, in the agent's words: it is shown to the model.
     pub description: String,
+    /// Words of the agent to find it by.
     pub tags: Vec<String>,
 }

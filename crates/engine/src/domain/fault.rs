@@ -7,11 +7,17 @@ macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $status:literal, $title:literal, $retry:literal;)+) => {
         /// Every code that this server answers with; documented in `docs/ERRORS.md`, which a test compares.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum Code { $($(#[$doc])* #[serde(rename = $text)] $name,)+ }
+        pub enum Code { $(
+            #[doc = concat!("`", $text, "`, HTTP ", $status, ": “", $title, "”.")]
+            $(#[$doc])*
+            #[serde(rename = $text)] $name,
+        )+ }
 
         impl Code {
+            /// In the order of the definition.
             pub const ALL: &'static [Code] = &[$(Code::$name,)+];
 
+            /// The `code` of the problem document.
             pub fn as_str(self) -> &'static str {
                 match self { $(Code::$name => $text,)+ }
             }
@@ -19,6 +25,7 @@ macro_rules! codes {
             pub fn status(self) -> u16 {
                 match self { $(Code::$name => $status,)+ }
             }
+            /// The `title` of the problem document: the same for every fault of this code.
             pub fn title(self) -> &'static str {
                 match self { $(Code::$name => $title,)+ }
             }
@@ -107,6 +114,7 @@ codes! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{}: {detail}", code.as_str())]
 pub struct Fault {
+    /// Decides the HTTP status, the title, and whether the request may be sent again.
     pub code: Code,
     /// A sentence that says what to do.
     pub detail: String,
@@ -116,14 +124,18 @@ pub struct Fault {
     /// More members of the problem document (who resolved it, what is allowed).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra: Option<Box<serde_json::Map<String, Value>>>,
+    /// When the same request may succeed, in milliseconds from now: the header `Retry-After`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<i64>,
 }
 
+/// One mistake in a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Pointed {
+    /// A JSON Pointer into the body, or the name of a parameter.
     pub pointer: String,
+    /// What is wrong there, as a sentence.
     pub detail: String,
 }
 
@@ -136,10 +148,12 @@ pub fn in_full(detail: &str, errors: &[Pointed]) -> String {
 }
 
 impl Fault {
+    /// A fault without pointers, more members or a time.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), errors: Vec::new(), extra: None, retry_after_ms: None }
     }
 
+    /// Adds a mistake at this place of the request.
     pub fn at(mut self, pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         self.errors.push(Pointed { pointer: pointer.into(), detail: detail.into() });
         self
@@ -153,6 +167,7 @@ impl Fault {
         self
     }
 
+    /// Adds a member to the problem document; a member of the same name is replaced.
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.extra.get_or_insert_default().insert(key.to_owned(), value.into());
         self
@@ -163,6 +178,7 @@ impl Fault {
         in_full(&self.detail, &self.errors)
     }
 
+    /// Says after how many milliseconds the same request may succeed.
     pub fn retry_after(self, ms: i64) -> Self {
         Self { retry_after_ms: Some(ms), ..self }
     }
@@ -173,12 +189,14 @@ impl Fault {
         Self::new(Code::Invalid, format!("`{pointer}` {how}.")).at(pointer, how)
     }
 
+    /// The thread takes no requests until it is released.
     pub fn quarantined() -> Self {
         let detail = "The thread is quarantined, because it crashed the server or what is stored of it cannot be read; POST \
                       /threads/{id}/release lets it go on.";
         Self::new(Code::ThreadQuarantined, detail)
     }
 
+    /// There is no `what` with the id of the request, or it belongs to another tenant.
     pub fn not_found(what: &str) -> Self {
         Self::new(Code::NotFound, format!("There is no such {what}; check the id."))
     }

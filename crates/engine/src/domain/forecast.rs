@@ -15,6 +15,7 @@ use super::tool::ToolClass;
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PlanForecast {
+    /// The version of the plan that it is about.
     pub plan_version: i64,
     /// An open item may call a tool about which policy asks, or one that is external or irreversible.
     pub risky: bool,
@@ -29,17 +30,25 @@ pub struct PlanForecast {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ItemForecast {
+    /// The item's id in the plan.
     pub id: ItemId,
+    /// The task, in the planner's words.
     pub description: String,
+    /// Items that have ended may call nothing any more.
     pub status: ItemStatus,
+    /// The items that must end before it begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<ItemId>,
+    /// Absent: the planner did not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_type: Option<StepType>,
+    /// The tools that it must have called to be complete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_tools: Vec<String>,
+    /// What its result should be, in the planner's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_outcome: Option<String>,
+    /// What happens if a required tool was not called; absent: `strict`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_validation_mode: Option<ToolValidationMode>,
     /// It was completed before and is redone.
@@ -58,11 +67,13 @@ pub struct ItemForecast {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct MayCall {
+    /// The name as the plan writes it, also of a tool that does not exist.
     pub tool_name: String,
     /// What the policy will decide about its calls in this item if no condition of a rule holds; absent if there is no
     /// such tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<PolicyAction>,
+    /// The effect that the tool declares; absent if there is no such tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<ToolClass>,
     /// A rule with conditions may decide otherwise: see `tools`.
@@ -75,9 +86,13 @@ pub struct MayCall {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolForecast {
+    /// A tool that is enabled for the run.
     pub tool_name: String,
+    /// The effect that the tool declares.
     pub class: ToolClass,
+    /// Whether repeating a call has its effect only once.
     pub idempotent: bool,
+    /// Absent: the tool declares none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk_level: Option<RiskLevel>,
     /// The decision if none of `conditions` holds.
@@ -97,6 +112,7 @@ pub struct ToolForecast {
 pub struct ConditionalRuling {
     /// All must hold.
     pub when: Vec<Condition>,
+    /// The decision if all of `when` hold.
     pub policy: Ruling,
 }
 

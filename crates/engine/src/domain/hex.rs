@@ -2,6 +2,7 @@
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
+/// Two lower-case digits for each byte.
 pub fn of(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {

@@ -1,5 +1,7 @@
 //! Human in the loop: suspensions, and people's answers.
 
+mod answer;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -12,17 +14,29 @@ use super::policy::Ruling;
 use super::tool::ToolClass;
 use super::words;
 
+pub use answer::{Answer, Decision, InDoubtAction, Resolution};
+
 words! {
+    /// Why a person is asked; the kind decides which answers are taken (docs/POLICY.md).
     #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
     pub enum SuspensionKind {
+        /// May this call run?
         Approval = "approval",
+        /// A tool or the agent wants a value.
         Input = "input",
+        /// Whether this call had its effect is not known: what is done about it?
         InDoubt = "in_doubt",
+        /// The caller's own program is to carry out this call and hand in the result.
         ClientTool = "client_tool",
+        /// The budget or a cap is used up: is the run extended?
         Budget = "budget",
+        /// Another agent wants a value.
         PeerInput = "peer_input",
+        /// Another agent must be authorised somewhere else first.
         PeerAuth = "peer_auth",
+        /// May this plan run?
         PlanReview = "plan_review",
+        /// Somebody stopped the run: does it go on?
         Pause = "pause",
     }
 }
@@ -66,13 +80,18 @@ impl SuspensionKind {
     }
 }
 
+/// How much harm a call may do, as its tool declares or a rule says; shown to the person who decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RiskLevel {
+    /// The lowest of the four.
     Low,
+    /// Above `low`.
     Medium,
+    /// Above `medium`.
     High,
+    /// The highest of the four.
     Critical,
 }
 
@@ -80,18 +99,26 @@ words! {
     /// What happens when nobody answers in time.
     #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
     pub enum ExpiryPolicy {
+        /// It counts as a no; docs/POLICY.md says what follows for each kind.
         Deny = "deny",
+        /// The item that asks fails with `suspension_timed_out`, for a plan review the run.
         Fail = "fail",
+        /// The question stays open and is announced again after the same time.
         Remind = "remind",
     }
 }
 
 words! {
+    /// Whether a question can still be answered. Each status but the first is final.
     #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
     pub enum SuspensionStatus {
+        /// It is open.
         Pending = "pending",
+        /// A person answered it.
         Resolved = "resolved",
+        /// Nobody answered in time.
         Expired = "expired",
+        /// It was withdrawn, because its run or its call ended.
         Cancelled = "cancelled",
     }
 }
@@ -101,15 +128,23 @@ words! {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Suspension {
+    /// Answers name it.
     pub suspension_id: SuspensionId,
+    /// The thread whose run waits.
     pub thread_id: ThreadId,
+    /// The run that waits.
     pub run_id: RunId,
+    /// Which answers are taken.
     pub kind: SuspensionKind,
+    /// Only a pending one takes an answer.
     pub status: SuspensionStatus,
+    /// The todo item whose work waits; absent: the whole run is asked about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_id: Option<ItemId>,
+    /// The call that is asked about, or that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<CallId>,
+    /// The tool of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
     /// The exact arguments; may be a payload reference in storage.
@@ -129,7 +164,9 @@ pub struct Suspension {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<PlanForecast>))]
     pub plan: Option<Value>,
+    /// The question, as a sentence for people.
     pub message: String,
+    /// The form of the answer's `value`.
     pub feedback_schema: FeedbackSchema,
     /// The call asked while it runs: it keeps running, and gets the answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -137,6 +174,7 @@ pub struct Suspension {
     /// SHA-256, hex, of the canonical JSON of tool and arguments, or of `plan`: what an approval is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// As the tool declares; absent: it declares none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk_level: Option<RiskLevel>,
     /// The agent that asks about a call or a plan of its own. Tool, arguments, plan, digest and risk are the agent's, and
@@ -146,14 +184,18 @@ pub struct Suspension {
     /// The rule that made it a question, and who may answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Ruling>,
+    /// When it was asked, in Unix milliseconds.
     pub created_at: Millis,
+    /// When it expires, in Unix milliseconds; absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Millis>,
+    /// What happens then; absent: it never expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiry_policy: Option<ExpiryPolicy>,
     /// How long it stays open; with the policy `remind`, also the interval at which it is asked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_after_ms: Option<Millis>,
+    /// How it ended; absent while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Resolution>,
 }
@@ -163,15 +205,21 @@ pub struct Suspension {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AskedQuestion {
+    /// Answers name it.
     pub suspension_id: SuspensionId,
+    /// Which answers are taken.
     pub kind: SuspensionKind,
+    /// The question, as a sentence for people.
     pub message: String,
+    /// The form of the answer's `value`.
     pub feedback_schema: FeedbackSchema,
     /// The call asked while it runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub while_running: bool,
+    /// The call that is asked about, or that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<CallId>,
+    /// The tool of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
     /// The exact arguments.
@@ -194,6 +242,7 @@ pub struct AskedQuestion {
     /// SHA-256, hex, of the canonical JSON of tool and arguments, or of `plan`: what an approval is bound to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// As the tool declares; absent: it declares none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk_level: Option<RiskLevel>,
     /// The agent that asks about a call or a plan of its own. Tool, arguments, plan, digest and risk are the agent's, and
@@ -203,8 +252,10 @@ pub struct AskedQuestion {
     /// The rule that made it a question, and who may answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Ruling>,
+    /// When it expires, in Unix milliseconds; absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Millis>,
+    /// What happens then; absent: it never expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiry_policy: Option<ExpiryPolicy>,
     /// Members that this version does not know: they are passed on unchanged.
@@ -218,6 +269,7 @@ pub struct AskedQuestion {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RemoteAsker {
+    /// The id under which the agent is registered here.
     pub agent_id: String,
     /// The task that the agent works on.
     pub task_id: TaskId,
@@ -264,7 +316,9 @@ impl Suspension {
 /// A question of a tool to a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
+    /// The question, as a sentence for people.
     pub message: String,
+    /// The form that the answer must fit.
     pub form: FeedbackSchema,
 }
 
@@ -274,82 +328,12 @@ pub struct Question {
 #[serde(tag = "action", rename_all = "lowercase")]
 pub enum Reply {
     /// A person answered; the value fits the question's form.
-    Accepted { value: Value },
+    Accepted {
+        /// As the person gave it.
+        value: Value,
+    },
     /// A person refused to answer.
     Declined,
     /// Nobody answered in time, or there is nobody to ask.
     Cancelled,
-}
-
-/// How a suspension ended: who, when, what.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct Resolution {
-    pub decision: Decision,
-    pub decided_by: String,
-    pub decided_at: Millis,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The digest of the tool and the arguments as they were approved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
-}
-
-words! {
-    #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-    pub enum Decision {
-        Approved = "approved",
-        Modified = "modified",
-        Rejected = "rejected",
-        Answered = "answered",
-        Retry = "retry",
-        Done = "done",
-        Skip = "skip",
-        Abort = "abort",
-        Resumed = "resumed",
-        Expired = "expired",
-        Cancelled = "cancelled",
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum InDoubtAction {
-    Retry,
-    Done,
-    Skip,
-    Abort,
-}
-
-/// The body of `POST /threads/{id}/resume`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[cfg_attr(feature = "schema", schema(as = ResumeRequest))]
-pub struct Answer {
-    pub suspension_id: SuspensionId,
-    /// The suspension's `digest` as the person saw it; if given, it must still be the current one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approved: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub value: Option<Value>,
-    /// What is approved instead: the arguments of a call, or `{"todoList": [...]}`, the whole list, for a plan review.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
-    pub modified_args: Option<Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub action: Option<InDoubtAction>,
-}
-
-impl Answer {
-    /// Whether this answer to a question of this kind lets a call run, which four eyes forbid to those who shaped it.
-    pub fn lets_run(&self, kind: SuspensionKind) -> bool {
-        kind.may_let_run() && (self.approved == Some(true) || self.action == Some(InDoubtAction::Retry))
-    }
 }

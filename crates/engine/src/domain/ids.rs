@@ -35,9 +35,11 @@ macro_rules! id {
         pub struct $name(Arc<str>);
 
         impl $name {
+            /// Takes any text; what clients send is checked where it arrives.
             pub fn new(id: impl Into<Arc<str>>) -> Self {
                 Self(id.into())
             }
+            /// The id as clients and the database have it.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -112,6 +114,7 @@ pub struct Mint {
 }
 
 impl Mint {
+    /// Ids of this time and seed: the same arguments give the same ids in the same order.
     pub fn new(now: Millis, seed: u64) -> Self {
         Self { now, seed, counter: 0 }
     }
@@ -133,27 +136,35 @@ impl Mint {
         [prefix, &hex[..8], "-", &hex[8..12], "-", &hex[12..16], "-", &hex[16..20], "-", &hex[20..]].concat()
     }
 
+    /// A thread whose client gave no id of its own: `thr_…`.
     pub fn thread(&mut self) -> ThreadId {
         self.next("thr_").into()
     }
+    /// A run: `run_…`.
     pub fn run(&mut self) -> RunId {
         self.next("run_").into()
     }
+    /// An attempt of a model call: `str_…`.
     pub fn stream(&mut self) -> StreamId {
         self.next("str_").into()
     }
+    /// A tool call, whatever id its provider gave it: `call_…`.
     pub fn call(&mut self) -> CallId {
         self.next("call_").into()
     }
+    /// A question to a person: `sus_…`.
     pub fn suspension(&mut self) -> SuspensionId {
         self.next("sus_").into()
     }
+    /// A message of a conversation: `msg_…`.
     pub fn message(&mut self) -> MessageId {
         self.next("msg_").into()
     }
+    /// An entry of the log: `obs_…`.
     pub fn observation(&mut self) -> ObservationId {
         self.next("obs_").into()
     }
+    /// What is sent to a receiver of events: `dlv_…`.
     pub fn delivery(&mut self) -> DeliveryId {
         self.next("dlv_").into()
     }
@@ -161,6 +172,7 @@ impl Mint {
     pub fn webhook(&mut self) -> String {
         self.next("whk_")
     }
+    /// A task that is delegated to another agent: `task_…`.
     pub fn task(&mut self) -> TaskId {
         self.next("task_").into()
     }

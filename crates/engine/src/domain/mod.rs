@@ -60,6 +60,7 @@ macro_rules! words {
             /// In the order of the definition.
             pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 
+            /// The word as it stands in JSON and in the database.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
             }

@@ -15,17 +15,24 @@ use super::trace::CallTrace;
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
+    /// A plan is made, refined or repaired, or a conversation summed up.
     Planning,
+    /// A step of a todo item is taken.
     Execution,
+    /// The answer is written.
     Synthesis,
 }
 
 /// One call, ready for any provider.
 #[derive(Clone, Debug)]
 pub struct ModelRequest {
+    /// As the server's configuration names it.
     pub provider: String,
+    /// As the provider names it.
     pub model: String,
+    /// The part of the flow that the call serves.
     pub phase: Phase,
+    /// The whole prompt, the system prompt first.
     pub messages: Vec<PromptMessage>,
     /// Offered natively if the provider supports that; the prompt's text describes them for those that do not.
     pub tools: Vec<Arc<ToolSpec>>,
@@ -34,6 +41,7 @@ pub struct ModelRequest {
     /// `llmParams`: passed on to the provider, from a closed list (temperature, maxTokens, topP, stop, seed,
     /// frequencyPenalty, presencePenalty, reasoningEffort).
     pub params: Map<String, Value>,
+    /// A W3C trace id: that of the run.
     pub trace_id: String,
     /// The trace headers of this attempt.
     pub trace: CallTrace,
@@ -41,12 +49,18 @@ pub struct ModelRequest {
     pub context: CallContext,
 }
 
+/// Where a call belongs.
 #[derive(Clone, Debug, Default)]
 pub struct CallContext {
+    /// The thread of the run.
     pub thread_id: String,
+    /// The run that the call is made for.
     pub run_id: String,
+    /// The user's message of the run.
     pub message_id: String,
+    /// The todo item whose step it is.
     pub item_id: Option<String>,
+    /// The task of that item.
     pub item_description: Option<String>,
     /// From 1, within the item, the plan or the synthesis.
     pub iteration: u32,
@@ -81,19 +95,26 @@ pub struct ContextFit {
 /// A piece of a streamed reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delta {
+    /// The next piece of the text.
     Text(String),
+    /// The next piece of what the model thinks before its answer.
     Thinking(String),
     /// All text so far was thinking: the prompt's template had opened a thinking block.
     WasThinking,
     /// A tool call's beginning or a piece of its arguments; pieces of several calls may interleave.
     ToolCall {
+        /// Which call of the reply the piece belongs to, from 0.
         index: u32,
+        /// The provider's own id; sent once, or never.
         id: Option<String>,
+        /// The tool's name; sent once.
         name: Option<String>,
+        /// The next piece of the arguments, as JSON text.
         arguments: String,
     },
     /// Opaque blocks to keep and send back within a tool loop.
     Replay(Value),
+    /// What the call has used so far: a later one replaces it.
     Usage(Usage),
     /// The provider said why it stopped. A stream that ends without this is incomplete.
     Stop(StopReason),
@@ -111,23 +132,33 @@ impl Delta {
     }
 }
 
+/// Why a model stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
+    /// It had said all.
     EndTurn,
+    /// It wants results of tools.
     ToolUse,
+    /// The reply has the greatest length that it may have.
     MaxTokens,
+    /// It wrote one of the given stop sequences.
     StopSequence,
+    /// It, or the provider's filter, would not answer.
     Refusal,
+    /// Another word of the provider.
     #[serde(untagged)]
     Other(String),
 }
 
+/// The tokens of one or more model calls, as the providers count them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {
+    /// Those of the prompt, cached ones included.
     pub input_tokens: u64,
+    /// Those of the reply, thinking included.
     pub output_tokens: u64,
     /// Included in the output.
     pub thinking_tokens: u64,
@@ -136,6 +167,7 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Adds up, without overflow.
     pub fn add(&mut self, other: &Usage) {
         self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
@@ -148,23 +180,32 @@ impl Usage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelReply {
+    /// All text, without thinking.
     pub text: String,
+    /// What the model thought before its answer; empty: nothing that the provider shows.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub thinking: String,
+    /// In the order in which the model wrote them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<RawToolCall>,
+    /// Opaque blocks of the provider, sent back to it with the results of the calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Value>,
+    /// As the provider reported it, else an estimate.
     pub usage: Usage,
+    /// Why it ended.
     pub stop: StopReason,
     /// The provider that answered, which is not always the first of a fallback list.
     pub provider: String,
+    /// As the provider names it.
     pub model: String,
+    /// From the sending to the first piece of text or thinking; absent: it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_first_token_ms: Option<i64>,
     /// How long the call waited in the queue for the provider; absent if it did not wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_ms: Option<i64>,
+    /// From the call to its end, with the time in the queue.
     pub total_ms: i64,
     /// What the prompt did not show in full, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -192,8 +233,11 @@ impl ModelReply {
 /// A native tool call as the provider sent it; `arguments` is JSON text, possibly invalid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RawToolCall {
+    /// `None`: the provider gave none.
     pub id: Option<String>,
+    /// As the model wrote it, also of a tool that does not exist.
     pub name: String,
+    /// As the model wrote it.
     pub arguments: String,
 }
 
@@ -201,8 +245,11 @@ pub struct RawToolCall {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelFailure {
+    /// Decides whether another attempt is made.
     pub kind: FailureKind,
+    /// A sentence for people; it has no secret.
     pub message: String,
+    /// Absent: the provider did not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_status: Option<u16>,
     /// The model wrote a call that cannot be read: the provider works.
@@ -227,6 +274,7 @@ pub struct ModelFailure {
 }
 
 impl ModelFailure {
+    /// A failure of this kind about which nothing else is known.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -248,6 +296,7 @@ impl ModelFailure {
     }
 }
 
+/// How a model call failed, by what can be done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {

@@ -11,15 +11,22 @@ use super::{Millis, to_value};
 
 macro_rules! kinds {
     ($($name:ident = $text:literal),+ $(,)?) => {
+        /// What an observation tells; the word of it in JSON is in capitals.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum ObservationType { $(#[serde(rename = $text)] $name,)+ }
+        pub enum ObservationType { $(
+            #[doc = concat!("`", $text, "`; its content is [`Fact::", stringify!($name), "`].")]
+            #[serde(rename = $text)] $name,
+        )+ }
 
         impl ObservationType {
+            /// In the order of the definition.
             pub const ALL: &'static [ObservationType] = &[$(ObservationType::$name,)+];
 
+            /// The word as it stands in JSON and in the database.
             pub fn as_str(self) -> &'static str {
                 match self { $(ObservationType::$name => $text,)+ }
             }
+            /// `None`: there is no type of this name.
             pub fn parse(text: &str) -> Option<Self> {
                 match text { $($text => Some(ObservationType::$name),)+ _ => None }
             }
@@ -70,17 +77,26 @@ impl ObservationType {
 /// A fact that the engine recorded, before it has its seq.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
+    /// Made by the engine, so a reader that gets an observation twice knows it by this.
     pub id: ObservationId,
+    /// Empty for changes that people made on an idle thread.
     pub run_id: RunId,
+    /// The todo item that it belongs to; absent: it belongs to the run as a whole.
     pub parent_id: Option<ItemId>,
+    /// That of the run; empty without a run.
     pub trace_id: String,
+    /// The time of the decision that recorded it.
     pub timestamp: Millis,
+    /// One line for people, in English.
     pub title: String,
+    /// What happened; large values are references to payloads.
     pub fact: Fact,
+    /// Who did it, which rule decided it, and what its prompt left out; `None`: none of these is known.
     pub metadata: Option<RecordMetadata>,
 }
 
 impl Record {
+    /// The type of its fact.
     pub fn kind(&self) -> ObservationType {
         self.fact.kind()
     }
@@ -89,10 +105,15 @@ impl Record {
 /// A recorded fact, and its position in its thread's log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
+    /// The thread in whose log it stands.
     pub thread_id: ThreadId,
+    /// Its position: from 1, without gaps.
     pub seq: i64,
+    /// The todo item that it belongs to; absent: it belongs to the run as a whole.
     pub parent_id: Option<ItemId>,
+    /// The time of the decision that recorded it.
     pub timestamp: Millis,
+    /// Its content, with references to payloads.
     pub fact: Fact,
 }
 
@@ -123,24 +144,35 @@ impl RecordMetadata {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Observation {
+    /// Its position in the log of its thread: from 1, without gaps, durable before it is sent.
     pub seq: i64,
+    /// Unique in all threads.
     pub id: ObservationId,
+    /// The thread in whose log it stands.
     pub thread_id: ThreadId,
     /// Empty, like `traceId`, if no run was active: for changes that people made on an idle thread.
     pub run_id: RunId,
+    /// The todo item that it belongs to; absent: it belongs to the run as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<ItemId>,
+    /// The W3C trace id of the run.
     pub trace_id: String,
+    /// When it was recorded, in Unix milliseconds.
     pub timestamp: Millis,
+    /// Says which members `content` has.
     #[serde(rename = "type")]
     pub kind: ObservationType,
+    /// One line for people, in English.
     pub title: String,
+    /// The members that docs/EVENTS.md lists for the type, with large values inline.
     pub content: Value,
+    /// Who did it (`by`), which rule decided it (`policy`), and what its prompt left out (`context`); absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
 }
 
 impl Observation {
+    /// The observation that `record` becomes at this position of its thread.
     pub fn of(record: Record, thread_id: ThreadId, seq: i64) -> Self {
         let content = record.fact.content();
         Self::with_content(&record, content, thread_id, seq)

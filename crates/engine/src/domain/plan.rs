@@ -27,15 +27,22 @@ pub const FILLED: [&str; 11] = [
 ];
 
 words! {
+    /// How far a todo item is.
     #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
     #[derive(Default)]
     pub enum ItemStatus {
+        /// It waits for its dependencies or for its turn.
         #[default]
         Pending = "pending",
+        /// Its model or its tools are at work, or a person is asked.
         InProgress = "in_progress",
+        /// It has a result.
         Completed = "completed",
+        /// It ended without a result; `reason` says why.
         Failed = "failed",
+        /// It was skipped, removed, or ended because something else ended.
         Cancelled = "cancelled",
+        /// It waits for other agents only.
         Waiting = "waiting",
     }
 }
@@ -53,6 +60,7 @@ impl ItemStatus {
         }
     }
 
+    /// Whether it has ended.
     pub fn is_settled(self) -> bool {
         match self {
             ItemStatus::Completed | ItemStatus::Failed | ItemStatus::Cancelled => true,
@@ -61,63 +69,90 @@ impl ItemStatus {
     }
 }
 
+/// Whether an item needs tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum StepType {
+    /// Its step is offered tools.
     Tool,
+    /// Its step is offered no tools.
     Reasoning,
 }
 
+/// What happens to an item that ends without a call of each of its required tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ToolValidationMode {
+    /// Its model is told to call them, and it fails if it does not.
     Strict,
+    /// It completes, with the validation `failed`.
     Advisory,
 }
 
+/// Whether an item called each of its required tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ValidationStatus {
+    /// It did.
     Passed,
+    /// It did not, and that is advisory.
     Failed,
+    /// Not written by this release.
     Skipped,
 }
 
+/// A step of the plan, with what became of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TodoItem {
+    /// Unique in its plan, as the planner wrote it.
     pub id: ItemId,
+    /// The task, in the planner's words.
     pub description: String,
+    /// How far it is.
     pub status: ItemStatus,
+    /// The items that must end before it begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<ItemId>,
+    /// Absent: the planner did not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_type: Option<StepType>,
+    /// The tools that it must have called successfully to be complete; no globs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_tools: Vec<String>,
+    /// What its result should be, in the planner's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_outcome: Option<String>,
+    /// What happens if a required tool was not called; absent: `strict`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_validation_mode: Option<ToolValidationMode>,
     /// May be a payload reference in storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
+    /// Not written by this release: the observations `THOUGHTS` have them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thoughts: Vec<Value>,
+    /// The calls that its model asked for, with the arguments as the model wrote them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
+    /// The calls that started, with the arguments that ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actual_tool_calls: Vec<ToolCall>,
+    /// The results of its calls that have one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_results: Vec<ToolResult>,
+    /// Whether it called each of its required tools; absent until it is complete, and without such tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation_status: Option<ValidationStatus>,
+    /// In Unix milliseconds.
     pub created_timestamp: Millis,
+    /// When anything of it changed last, in Unix milliseconds.
     pub updated_timestamp: Millis,
+    /// The run that works on it or ended it; absent until one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
     /// Why it failed or was cancelled.
@@ -160,20 +195,29 @@ impl TodoItem {
     }
 }
 
+/// What a settled item left for the items that depend on it and for the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StepOutputEntry {
+    /// The item's id.
     pub step_id: ItemId,
+    /// The item's task.
     pub description: String,
+    /// `reasoning` if the planner did not say.
     pub step_type: StepType,
+    /// How it ended.
     pub status: ItemStatus,
+    /// In Unix milliseconds; absent if it did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Millis>,
+    /// The item's result; may be a payload reference in storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_result: Option<Value>,
+    /// The results of its calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_results: Vec<ToolResult>,
+    /// Not written by this release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// Members that this version does not know: they are passed on unchanged.
@@ -182,25 +226,35 @@ pub struct StepOutputEntry {
     pub other: Map<String, Value>,
 }
 
+/// What happened to an item in a change of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeType {
+    /// The plan did not have it.
     Added,
+    /// The plan has it with other members.
     Modified,
+    /// The plan has it no more.
     Removed,
 }
 
+/// One change of one item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TodoItemChange {
+    /// Says which of `item` and `previousItem` there are.
     #[serde(rename = "type")]
     pub kind: ChangeType,
+    /// The item that changed.
     pub item_id: ItemId,
+    /// When it changed, in Unix milliseconds.
     pub timestamp: Millis,
+    /// The item after the change; absent if it was removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<TodoItem>,
+    /// The item before the change; absent if it was added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_item: Option<TodoItem>,
     /// Members that this version does not know: they are passed on unchanged.
@@ -221,9 +275,14 @@ impl TodoItemChange {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TodoListChanges {
+    /// In Unix milliseconds, the same for all of them.
     pub timestamp: Millis,
+    /// All changes, in the order in which they were made.
     pub changes: Vec<TodoItemChange>,
+    /// Those of the kind `added`.
     pub added: Vec<TodoItemChange>,
+    /// Those of the kind `modified`.
     pub modified: Vec<TodoItemChange>,
+    /// Those of the kind `removed`.
     pub removed: Vec<TodoItemChange>,
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+/// The path to a value in a JSON document; the empty one is the whole document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pointer(Vec<String>);
 
@@ -13,6 +14,7 @@ impl Pointer {
         pointer
     }
 
+    /// Appends the name of a member, escaped.
     pub fn push(&mut self, name: &str) {
         self.0.push(token(name));
     }

@@ -12,6 +12,7 @@ use super::settings::PolicyAction;
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PolicyRules {
+    /// In any order: the most specific one that applies decides, not the first.
     pub rules: Vec<PolicyRule>,
 }
 
@@ -32,6 +33,7 @@ pub struct PolicyRule {
     /// All must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<Condition>,
+    /// What happens to calls to which it applies.
     pub action: PolicyAction,
     /// Who may answer: names of keys, people of an issuer by `iss#sub`, their groups by `group:NAME`; empty = everybody with
     /// the scope `approve`.
@@ -44,6 +46,7 @@ pub struct PolicyRule {
     /// How long the question stays open; absent = as in the run's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_after_ms: Option<Millis>,
+    /// What happens when nobody answers in time; absent: as in the run's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_expiry: Option<ExpiryPolicy>,
     /// The reason for the model when a call is denied, and for the person who is asked.
@@ -62,7 +65,9 @@ fn any() -> String {
 pub struct Condition {
     /// JSON Pointer into the arguments.
     pub pointer: String,
+    /// How the argument is compared.
     pub op: Op,
+    /// What it is compared with; `exists` needs none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub value: Value,
 }
@@ -75,16 +80,23 @@ pub struct Condition {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
+    /// Equals it, as JSON.
     Eq,
+    /// Does not equal it.
     Ne,
+    /// Is less: two numbers, or two texts.
     Lt,
+    /// Is less or equal.
     Le,
+    /// Is greater.
     Gt,
+    /// Is greater or equal.
     Ge,
     /// Is one of a list.
     In,
     /// A text contains this text, or a list this entry.
     Contains,
+    /// A text begins with this text.
     StartsWith,
     /// A glob. `*` matches no line break, and in a pattern with an `@` only characters of one address.
     Matches,
@@ -105,18 +117,22 @@ pub enum Op {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Ruling {
+    /// What happens to the call.
     pub action: PolicyAction,
     /// The rule's id, or a description of it.
     pub rule: String,
+    /// Whose rule it is.
     pub scope: RuleScope,
     /// The version of the tenant's policy, if the rule is in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<i64>,
+    /// The rule's own reason; absent: it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The conditions of the rule that the arguments met.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<Condition>,
+    /// On which terms a person is asked, if one is.
     #[serde(flatten)]
     pub terms: Terms,
 }
@@ -126,9 +142,13 @@ pub struct Ruling {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RuleScope {
+    /// No rule applied: the class of the tool decided.
     Default,
+    /// The configuration of the server.
     Server,
+    /// The policy of the tenant.
     Tenant,
+    /// The `toolPolicy` of the thread.
     Thread,
 }
 
@@ -137,12 +157,16 @@ pub enum RuleScope {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Terms {
+    /// Who may answer; empty = everybody with the scope `approve`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approvers: Vec<String>,
+    /// Whoever shaped the call may not approve it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub four_eyes: bool,
+    /// How long the question stays open; absent: as in the run's settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_after_ms: Option<Millis>,
+    /// What happens when nobody answers in time; absent: as in the run's settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_expiry: Option<ExpiryPolicy>,
 }
@@ -153,6 +177,7 @@ pub const GROUP_PREFIX: &str = "group:";
 /// The person who answers a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answerer {
+    /// The name of the key, or the person's as `iss#sub`.
     pub name: String,
     /// The groups that the person's issuer reports.
     pub groups: Vec<String>,

@@ -13,24 +13,35 @@ use super::hex;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum PromptMessage {
+    /// What the model is told before everything else; the first message, and only that.
     System {
+        /// One text, whose first line names the phase.
         content: String,
     },
+    /// Words of the user, or of the engine in a user's place.
     User {
+        /// One text; data in it stands between markers.
         content: String,
     },
+    /// What the model wrote earlier.
     Assistant {
+        /// May be empty if it only called tools.
         content: String,
+        /// The calls that it made then; each has a result among the messages that follow.
         #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "toolCalls")]
         tool_calls: Vec<PromptCall>,
         /// Opaque blocks that a provider wants back in a tool loop (signed thinking, thought signatures).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replay: Option<Value>,
     },
+    /// The result of one call.
     Tool {
+        /// The id of that call in the message before.
         #[serde(rename = "toolCallId")]
         tool_call_id: String,
+        /// The tool's name.
         name: String,
+        /// The output or the error, as text.
         content: String,
     },
 }
@@ -38,8 +49,11 @@ pub enum PromptMessage {
 /// A tool call inside an assistant message, under the id that the provider will see again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PromptCall {
+    /// The provider's own id, else ours.
     pub id: String,
+    /// The tool's name.
     pub name: String,
+    /// What the model wrote, as JSON.
     pub arguments: Value,
 }
 
@@ -72,12 +86,15 @@ pub fn digest(messages: &[PromptMessage]) -> String {
     hex::of(&hash.finalize()[..16])
 }
 
+/// Where a layer of the system prompt goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum MergeStrategy {
+    /// Behind the layers of server and thread that come before it.
     #[default]
     Append,
+    /// Before them.
     Prepend,
 }
 
@@ -86,10 +103,13 @@ pub enum MergeStrategy {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(untagged, expecting = "expected text, or an object with `content` or `tag`, `variables` and `strategy`")]
 pub enum SystemPrompt {
+    /// Appended as it is.
     Text(String),
+    /// With a template, variables or another place.
     Layer(SystemPromptLayer),
 }
 
+/// A layer that is more than its text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -100,8 +120,10 @@ pub struct SystemPromptLayer {
     /// The name of a template in the server's configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
+    /// What `{{name}}` stands for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variables: BTreeMap<String, String>,
+    /// Where the layer goes; `append` by default.
     #[serde(default)]
     pub strategy: MergeStrategy,
 }
@@ -111,20 +133,26 @@ pub struct SystemPromptLayer {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Persona {
+    /// Told to the model in every phase; absent: none is told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// What it is told in some phases only.
     #[serde(default)]
     pub prompts: PersonaPrompts,
 }
 
+/// Instructions of a persona, by the phase that they are for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PersonaPrompts {
+    /// For plans, refinements and repairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planning: Option<String>,
+    /// For the steps of todo items.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<String>,
+    /// For the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synthesis: Option<String>,
 }

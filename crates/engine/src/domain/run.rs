@@ -20,21 +20,30 @@ mod shown;
 pub use shown::{AgentFinalResponse, ExecutionMetadata, LlmTotals, RunResource};
 
 words! {
+    /// How far a run is. Each of the last three is final.
     #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
     #[derive(Default)]
     pub enum RunStatus {
+        /// It waits for the active run of its thread, or for its tenant's turn.
         #[default]
         Queued = "queued",
+        /// Something of it works, or may.
         Running = "running",
+        /// It waits for a person, and nothing of it works.
         Suspended = "suspended",
+        /// It waits for other agents, and nothing of it works.
         Waiting = "waiting",
+        /// It has an answer.
         Completed = "completed",
+        /// It ended without one; `error` says why.
         Failed = "failed",
+        /// It was ended by a cancel.
         Cancelled = "cancelled",
     }
 }
 
 impl RunStatus {
+    /// Whether the status is final.
     pub fn is_terminal(self) -> bool {
         match self {
             RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => true,
@@ -56,18 +65,24 @@ pub enum QueuedReason {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallerStatus {
+    /// It has not begun.
     #[default]
     Queued,
+    /// It works, or may.
     Running,
+    /// It waits for other agents.
     Waiting,
     /// It waits for an answer.
     Suspended,
     /// It waits until a person has signed in elsewhere.
     NeedsAuth,
+    /// It has an answer.
     Completed,
+    /// It ended without one.
     Failed,
     /// It did not begin, and never will.
     Refused,
+    /// It was ended by a cancel after it had begun.
     Cancelled,
 }
 
@@ -139,8 +154,11 @@ words! {
     /// `metadata.errors` lists which. `error`: it failed.
     #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
     pub enum ResultStatus {
+        /// The run completed without any fault.
         Success = "success",
+        /// The run completed, with faults that `metadata.errors` lists.
         Partial = "partial",
+        /// The run failed.
         Error = "error",
     }
 }
@@ -149,17 +167,23 @@ words! {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ask {
+    /// What the user asks.
     pub query: Arc<str>,
     /// The metadata of the user's message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
+    /// The caller's own id of its user: tools get it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
+    /// The caller's own id of a session: stored with the run, not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// A W3C trace id: the caller's, or one of this server.
     pub trace_id: String,
+    /// The caller's trace context, besides the trace id.
     #[serde(default, skip_serializing_if = "crate::domain::is_default")]
     pub trace: TraceOrigin,
+    /// What happens if a run is active.
     #[serde(default)]
     pub on_busy: OnBusy,
     /// The name of the key that asked.
@@ -172,17 +196,23 @@ pub struct Ask {
     /// happened on the thread, and by a core that keeps no conversation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<HistoryMessage>,
+    /// Merged from server, thread and call.
     pub settings: RunSettings,
 }
 
+/// What happens to a request while a run of its thread is active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum OnBusy {
+    /// The run waits behind it.
     #[default]
     Enqueue,
+    /// The message goes into the active run, if that can still take it; else its run waits behind it.
     Steer,
+    /// The active run is cancelled, and this one begins next.
     Interrupt,
+    /// The request is refused with `thread_busy`.
     Reject,
 }
 
@@ -190,22 +220,29 @@ pub enum OnBusy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
+    /// Made by the code that accepted the request.
     pub run_id: RunId,
+    /// The thread that it belongs to.
     pub thread_id: ThreadId,
+    /// Derived from its slots.
     pub status: RunStatus,
     /// Why it is queued, if not because of the thread's active run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<QueuedReason>,
+    /// The user's message.
     pub message_id: MessageId,
     /// Shared, because it may have a megabyte, and a run is copied wherever its status goes.
     pub query: Arc<str>,
     /// The metadata of the user's message; large members are payload references.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
+    /// The caller's own id of its user: tools get it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
+    /// The caller's own id of a session: stored with the run, not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// A W3C trace id: the caller's, or one of this server.
     pub trace_id: String,
     /// The caller's trace context, besides the trace id.
     #[serde(default, skip_serializing_if = "crate::domain::is_default")]
@@ -213,19 +250,26 @@ pub struct Run {
     /// The names of the keys that asked for it, steered it, edited its plan or wrote the instructions of its thread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requested_by: Vec<String>,
+    /// What lists of runs filter by.
     #[serde(default, rename = "standing")]
     pub caller_status: CallerStatus,
     /// Since when it has this caller status.
     #[serde(default)]
     pub since: Millis,
+    /// When it was accepted, in Unix milliseconds.
     pub created_at: Millis,
+    /// When it began, in Unix milliseconds; `None`: it is or was only queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Millis>,
+    /// In Unix milliseconds; `None` until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Millis>,
+    /// As they were when it was accepted: later changes of the thread do not reach it.
     pub settings: Arc<RunSettings>,
+    /// What it has used so far.
     #[serde(default)]
     pub counters: Counters,
+    /// Present once it has completed or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
 }
@@ -234,10 +278,15 @@ pub struct Run {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Counters {
+    /// Model calls that ended, each attempt for itself.
     pub llm_calls: u32,
+    /// Calls that ended, without those that were not made.
     pub tool_calls: u32,
+    /// Those whose result is an error.
     pub tool_errors: u32,
+    /// The tokens of its model calls.
     pub usage: Usage,
+    /// Time of its model calls, in milliseconds; calls at the same time count each.
     pub total_generation_ms: i64,
     /// The cost of the calls with a known price; `None`: there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -248,9 +297,11 @@ pub struct Counters {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
+    /// Whether the answer is whole.
     pub status: ResultStatus,
     /// The answer, or the sentence that says what failed. `content` may be long: it is the one stored in `messages`.
     pub message_id: MessageId,
+    /// Present if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
     /// The parts of the run that failed.
@@ -258,11 +309,15 @@ pub struct Outcome {
     pub errors: Vec<RunFailure>,
 }
 
+/// Why a run failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RunError {
+    /// One of the run's own codes.
     pub code: Code,
+    /// A sentence for people.
     pub message: String,
+    /// The part of the flow in which it failed.
     pub phase: Phase,
 }
 
@@ -271,13 +326,19 @@ pub struct RunError {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunFailure {
+    /// The part of the flow that it belongs to.
     pub phase: Phase,
+    /// The code of an item, a call or a run, as docs/ERRORS.md lists them.
     pub code: String,
+    /// A sentence for people.
     pub message: String,
+    /// Present if an item or a call of one failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_id: Option<ItemId>,
+    /// Present if a call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<CallId>,
+    /// The tool of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
 }

@@ -1,17 +1,17 @@
 //! Tasks delegated to other agents: the status of each, and the next action on it.
 
 mod failure;
+mod report;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::facts::A2aTaskBody;
-use super::hitl::{FeedbackSchema, RiskLevel, SuspensionKind};
-use super::ids::{CallId, ItemId, MessageId, RunId, SuspensionId, TaskId, ThreadId};
-use super::tool::ToolClass;
+use super::ids::{CallId, ItemId, MessageId, RunId, TaskId, ThreadId};
 use super::{Millis, words};
 
 pub use failure::{PeerFailure, PeerFailureKind};
+pub use report::{PeerReport, PeerState, RemoteQuestion, RemoteSubject};
 
 /// The tool whose calls become tasks.
 pub const TOOL: &str = "delegate_to_agent";
@@ -22,14 +22,21 @@ words! {
     pub enum TaskStatus {
         /// The message is being sent, or will be as soon as it may.
         Sending = "sending",
+        /// The agent has it, and has not ended it.
         Working = "working",
+        /// The agent asked something, and waits for the answer.
         InputRequired = "input_required",
+        /// The agent must be authorised somewhere else before it goes on.
         AuthRequired = "auth_required",
         /// Whether our message arrived is not known; a person decides.
         InDoubt = "in_doubt",
+        /// The agent ended it with an output.
         Completed = "completed",
+        /// It ended without an output, as the agent or this server found.
         Failed = "failed",
+        /// The agent would not take it.
         Rejected = "rejected",
+        /// It was ended by a cancel, the agent's or ours.
         Canceled = "canceled",
         /// The agent no longer knows it.
         Lost = "lost",
@@ -37,6 +44,7 @@ words! {
 }
 
 impl TaskStatus {
+    /// Whether the status is final.
     pub fn is_terminal(self) -> bool {
         match self {
             TaskStatus::Completed
@@ -58,12 +66,16 @@ impl TaskStatus {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Delegation {
+    /// The task that the call becomes.
     pub task_id: TaskId,
+    /// The id under which the agent is registered here.
     pub agent_id: String,
+    /// What kind of work it is, in the words of the model; empty if it gave none.
     pub task_type: String,
 }
 
 impl Delegation {
+    /// Reads the agent and the kind of work from the arguments of the call.
     pub fn new(task_id: TaskId, arguments: &Value) -> Self {
         let word = |key: &str| arguments[key].as_str().unwrap_or_default().to_owned();
         Self { task_id, agent_id: word("agentId"), task_type: word("taskType") }
@@ -74,10 +86,13 @@ impl Delegation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskAction {
+    /// What is to be done next.
     pub what: TaskActionKind,
+    /// Whether that is in flight.
     pub slot: ActionSlot,
 }
 
+/// What may be done about a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskActionKind {
@@ -92,25 +107,45 @@ pub enum TaskActionKind {
     Cancel,
 }
 
+/// Whether an action is in flight: a `Running` one is started by the holder of the thread's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ActionSlot {
-    Ready { at: Millis },
-    Running { epoch: i64, since: Millis },
+    /// It starts at this time, or later.
+    Ready {
+        /// In Unix milliseconds.
+        at: Millis,
+    },
+    /// It was started and has not been answered.
+    Running {
+        /// The lease epoch under which it was started.
+        epoch: i64,
+        /// When it was started, in Unix milliseconds.
+        since: Millis,
+    },
 }
 
 /// A delegated task as it is stored (row kind `task`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
+    /// Ours; the agent has another.
     pub task_id: TaskId,
+    /// The thread that delegated it.
     pub thread_id: ThreadId,
+    /// The run that waits for it.
     pub run_id: RunId,
+    /// The trace of its run, which requests to the agent continue.
     pub trace_id: String,
+    /// The todo item whose call it is.
     pub item_id: Option<ItemId>,
+    /// The call whose result it becomes.
     pub call_id: CallId,
+    /// The id under which the agent is registered here.
     pub agent_id: String,
+    /// What kind of work it is, in the words of the model; empty if it gave none.
     pub task_type: String,
+    /// As this server sees it: a terminal one is final, whatever the agent says later.
     pub status: TaskStatus,
     /// Why it ended, if not by itself, or why it is not known whether the agent has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,8 +158,10 @@ pub struct Task {
     /// A person's answer, if that is the content of our message; may be a payload reference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<Value>,
+    /// The agent's own id of it; absent until the agent reported one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_task_id: Option<String>,
+    /// The conversation that the agent puts it in; absent until the agent reported one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_context_id: Option<String>,
     /// What the agent asked in its last report, if that question has an id.
@@ -166,9 +203,13 @@ pub struct Task {
     /// Whether the agent accepted the cancel; absent until that is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_heard: Option<bool>,
+    /// In Unix milliseconds.
     pub created_at: Millis,
+    /// When anything of it changed last, in Unix milliseconds.
     pub updated_at: Millis,
+    /// When its call fails with `timeout` unless the agent has ended it, in Unix milliseconds.
     pub deadline: Millis,
+    /// In Unix milliseconds; absent until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Millis>,
 }
@@ -185,6 +226,7 @@ pub struct AuthAnswer {
     pub asked_at: Millis,
     /// May be a payload reference.
     pub reply: Value,
+    /// It was sent to the agent, because the agent still demanded it.
     pub is_sent: bool,
 }
 
@@ -258,14 +300,22 @@ impl Task {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TaskResource {
+    /// Ours; the agent has another.
     pub task_id: TaskId,
+    /// The thread that delegated it.
     pub thread_id: ThreadId,
+    /// The run that waits for it.
     pub run_id: RunId,
+    /// The todo item whose call it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item_id: Option<ItemId>,
+    /// The call whose result it becomes.
     pub call_id: CallId,
+    /// The id under which the agent is registered here.
     pub agent_id: String,
+    /// What kind of work it is, in the words of the model; empty if it gave none.
     pub task_type: String,
+    /// As this server sees it: a terminal one is final, whatever the agent says later.
     pub status: TaskStatus,
     /// Why it ended, if not by itself, or why it is not known whether the agent has it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -273,8 +323,10 @@ pub struct TaskResource {
     /// The agent's message with the last change of the task that was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The agent's own id of it; absent until the agent reported one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_task_id: Option<String>,
+    /// The conversation that the agent puts it in; absent until the agent reported one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_context_id: Option<String>,
     /// When the agent is polled next, if it does not call back before.
@@ -283,84 +335,17 @@ pub struct TaskResource {
     /// Whether the agent accepted the cancel; absent if it was not cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel_heard: Option<bool>,
+    /// In Unix milliseconds.
     pub created_at: Millis,
+    /// When anything of it changed last, in Unix milliseconds.
     pub updated_at: Millis,
+    /// When its call fails with `timeout` unless the agent has ended it, in Unix milliseconds.
     pub deadline: Millis,
+    /// In Unix milliseconds; absent until it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Millis>,
     /// The `ToolResult` of its call.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<Object>))]
     pub result: Option<Value>,
-}
-
-/// The state of a task as its agent reports it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerState {
-    Working,
-    InputRequired,
-    AuthRequired,
-    Completed,
-    Failed,
-    Rejected,
-    Canceled,
-}
-
-impl PeerState {
-    pub fn is_terminal(self) -> bool {
-        match self {
-            PeerState::Completed | PeerState::Failed | PeerState::Rejected | PeerState::Canceled => true,
-            PeerState::Working | PeerState::InputRequired | PeerState::AuthRequired => false,
-        }
-    }
-}
-
-/// A question of an agent that gives its questions ids, as this server does. An answer names it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RemoteQuestion {
-    pub suspension_id: SuspensionId,
-    pub kind: SuspensionKind,
-}
-
-/// What an agent asks a person to decide about: a call or a plan of its own.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RemoteSubject {
-    /// The tool of the call. Absent if the arguments are.
-    pub tool_name: Option<String>,
-    pub arguments: Option<Value>,
-    pub class: Option<ToolClass>,
-    pub idempotent: Option<bool>,
-    /// A `PlanForecast`.
-    pub plan: Option<Value>,
-    pub digest: Option<String>,
-    pub risk_level: Option<RiskLevel>,
-    pub expires_at: Option<Millis>,
-}
-
-impl RemoteSubject {
-    /// Whether a person can be shown what is decided.
-    pub fn can_be_shown(&self) -> bool {
-        self.arguments.is_some() || self.plan.is_some()
-    }
-}
-
-/// An agent's report on a task, in answer to a request of ours.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PeerReport {
-    pub state: PeerState,
-    pub remote_task_id: Option<String>,
-    pub remote_context_id: Option<String>,
-    /// Its last message.
-    pub message: Option<String>,
-    /// The form of an answer, if the agent gives one.
-    pub form: Option<FeedbackSchema>,
-    /// The id of the question, if the agent gives one.
-    pub question: Option<RemoteQuestion>,
-    /// What the question asks a person to decide about, if its kind is one that may let a call run.
-    pub subject: Option<RemoteSubject>,
-    /// The output of the task.
-    pub output: Value,
-    /// How long this agent may take, counted from the creation of the task.
-    pub patience_ms: Option<Millis>,
 }

@@ -14,9 +14,12 @@ use super::{Millis, words};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ThreadProfile {
+    /// As a person gave it; `None`: the thread takes that of its first plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// The settings that its runs have unless a call has others.
     pub config: ThreadConfig,
+    /// The client's own; not read by the server.
     pub metadata: Map<String, Value>,
     /// The name of the key that wrote each entry of the `toolPolicy`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -32,12 +35,18 @@ words! {
     #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
     #[derive(Default)]
     pub enum ThreadStatus {
+        /// No run is active, and the last one did not fail.
         #[default]
         Idle = "idle",
+        /// A run is queued or works.
         Running = "running",
+        /// The active run waits for a person.
         Suspended = "suspended",
+        /// The active run waits for other agents only.
         Waiting = "waiting",
+        /// No run is active, and the last one failed.
         Failed = "failed",
+        /// It takes no requests until it is released.
         Quarantined = "quarantined",
     }
 }
@@ -62,6 +71,7 @@ impl ThreadStatus {
         }
     }
 
+    /// The status of a thread whose active run has this one; idle if the run has ended.
     pub fn of_run(status: RunStatus) -> Self {
         match status {
             RunStatus::Running | RunStatus::Queued => ThreadStatus::Running,
@@ -77,18 +87,24 @@ impl ThreadStatus {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Thread {
+    /// The client's id, or one of the server.
     pub thread_id: ThreadId,
+    /// That of its active run, if there is one.
     pub status: ThreadStatus,
     /// As a person gave it; without that, the title of the first plan.
     pub title: String,
+    /// The settings that its runs have unless a call has others.
     pub config: ThreadConfig,
+    /// The client's own; not read by the server.
     pub metadata: Map<String, Value>,
     /// The name of the key that wrote each entry of the `toolPolicy`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_policy_by: BTreeMap<String, String>,
+    /// In Unix milliseconds.
     pub created_at: Millis,
     /// The last activity.
     pub updated_at: Millis,
+    /// The seq of its newest observation; 0: it has none.
     pub last_seq: i64,
     /// Absent if the thread is not a copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,10 +127,13 @@ pub struct Thread {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ItemCounts {
+    /// Of any status.
     pub total: u64,
     /// Completed.
     pub done: u64,
+    /// Ended without a result.
     pub failed: u64,
+    /// Skipped, removed or ended by a cancel.
     #[serde(default)]
     pub cancelled: u64,
     /// In progress, or asking a person.
@@ -130,7 +149,9 @@ pub struct ItemCounts {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LastRun {
+    /// `GET /runs/{runId}` shows the run whole.
     pub run_id: RunId,
+    /// How far that run is.
     pub status: RunStatus,
     /// Absent until it has ended, and if it was cancelled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,6 +165,7 @@ pub struct LastRun {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ForkedFrom {
+    /// The thread that was copied; it may be gone since.
     pub thread_id: ThreadId,
     /// The last observation that was copied.
     pub seq: i64,
@@ -153,7 +175,9 @@ pub struct ForkedFrom {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AgentState {
+    /// What the tool `set_agent_state`, patches of other tools and clients have written.
     pub data: Value,
+    /// Grows by one with each write: the ETag of the state.
     pub version: i64,
 }
 
@@ -165,9 +189,13 @@ impl AgentState {
 /// Limits that the engine enforces; each has one documented fault.
 #[derive(Clone, Debug)]
 pub struct Limits {
+    /// Items beyond it are left out of a planner's plan, and refused in an edit.
     pub items_per_plan: usize,
+    /// Further calls of a reply are not made, and the model is told so.
     pub calls_per_reply: usize,
+    /// Runs that may wait behind the active one; further ones are refused with `queue_full`.
     pub queued_runs: usize,
+    /// The application state as JSON, in bytes; a larger one is refused with `state_too_large`.
     pub state_bytes: usize,
     /// The largest output of one call.
     pub tool_output_bytes: usize,
@@ -178,6 +206,7 @@ pub struct Limits {
     /// How soon an agent is asked for a task's state; the delay doubles, up to the maximum below, while nothing
     /// changes.
     pub ask_peer_ms: Millis,
+    /// The longest delay between two such requests, in milliseconds.
     pub ask_peer_most_ms: Millis,
 }
 

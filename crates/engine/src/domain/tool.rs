@@ -2,45 +2,57 @@
 
 mod call_code;
 mod error;
+mod judgement;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::hitl::{FeedbackSchema, Reply, RiskLevel};
-use super::ids::{CallId, ItemId, RunId, SuspensionId, ThreadId};
+use super::hitl::{Reply, RiskLevel};
+use super::ids::{CallId, ItemId, RunId, SuspensionId};
 use super::policy::Ruling;
-use super::settings::RunSettings;
 use super::task::Delegation;
 use super::{Millis, words};
 
 pub use call_code::CallCode;
 pub use error::ToolError;
+pub use judgement::{Judgement, Proposal, Verdict};
 
 /// The definition of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolSpec {
+    /// What a model calls it by: unique among the tools of a thread.
     pub name: String,
+    /// What it does and when to use it, for the model.
     pub description: String,
+    /// JSON Schema of the arguments; calls that do not fit it never start.
     pub input_schema: Value,
+    /// JSON Schema of the output; a result that does not fit it becomes an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+    /// The effect that a call has unless its arguments say otherwise.
     pub class: ToolClass,
     /// Declares that repeating a call under the same key has its effect only once, so it may be repeated after a crash.
     pub idempotent: bool,
     /// How long one execution may take.
     pub timeout_ms: i64,
+    /// Shown to the person who is asked about a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub risk_level: Option<RiskLevel>,
 }
 
 words! {
+    /// The effect that a call may have: what may be done about it without a person depends on this.
     #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
     pub enum ToolClass {
+        /// It changes nothing, so it may be repeated and run beside others.
         Read = "read",
+        /// It changes something that belongs to this agent.
         Write = "write",
+        /// Its effect leaves this server.
         External = "external",
+        /// Its effect cannot be undone.
         Irreversible = "irreversible",
     }
 }
@@ -60,7 +72,9 @@ impl ToolClass {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClientTool {
+    /// What a model calls it by: no name of a tool of the server.
     pub name: String,
+    /// What it does, for the model.
     #[serde(default)]
     pub description: String,
     /// JSON Schema of the arguments.
@@ -89,8 +103,11 @@ impl ClientTool {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {
+    /// Names the call everywhere in this server.
     pub call_id: CallId,
+    /// The name as the model wrote it, also of a tool that does not exist.
     pub tool_name: String,
+    /// An object, unless the model wrote something else.
     pub arguments: Value,
     /// Members that this version does not know: they are passed on unchanged.
     #[serde(flatten)]
@@ -99,16 +116,21 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
+    /// A call without members of other versions.
     pub fn new(call_id: CallId, tool_name: String, arguments: Value) -> Self {
         Self { call_id, tool_name, arguments, other: Map::new() }
     }
 }
 
 words! {
+    /// How a tool call ended, for the model.
     #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
     pub enum ToolStatus {
+        /// It has an output.
         Success = "success",
+        /// It has an error.
         Error = "error",
+        /// It was not made.
         Skipped = "skipped",
     }
 }
@@ -118,16 +140,23 @@ words! {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
+    /// The call that it ends.
     pub call_id: CallId,
+    /// The name as the model wrote it.
     pub tool_name: String,
+    /// Says whether there is an output or an error.
     pub status: ToolStatus,
     // A tool may have returned `null`; one that failed has no output.
+    /// What the tool returned; may be a payload reference in storage.
     #[serde(default, deserialize_with = "crate::domain::present", skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
+    /// Why the call failed or was not made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ToolError>,
+    /// What the tool said besides its output, such as `{"sources": […]}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
+    /// How long its last attempt ran, in milliseconds; 0: it was not made.
     pub duration_ms: i64,
     /// For an approved call: the arguments that its tool was called with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,72 +173,30 @@ pub struct ToolResult {
 pub struct Executed {
     /// The digest of the tool and the arguments that it was given.
     pub digest: String,
+    /// When its tool was called, in Unix milliseconds.
     pub at: Millis,
 }
 
 /// The outcome of an execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutcome {
+    /// What the tool returned, or why it failed.
     pub result: Result<Value, ToolError>,
+    /// What it said besides, such as `{"sources": […]}`.
     pub metadata: Option<Value>,
     /// A merge patch of the thread's application state, committed with the result.
     pub state_patch: Option<Value>,
+    /// How long it ran, in milliseconds.
     pub duration_ms: i64,
     /// For an approved call, if its tool was called.
     pub executed: Option<Executed>,
 }
 
 impl ToolOutcome {
+    /// A failure that took no time and changed no state.
     pub fn failed(error: ToolError) -> Self {
         Self { result: Err(error), metadata: None, state_patch: None, duration_ms: 0, executed: None }
     }
-}
-
-/// A call to be judged.
-#[derive(Clone, Copy, Debug)]
-pub struct Proposal<'a> {
-    pub thread: &'a ThreadId,
-    pub settings: &'a RunSettings,
-    pub tool: &'a str,
-    pub arguments: &'a Value,
-}
-
-/// What policy and schema decide about a call before it may start, and by which rule.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Judgement {
-    pub verdict: Verdict,
-    /// `None`: the policy was not consulted, because there is no such tool or the arguments are wrong.
-    pub ruling: Option<Ruling>,
-}
-
-impl From<Verdict> for Judgement {
-    fn from(verdict: Verdict) -> Self {
-        Self { verdict, ruling: None }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
-    /// It may run now.
-    Run { class: ToolClass, idempotent: bool },
-    /// A person must approve it first.
-    Ask {
-        class: ToolClass,
-        idempotent: bool,
-        message: String,
-        schema: FeedbackSchema,
-        risk: Option<RiskLevel>,
-        /// Once approved, it is delegated to another agent.
-        delegates: bool,
-    },
-    /// It is delegated to another agent, whose output is the result.
-    Delegate,
-    /// A person's answer is the result.
-    Input { message: String, schema: FeedbackSchema },
-    /// It is sent to the caller's own program, whose answer is the result.
-    Client,
-    /// It becomes an error result and does not start.
-    Refuse(ToolError),
 }
 
 impl Verdict {
@@ -235,12 +222,16 @@ impl Verdict {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CallStatus {
+    /// It runs as soon as it may: its turn, a time or a pause holds it back.
     Ready,
+    /// It was started by the holder of the thread's lease and has not returned.
     Running,
+    /// A person is asked about it.
     Parked,
     /// Another agent works on it; its task has the status.
     #[serde(rename = "atPeer")]
     AtPeer,
+    /// It has its result.
     Done,
 }
 
@@ -252,7 +243,9 @@ pub const COPIED: i64 = 0;
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CallRecord {
+    /// Names the call everywhere in this server.
     pub call_id: CallId,
+    /// The name as the model wrote it.
     pub tool_name: String,
     /// What the model asked for; may be a payload reference in storage.
     pub arguments: Value,
@@ -262,15 +255,21 @@ pub struct CallRecord {
     /// The names of those who edited them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edited_by: Vec<String>,
+    /// The run in which the model asked for it.
     pub run_id: RunId,
+    /// The todo item whose step asked for it; absent: none did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_id: Option<ItemId>,
+    /// Which model call of the item asked for it, from 1.
     pub iteration: u32,
+    /// Which attempt of the call this is, from 1; an answer to an earlier one changes nothing.
     pub attempt: u32,
+    /// What it waits for, if anything.
     pub status: CallStatus,
     /// The provider's own id of the call, sent back to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_call_id: Option<String>,
+    /// Whether repeating it has its effect only once: then it is repeated after a crash.
     pub idempotent: bool,
     /// The effect that it may have, as its tool declared for these arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -296,9 +295,12 @@ pub struct CallRecord {
     /// Its last question to a person, while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<PendingQuestion>,
+    /// Present once it is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<ToolResult>,
+    /// When the model asked for it, in Unix milliseconds.
     pub created_at: Millis,
+    /// When anything of it changed last, in Unix milliseconds.
     pub updated_at: Millis,
 }
 
@@ -307,9 +309,11 @@ pub struct CallRecord {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Retrying {
+    /// How many of its attempts failed one after the other.
     pub failures: u32,
     /// When the first of them failed.
     pub since: Millis,
+    /// No attempt is made before this time, in Unix milliseconds.
     pub not_before: Millis,
 }
 
@@ -320,6 +324,7 @@ pub struct Retrying {
 pub struct PendingQuestion {
     /// Its number among the questions of the attempt, from 1.
     pub number: u32,
+    /// The question as people see it.
     pub suspension_id: SuspensionId,
     /// The reply to the call; absent while the question is open. May hold a payload reference in storage.
     #[serde(default, skip_serializing_if = "Option::is_none")]

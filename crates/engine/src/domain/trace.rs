@@ -31,6 +31,7 @@ pub struct TraceOrigin {
 pub struct CallTrace {
     /// Empty: there is no valid trace to pass on.
     pub parent: String,
+    /// The caller's `tracestate`, passed on unchanged; not sent without a parent.
     pub state: Option<String>,
 }
 
@@ -48,6 +49,7 @@ impl TraceOrigin {
 }
 
 impl CallTrace {
+    /// The headers to send, by name: none if there is no valid trace.
     pub fn headers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let parent = (!self.parent.is_empty()).then_some(("traceparent", self.parent.as_str()));
         let state = self.state.as_deref().filter(|_| parent.is_some());
@@ -60,6 +62,7 @@ pub fn is_trace_id(text: &str) -> bool {
     is_hex(text, 32) && text.bytes().any(|byte| byte != b'0')
 }
 
+/// Whether the text consists of `length` hexadecimal digits in lower case.
 pub fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }

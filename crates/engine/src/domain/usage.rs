@@ -18,7 +18,9 @@ pub struct CapSet(pub u16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
+    /// Input that was not cached.
     pub input_per_million: f64,
+    /// Output, thinking included unless it has a price of its own.
     pub output_per_million: f64,
     /// Input that the provider had cached; unset = like other input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,6 +46,7 @@ impl Price {
         parts.into_iter().map(cost).fold(0, Nanos::saturating_add)
     }
 
+    /// Whether each price is a number from 0 to a million.
     pub fn is_sound(&self) -> bool {
         let optional = [self.cached_input_per_million, self.thinking_per_million].into_iter().flatten();
         [self.input_per_million, self.output_per_million]
@@ -67,11 +70,16 @@ pub fn nanos(usd: f64) -> Nanos {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelUse {
+    /// The run that the call was made for.
     pub run: RunId,
+    /// The todo item that the call was made for; absent: planning, synthesis or a summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<ItemId>,
+    /// The provider that answered, which is not always the first of a fallback list.
     pub provider: String,
+    /// The provider's name of the model.
     pub model: String,
+    /// As the provider reported it, else an estimate.
     #[serde(flatten)]
     pub usage: Usage,
     /// `None`: no price was known.
@@ -82,12 +90,17 @@ pub struct ModelUse {
 words! {
     /// What usage is summed by.
     pub enum UsageGroup {
+        /// By run.
         Run = "run",
         /// By the models that each run asked.
         RunModel = "run,model",
+        /// By run and item.
         Item = "item",
+        /// By provider and model.
         Model = "model",
+        /// By tenant, for the operator.
         Tenant = "tenant",
+        /// By day in UTC.
         Day = "day",
     }
 }
@@ -99,14 +112,18 @@ pub struct UsageSum {
     pub key: String,
     /// An item (empty: the run's own calls), a model, or a run's model as `provider:model`.
     pub sub: String,
+    /// How many model calls were made.
     pub calls: u64,
+    /// The tokens of all of them.
     pub usage: Usage,
+    /// In billionths of a US dollar, of the calls with a price.
     pub cost_nanos: Nanos,
     /// Calls without a price: they are not in the cost.
     pub unpriced: u64,
 }
 
 impl UsageSum {
+    /// Counts one more call.
     pub fn add(&mut self, call: &ModelUse) {
         self.calls += 1;
         self.usage.add(&call.usage);

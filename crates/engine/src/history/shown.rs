@@ -14,14 +14,19 @@ use crate::domain::plan::{StepOutputEntry, TodoItem};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ShownPlan {
+    /// What the user wants, as the planner understood it; empty without a plan.
     pub intent: String,
+    /// The title of the plan; empty without one.
     pub title: String,
     /// The text, or a reference to it.
     pub plan: Value,
+    /// Moves with the plan, not with the status of its items.
     pub plan_version: i64,
     /// In execution order.
     pub todo_list: Vec<TodoItem>,
+    /// What its settled items left, by the item.
     pub step_outputs: IndexMap<ItemId, StepOutputEntry>,
+    /// The seq of the newest observation that it includes.
     pub last_seq: i64,
     /// The active run.
     pub run_id: Option<RunId>,
@@ -36,6 +41,7 @@ pub struct ShownPlan {
 }
 
 impl ShownPlan {
+    /// The plan part of a `PESAgentStateData`, which may have references to payloads.
     pub fn of(view: &Value) -> serde_json::Result<Self> {
         Ok(Self { held_back: held_back(view), ..Self::deserialize(view)? })
     }

@@ -16,6 +16,7 @@ pub struct WentBack {
 }
 
 impl WentBack {
+    /// The types of observations that it must be given; others change nothing.
     pub const TYPES: [ObservationType; 4] = [
         ObservationType::RunStarted,
         ObservationType::FinalResponse,
@@ -23,6 +24,7 @@ impl WentBack {
         ObservationType::RunFinished,
     ];
 
+    /// Takes the next observation, in the order of the log.
     pub fn apply(&mut self, seq: i64, fact: &Fact) {
         if let Fact::RunStarted(body) = fact {
             self.add(seq, &body.message);

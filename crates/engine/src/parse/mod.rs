@@ -72,6 +72,7 @@ pub struct ItemDraft {
 pub struct CallDraft {
     /// The provider's own id, for native calls.
     pub provider_id: Option<String>,
+    /// The tool as the model named it: there may be no such tool.
     pub name: String,
     /// `Err` says why the arguments cannot be read; such a call never starts.
     pub arguments: Result<Value, String>,

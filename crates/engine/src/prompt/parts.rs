@@ -29,7 +29,9 @@ pub enum PartKind {
     Summary,
     /// Messages of the conversation before.
     Conversation,
+    /// What the user asks in this run.
     Query,
+    /// The plan so far, or the list that is refined.
     Plan,
     /// The results of other items.
     Results,
@@ -45,12 +47,14 @@ pub enum PartKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct PromptPart {
+    /// What it is, so that it can be named and counted.
     pub kind: PartKind,
     /// Whose it is: who spoke, or the tool whose result it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
     /// An estimate.
     pub tokens: u64,
+    /// As the model gets it.
     pub text: String,
 }
 

@@ -21,6 +21,7 @@ pub struct ToolCallBody {
     pub stream_id: Option<StreamId>,
     /// The iteration of the item's loop.
     pub iteration: u32,
+    /// As the model wrote them, in its order.
     pub tool_calls: Vec<ToolCall>,
 }
 
@@ -29,16 +30,22 @@ pub struct ToolCallBody {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AgentResumedBody {
+    /// The question that is over.
     pub suspension_id: SuspensionId,
+    /// How it ended.
     pub decision: Decision,
+    /// The name of the key or person, or of the part of the server that ended it.
     pub decided_by: String,
+    /// The call that was asked about, or that asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<CallId>,
+    /// The tool of that call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
     /// The digest of the tool and the arguments as they were approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// The words of the person; absent without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -48,6 +55,7 @@ pub struct AgentResumedBody {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SuspensionTimeoutBody {
+    /// The question whose time is over.
     pub suspension_id: SuspensionId,
     /// After `remind` the question stays open.
     pub policy: ExpiryPolicy,
@@ -58,15 +66,24 @@ pub struct SuspensionTimeoutBody {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct A2aTaskBody {
+    /// Ours; the agent has another.
     pub task_id: TaskId,
+    /// The id under which the agent is registered here.
     pub agent_id: String,
+    /// What kind of work it is, in the words of the model; empty if it gave none.
     pub task_type: String,
+    /// The call whose result it becomes.
     pub call_id: CallId,
+    /// As this server sees it: a terminal one is final.
     pub status: TaskStatus,
+    /// When the task was made, in Unix milliseconds.
     pub submitted_at: Millis,
+    /// When its call fails with `timeout` unless the agent has ended it, in Unix milliseconds.
     pub deadline: Millis,
+    /// The agent's own id of it; absent until the agent reported one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_task_id: Option<String>,
+    /// The conversation that the agent puts it in; absent until the agent reported one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_context_id: Option<String>,
     /// The agent's last message.

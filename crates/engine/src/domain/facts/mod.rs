@@ -53,9 +53,13 @@ macro_rules! facts {
         /// `PLAN_UPDATE` holds changes only.
         #[derive(Clone, Debug, PartialEq, Serialize)]
         #[serde(untagged)]
-        pub enum Fact { $($name($body),)+ }
+        pub enum Fact { $(
+            #[doc = concat!("The content of an [`ObservationType::", stringify!($name), "`].")]
+            $name($body),
+        )+ }
 
         impl Fact {
+            /// The type of the observation that has this content.
             pub fn kind(&self) -> ObservationType {
                 match self { $(Fact::$name(_) => ObservationType::$name,)+ }
             }
@@ -124,7 +128,10 @@ impl Fact {
 #[derive(Debug, thiserror::Error)]
 #[error("observation {seq} of type {} cannot be read: {why}", kind.as_str())]
 pub struct Unreadable {
+    /// The position of the observation in its thread.
     pub seq: i64,
+    /// The type that it is stored with.
     pub kind: ObservationType,
+    /// What the parser met.
     pub why: serde_json::Error,
 }

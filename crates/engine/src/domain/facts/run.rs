@@ -19,9 +19,12 @@ pub struct RunStartedBody {
     /// The text of `message`.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub query: Value,
+    /// The user's message.
     #[cfg_attr(feature = "schema", schema(value_type = ConversationMessage))]
     pub message: RecordedMessage,
+    /// The model that is asked first, as its provider names it.
     pub model: String,
+    /// The provider of that model.
     pub provider: String,
     /// The settings in effect, merged from server, thread and call; absent in old logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,6 +37,7 @@ pub struct RunStartedBody {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct IntentBody {
+    /// One sentence; empty if the model gave none.
     pub intent: String,
 }
 
@@ -42,6 +46,7 @@ pub struct IntentBody {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TitleBody {
+    /// At most ten words.
     pub title: String,
 }
 
@@ -50,7 +55,9 @@ pub struct TitleBody {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum SynthesisStatus {
+    /// The model is asked for the answer.
     Started,
+    /// The answer is there.
     Completed,
 }
 
@@ -59,8 +66,11 @@ pub enum SynthesisStatus {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SynthesisBody {
+    /// Whether it begins or is done.
     pub status: SynthesisStatus,
+    /// Items that have a result.
     pub completed_items: usize,
+    /// Items that ended without one.
     pub failed_items: usize,
 }
 
@@ -72,6 +82,7 @@ pub struct FinalResponseBody {
     /// What the answer has besides its text; the metadata of the message has the same.
     #[serde(default, deserialize_with = "crate::domain::present", skip_serializing_if = "Option::is_none")]
     pub ui_metadata: Option<Value>,
+    /// The agent's message.
     #[cfg_attr(feature = "schema", schema(value_type = ConversationMessage))]
     pub message: RecordedMessage,
 }
@@ -81,8 +92,11 @@ pub struct FinalResponseBody {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorBody {
+    /// The part of the flow in which it failed.
     pub phase: Phase,
+    /// As docs/ERRORS.md lists them.
     pub code: String,
+    /// A sentence for people; it has no secret.
     pub message: String,
     /// It ends the run.
     pub fatal: bool,
@@ -91,6 +105,7 @@ pub struct ErrorBody {
     /// The provider whose model did not answer; absent if the failure is not that of a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
+    /// The model that did not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// How many attempts were made, with all models of the list together; some may not have been sent.
@@ -111,11 +126,17 @@ impl ErrorBody {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunFinishedBody {
+    /// How the run ended.
     pub status: RunStatus,
+    /// From its beginning to its end, the time in which it waited included, in milliseconds.
     pub total_duration_ms: i64,
+    /// Model calls that ended, each attempt for itself.
     pub llm_calls: u32,
+    /// Calls that ended, without those that were not made.
     pub tool_calls: u32,
+    /// The tokens of its model calls.
     pub usage: Usage,
+    /// In US dollars, of the calls with a known price; absent: there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     /// Absent if the run was cancelled.
@@ -127,16 +148,23 @@ pub struct RunFinishedBody {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedMessage {
+    /// The id that lists of messages and other observations name it by.
     pub message_id: MessageId,
+    /// The thread whose conversation it belongs to.
     pub thread_id: ThreadId,
+    /// Who speaks.
     pub role: MessageRole,
     /// The text.
     pub content: Value,
+    /// In Unix milliseconds.
     pub timestamp: Millis,
+    /// The run that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
+    /// The name of the key that sent it; absent if no caller did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_by: Option<String>,
+    /// Of a user's message what the caller sent with it; of an answer its `uiMetadata` or its error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }

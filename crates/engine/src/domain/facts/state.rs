@@ -14,6 +14,7 @@ use crate::domain::thread::ForkedFrom;
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StateUpdateBody {
+    /// The members of the application state that were written; of other updates `queue`, `messages` or `summary`.
     pub keys: Vec<String>,
     /// The version of the application's state.
     pub state_version: i64,
@@ -34,6 +35,7 @@ pub struct StateUpdateBody {
     /// The change of the application's state: a merge patch.
     #[serde(default, deserialize_with = "crate::domain::present", skip_serializing_if = "Option::is_none")]
     pub patch: Option<Value>,
+    /// The conversation was summed up so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
     /// The origin of the thread, if it begins here as a copy.
@@ -70,6 +72,7 @@ impl StateUpdateBody {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Summary {
+    /// The text; may be a payload reference in storage.
     #[cfg_attr(feature = "schema", schema(value_type = String))]
     pub text: Value,
     /// Its length in bytes.

@@ -14,40 +14,58 @@ use crate::domain::usage::usd;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct AgentFinalResponse {
+    /// The agent's message, or the sentence that says what failed.
     pub response: ConversationMessage,
+    /// What became of the run, and what it used.
     pub metadata: ExecutionMetadata,
 }
 
+/// What a run used, and how it ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutionMetadata {
+    /// The thread of the run.
     pub thread_id: ThreadId,
+    /// The run that this is the answer of.
     pub run_id: RunId,
+    /// A W3C trace id: the caller's, or one of this server.
     pub trace_id: String,
+    /// The caller's own id of its user, as it was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
+    /// Whether the answer is whole.
     pub status: ResultStatus,
+    /// From its beginning to its end, the time in which it waited included, in milliseconds.
     pub total_duration_ms: i64,
+    /// Model calls that ended, each attempt for itself.
     pub llm_calls: u32,
+    /// Calls that ended, without those that were not made.
     pub tool_calls: u32,
+    /// Those whose result is an error.
     pub tool_errors: u32,
+    /// In US dollars, of the calls with a known price; absent: there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llm_cost: Option<f64>,
+    /// Present if the run failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
     /// The parts that failed, also of a run with an answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<RunFailure>,
+    /// The totals of its model calls.
     pub llm_metadata: LlmTotals,
 }
 
+/// The totals of a run's model calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LlmTotals {
+    /// The tokens of all calls.
     #[serde(flatten)]
     pub usage: Usage,
+    /// In milliseconds; calls at the same time count each.
     pub total_generation_time_ms: i64,
 }
 
@@ -56,39 +74,56 @@ pub struct LlmTotals {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RunResource {
+    /// Unique on this server.
     pub run_id: RunId,
+    /// The thread that it belongs to.
     pub thread_id: ThreadId,
+    /// How far it is.
     pub status: RunStatus,
     /// Why it is queued, if it does not wait for the thread's active run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<QueuedReason>,
+    /// What the user asked.
     pub query: String,
+    /// A W3C trace id: the caller's, or one of this server.
     pub trace_id: String,
     /// The client's own id of the trace, if that is not a W3C trace id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_trace_id: Option<String>,
+    /// The caller's own id of its user, as it was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
     /// The names of the keys that asked for it, steered it, edited its plan or wrote the instructions of its thread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requested_by: Vec<String>,
+    /// The model that was asked first.
     pub model: String,
+    /// The provider of that model.
     pub provider: String,
+    /// The settings in effect.
     #[serde(default)]
     pub options: RunOptions,
+    /// When it was accepted, in Unix milliseconds.
     pub created_at: Millis,
+    /// When it began, in Unix milliseconds; absent: it is or was only queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Millis>,
+    /// In Unix milliseconds; absent until it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Millis>,
+    /// Model calls that ended, each attempt for itself.
     pub llm_calls: u32,
+    /// Calls that ended, without those that were not made.
     pub tool_calls: u32,
+    /// The tokens of its model calls.
     pub usage: Usage,
+    /// In US dollars, of the calls with a known price; absent: there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     /// The URL of the run in the console page; absent if no address of the server for people is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// Present once it has completed or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<AgentFinalResponse>,
 }

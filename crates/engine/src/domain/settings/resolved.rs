@@ -16,31 +16,45 @@ use crate::domain::tool::ClientTool;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RunSettings {
+    /// The name of the core that decides.
     pub core: String,
+    /// As the server's configuration names it.
     pub provider: String,
+    /// As the provider names it.
     pub model: String,
     /// Asked in order when the model above does not answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<ModelChoice>,
+    /// Merged from server, thread and call: read for every call but the one that writes the answer.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub llm_params: Map<String, Value>,
+    /// Merged into `llm_params` for the call that writes the answer.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub synthesis_params: Map<String, Value>,
+    /// The JSON Schema that the answer must fit; `None`: it is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_schema: Option<Value>,
+    /// Names or globs; `None` = all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled_tools: Option<Vec<String>>,
+    /// By tool name or glob: the thread's own, which only make the rules of the server stricter.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_policy: BTreeMap<String, PolicyAction>,
+    /// Newest n messages of the conversation in a prompt; 0 = none.
     pub history_limit: u32,
     /// The guidance composed of server, thread and call, as it is put into prompts.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub system_prompt: String,
+    /// Who the agent is.
     pub persona: Persona,
+    /// Merged from server, thread and call.
     pub execution: ExecutionConfig,
+    /// Which tools may change the application state.
     pub state_saving: StateSavingStrategy,
+    /// A person may extend it while the run is under way. `None`: there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// Tools that the caller executes itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub client_tools: Vec<ClientTool>,
 }
@@ -51,8 +65,11 @@ pub struct RunSettings {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct RunOptions {
+    /// The name of the core that decides.
     pub agent_core: String,
+    /// The model that was asked first, and its fallbacks.
     pub provider_config: ProviderConfig,
+    /// Merged from server, thread and call.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub llm_params: Map<String, Value>,
     /// The parameters of the call that writes the answer.
@@ -64,10 +81,14 @@ pub struct RunOptions {
     /// Names or globs; absent = all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled_tools: Option<Vec<String>>,
+    /// By tool name or glob: the thread's own, which only make the rules of the server stricter.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_policy: BTreeMap<String, PolicyAction>,
+    /// Newest n messages of the conversation in a prompt; 0 = none.
     pub history_limit: u32,
+    /// Every member that is not without limit has a value.
     pub execution_config: ExecutionOverrides,
+    /// Which tools may change the application state.
     pub state_saving_strategy: StateSavingStrategy,
     /// The current budget: a person may have extended it.
     #[serde(skip_serializing_if = "Option::is_none")]

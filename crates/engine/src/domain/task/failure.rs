@@ -6,14 +6,18 @@ use crate::domain::policy::Ruling;
 /// Why an action failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PeerFailure {
+    /// Decides what follows.
     pub kind: PeerFailureKind,
+    /// A sentence for people and for the model.
     pub message: String,
+    /// How long the agent asked to wait, in milliseconds.
     pub retry_after_ms: Option<Millis>,
     /// The decision of the policy, if the message was [`Denied`](PeerFailureKind::Denied).
     pub ruling: Option<Box<Ruling>>,
 }
 
 impl PeerFailure {
+    /// Without a time to wait and without a ruling.
     pub fn new(kind: PeerFailureKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after_ms: None, ruling: None }
     }
@@ -24,6 +28,7 @@ impl PeerFailure {
     }
 }
 
+/// Why an action failed, by what can be done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerFailureKind {
     /// It was not carried out: the agent did not respond, or was too busy. It may be tried again.

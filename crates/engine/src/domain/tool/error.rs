@@ -7,12 +7,15 @@ use crate::domain::Millis;
 use crate::domain::fault::Code;
 use crate::domain::policy::Ruling;
 
+/// Why a tool call failed, as the model reads it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct ToolError {
     /// A code of docs/ERRORS.md, or one of the tool's own.
     pub code: String,
+    /// A sentence for the model.
     pub message: String,
+    /// A JSON Pointer to the argument that is wrong; absent if none is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,
     /// Another attempt may succeed, after this delay at the earliest; it is made if the call is declared idempotent, if it
@@ -63,10 +66,12 @@ impl ToolError {
         Self::new(CallCode::Unknown, message).retry_after(0)
     }
 
+    /// Whether the call may have had its effect although it failed.
     pub fn is_lost(&self) -> bool {
         self.has(CallCode::Unknown)
     }
 
+    /// Whether this is its code.
     pub fn has(&self, code: CallCode) -> bool {
         self.code == code.as_str()
     }

@@ -32,6 +32,7 @@ impl Fold {
         Self { lists_only: true, ..Self::default() }
     }
 
+    /// The state as of the last observation that was applied: a `PESAgentStateData` with payload references.
     pub fn view(&self) -> Value {
         let suspensions: Vec<OpenSuspension> =
             self.open.suspensions.values().map(|open| self.list.calls.complete_suspension(open.clone())).collect();

@@ -19,6 +19,7 @@ pub(super) struct AgentStateFold {
 /// One write; a large value is a reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum StateWrite {
+    /// The whole state, in place of what was written before.
     Whole(Value),
     /// A merge patch.
     Patch(Value),
@@ -27,7 +28,9 @@ pub enum StateWrite {
 /// The writes that the application's state consists of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateWrites {
+    /// The version after all of them.
     pub version: i64,
+    /// In their order: the first one is a whole state, or a patch of the empty one.
     pub writes: Vec<StateWrite>,
 }
 
