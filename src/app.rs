@@ -60,12 +60,13 @@ pub struct App {
 
 impl App {
     /// Opens the store of the configuration and builds everything on it. A store that cannot be used is left unchanged.
+    #[cfg(feature = "internals")]
     pub async fn build(config: Config) -> Result<Self, Error> {
         Self::open(config, None).await
     }
 
-    /// Like [`build`](Self::build), for a listener that is bound to `address`: messages about what the start itself does have
-    /// the URLs of this server.
+    /// Opens the store of the configuration and builds everything on it, for a listener that is bound to `address`: messages about
+    /// what the start itself does have the URLs of this server. A store that cannot be used is left unchanged.
     pub async fn build_at(config: Config, address: SocketAddr) -> Result<Self, Error> {
         Self::open(config, Some(address)).await
     }
@@ -78,6 +79,7 @@ impl App {
     }
 
     /// Like [`build`](Self::build), on a store that is open already.
+    #[cfg(feature = "internals")]
     pub async fn with_store(store: Arc<dyn Store>, config: Config) -> Result<Self, Error> {
         install_metrics(&config);
         let components = Components::of(&config)?;

@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     disable_huge_pages();
     let installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
     installed.expect("nothing else installs a TLS provider");
-    pes::cli::run()
+    pes::run_command_line()
 }
 
 /// Transparent huge pages would double the memory of an idle server: a page of two megabytes stays for a few live kilobytes.

@@ -1,27 +1,4 @@
-//! PES as a library: the same server without HTTP.
-//!
-//! ```no_run
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use pes::{AgentProps, Config, Instance};
-//!
-//! let instance = Instance::build(Config::default()).open().await?;
-//! let answer = instance.process(AgentProps::new("my-thread", "What is 6 times 7?")).await?;
-//! println!("{}", answer.response.content);
-//! instance.close().await;
-//! # Ok(()) }
-//! ```
-//!
-//! `Config::default()` reads no file and no variable, and has the demo model. With
-//! [`Layers`](crate::config::layers::Layers) a program is configured as the server is; a model of a provider needs
-//! `config.models.openai.api_key = Some("sk-…".into())`, or the like.
-//!
-//! Everything else is a function of [`service`](crate::service): watching a run ([`feed`](crate::service::feed)), questions
-//! ([`suspensions`](crate::service::suspensions)), cancelling ([`runs`]), conversations
-//! ([`threads`](crate::service::threads)). `examples/` shows each: `watch.rs` follows a run and answers what it asks.
-//!
-//! An instance needs a tokio runtime with timers and IO. Several may live in one process, each with a data folder of its own. It
-//! installs nothing for the whole process: metrics go to the recorder of the crate `metrics` that the program has set
-//! before, the log to its subscriber of `tracing`.
+//! The server without a listener, for programs that embed it. The head of the crate shows how.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,11 +29,15 @@ use crate::tool::{Tool, ToolSource};
 pub struct AgentProps {
     /// The conversation it belongs to; created on first use.
     pub thread_id: String,
+    /// What the user asks.
     pub query: String,
+    /// The program's own id of its user: tools get it.
     pub user_id: Option<String>,
+    /// The program's own id of a session; it is stored with the run.
     pub session_id: Option<String>,
     /// Absent: a new one is made.
     pub trace_id: Option<String>,
+    /// What happens if a run of the thread is active; the run waits behind it by default.
     pub on_busy: OnBusy,
     /// Earlier messages of the conversation, from elsewhere, oldest first. Only allowed if this query creates the thread.
     pub history: Vec<HistoryMessage>,

@@ -164,6 +164,7 @@ impl Keys {
     }
 
     /// The caller with this key. Without a key: the open tenant if no key exists anywhere, else `unauthorized`.
+    #[cfg(any(test, feature = "internals"))]
     pub async fn authenticate(&self, bearer: Option<&str>) -> Result<Caller, Fault> {
         self.authenticate_pass(&Pass::of(bearer), None, || Ok(())).await
     }

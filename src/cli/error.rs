@@ -7,7 +7,7 @@ use crate::config as settings;
 use crate::store;
 
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     #[error("{0}")]
     Failed(String),
     #[error("{0}")]

@@ -26,7 +26,7 @@ use crate::config::Config;
 use crate::config::env::Variables;
 use crate::telemetry;
 use args::{Arguments, Command};
-pub use error::Error;
+pub(crate) use error::Error;
 use which_server::{only_used, opens_folder};
 
 /// Runs the command of this process's arguments.
