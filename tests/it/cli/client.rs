@@ -167,7 +167,9 @@ fn the_frames_of_the_api_are_passed_on_unchanged() {
     let log = http(&stage.served.url, "/threads/t/events?after=0&limit=200");
     assert_eq!(told, log["items"].as_array().unwrap().iter().collect::<Vec<_>>());
     assert!(frames.iter().all(|frame| frame["event"] != "token"), "tokens were not asked for");
-    let with_tokens = stage.said(&["run", DINNER, "--json", "--tokens"]);
+    // Slow enough to be listened to.
+    let slow = Stage::with(&[("PES_DEMO_PACE", "20")]);
+    let with_tokens = slow.said(&["run", DINNER, "--json", "--tokens"]);
     assert!(with_tokens.contains(r#"{"event":"token","#));
 }
 

@@ -19,8 +19,7 @@ async fn number(folder: &Path, query: &'static str) -> i64 {
 
 /// Asks a server something; returns the floor and how many entries are compressed afterwards.
 async fn ask_one(folder: &Path, settings: &[(&str, &str)]) -> (i64, i64) {
-    let settings = [settings, &[("PES_DEMO_PACE", "0")]].concat();
-    let served = serve(folder, &settings);
+    let served = serve(folder, settings);
     ask(&served.url, "hello");
     let found = (number(folder, FLOOR).await, number(folder, COMPRESSED).await);
     served.stop();

@@ -296,7 +296,7 @@ async fn the_doctor_migrates_nothing() {
 fn the_no_of_a_person_is_no_warning() {
     let folder = tempfile::tempdir().unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/script.toml");
-    let variables = [("PES_LOG_FORMAT", "json"), ("PES_DEMO_PACE", "0"), ("PES_DEMO_SCRIPT", script)];
+    let variables = [("PES_LOG_FORMAT", "json"), ("PES_DEMO_SCRIPT", script)];
     let served = serve(folder.path(), &variables);
     ask(&served.url, "send");
     let asked = http(&served.url, "/suspensions")["items"][0]["suspensionId"].clone();

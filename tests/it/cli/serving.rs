@@ -178,7 +178,7 @@ fn what_failed_is_a_warning_with_code_cause_provider_thread_and_run() {
         "[[reply]]\nwhen = { query = \"fail\", phase = \"planning\" }\njson = { title = \"No\", refuse = \"Not mine to do.\", todoList = [] }\n",
     )
     .unwrap();
-    let variables = [("PES_LOG_FORMAT", "json"), ("PES_DEMO_PACE", "0"), ("PES_DEMO_SCRIPT", "script.toml")];
+    let variables = [("PES_LOG_FORMAT", "json"), ("PES_DEMO_SCRIPT", "script.toml")];
     let served = serve(folder.path(), &variables);
     let answer = ask(&served.url, "fail");
     assert!(answer.contains("task_refused"), "{answer}");
@@ -268,7 +268,7 @@ fn keys_are_made_and_revoked_through_the_server() {
 #[test]
 fn each_line_that_tells_of_a_run_names_thread_run_and_trace() {
     let folder = tempfile::tempdir().unwrap();
-    let variables = [("PES_LOG_FORMAT", "json"), ("RUST_LOG", "pes=debug"), ("PES_DEMO_PACE", "0")];
+    let variables = [("PES_LOG_FORMAT", "json"), ("RUST_LOG", "pes=debug")];
     let served = serve(folder.path(), &variables);
     let answer = ask(&served.url, "What can you do?");
     assert!(answer.contains("\"status\":\"success\""), "{answer}");

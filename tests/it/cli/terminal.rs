@@ -73,11 +73,13 @@ pub(super) fn pes() -> &'static str {
 }
 
 const MAIL: &str = "'Send the team an invitation to the dinner.'";
+/// Of a server whose model writes slowly: a plan is drawn, and typed into, before its question comes.
+const SLOW: &[(&str, &str)] = &[("PES_DEMO_PACE", "40")];
 
 #[test]
 fn a_plan_is_drawn_in_place_and_its_question_answered_there() {
     let folder = tempfile::tempdir().unwrap();
-    let served = serve(folder.path(), &[]);
+    let served = serve(folder.path(), SLOW);
     let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8"), ("NO_COLOR", "1")]);
     terminal.line(&format!("{} run {MAIL} --thread m; echo code $?", pes()));
     let shown = terminal.shows(&["◆ demo_send_email  high risk  cannot be undone", "[a]pprove", "✓  write"]);
@@ -92,8 +94,7 @@ fn a_plan_is_drawn_in_place_and_its_question_answered_there() {
 #[test]
 fn what_is_typed_while_the_plan_is_drawn_moves_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    // Slow enough to be typed into.
-    let served = serve(folder.path(), &[("PES_DEMO_PACE", "40")]);
+    let served = serve(folder.path(), SLOW);
     let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8"), ("NO_COLOR", "1")]);
     terminal.line(&format!("clear; {} run {MAIL} --thread m; stty | grep -ow -- -echo; echo code $?", pes()));
     terminal.shows(&["m   demo:demo-scripted"]);
@@ -110,8 +111,7 @@ fn what_is_typed_while_the_plan_is_drawn_moves_nothing() {
 #[test]
 fn a_command_that_was_stopped_goes_on_below_what_was_printed_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
-    // Slow enough to be stopped while the plan is drawn.
-    let served = serve(folder.path(), &[("PES_DEMO_PACE", "40")]);
+    let served = serve(folder.path(), SLOW);
     let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8"), ("NO_COLOR", "1")]);
     terminal.line(&format!("clear; {} run {MAIL} --thread m", pes()));
     terminal.shows(&["m   demo:demo-scripted"]);
@@ -129,7 +129,7 @@ fn a_command_that_was_stopped_goes_on_below_what_was_printed_meanwhile() {
 #[test]
 fn what_an_earlier_run_did_counts_as_done() {
     let folder = tempfile::tempdir().unwrap();
-    let served = serve(folder.path(), &[]);
+    let served = serve(folder.path(), SLOW);
     let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8"), ("NO_COLOR", "1")]);
     let dinner = "'Work out a team dinner: 14 guests at 42.50 each, a 12% tip, and the share per guest.'";
     terminal.line(&format!("{} run {dinner} --thread m; echo code $?", pes()));
@@ -163,7 +163,7 @@ fn a_plan_that_is_partly_over_is_edited_at_its_review() {
 #[test]
 fn a_terminal_without_unicode_gets_plain_shapes_and_a_resize_is_followed() {
     let folder = tempfile::tempdir().unwrap();
-    let served = serve(folder.path(), &[]);
+    let served = serve(folder.path(), SLOW);
     let terminal = Terminal::new(100, 30, &[("PES_URL", &served.url), ("LANG", "C"), ("NO_COLOR", "1")]);
     terminal.line(&format!("{} run {MAIL} --thread m; echo code $?", pes()));
     let shown = terminal.shows(&["! demo_send_email", "+  write"]);
@@ -188,7 +188,7 @@ fn a_terminal_without_unicode_gets_plain_shapes_and_a_resize_is_followed() {
 #[test]
 fn colours_are_left_out_and_nothing_is_drawn_where_that_is_wanted() {
     let folder = tempfile::tempdir().unwrap();
-    let served = serve(folder.path(), &[]);
+    let served = serve(folder.path(), SLOW);
     let url = ("PES_URL", served.url.as_str());
     let run = |thread: &str, variables: &[(&str, &str)]| {
         let terminal = Terminal::new(110, 30, &[&[url, ("LANG", "C.UTF-8")], variables].concat());
@@ -277,7 +277,7 @@ fn the_end_of_the_input_is_no_reason_and_what_was_edited_is_kept_until_it_is_tak
 #[test]
 fn whoever_waits_for_so_long_only_is_asked_no_longer() {
     let folder = tempfile::tempdir().unwrap();
-    let served = serve(folder.path(), &[("PES_DEMO_PACE", "0")]);
+    let served = serve(folder.path(), &[]);
     let terminal = Terminal::new(110, 30, &[("PES_URL", &served.url), ("LANG", "C.UTF-8")]);
     terminal.line(&format!("{} run {MAIL} --thread m --timeout 8s; echo code $?", pes()));
     terminal.shows(&["[a]pprove"]);

@@ -364,7 +364,7 @@ fn what_answers_and_is_no_pes_is_told_apart_from_nobody() {
 #[test]
 fn a_query_that_is_refused_leaves_no_thread() {
     let folder = tempfile::tempdir().unwrap();
-    let served = serve(folder.path(), &[("PES_LIMITS_SPEND_TENANT_DAY_TOKENS", "1"), ("PES_DEMO_PACE", "0")]);
+    let served = serve(folder.path(), &[("PES_LIMITS_SPEND_TENANT_DAY_TOKENS", "1")]);
     let here = [("PES_URL", served.url.as_str())];
     let refused = run(folder.path(), &["run", "hello"], &here);
     let said = text(&refused.stderr);
