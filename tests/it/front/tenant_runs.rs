@@ -211,7 +211,13 @@ async fn the_next_process_begins_what_waited() {
     for is_bound in [true, false] {
         let (mut wire, _gate) = gated(2).await;
         let store = fresh_store().await;
-        let app = App::of(store.clone(), one_each(wire.url())).await;
+        let set = one_each(wire.url());
+        let app = App::of(store.clone(), |config| {
+            set(config);
+            // Its stop does not wait long for the first reply, which never comes.
+            config.runtime.drain_ms = 2_600;
+        })
+        .await;
         accepted(&app, ONE, "t1").await;
         wire.request().await;
         let second = accepted(&app, ONE, "t2").await;

@@ -37,10 +37,15 @@ fn act() -> DatabaseAction<'static> {
     DatabaseAction { by: "ann", at: 7, detail: json!({}) }
 }
 
+/// Closing it does not wait for a call that never returns.
+fn hurried(config: &mut Config) {
+    config.runtime.drain_ms = 0;
+}
+
 /// A backup taken during a call of an idempotent tool.
 async fn backed_up(folder: &Path) -> (std::path::PathBuf, Probe) {
     let probe = Probe::new();
-    let instance = instance(opened(&folder.join("data")).await, &probe, |_| {}).await;
+    let instance = instance(opened(&folder.join("data")).await, &probe, hurried).await;
     ask(&instance, "t", "hang").await;
     probe.reaches(|tally| tally.begun == 1).await;
     let file = folder.join("backup.db");
@@ -57,7 +62,7 @@ async fn what_was_not_over_waits_for_a_person_and_is_not_repeated_before() {
     let store = opened(&folder.path().join("restored")).await;
     assert_eq!(store.unfinished_threads(ThreadPk::NONE, 10).await.unwrap().len(), 1);
     let probe = Probe::new();
-    let instance = instance(store.clone(), &probe, |_| {}).await;
+    let instance = instance(store.clone(), &probe, hurried).await;
     let (service, caller) = (instance.service(), instance.caller());
     let row = pes::service::threads::state(service, caller, &"t".into(), None).await.unwrap();
     let pause = row["suspensions"].as_array().unwrap().iter().find(|asked| asked["kind"] == "pause").unwrap().clone();
@@ -80,7 +85,6 @@ async fn what_was_not_over_waits_for_a_person_and_is_not_repeated_before() {
 #[tokio::test]
 async fn who_starts_later_holds_nothing_back_again() {
     let (database, probe) = (Database::fresh().await, Probe::new());
-    let hurried = |config: &mut Config| config.runtime.drain_ms = 0;
     let before = instance(shared(&database).await, &probe, hurried).await;
     ask(&before, "t", "hang").await;
     probe.reaches(|tally| tally.begun == 1).await;
@@ -127,7 +131,7 @@ async fn nothing_starts_before_all_of_it_is_held_back() {
     let crashes = store.process_crashes().await.unwrap();
 
     let probe = Probe::new();
-    let instance = instance(store.clone(), &probe, |_| {}).await;
+    let instance = instance(store.clone(), &probe, hurried).await;
     let row = pes::service::threads::state(instance.service(), instance.caller(), &"t".into(), None).await.unwrap();
     assert_eq!(row["suspensions"][0]["kind"], "pause");
     assert_eq!((probe.tally().begun, store.restored().await.unwrap()), (0, None));
@@ -141,7 +145,7 @@ async fn whoever_says_so_lets_it_go_on() {
     let (file, _) = backed_up(folder.path()).await;
     sqlite::restore(&file, &folder.path().join("restored"), RestoreMode::Resumed(act())).unwrap();
     let probe = Probe::new();
-    let instance = instance(opened(&folder.path().join("restored")).await, &probe, |_| {}).await;
+    let instance = instance(opened(&folder.path().join("restored")).await, &probe, hurried).await;
     soon(probe.reaches(|tally| tally.begun == 1)).await;
     instance.close().await;
 }

@@ -74,7 +74,8 @@ async fn to_look_is_not_to_own() {
 #[tokio::test]
 async fn a_server_that_stops_says_how_it_stands() {
     let store = fresh_store().await;
-    let app = App::of(store.clone(), |_| {}).await;
+    // Longer than the next call takes: the call that never returns holds up the stop for so long.
+    let app = App::of(store.clone(), |config| config.runtime.drain_ms = 7_000).await;
     let stream = NEW.events(&app, "ask", json!({ "query": "hang", "wait": 300 })).await;
     app.stop();
     let events = stream.all().await;

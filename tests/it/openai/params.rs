@@ -78,7 +78,8 @@ async fn nothing_stays_of_what_a_front_end_asks_for_itself_and_does_not_wait_for
 #[tokio::test]
 async fn nor_where_the_server_stops_before_it_is_answered() {
     let store = fresh_store().await;
-    let app = App::of(store.clone(), |_| {}).await;
+    // The stop does not wait long for the reply, which never ends.
+    let app = App::of(store.clone(), |config| config.runtime.drain_ms = 2_600).await;
     chat(&app, &said("hello")).header("x-pes-thread", "mine").send().await.expect(200);
     let task = chat(&app, &with(said("for ever"), json!({ "stream": true }))).header("x-pes-task", "tags");
     let mut stream = task.events().await;
