@@ -30,12 +30,12 @@ fn asking(query: String) -> ProcessAsk {
 
 #[tokio::test]
 async fn long_queries_take_turns_and_short_ones_do_not_wait_for_them() {
-    take_turns(|clocked, n| Box::pin(process(clocked, format!("long-{n}"), asking(long_text())))).await;
+    take_turns(0, |clocked, n| Box::pin(process(clocked, format!("long-{n}"), asking(long_text())))).await;
 }
 
 #[tokio::test]
 async fn queries_with_long_tools_of_the_client_take_turns() {
-    take_turns(|clocked, n| {
+    take_turns(0, |clocked, n| {
         let tool =
             ClientTool { name: "long".to_owned(), description: long_text(), input_schema: json!({ "type": "object" }) };
         let options = CallOptions { client_tools: vec![tool], ..CallOptions::default() };
@@ -46,7 +46,7 @@ async fn queries_with_long_tools_of_the_client_take_turns() {
 
 #[tokio::test]
 async fn queries_that_go_back_in_long_conversations_take_turns() {
-    take_turns(|clocked, n| {
+    take_turns(MOST + 8, |clocked, n| {
         let ask = ProcessAsk { continue_at: Some(ContinueAt::Start), ..asking("hello".to_owned()) };
         Box::pin(process(clocked, format!("said-{n}"), ask))
     })
@@ -55,7 +55,7 @@ async fn queries_that_go_back_in_long_conversations_take_turns() {
 
 #[tokio::test]
 async fn copies_of_long_conversations_take_turns() {
-    take_turns(|clocked, n| {
+    take_turns(1, |clocked, n| {
         let (service, caller) = (clocked.instance.service(), clocked.instance.caller());
         Box::pin(async move {
             let (of, copy) = (ThreadId::from("said-0"), ThreadId::from(format!("copy-{n}")));
@@ -65,11 +65,12 @@ async fn copies_of_long_conversations_take_turns() {
     .await;
 }
 
-/// `act` is called more often than there is room for. The threads `said-0`, `said-1` and so on have a long conversation.
-async fn take_turns(act: for<'a> fn(&'a Clocked, usize) -> LocalBoxFuture<'a, ()>) {
+/// `act` is called more often than there is room for. The threads `said-0`, `said-1` and so on, as many as it needs, have a
+/// long conversation.
+async fn take_turns(conversations: usize, act: for<'a> fn(&'a Clocked, usize) -> LocalBoxFuture<'a, ()>) {
     let store = Moody::fresh().await;
     let clocked = Clocked::on(store.clone(), |_| {}).await;
-    for n in 0..MOST + 8 {
+    for n in 0..conversations {
         clocked.ask(&format!("said-{n}"), &long_text()).await;
     }
     store.set("commit", Mood::Hangs);
