@@ -13,7 +13,7 @@ const LOCK: &str = "pes.lock";
 
 /// Held until it is dropped, or until the process ends in whatever way.
 pub(super) struct FolderLock {
-    _file: File,
+    file: File,
     opened: OpenedFile,
 }
 
@@ -35,12 +35,19 @@ impl FolderLock {
         }
         file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(unusable)?;
         let opened = OpenedFile::of(&path, &file).map_err(unusable)?;
-        Ok(Self { _file: file, opened })
+        Ok(Self { file, opened })
     }
 
     /// The lock file. If it is no longer in place, another process may take the folder.
     pub fn opened(&self) -> OpenedFile {
         self.opened.clone()
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Closing the file would not release it while a child process has the file, too: from its fork until its exec.
+        let _ = self.file.unlock();
     }
 }
 
@@ -113,6 +120,16 @@ mod tests {
         let told = unusable(Path::new("data/pes.lock"), &io::Error::from_raw_os_error(28)).to_string();
         let full = "No space left on device (os error 28); make room on its disk, then start again.";
         assert_eq!(told, format!("The lock file data/pes.lock cannot be used: {full}"));
+    }
+
+    #[test]
+    fn a_folder_is_free_once_its_lock_is_dropped_although_a_child_process_is_just_being_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let held = FolderLock::take(folder.path()).unwrap();
+        // What a child process has from its fork until its exec.
+        let _inherited = held.file.try_clone().unwrap();
+        drop(held);
+        FolderLock::take(folder.path()).unwrap();
     }
 
     #[test]
