@@ -20,7 +20,7 @@ section! {
         /// PostgreSQL connections for reads, half for the engine and half for clients; four more are used for
         /// everything else.
         connections: u32 = 16, by_path();
-        /// Writes the log of observations compressed, at about a third of its size. Irrevocable: versions of pes that do not
+        /// Writes the log of observations compressed, at about a quarter of its size. Irrevocable: versions of pes that do not
         /// know this setting can never use the database again. Unset = if the database has no threads when a server starts
         /// on it, and no other server, and from then on. Set it for an older database when every server knows it.
         compress_log: Option<bool> = None, by_path().example("true");
