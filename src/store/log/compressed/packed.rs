@@ -23,7 +23,8 @@ pub(super) fn packed(text: &str) -> Vec<u8> {
     let (mut copied, mut at) = (0, 0);
     while let Some(skipped) = text[at..].iter().position(is_digit) {
         let begins = at + skipped;
-        let digits = text[begins..].iter().position(|byte| !is_digit(byte)).unwrap_or(text.len() - begins);
+        // No more than an id has: counting to the end of many digits anew for each id would take quadratic time.
+        let digits = text[begins..].iter().take(DIGITS).take_while(|byte| is_digit(byte)).count();
         at = begins + digits;
         if let Some((mark, id, ends)) = id_at(text, begins, digits) {
             packed.extend_from_slice(&text[copied..begins]);
@@ -36,11 +37,11 @@ pub(super) fn packed(text: &str) -> Vec<u8> {
     packed
 }
 
-/// The id that begins with so many digits, with its mark, and where it ends.
+/// The id that begins with so many digits, counted up to [`DIGITS`], with its mark, and where it ends.
 fn id_at(text: &[u8], begins: usize, digits: usize) -> Option<(u8, Uuid, usize)> {
     let (mark, length) = match digits {
         FIRST_GROUP => (HYPHENATED, uuid::fmt::Hyphenated::LENGTH),
-        DIGITS.. => (SIMPLE, DIGITS),
+        DIGITS => (SIMPLE, DIGITS),
         _ => return None,
     };
     let ends = begins + length;

@@ -37,6 +37,14 @@ fn damage_is_noticed() {
     }
 }
 
+/// In quadratic time this would take minutes.
+#[test]
+fn a_million_digits_are_packed_as_fast_as_others() {
+    let digits = DIGEST.repeat(1 << 15);
+    assert_eq!(is_same(&digits), 17 << 15);
+    assert_eq!(is_same(&digits.replace("88233d35", "88233d3-")), digits.len());
+}
+
 proptest! {
     #[test]
     fn every_text_is_unpacked_as_it_was(text in "([0-9a-f]{0,40}-?|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\\PC{0,3}){0,9}") {
