@@ -184,8 +184,9 @@ impl Instance {
     }
 
     /// Ends the work under way, for at most `runtime.drain_ms`, and closes the store. Unfinished runs continue at the next
-    /// start, or wait for what they waited for. If tasks share the instance, `service().close()` does the same: their [`process`](Self::process) ends then. The
-    /// data folder may be opened again once all clones of the [`Service`] are dropped.
+    /// start, or wait for what they waited for. If tasks share the instance, `service().close()` does the same: their
+    /// [`process`](Self::process) ends then. The data folder may be opened again once all clones of the [`Service`] are
+    /// dropped.
     pub async fn close(self) {
         self.app.close().await;
     }
