@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::header_list::entries;
 use crate::service::if_match::IfMatch;
 
-/// What Apache's `mod_deflate` and `mod_brotli` append to the tag of an answer that they compress.
-const ENCODINGS: [&str; 2] = ["-gzip", "-br"];
+/// What Apache's `mod_deflate` and `mod_brotli`, and Caddy's `encode`, append to the tag of an answer that they compress.
+const ENCODINGS: [&str; 3] = ["-gzip", "-br", "-zstd"];
 
 fn of(version: i64) -> HeaderValue {
     HeaderValue::from_str(&format!("\"{version}\"")).expect("digits are visible ASCII")
@@ -50,8 +50,8 @@ impl IfMatch {
 }
 
 /// The version that a tag names. A proxy that compresses an answer changes its tag: nginx and HAProxy make it a weak one
-/// (`W/"7"`), Apache appends the name of the encoding (`"7-gzip"`). The version in it is exact all the same, and without it
-/// no change could be made through such a proxy.
+/// (`W/"7"`), Apache and newer versions of Caddy append the name of the encoding (`"7-gzip"`). The version in it is exact all
+/// the same, and without it no change could be made through such a proxy.
 fn version(tag: &str) -> Option<i64> {
     let opaque = tag.strip_prefix("W/").unwrap_or(tag).strip_prefix('"')?.strip_suffix('"')?;
     let version = ENCODINGS.iter().find_map(|encoding| opaque.strip_suffix(encoding)).unwrap_or(opaque);

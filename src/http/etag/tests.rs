@@ -21,7 +21,7 @@ fn only_the_current_version_matches() {
 
 #[test]
 fn a_tag_that_a_proxy_changed_when_it_compressed_the_answer_matches() {
-    for current in ["W/\"3\"", "\"3-gzip\"", "\"3-br\"", "W/\"3-gzip\""] {
+    for current in ["W/\"3\"", "\"3-gzip\"", "\"3-br\"", "\"3-zstd\"", "W/\"3-gzip\""] {
         assert_eq!(asked(current).against(3).unwrap(), Some(3), "{current}");
     }
 }

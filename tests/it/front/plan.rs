@@ -42,12 +42,14 @@ async fn a_pending_item_is_edited_while_it_runs() {
     assert_eq!(line["detail"], json!({ "basedOn": based_on, "planVersion": made }));
 }
 
-/// nginx and HAProxy make the ETag of an answer that they compress a weak one, Apache appends `-gzip`.
+/// nginx and HAProxy make the ETag of an answer that they compress a weak one, Apache and Caddy append the encoding.
 #[tokio::test]
 async fn a_plan_that_a_proxy_compressed_can_be_edited() {
     let app = App::start().await;
     let mut tag = stuck(&app).await;
-    for (edit, by_proxy) in [("Draw it", "W/\"{}\""), ("Sing it", "\"{}-gzip\""), ("Dance it", "\"{}-br\"")] {
+    for (edit, by_proxy) in
+        [("Draw it", "W/\"{}\""), ("Sing it", "\"{}-gzip\""), ("Dance it", "\"{}-br\""), ("Act it", "\"{}-zstd\"")]
+    {
         let changed = by_proxy.replace("{}", tag.trim_matches('"'));
         let edit = json!([{ "op": "replace", "path": "/1/description", "value": edit }]);
         let said = patch(&app, &changed, edit.clone()).await;
