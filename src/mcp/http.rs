@@ -80,7 +80,7 @@ impl HttpTransport {
         bounds: Bounds,
     ) -> Result<IncomingResponse, Failure> {
         let answer = self.exchange(method, body, extra, bounds).await?;
-        self.check_credentials(answer)
+        self.check_credentials(not_moved(answer, &self.to, false)?)
     }
 
     /// The response, whatever its status.
@@ -93,11 +93,7 @@ impl HttpTransport {
     ) -> Result<IncomingResponse, Failure> {
         let headers = extra.headers().map_err(|why| StreamableHttpError::UnexpectedServerResponse(why.into()))?;
         let request = OutgoingRequest { method, to: self.to.clone(), headers, body: Bytes::from(body), bounds };
-        self.egress
-            .send(request)
-            .await
-            .map_err(StreamableHttpError::Client)
-            .and_then(|answer| not_moved(answer, self.to.url()))
+        self.egress.send(request).await.map_err(StreamableHttpError::Client)
     }
 
     /// The response, unless it refuses the credentials.
@@ -250,6 +246,7 @@ impl StreamableHttpClient for HttpTransport {
         let in_session = extra.session.is_some().then(|| extra.clone());
         let bounds = self.stream_bounds(if expects_response { RESPONSE_LIFETIME } else { STREAM_LIFETIME });
         let answer = self.exchange(Method::POST, serde_json::to_vec(&message)?, extra, bounds).await?;
+        let answer = not_moved(answer, &self.to, is_call(&message))?;
         let status = answer.status();
         let checked = self.check_credentials(answer);
         if is_call(&message) {

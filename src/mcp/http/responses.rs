@@ -9,7 +9,7 @@ use url::Url;
 
 use super::super::call_errors::cut;
 use super::{CALL_REFUSED, Failure};
-use crate::egress::{self, IncomingResponse};
+use crate::egress::{self, Destination, IncomingResponse};
 
 /// How much of an error's body is told.
 const MAX_REFUSAL_CHARS: usize = 1_000;
@@ -29,14 +29,26 @@ pub(super) fn is_call(message: &ClientJsonRpcMessage) -> bool {
 
 /// The response, unless it redirects. Redirects are not followed, because a request has a body and credentials: whoever
 /// configured the address is told of the other one. A request that must be sent again as it is was not carried out.
-pub(super) fn not_moved(answer: IncomingResponse, from: &Url) -> Result<IncomingResponse, Failure> {
+pub(super) fn not_moved(
+    answer: IncomingResponse,
+    to: &Destination,
+    is_call: bool,
+) -> Result<IncomingResponse, Failure> {
     let status = answer.status();
     let place = answer.headers().get(LOCATION).and_then(|place| place.to_str().ok());
     let Some(place) = place.filter(|_| status.is_redirection()) else { return Ok(answer) };
-    let place = from.join(place).map_or_else(|_| place.to_owned(), |place| without_secrets(place).into());
+    let place = to.url().join(place).map_or_else(|_| place.to_owned(), |place| without_secrets(place).into());
     let error = HttpStatusError::new(status.as_u16(), None);
-    let why =
-        format!("{error}: it redirects to {place}, which is not followed; if it has moved, set its `url` to that");
+    let why = match to {
+        // Models and tenants are shown the errors of calls, and the path of such an address may be a secret.
+        Destination::Operator(_) if is_call => {
+            tracing::warn!(place, "an MCP server redirects a call; if it has moved, set its `url` to that");
+            format!("{error}: it redirects elsewhere, which is not followed")
+        }
+        Destination::Operator(_) | Destination::Untrusted { .. } => {
+            format!("{error}: it redirects to {place}, which is not followed; if it has moved, set its `url` to that")
+        }
+    };
     Err(match status {
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => {
             StreamableHttpError::Client(egress::Error::Refused(why))

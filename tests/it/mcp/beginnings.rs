@@ -10,6 +10,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::bed::{Bed, evil};
+use super::endpoint::Endpoint;
 
 /// How often the program in this folder was started.
 fn starts(folder: &tempfile::TempDir) -> usize {
@@ -70,4 +71,16 @@ async fn of_a_server_that_redirects_the_other_address_is_told(#[case] status: St
     let expected =
         format!("{said}: it redirects to {place}, which is not followed; if it has moved, set its `url` to that");
     assert_eq!(reason, expected);
+}
+
+/// Models and tenants see the errors of calls, and some services give addresses whose path is a secret.
+#[tokio::test]
+async fn of_a_call_that_is_redirected_the_other_address_is_not_told() {
+    let endpoint = Endpoint::start().await;
+    let bed = Bed::new(|server| *server = McpServer { url: Some(endpoint.url()), ..McpServer::default() }).await;
+    bed.call("get_price", json!({})).await.unwrap();
+    endpoint.move_to("/secret/mcp");
+    let error = bed.call("get_price", json!({})).await.unwrap_err();
+    let message = "The call was refused: HTTP 307: it redirects elsewhere, which is not followed";
+    assert_eq!((error.code.as_str(), error.message.as_str()), ("failed", message));
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
@@ -16,6 +16,8 @@ struct Shared {
     seen: Arc<Mutex<HeaderMap>>,
     /// The only value of `authorization` that it takes; by default any.
     token: Arc<Mutex<Option<String>>>,
+    /// Where it redirects to, once it has moved.
+    moved: Arc<Mutex<Option<&'static str>>>,
 }
 
 pub struct Endpoint {
@@ -46,6 +48,10 @@ impl Endpoint {
     pub fn take_only(&self, token: &str) {
         *self.shared.token.lock().unwrap() = Some(token.to_owned());
     }
+
+    pub fn move_to(&self, place: &'static str) {
+        *self.shared.moved.lock().unwrap() = Some(place);
+    }
 }
 
 async fn answer(State(shared): State<Shared>, headers: HeaderMap, Json(asked): Json<Value>) -> Response {
@@ -57,6 +63,9 @@ async fn answer(State(shared): State<Shared>, headers: HeaderMap, Json(asked): J
         .is_some_and(|token| headers.get("authorization").is_none_or(|given| given != token.as_str()));
     if is_refused {
         return StatusCode::UNAUTHORIZED.into_response();
+    }
+    if let Some(place) = *shared.moved.lock().unwrap() {
+        return (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, place)]).into_response();
     }
     *shared.seen.lock().unwrap() = headers;
     let result = match asked["method"].as_str() {
