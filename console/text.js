@@ -16,7 +16,7 @@ const JOINED = `(?=[\\p{L}\\p{M}])[${'Arab Syrc Mong Nkoo Deva Beng Guru Gujr Or
 const PART = '\\p{ExtPict}';
 const NEEDED = `${JOINED}[\\u200c\\u200d](?=${JOINED})|${PART}[\\ufe0f\\p{EMod}]?\\u200d(?=${PART})`;
 const HIDDEN = new RegExp(
-  `(${NEEDED})|${SEQUENCE}|([${CONTROL}${ORDER}${NOTHING}])|(?<=\\p{M}{4})\\p{M}+|[\\ud800-\\udfff]`, 'gu');
+  `${SEQUENCE}|([${CONTROL}${ORDER}${NOTHING}])|(${NEEDED})|(?<=\\p{M}{4})\\p{M}+|[\\ud800-\\udfff]`, 'gu');
 
 const code = (character) => `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
 
@@ -33,11 +33,11 @@ export function pieces(text) {
   const found = [];
   let at = 0;
   for (let match; (match = HIDDEN.exec(whole));) {
-    const { 1: needed, 2: one, index } = match;
+    const { 1: one, 2: needed, index } = match;
     if (needed) continue;
     if (index > at) found.push(whole.slice(at, index));
     at = HIDDEN.lastIndex;
-    // Safari gets `\2*` wrong.
+    // Safari gets `\1*` wrong.
     while (one && whole.startsWith(one, at)) at += one.length;
     HIDDEN.lastIndex = at;
     found.push(markOf(whole.slice(index, at)));

@@ -28,6 +28,7 @@ test('a joiner that a word or an emoji needs stays as it is, everywhere else it 
   const hiding = ['\u200cم', 'م\u200c', 'م\u200da', 'я\u200dм', 'α\u200cβ', '1\u200c2', '👨\u200c💻', '👨\u200da', '👨\ufe0f\ufe0f\u200d💻', 'e\u0301\u200d\u0301', '\ufe0f\u200d\ufe0f',
     '東\u200c京', 'カ\u200dナ', 'ש\u200cל', 'ก\u200dข', '한\u200c글', '१\u200d२', 'ceo@exam\u00adple.com', 'a\u00ad', '\u00ada', 'a\u00ad1', 'a\u00ad\u00adb'];
   for (const text of hiding) assert.equal(marks(text).length, 1, JSON.stringify(text));
+  assert.deepEqual(marks('\u180b\u200dष'), ['U+180B', 'U+200D'], 'what hides itself is no letter before a joiner');
 });
 
 test('text within tag characters and variation selectors is seen', () => {
