@@ -1,4 +1,8 @@
-//! Embeds the page for people: every file of `console/`, as it is and compressed. There is no list to keep by hand.
+//! Embeds the page for people: every file of `console/` without its comments, also compressed. There is no list to keep by
+//! hand.
+
+#[path = "src/http/console/comments.rs"]
+mod comments;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,11 +23,14 @@ fn main() -> io::Result<()> {
     let mut list = String::from("&[\n");
     for (number, file) in files.iter().enumerate() {
         let path = file.strip_prefix(&root).expect("it was found there").to_string_lossy().replace('\\', "/");
-        let compressed = out.join(format!("console-{number}.gz"));
-        fs::write(&compressed, gzip(&fs::read(file)?)?)?;
+        let (plain, compressed) = (out.join(format!("console-{number}")), out.join(format!("console-{number}.gz")));
+        let sent = comments::without_comments(&path, fs::read(file)?);
+        fs::write(&compressed, gzip(&sent)?)?;
+        fs::write(&plain, sent)?;
         writeln!(
             list,
-            "    Embedded {{ path: {path:?}, plain: include_bytes!({file:?}), gzip: include_bytes!({compressed:?}) }},"
+            "    Embedded {{ path: {path:?}, #[cfg(debug_assertions)] source: include_bytes!({file:?}), \
+             plain: include_bytes!({plain:?}), gzip: include_bytes!({compressed:?}) }},"
         )
         .expect("a text takes all that is written");
     }

@@ -1,5 +1,5 @@
-//! The files of the page, by path. A debug build reads the folder first, so that a change is visible without a rebuild.
-//! A release build has only the embedded files.
+//! The files of the page, by path. A debug build reads the folder, too: a file that was changed since is sent as it is, so
+//! that the change is visible without a rebuild. A release build has only the embedded files.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,6 +13,9 @@ use crate::domain::hex;
 /// A file as `build.rs` lists it.
 struct Embedded {
     path: &'static str,
+    /// The file before its comments were left out.
+    #[cfg(debug_assertions)]
+    source: &'static [u8],
     plain: &'static [u8],
     gzip: &'static [u8],
 }
@@ -39,7 +42,7 @@ pub(super) async fn find(path: &str) -> Option<File> {
     let embedded = FILES.get(path);
     #[cfg(debug_assertions)]
     if let Some(plain) = in_folder(path).await
-        && embedded.is_none_or(|file| file.plain != plain)
+        && EMBEDDED.iter().find(|file| file.path == path).is_none_or(|file| file.source != plain)
     {
         let hash = hash(&plain);
         return Some(File { path: Cow::Owned(path.to_owned()), plain, gzip: None, hash });

@@ -4,6 +4,8 @@
 //! All its files come from this server. It runs without `eval` and writes no HTML, which its `Content-Security-Policy`
 //! enforces.
 
+#[cfg(test)]
+mod comments;
 mod files;
 
 use axum::extract::Path;

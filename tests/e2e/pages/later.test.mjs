@@ -1,7 +1,9 @@
 // A browser loads only what it shows: other views are loaded when first shown.
 
 import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { connected, open, painted, seqOf } from '../support/browser.mjs';
 import { DINNER, INVITE } from '../support/demo.mjs';
 import { Server } from '../support/server.mjs';
@@ -139,4 +141,34 @@ test('a server of another version is noticed once it answers again, and the page
   await upgraded.getByRole('button', { name: 'Load the page again' }).click();
   await upgraded.waitFor({ state: 'detached' });
   await painted(page, 10);
+});
+
+const CONSOLE = fileURLToPath(new URL('../../../console/', import.meta.url));
+
+/** Whether a module is one: it is read, but not run. */
+function isModule(lines) {
+  try {
+    Function(lines.join('\n').replace(/^import [^;(]*;/gm, '').replace(/^export /gm, ''));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+test('only comments on lines of their own are not sent', async () => {
+  let lacking = 0;
+  for (const file of readdirSync(CONSOLE, { recursive: true }).filter((one) => one.endsWith('.js') && !one.startsWith('vendor'))) {
+    const lines = readFileSync(CONSOLE + file, 'utf8').split('\n');
+    const sent = (await (await fetch(`${server.url}/console/${file}`)).text()).split('\n');
+    assert.equal(sent.length, lines.length, file);
+    assert.ok(isModule(sent), file);
+    const others = [...lines.keys()].filter((i) => sent[i] !== lines[i]);
+    for (const i of others) {
+      assert.equal(sent[i], '', `${file}:${i + 1}`);
+      // In a text this would be no mistake.
+      assert.ok(!isModule(sent.with(i, '@')), `${file}:${i + 1} is no comment`);
+    }
+    lacking += others.length;
+  }
+  assert.ok(lacking > 500, `${lacking} lines`);
 });
