@@ -14,7 +14,8 @@ export const lockOf = (item) => LOCKED[item.shown ?? item.status] ?? null;
 /** The ids in a text, separated by commas or blanks. */
 export const ids = (text) => [...new Set(text.split(/[\s,]+/).filter(Boolean))];
 
-const listed = (values) => (values ?? []).join(', ');
+/** The text that shows them; none if absent. */
+export const listed = (values = []) => values.join(', ');
 
 /** `rows`: `{key, id, item (null: new), lock, removed, description, tools, after}`, in the order of the list. Edits go by key: ids of
  * new rows may be changed to one in use. */
@@ -35,9 +36,11 @@ export function relock(draft, statusOf) {
   return { ...draft, rows: draft.rows.map((row, i) => ({ ...row, lock: locks[i], removed: row.removed && !locks[i] })) };
 }
 
+/** Whether an item of the plan is edited. */
+export const isChanged = (row) => row.item !== null && changedFields(row, written(row)).length > 0;
+
 /** An edit of an item that has begun since cannot be saved. */
-export const cameTooLate = (row) => row.lock !== null && row.item !== null && (row.description.trim() !== row.item.description
-  || !same(ids(row.tools), row.item.requiredTools ?? []) || !same(ids(row.after), row.item.dependencies ?? []));
+export const cameTooLate = (row) => row.lock !== null && isChanged(row);
 
 export const setRow = (draft, key, patch) => (
   { ...draft, rows: draft.rows.map((row) => (row.key === key ? { ...row, ...patch } : row)) });
@@ -67,15 +70,15 @@ export function moveRow(draft, key, step) {
   return { ...draft, rows };
 }
 
-function wanted(row) {
-  if (!row.item) return { id: row.id, description: row.description.trim(), ...lists({}, row) };
-  if (row.lock) return row.item;
-  return { ...row.item, description: row.description.trim(), ...lists(row.item, row) };
-}
+const wanted = (row) => (row.lock ? row.item : written(row));
 
-function lists(item, row) {
+/** The item as its row says. */
+function written(row) {
+  const item = row.item ?? { id: row.id };
   const kept = (known, text) => (same(known ?? [], ids(text)) ? known : ids(text));
-  const members = { requiredTools: kept(item.requiredTools, row.tools), dependencies: kept(item.dependencies, row.after) };
+  const members = {
+    ...item, description: row.description.trim(), requiredTools: kept(item.requiredTools, row.tools), dependencies: kept(item.dependencies, row.after),
+  };
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
 }
 

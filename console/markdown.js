@@ -269,7 +269,7 @@ const boxNode = ({ done }) => done !== undefined && html`<input type="checkbox" 
 
 // Headings of an answer are below the page's.
 const headingNode = ({ level, text }) => html`
-  <p class=${`md-h md-h${level}`} role="heading" aria-level=${Math.min(6, level + 2)}>${line(text)}</p>`;
+  <p class="md-h md-h${level}" role="heading" aria-level=${Math.min(6, level + 2)}>${line(text)}</p>`;
 
 function tableNode({ align, head, rows }) {
   const side = (i) => (align[i] === 'end' ? 'n' : '');

@@ -83,7 +83,7 @@ const SIGN = {
 /** A sign; without a label it is decoration. */
 export function Sign({ name, label, at, cls = '' }) {
   return html`<svg class="i s ${cls}" ...${drawn(label, at)}>
-    ${label ? html`<title>${label}</title>` : null}
+    ${label && html`<title>${label}</title>`}
     <path d=${SIGN[name]} fill="none" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" stroke-linejoin="round" />
   </svg>`;
 }

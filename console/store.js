@@ -223,23 +223,14 @@ class Thread {
 
   constructor({ id, history, point, lastSeq, isReplay, state, clock, status }) {
     this.#clock = clock;
-    this.id = id;
-    this.status = status;
-    this.problem = state.problem;
-    this.row = state.row;
-    this.runs = state.runs;
+    const { problem, row, runs, statusByRun } = state;
+    const { seq, view } = point;
+    const { minSeq, log } = history;
+    Object.assign(this, { id, status, problem, row, runs, statusByRun, seq, lastSeq, minSeq, log, point, view, replay: isReplay });
     this.started = isReplay ? new Map() : state.started;
-    this.statusByRun = state.statusByRun;
-    this.seq = point.seq;
-    this.lastSeq = lastSeq;
-    this.minSeq = history.minSeq;
-    this.replay = isReplay;
     this.heldAt = state.conn === 'held' ? state.heldAt : null;
-    this.point = point;
-    this.view = point.view;
     /** Of the whole log, also in replay: the tape's scale. */
     this.lastView = history.last.view;
-    this.log = history.log;
   }
 
   /** Advances while live; in the past, and from the loss of the connection on, it is fixed. */

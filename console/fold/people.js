@@ -1,7 +1,7 @@
 // Messages and questions of people, tasks of other agents, and changes of the plan.
 
 import { TASK_OVER } from './core.js';
-import { add, callId, phaseEnds, span } from './spans.js';
+import { add, callId, phaseEnds } from './spans.js';
 
 export function asked(draft, content, told) {
   const { seq, timestamp: at, parentId: itemId = null, runId } = told;
@@ -32,10 +32,8 @@ export function taskTold(draft, content, told) {
   let task = draft.spans.edit(id);
   if (!task) {
     const parent = draft.spans.get(callId(content.callId))?.parent ?? null;
-    const { taskId, agentId, taskType, callId: call } = content;
-    task = add(draft, id, span('task', parent, told, {
-      start: content.submittedAt ?? told.timestamp, taskId, agentId, taskType, callId: call,
-    }));
+    const { taskId, agentId, taskType, callId: call, submittedAt: start = told.timestamp } = content;
+    task = add(draft, told, { id, kind: 'task', parent, start, taskId, agentId, taskType, callId: call });
     draft.mark(told.seq, 'agent');
   }
   Object.assign(task, { status: content.status, message: content.message ?? null, reason: content.reason ?? null, deadline: content.deadline });

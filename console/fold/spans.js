@@ -13,19 +13,15 @@ export function runBegins(draft, content, told) {
     model: content.model, provider: content.provider, options: content.options ?? null,
     ...noCosts(),
   });
-  add(draft, runId(id), span('run', null, told, { children: [], status: 'running', phase: null, title: content.query }));
+  add(draft, told, { id: runId(id), kind: 'run', parent: null, status: 'running', phase: null, title: content.query });
 }
 
-export function span(kind, parent, told, more) {
-  const { seq, timestamp: start, runId: run, parentId = null } = told;
-  return { id: null, kind, parent, runId: run, itemId: parentId, seq, start, end: null, endSeq: null, children: [], ...more };
-}
-
-export function add(draft, id, record) {
-  record.id = id;
-  draft.spans.add(id, record);
-  if (record.parent) draft.child(record.parent, id);
-  return record;
+/** Adds a span: `more` is what it has of its own, and what differs from the observation. */
+export function add(draft, { seq, timestamp: start, runId: run, parentId = null }, more) {
+  const span = draft.spans.add(more.id, { runId: run, itemId: parentId, seq, start, end: null, endSeq: null, children: NONE, ...more });
+  const parent = draft.spans.edit(more.parent);
+  if (parent) parent.children = [...parent.children, more.id];
+  return span;
 }
 
 export function runEnds(draft, content, told) {
@@ -60,8 +56,7 @@ export function itemMoves(draft, content, told) {
   const move = { seq: told.seq, at: told.timestamp, status: content.status, reason: content.reason ?? null };
   let item = draft.spans.edit(id);
   if (!item) {
-    const fresh = { ...told, parentId: content.itemId };
-    item = add(draft, id, span('item', runId(told.runId), fresh, { status: content.status, moves: [], retries: 0, errors: 0, attempt: 1, costs: noCosts() }));
+    item = add(draft, told, { id, kind: 'item', parent: runId(told.runId), itemId: content.itemId, moves: [], retries: 0, errors: 0, costs: noCosts() });
     const all = draft.read('itemSpans').get(content.itemId) ?? [];
     draft.write('itemSpans').set(content.itemId, [...all, id]);
   }
@@ -97,7 +92,7 @@ function phaseOf(draft, told, phase) {
   const id = `phase ${told.runId} ${told.seq}`;
   const run = draft.spans.edit(runId(told.runId));
   if (open && open.end == null) close(draft.spans.edit(top.phase), told, { status: 'completed' });
-  add(draft, id, span('phase', runId(told.runId), { ...told, parentId: null }, { phase: phase ?? 'planning', status: 'running' }));
+  add(draft, told, { id, kind: 'phase', parent: runId(told.runId), itemId: null, phase: phase ?? 'planning', status: 'running' });
   run.phase = id;
   return id;
 }
@@ -116,10 +111,10 @@ const streamId = (id) => `stream ${id}`;
 export function streamBegins(draft, content, told) {
   const { provider, model, phase, purpose = null, attempt, iteration = null } = content;
   const parent = parentOf(draft, told, phase);
-  add(draft, streamId(content.streamId), span('stream', parent, told, {
-    streamId: content.streamId, provider, model, phase, purpose, attempt, iteration,
-    status: 'in_progress', ttftMs: null, tokens: null, costUsd: null, queuedMs: null, error: null, stopReason: null, children: NONE,
-  }));
+  add(draft, told, {
+    id: streamId(content.streamId), kind: 'stream', parent, streamId: content.streamId, provider, model, phase, purpose, attempt, iteration,
+    status: 'in_progress', ttftMs: null, tokens: null, costUsd: null, queuedMs: null, error: null, stopReason: null,
+  });
   if (attempt > 1 && parent) {
     const above = draft.spans.edit(parent);
     above.retries = (above.retries ?? 0) + 1;
@@ -166,11 +161,11 @@ export const callId = (id) => `call ${id}`;
 export function callsBegin(draft, content, told) {
   const parent = parentOf(draft, told, null);
   for (const call of content.toolCalls) {
-    add(draft, callId(call.callId), span('call', parent, told, {
-      callId: call.callId, toolName: call.toolName, arguments: call.arguments, iteration: content.iteration ?? null,
-      streamId: content.streamId ?? null, status: 'pending', output: undefined, error: null, policy: null, waits: NONE,
-      durationMs: null, began: null,
-    }));
+    add(draft, told, {
+      id: callId(call.callId), kind: 'call', parent, callId: call.callId, toolName: call.toolName, arguments: call.arguments,
+      iteration: content.iteration ?? null, streamId: content.streamId ?? null, status: 'pending', output: undefined, error: null, policy: null,
+      waits: NONE, durationMs: null, began: null,
+    });
   }
 }
 

@@ -92,14 +92,8 @@ const TAKE = {
 /** A view under change; copies a member at its first write. */
 class Draft {
   constructor(view) {
-    this.view = view;
-    this.seq = view.seq;
-    this.from = view.from;
-    this.at = view.at;
-    this.forkedFrom = view.forkedFrom;
-    this.spans = view.spans.writer();
-    this.own = {};
-    this.edited = new Set();
+    const { seq, from, at, forkedFrom } = view;
+    Object.assign(this, { view, seq, from, at, forkedFrom, spans: view.spans.writer(), own: {}, edited: new Set() });
   }
 
   write(name) {
@@ -124,11 +118,6 @@ class Draft {
     this.edited.add(mark);
     this.write(name).set(key, entry);
     return entry;
-  }
-
-  child(parent, id) {
-    const span = this.spans.edit(parent);
-    if (span) span.children = [...span.children, id];
   }
 
   mark(seq, kind) {

@@ -23,7 +23,7 @@ export function Json({ value, label = 'JSON' }) {
   const isLong = text.length > MOST_BYTES || lines.length > MOST_LINES;
   const cut = isLong && !isAll ? lines.slice(0, MOST_LINES).join('\n').slice(0, MOST_BYTES) : text;
   return html`<pre class="json" tabindex="0" role="group" aria-label=${label}>${show(cut)}</pre>
-    ${isLong && !isAll ? html`<${Button} cls="small" label=${`Show all (${bytes(text.length)})`} onClick=${() => setAll(true)} />` : null}`;
+    ${isLong && !isAll && html`<${Button} cls="small" label=${`Show all (${bytes(text.length)})`} onClick=${() => setAll(true)} />`}`;
 }
 
 /** The same request for a terminal, with a variable for the key. */

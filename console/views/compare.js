@@ -102,7 +102,7 @@ function Column({ thread, rows, side, isBrief, since = 0 }) {
   const { view, core, row, id, minSeq, lastSeq, more } = thread;
   const fork = view.forkedFrom;
   const took = view.from === null ? null : view.at - view.from;
-  return html`<div data-testid=${`side-${side}`}><div class="bar"><h2 class="clip"><a
+  return html`<div data-testid=${`side-${side}`}><div class="bar row"><h2 class="clip"><a
       href=${threadHash({ id })}>${show(titleOf(row))}</a></h2>
       <span class="dim mono">${show(id)}${fork ? html`, fork of ${show(fork.threadId)} at ${fork.seq}` : ''} ${lastSeq > since ? `${Math.max(since + 1, minSeq)} – ${lastSeq}` : ''}</span>
       <span class="right num mid t1">${duration(took)}${view.totals.priced ? ` · ${dollars(view.totals.costUsd)}` : ''}</span></div>

@@ -8,8 +8,8 @@ import { sentence } from '../outlook.js';
 import { Shape, Sign } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
-import { FailurePanel } from './failure.js';
-import { Button, Loading, Refusal } from './parts.js';
+import { Awaited } from './failure.js';
+import { Button, Refusal } from './parts.js';
 import { away } from './section.js';
 
 const versionOf = (etag) => etag.replace(/\D/g, '');
@@ -63,8 +63,7 @@ export function EditPlan({ ctx, thread }) {
   const why = ctx.whyNot('run') ?? (edit.busy ? 'It is being sent.' : null);
   const save = () => draft && edit.isEdited && wrong.length === 0 && why === null && send(ctx, edit);
   useKeys({ 'Mod+s': () => save(), n: () => draft && edit.change(plan.addRow(draft)) });
-  if (problem && !draft) return html`<div class="scroll page"><${FailurePanel} ctx=${ctx} problem=${problem} /></div>`;
-  if (!draft) return html`<div class="scroll page"><${Loading} rows=${8} /></div>`;
+  if (!draft) return html`<div class="scroll page"><${Awaited} ctx=${ctx} problem=${problem} rows=${8} /></div>`;
   return html`<div class="scroll" data-version=${versionOf(draft.version)}>
     ${edit.rebased && html`<${Rebased} rebased=${edit.rebased} version=${versionOf(draft.version)} />`}
     <div class="edit-row dim hide" aria-hidden="true"><span></span><span></span><span>What to do</span><span>Tools</span><span>After</span></div>
@@ -125,6 +124,8 @@ function Rebased({ rebased: { fit, all, lost, base, now }, version }) {
   </section>`;
 }
 
+const MOVES = [[-1, '▴', 'Move up', 'Alt ↑'], [1, '▾', 'Move down', 'Alt ↓']];
+
 function Row({ row, draft, change, busy, wrong, refused = [], foreseen }) {
   const set = (patch) => change(plan.setRow(draft, row.key, patch));
   const onKeyDown = (event) => {
@@ -134,29 +135,23 @@ function Row({ row, draft, change, busy, wrong, refused = [], foreseen }) {
     change(plan.moveRow(draft, row.key, step));
   };
   const said = [...wrong, ...refused];
-  const cls = row.lock ? 'lock' : row.removed ? 'removed' : row.item === null ? 'new' : isChanged(row) ? 'changed' : '';
-  return html`<div class=${`edit-row ${cls}`} data-testid="edit-row" data-id=${plain(row.id)} data-state=${cls}
+  const cls = row.lock ? 'lock' : row.removed ? 'removed' : row.item === null ? 'new' : plan.isChanged(row) ? 'changed' : '';
+  return html`<div class="edit-row ${cls}" data-testid="edit-row" data-id=${plain(row.id)} data-state=${cls}
       onKeyDown=${row.lock ? undefined : onKeyDown}>
     ${row.lock ? html`<${Sign} name="lock" label=${`${row.lock}: not editable`} />`
-      : html`<span class="movers"><button type="button" class="mover" aria-label="Move up" title="Alt ↑"
-          onClick=${() => change(plan.moveRow(draft, row.key, -1))}>▴</button>
-          <button type="button" class="mover" aria-label="Move down" title="Alt ↓"
-              onClick=${() => change(plan.moveRow(draft, row.key, 1))}>▾</button></span>`}
+      : html`<span class="movers">${MOVES.map(([step, sign, label, title]) => html`<button type="button" class="mover" aria-label=${label} title=${title}
+          onClick=${() => change(plan.moveRow(draft, row.key, step))}>${sign}</button>`)}</span>`}
     <${Shape} status=${row.item?.shown ?? row.item?.status ?? 'pending'} />
     ${row.lock || row.removed ? html`<${Fixed} row=${row} />` : html`<${Fields} row=${row} set=${set} said=${said} busy=${busy} />`}
-    ${row.lock ? html`<span></span>` : html`<button type="button" class="b small quiet" aria-label=${row.removed ? 'Put back' : 'Remove'}
-      data-testid="remove" onClick=${() => change(plan.removeRow(draft, row.key))}>${row.removed ? '↶' : '×'}</button>`}
+    ${row.lock ? html`<span></span>` : html`<${Button} cls="small quiet" label=${row.removed ? '↶' : '×'} aria-label=${row.removed ? 'Put back' : 'Remove'} id="remove"
+      onClick=${() => change(plan.removeRow(draft, row.key))} />`}
     <${Notes} row=${row} said=${said} foreseen=${foreseen} />
   </div>`;
 }
 
-const isChanged = (row) => row.description !== row.item.description || row.tools !== (row.item.requiredTools ?? []).join(', ')
-  || row.after !== (row.item.dependencies ?? []).join(', ');
-
 function Fixed({ row }) {
   return html`<span class=${row.removed ? 'struck' : ''}>${show(row.item?.description ?? row.description)}</span>
-    <span class="opt mono">${show((row.item?.requiredTools ?? []).join(', ') || '–')}</span>
-    <span class="opt mono">${show((row.item?.dependencies ?? []).join(', ') || '–')}</span>`;
+    ${[row.item?.requiredTools, row.item?.dependencies].map((names) => html`<span class="opt mono">${show(plan.listed(names) || '–')}</span>`)}`;
 }
 
 function Fields({ row, set, said, busy }) {

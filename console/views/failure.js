@@ -7,7 +7,7 @@ import { Shape } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html } from '../vendor/preact-htm.js';
 import { Mistakes, Todo } from './code.js';
-import { Button, Copy, Refusal, SeqLink, usePress } from './parts.js';
+import { Button, Copy, Loading, Refusal, SeqLink, usePress } from './parts.js';
 import { Table } from './section.js';
 
 /** Of a refused request, or the thread's last run: one line of a run that was partly done, until it is opened. */
@@ -28,6 +28,10 @@ export function FailurePanel({ ctx, thread, problem }) {
   return isPartial ? html`<details class="failure-box part"><summary data-testid="partly-done">${title}</summary>${box}</details>`
     : html`<div class="failure-box">${box}</div>`;
 }
+
+/** What is not read yet: why, or bars of about its height. */
+export const Awaited = ({ ctx, thread, problem, rows = 6 }) => (problem ? html`<${FailurePanel} ctx=${ctx} thread=${thread} problem=${problem} />`
+  : html`<${Loading} rows=${rows} />`);
 
 function ofProblem(problem, thread) {
   // Whichever request for the thread was refused first.
@@ -83,7 +87,7 @@ function Facts({ ctx, failure, thread }) {
       ${seq != null && html` · observation <${SeqLink} ctx=${ctx} seq=${seq} />`}</dd>`}
     ${traceId && html`<dt>Trace</dt><dd class="mono">${show(traceId)} <${Copy} text=${traceId} label="Copy" cls="quiet" /></dd>`}
     ${thread && html`<dt>Work done</dt><dd>${kept(thread)}</dd>`}
-    ${REMEDIES[failure.code] && html`<dt>About</dt><dd><a href=${`${basePath()}/docs#${enc(failure.code)}`}>
+    ${REMEDIES[failure.code] && html`<dt>About</dt><dd><a href="${basePath()}/docs#${enc(failure.code)}">
         <code>${failure.code}</code> in the list of errors</a></dd>`}
   </dl>`;
 }
@@ -157,6 +161,6 @@ const WHAT = { stream: 'model', call: 'tool', item: 'item', run: 'run', error: '
 export const Notice = ({ ctx }) => (ctx.isOver
   ? html`<div class="strip bad" role="status" data-testid="session-over"><b>Your session is over.</b>
     <span><a href="#/login" target="_blank">Sign in in another tab</a>, then try again.</span>
-    <button type="button" class="b small right" onClick=${ctx.signedIn}>Try again</button></div>`
+    <${Button} cls="small right" label="Try again" onClick=${ctx.signedIn} /></div>`
   : html`<div class="strip bad" role="status"><b>This thread is set aside (<code>thread_quarantined</code>).</b>
     <span>Working on it stopped the server more than once. Fork it to go on from an earlier observation.</span></div>`);

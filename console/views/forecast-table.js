@@ -16,7 +16,7 @@ export function ForecastList({ forecast }) {
     <p><span class="mono dim">${show(item.id)}</span> ${show(item.description)}</p>
     ${(item.mayCall ?? []).map((call) => {
       const tool = forecast.tools.find((one) => one.toolName === call.toolName);
-      return html`<p class=${`t1 fore-${tool ? strictest(tool) : 'auto'}`}><span
+      return html`<p class="t1 fore-${tool ? strictest(tool) : 'auto'}"><span
           class="mono">${show(call.toolName)}</span> ${tool && show(decides(tool))}
         ${tool && tool.class !== 'read' && html` · <${Effect} tool=${tool} />`}</p>`;
     })}
@@ -52,12 +52,12 @@ function ItemRows({ item, forecast }) {
 function Decides({ tool }) {
   const action = strictest(tool);
   const sign = action === 'auto' ? '' : action === 'ask' ? '◆ ' : '× ';
-  return html`<td class=${`fore-${action}`}><span aria-hidden="true">${sign}</span>${show(decides(tool))}</td>
+  return html`<td class="fore-${action}"><span aria-hidden="true">${sign}</span>${show(decides(tool))}</td>
     <td class="rule-ref">${show(ruleName(tool.policy))} <span class="dim">${SCOPE[tool.policy.scope]}</span></td>`;
 }
 
 function Effect({ tool }) {
   if (tool.class === 'read') return '–';
-  return html`<span class=${`nowrap${tool.class === 'irreversible' ? ' c-ask' : ''}`}>
+  return html`<span class="nowrap${tool.class === 'irreversible' ? ' c-ask' : ''}">
     ${tool.class === 'irreversible' && html`<${Sign} name="once" /> `}${CLASS[tool.class]}</span>`;
 }

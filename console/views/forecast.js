@@ -5,9 +5,8 @@ import { OVER } from '../fold/core.js';
 import { basisText, costText } from '../outlook.js';
 import { show } from '../text.js';
 import { html } from '../vendor/preact-htm.js';
-import { FailurePanel } from './failure.js';
+import { Awaited } from './failure.js';
 import { ForecastList, ForecastTable, Sentence } from './forecast-table.js';
-import { Loading } from './parts.js';
 import { QuestionCard } from './question/card.js';
 import { withRow } from './question/tab.js';
 import { useRead } from './section.js';
@@ -24,8 +23,7 @@ const openOf = ({ todoList }) => todoList.filter(({ status }) => !OVER.has(statu
 
 function Foreseen({ ctx, thread }) {
   const { forecast, problem } = useForecast(ctx, thread);
-  if (problem) return html`<div class="scroll page"><${FailurePanel} ctx=${ctx} thread=${thread} problem=${problem} /></div>`;
-  if (!forecast) return html`<div class="scroll page"><${Loading} rows=${6} /></div>`;
+  if (!forecast) return html`<div class="scroll page"><${Awaited} ctx=${ctx} thread=${thread} problem=${problem} /></div>`;
   const review = thread.core.suspensions.find((one) => one.kind === 'plan_review' && !one.remote);
   return html`<div class="scroll page scrollx forecast" tabindex="0" role="region" aria-label="Forecast" data-testid="forecast">
     <${Sentence} forecast=${forecast} cost=${costText(forecast.cost)} />

@@ -67,7 +67,7 @@ export function Decides({ thread }) {
   const since = asks.length ? Math.min(...asks.map((one) => one.createdAt)) : wait?.submittedAt;
   const on = asks.length ? 'on a person' : wait ? 'at an agent' : null;
   return html`<span class="row dim hide t1 decides"><span class="key" aria-hidden="true"></span><span class="clip">decides the end: <b class="mid">${plain(id)}</b>
-    ${on ? html`, <span class="num" data-tick=${thread.replay ? null : `since:${since}`}>${duration(thread.now - since)}</span> ${on}` : null}</span></span>`;
+    ${on && html`, <span class="num" data-tick=${thread.replay ? null : `since:${since}`}>${duration(thread.now - since)}</span> ${on}`}</span></span>`;
 }
 
 function place(items, mode, room) {
@@ -144,9 +144,9 @@ const Node = pure(({ x, y, id, description, shown, after, mode, size, lines, ms,
       ${lines.map((line, i) => html`<text key=${i} x="8" y=${14 + i * 13} aria-hidden="true">${line}</text>`)}
       <${Shape} status=${shown} label=${false} at=${{ x: 7, y: height - 19, size: 13 }} />
       <text class="sub" x="25" y=${height - 9} aria-hidden="true" data-tick=${since != null ? `since:${since}` : null}>${time}</text>
-      ${retries ? html`<text class="sub" x=${width - (once ? 24 : 8)} y=${height - 9} text-anchor="end" aria-hidden="true">↻${retries}</text>` : null}
-      ${once ? html`<${Sign} name="once" cls="c-ask" label="cannot be undone" at=${{ x: width - 20, y: height - 20, size: 13 }} />` : null}
-      ${part ? html`<rect class="lane c-${shown}" x="0" y=${height - 3} height="3" width=${width * part} />` : null}`
+      ${retries > 0 && html`<text class="sub" x=${width - (once ? 24 : 8)} y=${height - 9} text-anchor="end" aria-hidden="true">↻${retries}</text>`}
+      ${once && html`<${Sign} name="once" cls="c-ask" label="cannot be undone" at=${{ x: width - 20, y: height - 20, size: 13 }} />`}
+      ${part > 0 && html`<rect class="lane c-${shown}" x="0" y=${height - 3} height="3" width=${width * part} />`}`
     : html`<${Shape} status=${shown} label=${false} at=${mode === 'dot' ? { x: 0, y: 0, size: 15 } : { x: 4, y: 3, size: 14 }} />
       ${mode === 'dot' ? html`<text class="label" x="18" y="12" aria-hidden="true">${label}</text>` : html`<text x="22" y="14" aria-hidden="true">${label.length > 9 ? `${label.slice(0, 8)}…` : label}</text>`}`}
     <rect class="hit" width=${width} height=${height} rx="3" role="button" tabindex=${focusable ? 0 : -1} aria-label=${name}

@@ -16,7 +16,7 @@ export function Head({ ctx, route, thread }) {
   const { title } = thread;
   // The plan is that of the newest run.
   const items = run === thread.newestRun ? thread.core.todoList : [];
-  return html`<header class="head" data-testid="head">
+  return html`<header class="head row wrap" data-testid="head">
     <${Shape} status=${status} />
     <div class="grow">
       <div class="row"><h1 class="clip" title=${plain(title)}>${show(title)}</h1><span class="dim mono hide t0">${show(thread.id)}</span></div>

@@ -9,8 +9,8 @@ import { KIND_SHAPE, Shape } from '../shapes.js';
 import { brief, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { isHigh, KIND, resolutionText } from '../words.js';
-import { FailurePanel } from './failure.js';
-import { Left, Loading, pure, useInView } from './parts.js';
+import { Awaited } from './failure.js';
+import { Left, pure, Tabs, useInView } from './parts.js';
 import { NOBODY, QuestionCard, useShown } from './question/card.js';
 import { ASK_USER } from './question/kinds.js';
 import { useRead } from './section.js';
@@ -55,11 +55,10 @@ export function Inbox({ ctx, route }) {
     if (next) now.go(next);
     return next && document.querySelector(`.in[data-id="${next.suspensionId}"]`);
   };
-  return html`<main class="stage wide" data-testid="inbox"><div class=${`inbox${route.id ? ' one' : ''}`}>
+  return html`<main class="stage wide" data-testid="inbox"><div class="inbox${route.id ? ' one' : ''}">
     <div class="list"><${Title} ctx=${ctx} filter=${filter} rows=${rows} />
-      ${ctx.listsProblem && !rows ? html`<${FailurePanel} ctx=${ctx} problem=${ctx.listsProblem} />`
-        : filter === 'answered' && answered.problem ? html`<${FailurePanel} ctx=${ctx} problem=${answered.problem} />`
-          : !rows ? html`<${Loading} rows=${6} />` : html`<${Rows} ctx=${ctx} rows=${rows} shown=${shown} filter=${filter} />`}
+      ${rows ? html`<${Rows} ctx=${ctx} rows=${rows} shown=${shown} filter=${filter} />`
+        : html`<${Awaited} ctx=${ctx} problem=${ctx.listsProblem ?? answered.problem} />`}
       ${filter === 'answered' && answered.more && html`<p class="fact dim" data-testid="more">Older ones are not listed.</p>`}</div>
     <section class="beside" aria-label="The question">
       ${route.id && html`<a class="b small only-narrow back" href=${hashOf(null, filter)}>All questions</a>`}
@@ -91,14 +90,12 @@ function Title({ ctx, filter, rows }) {
   const soonest = filter === 'answered' ? null : rows?.find((one) => one.expiresAt != null);
   return html`<div class="title"><h1>Questions</h1>
     ${rows && filter !== 'answered' && html`<span class="mid">${rows.length} open.${soonest && html` The soonest expires in <${Left} at=${soonest.expiresAt} now=${now} />.`}</span>`}
-    <nav class="seg right" aria-label="Show">${FILTERS.map(([name, label]) => html`<a key=${name} href=${hashOf(null, name)}
-      data-testid=${`show-${name}`} aria-current=${filter === name ? 'true' : null}>${label}</a>`)}</nav></div>`;
+    <${Tabs} cls="right" label="Show" id="show" of=${FILTERS.map(([name, label]) => [name, label, hashOf(null, name)])} now=${filter} /></div>`;
 }
 
 function Rows({ ctx, rows, shown, filter }) {
   if (rows.length === 0) {
-    return html`<p class="fact dim">${filter === 'answered' ? 'Nothing was answered yet.'
-      : NOBODY}</p>`;
+    return html`<p class="fact dim">${filter === 'answered' ? 'Nothing was answered yet.' : NOBODY}</p>`;
   }
   const { clock } = ctx;
   const minute = Math.floor(clock.now() / 60_000);
@@ -114,10 +111,10 @@ const Row = pure(({ clock, row, isShown, filter }) => {
   return html`<a class="in" ref=${useInView(isShown)} href=${hashOf(row.suspensionId, filter)} aria-current=${isShown ? 'true' : null} data-testid="question-row"
       data-id=${row.suspensionId}>
     <${Shape} status=${KIND_SHAPE[row.kind] ?? 'ask'} /><span class="q">${show(row.message)}</span>
-    <span class=${`num nowrap end ${soon(row, now) ? 'c-ask' : 'dim'}`}>${!isOpen ? row.status : row.expiresAt == null ? 'no deadline' : html`<${Left} at=${row.expiresAt} now=${now} /> left`}</span>
+    <span class="num nowrap end ${soon(row, now) ? 'c-ask' : 'dim'}">${!isOpen ? row.status : row.expiresAt == null ? 'no deadline' : html`<${Left} at=${row.expiresAt} now=${now} /> left`}</span>
     <span class="m"><b>${KIND[row.kind] ?? row.kind}</b> · ${show(title)}${row.threadTitle && html` <span class="mono dim">${show(row.threadId)}</span>`}${row.itemId && html` · <span class="mono">${show(row.itemId)}</span> ${show(row.itemDescription)}`}
       ${row.toolName && html` · <span class="mono">${show(row.toolName)} ${row.toolInput && row.toolName !== ASK_USER && show(brief(row.toolInput, 100))}</span>`}</span>
-    <span class="row end">${row.riskLevel && html`<span class=${`tag ${isHigh(row.riskLevel) ? 'fail' : ''}`}>${show(row.riskLevel)}</span>`}
+    <span class="row end">${row.riskLevel && html`<span class="tag ${isHigh(row.riskLevel) ? 'fail' : ''}">${show(row.riskLevel)}</span>`}
       <span class="dim nowrap num" data-tick=${`age:${row.createdAt}`}>${age(row.createdAt, now)}</span></span>
     <span class="m rule-ref">${row.resolution ? show(resolutionText(row.resolution, now)) : row.policy ? show(ruleName(row.policy)) : ''}</span>
   </a>`;

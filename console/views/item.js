@@ -79,8 +79,8 @@ function Call({ ctx, thread, span }) {
   const isAsking = span.waits?.some((wait) => wait.to === null);
   const [cls, word] = span.end === null ? (isAsking ? ['ask', 'asks a person'] : ['run', 'running']) : RESULT[span.status] ?? ['', span.status];
   const hidden = hiddenNote(countHidden(span.arguments) + countHidden(span.output ?? null));
-  return html`<div class=${`call c-${isAsking ? 'ask' : span.status}`} data-testid="call">
-    <header><${SeqLink} ctx=${ctx} seq=${span.seq} /><b class="mono">${show(span.toolName)}</b><span class=${`tag ${cls}`}>${word}</span>
+  return html`<div class="call c-${isAsking ? 'ask' : span.status}" data-testid="call">
+    <header class="row wrap"><${SeqLink} ctx=${ctx} seq=${span.seq} /><b class="mono">${show(span.toolName)}</b><span class="tag ${cls}">${word}</span>
       <span class="right num mid">${span.durationMs == null ? '' : duration(span.durationMs)}</span></header>
     <${Json} value=${span.arguments} label="Arguments" />
     ${span.output !== undefined && html`<p class="arrow dim" aria-hidden="true">→</p><${Json} value=${span.output} label="Result" />`}
@@ -112,7 +112,7 @@ function decided(thread, span) {
 
 function Task({ ctx, span }) {
   return html`<div class=${`call c-${statusOf(null, { kind: 'task', span })}`} data-testid="task">
-    <header><${SeqLink} ctx=${ctx} seq=${span.seq} /><b>${show(span.agentId)}</b><span class="mono">${show(span.taskType ?? '')}</span>
+    <header class="row wrap"><${SeqLink} ctx=${ctx} seq=${span.seq} /><b>${show(span.agentId)}</b><span class="mono">${show(span.taskType ?? '')}</span>
       <span class="tag agent">${show(span.status)}</span></header>
     ${(span.message || span.reason) && html`<p class="pad">${show(span.message ?? span.reason)}</p>`}</div>`;
 }

@@ -70,9 +70,9 @@ const Row = pure(({ item, shown, row, width, met, ms, since, now, cost, unpriced
   return html`<tr aria-selected=${selected ? 'true' : null} onClick=${click} data-item=${item.id} data-status=${shown}>
     <td class="lanetd"><${LaneCell} row=${row} width=${width} met=${met} status=${shown} /></td>
     <td class="what"><a class="item-link" href=${href}>${show(item.description)}</a>
-      <div class="dim mono">${show(item.id)}${by ? html` · added by ${show(by)}` : null}</div></td>
+      <div class="dim mono">${show(item.id)}${by && html` · added by ${show(by)}`}</div></td>
     <td class="mono mid c2">${show((item.dependencies ?? []).join(', ') || '–')}</td>
-    <td class="c3">${(item.requiredTools ?? []).map((name) => html`<div key=${name} class="mono">${isOnce(name) ? html`<span class="c-ask"><${Sign} name="once" label="cannot be undone" /> </span>` : null}${show(name)}</div>`)}
+    <td class="c3">${(item.requiredTools ?? []).map((name) => html`<div key=${name} class="mono">${isOnce(name) && html`<span class="c-ask"><${Sign} name="once" label="cannot be undone" /> </span>`}${show(name)}</div>`)}
       <div class="rule-ref">${rule ? show(rule) : item.requiredTools?.length ? null : 'no tool'}</div></td>
     <td class="c4"><${Delivered} item=${item} shown=${shown} waits=${waits} output=${output} /></td>
     <td class="num nowrap" data-tick=${since != null ? `since:${since}` : null}>${time}</td>
@@ -86,9 +86,9 @@ function Delivered({ item, shown, waits, output }) {
   const got = output?.rawResult ?? item.result;
   const isOver = SIGN[shown] != null;
   return html`
-    ${item.expectedOutcome ? html`<div class="mid">${show(item.expectedOutcome)}</div>` : null}
+    ${item.expectedOutcome && html`<div class="mid">${show(item.expectedOutcome)}</div>`}
     ${isOver ? html`<div class="clamp"><span class="c-${shown}" aria-hidden="true">${SIGN[shown]} </span>${show(gist(got) || item.reason || WORD[shown])}</div>` : html`<div class="dim">${show(waits)}</div>`}
-    ${item.validationStatus && item.validationStatus !== 'passed' ? html`<div class="c-failed t0">tools checked: ${item.validationStatus}</div>` : null}`;
+    ${item.validationStatus && item.validationStatus !== 'passed' && html`<div class="c-failed t0">tools checked: ${item.validationStatus}</div>`}`;
 }
 
 function LaneCell({ row, width, met, status }) {

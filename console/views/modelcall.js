@@ -5,8 +5,8 @@ import { dollars, duration, placed } from '../format.js';
 import { plain, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
 import { Json } from './code.js';
-import { FailurePanel } from './failure.js';
-import { Loading, SeqLink, wordsOf } from './parts.js';
+import { Awaited } from './failure.js';
+import { SeqLink, wordsOf } from './parts.js';
 import { useRead } from './section.js';
 
 const KIND = {
@@ -69,15 +69,14 @@ function usePrompt(ctx, thread, span) {
 function Prompt({ ctx, thread, span, second }) {
   const { prompt, problem } = usePrompt(ctx, thread, span);
   const compared = usePrompt(ctx, thread, second);
-  if (problem) return problem.status === 404 ? html`<p class="mid">${show(wordsOf(problem))}</p>`
-    : html`<${FailurePanel} ctx=${ctx} thread=${thread} problem=${problem} />`;
-  if (!prompt) return html`<${Loading} rows=${6} />`;
+  if (problem?.status === 404) return html`<p class="mid">${show(wordsOf(problem))}</p>`;
+  if (!prompt) return html`<${Awaited} ctx=${ctx} thread=${thread} problem=${problem} />`;
   const sum = prompt.parts.reduce((all, part) => all + part.tokens, 0);
   const { window } = prompt;
   return html`<div class="win" role="img" aria-label=${`${sum} tokens in ${prompt.parts.length} parts`}>
-      ${prompt.parts.map((part, i) => html`<i key=${i} class=${`p${(i % 6) + 1}`} title=${`${titleOf(part)}: ${part.tokens}`}
+      ${prompt.parts.map((part, i) => html`<i key=${i} class="p${(i % 6) + 1}" title=${`${titleOf(part)}: ${part.tokens}`}
         ...${placed({ width: `${(part.tokens / Math.max(1, sum)) * 100}%` })}></i>`)}</div>
-    ${window && html`<div class="left"><span class="meter"><i
+    ${window && html`<div class="left row t1"><span class="meter"><i
         class="used" ...${placed({ width: `${Math.min(100, (sum / window) * 100)}%` })}></i></span></div>`}
     <p class="num mid t1"><b>${sum.toLocaleString('en')}</b>${window ? ` of ${window.toLocaleString('en')}` : ''} tokens${prompt.exact === false ? ', rendered again: not exactly as it was sent' : ''}</p>
     <div>${prompt.parts.map((part, i) => html`<${Part} key=${i} part=${part} number=${i} again=${prompt.parts.findIndex((one) => one.kind === part.kind) < i} twin=${twinOf(compared.prompt, part, i)} />`)}</div>`;
@@ -89,8 +88,8 @@ const twinOf = (prompt, part, i) => prompt && (prompt.parts[i]?.kind === part.ki
 
 function Part({ part, number, again, twin }) {
   const differs = twin !== undefined && twin?.text !== part.text;
-  return html`<details class="part"><summary><i class=${`sw p${(number % 6) + 1}`}></i><span>${titleOf(part)}${again && !part.of && html` <span class="dim">continued</span>`}</span>
-      ${twin !== undefined && html`<span class=${`tag ${differs ? 'ask' : ''}`}>${differs ? 'differs' : 'same'}</span>`}
+  return html`<details class="part"><summary><i class="sw p${(number % 6) + 1}"></i><span>${titleOf(part)}${again && !part.of && html` <span class="dim">continued</span>`}</span>
+      ${twin !== undefined && html`<span class="tag ${differs ? 'ask' : ''}">${differs ? 'differs' : 'same'}</span>`}
       <span class="n">${part.tokens.toLocaleString('en')}</span></summary>
     <${Json} value=${part.text} label=${titleOf(part)} />
     ${differs && html`<h3>In the other call</h3>${twin ? html`<${Json} value=${twin.text}

@@ -40,7 +40,7 @@ export function Palette({ ctx, route, thread, close }) {
     <input class="f" role="combobox" aria-expanded="true" aria-controls="found" aria-activedescendant=${found.length ? `found-${chosen}` : null}
       aria-label="Find or do" placeholder="A thread, an item, or what to do" value=${text} onInput=${input} onKeyDown=${key} autofocus data-testid="palette-field" />
     <div id="found" class="found" role="listbox" aria-label="Found">
-      ${found.map((entry, i) => html`<div key=${entry.key} id=${`found-${i}`} role="option" aria-selected=${String(i === chosen)} class="found-row" onClick=${() => take(entry)}>
+      ${found.map((entry, i) => html`<div key=${entry.key} id=${`found-${i}`} role="option" aria-selected=${String(i === chosen)} class="found-row row" onClick=${() => take(entry)}>
         ${entry.status ? html`<${Shape} status=${entry.status} small label=${false} />` : html`<span class="gap"></span>`}<span class="grow clip">${show(entry.label)} <span class="dim mono">${show(entry.id)}</span></span><span class="dim t0">${entry.kind}</span></div>`)}
       ${found.length < hits.length ? html`<p class="dim">The first ${MOST} of ${hits.length}.</p>` : !found.length && !asked && html`<p class="dim">Nothing is called that.</p>`}
     </div>${asked && html`<${OlderThreads} key=${asked} ctx=${ctx} route=${route} text=${asked} filter="All" rows=${hits.length ? ctx.threads : []} />`}</${Dialog}>`;

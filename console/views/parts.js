@@ -20,6 +20,14 @@ export function Button({ label, k, cls = '', why = null, onClick, id, ...more })
   </button>`;
 }
 
+/** Buttons of which one is pressed: each `[key, name, more]`. */
+export const Choice = ({ label, of, now, choose, cls = '' }) => html`<div class="seg ${cls}" role="group" aria-label=${label}>${of.map(([key, name, more]) => html`<button
+  type="button" key=${key} aria-pressed=${String(key === now)} onClick=${() => choose(key)} ...${more}>${name}</button>`)}</div>`;
+
+/** Links of which one is current: each `[key, name, href, more]`. */
+export const Tabs = ({ label, of, now, id, cls = '' }) => html`<nav class="seg ${cls}" aria-label=${label}>${of.map(([key, name, href, more]) => html`<a
+  key=${key} href=${href} aria-current=${key === now ? 'true' : null} data-testid="${id}-${key}" ...${more}>${name}</a>`)}</nav>`;
+
 /** The outcome in words. Over plain HTTP there is no clipboard. */
 export const copied = (text) => (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(() => 'Copied', () => 'No clipboard: needs HTTPS');
 

@@ -8,8 +8,8 @@ import { brief, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { CLASS, conditionText } from '../words.js';
 import { Mistakes } from './code.js';
-import { FailurePanel } from './failure.js';
-import { Button, Loading, wordsOf } from './parts.js';
+import { Awaited } from './failure.js';
+import { Button, wordsOf } from './parts.js';
 import { away, Table, useAgain } from './section.js';
 
 async function readPolicy(api) {
@@ -41,7 +41,7 @@ export function Policy({ ctx }) {
         class="mid">The most specific rule decides.${state.policy ? ` Version ${state.policy.etag?.replace(/\D/g, '') ?? '–'}.` : ''}</span>
       <div class="right row"><${Button} cls="small" id="try-rules" label="Try on past calls" why=${edit.whyTry} onClick=${edit.dryRun} />
         <${Button} cls="small main" id="save-rules" label="Save" k="⌘S" why=${edit.whySave} onClick=${edit.save} /></div></div>
-    ${state.problem ? html`<${FailurePanel} ctx=${ctx} problem=${state.problem} />` : !state.policy ? html`<${Loading} rows=${6} />`
+    ${state.problem || !state.policy ? html`<${Awaited} ctx=${ctx} problem=${state.problem} />`
       : html`<${Content} state=${state} put=${put} edit=${edit} load=${load} />`}
   </div></main>`;
 }
@@ -132,8 +132,7 @@ function Defaults({ defaults }) {
 function Refused({ problem, load }) {
   return html`<div class="wrong" role="alert" data-testid="rules-refused"><p>${show(wordsOf(problem))}</p>
     <${Mistakes} errors=${problem.errors} />
-    ${problem.status === 412 && html`<p>Somebody else saved rules meanwhile. <button type="button" class="b small"
-        onClick=${load}>Read them again</button>
+    ${problem.status === 412 && html`<p>Somebody else saved rules meanwhile. <${Button} cls="small" label="Read them again" onClick=${load} />
       Your text goes; copy it first.</p>`}</div>`;
 }
 

@@ -6,7 +6,7 @@ import { Shape, WORD } from '../shapes.js';
 import { plain, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
 import { OlderThreads } from './later.js';
-import { Loading, useInView } from './parts.js';
+import { Choice, Loading, useInView } from './parts.js';
 
 export const BUSY = ['running', 'suspended', 'waiting', 'queued'];
 
@@ -33,9 +33,7 @@ export function Rail({ ctx, route, only = false }) {
           onInput=${(event) => setText(event.target.value)} onKeyDown=${leave} />
         <a class="b" href="#/new" aria-label="New thread" title="New thread">+</a>
       </div>
-      <div class="seg" role="group" aria-label="Show">
-        ${Object.keys(FILTERS).map((name) => html`<button key=${name} type="button" aria-pressed=${String(filter === name)} onClick=${() => setFilter(name)}>${name}</button>`)}
-      </div>
+      <${Choice} label="Show" of=${Object.keys(FILTERS).map((name) => [name, name])} now=${filter} choose=${setFilter} />
     </header>
     <nav class="threads" aria-label="Threads" data-testid="threads">${list(ctx, route, rows, filter === 'All', isCut)}
       ${ctx.threads && isCut && html`<${OlderThreads} key=${asked + filter} ctx=${ctx} route=${route} text=${asked} filter=${filter} rows=${rows} />`}</nav>
@@ -84,11 +82,11 @@ function Row({ ctx, row, isShown }) {
     <span class="t">${show(title)}</span>
     <span class="age num" data-tick=${`age:${row.updatedAt}`}>${age(row.updatedAt, ctx.clock.now())}</span>
     <span class="m"><${Beads} items=${row.items} asks=${asks} />
-      ${cost ? html`<span class="num">${cost}</span>` : null}
-      ${asks ? html`<span class="tag ask">${count(asks, 'question')}</span>` : null}
-      ${shape === 'failed' || shape === 'quarantined' ? html`<span class="tag fail">${shape === 'failed' ? 'failed' : 'set aside'}</span>` : null}
-      ${shape === 'partial' ? html`<span class="tag">partial</span>` : null}
-      ${shape === 'waiting' ? html`<span class="tag agent">waits for agents</span>` : null}
+      ${cost && html`<span class="num">${cost}</span>`}
+      ${asks > 0 && html`<span class="tag ask">${count(asks, 'question')}</span>`}
+      ${(shape === 'failed' || shape === 'quarantined') && html`<span class="tag fail">${shape === 'failed' ? 'failed' : 'set aside'}</span>`}
+      ${shape === 'partial' && html`<span class="tag">partial</span>`}
+      ${shape === 'waiting' && html`<span class="tag agent">waits for agents</span>`}
     </span>
   </a>`;
 }

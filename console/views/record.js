@@ -19,7 +19,7 @@ export function Changes({ ctx, thread }) {
 
 function Revision({ ctx, revision }) {
   const { seq, version, at, changes } = revision;
-  return html`<section class="rev" data-seq=${seq}><header>
+  return html`<section class="rev" data-seq=${seq}><header class="row wrap">
       <${SeqLink} ctx=${ctx} seq=${seq} /><h3>v${version}</h3><span class="tag ${TAG[revision.source] ?? ''}">${show(authorText(revision))}</span>
       <span class="dim t1" title=${fullTime(at)}>${clockTime(at)}</span>
       <span class="mid t1">${reason(revision)}</span>
@@ -31,7 +31,7 @@ function Revision({ ctx, revision }) {
 const TAG = { refinement: 'run', agent: 'agent', user: 'done', rewind: 'run' };
 
 function reason({ source, because, changes }) {
-  if (source === 'planner') return html`${count(changes.added.length, 'item')}${because ? html` from ${quoted(because)}` : null}`;
+  if (source === 'planner') return html`${count(changes.added.length, 'item')}${because && html` from ${quoted(because)}`}`;
   if (source === 'refinement') return quoted(because);
   return source === 'agent' ? 'in its reply' : null;
 }
@@ -82,7 +82,7 @@ export function Log({ ctx, route, thread, openRaw }) {
   const look = () => (ctx.route.row ? openRaw(ctx.route.row) : false);
   useKeys({ j: () => move(1), k: () => move(-1), Enter: look, r: look });
   return html`<div class="scroll tl" ref=${box} onScroll=${onScroll} tabindex="0" role="region" aria-label="Log" data-testid="log">
-    ${thread.minSeq > 1 ? html`<p class="fact dim">Older observations were compacted: the log begins at ${thread.minSeq}.</p>` : null}
+    ${thread.minSeq > 1 && html`<p class="fact dim">Older observations were compacted: the log begins at ${thread.minSeq}.</p>`}
     <div class="tl-body" role="list" ...${placed({ height: `${all.length * row}px` })}>
       ${all.slice(from, to).map((told, i) => html`<${Line} key=${told.seq} told=${told} top=${(from + i) * row} begin=${begin} isSelected=${route.row === told.seq} open=${openRaw} />`)}
     </div></div>`;

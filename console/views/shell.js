@@ -31,8 +31,8 @@ export function Shell({ ctx, route, thread, dialog, closeDialog }) {
     <${Strips} ctx=${ctx} route=${route} thread=${thread} />
     ${pageOf(ctx, route, thread)}
     ${isLogin ? null : html`<${Dock} ctx=${ctx} route=${route} thread=${thread} />`}
-    ${dialog === 'palette' ? html`<${Palette} ctx=${ctx} route=${route} thread=${thread} close=${closeDialog} />` : null}
-    ${dialog === 'keys' ? html`<${KeysDialog} ctx=${ctx} close=${closeDialog} />` : null}`;
+    ${dialog === 'palette' && html`<${Palette} ctx=${ctx} route=${route} thread=${thread} close=${closeDialog} />`}
+    ${dialog === 'keys' && html`<${KeysDialog} ctx=${ctx} close=${closeDialog} />`}`;
 }
 
 /** Searches in the rail, where that is shown. */
@@ -97,7 +97,7 @@ const OF_THREADS = ['thread', 'threads', 'new', 'compare', 'home', 'unknown'];
 function TopBar({ ctx, route }) {
   const isLogin = route.page === 'login';
   return html`<header class="top">
-    <a class="brand" href="#/"><${Mark} />PES</a>
+    <a class="brand row" href="#/"><${Mark} />PES</a>
     ${isLogin ? null : html`<nav class="nav" aria-label="Pages">${links(ctx, route)}</nav>`}
     <div class="row right">
       ${isLogin ? null : html`<${Button} cls="small quiet hide" label="Find or do…" k="⌘K" onClick=${ctx.openPalette} id="palette" />
@@ -114,14 +114,14 @@ function links(ctx, route) {
   const page = OF_THREADS.includes(route.page) ? 'threads' : route.page;
   const asks = ctx.questions?.length ?? 0;
   return LINKS.map(([name, href, label]) => html`<a key=${name} href=${href} aria-current=${page === name ? 'page' : null}>${label}
-    ${name === 'questions' && asks ? html`<span class="count" data-testid="question-count">${asks}</span>` : null}</a>`);
+    ${name === 'questions' && asks > 0 && html`<span class="count" data-testid="question-count">${asks}</span>`}</a>`);
 }
 
 /** On narrow screens pages are in a menu. */
 function NarrowPages({ ctx, route }) {
   const asks = ctx.questions?.length ?? 0;
   return html`<details class="menu only-narrow">
-    <summary class="b small quiet"><${Sign} name="menu" /><span class="sr">Pages</span>${asks ? html`<span class="count">${asks}</span>` : null}</summary>
+    <summary class="b small quiet"><${Sign} name="menu" /><span class="sr">Pages</span>${asks > 0 && html`<span class="count">${asks}</span>`}</summary>
     <nav class="menu-list" aria-label="Pages">${links(ctx, route)}</nav>
   </details>`;
 }
@@ -156,10 +156,10 @@ function Mark() {
 
 function Strips({ ctx, route, thread }) {
   return html`<div class="strips">
-    ${ctx.conn === 'held' ? html`<${Held} ctx=${ctx} thread=${thread} />` : null}
-    ${ctx.isUpgraded ? html`<${Upgraded} />` : null}
-    ${isDemo(ctx, route, thread) ? html`<${Demo} />` : null}
-    ${ctx.isOver || thread?.row?.status === 'quarantined' ? html`<${Notice} ctx=${ctx} />` : null}
+    ${ctx.conn === 'held' && html`<${Held} ctx=${ctx} thread=${thread} />`}
+    ${ctx.isUpgraded && html`<${Upgraded} />`}
+    ${isDemo(ctx, route, thread) && html`<${Demo} />`}
+    ${(ctx.isOver || thread?.row?.status === 'quarantined') && html`<${Notice} ctx=${ctx} />`}
   </div>`;
 }
 
@@ -170,7 +170,7 @@ function Held({ ctx, thread }) {
   const now = ctx.clock.now();
   return html`<div class="strip bad" role="status" data-testid="held"><${Shape} status="failed" small label=${false} />
     <b>The server does not answer.</b><span>${thread && asOf(thread)}
-    ${ctx.retryAt && ctx.retryAt > now ? html` Trying again in <${Left} at=${ctx.retryAt} now=${now} />.` : null}</span>
+    ${ctx.retryAt && ctx.retryAt > now && html` Trying again in <${Left} at=${ctx.retryAt} now=${now} />.`}</span>
     <${Button} cls="small right" label="Try now" onClick=${ctx.retryNow} /></div>`;
 }
 

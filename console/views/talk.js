@@ -8,7 +8,7 @@ import { KIND_SHAPE, Shape, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useEffect, useRef } from '../vendor/preact-htm.js';
 import { Answered, Extras, Markdown } from './later.js';
-import { Growing, Kbd, mayBeTaken, Refusal, SeqLink, useKept } from './parts.js';
+import { Choice, Growing, Kbd, mayBeTaken, Refusal, SeqLink, useKept } from './parts.js';
 
 export function Talk({ ctx, thread }) {
   const composer = useComposer(thread);
@@ -17,7 +17,7 @@ export function Talk({ ctx, thread }) {
   return html`<div class="scroll" ref=${box} data-testid="talk"><div class="talk">
       ${thread.view.forkedFrom && html`<p class="mid note">Forked from <a href=${threadHash({ id: thread.view.forkedFrom.threadId })}
         class="mono">${show(thread.view.forkedFrom.threadId)}</a> at observation ${thread.view.forkedFrom.seq}.${' '}
-        <a href=${`#/compare/${enc(thread.view.forkedFrom.threadId)}/${enc(thread.id)}`}>Compare</a></p>`}
+        <a href="#/compare/${enc(thread.view.forkedFrom.threadId)}/${enc(thread.id)}">Compare</a></p>`}
       ${entries.map(({ key, View, entry }) => html`<${View} key=${key} ctx=${ctx} thread=${thread} entry=${entry} composer=${composer} />`)}
       <${Now} ctx=${ctx} thread=${thread} />
     </div></div>
@@ -67,7 +67,7 @@ const TAG = { steer: 'steered the plan', queued: 'in its turn', kept: 'before th
 function Message({ ctx, entry, composer, thread }) {
   const isUser = entry.role === 'USER';
   const who = isUser ? entry.by ?? 'Asked' : entry.role === 'AI' ? 'Answer' : entry.role.toLowerCase();
-  return html`<article class=${`msg ${isUser ? 'user' : ''}`} data-testid=${isUser ? 'message' : 'answer'}>
+  return html`<article class="msg ${isUser ? 'user' : ''}" data-testid=${isUser ? 'message' : 'answer'}>
     <${SeqLink} ctx=${ctx} seq=${entry.seq} />
     <header><b>${show(who)}</b><${Time} at=${entry.at} />
       ${TAG[entry.kind] && html`<span class="tag run">${TAG[entry.kind]}</span>`}</header>
@@ -91,7 +91,7 @@ function Revision({ ctx, entry }) {
 
 function Question({ ctx, thread, entry }) {
   const status = entry.ended ? null : KIND_SHAPE[entry.kind] ?? 'ask';
-  return html`<article class=${`msg ${entry.ended ? 'note' : ''}`}><${SeqLink} ctx=${ctx} seq=${entry.seq} />
+  return html`<article class="msg ${entry.ended ? 'note' : ''}"><${SeqLink} ctx=${ctx} seq=${entry.seq} />
     <header><b>Question</b><${Time} at=${entry.at} /></header>
     <div class="body">${entry.ended
       ? html`<p>${show(entry.message)}</p><${Answered} ctx=${ctx} thread=${thread} question=${entry} />`
@@ -124,8 +124,9 @@ const whole = ({ text }) => text;
 
 /* The next message: for an active run, or to start another. */
 
-const WAYS = [['steer', 'Steer now', 'The plan is changed while it runs'], ['enqueue', 'Next', 'In its turn, after this run'],
-  ['interrupt', 'Interrupt', 'This run is cancelled first']];
+const way = (name, label, title) => [name, label, { title, 'data-testid': `way-${name}` }];
+const WAYS = [way('steer', 'Steer now', 'The plan is changed while it runs'), way('enqueue', 'Next', 'In its turn, after this run'),
+  way('interrupt', 'Interrupt', 'This run is cancelled first')];
 
 /** `{draft, set, take(text)}`; a draft lives as long as the page. */
 export function useComposer(thread) {
@@ -163,9 +164,7 @@ function Composer({ ctx, thread, composer: { draft, set } }) {
       onInput=${(event) => set({ text: event.currentTarget.value })} onKeyDown=${(event) => isSend(event) && send(event)}></textarea>
     <${Refusal} problem=${draft.problem} />
     <div class="row wrap">
-      ${isBusy && !thread.replay && html`<div class="seg" role="group" aria-label="While it runs">
-        ${WAYS.map(([way, label, title]) => html`<button type="button" key=${way} title=${title} aria-pressed=${String(draft.way === way)}
-          data-testid=${`way-${way}`} onClick=${() => set({ way, sent: null })}>${label}</button>`)}</div>`}
+      ${isBusy && !thread.replay && html`<${Choice} label="While it runs" of=${WAYS} now=${draft.way} choose=${(name) => set({ way: name, sent: null })} />`}
       ${why && html`<span class="off-reason">${why}</span>`}
       <button type="submit" class="b main right" data-testid="send" disabled=${draft.busy || why !== null || draft.text.trim() === ''}>
         ${draft.busy ? 'Sending …' : thread.replay ? 'Fork here and send' : 'Send'}<${Kbd} k="⌘↵" /></button>

@@ -149,7 +149,7 @@ function Strip({ thread, width, set }) {
   return html`<svg viewBox=${`0 0 ${width} ${HEIGHT}`} preserveAspectRatio="none" role="slider" tabindex="0" aria-label="Observation" aria-valuemin=${first}
       aria-valuemax=${thread.lastSeq} aria-valuenow=${thread.seq} aria-valuetext=${spoken(thread)} onPointerDown=${drag} onPointerMove=${drag} onKeyDown=${keys}>
     ${paths.map(([status, d]) => html`<path key=${status} class="c-${status}" d=${d} stroke-width=${stroke} />`)}
-    ${thread.replay ? html`<rect class="veil" x=${place} y="10" width=${Math.max(0, width - place)} height="30" />` : null}
+    ${thread.replay && html`<rect class="veil" x=${place} y="10" width=${Math.max(0, width - place)} height="30" />`}
     <${Marks} marks=${thread.lastView.marks} x=${x} />
     <path d=${`M${place} 0V${HEIGHT}`} stroke-width="2" /><path class="mark" d=${`M${place - 6} 0h12l-6 7z`} />
   </svg>`;

@@ -8,7 +8,7 @@ import { Boundary } from './boundary.js';
 import { Decides, Graph } from './graph.js';
 import { Head } from './head.js';
 import { Changes, ContextTab, EditPlan, FailurePanel, Forecast, ItemTab, PlanList, QuestionTab } from './later.js';
-import { Button, Kbd, Loading } from './parts.js';
+import { Button, Kbd, Loading, Tabs } from './parts.js';
 import { Talk } from './talk.js';
 import { Tape } from './tape.js';
 import { Timeline } from './timeline.js';
@@ -37,9 +37,9 @@ export function ThreadPage({ ctx, route, thread }) {
   const view = shownView(route, thread);
   const isTall = view !== 'graph';
   return html`<main class="stage">
-    ${thread.replay ? html`<${ReplayStrip} ctx=${ctx} thread=${thread} />` : null}
+    ${thread.replay && html`<${ReplayStrip} ctx=${ctx} thread=${thread} />`}
     <${Head} ctx=${ctx} route=${route} thread=${thread} />
-    ${hasFailed(thread) ? html`<${FailurePanel} ctx=${ctx} thread=${thread} />` : null}
+    ${hasFailed(thread) && html`<${FailurePanel} ctx=${ctx} thread=${thread} />`}
     <div class="cols" data-show=${partOf(route, thread)}>
       <div class="work">
         <section class="planbox ${isTall ? 'tall' : ''}" aria-label="Plan" data-view=${view}>
@@ -82,12 +82,10 @@ function NoPlan({ thread }) {
 
 function PlanBar({ ctx, thread, view }) {
   const version = thread.core.planVersion;
-  return html`<div class="bar">
+  return html`<div class="bar row">
     <h2>Plan</h2><span class="dim num" data-testid="plan-version">${version ? `v${version}` : ''}</span>
-    <nav class="seg" aria-label="Plan as">
-      ${VIEWS.map(([name, label, k]) => html`<a key=${name} href=${ctx.to({ view: name })} title=${`Key ${k}`} aria-current=${view === name ? 'true' : null} data-testid=${`view-${name}`}>${label}</a>`)}
-    </nav>
-    ${view === 'graph' ? html`<${Decides} thread=${thread} />` : null}
+    <${Tabs} label="Plan as" id="view" of=${VIEWS.map(([name, label, k]) => [name, label, ctx.to({ view: name }), { title: `Key ${k}` }])} now=${view} />
+    ${view === 'graph' && html`<${Decides} thread=${thread} />`}
     ${thread.replay || thread.core.todoList.length === 0 ? null : html`<a class="b small right ${view === 'edit' ? 'main' : ''}" href=${ctx.to({ view: 'edit' })}>Edit<${Kbd} k="E" /></a>`}
   </div>`;
 }

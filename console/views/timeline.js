@@ -6,6 +6,7 @@ import { duration, placed } from '../format.js';
 import { html, useEffect, useLayoutEffect, useReducer, useRef, useState } from '../vendor/preact-htm.js';
 import { chosenRun } from './head.js';
 import { Log, RawDialog, Sums } from './later.js';
+import { Choice } from './parts.js';
 import { labelOf, TimelineRow, waitText } from './timeline/row.js';
 import { busyTimes, FILTERS, scale as scaleOf, timelineRows, windowOf } from './timeline/rows.js';
 
@@ -15,23 +16,25 @@ const PAGE = 400;
 /** Below the last begun row: the axis, and one more row. */
 const ROOM = 60;
 
+const choice = (key, name) => [key, name, { 'data-testid': `timeline-${key}` }];
+const MODES = [choice('tree', 'Tree'), choice('log', 'Log')];
+const SHOWN = Object.keys(FILTERS).map((name) => choice(name, name));
+
 export function Timeline({ ctx, route, thread }) {
   const [mode, setMode] = useState('tree');
   const [filter, setFilter] = useState('All');
   const [raw, setRaw] = useState(null);
   const run = chosenRun(route, thread);
   useSecond(run?.end === null && mode === 'tree' && ctx.conn === 'live');
-  const seg = (names, now, set, label) => html`<div class="seg" role="group" aria-label=${label}>
-    ${names.map(([key, name]) => html`<button key=${key} type="button" aria-pressed=${String(now === key)} onClick=${() => set(key)} data-testid=${`timeline-${key}`}>${name}</button>`)}</div>`;
   const shared = { ctx, route, thread, openRaw: setRaw };
   return html`<section class="timebox" aria-label="Timeline">
-    <div class="bar"><h2>Timeline</h2>
-      ${mode === 'tree' ? html`<span class="hide">${seg(Object.keys(FILTERS).map((name) => [name, name]), filter, setFilter, 'Show')}</span>` : null}
+    <div class="bar row"><h2>Timeline</h2>
+      ${mode === 'tree' && html`<${Choice} cls="hide" label="Show" of=${SHOWN} now=${filter} choose=${setFilter} />`}
       <span class="grow clip dim hide t1 sums">${run && mode === 'tree' && html`<${Sums} ctx=${ctx} thread=${thread} run=${run} />`}</span>
-      <span class="right">${seg([['tree', 'Tree'], ['log', 'Log']], mode, setMode, 'As')}</span></div>
+      <span class="right"><${Choice} label="As" of=${MODES} now=${mode} choose=${setMode} /></span></div>
     ${mode === 'log' ? html`<${Log} ...${shared} />` : run ? html`<${Tree} key=${run.runId} ...${shared} run=${run} filter=${filter} />`
       : html`<p class="fact dim">What the run does, and how long it takes, stands here as soon as one begins.</p>`}
-    ${raw != null ? html`<${RawDialog} ctx=${ctx} thread=${thread} seq=${raw} close=${() => setRaw(null)} />` : null}
+    ${raw != null && html`<${RawDialog} ctx=${ctx} thread=${thread} seq=${raw} close=${() => setRaw(null)} />`}
   </section>`;
 }
 
@@ -82,7 +85,7 @@ function Tree({ ctx, route, thread, run, filter, openRaw }) {
     <${Axis} scale=${scale} cost=${thread.view.totals.priced ? 'Cost' : 'Tokens'} />
     <div class="tl-body" role="tree" aria-label="Timeline" tabindex="0" aria-activedescendant=${selected >= from && selected < to ? `row-${selected}` : null}
       ...${placed({ height: `${tops.at(-1)}px` })}>${drawn}</div>
-    ${follow.below ? html`<button type="button" class="b small below" onClick=${follow.toEnd}>${follow.below} new below</button>` : null}
+    ${follow.below > 0 && html`<button type="button" class="b small below" onClick=${follow.toEnd}>${follow.below} new below</button>`}
   </div>`;
 }
 

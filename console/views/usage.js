@@ -5,8 +5,8 @@ import { count, dollars, placed, tokens } from '../format.js';
 import { threadHash } from '../router.js';
 import { plain, show } from '../text.js';
 import { html } from '../vendor/preact-htm.js';
-import { FailurePanel } from './failure.js';
-import { Loading } from './parts.js';
+import { Awaited } from './failure.js';
+import { Tabs } from './parts.js';
 import { titleOf } from './rail.js';
 import { ReadAgain, Table, useAgain, useRead } from './section.js';
 
@@ -41,11 +41,9 @@ export function Usage({ ctx, route }) {
   return html`<main class="stage wide"><div class="page scroll" data-testid="usage">
     <div class="title"><h1>Usage</h1><label class="row mid">since <input class="f date" type="date" value=${from} max=${dayOf(ctx.clock.now())}
         onChange=${(event) => event.currentTarget.value && ctx.go(to({ from: event.currentTarget.value }))} /></label>
-      <${ReadAgain} /><nav class="seg right" aria-label="By">${GROUPS.map(([name, label]) => html`<a key=${name} href=${to({ by: name })}
-        aria-current=${by === name ? 'true' : null} data-testid=${`by-${name}`}>${label}</a>`)}</nav></div>
-    ${state.problem ? html`<${FailurePanel} ctx=${ctx} problem=${state.problem} />`
-      : state.by !== by || state.from !== from ? html`<${Loading} rows=${8} />`
-        : html`<${Content} ctx=${ctx} state=${state} by=${by} from=${from} />`}
+      <${ReadAgain} /><${Tabs} cls="right" label="By" id="by" of=${GROUPS.map(([name, label]) => [name, label, to({ by: name })])} now=${by} /></div>
+    ${state.by !== by || state.from !== from ? html`<${Awaited} ctx=${ctx} problem=${state.problem} rows=${8} />`
+      : html`<${Content} ctx=${ctx} state=${state} by=${by} from=${from} />`}
   </div></main>`;
 }
 

@@ -7,6 +7,7 @@ import { show } from '../../text.js';
 import { html, useMemo } from '../../vendor/preact-htm.js';
 import { bytes, countHidden, Diff, hiddenNote } from '../code.js';
 import { EditFields, ReadFields } from './fields.js';
+import { Button, Choice } from '../parts.js';
 import { Decide, keysOf, pressed, Reason, ReasonField, useArmed, withReason } from './parts.js';
 
 export function approval(props) {
@@ -52,9 +53,8 @@ function Acts(props) {
       <${Decide} name="approve" keys=${keysOf(hand, isTwice ? 'a a' : 'a')} cls=${`main${isArmed ? ' armed' : ''}`} draft=${draft} off=${off}
         label=${html`${label}${isArmed && html`: <span class="mono">${show(question.toolName)}</span>`}`} onPress=${approve} />
       ${edited
-        ? html`<button type="button" class="b" onClick=${undo}>Undo</button>`
-        : mayEdit && html`<button type="button" class="b" data-testid="edit" disabled=${draft.busy !== null} onClick=${edit}>Edit<kbd
-            aria-hidden="true">${keysOf(hand, 'e')}</kbd></button>`}
+        ? html`<${Button} label="Undo" onClick=${undo} />`
+        : mayEdit && html`<${Button} label="Edit" k=${keysOf(hand, 'e')} id="edit" disabled=${draft.busy !== null} onClick=${edit} />`}
       <${Decide} name="reject" keys=${keysOf(hand, 'x')} cls="bad" label="Reject" draft=${draft} off=${whyNot.reject} onPress=${reject} />
       <${Reason} text=${off} />
     </div>`;
@@ -76,17 +76,14 @@ export function Arguments({ question, schema, draft, set, mayEdit }) {
   const isHeld = text.length > answer.LARGE && !draft.seen;
   // In other kinds the form is the answer's.
   const show_ = (view) => set({ view, seen: draft.seen || view === 'json', ...(view === 'edit' && { form: draft.form ?? form.begin(schema, value) }) });
-  const views = [['form', 'Form'], ['json', 'JSON'], ...(mayEdit ? [['edit', 'Edit']] : [])];
+  const views = [['form', 'Form'], ['json', 'JSON'], ...(mayEdit ? [['edit', 'Edit']] : [])]
+    .map(([view, label]) => [view, label, { 'data-testid': `show-${view}` }]);
   return html`
     <div class="row"><h2 class="sub">Arguments</h2>
-      <div class="seg right" role="group" aria-label="Show arguments as">
-        ${views.map(([view, label]) => html`<button type="button" aria-pressed=${String(draft.view === view)}
-          data-testid=${`show-${view}`} onClick=${() => show_(view)}>${label}</button>`)}
-      </div></div>
+      <${Choice} cls="right" label="Show arguments as" of=${views} now=${draft.view} choose=${show_} /></div>
     ${isHeld
       ? html`<p class="mid" data-testid="args-held">The arguments are ${bytes(text.length)} long.
-          <button type="button" class="b small" data-testid="show-all" onClick=${() => set({ seen: true })}>
-            Show all (${bytes(text.length)})</button></p>`
+          <${Button} cls="small" id="show-all" label=${`Show all (${bytes(text.length)})`} onClick=${() => set({ seen: true })} /></p>`
       : html`<${View} draft=${draft} set=${set} value=${value} text=${text} schema=${schema} refused=${draft.refused} />`}
     <${Notes} hidden=${hidden} isRounded=${isRounded} />`;
 }
@@ -109,9 +106,8 @@ function Edit({ draft, set, refused }) {
           onInput=${(event) => setForm(form.type(draft.form, whole, event.currentTarget.value))}></textarea>
           ${draft.form.errors[''] && html`<p class="wrong" role="alert">${show(draft.form.errors[''])}</p>`}`
       : html`<${EditFields} state=${draft.form} set=${setForm} refused=${refused} />`}
-    <button type="button" class="b small quiet" disabled=${form.hasErrors(draft.form)}
-      onClick=${() => set({ asJson: !draft.asJson, form: { ...draft.form, typed: {} } })}>
-      ${draft.asJson ? 'Edit as a form' : 'Edit as JSON'}</button>
+    <${Button} cls="small quiet" label=${draft.asJson ? 'Edit as a form' : 'Edit as JSON'} disabled=${form.hasErrors(draft.form)}
+      onClick=${() => set({ asJson: !draft.asJson, form: { ...draft.form, typed: {} } })} />
   </div>
   <${Diff} was=${draft.form.base} now=${draft.form.value} />`;
 }

@@ -57,7 +57,7 @@ export function QuestionCard({ ctx, question, thread, boxed, link, onDone, hand 
   const asked = draft.newer ?? question;
   const over = endOf(question, ctx.clock.now()) ?? draft.over?.text ?? (question.isGone ? 'It is not open any more.' : null);
   const [told, acts] = (PARTS[asked.kind] ?? unknown)({ question: asked, thread, draft, set, press, whyNot: whyNot(ctx, asked), over, hand });
-  return html`<section class=${`card k-${asked.kind}${boxed ? ' box' : ''}${over ? ' over' : ''}`} data-testid="question"
+  return html`<section class="card k-${asked.kind}${boxed ? ' box' : ''}${over ? ' over' : ''}" data-testid="question"
       data-id=${question.suspensionId} data-kind=${asked.kind} data-state=${over ? 'over' : draft.busy ? 'busy' : 'open'}
       aria-label="Question to a person" onPointerDown=${hand?.reach} onFocusCapture=${hand?.reach}>
     <${Header} ctx=${ctx} question=${asked} link=${link} />
@@ -93,12 +93,12 @@ function Header({ ctx, question, link }) {
   const { kind, toolName, toolInput, riskLevel, seq } = question;
   const toolClass = question.class;
   const agent = question.remote?.agentId ?? (kind.startsWith('peer_') ? toolInput?.agentId ?? toolInput?.agent : null);
-  return html`<header>
+  return html`<header class="row wrap">
     <${Shape} status=${KIND_SHAPE[kind] ?? 'ask'} />
     ${agent && html`<b>${show(agent)}</b>`}
     ${toolName ? html`<b class="mono">${show(toolName)}</b>` : html`<b>${KIND[kind] ?? show(kind)}</b>`}
     ${!link && seq != null && html`<a class="dim mono num" href=${ctx.to({ row: seq })} title="Show in the timeline">#${seq}</a>`}
-    ${riskLevel && html`<span class=${`tag${isHigh(riskLevel) ? ' fail' : ''}`} data-testid="risk">${show(riskLevel)} risk</span>`}
+    ${riskLevel && html`<span class="tag${isHigh(riskLevel) ? ' fail' : ''}" data-testid="risk">${show(riskLevel)} risk</span>`}
     ${(toolClass === 'irreversible' || toolClass === 'external') && html`<span class="tag ask">
       <${Sign} name="once" /> ${CLASS[toolClass]}</span>`}
     ${link && html`<a class="right" href=${link}>Open thread</a>`}

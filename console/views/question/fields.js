@@ -86,14 +86,14 @@ function Control({ id, field, state, set, isChanged, wrong, blank }) {
     case 'boolean': return html`<span class="row check"><input id=${id} type="checkbox" checked=${value}
       onChange=${(event) => set(form.choose(state, field, event.currentTarget.checked))} />
       <span class="mid">${value ? 'yes' : 'no'}</span></span>`;
-    case 'number': return html`<input ...${at} class=${`${at.class} num`} inputmode="decimal" autocomplete="off" value=${text}
+    case 'number': return html`<input ...${at} class="${at.class} num" inputmode="decimal" autocomplete="off" value=${text}
         onInput=${onInput} />`;
     case 'date': return html`<input ...${at} type="date" value=${text} onInput=${onInput} />`;
     case 'text': return html`<input ...${at} autocomplete="off" value=${text} onInput=${onInput} />`;
     case 'area': return html`<textarea ...${at} rows="3" value=${text} onInput=${onInput}></textarea>`;
     case 'lines': return html`<textarea ...${at} rows="3" value=${text} onInput=${onInput}></textarea>
       <p class="was">one per line</p>`;
-    default: return html`<textarea ...${at} class=${`${at.class} mono`} rows="4" spellcheck=${false} value=${text} onInput=${onInput}></textarea>
+    default: return html`<textarea ...${at} class="${at.class} mono" rows="4" spellcheck=${false} value=${text} onInput=${onInput}></textarea>
       <p class="was">as JSON</p>`;
   }
 }

@@ -60,7 +60,7 @@ export function Decide({ name, label, keys, cls = '', draft, off, onPress }) {
     setHeld(isOther);
     if (!isOther) onPress();
   };
-  return html`<button type="button" class=${`b ${cls}`} data-testid=${name} disabled=${Boolean(off) || draft.busy !== null}
+  return html`<button type="button" class="b ${cls}" data-testid=${name} disabled=${Boolean(off) || draft.busy !== null}
       aria-busy=${draft.busy === name ? 'true' : undefined} ...${pressedOnce(press)}>
     <span>${draft.busy === name ? 'Sending …' : label}</span>${keys && html`<kbd aria-hidden="true">${keys}</kbd>`}
   </button><span role="status" class=${isHeld ? 'off-reason' : 'sr'}>${isHeld && 'Another question: move away, or wait'}</span>`;
@@ -149,7 +149,7 @@ export function Countdown({ ctx, question }) {
   const whole = expiresAfterMs ?? expiresAt - createdAt;
   const now = ctx.clock.now();
   const part = Math.max(0, Math.min(1, (expiresAt - now) / whole));
-  return html`<div class="left" data-testid="countdown" title=${plain(fullTime(expiresAt))}>
+  return html`<div class="left row t1" data-testid="countdown" title=${plain(fullTime(expiresAt))}>
     <span><b><${Left} at=${expiresAt} now=${now} /></b> left, ${ON_EXPIRY[expiryPolicy] ?? 'then it expires'}</span>
     ${whole > 0 && html`<span class="meter" role="presentation"><i ...${placed({ width: `${part * 100}%` })}></i></span>`}
   </div>`;

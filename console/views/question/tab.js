@@ -15,7 +15,7 @@ import { html, useState } from '../../vendor/preact-htm.js';
 import '../../words.js';
 import '../code.js';
 import '../forecast-table.js';
-import { keptAt, SeqLink } from '../parts.js';
+import { Choice, keptAt, SeqLink } from '../parts.js';
 import '../section.js';
 import { Answered } from './answered.js';
 import './approval.js';
@@ -60,12 +60,13 @@ function nothing(ctx, thread, over) {
   return NOBODY;
 }
 
+const named = ({ suspensionId, message, itemId }, i) => [suspensionId, html`${i + 1}${itemId && html` <span class="mono">${show(itemId)}</span>`}`,
+  { title: plain(message) }];
+
 function Chooser({ open, shown, choose }) {
-  return html`<div class="bar wrap" role="group" aria-label="Open questions"><span class="mid">${count(open.length, 'question')}</span>
-    <span class="seg">${open.map((one, i) => html`<button type="button" key=${one.suspensionId} aria-pressed=${String(one === shown)}
-      title=${plain(one.message)} onClick=${() => choose({ ...one })}>${i + 1}${one.itemId ? html` <span
-          class="mono">${show(one.itemId)}</span>` : ''}
-    </button>`)}</span></div>`;
+  return html`<div class="bar row wrap"><span class="mid">${count(open.length, 'question')}</span>
+    <${Choice} label="Open questions" of=${open.map(named)} now=${shown?.suspensionId}
+      choose=${(id) => choose({ ...open.find((one) => one.suspensionId === id) })} /></div>`;
 }
 
 function Before({ ctx, thread, rest }) {

@@ -23,7 +23,7 @@ export function TimelineRow({ ctx, thread, row, scale, top, isSelected, waits, o
     <${Lane} row=${row} status=${status} scale=${scale} thread=${thread} waits=${waits} />
     <${Time} span=${span} thread=${thread} />
     <span class="n cst">${costOf(thread, row)}</span>
-    ${isLive ? html`<span class="tok" ...${placed({ '--d': depth })} data-testid="tokens"><${Growing} ctx=${ctx} streamId=${span.streamId} of=${tail} /></span>` : null}
+    ${isLive && html`<span class="tok" ...${placed({ '--d': depth })} data-testid="tokens"><${Growing} ctx=${ctx} streamId=${span.streamId} of=${tail} /></span>`}
   </div>`;
 }
 
@@ -86,8 +86,8 @@ function Name({ row, status, label }) {
 
 function Tags({ row, status, span }) {
   if (row.errors && row.isShut) {
-    return html`${row.errors.retries ? html`<span class="tag fail">${count(row.errors.retries, 'retry', 'retries')}</span>` : null}
-      ${row.errors.errors ? html`<span class="tag fail">${count(row.errors.errors, 'error')}</span>` : null}`;
+    return html`${row.errors.retries > 0 && html`<span class="tag fail">${count(row.errors.retries, 'retry', 'retries')}</span>`}
+      ${row.errors.errors > 0 && html`<span class="tag fail">${count(row.errors.errors, 'error')}</span>`}`;
   }
   if (row.depth < 2) return null;
   if (span.error && span.end != null) return html`<span class="tag fail">${show(span.error.code)}${span.error.httpStatus ? ` ${span.error.httpStatus}` : ''}</span>`;

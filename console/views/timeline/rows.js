@@ -18,7 +18,7 @@ export function timelineRows(thread, run, { toggled = new Set(), filter = 'All' 
   const { view } = thread;
   const top = run && view.spans.get(`run ${run.runId}`);
   if (!top) return [];
-  const rows = [{ key: top.id, kind: 'run', depth: 0, span: top, item: null, inside: [], isShut: false, isOpenable: false }];
+  const rows = [rowOf(top, 0)];
   const byId = new Map(thread.core.todoList.map((item) => [item.id, item]));
   const begun = new Set();
   for (const id of top.children) {
@@ -39,17 +39,16 @@ function addBranch(rows, view, span, item, toggled, filter) {
   const isShut = filter === 'All' && (toggled.has(span.id) ? !isDone : isDone);
   const isOpenable = children.length > 0;
   if (span.kind === 'call' || span.kind === 'stream' || span.kind === 'task') {
-    rows.push(leaf(span, 1, null, false));
+    rows.push(rowOf(span, 1));
     return;
   }
-  const inside = isShut ? children : [];
-  rows.push({ key: span.id, kind: span.kind, depth: 1, span, item, isShut, isOpenable, inside, errors: errorsOf(span, children) });
+  rows.push(rowOf(span, 1, { item, isShut, isOpenable, inside: isShut ? children : [], errors: errorsOf(children) }));
   if (isShut) return;
   let iteration = null;
   for (const child of wanted) {
     const isFirst = child.iteration != null && child.iteration !== iteration;
     if (child.iteration != null) iteration = child.iteration;
-    rows.push(leaf(child, 2, iteration, isFirst));
+    rows.push(rowOf(child, 2, { iteration, isFirst }));
   }
 }
 
@@ -60,11 +59,10 @@ function leaves(view, span) {
   return all.filter((one) => one.kind !== 'call' || !delegated.has(one.callId));
 }
 
-function leaf(span, depth, iteration, isFirst) {
-  return { key: span.id, kind: span.kind, depth, span, item: null, inside: [], isShut: false, isOpenable: false, iteration, isFirst };
-}
+const rowOf = (span, depth, more) => (
+  { key: span.id, kind: span.kind, depth, span, item: null, inside: [], isShut: false, isOpenable: false, ...more });
 
-function errorsOf(span, children) {
+function errorsOf(children) {
   const retries = children.filter((one) => one.error?.retryable && one.kind === 'stream').length;
   const errors = children.filter((one) => one.status === 'failed').length - retries;
   return { retries, errors };
@@ -74,7 +72,7 @@ function errorsOf(span, children) {
 function addPending(rows, thread, begun) {
   for (const item of thread.core.todoList) {
     if (begun.has(item.id) || OVER.has(item.status)) continue;
-    rows.push({ key: `pending ${item.id}`, kind: 'pending', depth: 1, span: null, item, inside: [], isShut: true, isOpenable: false });
+    rows.push({ ...rowOf({ id: `pending ${item.id}`, kind: 'pending' }, 1), span: null, item });
   }
 }
 
@@ -82,7 +80,7 @@ function addPending(rows, thread, begun) {
 export function busyTimes(view, run, now) {
   const busy = [];
   for (const span of view.spans) {
-    if (span.runId !== run.runId || (span.kind !== 'stream' && span.kind !== 'call')) continue;
+    if (span.runId !== run.runId || !['stream', 'call'].includes(span.kind)) continue;
     const end = span.end ?? now;
     if (span.kind === 'stream') busy.push({ from: span.start, to: end });
     else if (span.end != null) busy.push({ from: Math.max(span.start, span.began ?? span.start), to: end });
