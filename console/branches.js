@@ -67,7 +67,7 @@ function questionTexts(one) {
 }
 
 function itemTexts(view) {
-  const spans = [...view.itemSpans.values()].flat().map((id) => view.spans.get(id)).filter(Boolean);
+  const spans = view.spans.all([...view.itemSpans.values()].flat());
   const words = { completed: 'done', failed: 'failed', cancelled: 'cancelled' };
   return spans.flatMap((span) => span.moves.filter((move) => words[move.status])
     .map((move) => ({ seq: move.seq, where: span.itemId, text: words[move.status] })));

@@ -2,6 +2,7 @@
 // version of the plan. Pure.
 
 import { same } from './diff.js';
+import { listed } from './format.js';
 
 const LOCKED = {
   completed: 'finished', failed: 'finished', cancelled: 'finished', in_progress: 'running', waiting: 'at an agent',
@@ -13,9 +14,6 @@ export const lockOf = (item) => LOCKED[item.shown ?? item.status] ?? null;
 
 /** The ids in a text, separated by commas or blanks. */
 export const ids = (text) => [...new Set(text.split(/[\s,]+/).filter(Boolean))];
-
-/** The text that shows them; none if absent. */
-export const listed = (values = []) => values.join(', ');
 
 /** `rows`: `{key, id, item (null: new), lock, removed, description, tools, after}`, in the order of the list. Edits go by key: ids of
  * new rows may be changed to one in use. */

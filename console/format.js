@@ -55,14 +55,20 @@ export function dollars(usd) {
 /** 412, 2,314, 38.2k, 1.2M */
 export function tokens(n) {
   if (n == null) return '–';
-  if (n < 10_000) return grouped.format(n);
+  if (n < 10_000) return figure(n);
   return n < 1_000_000 ? `${(n / 1000).toFixed(1)}k` : `${(n / 1_000_000).toFixed(1)}M`;
 }
 
+/** 2,314 */
+export const figure = (n) => grouped.format(n);
+
 /** 1 question, 2 questions */
 export function count(n, one, many = `${one}s`) {
-  return `${grouped.format(n)} ${n === 1 ? one : many}`;
+  return `${figure(n)} ${n === 1 ? one : many}`;
 }
+
+/** Names in a text; none if absent. */
+export const listed = (names = []) => names.join(', ');
 
 /** A rule by its name: a default's name without its decision, which is shown beside it. */
 export const ruleName = ({ rule, scope }) => (scope === 'default' ? rule.replace(/ = \w+$/, '') : rule);

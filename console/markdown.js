@@ -4,7 +4,7 @@
 
 import { html } from './vendor/preact-htm.js';
 import { brief, plain, show, shown } from './text.js';
-import { Copy } from './views/parts.js';
+import { Button, Copy } from './views/parts.js';
 
 const DEEPEST = 8;
 // Unambiguous patterns: the time is linear in the length of a line.
@@ -312,7 +312,7 @@ export function Extras({ ui, composer, isLast: withSuggestions }) {
         : show(title)}</li>`)}</ol></div>`}
     ${suggestions.length > 0 && html`<div class="extras"><h3>To go on</h3><ul>${suggestions.map((text) => html`<li class="row">
       <span class="grow">${show(text)}</span>
-      <button type="button" class="b small" onClick=${() => composer.take(text)}>Use</button></li>`)}</ul></div>`}`;
+      <${Button} cls="small" label="Use" onClick=${() => composer.take(text)} /></li>`)}</ul></div>`}`;
 }
 
 const some = (value) => (Array.isArray(value) ? value.slice(0, 20) : []);

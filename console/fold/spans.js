@@ -30,20 +30,19 @@ export function runEnds(draft, content, told) {
   const top = draft.spans.edit(runId(told.runId));
   if (!top) return;
   close(top, told, { status: content.resultStatus ?? content.status });
-  // The run's end ends its open spans.
-  for (const id of top.children) {
-    const child = draft.spans.get(id);
-    if (child.end == null) endWith(draft, id, told);
-  }
+  endOpen(draft, top, told);
   if (content.resultStatus === 'error' || content.status === 'failed') {
     draft.fail(told, { kind: 'run', code: content.resultStatus ?? 'failed', message: null, fatal: true, became: null });
   }
 }
 
-function endWith(draft, id, told) {
-  const one = draft.spans.edit(id);
-  close(one, told, {});
-  for (const child of one.children) if (draft.spans.get(child).end == null) endWith(draft, child, told);
+/** The end of a run, or of an item, ends the open spans in it. */
+function endOpen(draft, { children }, told) {
+  for (const { id } of draft.spans.all(children).filter((one) => one.end == null)) {
+    const child = draft.spans.edit(id);
+    close(child, told);
+    endOpen(draft, child, told);
+  }
 }
 
 function close(span, told, more) {
@@ -64,8 +63,8 @@ export function itemMoves(draft, content, told) {
   item.status = content.status;
   item.attempt = content.attempt ?? 1;
   if (OVER.has(content.status)) {
-    close(item, told, {});
-    for (const child of item.children) if (draft.spans.get(child).end == null) endWith(draft, child, told);
+    close(item, told);
+    endOpen(draft, item, told);
   } else {
     Object.assign(item, { end: null, endSeq: null });
   }

@@ -30,7 +30,7 @@ export function emptyView(seq = 0, messages = []) {
 }
 
 /** The spans of an item, one for each run. */
-export const spansOf = (view, itemId) => (view.itemSpans.get(itemId) ?? []).map((id) => view.spans.get(id)).filter(Boolean);
+export const spansOf = (view, itemId) => view.spans.all(view.itemSpans.get(itemId) ?? []);
 
 export function foldView(view, batch) {
   if (batch.length === 0) return view;
@@ -164,16 +164,13 @@ export class Table {
     return place === undefined || place >= this.size ? undefined : this.chunks[Math.floor(place / CHUNK)][place % CHUNK];
   }
 
-  has(id) {
-    return this.get(id) !== undefined;
+  /** The records of these ids that it has. */
+  all(ids) {
+    return ids.map((id) => this.get(id)).filter(Boolean);
   }
 
-  *values() {
+  *[Symbol.iterator]() {
     for (let place = 0; place < this.size; place++) yield this.chunks[Math.floor(place / CHUNK)][place % CHUNK];
-  }
-
-  [Symbol.iterator]() {
-    return this.values();
   }
 
   /** For a batch of changes; `done()` returns the next version. */

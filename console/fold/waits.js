@@ -43,7 +43,7 @@ const FIRST = ['person', 'agent', 'restart', 'tools', 'queue', 'model', 'pause']
 
 /** The item's time, cut at every begin and end; of concurrent spans the first in FIRST counts. */
 function cover(thread, item, stops, to) {
-  const pieces = item.children.flatMap((id) => piecesOf(thread, thread.view.spans.get(id), to)).filter((one) => one.until > one.from);
+  const pieces = thread.view.spans.all(item.children).flatMap((span) => piecesOf(thread, span, to)).filter((one) => one.until > one.from);
   const cuts = [...new Set([item.start, to, ...[...pieces, ...stops].flatMap((one) => [one.from, one.until])])]
     .filter((time) => time >= item.start && time <= to).sort((a, b) => a - b);
   const out = [];
@@ -81,10 +81,10 @@ function lengthOf(pieces, from, to) {
 }
 
 function piecesOf(thread, span, to) {
-  const end = span?.end ?? to;
-  if (span?.kind === 'stream') return modelPieces(thread, span, end, to);
-  if (span?.kind === 'task') return [{ what: 'agent', from: span.start, until: end, detail: span.agentId }];
-  if (span?.kind !== 'call') return [];
+  const end = span.end ?? to;
+  if (span.kind === 'stream') return modelPieces(thread, span, end, to);
+  if (span.kind === 'task') return [{ what: 'agent', from: span.start, until: end, detail: span.agentId }];
+  if (span.kind !== 'call') return [];
   const waits = span.waits.map((wait) => ({ what: 'person', from: wait.from, until: wait.to ?? end, detail: wait.kind }));
   const began = span.began ?? waits.at(-1)?.until ?? span.start;
   return [...waits, { what: 'tools', from: Math.max(span.start, began), until: end, detail: span.toolName }];

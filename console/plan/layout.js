@@ -1,6 +1,7 @@
 // Positions of a plan's items in the graph, and its critical path. Pure.
 
 import { OVER } from '../fold/core.js';
+import { spansOf } from '../fold/view.js';
 
 /** Above so many items crossings are not counted, and layers are centred, not pulled to their neighbours. */
 const LARGE = 120;
@@ -196,9 +197,14 @@ export function chain(items, weigh) {
 /** An item's duration so far, from the spans of a view, as of `now`. */
 export function weightOf(view, now) {
   return (item) => {
-    const id = view.itemSpans.get(item.id)?.findLast((one) => view.spans.has(one));
-    const span = id && view.spans.get(id);
+    const span = spansOf(view, item.id).at(-1);
     if (!span || item.status === 'pending') return null;
     return { ms: (span.end ?? now) - span.start, over: OVER.has(item.status), span };
   };
+}
+
+/** How a weight is shown: of an item that is worked on since when, in steps to avoid repaints; else how long it took. */
+export function timeOf({ now, replay }, weight) {
+  const isOpen = weight && !weight.over && !replay;
+  return isOpen ? { ms: null, since: weight.span.start, now: Math.floor(now / 250) * 250 } : { ms: weight?.ms ?? null, since: null, now: 0 };
 }

@@ -2,6 +2,7 @@
 
 import { basePath } from '../api.js';
 import { diffLines } from '../diff.js';
+import { figure } from '../format.js';
 import { pieces, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
 import { Button, copied } from './parts.js';
@@ -62,5 +63,5 @@ export function countHidden(value) {
 /** A sentence about them for the card, or nothing. */
 export function hiddenNote(count) {
   if (count === 0) return null;
-  return count === 1 ? '1 hidden character is shown as its code.' : `${count.toLocaleString('en')} hidden characters are shown as their codes.`;
+  return count === 1 ? '1 hidden character is shown as its code.' : `${figure(count)} hidden characters are shown as their codes.`;
 }

@@ -3,7 +3,7 @@
 import { enc } from '../api.js';
 import { useKeys } from '../browser.js';
 import * as plan from '../draft.js';
-import { count } from '../format.js';
+import { count, listed } from '../format.js';
 import { sentence } from '../outlook.js';
 import { Shape, Sign } from '../shapes.js';
 import { plain, show } from '../text.js';
@@ -151,7 +151,7 @@ function Row({ row, draft, change, busy, wrong, refused = [], foreseen }) {
 
 function Fixed({ row }) {
   return html`<span class=${row.removed ? 'struck' : ''}>${show(row.item?.description ?? row.description)}</span>
-    ${[row.item?.requiredTools, row.item?.dependencies].map((names) => html`<span class="opt mono">${show(plan.listed(names) || '–')}</span>`)}`;
+    ${[row.item?.requiredTools, row.item?.dependencies].map((names) => html`<span class="opt mono">${show(listed(names) || '–')}</span>`)}`;
 }
 
 function Fields({ row, set, said, busy }) {

@@ -2,8 +2,8 @@
 
 import { useSize, wrap } from '../browser.js';
 import { OVER } from '../fold/core.js';
-import { duration } from '../format.js';
-import { chain, layout, shapeOf, weightOf } from '../plan/layout.js';
+import { duration, listed } from '../format.js';
+import { chain, layout, shapeOf, timeOf, weightOf } from '../plan/layout.js';
 import { Shape, Sign, WORD } from '../shapes.js';
 import { brief, plain } from '../text.js';
 import { html, useLayoutEffect, useMemo, useRef, useState } from '../vendor/preact-htm.js';
@@ -115,12 +115,11 @@ function drawing(ctx, thread, { items, drawn, mode, placed, decisive, selected, 
   const nodes = items.slice(0, drawn).map((item) => {
     const node = graph.nodes.get(item.id);
     const weight = weigh(item);
-    const isOpen = weight != null && !weight.over && !thread.replay;
     return html`<${Node} key=${item.id} x=${MARGIN + node.x} y=${MARGIN + node.y} id=${item.id} description=${item.description}
-      shown=${thread.shown(item)} after=${(item.dependencies ?? []).join(', ')} mode=${mode} size=${size} lines=${texts.get(item.id)}
-      ms=${isOpen ? null : weight?.ms ?? null} since=${isOpen ? weight.span.start : null} share=${weight && runTime ? share(weight.ms / runTime) : 0}
+      shown=${thread.shown(item)} after=${listed(item.dependencies)} mode=${mode} size=${size} lines=${texts.get(item.id)}
+      ...${timeOf(thread, weight)} share=${weight && runTime ? share(weight.ms / runTime) : 0}
       retries=${retriesOf(thread, weight?.span)} once=${irreversible(ctx, item).length > 0}
-      selected=${selected === item.id} focusable=${first === item.id} now=${isOpen ? Math.floor(thread.now / 250) * 250 : 0} act=${act} />`;
+      selected=${selected === item.id} focusable=${first === item.id} act=${act} />`;
   });
   return html`<svg width=${Math.max(width, graph.width + 2 * MARGIN)} height=${graph.height + 2 * MARGIN} role="group"
     aria-label="Plan as a graph; the list says the same">${edges}${nodes}</svg>`;
@@ -135,15 +134,14 @@ function retriesOf(thread, span) {
 
 const Node = pure(({ x, y, id, description, shown, after, mode, size, lines, ms, since, share: part, retries, once, selected, focusable, now, act }) => {
   const { width, height } = size;
-  const time = since != null ? duration(now - since) : ms != null ? duration(ms) : WORD[shown];
   const label = plain(id);
   const name = plain(`${description}: ${WORD[shown]}${after ? `, after ${after}` : ''}${once ? ', can do what cannot be undone' : ''}`);
   return html`<g class="g-node ${shown} ${selected ? 'sel' : ''}" transform=${`translate(${x} ${y})`}>
-    ${mode === 'dot' ? null : html`<rect class="box" width=${width} height=${height} rx="3" />`}
+    ${mode !== 'dot' && html`<rect class="box" width=${width} height=${height} rx="3" />`}
     ${mode === 'full' ? html`
       ${lines.map((line, i) => html`<text key=${i} x="8" y=${14 + i * 13} aria-hidden="true">${line}</text>`)}
       <${Shape} status=${shown} label=${false} at=${{ x: 7, y: height - 19, size: 13 }} />
-      <text class="sub" x="25" y=${height - 9} aria-hidden="true" data-tick=${since != null ? `since:${since}` : null}>${time}</text>
+      <text class="sub" x="25" y=${height - 9} aria-hidden="true" data-tick=${since && `since:${since}`}>${since || ms != null ? duration(since ? now - since : ms) : WORD[shown]}</text>
       ${retries > 0 && html`<text class="sub" x=${width - (once ? 24 : 8)} y=${height - 9} text-anchor="end" aria-hidden="true">↻${retries}</text>`}
       ${once && html`<${Sign} name="once" cls="c-ask" label="cannot be undone" at=${{ x: width - 20, y: height - 20, size: 13 }} />`}
       ${part > 0 && html`<rect class="lane c-${shown}" x="0" y=${height - 3} height="3" width=${width * part} />`}`

@@ -62,8 +62,8 @@ function Pair({ thread, item }) {
 
 /** All calls of the item up to the shown observation, the last run's last. */
 function callsOf(thread, id) {
-  return spansOf(thread.view, id).flatMap((span) => span.children.map((child) => thread.view.spans.get(child)))
-    .filter((span) => span && (span.kind === 'call' || span.kind === 'task'));
+  return spansOf(thread.view, id).flatMap((span) => thread.view.spans.all(span.children))
+    .filter((span) => span.kind === 'call' || span.kind === 'task');
 }
 
 function Calls({ ctx, thread, item }) {
@@ -97,7 +97,7 @@ function CallFoot({ thread, span }) {
     ${policy && html`<span>${policy.action} · <a class="mono" href="#/policy">${show(ruleName(policy))}</a></span>`}
     ${digest && html`<span class="mono" title="Digest of tool and arguments">${digest.slice(0, 4)}…${digest.slice(-4)}</span>`}
     ${span.waits?.length > 0 && html`<span class="mono">${decided(thread, span)}</span>`}
-    <button type="button" class="b small quiet" aria-expanded=${String(raw)} onClick=${() => setRaw(!raw)}>Raw</button>
+    <${Button} cls="small quiet" label="Raw" aria-expanded=${String(raw)} onClick=${() => setRaw(!raw)} />
     <${Copy} text=${() => asCurl('GET', path)} label="Copy as curl" cls="quiet" />
     ${raw && html`<div class="whole-line"><${Json} label="Observations of the call" value=${[span.seq, span.endSeq].filter((seq) => seq != null)
       .map((seq) => thread.observation(seq))} /></div>`}

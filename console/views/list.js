@@ -1,10 +1,10 @@
 // The plan as a list with lanes: the text form of the graph.
 
 import { spansOf } from '../fold/view.js';
-import { dollars, duration, placed } from '../format.js';
+import { dollars, duration, listed, placed } from '../format.js';
 import { gist } from '../markdown.js';
 import { lanes } from '../plan/lanes.js';
-import { shapeOf, weightOf } from '../plan/layout.js';
+import { shapeOf, timeOf, weightOf } from '../plan/layout.js';
 import { Shape, Sign, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useMemo } from '../vendor/preact-htm.js';
@@ -32,11 +32,9 @@ export function PlanList({ ctx, route, thread }) {
   const { from, to } = isTight ? sight : { from: 0, to: items.length };
   const rows = items.slice(from, to).map((item, n) => {
     const i = from + n;
-    const weight = weigh(item);
-    const isOpen = weight != null && !weight.over && !thread.replay;
     const costs = thread.view.costs.get(item.id);
     return html`<${Row} key=${item.id} item=${item} shown=${thread.shown(item)} row=${drawn.rows[i]} width=${drawn.width}
-      met=${metOf(status, item)} ms=${isOpen ? null : weight?.ms ?? null} since=${isOpen ? weight.span.start : null} now=${isOpen ? thread.now : 0}
+      met=${metOf(status, item)} ...${timeOf(thread, weigh(item))}
       cost=${costs?.priced ? dollars(costs.costUsd) : null} unpriced=${costs?.unpriced ?? 0} by=${authorOf(thread, item)}
       once=${irreversible(ctx, item).join(' ')} rule=${ruleOf(thread, item)} waits=${waitText(thread, item)} output=${thread.core.stepOutputs[item.id]}
       selected=${route.sel === item.id} href=${ctx.to({ sel: item.id, tab: 'item' })} open=${ctx.go} />`;
@@ -63,7 +61,6 @@ function authorOf(thread, item) {
 
 const Row = pure(({ item, shown, row, width, met, ms, since, now, cost, unpriced, by, once, rule, waits, output, selected, href, open }) => {
   const isOnce = (name) => once.split(' ').includes(name);
-  const time = since != null ? duration(now - since) : ms != null ? duration(ms) : '–';
   const click = (event) => {
     if (!event.target.closest('a')) open(href);
   };
@@ -71,11 +68,11 @@ const Row = pure(({ item, shown, row, width, met, ms, since, now, cost, unpriced
     <td class="lanetd"><${LaneCell} row=${row} width=${width} met=${met} status=${shown} /></td>
     <td class="what"><a class="item-link" href=${href}>${show(item.description)}</a>
       <div class="dim mono">${show(item.id)}${by && html` · added by ${show(by)}`}</div></td>
-    <td class="mono mid c2">${show((item.dependencies ?? []).join(', ') || '–')}</td>
+    <td class="mono mid c2">${show(listed(item.dependencies) || '–')}</td>
     <td class="c3">${(item.requiredTools ?? []).map((name) => html`<div key=${name} class="mono">${isOnce(name) && html`<span class="c-ask"><${Sign} name="once" label="cannot be undone" /> </span>`}${show(name)}</div>`)}
       <div class="rule-ref">${rule ? show(rule) : item.requiredTools?.length ? null : 'no tool'}</div></td>
     <td class="c4"><${Delivered} item=${item} shown=${shown} waits=${waits} output=${output} /></td>
-    <td class="num nowrap" data-tick=${since != null ? `since:${since}` : null}>${time}</td>
+    <td class="num nowrap" data-tick=${since && `since:${since}`}>${duration(since ? now - since : ms)}</td>
     <td class="num nowrap c6" title=${unpriced ? 'Some calls have no price.' : null}>${cost ?? (unpriced ? 'no price' : '–')}</td>
   </tr>`;
 });
@@ -108,7 +105,7 @@ function LaneCell({ row, width, met, status }) {
 /** `ask · large-refunds`: of the item's last call with a ruling. */
 function ruleOf(thread, item) {
   const span = spansOf(thread.view, item.id).at(-1);
-  const calls = (span?.children ?? []).map((id) => thread.view.spans.get(id)).filter((one) => one?.kind === 'call' && one.policy);
+  const calls = thread.view.spans.all(span?.children ?? []).filter((one) => one.kind === 'call' && one.policy);
   const policy = calls.at(-1)?.policy;
   return policy ? ruleText(policy) : null;
 }

@@ -1,7 +1,7 @@
 // The prompt of a model call: its parts, their share of the window, and their text.
 
 import { enc } from '../api.js';
-import { dollars, duration, placed } from '../format.js';
+import { dollars, duration, figure, placed } from '../format.js';
 import { plain, show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
 import { Json } from './code.js';
@@ -49,10 +49,10 @@ export function ContextTab({ ctx, route, thread }) {
 
 function Figures({ span }) {
   const { tokens, ttftMs, costUsd, stopReason, queuedMs, error } = span;
-  const fact = (name, value) => value != null && html`<span><b class="num">${value}</b> ${name}</span>`;
+  const fact = (name, value) => value != null && html`<span><b class="num">${typeof value === 'number' ? figure(value) : value}</b> ${name}</span>`;
   return html`<p class="row wrap mid t1 num" data-testid="figures">
-    ${fact('tokens in', tokens?.input?.toLocaleString('en'))}${fact('of them from the cache', tokens?.cached ? tokens.cached.toLocaleString('en') : null)}
-    ${fact('tokens out', tokens?.output?.toLocaleString('en'))}${fact('until the first token', ttftMs == null ? null : duration(ttftMs))}
+    ${fact('tokens in', tokens?.input)}${fact('of them from the cache', tokens?.cached || null)}
+    ${fact('tokens out', tokens?.output)}${fact('until the first token', ttftMs == null ? null : duration(ttftMs))}
     ${fact('waited for a free place', queuedMs ? duration(queuedMs) : null)}
     ${tokens && fact('', costUsd == null ? 'no price' : dollars(costUsd))}${stopReason && html`<span>ended with ${show(stopReason)}</span>`}
   </p>${error && html`<p class="wrong">${show(error.code)}: ${show(error.message)}</p>`}`;
@@ -78,7 +78,7 @@ function Prompt({ ctx, thread, span, second }) {
         ...${placed({ width: `${(part.tokens / Math.max(1, sum)) * 100}%` })}></i>`)}</div>
     ${window && html`<div class="left row t1"><span class="meter"><i
         class="used" ...${placed({ width: `${Math.min(100, (sum / window) * 100)}%` })}></i></span></div>`}
-    <p class="num mid t1"><b>${sum.toLocaleString('en')}</b>${window ? ` of ${window.toLocaleString('en')}` : ''} tokens${prompt.exact === false ? ', rendered again: not exactly as it was sent' : ''}</p>
+    <p class="num mid t1"><b>${figure(sum)}</b>${window && ` of ${figure(window)}`} tokens${prompt.exact === false ? ', rendered again: not exactly as it was sent' : ''}</p>
     <div>${prompt.parts.map((part, i) => html`<${Part} key=${i} part=${part} number=${i} again=${prompt.parts.findIndex((one) => one.kind === part.kind) < i} twin=${twinOf(compared.prompt, part, i)} />`)}</div>`;
 }
 
@@ -90,7 +90,7 @@ function Part({ part, number, again, twin }) {
   const differs = twin !== undefined && twin?.text !== part.text;
   return html`<details class="part"><summary><i class="sw p${(number % 6) + 1}"></i><span>${titleOf(part)}${again && !part.of && html` <span class="dim">continued</span>`}</span>
       ${twin !== undefined && html`<span class="tag ${differs ? 'ask' : ''}">${differs ? 'differs' : 'same'}</span>`}
-      <span class="n">${part.tokens.toLocaleString('en')}</span></summary>
+      <span class="n">${figure(part.tokens)}</span></summary>
     <${Json} value=${part.text} label=${titleOf(part)} />
     ${differs && html`<h3>In the other call</h3>${twin ? html`<${Json} value=${twin.text}
         label="The same part of the other call" />` : html`<p class="dim">not there</p>`}`}

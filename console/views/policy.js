@@ -2,7 +2,7 @@
 
 import { useKeys } from '../browser.js';
 import * as form from '../form.js';
-import { count } from '../format.js';
+import { count, figure } from '../format.js';
 import { threadHash } from '../router.js';
 import { brief, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
@@ -147,7 +147,7 @@ function Report({ report }) {
   const moved = (to) => Object.entries(counts).reduce((all, [from, row]) => all + (from === to ? 0 : row[to] ?? 0), 0);
   const parts = [[moved('ask'), 'would ask', 'c-ask'], [moved('deny'), 'would be denied', 'c-failed'], [moved('auto'), 'would run', 'c-completed']].filter(([n]) => n > 0);
   return html`<section data-testid="dry-run"><h2 class="sub-h">What these rules would have decided</h2>
-    <p class="mid">${count(total, 'past call')}: ${(total - changed).toLocaleString('en')} as before${parts.map(([n, words, cls]) => html`, <b class=${cls}>${n} ${words}</b>`)}.
+    <p class="mid">${count(total, 'past call')}: ${figure(total - changed)} as before${parts.map(([n, words, cls]) => html`, <b class=${cls}>${n} ${words}</b>`)}.
       ${complete ? '' : ' Not all past calls were looked at.'}</p>
     ${calls.length > 0 && html`<${Table} label="Calls that differ" heads=${['Tool', 'Thread', 'Then', 'Rule']}>${calls.map((one) => html`<tr key=${one.callId}><td
         class="mono">${show(one.toolName)}</td>

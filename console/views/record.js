@@ -1,7 +1,7 @@
 // What is recorded of a thread: the changes of its plan, and its log.
 
 import { rowHeight, useKeys, useSize } from '../browser.js';
-import { clockTime, count, fullTime, placed } from '../format.js';
+import { clockTime, count, fullTime, listed, placed } from '../format.js';
 import { brief, show } from '../text.js';
 import { html, useRef } from '../vendor/preact-htm.js';
 import { authorText } from '../words.js';
@@ -53,16 +53,15 @@ function Change({ change }) {
 
 const FIELDS = [
   { name: 'description', of: (item) => item.description },
-  { name: 'after', of: (item) => (item.dependencies ?? []).join(', ') },
-  { name: 'tools', of: (item) => (item.requiredTools ?? []).join(', ') },
+  { name: 'after', of: (item) => listed(item.dependencies) },
+  { name: 'tools', of: (item) => listed(item.requiredTools) },
   { name: 'promised', of: (item) => item.expectedOutcome ?? '' },
   { name: 'kind', of: (item) => item.stepType ?? '' },
 ];
 
 function line(item) {
-  const after = item.dependencies?.length ? `  after ${item.dependencies.join(', ')}` : '';
-  const tools = item.requiredTools?.length ? `  with ${item.requiredTools.join(', ')}` : '';
-  return show(`${item.id}  ${item.description}${after}${tools}`);
+  const [after, tools] = [listed(item.dependencies), listed(item.requiredTools)];
+  return show(`${item.id}  ${item.description}${after && `  after ${after}`}${tools && `  with ${tools}`}`);
 }
 
 export function Log({ ctx, route, thread, openRaw }) {

@@ -30,7 +30,7 @@ export function Shell({ ctx, route, thread, dialog, closeDialog }) {
     <${TopBar} ctx=${ctx} route=${route} />
     <${Strips} ctx=${ctx} route=${route} thread=${thread} />
     ${pageOf(ctx, route, thread)}
-    ${isLogin ? null : html`<${Dock} ctx=${ctx} route=${route} thread=${thread} />`}
+    ${!isLogin && html`<${Dock} ctx=${ctx} route=${route} thread=${thread} />`}
     ${dialog === 'palette' && html`<${Palette} ctx=${ctx} route=${route} thread=${thread} close=${closeDialog} />`}
     ${dialog === 'keys' && html`<${KeysDialog} ctx=${ctx} close=${closeDialog} />`}`;
 }
@@ -98,13 +98,13 @@ function TopBar({ ctx, route }) {
   const isLogin = route.page === 'login';
   return html`<header class="top">
     <a class="brand row" href="#/"><${Mark} />PES</a>
-    ${isLogin ? null : html`<nav class="nav" aria-label="Pages">${links(ctx, route)}</nav>`}
+    ${!isLogin && html`<nav class="nav" aria-label="Pages">${links(ctx, route)}</nav>`}
     <div class="row right">
-      ${isLogin ? null : html`<${Button} cls="small quiet hide" label="Find or do…" k="⌘K" onClick=${ctx.openPalette} id="palette" />
+      ${!isLogin && html`<${Button} cls="small quiet hide" label="Find or do…" k="⌘K" onClick=${ctx.openPalette} id="palette" />
         <${Connection} ctx=${ctx} /><${Me} ctx=${ctx} />`}
       <button type="button" class="b small quiet" aria-label=${ctx.theme === 'dark' ? 'Light colours' : 'Dark colours'}
         onClick=${() => turn(ctx)} data-testid="theme"><${Sign} name="sun" /></button>
-      ${isLogin ? null : html`<${Button} cls="small quiet hide" aria-label="Keys" label="?" onClick=${ctx.openKeys} />
+      ${!isLogin && html`<${Button} cls="small quiet hide" aria-label="Keys" label="?" onClick=${ctx.openKeys} />
         <${NarrowPages} ctx=${ctx} route=${route} />`}
     </div>
   </header>`;

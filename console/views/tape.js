@@ -40,9 +40,9 @@ export function Tape({ ctx, thread }) {
   });
   return html`<div class="tape" data-testid="tape">
     <div class="play">
-      <button type="button" class="b small" aria-label="One observation back" onClick=${() => step(-1)}><${Sign} name="prev" /></button>
-      <button type="button" class="b small" aria-label=${player.isOn ? 'Stop' : 'Play'} onClick=${player.toggle} data-testid="play"><${Sign} name=${player.isOn ? 'stop' : 'play'} /></button>
-      <button type="button" class="b small" aria-label="One observation on" onClick=${() => step(1)}><${Sign} name="next" /></button>
+      ${sign('prev', 'One observation back', () => step(-1))}
+      ${sign(player.isOn ? 'stop' : 'play', player.isOn ? 'Stop' : 'Play', player.toggle, 'play')}
+      ${sign('next', 'One observation on', () => step(1))}
       <select class="b small extra" aria-label="Speed" value=${player.speed} onChange=${(event) => player.setSpeed(Number(event.target.value))}>
         ${SPEEDS.map((speed) => html`<option key=${speed} value=${speed}>${speed}×</option>`)}</select>
     </div>
@@ -50,6 +50,8 @@ export function Tape({ ctx, thread }) {
     <${Place} ctx=${ctx} thread=${thread} />
   </div>`;
 }
+
+const sign = (name, label, onClick, id) => html`<${Button} cls="small" id=${id} aria-label=${label} label=${html`<${Sign} name=${name} />`} onClick=${onClick} />`;
 
 function Place({ ctx, thread }) {
   const fork = useFork(ctx, thread);

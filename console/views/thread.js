@@ -46,7 +46,7 @@ export function ThreadPage({ ctx, route, thread }) {
           <${PlanBar} ctx=${ctx} thread=${thread} view=${view} />
           <${Boundary} ctx=${ctx} place=${view}>${pane(ctx, route, thread, view)}</${Boundary}>
         </section>
-        ${isTall && !isNarrow() ? null : html`<${Boundary} ctx=${ctx}><${Timeline} ctx=${ctx} route=${route} thread=${thread} /></${Boundary}>`}
+        ${(!isTall || isNarrow()) && html`<${Boundary} ctx=${ctx}><${Timeline} ctx=${ctx} route=${route} thread=${thread} /></${Boundary}>`}
       </div>
       <${Side} ctx=${ctx} route=${route} thread=${thread} />
     </div>
@@ -86,7 +86,7 @@ function PlanBar({ ctx, thread, view }) {
     <h2>Plan</h2><span class="dim num" data-testid="plan-version">${version ? `v${version}` : ''}</span>
     <${Tabs} label="Plan as" id="view" of=${VIEWS.map(([name, label, k]) => [name, label, ctx.to({ view: name }), { title: `Key ${k}` }])} now=${view} />
     ${view === 'graph' && html`<${Decides} thread=${thread} />`}
-    ${thread.replay || thread.core.todoList.length === 0 ? null : html`<a class="b small right ${view === 'edit' ? 'main' : ''}" href=${ctx.to({ view: 'edit' })}>Edit<${Kbd} k="E" /></a>`}
+    ${!thread.replay && thread.core.todoList.length > 0 && html`<a class="b small right ${view === 'edit' ? 'main' : ''}" href=${ctx.to({ view: 'edit' })}>Edit<${Kbd} k="E" /></a>`}
   </div>`;
 }
 

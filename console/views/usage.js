@@ -1,7 +1,7 @@
 // Tokens and money: by day, by model, by run, by item.
 
 import { enc } from '../api.js';
-import { count, dollars, placed, tokens } from '../format.js';
+import { count, dollars, figure, placed, tokens } from '../format.js';
 import { threadHash } from '../router.js';
 import { plain, show } from '../text.js';
 import { html } from '../vendor/preact-htm.js';
@@ -80,8 +80,8 @@ function Totals({ models }) {
   const facts = [
     [unpriced === calls ? 'no price' : dollars(sum(models, 'costUsd')), unpriced === calls ? 'is known' : 'spent'],
     [tokens(input), cached ? `tokens in, ${cached} % cached` : 'tokens in'], [tokens(sum(models, 'outputTokens')), 'tokens out'],
-    [calls.toLocaleString('en'), calls === 1 ? 'model call' : 'model calls'],
-    ...(unpriced > 0 && unpriced < calls ? [[unpriced.toLocaleString('en'), unpriced === 1 ? 'call without a price' : 'calls without a price']] : []),
+    [figure(calls), calls === 1 ? 'model call' : 'model calls'],
+    ...(unpriced > 0 && unpriced < calls ? [[figure(unpriced), unpriced === 1 ? 'call without a price' : 'calls without a price']] : []),
   ];
   return html`<dl class="totals" data-testid="totals">${facts.map(([value, name]) => html`<div key=${name}><dd class="num">${value}</dd>
       <dt>${name}</dt></div>`)}</dl>`;
@@ -116,7 +116,7 @@ function Bars({ rows, nameOf }) {
       <td class="bar-cell hide"><div class="hbar" ...${placed({ width: `${(measure(row) / top) * 100}%` })}></div></td>
       <td class="n">${tokens(weight(row))}</td><td class="n">${row.calls}</td>
       <td class="n" title=${row.unpricedCalls ? `${count(row.unpricedCalls, 'call')} without a price` : null}>${priceOf(row)}${row.unpricedCalls && row.unpricedCalls < row.calls ? ' +' : ''}</td></tr>`)}</${Table}>
-    ${rows.length > sorted.length && html`<p class="dim note">The dearest ${sorted.length} of ${rows.length.toLocaleString('en')}.</p>`}`;
+    ${rows.length > sorted.length && html`<p class="dim note">The dearest ${sorted.length} of ${figure(rows.length)}.</p>`}`;
 }
 
 /** A run by its thread's title, if known here. */

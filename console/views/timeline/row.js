@@ -105,7 +105,7 @@ function Lane({ row, status, scale, thread, waits }) {
     ${scale.breaks.map((one, i) => html`<i key=${`b${i}`} class="v break" ...${placed({ left: percent(one.at), width: percent(one.share) })} title=${`${duration(one.ms)} of waiting`}>//</i>`)}
     ${scale.restarts.map((at) => html`<i key=${`r${at}`} class="v restart" ...${placed({ left: percent(scale.at(at)) })} title="The server was restarted here; the run went on."></i>`)}
     ${span ? bars(row, status, scale, thread.now) : html`<span class="dim clip waits">${show(waits)}</span>`}
-    ${scale.isOver || thread.replay ? null : html`<i class="v now" ...${placed({ left: percent(scale.at(thread.now)) })}></i>`}
+    ${!scale.isOver && !thread.replay && html`<i class="v now" ...${placed({ left: percent(scale.at(thread.now)) })}></i>`}
   </span>`;
 }
 

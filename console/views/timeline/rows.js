@@ -21,9 +21,7 @@ export function timelineRows(thread, run, { toggled = new Set(), filter = 'All' 
   const rows = [rowOf(top, 0)];
   const byId = new Map(thread.core.todoList.map((item) => [item.id, item]));
   const begun = new Set();
-  for (const id of top.children) {
-    const span = view.spans.get(id);
-    if (!span) continue;
+  for (const span of view.spans.all(top.children)) {
     if (span.kind === 'item') begun.add(span.itemId);
     addBranch(rows, view, span, byId.get(span.itemId) ?? null, toggled, filter);
   }
@@ -54,7 +52,7 @@ function addBranch(rows, view, span, item, toggled, filter) {
 
 /** A call at an agent is shown by its task. */
 function leaves(view, span) {
-  const all = span.children.map((id) => view.spans.get(id)).filter(Boolean);
+  const all = view.spans.all(span.children);
   const delegated = new Set(all.filter((one) => one.kind === 'task').map((one) => one.callId));
   return all.filter((one) => one.kind !== 'call' || !delegated.has(one.callId));
 }

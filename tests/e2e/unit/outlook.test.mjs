@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { happenings, matched, partedAt } from '../../../console/branches.js';
+import { Table } from '../../../console/fold/view.js';
 import { basisText, costText, decides, sentence, strictest } from '../../../console/outlook.js';
 
 const rule = (action, more = {}) => ({ action, rule: 'r', scope: 'tenant', ...more });
@@ -62,7 +63,7 @@ test('what it may cost names its basis, and an unknown price is none', () => {
 
 function thread(id, items, more = {}) {
   const view = {
-    seq: 9, costs: new Map(), messages: [], revisions: [], questions: new Map(), restarts: [], itemSpans: new Map(), spans: new Map(), runs: new Map(), runOrder: [],
+    seq: 9, costs: new Map(), messages: [], revisions: [], questions: new Map(), restarts: [], itemSpans: new Map(), spans: new Table(), runs: new Map(), runOrder: [],
     forkedFrom: null, ...more };
   return { id, core: { todoList: items, stepOutputs: {} }, view };
 }
