@@ -37,13 +37,13 @@ export function refusal(problem, question, now) {
   const { code, body = {} } = problem;
   switch (code) {
     case 'already_resolved':
-      return { kind: 'over', text: resolutionText(body.resolution ?? { decision: 'cancelled' }, now) };
+      return over(resolutionText(body.resolution ?? { decision: 'cancelled' }, now));
     case 'expired':
-      return { kind: 'over', text: EXPIRED[question.expiryPolicy] ?? 'Nobody answered in time.' };
+      return over(EXPIRED[question.expiryPolicy] ?? 'Nobody answered in time.');
     case 'run_cancelled':
-      return { kind: 'over', text: 'The run was cancelled; nothing is asked any more.' };
+      return over('The run was cancelled; nothing is asked any more.');
     case 'run_finished':
-      return { kind: 'over', text: 'The run is over; nothing is asked any more.' };
+      return over('The run is over; nothing is asked any more.');
     case 'approval_mismatch':
       return { kind: 'other', text: 'The question has changed since you looked at it. This is the new one.' };
     case 'not_an_approver':
@@ -56,6 +56,8 @@ export function refusal(problem, question, now) {
       return undelivered(problem);
   }
 }
+
+const over = (text) => ({ kind: 'over', text });
 
 function undelivered(problem) {
   const todo = REMEDIES[problem.code];

@@ -116,9 +116,8 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
     });
   }
 
-  target?.addEventListener('online', retryNow);
-  target?.addEventListener('offline', lost);
-  target?.addEventListener('focus', looked);
+  const events = Object.entries({ online: retryNow, offline: lost, focus: looked });
+  for (const [name, listener] of events) target?.addEventListener(name, listener);
   connect();
   return {
     again,
@@ -127,9 +126,7 @@ export function openLive({ url, after, on, sockets = globalThis.WebSocket, targe
       isClosed = true;
       clearTimeout(timer);
       clearInterval(ticks);
-      target?.removeEventListener('online', retryNow);
-      target?.removeEventListener('offline', lost);
-      target?.removeEventListener('focus', looked);
+      for (const [name, listener] of events) target?.removeEventListener(name, listener);
       drop();
     },
   };

@@ -290,14 +290,13 @@ function partNode(part) {
     case 'code': return html`<code>${shown(part.text)}</code>`;
     case 'break': return html`<br />`;
     case 'space': return ' ';
-    default: return linkNode(part);
+    default: return linkNode(part, part.parts.map(partNode));
   }
 }
 
 // The host is ours, and outside the link.
-const linkNode = ({ href, host, parts }) => html`
-  <a href=${href} target="_blank" rel="noopener noreferrer" title=${plain(href)}>${parts.map(partNode)}</a>
-  <span class="host"> (${host})</span>`;
+const linkNode = ({ href, host }, words) => html`
+  <a href=${href} target="_blank" rel="noopener noreferrer" title=${plain(href)}>${words}</a><span class="host"> (${host})</span>`;
 
 /* Further parts of an answer. */
 
@@ -307,9 +306,7 @@ export function Extras({ ui, composer, isLast: withSuggestions }) {
   const suggestions = withSuggestions ? some(ui.suggestions).filter((one) => typeof one === 'string') : [];
   return html`
     ${sources.length > 0 && html`<div class="extras"><h3>Sources</h3><ol>${sources.map(({ title, address }) => html`<li>
-      ${address ? html`<a href=${address.href} target="_blank" rel="noopener noreferrer">${show(title)}</a><span
-          class="host"> (${address.host})</span>`
-        : show(title)}</li>`)}</ol></div>`}
+      ${address ? linkNode(address, show(title)) : show(title)}</li>`)}</ol></div>`}
     ${suggestions.length > 0 && html`<div class="extras"><h3>To go on</h3><ul>${suggestions.map((text) => html`<li class="row">
       <span class="grow">${show(text)}</span>
       <${Button} cls="small" label="Use" onClick=${() => composer.take(text)} /></li>`)}</ul></div>`}`;

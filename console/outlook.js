@@ -7,12 +7,15 @@ const OPEN = new Set(['pending', 'in_progress', 'waiting']);
 
 export const openItems = (forecast) => forecast.items.filter((item) => OPEN.has(item.status));
 
+/** What the forecast says of a call's tool. */
+export const toolOf = (forecast, call) => forecast.tools.find((tool) => tool.toolName === call.toolName);
+
 const rulings = (tool) => [tool.policy, ...(tool.conditions ?? []).map((one) => one.policy)];
 
 /** The outlook of one item: `{asks: 'yes'|'maybe'|'no', undo, leaves, denied, maybeDenied}`. */
 export function outlookOf(item, forecast) {
   const may = item.mayCall ?? [];
-  const tools = may.map((call) => forecast.tools.find((tool) => tool.toolName === call.toolName)).filter(Boolean);
+  const tools = may.map((call) => toolOf(forecast, call)).filter(Boolean);
   const actions = may.map((call) => [call.action, call.conditional]);
   const always = actions.some(([action, conditional]) => action === 'ask' && !conditional);
   const sometimes = tools.some((tool) => rulings(tool).some((ruling) => ruling.action === 'ask'));

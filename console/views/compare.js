@@ -12,8 +12,8 @@ import { Shape, WORD } from '../shapes.js';
 import { createHistory, shownStatus } from '../store.js';
 import { brief, show } from '../text.js';
 import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
-import { FailurePanel } from './failure.js';
-import { Loading } from './parts.js';
+import { NotRead } from './later.js';
+import { Button, Loading } from './parts.js';
 import { titleOf } from './rail.js';
 import { away } from './section.js';
 
@@ -80,8 +80,7 @@ export function Compare({ ctx, route }) {
   const leave = threadHash({ id: a ?? '' });
   useKeys({ Escape: () => ctx.go(a ? leave : '#/') });
   if (!a || !b) return html`<${Pick} ctx=${ctx} a=${a} />`;
-  if (problem) return html`<main class="stage"><div class="page"><${FailurePanel} ctx=${ctx} problem=${problem} />
-      <p><a href="#/">Go to the threads</a></p></div></main>`;
+  if (problem) return html`<${NotRead} ctx=${ctx} problem=${problem} />`;
   if (!threads) return html`<main class="stage"><div class="page"><${Loading} rows=${10} /></div></main>`;
   const rows = matched(...threads);
   const parted = partedAt(...threads);
@@ -89,8 +88,7 @@ export function Compare({ ctx, route }) {
   return html`<main class="stage" data-testid="compare">
     <div class="strip replay"><h1>Two branches</h1>
       <span data-testid="differences">${parted ? `Same up to observation ${parted.a}. ` : ''}${count(differ, 'item')} of ${rows.length} ${differ === 1 ? 'differs' : 'differ'}${parted ? ' since' : ''}.</span>
-      <button type="button" class="b small right" aria-pressed=${String(isBrief)}
-          onClick=${() => setBrief(!isBrief)}>Only differences</button>
+      <${Button} cls="small right" label="Only differences" aria-pressed=${String(isBrief)} onClick=${() => setBrief(!isBrief)} />
       <a class="b small" href=${leave}>Leave comparison<kbd aria-hidden="true">Esc</kbd></a></div>
     <div class="scroll"><div class="two">
       <${Column} thread=${threads[0]} rows=${rows} side="a" isBrief=${isBrief} since=${parted?.a} />

@@ -156,18 +156,14 @@ function Fixed({ row }) {
 
 function Fields({ row, set, said, busy }) {
   const at = (field) => ({ 'aria-invalid': said.some((one) => one.field === field) ? 'true' : undefined, autocomplete: 'off', readonly: busy });
-  const typed = (field) => (event) => set({ [field]: event.currentTarget.value });
+  const input = (field, label, more) => html`<input ...${at(field)} class="f" aria-label=${label} value=${row[field]} data-testid="edit-${field}"
+    onInput=${(event) => set({ [field]: event.currentTarget.value })} ...${more} />`;
   return html`<span class="what">
       ${row.item === null && html`<input ...${at('id')} class="f mono id" aria-label="Name of the item" value=${row.id} data-testid="edit-id"
         onChange=${(event) => event.currentTarget.value.trim() && set({ id: event.currentTarget.value.trim() })} />`}
-      <input ...${at('description')} class="f" aria-label="What to do" placeholder="What to do" value=${row.description}
-          data-testid="edit-description"
-        onInput=${typed('description')} /></span>
-    <span class="opt"><input ...${at('tools')} class="f mono" aria-label="Tools" placeholder="tools" list="tool-names" value=${row.tools}
-        data-testid="edit-tools"
-      onInput=${typed('tools')} /></span>
-    <span class="opt"><input ...${at('after')} class="f mono" aria-label="After" placeholder="after" value=${row.after} data-testid="edit-after"
-      onInput=${typed('after')} /></span>`;
+      ${input('description', 'What to do', { placeholder: 'What to do' })}</span>
+    <span class="opt">${input('tools', 'Tools', { class: 'f mono', placeholder: 'tools', list: 'tool-names' })}</span>
+    <span class="opt">${input('after', 'After', { class: 'f mono', placeholder: 'after' })}</span>`;
 }
 
 function Notes({ row, said, foreseen }) {

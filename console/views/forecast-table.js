@@ -1,6 +1,6 @@
 // A forecast's table: per item its possible tools, who decides about them, and their effect.
 
-import { decides, openItems, outlookOf, sentence, strictest } from '../outlook.js';
+import { decides, openItems, outlookOf, sentence, strictest, toolOf } from '../outlook.js';
 import { ruleName } from '../format.js';
 import { Sign } from '../shapes.js';
 import { show } from '../text.js';
@@ -15,7 +15,7 @@ export function ForecastList({ forecast }) {
   return html`<ol class="forecast-list">${openItems(forecast).map((item) => html`<li key=${item.id}>
     <p><span class="mono dim">${show(item.id)}</span> ${show(item.description)}</p>
     ${(item.mayCall ?? []).map((call) => {
-      const tool = forecast.tools.find((one) => one.toolName === call.toolName);
+      const tool = toolOf(forecast, call);
       return html`<p class="t1 fore-${tool ? strictest(tool) : 'auto'}"><span
           class="mono">${show(call.toolName)}</span> ${tool && show(decides(tool))}
         ${tool && tool.class !== 'read' && html` · <${Effect} tool=${tool} />`}</p>`;
@@ -42,7 +42,7 @@ function ItemRows({ item, forecast }) {
       <td>${outlookOf(item, forecast).asks === 'maybe' ? 'as its rules say' : '–'}</td><td>–</td><td>–</td></tr>`;
   }
   return calls.map((call, i) => {
-    const tool = forecast.tools.find((one) => one.toolName === call.toolName);
+    const tool = toolOf(forecast, call);
     return html`<tr>${i === 0 && name(calls.length)}<td class="mono">${show(call.toolName)}</td>
       ${tool ? html`<${Decides} tool=${tool} />` : html`<td>–</td><td>–</td>`}
       <td>${tool && html`<${Effect} tool=${tool} />`}</td></tr>`;

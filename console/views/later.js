@@ -1,7 +1,7 @@
 // Views whose modules are loaded when first shown, to keep the first load small.
 
 import { html, useLayoutEffect, useState } from '../vendor/preact-htm.js';
-import { Loading } from './parts.js';
+import { Button, Loading } from './parts.js';
 
 const sheets = {};
 
@@ -60,7 +60,7 @@ function later(name, load, meanwhile = (shown) => shown) {
 }
 
 /** Browsers do not retry a failed import, and parts of two versions may not fit. */
-const Reload = () => html`<button type="button" class="b small" onClick=${() => location.reload()}>Load the page again</button>`;
+const Reload = () => html`<${Button} cls="small" label="Load the page again" onClick=${() => location.reload()} />`;
 
 const Missing = () => html`<p class="fact" role="alert" data-testid="not-read">This part of the page could not be read: the server
   did not answer, or was upgraded. <${Reload} /></p>`;
@@ -95,6 +95,9 @@ export const OlderThreads = later('OlderThreads', () => import('./palette.js'));
 export const PlanList = later('PlanList', styled(() => import('./list.js')));
 export const Sums = later('Sums', () => import('./timeline/sums.js'), nothing);
 export const QuestionTab = later('QuestionTab', styled(() => import('./question/tab.js')));
+
+/** In place of a thread that cannot be read. */
+export const NotRead = (props) => stage(html`<div class="page"><${FailurePanel} ...${props} /><p><a href="#/">Go to the threads</a></p></div>`);
 
 /* Dialogs. */
 export const CancelDialog = later('CancelDialog', styled(() => import('./dialog.js')), nothing);

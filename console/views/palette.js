@@ -6,9 +6,10 @@ import { Shape } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
 import { Dialog } from './dialog.js';
-import { wordsOf } from './parts.js';
+import { Button, wordsOf } from './parts.js';
 import { facts, NONE, ofFilter, rowsOf, titleOf } from './rail.js';
 import { useRead } from './section.js';
+import { LINKS } from './shell.js';
 
 const MOST = 12;
 
@@ -57,7 +58,7 @@ function entries(ctx, route, thread) {
     if (thread.replay) add('do', 'Back to live', go(ctx.to({ at: null })));
     for (const item of thread.core.todoList) add('item', `${item.id}: ${item.description}`, go(ctx.to({ sel: item.id, tab: 'item' })), thread.shown(item));
   }
-  for (const [hash, name] of [['#/new', 'New thread'], ['#/questions', 'Questions'], ['#/usage', 'Usage'], ['#/policy', 'Policy'], ['#/system', 'System']]) add('do', name, go(hash));
+  for (const [, hash, name] of [['new', '#/new', 'New thread'], ...LINKS.slice(1)]) add('do', name, go(hash));
   add('do', ctx.theme === 'dark' ? 'Light colours' : 'Dark colours', () => ctx.setTheme(ctx.theme === 'dark' ? 'light' : 'dark'));
   add('do', 'Keys', ctx.openKeys);
   if (ctx.signOut) add('do', 'Sign out', ctx.signOut);
@@ -105,5 +106,5 @@ export function OlderThreads({ ctx, route, text, filter, rows }) {
     ${rowsOf(ctx, route, shown)}
     ${problem ? html`<p class="fact wrong" data-testid="search-refused">Only threads of this list were searched: ${show(wordsOf(problem))}</p>`
       : all && !rows.length && !shown.length && html`<p class="fact dim">${NONE}</p>`}
-    ${all?.some(({ more }) => more) && html`<p class="fact"><button type="button" class="b small" data-testid="more-threads" onClick=${() => setMost(most + PAGE)}>Show more</button></p>`}`;
+    ${all?.some(({ more }) => more) && html`<p class="fact"><${Button} cls="small" id="more-threads" label="Show more" onClick=${() => setMost(most + PAGE)} /></p>`}`;
 }

@@ -51,11 +51,10 @@ function useEditing(ctx, { policy, text, tried, busy }, put) {
   const { rules, error } = policy ? read(text) : {};
   const off = ctx.whyNot('admin') ?? (busy ? 'It is being sent.' : !policy ? 'The rules are being read.' : error ?? null);
   const isSame = policy && text === written(policy.rules);
-  const whyTry = off;
   const whySave = off ?? (isSame ? 'Nothing is changed.' : tried !== text ? 'Try them on past calls first.' : null);
   const refused = (problem) => put({ busy: false, refused: problem });
   const dryRun = () => {
-    if (whyTry) return;
+    if (off) return;
     put({ busy: true, refused: null });
     ctx.api.post('/policy/dry-run', { rules }).then((report) => put({ busy: false, report, tried: text }), refused);
   };
@@ -70,7 +69,7 @@ function useEditing(ctx, { policy, text, tried, busy }, put) {
         ctx.say('The rules were saved.');
       }, refused);
   };
-  return { rules, error, whyTry, whySave, dryRun, save };
+  return { rules, error, whyTry: off, whySave, dryRun, save };
 }
 
 /** All rules are sent, unchanged ones too: a rounded number would be saved. */

@@ -6,7 +6,7 @@ import { Shape } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useEffect, useReducer, useState } from '../vendor/preact-htm.js';
 import { Todo } from './code.js';
-import { Loading, Refusal, wordsOf } from './parts.js';
+import { Button, Loading, Refusal, wordsOf } from './parts.js';
 import { pressedOnce, useArmed } from './question/parts.js';
 
 export const Table = ({ label, heads, cls = '', id, children }) => html`<div class="scrollx" tabindex="0" role="group" aria-label=${label}>
@@ -41,8 +41,7 @@ export function useAgain() {
   return times;
 }
 
-export const ReadAgain = () => html`<button type="button" class="b small" data-testid="read-again"
-  onClick=${() => dispatchEvent(new Event('focus'))}>Read again</button>`;
+export const ReadAgain = () => html`<${Button} cls="small" id="read-again" label="Read again" onClick=${() => dispatchEvent(new Event('focus'))} />`;
 
 export const useList = (ctx, path, most) => useRead(ctx, [path, useAgain()], (signal) => ctx.api.all(path, { most, signal }));
 
@@ -75,7 +74,7 @@ export function RowAction({ label, sure, why, act, id }) {
     set({ busy: true });
     return act().then(() => set({}), (problem) => set({ problem }));
   };
-  return html`<button type="button" class="b small" data-testid=${id} disabled=${Boolean(why) || state.busy} title=${why ?? null} ...${pressedOnce(press)}>
-      ${state.busy ? 'Sending …' : isArmed ? sure : label}</button>
+  return html`<${Button} cls="small" id=${id} label=${state.busy ? 'Sending …' : isArmed ? sure : label} disabled=${Boolean(why) || state.busy} title=${why}
+      ...${pressedOnce(press)} />
     <${Refusal} problem=${state.problem} />`;
 }

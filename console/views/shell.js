@@ -85,7 +85,7 @@ function nextQuestion(ctx, route) {
 
 /* The top bar: pages, connection, caller. */
 
-const LINKS = [
+export const LINKS = [
   ['threads', '#/', 'Threads'],
   ['questions', '#/questions', 'Questions'],
   ['usage', '#/usage', 'Usage'],
@@ -102,8 +102,8 @@ function TopBar({ ctx, route }) {
     <div class="row right">
       ${!isLogin && html`<${Button} cls="small quiet hide" label="Find or do…" k="⌘K" onClick=${ctx.openPalette} id="palette" />
         <${Connection} ctx=${ctx} /><${Me} ctx=${ctx} />`}
-      <button type="button" class="b small quiet" aria-label=${ctx.theme === 'dark' ? 'Light colours' : 'Dark colours'}
-        onClick=${() => turn(ctx)} data-testid="theme"><${Sign} name="sun" /></button>
+      <${Button} cls="small quiet" id="theme" label=${html`<${Sign} name="sun" />`} aria-label=${ctx.theme === 'dark' ? 'Light colours' : 'Dark colours'}
+        onClick=${() => turn(ctx)} />
       ${!isLogin && html`<${Button} cls="small quiet hide" aria-label="Keys" label="?" onClick=${ctx.openKeys} />
         <${NarrowPages} ctx=${ctx} route=${route} />`}
     </div>

@@ -224,7 +224,7 @@ function Make({ ctx, load }) {
         <p>The key of ${show(state.made.name)}. It is shown now and never again:</p>
       <p class="row"><code class="grow">${show(state.made.key)}</code>
         <${Copy} text=${state.made.key} label="Copy" />
-        <button type="button" class="b small" onClick=${() => put({ made: null })}>I have it</button></p></div>`}
+        <${Button} cls="small" label="I have it" onClick=${() => put({ made: null })} /></p></div>`}
     ${state.isOpen ? html`<form class="make" onSubmit=${make}>
       <label class="stack"><span>Whose it is</span><input class="f" required maxlength="64" value=${state.name} data-testid="key-name"
         onInput=${(event) => put({ name: event.currentTarget.value })} /></label>
@@ -237,9 +237,8 @@ function Make({ ctx, load }) {
       <${Refusal} problem=${state.problem} />
       <div class="row"><button type="submit" class="b small main"
           disabled=${why !== null || state.busy || state.scopes.length === 0 || state.name.trim() === ''}>Make it</button>
-        <button type="button" class="b small" onClick=${() => put({ isOpen: false })}>Leave it</button></div></form>`
-      : html`<p><button type="button" class="b small" data-testid="make-key" disabled=${why !== null}
-          onClick=${() => put({ isOpen: true, made: null, scopes: fresh.scopes })}>Make a key…</button>
+        <${Button} cls="small" label="Leave it" onClick=${() => put({ isOpen: false })} /></div></form>`
+      : html`<p><${Button} cls="small" id="make-key" label="Make a key…" why=${why} onClick=${() => put({ isOpen: true, made: null, scopes: fresh.scopes })} />
         ${why && html` <span class="off-reason">${why}</span>`}</p>`}`;
 }
 

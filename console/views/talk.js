@@ -60,20 +60,20 @@ function useStickToEnd() {
   return box;
 }
 
-const Time = ({ at }) => html`<time title=${fullTime(at)}>${clockTime(at)}</time>`;
-
 const TAG = { steer: 'steered the plan', queued: 'in its turn', kept: 'before the fork', history: 'said elsewhere' };
+
+const Entry = ({ ctx, entry: { seq, at, kind }, name, cls, id, children }) => html`<article class="msg ${cls}" data-testid=${id}>
+  <${SeqLink} ctx=${ctx} seq=${seq} />
+  <header><b>${name}</b><time title=${fullTime(at)}>${clockTime(at)}</time>${TAG[kind] && html`<span class="tag run">${TAG[kind]}</span>`}</header>
+  <div class="body">${children}</div></article>`;
 
 function Message({ ctx, entry, composer, thread }) {
   const isUser = entry.role === 'USER';
   const who = isUser ? entry.by ?? 'Asked' : entry.role === 'AI' ? 'Answer' : entry.role.toLowerCase();
-  return html`<article class="msg ${isUser ? 'user' : ''}" data-testid=${isUser ? 'message' : 'answer'}>
-    <${SeqLink} ctx=${ctx} seq=${entry.seq} />
-    <header><b>${show(who)}</b><${Time} at=${entry.at} />
-      ${TAG[entry.kind] && html`<span class="tag run">${TAG[entry.kind]}</span>`}</header>
-    <div class="body">${isUser ? html`<p>${show(entry.content)}</p>` : html`<${Markdown} ctx=${ctx} text=${entry.content} />`}
-      ${!isUser && entry.metadata?.uiMetadata && html`<${Extras} ctx=${ctx} ui=${entry.metadata.uiMetadata} composer=${composer} isLast=${isLast(thread, entry)} />`}</div>
-  </article>`;
+  return html`<${Entry} ctx=${ctx} entry=${entry} name=${show(who)} cls=${isUser ? 'user' : ''} id=${isUser ? 'message' : 'answer'}>
+    ${isUser ? html`<p>${show(entry.content)}</p>` : html`<${Markdown} ctx=${ctx} text=${entry.content} />`}
+    ${!isUser && entry.metadata?.uiMetadata && html`<${Extras} ctx=${ctx} ui=${entry.metadata.uiMetadata} composer=${composer} isLast=${isLast(thread, entry)} />`}
+  </${Entry}>`;
 }
 
 const isLast = (thread, entry) => thread.view.messages.at(-1) === entry && !thread.replay;
@@ -84,20 +84,15 @@ function Revision({ ctx, entry }) {
   const isFirst = entry.source === 'planner' && entry.version === 1;
   const words = isFirst ? `${count(entry.todoList.length, 'item')}.`
     : `${[ids('Added', added), ids('Changed', modified), ids('Removed', removed)].filter(Boolean).join('. ')}.`;
-  return html`<article class="msg note"><${SeqLink} ctx=${ctx} seq=${entry.seq} />
-    <header><b>Plan v${entry.version}</b><${Time} at=${entry.at} /></header>
-    <div class="body"><a href=${ctx.to({ view: 'changes' })}>${show(words)}</a></div></article>`;
+  return html`<${Entry} ctx=${ctx} entry=${entry} name="Plan v${entry.version}" cls="note">
+    <a href=${ctx.to({ view: 'changes' })}>${show(words)}</a></${Entry}>`;
 }
 
 function Question({ ctx, thread, entry }) {
-  const status = entry.ended ? null : KIND_SHAPE[entry.kind] ?? 'ask';
-  return html`<article class="msg ${entry.ended ? 'note' : ''}"><${SeqLink} ctx=${ctx} seq=${entry.seq} />
-    <header><b>Question</b><${Time} at=${entry.at} /></header>
-    <div class="body">${entry.ended
-      ? html`<p>${show(entry.message)}</p><${Answered} ctx=${ctx} thread=${thread} question=${entry} />`
-      : html`<a class="b ask-link" href=${ctx.to({ tab: 'ask', part: 'ask' })}><${Shape} status=${status} />
-          <span>${show(entry.message)}</span></a>`}
-    </div></article>`;
+  return html`<${Entry} ctx=${ctx} entry=${entry} name="Question" cls=${entry.ended ? 'note' : ''}>${entry.ended
+    ? html`<p>${show(entry.message)}</p><${Answered} ctx=${ctx} thread=${thread} question=${entry} />`
+    : html`<a class="b ask-link" href=${ctx.to({ tab: 'ask', part: 'ask' })}><${Shape} status=${KIND_SHAPE[entry.kind] ?? 'ask'} />
+        <span>${show(entry.message)}</span></a>`}</${Entry}>`;
 }
 
 /** Current activity; the answer as it is written. */

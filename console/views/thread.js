@@ -7,7 +7,7 @@ import { html, useEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { Boundary } from './boundary.js';
 import { Decides, Graph } from './graph.js';
 import { Head } from './head.js';
-import { Changes, ContextTab, EditPlan, FailurePanel, Forecast, ItemTab, PlanList, QuestionTab } from './later.js';
+import { Changes, ContextTab, EditPlan, FailurePanel, Forecast, ItemTab, NotRead, PlanList, QuestionTab } from './later.js';
 import { Button, Kbd, Loading, Tabs } from './parts.js';
 import { Talk } from './talk.js';
 import { Tape } from './tape.js';
@@ -29,11 +29,7 @@ export function ThreadPage({ ctx, route, thread }) {
     if (thread?.row?.openQuestions) QuestionTab.early();
     return html`<main class="stage"><${Loading} rows=${10} /></main>`;
   }
-  if (thread.status === 'failed') {
-    return html`<main class="stage"><div class="page">
-      <${FailurePanel} ctx=${ctx} thread=${thread} problem=${thread.problem} />
-      <p><a href="#/">Go to the threads</a></p></div></main>`;
-  }
+  if (thread.status === 'failed') return html`<${NotRead} ctx=${ctx} thread=${thread} problem=${thread.problem} />`;
   const view = shownView(route, thread);
   const isTall = view !== 'graph';
   return html`<main class="stage">

@@ -6,7 +6,7 @@ import { duration, placed } from '../format.js';
 import { html, useEffect, useLayoutEffect, useReducer, useRef, useState } from '../vendor/preact-htm.js';
 import { chosenRun } from './head.js';
 import { Log, RawDialog, Sums } from './later.js';
-import { Choice } from './parts.js';
+import { Button, Choice } from './parts.js';
 import { labelOf, TimelineRow, waitText } from './timeline/row.js';
 import { busyTimes, FILTERS, scale as scaleOf, timelineRows, windowOf } from './timeline/rows.js';
 
@@ -85,7 +85,7 @@ function Tree({ ctx, route, thread, run, filter, openRaw }) {
     <${Axis} scale=${scale} cost=${thread.view.totals.priced ? 'Cost' : 'Tokens'} />
     <div class="tl-body" role="tree" aria-label="Timeline" tabindex="0" aria-activedescendant=${selected >= from && selected < to ? `row-${selected}` : null}
       ...${placed({ height: `${tops.at(-1)}px` })}>${drawn}</div>
-    ${follow.below > 0 && html`<button type="button" class="b small below" onClick=${follow.toEnd}>${follow.below} new below</button>`}
+    ${follow.below > 0 && html`<${Button} cls="small below" label="${follow.below} new below" onClick=${follow.toEnd} />`}
   </div>`;
 }
 

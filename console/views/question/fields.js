@@ -3,6 +3,7 @@
 import * as form from '../../form.js';
 import { brief, plain, show } from '../../text.js';
 import { html } from '../../vendor/preact-htm.js';
+import { Button } from '../parts.js';
 
 function Value({ value }) {
   if (typeof value === 'string') return value === '' ? html`<span class="dim">empty text</span>` : show(value);
@@ -51,8 +52,8 @@ export function EditFields({ state, set, fields = form.fieldsOf(state.schema, st
 }
 
 function Absent({ field, state, set }) {
-  return html`<div class="arg-row absent"><span class="arg-name"><${Name} field=${field} /></span>
-    <span><button type="button" class="b small quiet" onClick=${() => set(form.give(state, field))}>Give a value</button></span></div>`;
+  return html`<div class="arg-row"><span class="arg-name"><${Name} field=${field} /></span>
+    <span><${Button} cls="small quiet" label="Give a value" onClick=${() => set(form.give(state, field))} /></span></div>`;
 }
 
 function EditField({ field, state, set, refused, blank }) {
@@ -66,8 +67,7 @@ function EditField({ field, state, set, refused, blank }) {
       <${Control} id=${id} field=${field} state=${state} set=${set} isChanged=${change !== null} wrong=${wrong} blank=${blank} />
       ${wrong && html`<p class="wrong" id=${`${id}-e`} role="alert">${show(wrong)}</p>`}
       ${change && html`<p class="was">${was === undefined ? 'was not given' : html`was <del>${show(brief(was, Infinity))}</del>`}</p>`}
-      ${change && was === undefined && html`<button type="button" class="b small quiet"
-        onClick=${() => set(form.leaveOut(state, field))}>Leave out</button>`}
+      ${change && was === undefined && html`<${Button} cls="small quiet" label="Leave out" onClick=${() => set(form.leaveOut(state, field))} />`}
     </div>
   </div>`;
 }
@@ -80,21 +80,19 @@ function Control({ id, field, state, set, isChanged, wrong, blank }) {
     id, class: `f${isChanged ? ' changed' : ''}`, 'aria-invalid': wrong ? 'true' : undefined,
     'aria-describedby': wrong ? `${id}-e` : undefined, required: blank && field.required,
   };
+  const typed = { ...at, value: text, onInput };
   // An empty field stays one line when its text grows long.
   switch (blank && control === 'area' ? 'text' : control) {
     case 'select': return html`<${Select} at=${at} field=${field} state=${state} set=${set} />`;
     case 'boolean': return html`<span class="row check"><input id=${id} type="checkbox" checked=${value}
       onChange=${(event) => set(form.choose(state, field, event.currentTarget.checked))} />
       <span class="mid">${value ? 'yes' : 'no'}</span></span>`;
-    case 'number': return html`<input ...${at} class="${at.class} num" inputmode="decimal" autocomplete="off" value=${text}
-        onInput=${onInput} />`;
-    case 'date': return html`<input ...${at} type="date" value=${text} onInput=${onInput} />`;
-    case 'text': return html`<input ...${at} autocomplete="off" value=${text} onInput=${onInput} />`;
-    case 'area': return html`<textarea ...${at} rows="3" value=${text} onInput=${onInput}></textarea>`;
-    case 'lines': return html`<textarea ...${at} rows="3" value=${text} onInput=${onInput}></textarea>
-      <p class="was">one per line</p>`;
-    default: return html`<textarea ...${at} class="${at.class} mono" rows="4" spellcheck=${false} value=${text} onInput=${onInput}></textarea>
-      <p class="was">as JSON</p>`;
+    case 'number': return html`<input ...${typed} class="${at.class} num" inputmode="decimal" autocomplete="off" />`;
+    case 'date': return html`<input ...${typed} type="date" />`;
+    case 'text': return html`<input ...${typed} autocomplete="off" />`;
+    case 'area': return html`<textarea ...${typed} rows="3"></textarea>`;
+    case 'lines': return html`<textarea ...${typed} rows="3"></textarea><p class="was">one per line</p>`;
+    default: return html`<textarea ...${typed} class="${at.class} mono" rows="4" spellcheck=${false}></textarea><p class="was">as JSON</p>`;
   }
 }
 

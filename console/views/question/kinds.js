@@ -35,13 +35,13 @@ export function input(props) {
     ${!over && !isYesNo && html`<div onKeyDown=${keyed}><${AnswerControl} schema=${question.feedbackSchema} draft=${draft} set=${set} off=${whyNot.approve} /></div>`}
     ${question.toolName === ASK_USER ? html`<details class="part">
         <summary>As the model asked it</summary>${argumentsOf(props)}</details>` : argumentsOf(props)}`,
-    html`<${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="Reason (needed to decline; the model reads it)" />
+    html`<${ReasonField} ...${props} needed=${draft.needsReason} hint="Reason (needed to decline; the model reads it)" />
       ${isYesNo ? html`<div class="acts">
           <${Decide} name="yes" cls="main" label="Yes" draft=${draft} off=${whyNot.approve} onPress=${() => answer(true)} />
           <${Decide} name="no" label="No" draft=${draft} off=${whyNot.approve} onPress=${() => answer(false)} />
           <${Decide} name="decline" cls="bad" label="Decline" draft=${draft} off=${whyNot.reject} onPress=${decline} />
           <${Reason} text=${whyNot.approve} /></div>`
-        : html`<${YesNo} draft=${draft} whyNot=${whyNot} wrong=${error} yes=${['answer', 'Answer', () => answer(value)]}
+        : html`<${YesNo} ...${props} wrong=${error} yes=${['answer', 'Answer', () => answer(value)]}
             no=${['decline', 'Decline', decline]} />`}`];
 }
 
@@ -57,7 +57,7 @@ export function inDoubt(props) {
     <p class="mid">The call was handed over, and what came of it is not known. It was not repeated, as that might do it
       twice. Look where it would have had its effect, then say what is true.</p>
     ${argumentsOf(props)}`,
-    html`<${ReasonField} draft=${draft} set=${set} hint="Reason, if you skip it (the model reads it)" />
+    html`<${ReasonField} ...${props} hint="Reason, if you skip it (the model reads it)" />
       ${draft.giving && html`<${ResultField} label="Its result: text or JSON. Without one the model is told that it was done." draft=${draft} set=${set} />
         ${error && html`<p class="wrong" role="alert">${show(error)}</p>`}`}
       <div class="choices">
@@ -79,15 +79,15 @@ function resultOf({ result = '' }) {
 
 /** A call that the caller's own program executes. */
 export function clientTool(props) {
-  const { question, draft, set, press, whyNot } = props;
+  const { question, draft, set, press } = props;
   const { value, error } = resultOf(draft);
   const missing = error ?? (value === undefined ? 'Type the result first.' : null);
   return [html`
     <p class="mid">The program that asked for this run carries out this call, and answers by itself. Answer here only if it does not.</p>
     ${argumentsOf(props)}`,
     html`<${ResultField} label="Its result: text or JSON" draft=${draft} set=${set} />
-      <${ReasonField} draft=${draft} set=${set} needed=${draft.needsReason} hint="Reason (needed to refuse; the model reads it)" />
-      <${YesNo} draft=${draft} whyNot=${whyNot} wrong=${missing} told=${draft.result ? error : null}
+      <${ReasonField} ...${props} needed=${draft.needsReason} hint="Reason (needed to refuse; the model reads it)" />
+      <${YesNo} ...${props} wrong=${missing} told=${draft.result ? error : null}
         yes=${['answer', 'Give this result', () => press('answer', reply(question, { value }))]}
         no=${['fail', 'It cannot be done', withReason(props, 'fail')]} />`];
 }
@@ -105,7 +105,8 @@ function named(schema, message) {
 }
 
 /** The budget is used up: how much more? */
-export function budget({ question, thread, draft, set, press, whyNot }) {
+export function budget(props) {
+  const { question, thread, draft, set, press } = props;
   const run = thread?.view.runs.get(question.runId);
   const more = draft.form ?? form.begin(named(question.feedbackSchema.customSchema, question.message), {});
   const isMore = Object.keys(more.value).length > 0;
@@ -115,24 +116,25 @@ export function budget({ question, thread, draft, set, press, whyNot }) {
       <b>${tokens((run.input ?? 0) + (run.output ?? 0))}</b> tokens, <b>${run.llmCalls}</b> model calls.</p>`,
     html`<div class="args"><p class="mid">How much more? Without a figure as much is added as there was.</p>
         <${EditFields} state=${more} set=${(next) => set({ form: next })} refused=${draft.refused} blank /></div>
-      <${YesNo} draft=${draft} whyNot=${whyNot} wrong=${wrong}
+      <${YesNo} ...${props} wrong=${wrong}
         yes=${['extend', isMore ? 'Go on with this much more' : 'Go on with as much again', extend]}
         no=${['stop', 'End the run', () => press('stop', reply(question, { approved: false }))]} />`];
 }
 
 /** An agent needs a person to sign in elsewhere. */
 export function peerAuth(props) {
-  const { question, draft, set, press, whyNot } = props;
+  const { question, draft, press } = props;
   return [html`
     <p class="mid">Do there what the agent asks for, then say so: it is looked at again.</p>
     ${argumentsOf(props)}`,
-    html`<${ReasonField} draft=${draft} set=${set} hint="Reason, if you will not (the model reads it)" />
-      <${YesNo} draft=${draft} whyNot=${whyNot} yes=${['answer', 'Done: look again', () => press('answer', reply(question, { value: true }))]}
+    html`<${ReasonField} ...${props} hint="Reason, if you will not (the model reads it)" />
+      <${YesNo} ...${props} yes=${['answer', 'Done: look again', () => press('answer', reply(question, { value: true }))]}
         no=${['refuse', 'I will not', () => press('refuse', rejection(question, draft.reason))]} />`];
 }
 
-export function pause({ question, draft, press, whyNot }) {
+export function pause(props) {
+  const { question, press } = props;
   return [html`<p class="mid">What is under way comes to its end; nothing new starts.</p>`,
-    html`<${YesNo} draft=${draft} whyNot=${whyNot}
+    html`<${YesNo} ...${props}
       yes=${['continue', 'Continue', () => press('continue', reply(question, { approved: true }))]} />`];
 }
