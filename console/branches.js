@@ -1,6 +1,7 @@
 // Compares two threads: items matched by id, and events since they parted. Pure.
 
 import { same } from './diff.js';
+import { endText } from './words.js';
 
 const result = (core, item) => core.stepOutputs?.[item.id]?.rawResult ?? item.result ?? null;
 
@@ -62,7 +63,7 @@ function questionTexts(one) {
   const where = one.itemId ?? '';
   const rule = one.policy ? `: ${one.policy.rule}` : '';
   const asks = { seq: one.seq, where, text: `${one.toolName ?? one.kind} asks${rule}` };
-  const over = one.ended && { seq: one.ended.seq, where, text: one.ended.timedOut ? 'nobody answered in time' : `${one.ended.decision} by ${one.ended.decidedBy}` };
+  const over = one.ended && { seq: one.ended.seq, where, text: endText(one.ended) };
   return over ? [asks, over] : [asks];
 }
 

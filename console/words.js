@@ -94,6 +94,9 @@ export function resolutionText({ decision, decidedBy, at, decidedAt = at, reason
   return `${decidedBy} ${DECIDED[decision] ?? decision}${ago}.`;
 }
 
+/** The same in a word or two. */
+export const endText = ({ decision, decidedBy, timedOut }) => (timedOut ? 'nobody answered in time' : `${decision} by ${decidedBy}`);
+
 /** ` 4 s ago`, ` yesterday`, ` on 3 Nov`. */
 function agoText(time, now) {
   const text = age(time, now);

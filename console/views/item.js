@@ -9,7 +9,7 @@ import { gist } from '../markdown.js';
 import { Shape, WORD } from '../shapes.js';
 import { show } from '../text.js';
 import { html, useState } from '../vendor/preact-htm.js';
-import { addedBy, authorText } from '../words.js';
+import { addedBy, authorText, endText } from '../words.js';
 import { asCurl, countHidden, hiddenNote, Json } from './code.js';
 import { Button, Copy, Refusal, SeqLink, usePress } from './parts.js';
 import { useComposer } from './talk.js';
@@ -106,8 +106,7 @@ function CallFoot({ thread, span }) {
 
 function decided(thread, span) {
   const ended = span.waits.map((wait) => thread.view.questions.get(wait.suspensionId)?.ended).filter(Boolean).at(-1);
-  if (!ended) return 'waits for a person';
-  return ended.timedOut ? 'nobody answered in time' : show(`${ended.decision} by ${ended.decidedBy}`);
+  return ended ? show(endText(ended)) : 'waits for a person';
 }
 
 function Task({ ctx, span }) {

@@ -4,7 +4,7 @@ import { enc, newKey } from '../api.js';
 import { countdown } from '../format.js';
 import { threadHash } from '../router.js';
 import { plain, show } from '../text.js';
-import { Component, h, html, useEffect, useLayoutEffect, useRef, useState } from '../vendor/preact-htm.js';
+import { Component, h, html, useEffect, useLayoutEffect, useReducer, useRef, useState } from '../vendor/preact-htm.js';
 
 /** What ⌘ is called on this computer. */
 const MOD = /Mac|iP/.test(globalThis.navigator?.platform) ? '⌘' : 'Ctrl+';
@@ -21,12 +21,14 @@ export function Button({ label, k, cls = '', why = null, onClick, id, ...more })
 }
 
 /** Buttons of which one is pressed: each `[key, name, more]`. */
-export const Choice = ({ label, of, now, choose, cls = '' }) => html`<div class="seg ${cls}" role="group" aria-label=${label}>${of.map(([key, name, more]) => html`<button
-  type="button" key=${key} aria-pressed=${String(key === now)} onClick=${() => choose(key)} ...${more}>${name}</button>`)}</div>`;
+export const Choice = ({ label, of, now, choose, cls = '' }) => html`<div class="seg ${cls}" role="group" aria-label=${label}>
+  ${of.map(([key, name, more]) => html`<button type="button" key=${key} aria-pressed=${String(key === now)} onClick=${() => choose(key)} ...${more}>${name}</button>`)}
+</div>`;
 
 /** Links of which one is current: each `[key, name, href, more]`. */
-export const Tabs = ({ label, of, now, id, cls = '' }) => html`<nav class="seg ${cls}" aria-label=${label}>${of.map(([key, name, href, more]) => html`<a
-  key=${key} href=${href} aria-current=${key === now ? 'true' : null} data-testid="${id}-${key}" ...${more}>${name}</a>`)}</nav>`;
+export const Tabs = ({ label, of, now, id, cls = '' }) => html`<nav class="seg ${cls}" aria-label=${label}>
+  ${of.map(([key, name, href, more]) => html`<a key=${key} href=${href} aria-current=${key === now ? 'true' : null} data-testid="${id}-${key}" ...${more}>${name}</a>`)}
+</nav>`;
 
 /** The outcome in words. Over plain HTTP there is no clipboard. */
 export const copied = (text) => (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(() => 'Copied', () => 'No clipboard: needs HTTPS');
@@ -71,6 +73,9 @@ export function Growing({ ctx, streamId, of }) {
   return html`<bdi class="arg" ref=${place}></bdi><span class="caret" aria-hidden="true"></span>`;
 }
 
+/** Renders the component again when it is called. */
+export const useRepaint = () => useReducer((n) => n + 1, 0)[1];
+
 /** For an element that is scrolled into sight when it becomes the shown one. */
 export function useInView(isShown) {
   const element = useRef(null);
@@ -113,12 +118,12 @@ export const forget = () => kept.clear();
 
 /** `[state, set]`; `set` takes members to change, or a function of the current state that returns them. */
 export function useKept(key, initial) {
-  const [, renderAgain] = useState(0);
+  const repaint = useRepaint();
   if (!kept.has(key)) keep(key, initial());
   const set = (change) => {
     const before = kept.get(key) ?? initial();
     keep(key, { ...before, ...(typeof change === 'function' ? change(before) : change) });
-    renderAgain((n) => n + 1);
+    repaint();
   };
   return [kept.get(key), set];
 }

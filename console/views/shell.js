@@ -16,7 +16,8 @@ import { ThreadPage } from './thread.js';
 /** Pages without the rail. */
 const WIDE = { questions: Inbox, usage: Usage, policy: Policy, system: System, login: Login };
 
-export function Shell({ ctx, route, thread, dialog, closeDialog }) {
+export function Shell({ dialog, closeDialog, ...props }) {
+  const { ctx, route } = props;
   const isLogin = route.page === 'login';
   useKeys({
     '?': ctx.openKeys,
@@ -27,11 +28,11 @@ export function Shell({ ctx, route, thread, dialog, closeDialog }) {
     t: () => turn(ctx),
   });
   return html`<button type="button" class="b skip" onClick=${skip}>Skip to the content</button>
-    <${TopBar} ctx=${ctx} route=${route} />
-    <${Strips} ctx=${ctx} route=${route} thread=${thread} />
-    ${pageOf(ctx, route, thread)}
-    ${!isLogin && html`<${Dock} ctx=${ctx} route=${route} thread=${thread} />`}
-    ${dialog === 'palette' && html`<${Palette} ctx=${ctx} route=${route} thread=${thread} close=${closeDialog} />`}
+    <${TopBar} ...${props} />
+    <${Strips} ...${props} />
+    ${pageOf(props)}
+    ${!isLogin && html`<${Dock} ...${props} />`}
+    ${dialog === 'palette' && html`<${Palette} ...${props} close=${closeDialog} />`}
     ${dialog === 'keys' && html`<${KeysDialog} ctx=${ctx} close=${closeDialog} />`}`;
 }
 
@@ -50,22 +51,24 @@ function skip() {
   main.focus();
 }
 
-function pageOf(ctx, route, thread) {
+function pageOf(props) {
+  const { ctx, route } = props;
   const Wide = WIDE[route.page];
-  if (Wide) return html`<${Boundary} key=${route.page} ctx=${ctx} wrap=${wide}><${Wide} ctx=${ctx} route=${route} /></${Boundary}>`;
-  if (route.page === 'threads') return html`<${Rail} ctx=${ctx} route=${route} only />`;
-  return html`<${Rail} ctx=${ctx} route=${route} />
-    <${Boundary} ctx=${ctx} place=${`${route.page} ${route.id}`} wrap=${stage}>${beside(ctx, route, thread)}</${Boundary}>`;
+  if (Wide) return html`<${Boundary} key=${route.page} ctx=${ctx} wrap=${wide}><${Wide} ...${props} /></${Boundary}>`;
+  if (route.page === 'threads') return html`<${Rail} ...${props} only />`;
+  return html`<${Rail} ...${props} />
+    <${Boundary} ctx=${ctx} place=${`${route.page} ${route.id}`} wrap=${stage}>${beside(props)}</${Boundary}>`;
 }
 
-function beside(ctx, route, thread) {
+function beside(props) {
+  const { ctx, route } = props;
   switch (route.page) {
     case 'thread':
-      return html`<${ThreadPage} key=${route.id} ctx=${ctx} route=${route} thread=${thread} />`;
+      return html`<${ThreadPage} key=${route.id} ...${props} />`;
     case 'new':
-      return html`<${NewThread} ctx=${ctx} route=${route} />`;
+      return html`<${NewThread} ...${props} />`;
     case 'compare':
-      return html`<${Compare} key=${`${route.a} ${route.b}`} ctx=${ctx} route=${route} />`;
+      return html`<${Compare} key=${`${route.a} ${route.b}`} ...${props} />`;
     case 'unknown':
       return html`<main class="stage"><div class="page"><h1>There is no page “${route.path}”.</h1><p><a href="#/">Go to the threads</a></p></div></main>`;
     default:

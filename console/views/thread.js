@@ -19,7 +19,8 @@ const MANY = 80;
 const VIEWS = [['graph', 'Graph', 'g'], ['list', 'List', 'l'], ['changes', 'Changes', 'd'], ['forecast', 'Forecast', 'o']];
 const PANES = { graph: Graph, list: PlanList, changes: Changes, forecast: Forecast, edit: EditPlan };
 
-export function ThreadPage({ ctx, route, thread }) {
+export function ThreadPage(props) {
+  const { ctx, route, thread } = props;
   useKeys({
     ...Object.fromEntries(VIEWS.map(([view, , key]) => [key, () => ctx.go(ctx.to({ view }))])),
     E: () => (thread?.replay ? false : ctx.go(ctx.to({ view: 'edit' }))),
@@ -34,17 +35,17 @@ export function ThreadPage({ ctx, route, thread }) {
   const isTall = view !== 'graph';
   return html`<main class="stage">
     ${thread.replay && html`<${ReplayStrip} ctx=${ctx} thread=${thread} />`}
-    <${Head} ctx=${ctx} route=${route} thread=${thread} />
+    <${Head} ...${props} />
     ${hasFailed(thread) && html`<${FailurePanel} ctx=${ctx} thread=${thread} />`}
     <div class="cols" data-show=${partOf(route, thread)}>
       <div class="work">
         <section class="planbox ${isTall ? 'tall' : ''}" aria-label="Plan" data-view=${view}>
           <${PlanBar} ctx=${ctx} thread=${thread} view=${view} />
-          <${Boundary} ctx=${ctx} place=${view}>${pane(ctx, route, thread, view)}</${Boundary}>
+          <${Boundary} ctx=${ctx} place=${view}>${pane(props, view)}</${Boundary}>
         </section>
-        ${(!isTall || isNarrow()) && html`<${Boundary} ctx=${ctx}><${Timeline} ctx=${ctx} route=${route} thread=${thread} /></${Boundary}>`}
+        ${(!isTall || isNarrow()) && html`<${Boundary} ctx=${ctx}><${Timeline} ...${props} /></${Boundary}>`}
       </div>
-      <${Side} ctx=${ctx} route=${route} thread=${thread} />
+      <${Side} ...${props} />
     </div>
     <${Tape} ctx=${ctx} thread=${thread} />
   </main>`;
@@ -62,11 +63,12 @@ function hasFailed(thread) {
   return run != null && run.end != null && (run.status === 'failed' || ['error', 'partial'].includes(run.resultStatus));
 }
 
-function pane(ctx, route, thread, view) {
+function pane(props, view) {
+  const { thread } = props;
   const needsPlan = view === 'graph' || view === 'list';
   if (needsPlan && thread.core.todoList.length === 0) return html`<${NoPlan} thread=${thread} />`;
   const Pane = PANES[view];
-  return html`<${Pane} ctx=${ctx} route=${route} thread=${thread} />`;
+  return html`<${Pane} ...${props} />`;
 }
 
 function NoPlan({ thread }) {
@@ -115,7 +117,8 @@ function useUsualTab(thread) {
   return [usual, panel];
 }
 
-function Side({ ctx, route, thread }) {
+function Side(props) {
+  const { ctx, route, thread } = props;
   const [usual, panel] = useUsualTab(thread);
   const asked = route.tab ?? (route.part === 'talk' ? 'talk' : route.part === 'ask' ? 'ask' : null);
   const tab = asked ?? usual.tab;
@@ -129,8 +132,7 @@ function Side({ ctx, route, thread }) {
         ${name === 'ask' && asks > 0 && html`<span class="count">${asks}</span>`}</button>`)}
     </div>
     <div class="side-panel" id="side-panel" role="tabpanel" aria-labelledby=${`tab-${tab}`}>
-      <${Boundary} ctx=${ctx} place=${`${tab} ${route.sel}`}><${Pane} ctx=${ctx} route=${route} thread=${thread}
-        cameByItself=${!asked && usual.cameByItself} /></${Boundary}></div>
+      <${Boundary} ctx=${ctx} place=${`${tab} ${route.sel}`}><${Pane} ...${props} cameByItself=${!asked && usual.cameByItself} /></${Boundary}></div>
   </div>`;
 }
 

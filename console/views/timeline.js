@@ -3,10 +3,10 @@
 import { enc } from '../api.js';
 import { isNarrow, rowHeight, useKeys, useSize } from '../browser.js';
 import { duration, placed } from '../format.js';
-import { html, useEffect, useLayoutEffect, useReducer, useRef, useState } from '../vendor/preact-htm.js';
+import { html, useEffect, useLayoutEffect, useRef, useState } from '../vendor/preact-htm.js';
 import { chosenRun } from './head.js';
 import { Log, RawDialog, Sums } from './later.js';
-import { Button, Choice } from './parts.js';
+import { Button, Choice, useRepaint } from './parts.js';
 import { labelOf, TimelineRow, waitText } from './timeline/row.js';
 import { busyTimes, FILTERS, scale as scaleOf, timelineRows, windowOf } from './timeline/rows.js';
 
@@ -40,7 +40,7 @@ export function Timeline({ ctx, route, thread }) {
 
 /** Running bars grow: redraws the timeline once a second meanwhile. */
 function useSecond(isOn) {
-  const [, again] = useReducer((n) => n + 1, 0);
+  const again = useRepaint();
   useEffect(() => {
     if (!isOn) return undefined;
     const timer = setInterval(() => {
@@ -121,7 +121,7 @@ function Axis({ scale, cost }) {
 /** Live, follows the end until the person scrolls up. */
 function useFollow(box, isOpen, end, count, height) {
   const state = useRef({ isFollowing: isOpen, seen: count });
-  const [, again] = useReducer((n) => n + 1, 0);
+  const again = useRepaint();
   if (!isOpen) state.current.isFollowing = false;
   if (state.current.isFollowing) state.current.seen = count;
   useLayoutEffect(() => {
@@ -146,7 +146,7 @@ function useFollow(box, isOpen, end, count, height) {
 /** Rows may share a number: one chosen here is known by its key, and by the number alone only the first. */
 function useSelected(rows, number) {
   const chosen = useRef({});
-  const [, again] = useReducer((n) => n + 1, 0);
+  const again = useRepaint();
   const atKey = rows.findIndex((row) => row.key === chosen.current.key);
   if (chosen.current.number !== number) chosen.current = { number, key: rows[atKey]?.span?.seq === number ? rows[atKey].key : null };
   const selected = atKey >= 0 && chosen.current.key ? atKey : rows.findIndex((row) => row.span && row.span.seq === number);

@@ -17,7 +17,7 @@ use super::{keep, root};
 const OPENED: usize = 78_500;
 /// All files of the folder, uncompressed, with a little room. The aim of 350,000 is not reached: no view is left out,
 /// and the sources stay readable.
-const RAW: usize = 521_000;
+const RAW: usize = 516_900;
 /// The same as they are sent.
 const SENT: usize = 170_800;
 const LONGEST: usize = 400;

@@ -7,11 +7,11 @@ import { fieldsOf, keysOf as fieldKeys } from '../../form.js';
 import { threadHash } from '../../router.js';
 import { KIND_SHAPE, Shape, Sign } from '../../shapes.js';
 import { show } from '../../text.js';
-import { html, useReducer, useRef } from '../../vendor/preact-htm.js';
+import { html, useRef } from '../../vendor/preact-htm.js';
 import { barredText, CLASS, EXPIRED, isHigh, KIND, resolutionText } from '../../words.js';
 import { countHidden, Diff, hiddenNote, Mistakes, Todo } from '../code.js';
 import { ForecastList, Sentence } from '../forecast-table.js';
-import { useKept } from '../parts.js';
+import { useKept, useRepaint } from '../parts.js';
 import { Given } from './answered.js';
 import { approval } from './approval.js';
 import { budget, clientTool, inDoubt, input, pause, peerAuth } from './kinds.js';
@@ -31,7 +31,7 @@ const unknown = ({ question }) => [html`<p class="mid">This page does not know q
  */
 export function useShown(place, pick, cameByItself = false) {
   const here = useRef({ isLeft: cameByItself });
-  const [, again] = useReducer((n) => n + 1, 0);
+  const again = useRepaint();
   const had = here.current;
   const isNew = had.place !== place;
   const shown = pick(isNew ? null : had.shown);
