@@ -27,11 +27,11 @@ export function conditionText(condition) {
 export const SCOPE = { default: '', server: 'of this server', tenant: 'of this tenant', thread: 'of this thread' };
 
 /** The effect of a question's expiry. */
-export const ON_EXPIRY = { deny: 'then it is refused', fail: 'then the run fails', remind: 'then you are reminded' };
+export const ON_EXPIRY = { deny: 'then it is refused', fail: 'then it fails', remind: 'then you are reminded' };
 
 export const EXPIRED = {
   deny: 'Nobody answered in time: it was refused, and the model was told.',
-  fail: 'Nobody answered in time: the run failed.',
+  fail: 'Nobody answered in time: it failed.',
   remind: 'Nobody answered in time: it is asked again.',
 };
 
