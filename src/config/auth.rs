@@ -123,6 +123,12 @@ impl Auth {
                      no header of a request can carry it; write it without"
                 )));
             }
+            if secret.contains([' ', ';', '"', '\'']) {
+                return Err(Error(format!(
+                    "{KEYS}: the key of entry {place} has a space, a semicolon or a quotation mark: separate entries by commas \
+                     or line ends, and write no quotation marks around them"
+                )));
+            }
             for (earlier, other) in self.keys[..place - 1].iter().enumerate().map(|(at, other)| (at + 1, other)) {
                 if other.key.expose_secret() == secret {
                     return Err(Error(format!(

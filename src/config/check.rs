@@ -118,6 +118,7 @@ impl super::Store {
 
 impl super::Server {
     fn check(&self) -> Result<(), Error> {
+        self.check_host()?;
         let path = &self.base_path;
         if !path.is_empty() && (!path.starts_with('/') || path.ends_with('/')) {
             return Err(Error(format!("server.base_path: `{path}` must begin with / and not end with it")));
@@ -132,6 +133,18 @@ impl super::Server {
             cidr::range(range).map_err(|error| Error(format!("server.trusted_proxies: {error}")))?;
         }
         Ok(())
+    }
+
+    fn check_host(&self) -> Result<(), Error> {
+        let is_address = self.host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
+        if is_address || !self.host.contains([':', '/']) {
+            return Ok(());
+        }
+        Err(Error(format!(
+            "server.host (HOST): `{}` is no host alone; the port stands in server.port (PORT), a whole URL in \
+             server.public_url (PES_PUBLIC_URL)",
+            self.host
+        )))
     }
 
     /// The public URL, if other machines may reach the server by it.

@@ -90,6 +90,23 @@ fn what_is_unknown_or_wrong_is_named() {
             load_file("[auth]\nkeys = [\"acme:read:hush-0123456789abc\\nops:admin:hush-fedcba9876543\"]\n", &[]),
             "auth.keys (PES_API_KEYS): the key of entry 1 has a line end or another control character, ",
         ),
+        (
+            load(&[("PES_API_KEYS", "acme:read:hush-0123456789abc;ops:read:hush-fedcba9876543")]),
+            "auth.keys (PES_API_KEYS): the key of entry 1 has a space, a semicolon or a quotation mark: ",
+        ),
+        (
+            load(&[("PES_API_KEYS", "acme:read:hush-0123456789abc ops:read:hush-fedcba9876543")]),
+            "auth.keys (PES_API_KEYS): the key of entry 1 has a space, a semicolon or a quotation mark: ",
+        ),
+        (
+            load(&[("PES_API_KEYS", "\"acme:read:hush-0123456789abc\"")]),
+            "auth.keys (PES_API_KEYS): the key of entry 1 has a space, a semicolon or a quotation mark: ",
+        ),
+        (
+            load(&[("HOST", "0.0.0.0:7070")]),
+            "server.host (HOST): `0.0.0.0:7070` is no host alone; the port stands in server.port (PORT)",
+        ),
+        (load(&[("HOST", "http://127.0.0.1")]), "server.host (HOST): `http://127.0.0.1` is no host alone; "),
         (load(&[("DATABASE_URL", "sqlite:data/pes.db")]), "store.url (DATABASE_URL): SQLite needs none; "),
         (load(&[("DATABASE_URL", "mysql://u:hush@h/d")]), "store.url (DATABASE_URL): `mysql:` is not taken; "),
         (load(&[("DATABASE_URL", "hush")]), "store.url (DATABASE_URL) is no URL; "),
